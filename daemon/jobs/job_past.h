@@ -1,6 +1,6 @@
-// What a job has been through: its assemblies that ended by a failure and the faults of its chaos
-// that have come. It keeps what the journal does not have yet, and moves it into the stored job
-// when the journal has it.
+// The past of a job: its assemblies that a failure ended, and the faults of its chaos that have
+// happened. It keeps the entries that the journal does not have yet, and moves them into the stored
+// job when the journal has them.
 //
 // Threads: one.
 #pragma once
@@ -34,7 +34,7 @@ class JobPast {
 
   bool has_lost() const { return !lost_.empty(); }
   bool has_faults() const { return !asked_.empty(); }
-  // What the next record has; it is in the air until written().
+  // Returns the entries for the next record. The write is pending until written().
   const std::vector<LostAssembly>& write_lost();
   const std::vector<FiredFault>& write_faults();
   // Returns the tickets of the faults.

@@ -45,7 +45,7 @@ class Leases {
   size_t usable() const { return usable_; }
   // Those of usable() that are not among these.
   size_t usable_but(std::span<const std::string> names) const;
-  // Who has no data set of that name, and who gets no leases, by name.
+  // The workers that have no data set of that name, and those that get no leases, by name.
   std::vector<std::string> without(std::string_view dataset) const;
   std::vector<std::string> draining() const;
   // Those of free() that are not among these.
@@ -55,7 +55,7 @@ class Leases {
   // REQUIRES: count <= free_but(but).
   std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred,
                               std::span<const std::string> but = {});
-  // That worker for that job. False if it is not free.
+  // Leases the worker to the job. False if the worker is not free.
   bool claim(const WorkerRef& worker, uint64_t job);
   // No-op unless that worker is there and leased by the job.
   void release(const WorkerRef& worker, uint64_t job);

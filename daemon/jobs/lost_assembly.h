@@ -1,5 +1,5 @@
-// The history of a job: its assemblies that ended by a failure, each with the cause, how long it took
-// to go on, and what was done twice for it.
+// The history of a job: its assemblies that ended by a failure, each with the cause, how long it
+// took to go on, and what was done twice for it.
 //
 // Threads: values.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace leat {
 
-// What an assembly's training began with.
+// The state from which an assembly's training began.
 enum class GoesOnFrom : uint8_t { unknown = 0, start = 1, checkpoint = 2, memory = 3 };
 // "", "start", "checkpoint", "memory"
 std::string_view name_of(GoesOnFrom from);

@@ -62,7 +62,7 @@ class LostLinks {
   std::map<Pair, std::deque<Clock::Steady>> broken_;
 };
 
-// Who has to go, so that no link of `lost` is left between two that stay; by the rule above.
+// The workers to remove so that no link of `lost` is left between two that stay; by the rule above.
 std::vector<std::string> who_goes(std::set<std::pair<std::string, std::string>> lost);
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// What the journal keeps of jobs: what was submitted, and every change of a job's condition.
+// The records that the journal keeps of jobs: their submissions, and every change of their state.
 //
 // Threads: values.
 #pragma once
@@ -32,7 +32,8 @@ AttachedFile attach(std::string name, std::string bytes);
 
 // How the names of files begin that a job goes on from (daemon/master/resumed_job.h).
 inline constexpr std::string_view kResumed = "resume/";
-// What a job may have of them: a checkpoint's parts, its manifest, the metrics; and of others.
+// Limits on the files of a job: those to resume from (a checkpoint's parts, its manifest and the
+// metrics), and all others.
 inline constexpr size_t kMaxResumedFiles = 4096 + 2;
 inline constexpr size_t kMaxOtherFiles = 16;
 

@@ -1,6 +1,6 @@
-// Which of the jobs that have ended the master forgets by itself, with all that they left. What a
-// live job needs is never among it: one that was resumed from another has the checkpoint as files
-// of its own (daemon/master/resumed_job.h).
+// Selects the ended jobs that the master forgets automatically, with all of their files. A live job
+// never needs these files: a job that was resumed from another has the checkpoint as its own files
+// (daemon/master/resumed_job.h).
 //
 // Threads: values.
 #pragma once

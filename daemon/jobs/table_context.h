@@ -1,6 +1,6 @@
-// What the jobs of one table share: its limits, the workers and their leases, the writes of the
-// journal, and the event that is being handled. The table (job_table.h) owns it; each of its jobs
-// (cluster_job.h) borrows it for life.
+// The state that the jobs of one table share: its limits, the workers and their leases, the writes
+// of the journal, and the event that is being handled. The table (job_table.h) owns it; each of its
+// jobs (cluster_job.h) borrows it for life.
 //
 // Threads: one.
 #pragma once

@@ -1,6 +1,7 @@
-// What an assembly of a job runs on: the runners of its workers, as hosts of its plans.
+// Functions that reach the runners of one assembly of a job: as the hosts of its plans, for the
+// model of their processors, and to arm their faults.
 //
-// Threads: any; called on the threads of jobs, which may wait.
+// Threads: any. The threads of jobs call these functions, which may block.
 #pragma once
 
 #include <memory>
@@ -13,14 +14,16 @@
 
 namespace leat {
 
-// The runners of the assembly. unavailable, naming the worker, if one of them is gone.
+// Returns the runners of the assembly. Fails with unavailable, naming the worker, if a runner is
+// no longer there.
 Result<std::unique_ptr<HostGroup>> make_assembly_hosts(MasterParts& parts, const RunJob& action);
 
-// The model of the workers' processors, which the weights depend on; "A and B" if they differ.
+// Returns the model of the workers' processors, on which the weights depend; "A and B" if the
+// workers differ.
 std::string processors_of(const MasterParts& parts, const RunJob& action);
 
-// Sends each runner of the assembly its faults. The first failure is returned, after all runners
-// that are there have theirs.
+// Sends each runner of the assembly its faults. Returns the first failure, but only after it has
+// sent the faults to all other runners.
 Status arm_faults(MasterParts& parts, const RunJob& action, const std::vector<ArmedFault>& faults);
 
 }  // namespace leat

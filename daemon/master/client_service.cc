@@ -47,8 +47,8 @@ constexpr auto kAnswer = std::chrono::seconds(30);
 constexpr auto kHash = std::chrono::seconds(120);
 constexpr auto kResume = std::chrono::seconds(125);  // a checkpoint is hashed
 
-// What is left of a connection once its last capability is gone: nothing. Work in the queue of the
-// disk thread looks whether somebody still waits for it.
+// The state of a connection, which ends with its last capability. Work in the queue of the disk
+// thread checks whether a caller still waits for it.
 struct Connection {
   Connection(ClientService::Shared& shared, const RpcPeer& peer)
       : peer(peer.address),

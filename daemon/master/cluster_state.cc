@@ -18,7 +18,7 @@ ClusterState::ClusterState(const ClusterStateOptions& options, std::function<uin
       watchers_([this](const std::string& id) { return tables_.job(id); }),
       thread_("jobs", options.tick, [this] { tick(); }) {}
 
-// Who asks once it has returned is told of all jobs.
+// Once it has returned, reads of the state show all restored jobs.
 void ClusterState::start(const std::vector<StoredJob>& jobs,
                          std::set<std::string, std::less<>> drained, uint64_t generation) {
   JobActions actions = tables_.restore(jobs, std::move(drained), generation);

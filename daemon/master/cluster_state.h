@@ -19,8 +19,8 @@
 
 namespace leat {
 
-// Who does what the table of jobs decides. Threads: the one called "jobs"; every call returns at
-// once, and what comes of it is an event.
+// Performs the actions that the table of jobs decides on. Threads: the one called "jobs". Every
+// call returns at once; its outcome arrives later as an event.
 class ClusterHands {
  public:
   virtual ~ClusterHands() = default;
@@ -31,10 +31,10 @@ class ClusterHands {
   virtual void yield_run(YieldRun action) = 0;
   virtual void end_run(EndRun action) = 0;
   virtual void remove_job(RemoveJob action) = 0;
-  // The worker is not a member any more: nothing that it says is of use.
+  // The worker is no longer a member: the hands ignore everything that it still reports.
   virtual void worker_lost(const WorkerRef& worker, const std::string& reason) = 0;
   virtual void members_changed(const std::vector<WorkerView>& workers) = 0;
-  // Its condition has changed, and is in the journal.
+  // The state of the job has changed, and the journal has the change.
   virtual void job_changed(const JobView& job) = 0;
 };
 
@@ -44,25 +44,26 @@ struct ClusterStateOptions {
   std::chrono::milliseconds tick{100};
 };
 
-// Threads: any. Requests are answered on the thread "jobs", once: `cancelled`, when the state ends
-// before.
+// Threads: any. The thread "jobs" answers each request exactly once, with `cancelled` if the state
+// stops before it has the answer.
 class ClusterState {
  public:
   template <typename T>
   using Done = std::function<void(Result<T>)>;
 
-  // All that is passed outlives it. Nothing happens before start().
+  // REQUIRES: `clock` and `hands` outlive this. Nothing happens before start().
   ClusterState(const ClusterStateOptions& options, std::function<uint64_t()> random,
                const Clock& clock, ClusterHands& hands);
   ~ClusterState() { stop(); }
 
-  // Takes up what the journal holds, whose generation is given.
+  // Continues with the jobs and the drained workers that the journal holds, and with its
+  // generation.
   void start(const std::vector<StoredJob>& jobs, std::set<std::string, std::less<>> drained,
              uint64_t generation);
   // Takes no requests from here on, and returns when those before are answered: when the journal
   // has what they ask for, or at the latest after `most`. Not from the thread.
   void settle(std::chrono::milliseconds most);
-  // Nothing happens any more; the hands are not called again. To look is still possible.
+  // Stops the thread, after which the hands are not called again. The state can still be read.
   void stop();
 
   void handle(JobEvent event);

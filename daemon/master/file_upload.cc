@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kOnDisk = std::chrono::seconds(115);  // for what the disk is asked
 
-// What the disk's thread has of an upload, and nobody else touches.
+// The state of an upload that only the disk's thread uses.
 struct Arrival {
   std::function<Result<std::unique_ptr<ArrivingBlob>>()> begin;
   std::unique_ptr<ArrivingBlob> blob;  // null: before its first byte

@@ -1,5 +1,5 @@
-// The port to which workers send their heartbeats. It has an rpc thread and a table of members of
-// its own, so that the master answers a heartbeat at once, whatever else it does.
+// The port to which workers send their heartbeats. It has a separate rpc thread and a copy of the
+// table of members, so that the master answers a heartbeat at once even while it is busy.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ class HeartServer {
   static Result<std::unique_ptr<HeartServer>> open(ClusterState& state, HeartOptions options);
   ~HeartServer();
 
-  // ":4711", at the master's host.
+  // The port, such as ":4711"; the host is the master's.
   std::string address() const;
   RpcLoop& loop() { return *loop_; }
   // The members from now on, and the workers that were lost, each with its reason.

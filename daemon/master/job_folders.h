@@ -3,7 +3,7 @@
 //
 //   <state_dir>/jobs/<id>/...
 //
-// Threads: any. Every call works on the file system, which may take as long as a disk takes.
+// Threads: any. Every call works on the file system, which may take a while on a slow disk.
 #pragma once
 
 #include <cstdint>

@@ -170,7 +170,7 @@ Status JobLog::index() {
 void JobLog::index_bytes(std::string_view bytes) {
   if (size_ == 0 && !bytes.empty()) offsets_.push_back(0);
   for (size_t at = bytes.find('\n'); at != std::string_view::npos; at = bytes.find('\n', at + 1)) {
-    // Where the next line begins; until it is there, its offset stands for the end.
+    // The offset of the next line, or the end of the file if there is none yet.
     if (++lines_ % kStride == 0) offsets_.push_back(size_ + at + 1);
   }
   size_ += bytes.size();

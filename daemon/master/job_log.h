@@ -2,9 +2,9 @@
 //
 //   2025-01-31T12:00:00.123Z worker-1 text
 //
-// Lines are numbered from 0, and keep their numbers. When the file is full its older half goes; in
-// its place stands one line that says so, under the number of the last line that went. The log is
-// for people: it is not synced, and lines that cannot be written are counted and passed over.
+// Lines are numbered from 0, and keep their numbers. When the file is full, the log drops its older
+// half and puts one line in its place that says so, under the number of the last dropped line. The
+// log is for people: it is not synced.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class JobLog {
   Result<LogPage> page(uint64_t from, size_t most);
   // One past the newest line.
   Result<uint64_t> end();
-  // Lets go of the file until it is needed again.
+  // Closes the file; the next call that needs it opens it again.
   void close();
 
  private:

@@ -1,4 +1,5 @@
-// The logs of all jobs, and the thread "logs" that writes them and answers who waits for a line.
+// The logs of all jobs, and the thread "logs" that writes them and answers the calls that wait for
+// a line.
 #pragma once
 
 #include <chrono>
@@ -25,16 +26,17 @@ class JobLogs {
 
   JobLogs(std::string folder, uint64_t max_bytes, const Clock& clock, Logger log);
   ~JobLogs() { stop(); }
-  // Writes what is left. Who waits gets `cancelled`, as do all who come later.
+  // Writes the lines that are still queued. Calls that wait for a line fail with `cancelled`, as do
+  // all later ones.
   void stop();
 
-  // Lines of one speaker, with the time of now; `written` is called when they are written, or not.
-  // What comes after end() is passed over.
+  // Adds lines from `who`, with the current time. Calls `written` once the lines are written or
+  // have failed to be; failures are counted in a warning. Lines added after end() are ignored.
   void add(const std::string& job, const std::string& who, std::vector<std::string> lines,
            std::function<void()> written = nullptr);
   // No line follows: all pages are complete from the last line on.
   void end(const std::string& job);
-  // Forgets the job's log; its file is somebody else's to remove.
+  // Forgets the job's log. The caller removes its file.
   void remove(const std::string& job);
 
   Result<LogPage> page(const std::string& job, uint64_t from, size_t most) const;

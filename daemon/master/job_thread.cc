@@ -19,7 +19,7 @@ namespace leat {
 namespace {
 
 constexpr std::chrono::milliseconds kJournal{30'000};
-// For the last assembly's thread to let go of the job's folder.
+// The longest wait for the last assembly's thread to finish with the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
 
 }  // namespace
@@ -47,7 +47,7 @@ void JobThread::end() {
   if (session != nullptr) session->end(told_to_end());
 }
 
-// Who is to save what it has does so, whoever asks once more.
+// A request to save a checkpoint stays in force even if a later call does not ask to save.
 void JobThread::yield(bool save) {
   TrainYield before = TrainYield::no;
   if (save) {
@@ -84,7 +84,8 @@ void JobThread::live(std::shared_ptr<JobThread> before) {
   changed_.notify_all();
 }
 
-// Tells it once. What was told to end has failed for that reason: the table passes it over.
+// Reports the failure once. After end() this reports only that the run was ended, which the table
+// ignores.
 void JobThread::broke(const Status& cause) {
   if (!std::exchange(told_, true)) parts_.tell(JobBroke{action_.job, action_.assembly, cause});
 }

@@ -1,4 +1,4 @@
-// One assembly of a job, on a thread.
+// The thread that runs one assembly of a job: it trains, or serves a session.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,14 @@ class SessionHost;
 // Threads: any.
 class JobThread {
  public:
-  // `before`: the run of the job's last assembly, which must end first; may be null.
+  // Starts the thread. `before` is the run of the job's last assembly, which must end first; it may
+  // be null.
   JobThread(const RunningJobsParts& parts, RunJob action, std::shared_ptr<JobThread> before);
-  // Waits for the thread. REQUIRES: it is done, or was told to end.
+  // Waits for the thread. REQUIRES: the thread is done, or end() was called.
   ~JobThread();
 
   const RunJob& action() const { return action_; }
-  // See RunningJobs.
+  // end() and yield() are as in RunningJobs. `save`: the training writes a checkpoint first.
   void end();
   void yield(bool save);
   bool done() const;

@@ -1,4 +1,5 @@
-// The journal and its thread, "journal": a sync takes milliseconds, and nobody else waits for it.
+// The journal and its thread, "journal". A sync of the disk takes milliseconds; only this thread
+// waits for it.
 #pragma once
 
 #include <functional>
@@ -23,15 +24,15 @@ class JournalThread {
 
   const std::string& cluster_id() const { return journal_->cluster_id(); }
   uint64_t generation() const { return journal_->generation(); }
-  // Uploaded files: by whoever wants, on its own thread.
+  // The uploaded files. Any thread may use them directly.
   Blobs& blobs() { return journal_->blobs(); }
 
-  // Writes it, in the order of the calls, and tells `written` on this thread what became of it.
-  // What comes while the disk is busy is written together.
+  // Writes the changes in the order of the calls, and calls `written` on the thread "journal" with
+  // the outcome. Changes that arrive while the disk is busy are written together.
   void write(WriteJournal action, Written written);
-  // Does not return before the thread has come to it, `within` at most: for threads that may wait.
+  // Reads the submission of a job on the thread "journal". Blocks until then, for at most `within`.
   Result<Submission> submission(const std::string& id, std::chrono::milliseconds within);
-  // Anything else, on the thread.
+  // Runs `task` on the thread "journal". False if the thread has stopped.
   bool post(std::function<void(Journal&)> task);
   // Writes what is left.
   void stop() { thread_.stop(); }

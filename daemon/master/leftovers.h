@@ -13,18 +13,19 @@
 
 namespace leat {
 
-// REQUIRES: nobody writes there.
+// Removes the leftovers of one job. REQUIRES: no process writes to the folder.
 Status remove_leftovers_of_job(Files& files, const std::string& folder);
 
 // Threads: any.
 class Leftovers {
  public:
-  // `folder` of all jobs. Runners of a job that has ended may write for so long as `after`.
+  // `folder` holds the folders of all jobs. The runners of a job may still write for `after` once
+  // the job has ended.
   Leftovers(Files& files, std::string folder, std::chrono::milliseconds after, Logger log);
 
   // The job has ended, now or in an earlier life of the master.
   void ended(const std::string& job, Clock::Steady when);
-  // Removes what is left of those that have ended for long enough; once of each.
+  // Removes the leftovers of the jobs that ended at least `after` before `now`; once for each job.
   void sweep(Clock::Steady now);
 
  private:

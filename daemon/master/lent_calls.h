@@ -1,4 +1,4 @@
-// Completions that are given to others, and can be taken back.
+// Completions that an object passes to others and can revoke before it is destroyed.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace leat {
 
-// Whoever waits for something on behalf of somebody holds a completion, and may hold it longer than
-// what it leads to lives. Lent ones lead nowhere once they were taken back. Threads: any.
+// An asynchronous call holds a completion, and may hold it for longer than the object lives that
+// the completion uses. A lent completion does nothing once take_back() was called. Threads: any.
 class LentCalls : public std::enable_shared_from_this<LentCalls> {
  public:
   template <typename T>
@@ -34,7 +34,7 @@ class LentCalls : public std::enable_shared_from_this<LentCalls> {
     };
   }
 
-  // Destroys all that are lent. When it returns, none is being called, and none will be.
+  // Destroys all lent completions. When it returns, none is being called, and none will be.
   void take_back() {
     const std::lock_guard lock(mutex_);
     kept_.clear();

@@ -1,8 +1,8 @@
-// The faults of a job's chaos that are the master's own: it brings them upon itself at the step, or
-// the time, of each, once the journal says that they have come: one after the other, since one that
-// ends the master leaves those behind it for the next one. While the journal has no room, it asks
-// again. Where each worker does steps of its own, nobody but the master knows how many are done: it
-// tells runners which of theirs are due.
+// The faults of a job's chaos whose target is the master. The master triggers each at its step or
+// time, after the journal has recorded it, and one after the other: a fault that ends the master
+// leaves the later ones to the next master. If the journal cannot be written, the master asks
+// again. If the workers step independently, only the master knows how many steps are done, so it
+// also tells the runners which of their faults are due.
 //
 // Threads: the one that trains.
 #pragma once
@@ -19,12 +19,12 @@ namespace leat {
 
 class MasterFaults {
  public:
-  // `apart`: each worker does steps of its own.
+  // `apart`: the workers step independently of each other.
   MasterFaults(const RunningJobsParts& parts, const RunJob& action,
                const std::vector<ArmedFault>& faults, bool apart);
-  // What runners are to know before the first step.
+  // The faults that the runners must have before the first step.
   const std::vector<ArmedFault>& of_runners() const { return of_runners_; }
-  // So many steps of the job are done.
+  // The job has completed `step` steps.
   void on_step(uint64_t step);
 
  private:

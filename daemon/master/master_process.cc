@@ -17,7 +17,7 @@ bool is_any_address(const std::string& address) {
   return address.starts_with("0.0.0.0:") || address.starts_with("[::]:");
 }
 
-// What others dial who cannot dial "any address".
+// The address that other machines dial: "any address" is replaced by the name of this host.
 std::string dialled(const std::string& address) {
   return is_any_address(address) ? this_host() + address.substr(address.rfind(':')) : address;
 }

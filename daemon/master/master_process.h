@@ -1,5 +1,5 @@
-// A master and what a process has around it: the status endpoint, the watchdog, and what it says
-// when it is there. `leatd master` and `leatd dev` both are one.
+// A master with the rest of its process: the status endpoint, the watchdog, and the hints that the
+// process prints when it is ready. `leatd master` and `leatd dev` both run one.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class MasterProcess {
 
   Master& daemon() { return *daemon_; }
   ReadyAddresses addresses() const;
-  // What to type on another machine, and what to open in a browser, one line each.
+  // The command to type on another machine and the address to open in a browser, one line each.
   std::vector<std::string> hints() const;
   Status stop();
 

@@ -1,4 +1,4 @@
-// What a master shows of itself and of its jobs and workers, all from memory.
+// The status of a master and of its jobs and workers, as the status page and the commands show it.
 #pragma once
 
 #include <mutex>

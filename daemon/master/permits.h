@@ -1,4 +1,4 @@
-// So many of a thing and no more.
+// A counter that limits how many of something exist at a time.
 #pragma once
 
 #include <atomic>
@@ -7,15 +7,15 @@
 
 namespace leat {
 
-// A number of permits. Each is given back when the last copy of it goes, on whatever thread, also
-// when the Permits are gone. Threads: any.
+// A limited number of permits. A permit returns when its last copy is destroyed, on any thread; it
+// may outlive the Permits. Threads: any.
 class Permits {
  public:
-  // Each is one of `all`, too, if there is such: it must outlive this.
+  // Each permit also takes one of `all`, unless that is null. REQUIRES: `all` outlives this.
   explicit Permits(size_t limit, Permits* all = nullptr)
       : limit_(limit), all_(all), taken_(std::make_shared<Count>(0)) {}
 
-  // `count` of them as one, or null if there are not so many left.
+  // Takes `count` permits as one object. Returns null if fewer are left.
   std::shared_ptr<void> take(size_t count = 1) {
     std::shared_ptr<void> of_all = all_ != nullptr ? all_->take(count) : nullptr;
     if (all_ != nullptr && of_all == nullptr) return nullptr;

@@ -1,4 +1,4 @@
-// What workers and runners call: one object for each connection, which ends with it.
+// The service that workers and runners call. Each connection has one object, which ends with it.
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/wire_remote_host.h"
 #include "daemon/spec/chaos_fault.h"
@@ -131,7 +131,7 @@ kj::Promise<void> RegistryService::report(ReportContext context) {
   if (status.ok()) {
     const auto runner = inside_->runner_of(connection_);
     status = runner.status();
-    // What it says on its way to another assembly is about runs that are over.
+    // A runner on its way to another assembly reports about runs that are over: ignore these.
     if (runner.ok() && *runner != nullptr)
       status = take_reports(**runner, context.getParams().getReports());
   }

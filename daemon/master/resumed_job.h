@@ -3,7 +3,7 @@
 //   <submitted>/resume/checkpoints/step-00000500/...
 //                      metrics.jsonl                  may be missing
 //
-// Whoever submits it attaches these files, or names a job of the cluster that has left them.
+// The client attaches these files to its submit, or names a job of the cluster that has them.
 //
 // Threads: functions that read and write files.
 #pragma once

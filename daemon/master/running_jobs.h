@@ -1,7 +1,7 @@
-// The jobs that run, each on a thread of its own, "job ID", which trains on the job's runners, or
-// serves a session there (session_host.h). What
-// a job has lies in its folder, so that the next assembly, on other runners or after the master has
-// started again, goes on from the newest checkpoint there:
+// The jobs that run. Each has a thread, "job ID", that trains on the job's runners, or serves a
+// session there (session_host.h). The job's folder holds all of its files, so that the next
+// assembly, on other runners or after a restart of the master, continues from the newest checkpoint
+// there:
 //
 //   <folder>/<id>/submitted/...                the files that were submitted with it
 //                 log.txt                      see job_log.h
@@ -34,8 +34,8 @@ class JobThread;
 class JournalThread;
 class SessionHosts;
 
-// What jobs are run with. All of it outlives the RunningJobs; the functions are called on the
-// threads of jobs, and may wait.
+// The parts of the master that running jobs use. All of them outlive the RunningJobs. The functions
+// are called on the threads of jobs, and may block.
 struct RunningJobsParts {
   Files& files;
   const Catalogue& catalogue;
@@ -44,11 +44,11 @@ struct RunningJobsParts {
   SessionHosts& sessions;
   const Clock& clock;
   std::string folder;  // of all jobs
-  // What the assembly of a job runs on.
+  // Makes the hosts of an assembly.
   std::function<Result<std::unique_ptr<HostGroup>>(const RunJob&)> make_hosts;
   // The model of its workers' processors, which the weights depend on; "A and B" if they differ.
   std::function<std::string(const RunJob&)> cpu_of;
-  // What becomes of it.
+  // Passes an event of the job to the table of jobs.
   std::function<void(JobEvent)> tell;
   // The faults of its chaos: each runner gets its own; and whether one of the master may come now.
   std::function<Status(const RunJob&, const std::vector<ArmedFault>&)> arm;
@@ -60,7 +60,7 @@ struct RunningJobsParts {
 class RunningJobs {
  public:
   explicit RunningJobs(RunningJobsParts parts) : parts_(std::move(parts)) {}
-  // REQUIRES: stop() has said true, or nothing ran.
+  // REQUIRES: stop() has returned true, or no job ran.
   ~RunningJobs();
 
   // Trains the job; its last assembly has ended by then, or it waits until it has.

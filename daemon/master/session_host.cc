@@ -9,15 +9,15 @@
 namespace leat {
 namespace {
 
-// That start steps and take what came of them. A step that waits needs none of them; making a plan
-// does.
+// The threads that start steps and take their results. A step in flight occupies none of them, but
+// making a plan does.
 constexpr int kThreads = 4;
 constexpr size_t kMaxTasks = 4'096;            // that wait
 constexpr size_t kMaxBytes = size_t{1} << 30;  // held for clients
 
 }  // namespace
 
-// The handle belongs to whoever has the mutex.
+// A step that a client asked for. The mutex guards the handle.
 class SessionHost::Step final : public Call {
  public:
   Step(HostedRequest request, Done<Fetches> done)

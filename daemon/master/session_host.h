@@ -41,11 +41,11 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   using Done = std::function<void(Result<T>)>;
   using Fetches = std::vector<Tensor>;
 
-  // What its caller may take back.
+  // A call that its caller may drop.
   class Call {
    public:
     virtual ~Call() = default;
-    // The caller is gone: what has not begun does not begin.
+    // The caller has gone away. A call that has not begun does not begin.
     void drop() { dropped_ = true; }
     bool dropped() const { return dropped_; }
 
@@ -59,7 +59,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
 
   const std::string& job() const { return job_; }
   const SessionOptions& options() const { return options_; }
-  // What it may hold for its clients, in bytes.
+  // The bytes that the host may hold for its clients.
   Permits& bytes() { return bytes_; }
 
   std::shared_ptr<Call> extend(uint64_t version, std::function<Result<Graph>()> graph,
@@ -67,7 +67,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done);
   std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done);
   std::shared_ptr<Step> run(HostedRequest request, Done<Fetches> done);
-  // Nobody waits for the step any more.
+  // The caller no longer waits for the step.
   void drop(const std::shared_ptr<Step>& step);
   // The step ends with `cancelled`, unless it is over.
   void cancel(const std::shared_ptr<Step>& step);
@@ -80,9 +80,9 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // All calls fail with the cause, now and later. The first cause stays.
   void end(const Status& cause);
 
-  // The clients that hold it.
+  // Counts the clients that hold the session.
   SessionLease& lease() { return lease_; }
-  // True if it goes on although no client has held it for so long.
+  // True if the session is not over and no client has held it for as long as `lease`.
   bool deserted(std::chrono::milliseconds lease) const;
 
  private:

@@ -27,13 +27,13 @@ struct SessionHostsParts {
   const Catalogue& catalogue;
   std::function<void(Submission, Done<JobView>)> submit;
   std::function<void(std::string job, std::string by)> cancel;
-  // The job is RUNNING.
+  // True if the job is RUNNING.
   std::function<bool(const std::string& job)> runs;
-  // A session that nobody holds for so long is given up.
+  // The master cancels a session that no client has held for this long.
   std::chrono::milliseconds lease{30'000};
 };
 
-// The job of a session is known by what is submitted: instead of a job file, its options.
+// True if the submission opens a session: it has the options of one in place of a job file.
 bool is_session(const Submission& submission);
 
 // Threads: any. It outlives what is on the loop, which has checks of it.
@@ -50,20 +50,22 @@ class SessionHosts {
   // JobService says. failed_precondition if the session has ended.
   void open(std::string request_id, uint32_t num_workers, SessionOptions options,
             Done<std::shared_ptr<SessionHost>> done);
-  // Nobody holds it any more: it has the lease for somebody to come back.
+  // A client has released the session, or does not hold it yet. Cancels the job if no client has
+  // held it when the lease has run out.
   void left(const std::shared_ptr<SessionHost>& host);
-  // One whose job does not run yet is cancelled.
+  // Closes the session. If its job does not run yet, this cancels the job.
   void close(const std::shared_ptr<SessionHost>& host, std::function<void(Status)> done);
 
   // The host of a job that has its workers. After a restart of the master its client opens it
   // again: it has the lease to do so. unavailable if it does not come; null once `ended()`.
   Result<std::shared_ptr<SessionHost>> await(const std::string& job,
                                              const std::function<bool()>& ended);
-  // Who waits in await() looks whether it has ended.
+  // Wakes the threads in await(), which then check `ended()`.
   void wake();
-  // A job has changed; of a session's that ends or has ended all calls fail.
+  // A job has changed. If it is the job of a session and ends or has ended, all calls of the
+  // session fail.
   void changed(const JobView& job);
-  // Ends them all.
+  // Ends all sessions.
   void stop(const Status& cause);
 
  private:

@@ -12,7 +12,7 @@ class SessionLease {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A client holds the session from here on, until its release().
+  // A client holds the session from this call until its release().
   void hold() {
     const std::lock_guard lock(mutex_);
     ++holders_;
@@ -21,7 +21,7 @@ class SessionLease {
     const std::lock_guard lock(mutex_);
     if (--holders_ == 0) left_at_ = Clock::now();
   }
-  // True if no client has held the session for so long.
+  // True if no client has held the session for as long as `lease`.
   bool has_run_out(std::chrono::milliseconds lease) const {
     const std::lock_guard lock(mutex_);
     return holders_ == 0 && Clock::now() - left_at_ >= lease;

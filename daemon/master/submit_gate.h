@@ -1,5 +1,5 @@
-// The way of a submission to the table of jobs: it is admitted at once or refused, then checked on
-// the disk's thread, and handed to the table if it is right.
+// The gate between submissions and the table of jobs. It admits or refuses a submission at once,
+// then checks it on the disk's thread, and passes it to the table if it is valid.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,8 @@ class SubmitGate {
   // no other one. A repeated request goes on from the checkpoint that it began with.
   void resume(std::string job, Submission submission, Done done);
 
-  // Where submissions are unpacked for their check; what an earlier master left there is removed.
+  // Empties the folder in which submissions are unpacked for their check, for an earlier master may
+  // have left files there.
   void clear_checks() const;
 
  private:

@@ -11,8 +11,8 @@
 #include "daemon/jobs/grammar.h"
 #include "daemon/spec/chaos_fault.h"
 #include "daemon/spec/load_graph.h"
-#include "daemon/training/run_folder.h"
 #include "daemon/training/model.h"
+#include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -55,7 +55,7 @@ Status unpack(const AttachedFile& file, const Blobs& blobs, const fs::path& path
   return error ? system_error(path, "copying an uploaded file", error) : Status();
 }
 
-// Messages speak of the files as whoever submitted them knows them.
+// Removes the folder from the paths in a message, so that files have the names from the submit.
 Status without_folder(const Status& status, const std::string& folder) {
   if (status.ok()) return status;
   std::string message = status.message();
@@ -80,7 +80,7 @@ Status check_attached(const Submission& submission, const std::string& folder, s
                               "), received '", name.empty() ? path : name, "'"));
 }
 
-// From the checkpoint that came with it, if one did, the job can go on.
+// Checks that the job can continue from the checkpoint that was submitted with it, if there is one.
 Status check_resumed(Files& files, const Job& job, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const auto came,
                         list_checkpoints(files, cat(folder, "/", kResumed, "checkpoints")));
@@ -89,7 +89,7 @@ Status check_resumed(Files& files, const Job& job, const std::string& folder) {
   return check_continues(from, job);
 }
 
-// The job's folder has the graph under this name, for whoever fetches it.
+// Checks the graph's file name, under which clients fetch it from the job's folder.
 Status check_graph_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   if (is_left_file(name)) return {};
@@ -149,7 +149,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     submission.name = job.name;
     submission.num_workers = workers_of(job);
     submission.min_workers = static_cast<uint32_t>(job.min_workers);
-    // What a job asks for itself is no reason to give it up.
+    // Faults that the job orders itself do not count against its max_failures.
     for (const std::string& each : submission.chaos) {
       LEAT_RETURN_IF_ERROR(check_chaos(each, submission.num_workers));
     }

@@ -1,4 +1,4 @@
-// What a job's training tells the table of jobs and the job's log.
+// Reports the progress of a job's training to the table of jobs and to the job's log.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,7 @@ class TrainingReporter final : public TrainObserver {
   void on_step(std::function<void(uint64_t)> told) { on_step_ = std::move(told); }
   // Told what the training waits for, and "" when that is over; before the run.
   void on_wait(std::function<void(std::string)> told) { on_wait_ = std::move(told); }
-  // What is known, now: the training has ended.
+  // Reports the latest progress at once. Called when the training has ended.
   void report();
 
  private:

@@ -18,7 +18,7 @@ namespace leat {
 
 class SessionHosts;
 
-// What clients may make the master hold.
+// Limits on the memory, disk and calls that clients may use in the master.
 struct ClientLimits {
   size_t files = 16;                                 // of one submit, beside a checkpoint's
   size_t inline_bytes = 1u << 20;                    // of one file in a submit
@@ -37,8 +37,8 @@ struct ClientLimits {
 
 // Serves any number of connections. Nothing of it blocks the loop: job files are parsed, and files
 // listed, hashed, read and written, on one thread of its own, "client-disk"; everything is answered
-// in bounded time. What a client gave up goes on until it ends by itself and counts against the
-// limits of its connection until then.
+// in bounded time. A call that its client has cancelled still runs to its end, and counts against
+// the limits of its connection until then.
 //
 //   auto clients = ClientService::start(loop, jobs, status, real_files());
 //   RpcServer::listen(loop, options, [&](const RpcPeer& peer) -> kj::Maybe<Capability::Client> {

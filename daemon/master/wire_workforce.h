@@ -94,7 +94,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   std::set<std::string> ending_;         // jobs whose logs are to end
 };
 
-// What a connection of role worker or runner starts from. Threads: the loop's.
+// Makes the service for a connection of role worker or runner. Threads: the loop's.
 wire::Registry::Client make_registry(std::shared_ptr<Workforce::Inside> inside,
                                      const RpcPeer& peer);
 

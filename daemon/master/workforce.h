@@ -1,8 +1,9 @@
 // The workers and runners that are connected to the master: what they say becomes events of the
 // cluster's state, and what the table of jobs decides about them becomes calls.
 //
-// What a runner's end is to the table: its worker says that the process has ended, or that it was
-// stopped; and if it says neither though the runner's connection is gone, it is asked to stop it.
+// For the table of jobs a runner has ended when its worker reports that the process has ended or
+// was stopped. If the runner's connection is lost without such a report, the worker is asked to
+// stop it.
 #pragma once
 
 #include <chrono>
@@ -58,7 +59,7 @@ class Workforce {
   // Those of an assembly, by task. unavailable if one of `count` is gone. Waits for the loop.
   Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job,
                                                            uint64_t assembly, size_t count);
-  // That of one task.
+  // Returns the runner of one task. The rest is as for runners().
   Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t assembly,
                                              uint32_t task);
 

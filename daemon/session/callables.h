@@ -40,7 +40,7 @@ class Callables {
   // failed_precondition if it was released, invalid_argument for a number that was never given.
   Result<std::shared_ptr<Callable>> find(CallableId id) const;
   Status release(CallableId id);
-  // Takes all of them; the caller frees them without the lock.
+  // Removes and returns all callables; the caller frees them without the lock.
   std::map<CallableId, std::shared_ptr<Callable>> clear() { return std::exchange(callables_, {}); }
 
  private:

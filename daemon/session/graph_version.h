@@ -10,8 +10,8 @@ namespace leat {
 
 // Ok if the nodes, values and inputs of `next` begin with those of `old`: same ops, wiring,
 // attributes, constraints and names, at the same ids. invalid_argument names the first that was
-// changed. What inference fills in (types, made-up symbols) is not compared, but for the declared
-// types of inputs; a value that had no name may get one.
+// changed. The function compares the declared types of inputs, but not what inference fills in
+// (types, made-up symbols). A value that had no name may get one.
 Status check_appends(const Graph& old, const Graph& next);
 
 // The same graph with its inputs at these ids among its values, ascending: files and messages have

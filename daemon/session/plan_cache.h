@@ -34,9 +34,9 @@ class PlanCache {
   // Keeps at most `limit` plans, and at least one.
   explicit PlanCache(size_t limit) : limit_(limit) {}
 
-  // The plan of that key, which counts as used now; null if there is none.
+  // Returns the plan of that key and marks it as just used; null if there is none.
   std::shared_ptr<PlanEntry> find(const std::string& key);
-  // The plan counts as used now.
+  // Marks the plan as just used.
   void touch(PlanEntry& entry);
   // Adds a plan, and drops those that were used least recently. Returns the idle runs of these.
   Steps insert(std::shared_ptr<PlanEntry> entry);

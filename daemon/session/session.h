@@ -9,7 +9,7 @@
 //   session->run_callable(*step, {batch});                              // the same, without names
 //
 // State belongs to the job: sessions of one job on one master share its variables and queues, and
-// nothing else is shared. Closing a session frees none of it.
+// nothing else. Closing a session frees neither.
 #pragma once
 
 #include <chrono>
@@ -50,10 +50,10 @@ class StepHandle {
   StepHandle& operator=(StepHandle&&) = delete;
   ~StepHandle();
 
-  // Blocks until the step is over: its fetches, or why there are none. When it returns an error,
-  // nothing of the step is being computed any more. REQUIRES: the first call.
+  // Blocks until the step is over. Returns its fetches, or the error that ended it. When it returns
+  // an error, no part of the step still runs. REQUIRES: the first call.
   Result<std::vector<Tensor>> wait();
-  // wait() would not block.
+  // True if wait() would not block.
   bool over() const;
   // The step ends with `cancelled`, unless it is over.
   void cancel();
@@ -62,11 +62,11 @@ class StepHandle {
   SessionStep* step_;
 };
 
-// Threads: any, for all members; run() and its like block the caller, nobody else. A failed step
-// leaves the session as it was; what it had written to variables by then stays.
+// Threads: any, for all members. run() and run_callable() block only their caller. The session can
+// be used after a step fails; the variables keep what the step had written by then.
 class Session {
  public:
-  // Without one, the session's timeout from now.
+  // If there is none, the deadline is the session's timeout from now.
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   // Called once, when the step is over; on a thread of the runtime's: it must not block, nor call
   // the session.
@@ -100,11 +100,11 @@ class Session {
                                            Deadline deadline = {});
   Result<StepHandle> start_callable(CallableId id, const std::vector<Tensor>& feeds,
                                     Deadline deadline = {}, Finished finished = {});
-  // Steps in flight go on.
+  // Steps in flight continue.
   Status release_callable(CallableId id);
 
   // Ends every step in flight with `cancelled`, which names the session, and returns when none of
-  // them is being computed. Whatever is called afterwards fails. May be repeated.
+  // them is being computed. All later calls fail. May be repeated.
   void close();
 
  private:

@@ -281,7 +281,7 @@ void SessionCore::close() {
   free_idle();
 }
 
-// Stops what has failed and ends what is late.
+// Stops the steps that have failed, and ends those whose deadline has passed.
 void SessionCore::watch() {
   std::unique_lock lock(mutex_);
   while (true) {

@@ -40,9 +40,9 @@ class SessionCore {
                                     Session::Deadline deadline, Session::Finished finished);
   void close();
 
-  // The step has failed: the session's thread is to stop it. From any thread, never blocks.
+  // Hands a failed step to the session's thread, which stops it. Threads: any. Never blocks.
   void retire(SessionStep& step);
-  // The step is over and its handle gone: its run may serve another.
+  // The step is over and its handle destroyed: its run may serve another step.
   void give_back(SessionStep& step);
 
  private:

@@ -72,7 +72,8 @@ void SessionStep::admitted() {
   part_over(Status());  // nothing of the step is touched here any more
 }
 
-// Often on a driver's thread, which must not be held up, nor free what it is driving.
+// This often runs on a driver's thread, so it must not block, and must not free the objects that
+// the thread is driving.
 void SessionStep::part_over(const Status& status) {
   bool failed = false, finished = false;
   {

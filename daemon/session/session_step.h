@@ -1,5 +1,5 @@
-// A registered plan of a session, and the step that it is running: one at a time. A session has as
-// many for one plan as there are steps of it in flight.
+// A registered plan of a session with the step that it runs, at most one at a time. A session has
+// as many of these for one plan as there are steps of that plan in flight.
 #pragma once
 
 #include <atomic>
@@ -21,16 +21,16 @@ namespace leat {
 class SessionCore;
 struct PlanEntry;
 
-// What is asked of one step.
+// The parameters of one step.
 struct StepRequest {
   uint64_t number = 0;  // of the session, from 0
   std::chrono::steady_clock::time_point deadline;
   std::function<void()> finished;  // may be empty
 };
 
-// Life of a step: begin, feed, launch; then it waits for its ticket, runs on the workers, and is
-// over. A step that fails is retired first, on the session's own thread, so that whoever sees the
-// error knows that nothing of the step goes on.
+// The life of a step: begin, feed, launch; then it waits for its ticket, runs on the workers, and
+// is over. If it fails, the session's thread first stops it everywhere, so that no part of the step
+// still runs when the caller receives the error.
 // Threads: begin, feed, launch and take_fetches from the owner's; the rest any.
 class SessionStep final : public VariableTickets::Holder {
  public:
@@ -58,9 +58,10 @@ class SessionStep final : public VariableTickets::Holder {
 
   // Ends step `number` if it is still that one and is not over; the first cause stays.
   void end(uint64_t number, const Status& cause);
-  // Ends it as too late, saying what it waited for.
+  // Ends the step because its deadline has passed; the error names what it waited for.
   void expire(uint64_t number);
-  // Stops everything, gives the ticket back, and it is over. On the session's thread.
+  // Stops all parts of the step and returns its ticket, after which it is over. Threads: the
+  // session's.
   void retire();
 
   void admitted() override;

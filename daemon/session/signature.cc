@@ -16,7 +16,7 @@ std::string suggestion(const std::string& name, const Map& known) {
   return did_you_mean(name, names);
 }
 
-// What a symbol stands for in this call, and who said so.
+// The size that a symbol has in this call, and the value that bound it.
 struct Binding {
   int64_t size = 0;
   ValueId by = kNone;

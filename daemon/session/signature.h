@@ -1,5 +1,5 @@
-// What a step of a session is asked for: names in, names out, and how they become ids of the graph
-// and concrete shapes.
+// The signature of a step of a session: the names of its feeds, fetches and targets. Functions
+// resolve the names to ids of the graph, and symbolic shapes to concrete ones.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The steps of a session that were launched and whose handles are not gone.
+// The steps of a session that were launched and whose handles still exist.
 #pragma once
 
 #include <chrono>
