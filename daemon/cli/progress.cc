@@ -23,40 +23,40 @@ std::string format(const char* pattern, Args... args) {
   return text;
 }
 
-double seconds_per_step(const AssemblyStanding& standing) {
+double seconds_per_step(const EpochStanding& standing) {
   return standing.steps_timed > 0 ? standing.seconds / static_cast<double>(standing.steps_timed)
                                   : 0;
 }
 
 // Returns "234/469", with the step padded to the width of the steps.
-std::string count_of(const AssemblyStanding& standing) {
+std::string count_of(const EpochStanding& standing) {
   const std::string steps = std::to_string(standing.steps);
   std::string step = std::to_string(standing.step);
   step.insert(0, steps.size() - std::min(steps.size(), step.size()), ' ');
   return cat(step, "/", steps);
 }
 
-bool is_timed(const AssemblyStanding& standing) {
+bool is_timed(const EpochStanding& standing) {
   return standing.steps_timed > 0 && standing.seconds > 0;
 }
 
-std::string step_time(const AssemblyStanding& standing) {
+std::string step_time(const EpochStanding& standing) {
   return is_timed(standing) ? cat(" ", format_step_time(seconds_per_step(standing))) : "";
 }
 
-std::string sample_rate(const AssemblyStanding& standing) {
+std::string sample_rate(const EpochStanding& standing) {
   if (!is_timed(standing)) return "";
   return cat(" - ", format("%.0f", standing.samples_per_second), " samples/s");
 }
 
 // Returns the time that the steps took; "" if it is unknown.
-std::string time_taken(const AssemblyStanding& standing) {
+std::string time_taken(const EpochStanding& standing) {
   return is_timed(standing) ? " " + format_seconds(standing.seconds) : "";
 }
 
 // Returns "count [bar] rest" with a bar from `least` columns to kBarWidth; nothing if there is no
 // room.
-std::optional<std::string> with_bar(const AssemblyStanding& standing, const std::string& rest,
+std::optional<std::string> with_bar(const EpochStanding& standing, const std::string& rest,
                                     size_t columns, size_t least) {
   const std::string count = count_of(standing);
   const size_t taken = count.size() + std::string_view(" []").size() + rest.size();
@@ -102,7 +102,7 @@ std::string format_values(std::span<const NamedValue> values) {
   return text;
 }
 
-std::string format_running(const AssemblyStanding& standing, std::span<const NamedValue> values,
+std::string format_running(const EpochStanding& standing, std::span<const NamedValue> values,
                            size_t columns) {
   const bool measured = is_timed(standing) && standing.seconds >= kMeaningful;
   const double left =
@@ -126,14 +126,14 @@ std::string format_running(const AssemblyStanding& standing, std::span<const Nam
   return cat(count, format_values(values.first(std::min<size_t>(values.size(), 1))));
 }
 
-std::string format_done(const AssemblyStanding& standing, std::span<const NamedValue> values,
+std::string format_done(const EpochStanding& standing, std::span<const NamedValue> values,
                         size_t columns) {
   const std::string rest =
       cat(time_taken(standing), step_time(standing), sample_rate(standing), format_values(values));
   return with_bar(standing, rest, columns, kLeastBar).value_or(count_of(standing) + rest);
 }
 
-std::string format_plain(const AssemblyStanding& standing, std::span<const NamedValue> values) {
+std::string format_plain(const EpochStanding& standing, std::span<const NamedValue> values) {
   const std::string taken = time_taken(standing);
   return cat("Epoch ", standing.epoch, "/", standing.epochs, " - ", standing.step, "/",
              standing.steps, taken.empty() ? "" : " -", taken, step_time(standing),

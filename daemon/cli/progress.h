@@ -28,7 +28,7 @@ struct NamedValue {
 };
 
 // The progress of an epoch.
-struct AssemblyStanding {
+struct EpochStanding {
   int64_t epoch = 1;        // from 1
   int64_t epochs = 1;       // number of epochs
   int64_t step = 0;         // steps of this epoch that are done
@@ -54,14 +54,14 @@ std::string format_values(std::span<const NamedValue> values);
 // of a step, the time that is left, and the last values, in this order. The first value, the loss,
 // always stays, even if the line is too long then. The line has no times and speeds for the first
 // tenth of a second.
-std::string format_running(const AssemblyStanding& standing, std::span<const NamedValue> values,
+std::string format_running(const EpochStanding& standing, std::span<const NamedValue> values,
                            size_t columns);
 // Returns the line when the epoch is done, with the time that it took and all values. The bar is as
 // wide as possible, and missing if there is no room.
-std::string format_done(const AssemblyStanding& standing, std::span<const NamedValue> values,
+std::string format_done(const EpochStanding& standing, std::span<const NamedValue> values,
                         size_t columns);
 // Returns the only line of an epoch if nothing is redrawn.
-std::string format_plain(const AssemblyStanding& standing, std::span<const NamedValue> values);
+std::string format_plain(const EpochStanding& standing, std::span<const NamedValue> values);
 
 // Writes the lines of a run. Threads: one. `out` and `clock` must outlive it.
 class ProgressLine {
@@ -91,7 +91,7 @@ class ProgressLine {
   const Clock& clock_;
   const bool redraw_;
   const int width_;
-  AssemblyStanding standing_;
+  EpochStanding standing_;
   int64_t first_step_ = 0;
   int64_t samples_per_step_ = 0;
   Clock::Steady begun_{};

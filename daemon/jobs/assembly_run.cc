@@ -52,7 +52,7 @@ RunYield AssemblyRun::yielded(bool saved) {
   return why;
 }
 
-bool AssemblyRun::lets_go(const WorkerRef& worker) const {
+bool AssemblyRun::releases(const WorkerRef& worker) const {
   const Leases& leases = context_.leases;
   if (!leases.has(worker) || !leases.is_draining(worker.name)) return false;
   if (saved_ || !holders_.contains(worker.name)) return true;
@@ -76,7 +76,7 @@ std::optional<RunYield> AssemblyRun::leave_drained() {
   // A worker that alone holds the job in memory takes part in the assembly, and leaves at its
   // fence.
   const bool waits = !runs_ && std::none_of(workers.begin(), workers.end(),
-                                            [this](const auto& each) { return lets_go(each); });
+                                            [this](const auto& each) { return releases(each); });
   if (waits) return std::nullopt;
   RunYield why;
   why.cause = leaving.size() == 1 ? cat("worker '", leaving.front(), "' is draining")

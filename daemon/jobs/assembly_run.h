@@ -56,7 +56,7 @@ class AssemblyRun {
   RunYield yielded(bool saved);
 
   // True if the worker drains, and what the job has come to is not lost with it.
-  bool lets_go(const WorkerRef& worker) const;
+  bool releases(const WorkerRef& worker) const;
   // If workers of the assembly drain: asks the run to come to a fence. Returns the cause if there
   // is no run, and the assembly is to be given up.
   std::optional<RunYield> leave_drained();

@@ -37,10 +37,10 @@ void ClusterJob::tick() {
     failures_.of_worker(worker, cat("the runner on '", worker.name, "' "), "did not start in time",
                         false, std::nullopt);
   }
-  const bool gives_up = runners_.waited_too_long();
+  const bool too_late = runners_.waited_too_long();
   if (runners_.assembly().mode() == Assembly::Mode::parted && !late.empty())
     runners_.part("it did not start in time", failures_.last_was_stuck());
-  if (gives_up) {
+  if (too_late) {
     runners_.stop(cat("nobody has come in the place of others for ",
                       context_.limits.keep_survivors.count(), " ms"));
   }

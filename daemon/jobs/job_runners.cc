@@ -92,7 +92,7 @@ void JobRunners::left(const WorkerRef& worker) {
 void JobRunners::part(const std::string& reason, bool at_once) {
   run_.end(reason);
   for (const WorkerRef& worker : assembly_.workers()) {
-    if (run_.lets_go(worker)) assembly_.suspect(worker);
+    if (run_.releases(worker)) assembly_.suspect(worker);
   }
   if (assembly_.mode() != Assembly::Mode::parted) parted_at_ = context_.now.steady;
   const auto grace = at_once ? std::chrono::milliseconds(0) : context_.limits.stop_grace;

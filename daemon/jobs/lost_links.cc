@@ -15,7 +15,7 @@ std::string_view what_befell(LinkFault fault) {
 
 }  // namespace
 
-std::vector<std::string> who_goes(std::set<std::pair<std::string, std::string>> lost) {
+std::vector<std::string> workers_to_leave(std::set<std::pair<std::string, std::string>> lost) {
   std::vector<std::string> go;
   while (!lost.empty()) {
     std::map<std::string, size_t> cut;  // peers that it does not reach
@@ -74,7 +74,7 @@ std::optional<LostLinks::Verdict> LostLinks::judge(const std::vector<std::string
   }
   if (texts.empty()) return std::nullopt;
   Verdict verdict;
-  verdict.go = who_goes(std::move(lost));
+  verdict.go = workers_to_leave(std::move(lost));
   if (!verdict.go.empty()) {
     texts.insert(texts.begin(),
                  cat("'", join(verdict.go, "', '"), "'", verdict.go.size() == 1 ? " goes" : " go"));

@@ -63,6 +63,6 @@ class LostLinks {
 };
 
 // The workers to remove so that no link of `lost` is left between two that stay; by the rule above.
-std::vector<std::string> who_goes(std::set<std::pair<std::string, std::string>> lost);
+std::vector<std::string> workers_to_leave(std::set<std::pair<std::string, std::string>> lost);
 
 }  // namespace leat

@@ -218,7 +218,7 @@ kj::Promise<void> RegistryService::chaos(ChaosContext context) {
     return kj::READY_NOW;
   }
   auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.chaos");
-  // Its log says so before it comes: whoever looks for what never came finds it.
+  // The job's log has the fault before it happens, so that it can be found if it ends the runner.
   inside_->parts().state.fault_due(
       {0, place_->job, params.getAssembly(), params.getIndex(), to_string(params.getFault())},
       [inside = inside_, job = place_->job, fault = to_string(params.getFault()),

@@ -147,7 +147,7 @@ void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job,
   if (status.ok()) {
     runner_exited(worker, job, assembly, {how});
   } else {
-    // What does not answer is expelled by the table, in time.
+    // The table expels a worker that does not answer, after a deadline.
     parts_.options.log.warning("stopping the runner of job '", job, "': ", status.message());
   }
   end_log_if_stopped(job);

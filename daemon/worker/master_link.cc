@@ -172,7 +172,7 @@ void MasterLink::live() {
       options_.log.warning("not registered yet: ", why.message());
       said = why.message();
     }
-    if (gives_up_name(why)) break;
+    if (renounces_name(why)) break;
     if (!outbox_.pause(wait)) break;
     wait = std::min(holds ? kHoldingPause : options_.most_pause, wait * 2);
   } while (true);
@@ -181,7 +181,7 @@ void MasterLink::live() {
 // The worker that has the name may be an earlier process of this worker, which the master will soon
 // count as lost. If the name stays in use, it belongs to another worker, and further attempts are
 // useless.
-bool MasterLink::gives_up_name(const Status& why) {
+bool MasterLink::renounces_name(const Status& why) {
   if (!name_.taken) {
     name_.since.reset();
     return false;

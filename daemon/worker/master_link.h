@@ -95,7 +95,7 @@ class MasterLink {
   Status tell_drain(RpcClient& client);
   void lost(const Status& cause);
   void set_status(Status status);
-  bool gives_up_name(const Status& why);
+  bool renounces_name(const Status& why);
 
   const MasterLinkOptions options_;
   std::unique_ptr<RpcLoop> loop_;

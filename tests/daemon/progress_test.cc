@@ -36,8 +36,8 @@ TEST_CASE("the bar fills from left to right") {
   CHECK(format_bar(11, 10, 30) == "[==============================]");
 }
 
-AssemblyStanding halfway() {
-  AssemblyStanding standing;
+EpochStanding halfway() {
+  EpochStanding standing;
   standing.epoch = 1;
   standing.epochs = 5;
   standing.step = 50;
@@ -50,7 +50,7 @@ AssemblyStanding halfway() {
 
 TEST_CASE("the three lines of an epoch are as documented") {
   const NamedValue values[] = {{"loss", 0.5123}, {"accuracy", 0.8121}};
-  AssemblyStanding standing = halfway();
+  EpochStanding standing = halfway();
   CHECK(format_running(standing, values, 120) ==
         " 50/100 [==============>...............] ETA 1s 25ms/step - 5120 samples/s - loss: 0.5123 "
         "- accuracy: 0.8121");
@@ -66,7 +66,7 @@ TEST_CASE("the three lines of an epoch are as documented") {
 
 TEST_CASE("in a narrow terminal the bar shrinks first, and the loss is always seen") {
   const NamedValue values[] = {{"loss", 0.5123}, {"accuracy", 0.8121}, {"val_loss", 0.6}};
-  const AssemblyStanding standing = halfway();
+  const EpochStanding standing = halfway();
   const std::span<const NamedValue> two(values, 2);
   CHECK(format_running(standing, two, 100) ==
         " 50/100 [==========>...........] ETA 1s 25ms/step - 5120 samples/s - loss: 0.5123 - "
@@ -90,7 +90,7 @@ TEST_CASE("in a narrow terminal the bar shrinks first, and the loss is always se
 
 TEST_CASE("nothing of an epoch's last line is lost in a narrow terminal") {
   const NamedValue loss[] = {{"loss", 0.5123}};
-  const AssemblyStanding standing = halfway();
+  const EpochStanding standing = halfway();
   CHECK(format_done(standing, loss, 70) ==
         " 50/100 [======>........] 1s 25ms/step - 5120 samples/s - loss: 0.5123");
   CHECK(format_done(standing, loss, 40) == " 50/100 1s 25ms/step - 5120 samples/s - loss: 0.5123");

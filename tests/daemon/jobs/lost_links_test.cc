@@ -14,15 +14,15 @@ using std::chrono::milliseconds;
 using Names = std::vector<std::string>;
 
 TEST_CASE("of two workers that lost their link the one of the higher name goes") {
-  CHECK(who_goes({{"w1", "w2"}}) == Names{"w2"});
-  CHECK(who_goes({{"w2", "w3"}}) == Names{"w3"});
-  CHECK(who_goes({}) == Names{});
+  CHECK(workers_to_leave({{"w1", "w2"}}) == Names{"w2"});
+  CHECK(workers_to_leave({{"w2", "w3"}}) == Names{"w3"});
+  CHECK(workers_to_leave({}) == Names{});
 }
 
 TEST_CASE("who reaches the fewest peers goes before a higher name") {
-  CHECK(who_goes({{"w1", "w2"}, {"w1", "w3"}}) == Names{"w1"});
-  CHECK(who_goes({{"w1", "w3"}, {"w2", "w3"}, {"w1", "w2"}}) == Names{"w3", "w2"});
-  CHECK(who_goes({{"w1", "w2"}, {"w3", "w4"}}) == Names{"w4", "w2"});
+  CHECK(workers_to_leave({{"w1", "w2"}, {"w1", "w3"}}) == Names{"w1"});
+  CHECK(workers_to_leave({{"w1", "w3"}, {"w2", "w3"}, {"w1", "w2"}}) == Names{"w3", "w2"});
+  CHECK(workers_to_leave({{"w1", "w2"}, {"w3", "w4"}}) == Names{"w4", "w2"});
 }
 
 TEST_CASE("a link of both ends is judged once, by who saw more of it") {

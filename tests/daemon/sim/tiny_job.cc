@@ -6,8 +6,8 @@ namespace leat::sim {
 namespace {
 
 uint64_t mix(uint64_t x) { return CrashFiles::mix(x); }
-uint64_t sample(uint64_t seed, uint64_t assembly, uint64_t row) {
-  return mix(mix(seed ^ mix(assembly)) + row);
+uint64_t sample(uint64_t seed, uint64_t epoch, uint64_t row) {
+  return mix(mix(seed ^ mix(epoch)) + row);
 }
 
 }  // namespace
@@ -40,10 +40,10 @@ std::vector<Weights> TinyJob::twin() const {
   return all;
 }
 
-uint64_t TinyJob::all_samples(uint64_t assemblies) const {
+uint64_t TinyJob::all_samples(uint64_t epochs) const {
   uint64_t sum = 0;
-  for (uint64_t assembly = 0; assembly < assemblies; ++assembly)
-    for (uint64_t row = 0; row < rows; ++row) sum += sample(seed, assembly, row);
+  for (uint64_t epoch = 0; epoch < epochs; ++epoch)
+    for (uint64_t row = 0; row < rows; ++row) sum += sample(seed, epoch, row);
   return sum;
 }
 

@@ -34,8 +34,8 @@ struct TinyJob {
 
   // The weights after each number of steps, as one process computes them without any fault.
   std::vector<Weights> twin() const;
-  // The sum of all samples of the first `assemblies` epochs.
-  uint64_t all_samples(uint64_t assemblies) const;
+  // The sum of all samples of the first `epochs` epochs.
+  uint64_t all_samples(uint64_t epochs) const;
 };
 
 }  // namespace leat::sim
