@@ -15,7 +15,8 @@ void Arrivals::advance(const RunnerAssembly& to) {
   waiting_.clear();
 }
 
-// All that is known before the run is: of the rest, the dialer is believed for now.
+// The identity as far as it is known before the run is. The rest is taken from the dialer, and
+// checked when a run takes the connection.
 Identity Arrivals::addressed_here(const Identity& said) const {
   Identity identity = said;
   identity.assembly = assembly().number;
@@ -61,7 +62,7 @@ void Arrivals::keep(Connection connection) {
       cat("handshake with a dialer: ", options_.most, " connections wait for their runs")));
 }
 
-// Drops those for the same place that are not what is expected there.
+// Drops connections for the same place that do not have the expected identity.
 std::optional<Connection> Arrivals::find(const Identity& expected, SocketRole role) {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const LinkHello& hello = it->connection.hello;

@@ -1,5 +1,5 @@
-// Connections that peers have made to this process, until the runs that they are for take them.
-// Peers begin at different times: one may come before this end was told whom to expect.
+// Connections that peers have made to this process, until their runs take them. Peers begin at
+// different times, so a connection may come before this process knows that it should expect it.
 #pragma once
 
 #include <chrono>
@@ -16,31 +16,31 @@
 
 namespace leat {
 
-// Whoever comes knows the key of the assembly; what else it says is judged here: at once, whether
-// it means this process, and the whole of it when its run takes it. What does not fit is dropped,
-// with a line in the log.
+// Every peer that gets here has proved that it knows the key of the assembly. The class checks the
+// rest of its identity: when it arrives, that it means this process; when a run takes it, the whole
+// identity. A connection that does not fit is dropped, with a line in the log.
 //
-// Threads: any. As a gate it serves the process's own listener, for peers of the machine.
+// Threads: any. It is also the gate of the process's own listener, for peers on this machine.
 class Arrivals final : public Listener::Gate {
  public:
   struct Options {
     RunnerAssembly assembly;
     uint64_t incarnation = 0;                    // of this process
-    size_t most = 1024;                          // that wait at one time
+    size_t most = 1024;                          // connections that wait at one time
     std::chrono::milliseconds patience{30'000};  // how long one may wait
     Logger log;
   };
   explicit Arrivals(Options options) : options_(std::move(options)), assembly_(options_.assembly) {}
 
-  // A connection that the worker accepted and handed over.
+  // Takes a connection that the worker accepted and handed over.
   void add(Connection connection);
-  // Waits for the connection of this identity and role. deadline_exceeded if it does not come, or
-  // what `given_up` says once that is not ok: see wake().
+  // Waits for the connection of this identity and role. Errors: deadline_exceeded if it does not
+  // come, or the status of `given_up` once that is not ok, see wake().
   Result<Descriptor> take(const Identity& expected, SocketRole role, Deadline deadline,
                           const std::function<Status()>& given_up);
-  // From now on those of this assembly are let in. The others that have come are dropped.
+  // From now on lets in connections of this assembly. Drops the others that wait.
   void advance(const RunnerAssembly& to);
-  // Has every take() ask whether it is given up.
+  // Makes every take() ask its `given_up` again.
   void wake();
   size_t waiting() const;
 

@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-// Whether they fit together, whatever numbers came.
+// True if the sum is at most `limit`. The numbers may be so large that the sum would overflow.
 bool fit(uint64_t limit, std::initializer_list<uint64_t> sizes) {
   for (const uint64_t size : sizes) {
     if (size > limit) return false;

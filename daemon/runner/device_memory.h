@@ -1,4 +1,4 @@
-// The memory that the runs of a runner take, counted before a byte of it is taken.
+// Counts the memory of a runner's runs before it is allocated.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace leat {
 
-// A run has its arena, constants and slots until it is released; the variables and the data sets
-// are the job's, each counted once, for as long as the runner lives. Threads: any.
+// A run holds its arena, constants and slots until it is released. The variables and the data sets
+// belong to the job: each counts once, until the runner ends. Threads: any.
 class DeviceMemory {
  public:
-  // Told of the bytes of all variables when there are more; may be empty.
+  // Gets the bytes of all variables whenever they grow; may be empty.
   using OnVariables = std::function<void(uint64_t bytes)>;
 
   explicit DeviceMemory(uint64_t limit) : limit_(limit) {}
 
-  // Reserves what the partition needs, and what is kept of its fetches. resource_exhausted, with
-  // the numbers, if it does not fit.
+  // Reserves the memory of the partition and of its fetches. resource_exhausted, with the numbers,
+  // if it does not fit.
   Status reserve(uint64_t run, const Partition& partition, uint64_t fetch_bytes);
   // The same for the data set of that name: see GrantMemory.
   Status reserve_data(const std::string& name, uint64_t bytes);
   void release(uint64_t run);
   uint64_t limit() const { return limit_; }
-  // Before there are runs.
+  // To be set before there are runs.
   void on_variables(OnVariables told) { on_variables_ = std::move(told); }
 
  private:

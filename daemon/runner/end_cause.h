@@ -1,4 +1,4 @@
-// Why a run is to end.
+// The reason to end a run.
 #pragma once
 
 #include <mutex>

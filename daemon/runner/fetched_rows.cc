@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kRingBytes = 256 << 10;
 constexpr uint64_t kMostRows = 4096;
-// Larger rows may be reported in parts of any size.
+// Rows above this size may be reported in parts of any size.
 constexpr size_t kWholeRow = 64 << 10;
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
@@ -26,7 +26,8 @@ size_t row_bytes(const Plan& plan, uint32_t partition) {
   return bytes;
 }
 
-// At least two, so that the run fills one while the other is reported; of very large rows, one.
+// There are at least two rows, so that the run fills one while the other is reported; but only one
+// if rows are very large.
 uint64_t rows_in_ring(size_t row_bytes) {
   if (row_bytes == 0) return kMostRows;
   return std::clamp<uint64_t>(kRingBytes / row_bytes, row_bytes > kRingBytes ? 1 : 2, kMostRows);

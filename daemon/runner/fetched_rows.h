@@ -1,5 +1,5 @@
-// The fetches of a run's finished turns, copied out until a report takes them. The fetches of one
-// turn are a row. The rows stand in a ring of bounded size: a run that gets ahead of its reports
+// Copies of the fetches of a run's finished turns, until a report takes them. The fetches of one
+// turn are a row. The rows are in a ring of bounded size: a run that gets ahead of its reports
 // waits for room, and no row is overwritten before it is taken.
 #pragma once
 
@@ -18,20 +18,20 @@ inline constexpr size_t kMostRowBytes = 256 << 20;
 
 // The bytes of a row of this partition; each fetch is padded to 8 bytes.
 size_t row_bytes(const Plan& plan, uint32_t partition);
-// How many rows of that size the ring has room for. Small rows have room for many turns, so that a
-// master that is away for a while holds no run up.
+// The number of rows of that size that the ring has room for. Small rows have room for many turns,
+// so a run continues while its master is away for some time.
 uint64_t rows_in_ring(size_t row_bytes);
 // The bytes of memory that the ring of such a run takes.
 size_t ring_bytes(const Plan& plan, uint32_t partition);
 
-// A plan that fetches nothing from this partition has rows without bytes: there is always room for
-// them. Threads: one at a time; its owner has a lock. It allocates nothing while it copies.
+// If the plan fetches nothing from this partition, rows have no bytes, and there is always room.
+// Threads: one at a time; the owner has a lock. No memory is allocated while rows are copied.
 class FetchedRows {
  public:
   // REQUIRES: `run` is connected, and outlives it.
   explicit FetchedRows(HostedPartition& run);
 
-  // Copies the rows of turns that are finished, as far as there is room. True if none is left.
+  // Copies the rows of finished turns, as far as there is room. Returns true if none is left.
   bool copy_finished();
   // Moves rows that were copied and not yet taken to `report`, `most` bytes at most: as many whole
   // rows as fit, or a part of a row that is larger than a report. Sets first_row and row_offset.

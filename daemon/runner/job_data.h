@@ -32,18 +32,19 @@ class JobData {
 
   // The variables as a safetensors file.
   void read_variables(std::function<void(Result<Bytes>)> done);
-  // Sets the variables from such a file; `step`: after how many steps they had these values.
+  // Sets the variables from such a file. `step`: the number of steps after which they had these
+  // values.
   void write_variables(Bytes file, Restore what, std::optional<uint64_t> step, Done done);
-  // The commits whose values stand here. failed_precondition while there are runs.
+  // The commits whose values the variables have. failed_precondition while there are runs.
   void held(std::function<void(Result<Held>)> done);
 
   // Copies these variables, when no step is in flight.
   void take_snapshot(int64_t step, std::vector<std::string> names, Done done);
-  // Has the run copy them when it has done the steps below `step`: see interface Runner. A copy
+  // Makes the run copy them when it has done the steps below `step`: see interface Runner. A copy
   // that fails is logged.
   Status take_snapshot_in_passing(uint64_t run, int64_t step, std::vector<std::string> names);
-  // The copy as a part of a checkpoint: its bytes, or written to a file and synced. Steps go on
-  // meanwhile, and have the first claim on the cores.
+  // Both give the copy as a part of a checkpoint: the first as bytes, the second as a file that is
+  // synced. Steps continue meanwhile, with a higher priority.
   void read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done);
   void write_snapshot(int64_t step, PartPlace place,
                       std::function<void(Result<CheckpointPart>)> done);

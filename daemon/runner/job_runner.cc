@@ -7,8 +7,8 @@
 namespace leat {
 namespace {
 
-// The threads of the data plane look for news for so long before they park: longer than a null step
-// of many workers takes. Where steps take longer, they find that out and park sooner.
+// The threads of the data plane poll this long before they park: longer than a step without
+// computation takes on many workers. If steps take longer, the threads learn it and park sooner.
 constexpr std::chrono::microseconds kSpin{200};
 
 int threads_of(const RunnerConfig& config) {
@@ -54,8 +54,8 @@ Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
   return runner;
 }
 
-// Opens the socket over which peers of this machine bring their memory. A path may be too long for
-// a socket; then they use TCP.
+// Opens the socket to which peers on this machine bring their shared memory. If the path is too
+// long for a socket, they use TCP.
 void JobRunner::listen() {
   const std::string address = cat("unix:", config_.directory, "/peers");
   auto listener = Listener::open(reactor_, address, arrivals_, Listener::Options());

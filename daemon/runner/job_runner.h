@@ -1,9 +1,9 @@
-// A runner: the devices, links, runs and variables of one job on one machine, in a process of its
-// own. The master's calls come in through wire_runner_service.h; reports to the master go out
-// through reporter.h.
+// A runner: the devices, links, runs and variables of one job on one machine. Each runner has its
+// own process. The master's calls come in through wire_runner_service.h; reports to the master go
+// out through reporter.h.
 //
-//   RunTable   the runs, and the assembly that they are of
-//   JobData   the job's variables, their snapshots, its data sets
+//   RunTable   the runs and their assembly
+//   JobData    the job's variables, their snapshots, and its data sets
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@
 
 namespace leat {
 
-// Threads: any. Nothing here waits without a bound.
+// Threads: any. No call waits without a deadline.
 class JobRunner {
  public:
   // `catalogue` outlives it; `news` is called from any thread and must not block.
@@ -55,7 +55,8 @@ class JobRunner {
   const RunnerConfig& config() const { return config_; }
   int threads() { return host_.threads(); }
   uint64_t memory_bytes() const { return memory_.limit(); }
-  // Where peers of this machine bring their memory; "" if memory may not be shared, or cannot be.
+  // The address to which peers on this machine bring their shared memory; "" if memory may not or
+  // cannot be shared.
   const std::string& unix_address() const { return unix_address_; }
 
   RunTable& runs() { return runs_; }

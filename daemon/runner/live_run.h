@@ -66,7 +66,7 @@ class LiveRun final : public GatedRun {
   // Blocks until no allowed step is unfinished, or the run has failed. Returns at once for an
   // endless run: it writes no variables.
   Status settle(Deadline deadline) const;
-  // What the run waits for, for people; "" if nothing.
+  // The peers and values that the run waits for, for people; "" if it does not wait.
   std::string waits_for() const;
   // Nothing is computed until a value of a peer comes, or a peer takes one.
   bool waits_for_peer() const;

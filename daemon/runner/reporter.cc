@@ -14,9 +14,10 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// Between reports of a run that steps freely: each costs both ends what tens of steps do.
+// The pause between reports of a run that steps freely: a report costs both ends as much as tens of
+// steps.
 constexpr auto kPause = 20ms;
-// Of rows in one message.
+// The most bytes of rows in one message.
 constexpr size_t kMostBytes = 512 << 10;
 
 void write_report(const RunReport& report, wire::RunReport::Builder out) {
@@ -43,11 +44,11 @@ kj::Promise<Status> send_reports(wire::Registry::Client registry,
 
 }  // namespace
 
-// Threads: the loop's, but for told().
+// Threads: the loop's; told(): any.
 struct Reporter::Core : std::enable_shared_from_this<Core> {
   Core(RpcLoop& loop, std::chrono::milliseconds patience) : loop(loop), patience(patience) {}
 
-  // Something is new. Whoever is first posts; until the loop has looked, the others need not.
+  // There are news. The first caller posts; until the loop has looked, others need not.
   void told(bool urgent) {
     if (urgent) urgently.store(true);
     if ((urgent ? posted_urgent : posted).exchange(true)) return;
@@ -118,8 +119,8 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     failed(status.while_doing("reporting to the master"));
   }
 
-  // There may be more than went with this one, and nobody need have told again. There is, if it was
-  // full: a large fetch, for which somebody may wait.
+  // There may be more news than this report had room for, without another call of told(). A full
+  // report means a large fetch, and the master may wait for the rest.
   void send_more() {
     posted.store(true);
     if (full) urgently.store(true);

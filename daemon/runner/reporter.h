@@ -1,9 +1,10 @@
-// Tells the master what became of a runner's runs: Registry.report of daemon/wire/cluster.capnp.
+// Reports the progress of a runner's runs to the master: Registry.report of
+// daemon/wire/cluster.capnp.
 //
-// One report is in flight at a time, and what comes meanwhile goes with the next. Where somebody
-// may be waiting - all allowed steps are finished, the run has failed - it goes at once; while a
-// run steps freely, once in a fiftieth of a second at most. No thread of its own: what
-// finishes a turn posts to the loop, and only if no report is under way.
+// One report is in flight at a time; news that come meanwhile go with the next one. A report goes
+// at once if the master may be waiting for it, because all allowed steps are finished or the run
+// has failed. While a run steps freely, a report goes every 20 ms at most. The class has no thread:
+// the thread that finishes a turn posts to the loop, unless a report is under way.
 #pragma once
 
 #include <chrono>
@@ -17,11 +18,11 @@ namespace leat {
 
 class RpcClient;
 
-// Threads: any. Made before the runner whose news() it takes; destroyed after the loop has stopped,
-// or with nothing in flight.
+// Threads: any. It is made before the runner that calls its news(), and destroyed after the loop
+// has stopped, or while nothing is in flight.
 class Reporter {
  public:
-  // A report that the master has not answered within `patience` is not taken. `loop` outlives it.
+  // A report fails if the master does not answer it within `patience`. `loop` outlives it.
   explicit Reporter(RpcLoop& loop, std::chrono::milliseconds patience = std::chrono::seconds(10));
   ~Reporter();
   Reporter(const Reporter&) = delete;
@@ -29,10 +30,11 @@ class Reporter {
 
   // For JobRunner::create().
   TurnLog::News news();
-  // From here on it reports, until stop(). `failed` is called on the loop's thread, once, if a
-  // report is not taken. All outlive what is on the loop.
+  // Reports from now on, until stop(). If a report fails, `failed` is called once, on the loop's
+  // thread. All outlive the tasks on the loop.
   void start(JobRunner& runner, RpcClient& master, std::function<void(const Status&)> failed);
-  // What is in flight is of no interest any more. It may be started again, with another master.
+  // Ignores the answer to a report in flight. The reporter may be started again, with another
+  // master.
   void stop();
 
  private:

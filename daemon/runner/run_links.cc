@@ -14,13 +14,13 @@
 namespace leat {
 namespace {
 
-// A host that is there answers in far less, and is asked twice by then; one that is cut off is
-// noticed no later than on a link that is open.
+// A reachable host answers in far less time, and is asked twice within it. A host that is cut off
+// is noticed no later than on an open link.
 constexpr std::chrono::milliseconds kDialDeadline{2000};
-// The system itself would ask after 1 s and 3 s: a path that heals is found sooner so.
+// The system itself would ask again after 1 s and 3 s; this finds a path that heals sooner.
 constexpr std::chrono::milliseconds kAsk{500};
 
-// As dial(), asked anew while nobody is there.
+// As dial(), but tries again while no process listens there.
 Result<Connection> dial_again(const std::string& address, const LinkHello& hello, const RunKey& key,
                               Deadline deadline) {
   while (true) {
@@ -106,7 +106,7 @@ Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(HostedPartition& run) c
   return peers;
 }
 
-// For values that go to several peers that share memory with this one.
+// Makes the outbox for values that go to several peers over shared memory.
 Result<std::shared_ptr<const shm::Outbox>> RunLinks::make_outbox(
     const Plan& plan, const std::vector<Peer>& peers) const {
   std::vector<bool> share;
@@ -147,7 +147,7 @@ Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
   return links;
 }
 
-// What the peer refuses is no fault of the link.
+// A refusal by the peer is not a fault of the link.
 void RunLinks::tell_unopened(const Peer& peer, const Status& why) const {
   const bool is_lost = why.code() == Code::deadline_exceeded || why.code() == Code::unavailable;
   if (is_lost && setup_.on_unopened)
@@ -190,7 +190,7 @@ Result<std::unique_ptr<Link>> RunLinks::share_memory(Descriptor socket, Peer& pe
                         std::move(peer.setup), deadline, outbox_);
 }
 
-// A connected socket to the peer, in its role; both ends know who the other is.
+// Returns a connected socket to the peer, in its role. Both ends know the identity of the other.
 Result<Descriptor> RunLinks::connection(uint32_t partition, SocketRole role, Deadline deadline) {
   const Identity identity = identity_with(partition);
   LEAT_RETURN_IF_ERROR(cancelled_with());

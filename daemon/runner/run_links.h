@@ -1,9 +1,10 @@
-// The links of one run: for each other partition that this one sends to or receives from, one link
-// for all edges in both directions.
+// The links of one run. A partition has one link to each partition that it sends to or receives
+// from, for all edges in both directions.
 //
-// The lower partition dials, the higher one waits to be dialled: over a unix socket where both
-// runners share a machine and may share memory, else through the data port of the peer's worker.
-// Each works through its peers in ascending order, and so nobody waits in a circle.
+// The partition with the lower number dials, the other one waits: over a unix socket if both
+// runners are on one machine and may share memory, else through the data port of the peer's worker.
+// Each opens its links in ascending order of the peers, so no circle of partitions waits for
+// itself.
 #pragma once
 
 #include <memory>
@@ -32,13 +33,13 @@ struct FailedLink {
   std::string how;
 };
 
-// What carries the bytes between two runners; both find the same. `transport`: "auto" (memory where
-// it can be shared), "shm" or "tcp". A runner that may not share memory has no unix address.
-// failed_precondition if there is no way.
+// Chooses the carrier between two runners; both ends come to the same result. `transport`: "auto"
+// (shared memory where it is possible), "shm" or "tcp". A runner that may not share memory has no
+// unix address. failed_precondition if no carrier is possible.
 Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
                                const Endpoint& there);
 
-// Threads: any; open() once, by one.
+// Threads: any; open() is called once.
 class RunLinks {
  public:
   struct Setup {
@@ -46,29 +47,29 @@ class RunLinks {
     uint64_t assembly = 0;
     uint64_t run = 0;
     Sha256Digest plan{};          // of the whole plan
-    uint32_t partition = 0;       // this one
-    std::vector<Endpoint> peers;  // by partition of the plan, this one too
+    uint32_t partition = 0;       // of this runner
+    std::vector<Endpoint> peers;  // by partition of the plan, with this one
     std::string transport = "auto";
     RunKey key{};
-    bool may_use_tcp = true;           // here; the peers' are told by their addresses
-    std::function<void()> on_failure;  // LinkSetup's, of every link
-    std::function<void(FailedLink)> on_unopened = nullptr;  // by open(), before it returns
+    bool may_use_tcp = true;           // here; a peer that may not has no address
+    std::function<void()> on_failure;  // as LinkSetup has it, for every link
+    std::function<void(FailedLink)> on_unopened = nullptr;  // called by open() before it returns
   };
-  // What links run on. All of it outlives them.
+  // The threads that links use. All outlive the links.
   struct Threads {
     Reactor& reactor;
     shm::Waiter& waiter;
     Arrivals& arrivals;
   };
-  // By partition of the plan; null where nothing goes either way.
+  // By partition of the plan; null where no edge goes either way.
   using Links = std::vector<std::unique_ptr<Link>>;
 
   RunLinks(Setup setup, Threads threads) : setup_(std::move(setup)), threads_(threads) {}
 
-  // Opens the run's slots, then its links. On failure those that were open already tell their peers
-  // the reason, and are closed.
+  // Opens the run's slots, then its links. On failure the links that are open already tell their
+  // peers the reason and close.
   Result<Links> open(DeviceHost& worker, HostedPartition& run, Deadline deadline);
-  // Has open() return `cause` soon, if it has not returned.
+  // Makes open() return `cause` soon, if it has not returned yet.
   void cancel(const Status& cause);
 
  private:
@@ -93,7 +94,7 @@ class RunLinks {
   const Threads threads_;
   mutable std::mutex mutex_;
   Status cancelled_;
-  std::shared_ptr<const shm::Outbox> outbox_;  // null: nothing goes to several over memory
+  std::shared_ptr<const shm::Outbox> outbox_;  // null: no value goes to several peers over memory
   Descriptor in_progress_;  // a second descriptor of the socket that waits for the peer's memory
 };
 

@@ -1,4 +1,4 @@
-// What a runner tells the master of one of its runs: RunReport of daemon/wire/cluster.capnp.
+// A runner's report of one of its runs to the master: RunReport of daemon/wire/cluster.capnp.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ struct RunReport {
   uint64_t run = 0;
   uint64_t turns = 0;      // finished since the run began
   uint64_t first_row = 0;  // the turn of rows[0]
-  // One for each turn, where this partition fetches anything. The last may be a part of its row.
+  // One for each turn, if this partition fetches anything. The last may be a part of its row.
   std::vector<Bytes> rows;
   Status failure;
-  bool derived = false;     // the failure came from elsewhere: somebody else knows the cause
-  size_t bytes = 0;         // of the rows
-  uint64_t row_offset = 0;  // where in its row rows[0] begins
+  bool derived = false;     // the failure is the consequence of a peer's failure
+  size_t bytes = 0;         // of all rows
+  uint64_t row_offset = 0;  // the byte of its row at which rows[0] begins
 };
 
 }  // namespace leat

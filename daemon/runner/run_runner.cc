@@ -42,16 +42,17 @@ using SteadyClock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr int kWorkerDescriptor = 3;
-// Why the process ended, for whoever reads its status; and kRunnerOutOfMemory.
+// The exit codes of the process, besides kRunnerOutOfMemory.
 enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4 };
 constexpr auto kStart = 10s;  // from the start to being registered
 constexpr auto kEnd = 3s;     // from the reason to the end, by force
-// For a master that has started again to hear of it from its worker.
+// The time for a restarted master to learn of this runner from its worker.
 constexpr auto kRefused = 5s;
 constexpr auto kLinkNews = 1s;  // for the master to take them
 constexpr std::chrono::milliseconds kAgain{200}, kLeastDial{100}, kForEver{-1};
 
-// What ends the process: the first one counts, be it a signal. Threads: any, but for wait().
+// The reason to end the process: the first one counts, and a signal is one. Threads: any; wait():
+// one.
 class Ending {
  public:
   // `signals`: a signalfd.
@@ -69,7 +70,7 @@ class Ending {
     (void)!::write(happened_.get(), &one, sizeof one);
   }
 
-  // No reason yet: the master is gone.
+  // The master is lost, which is not yet a reason to end.
   void lost_master(const Status& why) {
     {
       std::lock_guard lock(mutex_);
@@ -78,14 +79,14 @@ class Ending {
     const uint64_t one = 1;
     (void)!::write(happened_.get(), &one, sizeof one);
   }
-  // Once for each loss.
+  // Returns each loss once.
   std::optional<Status> take_lost_master() {
     std::lock_guard lock(mutex_);
     return std::exchange(lost_, std::nullopt);
   }
 
-  // True as soon as there is a reason; false after `timeout` (negative: never), or when the master
-  // is gone. Threads: one.
+  // Returns true as soon as there is a reason, and false after `timeout` (negative: never) or when
+  // the master is lost. Threads: one.
   bool wait(std::chrono::milliseconds timeout) {
     {
       std::lock_guard lock(mutex_);
@@ -148,14 +149,15 @@ class Guillotine {
   std::thread thread_;
 };
 
-// The runner's place with its master. A master that is gone is looked for, if the worker says so,
-// and has it again when it has heard of it from the worker. Threads: one, but for client().
+// The runner's registration with its master. If the worker configured it so, the runner looks for a
+// lost master; a restarted master accepts the runner after the worker has told it of the runner.
+// Threads: one; client(): any.
 class Place {
  public:
   Place(RpcLoop& loop, JobRunner& runner, Reporter& reporter, Ending& ending, Logger log)
       : loop_(loop), runner_(runner), reporter_(reporter), ending_(ending), log_(std::move(log)) {}
 
-  // Null before there is one.
+  // Null before the first registration.
   std::shared_ptr<RpcClient> client() const {
     std::lock_guard lock(mutex_);
     return client_;
@@ -170,7 +172,7 @@ class Place {
     }
   }
 
-  // The master is gone. False: there is a reason to end.
+  // Registers again after the master was lost. Returns false if there is a reason to end.
   bool take_again(const Status& lost) {
     const RunnerConfig& config = runner_.config();
     log_.warning("the master is gone: ", lost.message(), "; looks for it for ",
@@ -254,7 +256,7 @@ Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log)
   return {};
 }
 
-// Runs in the journal of the master first, so that it comes once.
+// Makes the master write the fault into its journal first, so that it happens only once.
 Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fault) {
   return master.call<wire::Registry>(
       "Registry.chaos", kStart, [&runner, fault](wire::Registry::Client registry) {
@@ -267,7 +269,7 @@ Status announce(RpcClient& master, const JobRunner& runner, const ArmedFault& fa
       });
 }
 
-// What it answers changes nothing.
+// The answer changes nothing.
 void tell(RpcClient& master, const FailedLink& failed) {
   (void)master.call<wire::Registry>(
       "Registry.linkFailed", kLinkNews, [&failed](wire::Registry::Client registry) {
@@ -281,7 +283,7 @@ void tell(RpcClient& master, const FailedLink& failed) {
       });
 }
 
-// A worker's faults are its runner's to do, which goes with it.
+// A fault of a worker is committed by its runner, which ends with it.
 void commit_here(const ChaosFault& fault) {
   const pid_t both[] = {::getppid(), ::getpid()};
   const bool alone = fault.target == ChaosTarget::runner || fault.action == ChaosAction::exit ||
@@ -357,7 +359,7 @@ int run(int signals) {
 }  // namespace
 
 int run_runner(int, char**) {
-  // Whatever becomes of the worker: nothing of it stays behind.
+  // The kernel kills this process when its worker ends, so that no runner stays behind.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::fcntl(kWorkerDescriptor, F_SETFD, FD_CLOEXEC);
   ::fcntl(kWorkerDescriptor, F_SETFL, ::fcntl(kWorkerDescriptor, F_GETFL) | O_NONBLOCK);

@@ -3,8 +3,8 @@
 
 namespace leat {
 
-// The process's own main, which workers start and nobody else, with its arguments as they came and
-// no signal blocked. Returns the exit code.
+// The main function of a runner's process, which only workers start. Gets the arguments of the
+// process; no signal is blocked. Returns the exit code.
 int run_runner(int argc, char** argv);
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// What blocks is done on the run's strand, what is on the path of a step is done here and now.
+// Calls that block run on the run's strand; calls on the path of a step run on the loop's thread.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kUploadDeadline{60'000};
 constexpr std::chrono::seconds kNews{1};  // for the master to take them
-// What uploads may hold of the host's memory, all together; a blob, as far as it has come, counts.
+// The most host memory that all uploads may hold together. A blob counts as far as it has arrived.
 constexpr uint64_t kMostUploaded = uint64_t{4} << 30;
 
 Bytes bytes_of(capnp::Data::Reader data) {
@@ -246,7 +246,7 @@ class RunnerServer final : public Service<wire::Runner> {
         [context](Status status) mutable { answer(status, context.getResults().initOutcome()); });
   }
 
-  // Answers with a file that `read` gives on another thread, for download.
+  // Answers with a file for download, which `read` produces on another thread.
   template <typename Context, typename Read>
   kj::Promise<void> offered(Context context, std::string_view what, const Read& read) {
     struct Described {
@@ -269,7 +269,7 @@ class RunnerServer final : public Service<wire::Runner> {
     });
   }
 
-  // Does `work`, which blocks, with the run that the call is for.
+  // Does `work`, which blocks, on the strand of the run that the call names.
   static kj::Promise<Status> work_on(RpcLoop& loop, std::shared_ptr<HostedRun> run,
                                      std::string_view what,
                                      std::function<Status(HostedRun&)> work) {
@@ -292,7 +292,7 @@ class RunnerServer final : public Service<wire::Runner> {
     write_status(status, context.getResults().initOutcome().initError());
     return kj::READY_NOW;
   }
-  // Answers with an upload, whose blob `take` gets.
+  // Answers with an upload; `take` gets its blob.
   template <typename Context>
   kj::Promise<void> receive(Context& context, const Result<BlobInfo>& info,
                             std::function<kj::Promise<Status>(Blob)> take) {
@@ -304,7 +304,7 @@ class RunnerServer final : public Service<wire::Runner> {
     context.getResults().initOutcome().setOk(*upload);
     return kj::READY_NOW;
   }
-  // The same for a blob of a run: `find` tells whose, `work` blocks.
+  // The same for a blob of a run. `find` returns the run; `work` blocks.
   template <typename Context, typename Find, typename Work>
   kj::Promise<void> uploaded(Context& context, uint64_t size, capnp::Data::Reader digest,
                              const Find& find, Work work) {
@@ -354,7 +354,7 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
 }
 
 void tell_of_starved(RpcClient& master, const StarvedInput& starved) {
-  // What it answers changes nothing.
+  // The answer changes nothing.
   (void)master.call<wire::Registry>(
       "Registry.inputStarved", kNews, [&starved](wire::Registry::Client registry) {
         auto request = registry.inputStarvedRequest();

@@ -52,8 +52,8 @@ uint64_t TurnLog::granted() const {
   return granted_;
 }
 
-// The limit to give the run now; 0 if that can wait, since it has half a window left. A run without
-// fetches overwrites nothing, and is given all at once.
+// Returns the limit to give the run now; 0 if the run has half a window left, so that it can wait.
+// A run without fetches overwrites nothing, and gets all steps at once.
 uint64_t TurnLog::next_limit() {
   if (rows_.fetches_nothing()) {
     if (granted_ <= limit_) return 0;
@@ -66,7 +66,8 @@ uint64_t TurnLog::next_limit() {
   return limit;
 }
 
-// Copies the finished turns and waits for the next one. If there is no room, take() goes on.
+// Copies the finished turns and waits for the next one. If there is no room, take() continues
+// later.
 void TurnLog::follow() {
   uint64_t allow, next;
   bool wait, urgent;

@@ -1,10 +1,10 @@
 // Follows one run: gives it the steps that the master allows, and keeps its finished turns until
-// they are reported. The fetches are copied out as each turn ends (see fetched_rows.h), so that the
-// run goes on while reports are on their way.
+// they are reported. The fetches are copied as each turn ends (see fetched_rows.h), so the run
+// continues while reports are on their way.
 //
-// The master may allow steps far ahead of the reports that it has had. The run never gets more than
-// kFetchDepth / 2 turns beyond those whose fetches are copied: reports that come too slowly slow
-// the run down. A run without fetches gets all allowed steps at once.
+// The master may allow steps far ahead of the reports that it has received. The run never gets more
+// than kFetchDepth / 2 turns beyond those whose fetches are copied, so slow reports slow the run
+// down. A run without fetches gets all allowed steps at once.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,14 @@ namespace leat {
 // Threads: any. It follows the run on the thread that finishes turns, where it allocates nothing.
 class TurnLog {
  public:
-  // There is something to report. `urgent`: the master may be waiting for it; else more news come
-  // by themselves. Called on the thread that finishes turns; must not block.
+  // Called when there is something to report. `urgent`: the master may be waiting for it; otherwise
+  // more news will follow. Called on the thread that finishes turns; must not block.
   using News = std::function<void(bool urgent)>;
 
   // `host` and `run` outlive it; the run is connected, and not started.
   TurnLog(DeviceHost& host, HostedPartition& run, News news);
-  // Follows the run from here on. The log must exist until the run has failed or is not advanced
-  // any more: the run calls it back.
+  // Follows the run from now on. The run calls the log back, so the log must exist until the run
+  // has failed or is not advanced any more.
   void start() { follow(); }
 
   // Allows the run the steps below `limit`, as soon as there is room for their fetches.
@@ -39,8 +39,8 @@ class TurnLog {
   // The steps below this one are granted.
   uint64_t granted() const;
 
-  // Moves news to `report`: see FetchedRows::take(). False if there is nothing new. The failure is
-  // reported with the last of the turns, and once. REQUIRES: most > 0.
+  // Moves news to `report`: see FetchedRows::take(). Returns false if there are none. A failure is
+  // reported once, with the last turns. REQUIRES: most > 0.
   bool take(RunReport& report, size_t most);
 
  private:
@@ -58,7 +58,7 @@ class TurnLog {
   mutable std::mutex mutex_;
   FetchedRows rows_;
   uint64_t granted_;       // the steps below this one
-  uint64_t limit_;         // the part of it that the run has
+  uint64_t limit_;         // the run has the steps below this one
   bool following_ = true;  // a thread is in follow(), or the run will call it
   bool failed_ = false, failure_reported_ = false;
 };

@@ -1,4 +1,4 @@
-// A runner's face on the control plane. Includes Cap'n Proto: for .cc files.
+// The calls between a runner and its master. Includes Cap'n Proto: for .cc files.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,16 @@ namespace leat {
 
 class RpcClient;
 
-// What `runner` registers with. Threads: the loop's. `runner` outlives everything on the loop.
+// Makes the object that `runner` registers with the master, which calls it. Threads: the loop's.
+// `runner` outlives all tasks on the loop.
 wire::Runner::Client make_runner_service(RpcLoop& loop, JobRunner& runner);
 
-// Registers it with the master of this connection. Threads: any but the loop's.
+// Registers the runner with the master of this connection. Threads: any except the loop's.
 Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
                        std::chrono::nanoseconds deadline);
 
-// Says so to the master. Threads: any but the loop's; waits for a second at most.
+// Reports files that do not answer to the master. Threads: any except the loop's. Waits for a
+// second at most.
 void tell_of_starved(RpcClient& master, const StarvedInput& starved);
 
 }  // namespace leat

@@ -54,7 +54,7 @@ Status WorkerSocket::take_connection() {
   return {};
 }
 
-// A pulse that finds no room in the socket is left out: the next one says more.
+// A pulse for which the socket has no room is left out: the next one has newer numbers.
 void WorkerSocket::send_pulse() {
   const auto bytes = write_pulse(runner_.runs().pulse());
   (void)!::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -1,5 +1,5 @@
 // The runner's end of the socket that it shares with its worker: descriptor 3, see RunnerBoot in
-// daemon/wire/cluster.capnp. Connections come in over it, pulses go out.
+// daemon/wire/cluster.capnp. The worker sends connections over it, the runner sends pulses.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,12 @@
 
 namespace leat {
 
-// Threads: one of its own, "worker"; made and destroyed by any other.
+// Threads: it has one, "worker"; any other thread may make and destroy it.
 class WorkerSocket {
  public:
-  // `socket` is non-blocking, has brought the boot message, and stays the caller's. `gone` is
-  // called once, on the thread, when the worker has closed it or has sent what is no connection.
+  // `socket` is non-blocking, and the boot message has been read from it; the caller keeps it.
+  // `gone` is called once, on the thread, when the worker has closed the socket or has sent
+  // something else than a connection.
   WorkerSocket(int socket, JobRunner& runner, std::function<void(const Status&)> gone);
   ~WorkerSocket();
   WorkerSocket(const WorkerSocket&) = delete;
