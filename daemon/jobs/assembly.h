@@ -1,15 +1,15 @@
-// The runners of a job, one on each of its workers: which were asked to start, which are there,
-// which are gone. A runner may outlive its assembly: when an assembly ends for a cause that may
-// pass, the runners that are there are kept, each with its task. The next assembly begins with
-// them, and with new runners in the places of those that are gone. It may have fewer places than
-// the one before, or more.
+// The runners of a job, one on each of its workers: which ones were asked to start, are there, or
+// are gone. A runner may outlive its assembly: when an assembly ends for a temporary cause, the
+// runners that are there are kept, each with its task. The next assembly begins with them, and with
+// new runners in the places of those that are gone. It may have fewer or more places than the
+// assembly before.
 //
 //   leased ──► asked ──► there          leased, asked, there ──► gone
 //     ▲                    │
 //     └── the next assembly ──┘
 //
-// A runner that has to go while others are kept leaves: its place is free at once, and its worker's
-// lease ends when it is gone.
+// A runner that must end while others are kept is *leaving*: its place is free at once, and the
+// lease of its worker ends when the runner is gone.
 //
 // Threads: one.
 #pragma once
@@ -25,20 +25,20 @@ namespace leat {
 
 class Assembly {
  public:
-  // What the caller has to do about runners that are to go.
+  // The runners that are to end, for the caller to act.
   struct Leaving {
-    std::vector<WorkerRef> tell;      // to stop: they are gone when their processes are
-    std::vector<WorkerRef> released;  // no process runs there: they are gone
+    std::vector<WorkerRef> tell;      // to be told to stop; gone when their processes are
+    std::vector<WorkerRef> released;  // gone already, since no process runs there
   };
-  // A runner that is asked to be there.
+  // A runner that is asked to join the assembly.
   struct Asked {
     WorkerRef worker;
-    bool kept = false;  // its runner is there already, of an earlier assembly
+    bool kept = false;  // the runner is there already, from an earlier assembly
   };
 
   enum class Mode : uint8_t {
-    going,     // an assembly is being assembled, or goes on; the mode of a job without assemblies
-    parted,    // the assembly is over, and the runners that are there are kept for the next
+    going,     // an assembly gathers its runners, or runs; also the mode of a new job
+    parted,    // the assembly is over; the runners that are there are kept for the next one
     stopping,  // no runner is kept
   };
   // The workers whose deadline is over.
@@ -49,62 +49,62 @@ class Assembly {
 
   // 0: none yet.
   uint64_t assembly() const { return assembly_; }
-  // Those that leave count, too.
+  // Leaving runners count, too.
   bool all_gone() const { return leaving_.empty() && count(Phase::gone) == members_.size(); }
   // False without members.
   bool all_there() const { return !members_.empty() && count(Phase::there) == members_.size(); }
   bool is_leased() const { return count(Phase::leased) > 0; }
-  // By task, with those that are gone.
+  // The workers by task, also of runners that are gone.
   std::vector<WorkerRef> workers() const;
 
   Mode mode() const { return mode_; }
-  // The next assembly may begin: no runner is on its way.
+  // True if the next assembly may begin: no runner is on its way.
   bool may_renew() const { return mode_ == Mode::parted ? count(Phase::asked) == 0 : all_gone(); }
   // The number of kept runners, once none is on its way.
   size_t kept() const { return mode_ == Mode::parted ? count(Phase::there) : 0; }
 
-  // Begins an assembly with the kept runners and with `joining` in the free places: each where a
-  // worker of its name was before, the others in their order. A kept runner gets another task only
-  // if its own is none of the `size` tasks that there are now. REQUIRES: may_renew(), and kept()
-  // and `joining` are `size` together.
+  // Begins an assembly of `size` tasks with the kept runners, and with the workers `joining` in the
+  // free places: a worker gets the place that a worker of its name had, the others follow in order.
+  // A kept runner gets another task only if its own is not below `size`. REQUIRES: may_renew(), and
+  // kept() plus the number of `joining` is `size`.
   void renew(uint64_t assembly, std::span<const WorkerRef> joining, size_t size);
-  // Takes up an assembly that went on while the master was away: all places are free until a runner
-  // is awaited there. REQUIRES: no runner is there.
+  // Continues an assembly whose runners outlived the master: all places are free until a runner is
+  // awaited there. REQUIRES: no runner is there.
   void take_up(uint64_t assembly, std::span<const std::string> names);
-  // A runner of that assembly is on its way to its place. False if the place is not its own, or not
-  // free.
+  // A runner of that assembly is on its way to the place `task`. Returns false if the place belongs
+  // to another worker, or is not free.
   bool await(const WorkerRef& worker, size_t task, Clock::Steady deadline);
-  // A runner of an earlier assembly is still there, and was told to stop.
+  // Adds a leaving runner: it is of an earlier assembly, still there, and was told to stop.
   void expel(const WorkerRef& worker, uint64_t assembly, Clock::Steady deadline);
-  // The number of tasks of the assembly, or of the last one.
+  // The number of tasks of this assembly, or of the last one.
   size_t size() const { return members_.size(); }
   // The names of the workers whose places are free.
   std::vector<std::string> vacant() const;
-  // The assembly does not begin after all, and `before` is still the last one. Returns the workers
-  // that had joined: they are released. REQUIRES: no runner was asked.
+  // Cancels an assembly that renew() began; `before` is the last assembly again. Returns the
+  // workers that had joined, which are released. REQUIRES: no runner was asked.
   std::vector<WorkerRef> undo(uint64_t before);
 
-  // Asks all leased ones: they have until `deadline` to be there. By task.
+  // Asks all leased workers for their runners, which must be there by `deadline`. By task.
   std::vector<Asked> ask(Clock::Steady deadline);
-  // False if no runner is expected there.
+  // The runner is there. Returns false if none is expected on that worker.
   bool arrived(const WorkerRef& worker, uint64_t assembly);
-  // True if a message about a runner of that assembly is about one that is not gone. Until a kept
-  // runner has arrived in the new assembly, messages with the assembly before are about it, too.
+  // True if a message that names that worker and assembly is about a runner that is not gone. Until
+  // a kept runner has arrived in the new assembly, messages may name the assembly before.
   bool has(const WorkerRef& worker, uint64_t assembly) const;
-  // The worker has a place, and does not leave.
+  // True if the worker has a place, and its runner is not leaving.
   bool has_place(const WorkerRef& worker) const;
-  // The worker has a place, and its runner was kept and has not yet arrived in this assembly.
+  // True if the worker has a place, and its runner was kept but has not arrived in this assembly.
   bool is_held_over(const WorkerRef& worker) const;
-  // The runner is, or was asked to be, there, and it is not under suspicion.
+  // True if the runner is there, or was asked to be, and suspect() was not called for it.
   bool will_be_kept(const WorkerRef& worker) const;
-  // Its runner will not be kept.
+  // The runner of that worker will not be kept.
   void suspect(const WorkerRef& worker);
-  // The runner is gone. False if it already was.
+  // The runner is gone. Returns false if it was gone already.
   bool left(const WorkerRef& worker);
 
-  // The assembly is over. Runners under suspicion leave, and have until `deadline` to be gone.
+  // Ends the assembly. Runners that will not be kept are leaving, and must be gone by `deadline`.
   Leaving part(Clock::Steady deadline);
-  // All runners leave; each is told once.
+  // Makes all runners leave. Each is returned in one call only.
   Leaving stop(Clock::Steady deadline);
 
   Late late(Clock::Steady now) const;
@@ -115,10 +115,10 @@ class Assembly {
     WorkerRef worker;
     Phase phase = Phase::leased;
     uint64_t from = 0;                        // the first assembly that its messages may name
-    bool lives = false;                       // it has arrived, in this assembly or in one before
-    bool suspect = false;                     // will not be kept
-    bool told = false;                        // to stop
-    Clock::Steady by = Clock::Steady::max();  // to be there; to be gone, if told
+    bool lives = false;                       // it has arrived, in this assembly or before
+    bool suspect = false;                     // it will not be kept
+    bool told = false;                        // it was told to stop
+    Clock::Steady by = Clock::Steady::max();  // deadline to be there; if told: to be gone
     bool runs() const { return phase == Phase::asked || lives; }
   };
   size_t count(Phase phase) const;
@@ -130,7 +130,7 @@ class Assembly {
   uint64_t assembly_ = 0;
   Mode mode_ = Mode::going;
   std::vector<Member> members_;  // by task
-  std::vector<Member> leaving_;  // of earlier assemblies
+  std::vector<Member> leaving_;  // from earlier assemblies
 };
 
 }  // namespace leat

@@ -1,7 +1,7 @@
 // Uploaded files by their content: <folder>/<SHA-256 in hexadecimal>, written whole or not at all.
-// A process that dies leaves others, whose names end with ".tmp".
+// A process that dies may leave temporary files, whose names end with ".tmp".
 //
-// Threads: any, as long as the same blob is not put and removed at once.
+// Threads: any; but nobody puts a blob while another thread removes it.
 #pragma once
 
 #include <atomic>
@@ -15,18 +15,19 @@
 
 namespace leat {
 
-// A blob on its way to disk, in pieces. Unless it was finished, destroying it leaves nothing.
-// Threads: one at a time.
+// A blob that is written to disk in pieces. If it is destroyed before it is finished, no file is
+// left. Threads: one at a time.
 class ArrivingBlob {
  public:
   ~ArrivingBlob();
   ArrivingBlob(const ArrivingBlob&) = delete;
   ArrivingBlob& operator=(const ArrivingBlob&) = delete;
 
-  // The next bytes. invalid_argument past the size that was told. After an error there is nothing
-  // but to destroy it.
+  // Appends the next bytes. invalid_argument beyond the announced size. After an error the object
+  // can only be destroyed.
   Status append(std::span<const std::byte> bytes);
-  // On disk, synced, when it says ok. invalid_argument if the bytes are not those of the hash.
+  // When it returns ok, the blob is on disk and synced. invalid_argument if the bytes have another
+  // hash.
   Status finish();
 
  private:
@@ -44,26 +45,26 @@ class ArrivingBlob {
   Sha256 hash_;
   uint64_t received_ = 0;
   uint64_t unsynced_ = 0;
-  bool there_ = true;  // the temporary file
+  bool there_ = true;  // the temporary file exists
 };
 
 class Blobs {
  public:
   Blobs(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
 
-  // One that is to have that hash and size.
+  // Begins a blob with that hash and size.
   Result<std::unique_ptr<ArrivingBlob>> begin(const Sha256Digest& sha256, uint64_t size);
-  // All of it at once: on disk, synced, when it says ok.
+  // Writes a whole blob: on disk and synced when it returns ok.
   Status put(const Sha256Digest& sha256, std::span<const std::byte> bytes);
-  // The same of a file, read in pieces.
+  // The same with the content of a file, which is read in pieces.
   Status copy(const ReadableFile& file, const Sha256Digest& sha256);
-  // The same of a file that is on disk and that nobody changes in place, which may go: it gets a
-  // second name, or is copied where there is no such thing. REQUIRES: it has that hash.
+  // The same with a file on this disk that is never changed in place, but may be removed: the file
+  // is hard-linked, or copied where the disk has no hard links. REQUIRES: the file has that hash.
   Status share(const ReadableFile& file, const Sha256Digest& sha256);
-  // Whether it is there with that size. Its bytes are checked by whoever reads them.
+  // True if the blob exists with that size. Does not check its bytes: readers do.
   Result<bool> has(const Sha256Digest& sha256, uint64_t size) const;
   std::string path(const Sha256Digest& sha256) const;
-  // All hashes of which there are files, and leftovers of a crash, as names in the folder.
+  // The names of all files in the folder: hashes, and temporary files that a crash left.
   Result<std::vector<std::string>> names() const;
   Status remove(const std::string& name);
 

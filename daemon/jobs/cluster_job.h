@@ -1,11 +1,11 @@
 // One job of a cluster: its state (job_state.h), and the decisions that lead from one state to the
 // next. The table (job_table.h) hands it events and gives it workers.
 //
-// Events become facts at once: a runner is gone, the run has an error, a user wants the job
-// cancelled. Decisions follow from the facts and the state in advance(). A decision is one write of
-// the journal: the new condition is proposed, and when the journal has it, it is visible and acted
-// on. One write of a job is in the air at a time; facts that come meanwhile wait for the next
-// decision.
+// Events become facts at once: a runner is gone, the run has an error, a user wants to cancel the
+// job. advance() derives decisions from the facts and the state. A decision is one write of the
+// journal: the job proposes a new condition, and when the journal has it, the condition is visible
+// and the job acts on it. One write of a job is in flight at a time; facts that come meanwhile wait
+// for the next decision.
 //
 //   handle(event) ──► facts ──► advance() ──► WriteJournal
 //                       ▲                          │
@@ -30,10 +30,10 @@ namespace leat {
 
 class ClusterJob {
  public:
-  // What the write in the air is about. Until a submit is written nobody sees the job.
+  // The kind of the write in flight. A job is invisible until its submit is written.
   enum class Write : uint8_t { none, submit, change, note, forget };
 
-  // The context outlives this.
+  // The context outlives this object.
   ClusterJob(TableContext& context, StoredJob job);
   ClusterJob(const ClusterJob&) = delete;
   // The master has restarted, and the journal had this job.
@@ -45,37 +45,37 @@ class ClusterJob {
   JobRunners& runners() { return runners_; }
   JobView view() const;
 
-  // An event about this job, its runners or a worker that it leases. False for a RunnerStarted of a
-  // runner that it does not expect, and for a FaultAsked of an assembly that is over.
+  // Takes an event about this job, its runners or a worker that it leases. Returns false for a
+  // RunnerStarted of an unexpected runner, and for a FaultAsked of an assembly that is over.
   bool handle(const JobEvent& event);
-  // REQUIRES: it has not ended and is not being cancelled.
+  // REQUIRES: the job has not ended and is not being cancelled.
   void cancel(const CancelAsked& event);
-  // Deadlines of its runners have to be looked at.
+  // Checks the deadlines of the job's runners.
   void tick();
-  // True if its time to wait after a failure is over.
+  // True if the job's waiting time after a failure is over.
   bool resume() { return failures_.resume(); }
-  // Decides what follows from the facts, unless a write is in the air or held back.
+  // Derives decisions from the facts, unless a write is in flight or held back.
   void advance();
 
-  // It can begin an assembly as soon as it gets workers.
+  // True if the job can begin an assembly as soon as it gets workers.
   bool waits() const;
-  // It waits a while, since it has failed.
+  // True if the job waits for some time because it has failed.
   bool backs_off() const { return failures_.backs_off(); }
-  // Runners from before a restart may come; until that is known nobody overtakes the job.
+  // True while runners from before a restart may come. No other job overtakes it meanwhile.
   bool awaits_its_own() const {
     return state() == JobState::recovering && !cancel_ && runners_.awaits_workers();
   }
   // Leases free workers and proposes the next assembly. REQUIRES: waits(), and as
   // JobRunners::renew.
   void start_assembly();
-  // Asks its run to make room for more workers, `free` at most; returns how many.
+  // Asks its run to let more workers join, `free` at most. Returns how many.
   size_t grow(size_t free);
 
-  // The one way to the journal; REQUIRES: writes() is none.
+  // Writes a record into the journal. REQUIRES: writes() is none.
   void write(Write what, JournalRecord record);
-  // The write is in the journal, or failed with that status.
+  // The write in flight is in the journal, or failed with that status.
   void written(const Status& status);
-  // The view has changed.
+  // Gives the job's view a new version.
   void touch() { version_ = ++context_.version; }
 
  private:
@@ -90,7 +90,7 @@ class ClusterJob {
   JobCondition changed(JobState state, std::string reason) const;
   void propose(JobCondition next);
   void note();
-  // The change from `before` is in the journal: does what was decided.
+  // The change from `before` is in the journal: acts on the decision.
   void entered(const JobCondition& before);
   void refused(const Status& status);
   void answer(std::vector<uint64_t> tickets, const Status& status);
@@ -100,7 +100,7 @@ class ClusterJob {
   StoredJob job_;  // as in the journal
   uint64_t version_ = 0;
   Write write_ = Write::none;
-  JobCondition next_;  // in the air, of a change
+  JobCondition next_;  // of the change in flight
   // Facts that are not in the journal.
   bool had_runners_ = false;  // before the master restarted
   std::optional<Cancel> cancel_;

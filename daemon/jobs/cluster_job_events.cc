@@ -1,4 +1,4 @@
-// Events become facts of a job. What follows from the facts is decided in cluster_job.cc.
+// Turns events into facts of a job. cluster_job.cc derives decisions from the facts.
 #include "daemon/jobs/cluster_job.h"
 #include "devices/base/text.h"
 

@@ -17,16 +17,16 @@ class EndedList {
  public:
   // By the job's number.
   void add(uint64_t job, int64_t ended_ms);
-  // The size of what it left on disk, if that job is here.
+  // Sets the size of the job's files on disk; does nothing if the list lacks the job.
   void weigh(uint64_t job, uint64_t bytes);
-  // A user wants it forgotten; the ticket comes back from answered().
+  // A user wants to forget the job. answered() returns the ticket later.
   void ask(uint64_t job, uint64_t ticket) { asked_[job].push_back(ticket); }
 
-  // Calls `forget` for each job that is to go. It returns false of one that cannot go now; the next
-  // one goes in its place.
+  // Calls `forget` for each job to forget. It returns false if that job cannot be forgotten now;
+  // the next one takes its place.
   void drop(const Retention& retention, int64_t now_ms,
             const std::function<bool(uint64_t job)>& forget) const;
-  // The journal was asked to forget it. Returns the tickets of those that wanted that.
+  // The journal was asked to forget the job. Returns the tickets of the users who wanted it.
   std::vector<uint64_t> answered(uint64_t job);
   void erase(uint64_t job);
 
@@ -34,7 +34,7 @@ class EndedList {
   struct Ended {
     uint64_t job = 0;
     int64_t ended_ms = 0;  // of Unix time
-    uint64_t bytes = 0;    // that it left, as far as that is known
+    uint64_t bytes = 0;    // of its files, as far as known
   };
 
   std::map<uint64_t, Ended> ended_;   // by their order

@@ -1,5 +1,5 @@
-// What happens to jobs, and what has to be done about it: the whole language between the table of
-// jobs (job_table.h) and the daemon, or the simulator, that drives it.
+// The events that happen to jobs, and the actions that follow: the whole language between the table
+// of jobs (job_table.h) and the daemon, or the simulator, that drives it.
 //
 // Threads: values.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace leat {
 
-// Both times of one moment: the date for people, the other for deadlines.
+// One moment on two clocks: the date for people, the steady clock for deadlines.
 struct Moment {
   Clock::Steady steady;
   int64_t wall_ms = 0;  // of Unix time
@@ -55,10 +55,10 @@ struct SubmitAsked {
 struct CancelAsked {
   uint64_t ticket = 0;
   std::string id;  // or a unique prefix
-  std::string by;  // who, for people; may be empty
+  std::string by;  // the user, for people; may be empty
 };
-// The job and all that it left is to be forgotten. Answered, with the job as it was, when the
-// journal has forgotten it; failed_precondition of one that has not ended.
+// Asks to forget the job and all its files. Answered, with the job's last view, when the journal
+// has forgotten it; failed_precondition if the job has not ended.
 struct RemoveAsked {
   uint64_t ticket = 0;
   std::string id;  // or a unique prefix
@@ -68,30 +68,31 @@ struct JobWeighed {
   std::string job;
   uint64_t bytes = 0;
 };
-// A runner that goes on though the master has started again.
+// A runner that outlived a restart of the master.
 struct HeldRunner {
   std::string job;
   uint64_t assembly = 0;
   uint32_t task = 0;
   auto operator<=>(const HeldRunner&) const = default;
 };
-// Of membership.h.
+// Events of the membership (membership.h).
 struct WorkerJoined {
   WorkerRef worker;
-  std::vector<HeldRunner> runners = {};  // each may still come: RunnerStarted
+  std::vector<HeldRunner> runners = {};  // each may register: RunnerStarted
   std::vector<std::string> datasets = {};
 };
 struct WorkerLost {
   WorkerRef worker;
   std::string reason;                    // "no heartbeat for 2.5 s"
-  std::chrono::milliseconds silent{-1};  // since it was last heard of; -1: not known
+  std::chrono::milliseconds silent{-1};  // since its last message; -1: not known
 };
 struct WorkerStuck {
   WorkerRef worker;
   std::string reason;
   std::chrono::milliseconds still{-1};  // since it last made progress
 };
-// It has not been heard of for a while, nor lost yet; or it is heard of again. Or a runner on it.
+// The worker, or a runner on it, has been silent for a short time but is not lost; or it is heard
+// again.
 struct WorkerSilent {
   WorkerRef worker;
   bool silent = true;
@@ -100,13 +101,13 @@ struct WorkerDraining {
   WorkerRef worker;
   bool draining = true;
 };
-// A runner is named by its job, the job's assembly and its worker. It has registered itself.
+// The runner of that job, assembly and worker has registered.
 struct RunnerStarted {
   std::string job;
   uint64_t assembly = 0;
   WorkerRef worker;
 };
-// Its process is gone, or could not be started. Of one that is kept this may be said with the
+// The runner's process is gone, or could not be started. For a kept runner the event may name the
 // assembly before.
 struct RunnerExited {
   std::string job;
@@ -114,28 +115,28 @@ struct RunnerExited {
   WorkerRef worker;
   RunnerEnd end;
 };
-// The last step is done and what the job leaves is on disk.
+// The last step is done, and the job's files are on disk.
 struct JobFinished {
   std::string job;
   uint64_t assembly = 0;
   JobResult result;  // empty for a session
 };
-// The run of the job has failed. unavailable and deadline_exceeded are worth another try; other
-// errors would come again.
+// The run of the job has failed. After unavailable and deadline_exceeded another attempt may
+// succeed; other errors would come again.
 struct JobBroke {
   std::string job;
   uint64_t assembly = 0;
   Status cause;
 };
-// What YieldRun has asked for is done: all of its runners stand after the same step.
+// The run has stopped as YieldRun asked: all of its runners have done the same steps.
 struct RunYielded {
   std::string job;
   uint64_t assembly = 0;
   uint64_t step = 0;   // steps done
-  bool saved = false;  // from which the next assembly may go on without any of its runners
+  bool saved = false;  // in a checkpoint: the next assembly needs none of these runners
 };
-// All of the job's run stands still until something outside changes: "waits for room: ..."; "" when
-// it goes on.
+// The job's run stands still until something outside changes: "waits for room: ..."; "" when the
+// run continues.
 struct RunWaits {
   std::string job;
   uint64_t assembly = 0;
@@ -146,18 +147,18 @@ struct ProgressMade {
   uint64_t assembly = 0;
   ProgressReport report;
 };
-// A runner says that its link to that on another worker failed by itself, or could not be opened.
-// It comes before what the run says, and only tells what to make of that.
+// A runner reports that its link to the runner on another worker failed by itself, or could not be
+// opened. The event comes before the error of the run, and explains it.
 struct LinkFailed {
   std::string job;
   uint64_t assembly = 0;
   WorkerRef worker;
-  std::string peer;  // that worker's name
+  std::string peer;  // the name of the other worker
   LinkFault fault = LinkFault::lost;
   std::string how;
 };
-// A runner says that files on its worker, which it was to read, do not answer. It comes before what
-// the run says.
+// A runner reports that files on its worker, which it should read, do not answer. The event comes
+// before the error of the run.
 struct InputStarved {
   std::string job;
   uint64_t assembly = 0;
@@ -165,8 +166,8 @@ struct InputStarved {
   std::string how;
   std::chrono::milliseconds waited{-1};
 };
-// A fault of the job's chaos is due. Answered when the journal says that it has come, with
-// failed_precondition if it said so before.
+// A fault of the job's chaos is due. Answered when the journal has the fault; failed_precondition
+// if it had it before.
 struct FaultAsked {
   uint64_t ticket = 0;
   std::string job;
@@ -174,12 +175,12 @@ struct FaultAsked {
   uint32_t index = 0;
   std::string fault;
 };
-// What became of a WriteJournal.
+// The outcome of a WriteJournal.
 struct JournalWritten {
   uint64_t write = 0;
   Status status;
 };
-// Time has passed. A few times a second.
+// Time has passed. Comes a few times a second.
 struct Tick {};
 
 using JobEvent =
@@ -189,58 +190,58 @@ using JobEvent =
                  InputStarved, FaultAsked, JournalWritten, Tick>;
 
 // Actions -----------------------------------------------------------------------------------------
-// To be done in this order. Each may be done again after a crash: nothing counts on once.
+// The daemon performs actions in this order. After a crash it may perform one again.
 
-// Append the record to the journal, on disk, in the order of `write`, and answer JournalWritten.
+// Append the record to the journal on disk, in the order of `write`. Answered by JournalWritten.
 struct WriteJournal {
   uint64_t write = 0;
   JournalRecord record;
 };
-// Have a runner on each worker; its place here is its task. One that is kept is there, from an
-// earlier assembly: it goes on in this one, with what it has in memory. Answered by RunnerStarted
-// or RunnerExited of each, of this assembly.
+// Start a runner on each worker; its index here is its task. A kept runner is there already, from
+// an earlier assembly: it continues in this one with its memory. Answered by RunnerStarted or
+// RunnerExited for each runner, of this assembly.
 struct StartRunners {
   std::string job;
   uint64_t assembly = 0;
   std::vector<WorkerRef> workers;
-  std::vector<bool> kept;  // of each; may be empty: none is
+  std::vector<bool> kept;  // by worker; may be empty: no runner is kept
 };
-// All runners are there: prepare the job's run on them and let it go, from the last checkpoint if
+// All runners are there: prepare the job's run on them and start it, from the last checkpoint if
 // there is one. Answered by JobFinished or JobBroke.
 struct RunJob {
   std::string job;
   uint64_t assembly = 0;
   std::vector<WorkerRef> workers;
-  std::vector<uint32_t> fired = {};  // of its chaos, what has come
+  std::vector<uint32_t> fired = {};  // the faults of its chaos that have happened
   std::chrono::milliseconds ran{0};  // since it first ran
 };
-// Have what RunJob let go come to its end between two steps, soon: the next assembly goes on from
-// what its runners then have in memory, or, if it is to be saved, from a checkpoint of that step.
-// Answered by RunYielded, or by JobFinished or JobBroke if that is what it comes to.
+// Stop the run that RunJob started between two steps, soon: the next assembly continues from the
+// memory of its runners or, if the state is to be saved, from a checkpoint of that step. Answered
+// by RunYielded, or by JobFinished or JobBroke if the run ends otherwise.
 struct YieldRun {
   std::string job;
   uint64_t assembly = 0;
   bool save = false;
   std::string reason;
 };
-// Stop driving what RunJob let go: for each RunJob there comes one, before the runners are stopped,
-// or go on in the next assembly.
+// Stop driving the run that RunJob started. Comes once for each RunJob, before its runners are
+// stopped or continue in the next assembly.
 struct EndRun {
   std::string job;
   uint64_t assembly = 0;
   std::string reason;
 };
-// Stop the job's runners of that assembly on these workers; one that was to go on in it, and has
-// not yet heard of it, is meant, too. Answered by RunnerExited of each. It may be about a stray
-// runner of a job that goes on.
+// Stop the job's runners of that assembly on these workers, also a kept runner that has not yet
+// heard of the assembly. Answered by RunnerExited for each. The runner may be a stray one of a job
+// that continues.
 struct StopRunners {
   std::string job;
   uint64_t assembly = 0;
   std::vector<WorkerRef> workers;
-  std::chrono::milliseconds grace{0};  // then they are killed
+  std::chrono::milliseconds grace{0};  // after it they are killed
   std::string reason;
 };
-// A worker does not do what it is told to: its connection is to be closed. WorkerLost follows.
+// Close the connection of a worker that does not obey. WorkerLost follows.
 struct ExpelWorker {
   WorkerRef worker;
   std::string reason;
@@ -250,7 +251,7 @@ struct Answer {
   uint64_t ticket = 0;
   Result<JobView> view;
 };
-// The journal has forgotten the job: its folder may go.
+// The journal has forgotten the job: remove its folder.
 struct RemoveJob {
   std::string id;
 };

@@ -1,9 +1,10 @@
-// How often a job may fail before it is given up, and how long it waits before it tries again.
+// Decides how often a job may fail, and how long it waits before it tries again.
 //
-// * A failure is forgotten once the job has come kForgivenAfter steps farther, which is how often
-//   large trainings are interrupted: bad luck, spread over weeks, does not add up.
+// * A failure is forgotten once the job has done kForgivenAfter more steps, which is about how
+// often
+//   large trainings are interrupted: failures that are spread over weeks do not add up.
 // * A job that fails before it has come farther than the last time tries again at once, twice: two
-//   workers may be lost at about one time. From then on it waits, twice as long each time.
+//   workers may be lost at about the same time. From then on it waits, twice as long each time.
 //
 // Threads: one.
 #pragma once
@@ -22,18 +23,19 @@ class FailureBudget {
   static constexpr std::chrono::milliseconds kFirstWait{250}, kLongestWait{30000};
 
   FailureBudget() = default;
-  // As many as a journal tells of, none of them after `step`: the next one there is in vain.
+  // Takes `count` failures from a journal, all at or before `step`. The next failure at that step
+  // counts as one without progress.
   FailureBudget(size_t failures, uint64_t step) : steps_(failures, step), farthest_(step) {}
 
-  // Those that count when the job fails at `step`.
+  // The number of failures that count when the job fails at `step`.
   size_t recent(uint64_t step) const;
-  // One more. How long the job is to wait.
+  // Adds a failure. Returns how long the job waits.
   std::chrono::milliseconds add(uint64_t step);
 
  private:
-  std::vector<uint64_t> steps_;  // of each that is not forgotten
-  uint64_t farthest_ = 0;        // that it has failed at
-  int in_vain_ = 0;              // since it came farther
+  std::vector<uint64_t> steps_;  // of the failures that are not forgotten
+  uint64_t farthest_ = 0;        // step at which the job has failed
+  int in_vain_ = 0;              // failures since the job last came farther
 };
 
 }  // namespace leat

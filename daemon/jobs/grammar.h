@@ -1,5 +1,5 @@
-// The grammar of names that daemons and clients take from each other. They become parts of paths,
-// of command lines and of terminal output, so whoever receives one holds it to its grammar first.
+// The grammar of names that daemons and clients receive from each other. Names become parts of
+// paths, of command lines and of terminal output, so every receiver checks a name first.
 #pragma once
 
 #include <string>

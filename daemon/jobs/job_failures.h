@@ -1,15 +1,15 @@
-// Why an assembly of a job failed, and what follows: the job tries again, at once or after a while,
-// or it fails for good.
+// The cause of the failure of a job's assembly, and the consequence: the job tries again, at once
+// or after some time, or it fails for good.
 //
-// A failure is seen from two sides: the end of a process or node, and the error of the run. The job
-// waits a short time for the second of them. The first cause that a process or node shows stays,
-// for it says more than the error of the run, which is often only that a peer is gone. The ends of
-// runners after that are no failures, nor are those that the master itself has asked for.
+// A failure shows on two sides: the end of a process or worker, and the error of the run. The job
+// waits a short time for the second of them. The first cause that a process or worker shows stays,
+// because it says more than the error of the run, which often only says that a peer is gone. The
+// ends of runners after that are not failures, and neither are those that the master asked for.
 //
-// A job that fails for a cause that may pass (a lost or stuck worker, a runner's death) tries
-// again, up to its max_restarts: at once if it has made progress since the last failure, and
-// otherwise after a while (failure_budget.h). The third equal crash in a row at the same step fails
-// the job. A signal from outside, such as SIGKILL, is no crash.
+// A job that fails for a temporary cause (a lost or stuck worker, a runner's death) tries again, up
+// to its max_restarts: at once if it has made progress since the last failure, and otherwise after
+// some time (failure_budget.h). The third equal crash in a row at the same step fails the job. A
+// signal from outside, such as SIGKILL, is not a crash.
 //
 // Threads: one.
 #pragma once
@@ -28,23 +28,23 @@ namespace leat {
 
 struct JobFailure {
   std::string text;
-  std::string how;  // the part of it that says what happened to a process or worker; may be empty
+  std::string how;                     // the part about a process or worker; may be empty
   std::string of_run;                  // the error of the run; may be empty
   std::string culprit;                 // the worker, if it is one
   int64_t at_ms = 0;                   // of Unix time
   int64_t detected_after = -1;         // as in LostAssembly
-  bool may_pass = false;               // another try may go better
-  bool keeps = false;                  // other runners go on in the next assembly
+  bool may_pass = false;               // another attempt may succeed
+  bool keeps = false;                  // other runners continue in the next assembly
   bool counts = true;                  // as one of the job's restarts
-  bool crash = false;                  // by the job's own doing, it seems
-  int alike = 1;                       // how many in a row were the same, with this one
+  bool crash = false;                  // the job itself seems to be the cause
+  int alike = 1;                       // equal failures in a row, with this one
   bool stuck = false;                  // the culprit does not end by itself
   uint64_t step = 0;                   // where the job was
-  Clock::Steady seen{};                // first
-  std::optional<Clock::Steady> until;  // the other side is waited for
+  Clock::Steady seen{};                // when it was first seen
+  std::optional<Clock::Steady> until;  // the job waits for the other side
 
   std::string reason() const;
-  // Two crashes at one step, on whatever workers.
+  // True if both are crashes at the same step, on any workers.
   bool same_as(const JobFailure& other) const;
 };
 
@@ -62,28 +62,28 @@ class JobFailures {
   // Takes the number of failures from the journal.
   void restore();
 
-  // What happened to a worker or a runner on it. `subject` and `how` make one text.
+  // A worker, or a runner on it, has failed. `subject` and `how` together make one text.
   void of_worker(const WorkerRef& worker, std::string subject, std::string how, bool crash,
                  std::optional<std::chrono::milliseconds> detected_after);
-  // The worker does not do its part and does not end by itself: it is not kept.
+  // The worker does not do its part and does not end by itself: its runner is not kept.
   void of_stuck(const WorkerRef& worker, std::string subject, std::string how,
                 std::chrono::milliseconds detected_after);
   void of_run(const Status& error);
-  // The assembly is over, and nothing has gone wrong.
+  // Ends the assembly without a failure.
   void give_up(RunYield why, uint64_t step);
   void link_failed(const LinkFailed& event);
 
-  // Of this assembly; null if there is none.
+  // The failure of this assembly; null if there is none.
   JobFailure* now() { return now_ ? &*now_ : nullptr; }
   const JobFailure* now() const { return now_ ? &*now_ : nullptr; }
-  // Soon more may be known. REQUIRES: now(), as below.
+  // True while the other side of the failure may still show. REQUIRES: now(), as below.
   bool waits_for_more();
-  // If a link has failed, decides which worker goes, so that all others keep what they have.
+  // If a link has failed, decides which worker must leave, so that all others keep their memory.
   void judge_links();
   Verdict verdict();
   // The verdict is in the journal: the assembly ends, and the next one may have to wait.
   void settle(const std::string& reason);
-  // Another assembly begins, or that one did not: what was known of its workers does not count.
+  // Another assembly begins, or this one did not begin: forgets the facts about its workers.
   void renew() { links_.renew(); }
   void forget() { now_.reset(); }
   // The last assembly failed because of a worker that does not end by itself.
@@ -100,7 +100,7 @@ class JobFailures {
   const StoredJob& job_;
   JobRunners& runners_;
   std::optional<JobFailure> now_;
-  std::optional<JobFailure> last_;  // of an earlier assembly
+  std::optional<JobFailure> last_;  // the failure of an earlier assembly
   FailureBudget budget_;
   std::optional<Clock::Steady> not_before_;  // the next assembly begins
   LostLinks links_;

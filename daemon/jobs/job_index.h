@@ -20,7 +20,8 @@ class JobIndex {
   using Jobs = std::map<uint64_t, std::unique_ptr<ClusterJob>>;
 
   ClusterJob& add(std::unique_ptr<ClusterJob> job);
-  // Its id is free again, unless it was forgotten: then its folder may still be there.
+  // Removes the job. Its id is free again, unless it was forgotten: its folder may still exist
+  // then.
   void erase(const ClusterJob& job, bool forgotten);
 
   const Jobs& all() const { return jobs_; }

@@ -16,20 +16,20 @@ namespace leat {
 
 class JobPast {
  public:
-  // Both outlive this.
+  // Both outlive this object.
   JobPast(TableContext& context, StoredJob& job)
       : context_(context), job_(job), began_ms_(job.condition.since_ms) {}
 
-  // An assembly has been assembled, or has begun by being in the journal.
+  // A new assembly has its workers; or it has begun, since the journal has it.
   void renew() { fault_came_ms_ = 0; }
   void began() { began_ms_ = context_.now.wall_ms; }
   // The assembly is over, at that step. Called again when the decision could not be written.
   void lost(std::string cause, JobFailure* failure, uint64_t step);
-  // The assembly goes on from there: completes the losses that wait for a first step. True if that
-  // is to be written.
+  // The assembly continues from there: completes the losses that wait for its first step. Returns
+  // true if that must be written.
   bool goes_on(const ProgressReport& report, uint64_t assembly);
-  // A fault is due: it is written before it comes, so that no assembly meets it again. False if it
-  // has come before.
+  // A fault is due. It is written before it happens, so that it happens in one assembly only.
+  // Returns false if it has happened before.
   bool ask(FaultAsked fault);
 
   bool has_lost() const { return !lost_.empty(); }
@@ -44,7 +44,7 @@ class JobPast {
   TableContext& context_;
   StoredJob& job_;
   std::vector<LostAssembly> lost_;       // more than the journal knows of them
-  std::vector<LostAssembly> next_lost_;  // in the air, as the next two
+  std::vector<LostAssembly> next_lost_;  // in flight, as the next two
   std::vector<FiredFault> next_fired_;
   std::vector<uint64_t> tickets_;
   std::vector<FaultAsked> asked_;  // faults that are due

@@ -42,12 +42,12 @@ std::optional<JobState> job_state_from_number(int64_t number);
 // The last three: a job never leaves them.
 constexpr bool has_ended(JobState state) { return state >= JobState::succeeded; }
 
-// The one table of transitions. A job that is recovering may begin to recover once more.
+// The table of transitions. A recovering job may begin to recover again.
 bool may_become(JobState from, JobState to);
 
-// What a master that restarts makes of a job in this state; nothing if it goes on as it is. A job
-// that had runners has lost them, for workers end theirs with the connection: it gets new ones and
-// goes on from its newest checkpoint.
+// The state that a restarted master gives to a job in state `state`; nothing if the state stays. A
+// job that had runners is recovering: it waits for those that its workers still hold, and gets new
+// ones in the places of the others.
 std::optional<JobState> state_after_restart(JobState state);
 
 }  // namespace leat

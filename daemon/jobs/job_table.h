@@ -11,22 +11,26 @@
 //                              outcome comes back as the event JournalWritten.
 //
 // The table holds the queue, the leases and the writes of the journal. Each job decides for itself
-// (cluster_job.h). What holds:
+// (cluster_job.h). These rules hold:
 //
-// * All that people see of a job's condition is in the journal: a change is first written, then
-//   visible, then acted on. So an acknowledged submit survives, a terminal state never changes, and
-//   no runner starts in an assembly that a restarted master would not know of.
+// * Users only see conditions that are in the journal: a change is written first, then visible,
+// then
+//   acted on. So an acknowledged submit survives, a terminal state never changes, and a restarted
+//   master knows every assembly in which a runner was started.
 // * If a write fails, a submit is refused with resource_exhausted. Every other change is decided
-//   anew after `retry_after`. Reads are served all the time, with what was written.
-// * A job leases whole workers, first come first served. A job that wants more workers than there
-//   are, free or not, is passed over until they have joined; no other job is overtaken. Of a job
-//   that names a data set only workers that have it count.
-// * An elastic job begins with as many workers as are free, at least `min_workers`, goes on with
-//   those that are left, and takes in more when they are free and no other job waits for them. A
-//   fence that it ends an assembly at for this is none of its restarts, and no step is computed
-//   twice.
-// * Every wait for a runner or a worker has an end, by Ticks: a runner that does not start in time
-//   costs its job the assembly, and one that does not stop in time costs its worker the membership.
+//   again after `retry_after`. Reads are served all the time, with the written state.
+// * A job leases whole workers, first come first served. A job that wants more workers than exist,
+//   free or not, is passed over until they have joined; no other job is overtaken. If a job names a
+//   data set, only workers that have it count.
+// * An elastic job begins with as many workers as are free, at least `min_workers`. It continues
+// with
+//   those that are left after a loss, and takes more when they are free and no other job waits for
+//   them. For that it ends an assembly at a fence, which does not count as a restart, and no step
+//   is computed twice.
+// * Every wait for a runner or a worker ends at a deadline, checked at each Tick. If a runner does
+// not
+//   start in time, its job loses the assembly; if one does not stop in time, its worker is
+//   expelled.
 //
 // Threads: one.
 #pragma once
@@ -59,11 +63,11 @@ class JobTable {
  public:
   JobTable(const JobTableLimits& limits, std::function<uint64_t()> random);
 
-  // Takes up what the journal holds, before any event. Jobs that had runners are RECOVERING, "the
-  // master restarted", which is none of their restarts. Runners that have gone on meanwhile are
-  // kept if they come in time; in the place of the others the job gets workers as these join. Views
-  // of a higher `generation` have higher versions, so that a client that watched the master before
-  // this one sees all that is new.
+  // Takes the jobs of the journal, before any event. Jobs that had runners are RECOVERING, "the
+  // master restarted", which does not count as a restart of theirs. Runners that outlived the
+  // master are kept if they come in time; the job gets other workers in the places of the rest.
+  // Views of a higher `generation` have higher versions, so a client that watched the earlier
+  // master sees every change.
   JobActions restore(const std::vector<StoredJob>& jobs, Moment now, uint64_t generation = 0);
   JobActions handle(JobEvent event, Moment now);
 
@@ -80,7 +84,7 @@ class JobTable {
   const Leases& leases() const { return context_.leases; }
   // The id of the job that leases the worker; "" if none does.
   std::string job_on(std::string_view worker) const;
-  // Why the last write failed; ok after one that did not.
+  // The error of the last write; ok if it succeeded.
   const Status& journal_status() const { return context_.journal.status(); }
 
  private:
@@ -92,21 +96,21 @@ class JobTable {
   void on(const JournalWritten& event);
   void on(const Tick& event);
   void on(const FaultAsked& event);
-  // Of a worker: for the job that leases it, if one does.
+  // Handles an event about a worker, for the job that leases it, if any.
   template <OfWorker Event>
   void on(const Event& event);
-  // Of the runners or the run of a job.
+  // Handles an event about the runners or the run of a job.
   template <OfJob Event>
   void on(const Event& event);
-  // A runner goes on that a worker has held while the master was away: its job takes it up, or it
-  // is stopped.
+  // A worker held a runner while the master was away: its job takes the runner, or the runner is
+  // stopped.
   void take_up(const WorkerRef& worker, const HeldRunner& runner);
 
   // Gives workers to the jobs that wait, in order.
   void schedule();
   // Gives workers that no job waits for to jobs that have fewer than they may have.
   void grow();
-  // What all events have in common, after each.
+  // The work that is common to all events, done after each.
   JobActions settle();
   void set_refuses(bool refuses);
   void submit_written(ClusterJob& job, const Status& status);
@@ -119,8 +123,7 @@ class JobTable {
   std::set<uint64_t> unfinished_;  // numbers, in the order of the queue
   EndedList ended_;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, std::vector<uint64_t>>
-      submitting_;  // tickets, by number, of submits in the air
+  std::map<uint64_t, std::vector<uint64_t>> submitting_;  // tickets of submits in flight, by number
   // Tickets to answer after the event that is being handled, and their jobs.
   std::vector<std::pair<uint64_t, uint64_t>> submitted_;
 };

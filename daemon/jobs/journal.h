@@ -1,29 +1,28 @@
 // The journal of jobs: a SQLite database (write-ahead log, synchronous=FULL) in the master's state
-// directory. What append() has said ok to survives a crash of the process, of the machine, and a
-// loss of power; what it has not may be there or not, whole.
+// directory. A record for which append() returned ok survives a crash of the process or the
+// machine, and a loss of power. A record for which it did not is there as a whole or not at all.
 //
-//   <state directory>/journal.lock      held by the master that runs, and says which it is
+//   <state directory>/journal.lock      locked by the running master, which writes its name there
 //                     journal.sqlite    and -wal beside it
 //                     blobs/<SHA-256>   uploaded files that jobs name
-//                     kept-blobs        names of those that were there before the journal
+//                     kept-blobs        names of the blobs that are older than the journal
 //
-// A file that is not a journal, is damaged, or is of a newer version is refused with what to do
-// about it, and is left as it is, byte by byte: the journal never starts anew over another. Every
-// row has a checksum, and so has what the tables are, since SQLite's pages have none. What cannot
-// be told from the tail that a crash leaves is damage to more than a bit of the log's last
-// transaction.
+// A file that is not a journal, is damaged, or is of a newer version is refused with the remedy,
+// and stays as it is, byte by byte: a new journal never replaces another. Every row has a checksum,
+// and so has the schema, because SQLite's pages have none. Damage to more than one bit of the log's
+// last transaction looks like the tail that a crash leaves, so it is not noticed.
 //
-// After a failed disk (unavailable) nothing is known of what is on it, so every later append()
-// fails with the first error, until the master starts again. A full one (resource_exhausted) is
-// tried anew each time; a journal on one is opened, and read. One on a file system that is
-// read-only is read from a copy, and refuses every append().
+// After an error of the disk (unavailable) its content is unknown, so every later append() fails
+// with the first error until the master starts again. On a full disk (resource_exhausted) each
+// append() is tried again; a journal there can be opened and read. A journal on a read-only file
+// system is read from a copy, and refuses every append().
 //
-// A journal that is not there is made, but not beside the folders of jobs, which are of one that is
-// gone: see JournalLimits::new_journal.
+// A missing journal is made, unless folders of jobs show that there was another one: see
+// JournalLimits::new_journal.
 //
 // Failpoints: journal/append, journal/commit (before it), journal/committed (after it).
 //
-// Threads: one at a time; the daemon gives it a thread of its own, as a sync takes milliseconds.
+// Threads: one at a time. The daemon gives it its own thread, because a sync takes milliseconds.
 #pragma once
 
 #include <chrono>
@@ -48,17 +47,18 @@ class SqliteDatabase;
 
 struct JournalLimits {
   uint64_t max_bytes = uint64_t{4} << 30;  // of the database, without its log
-  // Make one though there are folders of jobs, which nobody goes on with then. They stay, and the
-  // blobs that are there.
+  // Makes a journal although there are folders of jobs. These jobs are then not continued, and
+  // their folders and blobs stay.
   bool new_journal = false;
 };
 
 class Journal {
  public:
-  // Of the tables. 1 had no checksum of the schema and of `meta`; such a journal is taken up.
+  // Version 1 had no checksum of the schema and of `meta`. A journal of version 1 is opened and
+  // upgraded.
   static constexpr int kSchemaVersion = 2;
 
-  // Takes the state directory for this process, made if it is not there, and checks all of the
+  // Locks the state directory for this process, makes it if necessary, and checks the whole
   // journal. failed_precondition if another master has it, or the journal is refused.
   static Result<std::unique_ptr<Journal>> open(Files& files, const std::string& state_directory,
                                                const JournalLimits& limits = {});
@@ -66,30 +66,29 @@ class Journal {
 
   // 32 hexadecimal digits, drawn when the journal was made.
   const std::string& cluster_id() const { return cluster_id_; }
-  // Counts the openings: a master of a lower one is of the past. One that could not be written is
-  // given once more.
+  // Counts the openings: a master of a lower generation is outdated. A generation that could not be
+  // written is used again.
   uint64_t generation() const { return generation_; }
   Blobs& blobs() { return blobs_; }
-  // Why nothing could be written when it was opened.
+  // The error if nothing could be written when the journal was opened.
   const Status& opened() const { return opened_; }
-  // Removes the blobs that no job names, but for those that changed less than `least` ago: their
-  // job may be on its way.
+  // Removes the blobs that no job names, except those that changed less than `least` ago: the
+  // submit of their job may be in flight.
   Status collect_blobs(std::chrono::seconds least);
 
-  // All of the records, in order, or none. A submit that names a blob that is not there is refused
-  // (failed_precondition).
+  // Appends all records in order, or none. failed_precondition if a submit names a missing blob.
   Status append(std::span<const JournalRecord> records);
   Status append(const JournalRecord& record) { return append(std::span(&record, 1)); }
 
-  // The jobs in the order of their numbers, each in its last condition.
+  // Returns the jobs in the order of their numbers, each in its last condition.
   Result<std::vector<StoredJob>> replay();
-  // The job as it was submitted, its content checked.
+  // Returns the job as it was submitted; checks its content.
   Result<Submission> submission(std::string_view id);
-  // Jobs that are forgotten and whose folders may still be there.
+  // The forgotten jobs whose folders may still exist.
   Result<std::set<std::string>> forgotten_jobs();
   // The names of workers that get no jobs.
   Result<std::set<std::string>> drained_workers();
-  // Its conditions, oldest first.
+  // The conditions of a job, oldest first.
   Result<std::vector<JobCondition>> history(std::string_view id);
 
  private:
@@ -117,7 +116,7 @@ class Journal {
   std::string database_path_;
   Blobs blobs_;
   std::unique_ptr<Lock> lock_;
-  std::unique_ptr<TemporaryFolder> copy_;  // of one that cannot be written
+  std::unique_ptr<TemporaryFolder> copy_;  // of a journal that cannot be written
   std::unique_ptr<SqliteDatabase> database_;
   std::string cluster_id_;
   uint64_t generation_ = 0;

@@ -1,7 +1,7 @@
-// Which worker serves which job. A job leases whole workers; a worker serves one job at most.
+// The leases of workers by jobs. A job leases whole workers; a worker serves one job at most.
 //
-// The order of workers is that of their names, never that of a hash map: equal histories lease
-// equal workers. Threads: one.
+// Workers are ordered by name, never by a hash map, so equal histories lease equal workers.
+// Threads: one.
 #pragma once
 
 #include <compare>
@@ -27,20 +27,20 @@ bool has_dataset(std::span<const std::string> datasets, std::string_view wanted)
 
 class Leases {
  public:
-  // REQUIRES: no worker of that name.
+  // REQUIRES: there is no worker of that name.
   void add(const WorkerRef& worker, std::vector<std::string> datasets = {});
-  // With it its lease ends.
+  // Its lease ends, too.
   void remove(std::string_view name);
   // A draining worker keeps its lease and gets no new one.
   void set_draining(std::string_view name, bool draining);
 
   bool has(const WorkerRef& worker) const;
-  // The incarnation that is there; null if none of that name is.
+  // The incarnation of that name; null if there is none.
   const uint64_t* incarnation_of(std::string_view name) const;
   bool is_draining(std::string_view name) const;
-  // The job's number; 0 if the worker is free or not there.
+  // The number of the job that leases the worker; 0 if there is none, or no such worker.
   uint64_t job_of(std::string_view name) const;
-  // Workers that may get a lease now, or after those that they have.
+  // The workers that may get a lease now, or when their present lease ends.
   size_t free() const { return free_; }
   size_t usable() const { return usable_; }
   // Those of usable() that are not among these.
@@ -57,7 +57,7 @@ class Leases {
                               std::span<const std::string> but = {});
   // Leases the worker to the job. False if the worker is not free.
   bool claim(const WorkerRef& worker, uint64_t job);
-  // No-op unless that worker is there and leased by the job.
+  // Does nothing unless the job leases that worker.
   void release(const WorkerRef& worker, uint64_t job);
 
  private:

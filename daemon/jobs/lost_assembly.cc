@@ -24,8 +24,9 @@ std::optional<uint64_t> LostAssembly::recomputed() const {
 }
 
 void JobHistory::put(const LostAssembly& lost) {
-  const auto found = std::find_if(last.begin(), last.end(),
-                                  [&](const LostAssembly& each) { return each.assembly == lost.assembly; });
+  const auto found = std::find_if(last.begin(), last.end(), [&](const LostAssembly& each) {
+    return each.assembly == lost.assembly;
+  });
   if (found != last.end()) {
     *found = lost;
     return;

@@ -1,11 +1,11 @@
-// Links between the workers of one job that failed by themselves, as the runners at their ends
-// said, and what to make of it: who goes, so that the others can go on.
+// The links between the workers of one job that failed by themselves, as the runners at their ends
+// reported, and the decision which workers must leave so that the others can continue.
 //
-// * A link on which nothing came through is lost. One of its two workers goes: who is left with the
-//   fewest links, and of those that have as many the one of the higher name. The other keeps what
-//   it has in memory.
-// * A link that was closed, or whose bytes arrived damaged, is nobody's fault: all stay and connect
-//   anew. The third time within ten minutes it counts as lost.
+// * A link that carried nothing is lost. One of its two workers leaves: the one that has fewer
+// working
+//   links, and among equals the one with the higher name. The other keeps its memory.
+// * A link that was closed, or whose bytes arrived damaged, blames no worker: all stay and connect
+//   again. The third time within ten minutes it counts as lost.
 //
 // Threads: one.
 #pragma once
@@ -28,24 +28,25 @@ class LostLinks {
  public:
   static constexpr size_t kMostBroken = 3;
   static constexpr std::chrono::minutes kWindow{10};
-  // What was said so long before a run failed, or after, has nothing to do with it.
+  // Reports that are farther from the failure of a run than this, before or after, do not explain
+  // it.
   static constexpr std::chrono::seconds kRelevant{5};
 
   struct Verdict {
-    std::vector<std::string> go;  // workers, the first decided on first; may be empty
+    std::vector<std::string> go;  // workers that must leave, in the order of the decisions
     std::string text;             // "'w2' goes; the link between 'w1' and 'w2' was lost: why"
   };
 
   void add(const std::string& worker, const std::string& peer, LinkFault fault, std::string how,
            Clock::Steady now);
-  // Nothing if none of those that were said lately is between two of `workers`. What it was made of
-  // is used up. `known`: what the text need not say once more.
+  // Decides on the recent reports of links between two of `workers`, and forgets them. Returns
+  // nothing if there are none. `known`: facts that the text need not repeat.
   std::optional<Verdict> judge(const std::vector<std::string>& workers, std::string_view known,
                                Clock::Steady now);
-  // One of those that were said lately was lost or damaged: more than what the end of a process at
-  // its other end would do to it.
+  // True if a recent report says lost or damaged: the end of a process at the other end cannot
+  // explain that.
   bool are_at_fault(Clock::Steady now) const;
-  // Another assembly, with other links. How often each was broken stays known.
+  // Another assembly begins, with new links. The counts of broken links stay.
   void renew() { said_.clear(); }
 
  private:
@@ -58,7 +59,7 @@ class LostLinks {
 
   bool counts_as_lost(const Pair& pair, const Said& said);
 
-  std::map<Pair, Said> said_;  // the worst of each
+  std::map<Pair, Said> said_;  // the worst report of each link
   std::map<Pair, std::deque<Clock::Steady>> broken_;
 };
 

@@ -1,10 +1,10 @@
-// Which workers the cluster has, and whether they live: pure logic over the time given in calls.
+// The workers of a cluster, and whether they live: pure logic over the time that calls pass in.
 //
 // A worker registers with its name and the incarnation of its process. Every 250 ms it reports that
 // it lives and how far it has come. It is lost when its connection closes, when it was silent for
-// 2.5 s, or when it is expelled. A lost incarnation never comes back: the process has to start
-// anew, with a new one, and all further messages of the old one are refused by name. So a stopped
-// process that wakes after its work was given to others does no harm.
+// 2.5 s, or when it is expelled. A lost incarnation never comes back: the process must start again
+// with a new one, and all further messages of the old one are refused. So a stopped process that
+// wakes after others got its work does no harm.
 //
 // A worker is stuck when a step is in flight and neither the counter of its steps nor that of its
 // work has moved for 10 of its usual steps, 10 s at least: a step may take as long as it needs,
@@ -12,11 +12,11 @@
 // that waits counts as stuck only after half that time again, if no computing worker was found by
 // then. A worker that moves is no longer stuck.
 //
-// A worker that was silent for half a second may only be late. The table of jobs hears of it all
-// the same, so that it waits with its judgement of a failure until more is known.
+// A worker that was silent for half a second may only be late. The table of jobs learns of it
+// anyway, so that it delays its judgement of a failure until more is known.
 //
-// A master that was itself stopped, or starved, has heard no worker: a gap between two ticks is not
-// counted against the workers.
+// A master that was itself stopped, or starved of CPU time, has heard no worker: a gap between two
+// ticks does not count against the workers.
 //
 // Changes come back as events for the table of jobs, to be handed to it in order.
 //
@@ -78,15 +78,15 @@ struct WorkerView {
 };
 
 struct MembershipLimits {
-  std::chrono::milliseconds heartbeat{250};  // what workers are told
-  // A worker that was heard of in this time keeps its name.
+  std::chrono::milliseconds heartbeat{250};  // the period that workers use
+  // No other process gets the name of a worker that was heard within this time.
   std::chrono::milliseconds suspect{1000};
-  std::chrono::milliseconds silent{500};  // then the table of jobs hears of it
+  std::chrono::milliseconds silent{500};  // after it the table of jobs is told
   std::chrono::milliseconds dead{2500};
   int stuck_steps = 10;
   std::chrono::milliseconds stuck{10000};
-  size_t max_workers = 256;                              // that live
-  std::chrono::milliseconds remember{24 * 3600 * 1000};  // those that were lost
+  size_t max_workers = 256;                              // live ones
+  std::chrono::milliseconds remember{24 * 3600 * 1000};  // lost ones
 };
 
 class Membership {
@@ -111,7 +111,7 @@ class Membership {
   Result<Events> drain(std::string_view name, bool draining, Moment now);
   // The names that an earlier master had drained. REQUIRES: no worker has joined.
   void drain_names(std::set<std::string, std::less<>> names) { drained_ = std::move(names); }
-  // That process gets no lease any more, since it is about to end; its name may.
+  // The process gets no more leases, since it is about to end. Another process of its name may.
   Result<Events> retire(const WorkerRef& worker, Moment now);
   // Several times a second.
   Events tick(Moment now);

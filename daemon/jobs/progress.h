@@ -1,5 +1,5 @@
-// How far a job is, how fast it goes and when it will be done. A master that restarts hears it anew
-// from the runners; of a job that has ended the journal has what they said last.
+// The progress of a job: its steps, its speed and the time that is left. A restarted master gets it
+// again from the runners; for a job that has ended the journal has the last report.
 //
 // Threads: values.
 #pragma once
@@ -28,28 +28,29 @@ struct ProgressReport {
   double accuracy = kNoNumber;
   double val_loss = kNoNumber;  // of the last validation
   double val_accuracy = kNoNumber;
-  uint64_t first_step = 0;  // steps done when this epoch of the job began
+  uint64_t first_step = 0;  // steps done when this assembly of the job began
   GoesOnFrom from = GoesOnFrom::unknown;
-  // Workers of this task and higher ones may be lost, the run goes on without them, or says that it
-  // cannot; 0: none may.
+  // The run can continue without workers of this task and above; if it cannot, it fails. 0: it
+  // needs all workers.
   uint32_t spared_from = 0;
-  // No worker has all of it: what one has is lost with that one.
+  // Each worker holds only a part of the variables, which is lost with that worker.
   bool in_parts = false;
-  // Of the data; 0: not known. Steps run on across epochs: one ends with the step that takes its
-  // last row.
+  // Of the data; 0: not known. Batches continue across epochs: an epoch ends with the step that
+  // takes its last row.
   uint64_t rows_per_epoch = 0, rows_per_step = 0;
   EpochResult ended = {};  // the last epoch that has ended
-  // Of metrics.jsonl: rows that are missing for good, and up to which step some are changed.
+  // In metrics.jsonl: the number of rows that are lost for good, and the last step up to which some
+  // rows were changed.
   uint64_t metrics_missing = 0, metrics_changed_until = 0;
-  uint64_t steps_skipped = 0;  // of those that are done
+  uint64_t steps_skipped = 0;  // of the steps that are done
 
-  bool operator==(const ProgressReport& other) const;  // bit by bit: NaN is like itself
+  bool operator==(const ProgressReport& other) const;  // bit by bit: a NaN equals itself
 };
 
 // "3 rows of metrics.jsonl missing", for people; "" if nothing is lost.
 std::string lost_metrics(const ProgressReport& report);
 
-// All of a report as the journal keeps it: what is new comes last.
+// A whole report as the journal keeps it. New numbers are added at the end.
 using ReportNumbers = std::array<uint64_t, 26>;
 ReportNumbers numbers_of(const ProgressReport& report);
 ProgressReport report_of(const ReportNumbers& numbers);
@@ -67,9 +68,9 @@ struct JobProgress {
 class ProgressMeter {
  public:
   void report(const ProgressReport& report, Clock::Steady now);
-  // What was said before this master, of no rate.
+  // Takes a report from before this master started, which gives no rate.
   void restore(const ProgressReport& report);
-  // The job has new runners: steps before and after are no rate.
+  // The job has new runners: steps before and after them give no common rate.
   void restart() { samples_.clear(); }
 
   const ProgressReport& last() const { return last_; }
@@ -85,7 +86,7 @@ class ProgressMeter {
   void note(const EpochResult& ended);
 
   ProgressReport last_;
-  std::vector<EpochResult> epochs_;  // each once, ascending
+  std::vector<EpochResult> epochs_;  // ascending
   std::deque<Sample> samples_;       // at most one in half a second, and the newest
 };
 

@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// What stands before the parts of a printed result.
+// The texts before the parts of a printed result.
 constexpr std::string_view kShards = " shards=", kSeed = " seed=", kCpu = " cpu=";
 constexpr std::string_view kTiming = " timing=1";
 

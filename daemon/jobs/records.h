@@ -27,39 +27,39 @@ struct AttachedFile {
   bool operator==(const AttachedFile&) const = default;
 };
 
-// With size and hash filled in.
+// Makes a file with its size and hash.
 AttachedFile attach(std::string name, std::string bytes);
 
-// How the names of files begin that a job goes on from (daemon/master/resumed_job.h).
+// The prefix of the names of files from which a job resumes (daemon/master/resumed_job.h).
 inline constexpr std::string_view kResumed = "resume/";
 // Limits on the files of a job: those to resume from (a checkpoint's parts, its manifest and the
 // metrics), and all others.
 inline constexpr size_t kMaxResumedFiles = 4096 + 2;
 inline constexpr size_t kMaxOtherFiles = 16;
 
-// A job as it was submitted, whole: what it takes to run it, also after the client is gone.
+// A job as it was submitted: everything that is needed to run it after the client is gone.
 struct Submission {
-  std::string request_id;              // the client's own; a repeated one is the same request
+  std::string request_id;              // chosen by the client; a repeated one is the same request
   std::string name;                    // of the job file
   std::string text;                    // the job file
   std::vector<std::string> overrides;  // "steps=100", in order
   std::vector<AttachedFile> files;
-  uint32_t num_workers = 1;        // whole workers that it leases, at most
-  uint32_t min_workers = 0;        // it goes on with so many at least; 0: with num_workers alone
+  uint32_t num_workers = 1;        // the most workers that it leases
+  uint32_t min_workers = 0;        // the fewest workers that it runs with; 0: num_workers
   uint32_t max_restarts = 3;       // recoveries before it fails
   std::vector<std::string> chaos;  // daemon/spec/chaos_fault.h, in order
-  std::string dataset;             // workers that have none of that name do not get it; "": any do
+  std::string dataset;             // only workers that have it run the job; "": all do
   bool operator==(const Submission&) const = default;
 };
 
-// Relative, and stays below the folder that it is relative to: no "." or ".." part, at most 1 KiB.
+// True for a relative path that stays below its folder: no "." or ".." part, at most 1 KiB.
 bool is_tame_path(std::string_view path);
 
-// invalid_argument for what no master accepts: a bad request id, a file name that leaves its
-// folder, too many or too large files, no workers.
+// invalid_argument for a submission that no master accepts: a malformed request id, a file name
+// that leaves its folder, too many or too large files, no workers.
 Status check_submission(const Submission& submission);
 
-// The hash of all of it but the request id. A file counts by its hash, however it came.
+// The hash of the submission without its request id. A file counts by its hash.
 Sha256Digest content_of(const Submission& submission);
 
 // "fashion-mnist-cnn-7f3a" of the job's name and four (or more) hexadecimal digits.
@@ -82,7 +82,7 @@ std::string print_result(const JobResult& result);
 // The result of such a text; the first word of any other text becomes the hash.
 JobResult parse_result(std::string_view text);
 
-// A fault of the job's chaos that has come, or is about to.
+// A fault of the job's chaos that has happened, or is about to.
 struct FiredFault {
   uint32_t index = 0;  // in chaos_schedule()
   std::string fault;   // to_string()
@@ -107,7 +107,7 @@ struct JobTimes {
   }
 };
 
-// All of a job that changes and must survive. A record of it replaces the one before.
+// The part of a job that changes and must survive. A new record replaces the one before.
 struct JobCondition {
   JobState state = JobState::queued;
   std::string reason;                // of the state, for people; may be empty
@@ -130,29 +130,29 @@ struct JobSubmitted {
 struct JobChanged {
   std::string id;
   JobCondition condition;
-  std::vector<LostAssembly> lost = {};  // each in place of what the journal has of that assembly
-  // Of a job that ends: what its runners said last, if they said anything.
+  std::vector<LostAssembly> lost = {};  // each replaces the journal's row of that assembly
+  // For a job that ends: the last report of its runners, if there was one.
   std::optional<ProgressReport> ended_with = {};
 };
 
-// The condition stays; more is known of the job's past.
+// New facts about the job's past; its condition stays.
 struct JobNoted {
   std::string id;
   std::vector<LostAssembly> lost = {};
   std::vector<FiredFault> fired = {};
 };
 
-// The job and all about it may be dropped; its folder is to go.
+// The job is forgotten with all its rows; its folder will be removed.
 struct JobForgotten {
   std::string id;
 };
 
-// The folder of a forgotten job has gone.
+// The folder of a forgotten job is removed.
 struct JobCleared {
   std::string id;
 };
 
-// Processes of that name get no jobs, or get them again.
+// Workers of that name get no jobs, or get them again.
 struct WorkerDrained {
   std::string name;
   bool draining = true;
@@ -161,7 +161,7 @@ struct WorkerDrained {
 using JournalRecord =
     std::variant<JobSubmitted, JobChanged, JobNoted, JobForgotten, JobCleared, WorkerDrained>;
 
-// A job as the journal gives it back, without the text and the files, which stay on disk.
+// A job as the journal returns it, without its text and its files.
 struct StoredJob {
   uint64_t number = 0;
   std::string id;
@@ -176,13 +176,13 @@ struct StoredJob {
   JobCondition condition;
   JobHistory history;
   JobTimes times;                            // in the states before the condition's
-  std::vector<FiredFault> fired;             // in the order in which they came
-  int64_t first_ran_ms = 0;                  // of Unix time; 0: it has not
+  std::vector<FiredFault> fired;             // in the order in which they happened
+  int64_t first_ran_ms = 0;                  // of Unix time; 0: it has not run
   std::optional<ProgressReport> ended_with;  // as JobChanged has it
   bool operator==(const StoredJob&) const = default;
 
-  // The job's condition changes to `next`, which the journal has. A master that is there and one
-  // that replays the journal both call it, so both know the same facts of the job.
+  // Changes the job's condition to `next`, which the journal has. A running master and one that
+  // replays the journal both call it, so both know the same facts of the job.
   void become(JobCondition next) {
     if (next.state == JobState::running && first_ran_ms == 0) first_ran_ms = next.since_ms;
     times.add(condition.state, next.since_ms - condition.since_ms);
@@ -190,7 +190,7 @@ struct StoredJob {
   }
 };
 
-// As if the record had been written and read back.
+// The job as if the record had been written and read back.
 StoredJob stored(const JobSubmitted& submitted);
 
 }  // namespace leat

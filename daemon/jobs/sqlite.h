@@ -16,8 +16,8 @@ struct sqlite3_stmt;
 
 namespace leat {
 
-// A prepared statement. Its parameters count from 1, its columns from 0. What bind() is given must
-// live until step() has said false or an error.
+// A prepared statement. Parameters count from 1, columns from 0. Values that were passed to bind()
+// must live until step() has returned false or an error.
 class SqliteStatement {
  public:
   SqliteStatement& bind(int parameter, int64_t value);
@@ -25,13 +25,13 @@ class SqliteStatement {
   SqliteStatement& bind_blob(int parameter, std::string_view bytes);
   SqliteStatement& bind_null(int parameter);
 
-  // True: a row is there. False: done, and ready for the next bind().
+  // Returns true if there is a row; false at the end, when the statement may be bound again.
   Result<bool> step();
-  // Of a statement that gives no rows.
+  // Runs a statement that returns no rows.
   Status run();
 
   int64_t integer(int column) const;
-  // Bytes of a text or a blob; valid until the next step().
+  // The bytes of a text or a blob; valid until the next step().
   std::string_view bytes(int column) const;
   bool is_null(int column) const;
 
@@ -46,7 +46,7 @@ class SqliteStatement {
 
   class SqliteDatabase* database_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  int bad_ = 0;  // first error of a bind
+  int bad_ = 0;  // the first error of a bind()
 };
 
 // Errors name the file. resource_exhausted: no room, on the disk or in the file's limit;
@@ -57,12 +57,12 @@ class SqliteDatabase {
   // The file must be there already unless `create`.
   static Result<std::unique_ptr<SqliteDatabase>> open(const std::string& path, bool create);
 
-  // Statements without results that matter, separated by ';'.
+  // Runs statements whose results do not matter, separated by ';'.
   Status run(const char* sql);
   Result<SqliteStatement> prepare(std::string_view sql);
-  // The first column of the first row, as text. For pragmas.
+  // Returns the first column of the first row, as text. For pragmas.
   Result<std::string> ask(std::string_view sql);
-  // Whether the end of this object moves the write-ahead log into the file. It does unless told.
+  // Sets whether the destructor moves the write-ahead log into the file. Default: it does.
   void set_checkpoint_on_close(bool on);
   bool in_transaction() const;
 
