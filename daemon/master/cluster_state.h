@@ -60,8 +60,8 @@ class ClusterState {
   // generation.
   void start(const std::vector<StoredJob>& jobs, std::set<std::string, std::less<>> drained,
              uint64_t generation);
-  // Takes no requests from here on, and returns when those before are answered: when the journal
-  // has what they ask for, or at the latest after `most`. Not from the thread.
+  // Refuses new requests, and returns when the earlier ones are answered because the journal has
+  // them, or after `most`. Not on the thread "jobs".
   void settle(std::chrono::milliseconds most);
   // Stops the thread, after which the hands are not called again. The state can still be read.
   void stop();
@@ -69,28 +69,28 @@ class ClusterState {
   void handle(JobEvent event);
   void submit(Submission submission, Done<JobView> done);
   void cancel(std::string id, std::string by, Done<JobView> done);
-  // Of a job that has ended: answered when remove_job() was called.
+  // Forgets a job that has ended. Answered when the hands were told to remove it.
   void remove(std::string id, Done<JobView> done);
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
              Done<JobView> done);
 
-  // FaultAsked: `done` is told when it may come.
+  // See FaultAsked. `done` is called when the fault may happen.
   void fault_due(FaultAsked fault, std::function<void(Status)> done);
 
-  // As Membership has them; the worker as it is then.
+  // See Membership. The answer is the worker as it is after the call.
   void drain(std::string name, bool draining, Done<NodeView> done);
   void retire(WorkerRef worker, std::function<void(Status)> done);
   void join(WorkerInfo info, std::function<void(Status)> done);
   void heard(Heartbeat heartbeat);
   void lose(WorkerRef worker, std::string reason);
-  // On the thread, after all that was asked for before.
+  // Runs `task` on the thread, after all earlier requests.
   void post(std::function<void()> task);
 
   // The tables as the last event left them. Threads: any, also after stop().
   const ClusterTables& tables() const { return tables_; }
 
  private:
-  // All of this: on the thread.
+  // All of these are called on the thread.
   void apply(JobEvent event);
   void apply(Membership::Events events);
   void perform(JobActions actions);
@@ -98,12 +98,12 @@ class ClusterState {
   void expel(const ExpelWorker& action);
   void written(const JournalWritten& event);
   void tick();
-  // Applies what `event`, which is called once, makes of a ticket for the answer.
+  // Opens a ticket for the answer, and applies the event that `event` makes for it.
   void ask(Done<JobView> done, std::function<JobEvent(uint64_t ticket)> event);
 
   ClusterHands& hands_;
   ClusterTables tables_;
-  // Of the thread.
+  // Used on the thread only.
   Tickets tickets_;
   std::map<uint64_t, std::string> changes_;  // jobs, by the write of their change
   Watchers watchers_;

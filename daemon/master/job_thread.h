@@ -52,8 +52,8 @@ class JobThread {
   std::atomic<bool> ended_{false};
   std::atomic<TrainYield> yields_{TrainYield::no};
   bool done_ = false;
-  bool told_ = false;                     // how it ended; the thread's
-  std::shared_ptr<SessionHost> session_;  // that is being served
+  bool told_ = false;                     // the end was reported; used by the thread only
+  std::shared_ptr<SessionHost> session_;  // the session that the thread serves
   std::thread thread_;
 };
 

@@ -19,7 +19,7 @@ class JournalThread {
   using Written = std::function<void(JournalWritten)>;
 
   explicit JournalThread(std::unique_ptr<Journal> journal);
-  // Writes what is left to write, then closes the journal.
+  // Writes the pending changes, then closes the journal.
   ~JournalThread();
 
   const std::string& cluster_id() const { return journal_->cluster_id(); }
@@ -34,7 +34,7 @@ class JournalThread {
   Result<Submission> submission(const std::string& id, std::chrono::milliseconds within);
   // Runs `task` on the thread "journal". False if the thread has stopped.
   bool post(std::function<void(Journal&)> task);
-  // Writes what is left.
+  // Writes the pending changes.
   void stop() { thread_.stop(); }
 
  private:

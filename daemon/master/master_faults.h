@@ -35,14 +35,14 @@ class MasterFaults {
   const std::chrono::steady_clock::time_point job_began_;
   struct Armed {
     ArmedFault fault;
-    std::shared_ptr<std::atomic<bool>> asked;  // or it has come
+    std::shared_ptr<std::atomic<bool>> asked;  // the journal was asked, or the fault has happened
   };
   struct Queue;
   static void ask_next(const std::shared_ptr<Queue>& queue);
   std::vector<Armed> faults_;
   const std::shared_ptr<Queue> queue_;
-  std::vector<ArmedFault> of_runners_;  // that they know
-  std::vector<ArmedFault> by_step_;     // which they are to be told, ascending
+  std::vector<ArmedFault> of_runners_;  // armed on the runners
+  std::vector<ArmedFault> by_step_;     // of runners, due by step: the master tells them; ascending
 };
 
 }  // namespace leat

@@ -42,14 +42,14 @@ struct MasterTuning {
   size_t checks = 64;              // submits that may wait for their check
   // How long a worker has to report how a runner ended whose connection is lost.
   std::chrono::milliseconds runner_exit{2'000};
-  // On stop: for the answers to what was asked, then for jobs to write a checkpoint, then for their
-  // threads to end.
+  // The times of a stop: for the answers to requests, then for the last checkpoints of jobs, then
+  // for the end of their threads.
   std::chrono::milliseconds settle{1'000}, farewell{3'000}, end{10'000};
   std::chrono::milliseconds session_lease{30'000};
   // How often leftovers of crashes and of clients are removed, and how long after a job's end its
   // runners may still write.
   std::chrono::milliseconds sweep{10'000}, sweep_after{10'000};
-  // How long a blob may be named by no job, since the submit that names it may be on its way.
+  // How long a blob is kept that no job names: the submit that names it may be in flight.
   std::chrono::seconds blob_age{3'600};
 };
 
@@ -66,7 +66,7 @@ struct MasterParts {
 
   std::unique_ptr<JournalThread> journal;
   Status cannot_write;             // the journal's failure when it was opened, if any
-  std::atomic<bool> wrote{false};  // the journal was written since
+  std::atomic<bool> wrote{false};  // the journal has been written since then
   std::unique_ptr<JobLogs> logs;
   std::unique_ptr<SessionHosts> sessions;  // before the loop, on which calls use it
   std::unique_ptr<RpcLoop> loop;

@@ -1,4 +1,4 @@
-// A job that goes on from another run's checkpoint, which was submitted with it:
+// A job that continues from another run's checkpoint, which was submitted with it:
 //
 //   <submitted>/resume/checkpoints/step-00000500/...
 //                      metrics.jsonl                  may be missing
@@ -20,18 +20,18 @@ namespace leat {
 
 struct KeptCheckpoint {
   std::vector<AttachedFile> files;
-  std::vector<std::string> passed_over;  // what is wrong with newer ones
+  std::vector<std::string> passed_over;  // the errors of newer checkpoints
 };
 
-// Makes the newest checkpoint that is whole, and the metrics, of a job with that folder files for
-// another one to go on from. They are blobs of their own: what becomes of the job's is of no
-// consequence, it may be running. failed_precondition if there is none, with what is wrong with
-// those that there are.
+// Stores the newest whole checkpoint and the metrics of a job with that folder as files from which
+// another job can resume. They are new blobs, so the first job may run on and change its own files.
+// failed_precondition if there is no whole checkpoint, with the errors of the damaged ones.
 Result<KeptCheckpoint> keep_checkpoint(Files& files, Blobs& blobs, const std::string& job,
                                        const std::string& folder);
 
-// Puts what came into the job's folder, unless it has a checkpoint of its own: true if it has one
-// now. Done again after a crash it does the same. invalid_argument if the one that came is damaged.
+// Puts the submitted checkpoint into the job's folder, unless that has a checkpoint already.
+// Returns true if the folder has one now. May be repeated after a crash. invalid_argument if the
+// submitted checkpoint is damaged.
 Result<bool> take_checkpoint(Files& files, const std::string& submitted, const std::string& folder);
 
 }  // namespace leat

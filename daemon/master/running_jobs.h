@@ -50,7 +50,8 @@ struct RunningJobsParts {
   std::function<std::string(const RunJob&)> cpu_of;
   // Passes an event of the job to the table of jobs.
   std::function<void(JobEvent)> tell;
-  // The faults of its chaos: each runner gets its own; and whether one of the master may come now.
+  // Arms the faults of the job's chaos on its runners; and asks whether a fault of the master may
+  // happen now.
   std::function<Status(const RunJob&, const std::vector<ArmedFault>&)> arm;
   std::function<void(FaultAsked, std::function<void(Status)>)> fault_due;
   Logger log;
@@ -63,18 +64,18 @@ class RunningJobs {
   // REQUIRES: stop() has returned true, or no job ran.
   ~RunningJobs();
 
-  // Trains the job; its last assembly has ended by then, or it waits until it has.
+  // Trains the job. Waits first until its last assembly has ended.
   void run(RunJob action);
-  // The run is not the job's any more: it ends between two steps at the latest, and tells nothing.
-  // Its calls to runners are somebody else's to end.
+  // Detaches the run from the job: it ends between two steps at the latest, and reports nothing.
+  // The caller ends its calls to runners.
   void end(const EndRun& action);
-  // Its training comes to a fence, and tells RunYielded. A session goes on.
+  // Stops the job's training at a fence; it then reports RunYielded. A session is not stopped.
   void yield(const YieldRun& action);
-  // Ends all of them. False: after `within` some thread goes on.
+  // Ends all jobs. Returns false if a thread still runs after `within`.
   bool stop(std::chrono::milliseconds within);
-  // True once no thread of the job goes on; false if one does after `within`.
+  // Waits until no thread of the job runs; returns false if one still does after `within`.
   bool await_end(const std::string& job, std::chrono::milliseconds within) const;
-  // Ids of jobs whose threads go on.
+  // The ids of jobs whose threads run.
   std::vector<std::string> running() const;
 
  private:
@@ -83,7 +84,7 @@ class RunningJobs {
   const RunningJobsParts parts_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<JobThread>> newest_;  // by job
-  std::list<std::shared_ptr<JobThread>> runs_;                // all whose threads are not joined
+  std::list<std::shared_ptr<JobThread>> runs_;                // those whose threads are not joined
 };
 
 }  // namespace leat

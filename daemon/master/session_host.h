@@ -1,8 +1,9 @@
-// A session that is served to somebody elsewhere: what is asked of it waits in a queue until its
-// job has workers, then threads of its own ask the session (daemon/session/session.h).
+// A session that is served to a client elsewhere. Its calls wait in a queue until its job has
+// workers; then threads of the host call the session (daemon/session/session.h).
 //
-// Life: made when the session is opened; serve() is its job's run; over once somebody has closed or
-// ended it. Steps in flight hold no thread, so one that waits holds up no other.
+// A host is made when the session is opened. serve() is the run of its job. The host is over once
+// the session is closed or ended. Steps in flight hold no thread, so a step that waits delays no
+// other.
 #pragma once
 
 #include <atomic>
@@ -25,27 +26,27 @@
 
 namespace leat {
 
-// A step that is asked for.
+// A request for a step.
 struct HostedRequest {
   std::variant<Signature, CallableId> what;
-  // In the signature's order; made by one of the host's threads.
+  // In the signature's order. Called on one of the host's threads.
   std::function<Result<std::vector<Tensor>>()> feeds;
-  std::chrono::milliseconds timeout{0};  // 0: the session's
+  std::chrono::milliseconds timeout{0};  // 0: that of the session
 };
 
-// Threads: any. A `Done` is called once, on any thread but the caller's, or not at all if the call
-// was dropped or the host is gone; it must not block.
+// Threads: any. A `Done` is called once, on another thread than the caller's, and must not block.
+// It is not called if the call was dropped or the host is gone.
 class SessionHost : public std::enable_shared_from_this<SessionHost> {
  public:
   template <typename T>
   using Done = std::function<void(Result<T>)>;
   using Fetches = std::vector<Tensor>;
 
-  // A call that its caller may drop.
+  // A call that its caller can drop.
   class Call {
    public:
     virtual ~Call() = default;
-    // The caller has gone away. A call that has not begun does not begin.
+    // The caller no longer waits. A call that has not begun will not begin.
     void drop() { dropped_ = true; }
     bool dropped() const { return dropped_; }
 
@@ -69,15 +70,15 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   std::shared_ptr<Step> run(HostedRequest request, Done<Fetches> done);
   // The caller no longer waits for the step.
   void drop(const std::shared_ptr<Step>& step);
-  // The step ends with `cancelled`, unless it is over.
+  // Ends the step with `cancelled`, unless it is over.
   void cancel(const std::shared_ptr<Step>& step);
-  // Steps in flight end with `cancelled`; the session is over when it is done.
+  // Ends steps in flight with `cancelled`. `done` is called when the session is over.
   void close(std::function<void(Status)> done);
 
-  // Serves on `hosts` until it is over; all that was asked is answered then. Ok if it was closed,
-  // else the cause of its end. Blocks for so long. Once.
+  // Serves on `hosts` until the session is over and all calls are answered. Returns ok if it was
+  // closed, else the cause of its end. Blocks until then. Called once.
   Status serve(HostGroup& hosts);
-  // All calls fail with the cause, now and later. The first cause stays.
+  // Fails all present and later calls with the cause. The first cause stays.
   void end(const Status& cause);
 
   // Counts the clients that hold the session.
@@ -89,7 +90,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   struct Task {
     std::shared_ptr<Call> call;
     std::function<void(Session&)> work;
-    std::function<void(const Status&)> refuse;  // null: it is to be done in any case
+    std::function<void(const Status&)> refuse;  // null: the task is done in any case
   };
 
   void enqueue(Task task);
@@ -110,14 +111,14 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
-  size_t busy_ = 0;     // tasks that are being done
-  size_t running_ = 0;  // steps that were begun and are not taken
+  size_t busy_ = 0;     // tasks that threads are doing
+  size_t running_ = 0;  // steps that have begun and whose results are not taken
   bool serving_ = false;
   bool over_ = false;
   bool stop_ = false;
   bool served_ = false;
-  std::vector<std::function<void(Status)>> closers_;  // told when it is over
-  Status cause_;                                      // ok: closed
+  std::vector<std::function<void(Status)>> closers_;  // called when the session is over
+  Status cause_;                                      // of the end; ok: it was closed
 };
 
 }  // namespace leat

@@ -1,6 +1,6 @@
-// The sessions of a master: each is a job of its own, so that it waits in the queue, leases
-// workers, is shown and cancelled as every job; and has a host (session_host.h) from when it is
-// opened until its job has ended.
+// The sessions of a master. Each session is a job, so it waits in the queue, leases workers, is
+// shown and can be cancelled. It has a host (session_host.h) from its opening until its job has
+// ended.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ struct SessionHostsParts {
 // True if the submission opens a session: it has the options of one in place of a job file.
 bool is_session(const Submission& submission);
 
-// Threads: any. It outlives what is on the loop, which has checks of it.
+// Threads: any. It outlives the tasks on the loop, which call it.
 class SessionHosts {
  public:
   template <typename T>
@@ -46,18 +46,19 @@ class SessionHosts {
 
   const Catalogue& catalogue() const { return parts_.catalogue; }
 
-  // The host of a new session, or of the one that was opened by that request. `done` as
-  // JobService says. failed_precondition if the session has ended.
+  // Returns the host of a new session, or of the one that the same request opened before. `done`:
+  // see JobService. failed_precondition if the session has ended.
   void open(std::string request_id, uint32_t num_workers, SessionOptions options,
             Done<std::shared_ptr<SessionHost>> done);
-  // A client has released the session, or does not hold it yet. Cancels the job if no client has
-  // held it when the lease has run out.
+  // A client has released the session, or does not hold it yet. If no client holds it before the
+  // lease runs out, cancels the job.
   void left(const std::shared_ptr<SessionHost>& host);
   // Closes the session. If its job does not run yet, this cancels the job.
   void close(const std::shared_ptr<SessionHost>& host, std::function<void(Status)> done);
 
-  // The host of a job that has its workers. After a restart of the master its client opens it
-  // again: it has the lease to do so. unavailable if it does not come; null once `ended()`.
+  // Waits for the host of a job that has its workers. After a restart of the master the client has
+  // the time of the lease to open the session again: unavailable if it does not. Null once
+  // `ended()`.
   Result<std::shared_ptr<SessionHost>> await(const std::string& job,
                                              const std::function<bool()>& ended);
   // Wakes the threads in await(), which then check `ended()`.

@@ -1,4 +1,4 @@
-// An upload that goes to disk as it comes. Includes Cap'n Proto: for .cc files.
+// An upload that is written to disk as it arrives. Includes Cap'n Proto: for .cc files.
 #pragma once
 
 #include <chrono>
@@ -15,17 +15,17 @@ namespace leat {
 
 struct FileUploadParts {
   RpcLoop& loop;     // both outlive the upload
-  TaskThread& disk;  // where all is done that waits for the disk
+  TaskThread& disk;  // does all work that waits for the disk
   BlobInfo info;
-  std::chrono::milliseconds silence;  // from one byte to the next
-  // Makes the file, on that thread, when its first byte has come.
+  std::chrono::milliseconds silence;  // the longest time between two bytes
+  // Makes the file, on the thread `disk`, when the first byte has arrived.
   std::function<Result<std::unique_ptr<ArrivingBlob>>()> begin;
-  std::shared_ptr<void> permit;  // given back when the upload is over, however it ends
+  std::shared_ptr<void> permit;  // released when the upload ends in any way
 };
 
-// Its receiving end. It holds one write at a time in memory: the next is taken when that is on its
-// way to the disk. The file is removed when the peer drops the capability, when no byte has come
-// for `silence`, and when what comes is not what was told. Threads: the loop's.
+// The receiving end of an upload. It holds one write in memory at a time, and takes the next one
+// when that is handed to the disk thread. It removes the file if the peer drops the capability, if
+// no byte arrives for `silence`, or if the content is not the announced one. Threads: the loop's.
 wire::Upload::Client receive_file(FileUploadParts parts);
 
 }  // namespace leat

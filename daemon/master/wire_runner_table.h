@@ -20,7 +20,7 @@
 namespace leat {
 
 RunnerToken random_token();
-// In a time that does not depend on where they differ.
+// Compares in a time that does not depend on the position of a difference.
 bool equal(const RunnerToken& a, const RunnerToken& b);
 
 struct RunnerPlace {
@@ -39,7 +39,7 @@ class RunnerTable {
   struct Slot {
     WorkerRef worker;
     RunnerToken token;
-    uint64_t from = 0;                     // the first assembly whose reports are about it
+    uint64_t from = 0;                     // the first assembly that its reports may name
     std::shared_ptr<RemoteHost> runner;    // null: expected, or on its way
     kj::Maybe<wire::Runner::Client> wire;  // null: expected
     RunnerFacts facts;
@@ -51,9 +51,9 @@ class RunnerTable {
   Slot& at(const RunnerPlace& place) { return slots_[place]; }
   // The slot of the place, or null.
   Slot* find(const RunnerPlace& place);
-  // The slot of the job's runner on `worker` that reports about `assembly` are about, or null.
+  // The slot of the job's runner on `worker` to which reports about `assembly` belong, or null.
   Slot* find(const WorkerRef& worker, const std::string& job, uint64_t assembly);
-  // The slot of the runner with that connection, wherever it has gone on to, or null.
+  // The slot of the runner with that connection, in whatever place it is now, or null.
   Slot* of_connection(uint64_t connection);
   // The place of that runner; null if it is not connected.
   const RunnerPlace* place_of(uint64_t connection) const;
@@ -62,14 +62,14 @@ class RunnerTable {
 
   // The runner of that slot has connected.
   void seat(const RunnerPlace& place, uint64_t connection);
-  // Its connection is gone; the slot stays.
+  // The runner's connection is gone; the slot stays.
   void unseat(uint64_t connection) { seats_.erase(connection); }
   // Moves the slot of the job's runner on `worker` to another place. REQUIRES: there is one.
   Slot& move(const WorkerRef& worker, const RunnerPlace& to);
 
-  // The calls to the runners of an assembly fail with `cause`.
+  // Fails the calls to the runners of an assembly with `cause`.
   void fail(const std::string& job, uint64_t assembly, const Status& cause);
-  // Takes the slot out; calls to its runner fail with `cause`.
+  // Removes the slot, and fails calls to its runner with `cause`.
   void remove(const WorkerRef& worker, const std::string& job, uint64_t assembly,
               const Status& cause);
   // The same for all runners of a worker. Returns the connections of those that were connected.

@@ -19,11 +19,11 @@ struct SessionOpening {
   SessionOptions options;
 };
 
-// invalid_argument for what no session is asked for.
+// invalid_argument for options that no session can have.
 Result<SessionOpening> read_session_request(wire::SessionRequest::Reader in);
 
-// The host as one client holds it: when the capability goes, its steps are cancelled. The rest
-// outlives it. Threads: the loop's.
+// The host as one client holds it: when the client drops the capability, its steps are cancelled.
+// The other arguments outlive it. Threads: the loop's.
 wire::Session::Client make_session_server(RpcLoop& loop, SessionHosts& hosts,
                                           std::shared_ptr<SessionHost> host,
                                           std::shared_ptr<ByteBudget> uploads);

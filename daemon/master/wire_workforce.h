@@ -38,8 +38,9 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void end_log(const std::string& job);
   RunnerTable& runners() { return runners_; }
 
-  // For the service. The connection of a worker is known before the worker is a member, and the
-  // membership may refuse it afterwards. `tokens` are those of the runners that the worker holds.
+  // The service calls the following functions. The connection of a worker is known before the
+  // worker is a member, and the membership may refuse it afterwards. `tokens`: of the runners that
+  // the worker holds.
   Status worker_connects(const WorkerInfo& info, const std::vector<RunnerToken>& tokens,
                          wire::Worker::Client worker, uint64_t connection);
   void worker_refused(const WorkerRef& worker, uint64_t connection);
@@ -50,7 +51,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   // The runner with that connection; null while it is on its way to another assembly.
   // failed_precondition if there is none.
   Result<RemoteHost*> runner_of(uint64_t connection);
-  // An event of the assembly of the runner with that connection.
+  // Both hand on an event of the assembly of the runner with that connection.
   Status link_failed(uint64_t connection, LinkFailed event);
   Status input_starved(uint64_t connection, InputStarved event);
   void runner_exited(const WorkerRef& worker, const std::string& job, uint64_t assembly,
@@ -67,7 +68,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   // `threads` of the runner; 0: as many as its worker is configured to give.
   void start(const RunnerPlace& place, const WorkerRef& worker, const RunnerToken& key,
              uint32_t threads);
-  // A connected runner goes on in the place's assembly: its worker is told first, then the runner.
+  // Moves a connected runner to the place's assembly: tells its worker first, then the runner.
   void advance(const RunnerPlace& to, const WorkerRef& worker, const RunnerToken& key);
   void tell_worker(const RunnerPlace& to, const Slot& slot, const RunnerToken& key);
   void tell_runner(const RunnerPlace& to, Slot& slot, const RunnerToken& key);
@@ -80,9 +81,9 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void stopped(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                const std::string& how, const Status& status);
   void end_log_if_stopped(const std::string& job);
-  // Runs `task` later on the loop, unless all is cleared by then.
+  // Runs `task` later on the loop, unless clear() was called by then.
   void after(std::chrono::milliseconds delay, std::function<void()> task);
-  // Calls `done` with the result of a call, unless all is cleared by then.
+  // Calls `done` with the result of a call, unless clear() was called by then.
   void await(kj::Promise<Status> call, std::chrono::milliseconds deadline, std::string what,
              std::function<void(Status)> done);
 
@@ -90,8 +91,8 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   RpcServer* server_ = nullptr;
   std::map<WorkerRef, Connected> workers_;
   RunnerTable runners_;
-  std::map<std::string, int> stopping_;  // calls to stop runners, by job
-  std::set<std::string> ending_;         // jobs whose logs are to end
+  std::map<std::string, int> stopping_;  // pending calls to stop runners, by job
+  std::set<std::string> ending_;         // jobs whose logs end after these calls
 };
 
 // Makes the service for a connection of role worker or runner. Threads: the loop's.

@@ -1,5 +1,5 @@
-// The workers and runners that are connected to the master: what they say becomes events of the
-// cluster's state, and what the table of jobs decides about them becomes calls.
+// The workers and runners that are connected to the master. Their calls become events of the
+// cluster's state, and the decisions of the table of jobs become calls to them.
 //
 // For the table of jobs a runner has ended when its worker reports that the process has ended or
 // was stopped. If the runner's connection is lost without such a report, the worker is asked to
@@ -29,34 +29,34 @@ struct WorkforceOptions {
   std::chrono::milliseconds heartbeat{250};
   std::chrono::milliseconds call_deadline{10'000};
   std::chrono::milliseconds stop_deadline{5'000};  // beyond the runner's grace
-  // For a worker to tell how a runner ended whose connection is gone.
+  // The time in which a worker reports the end of a runner whose connection is gone.
   std::chrono::milliseconds exit_deadline{2'000};
   uint32_t shared_threads = 0;  // as MasterConfig has it
   Logger log;
 };
 
-// Threads: any; no call waits for a peer.
+// Threads: any. No call waits for a peer.
 class Workforce {
  public:
-  // All that is passed outlives it.
+  // All arguments outlive it.
   Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options);
-  // REQUIRES: the server is gone.
+  // REQUIRES: the server is destroyed.
   ~Workforce();
 
-  // From now on connections are ended by this server, until it is null.
+  // Sets the server that ends connections; null: none.
   void use(RpcServer* server);
 
   void start_runners(StartRunners action);
   void stop_runners(StopRunners action);
-  // It is not a member any more: its connection is closed, and what ran there is gone.
+  // The worker is not a member any more: closes its connection, and drops its runners.
   void worker_lost(const WorkerRef& worker, const std::string& reason);
-  // The assembly's runs end, as do all calls to its runners.
+  // Ends the assembly's runs, and all calls to its runners.
   void end_assembly(const std::string& job, uint64_t assembly, const std::string& reason);
-  // All runs end, as do all calls to runners, before it returns.
+  // Ends all runs, and all calls to runners, before it returns.
   void end_all(const std::string& reason);
   // Ends the job's log when its runners are stopped.
   void end_log(const std::string& job);
-  // Those of an assembly, by task. unavailable if one of `count` is gone. Waits for the loop.
+  // The runners of an assembly, by task. unavailable if one of `count` is gone. Waits for the loop.
   Result<std::vector<std::shared_ptr<RemoteHost>>> runners(const std::string& job,
                                                            uint64_t assembly, size_t count);
   // Returns the runner of one task. The rest is as for runners().
@@ -71,7 +71,7 @@ class Workforce {
   void post(F task);
 
   RpcLoop& loop_;
-  const std::shared_ptr<Inside> inside_;  // what it holds lives and dies on the loop
+  const std::shared_ptr<Inside> inside_;  // its objects are made and destroyed on the loop
 };
 
 }  // namespace leat
