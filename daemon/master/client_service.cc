@@ -49,8 +49,8 @@ constexpr auto kResume = std::chrono::seconds(125);  // a checkpoint is hashed
 
 // The state of a connection, which ends with its last capability. Work in the queue of the disk
 // thread checks whether a caller still waits for it.
-struct Connection {
-  Connection(ClientService::Shared& shared, const RpcPeer& peer)
+struct ClientConnection {
+  ClientConnection(ClientService::Shared& shared, const RpcPeer& peer)
       : peer(peer.address),
         waits(shared.limits.waits, &shared.waits),
         disk_calls(shared.limits.disk_calls, &shared.disk_calls),
@@ -182,7 +182,7 @@ using OpenDone = std::function<void(Result<OpenFile>)>;
 // Hashes a file piece by piece, each a turn of the disk thread.
 class Hashing : public std::enable_shared_from_this<Hashing> {
  public:
-  Hashing(std::shared_ptr<ClientService::Shared> shared, std::weak_ptr<Connection> asked_by,
+  Hashing(std::shared_ptr<ClientService::Shared> shared, std::weak_ptr<ClientConnection> asked_by,
           std::shared_ptr<const ReadableFile> file, OpenDone done)
       : shared_(std::move(shared)),
         asked_by_(std::move(asked_by)),
@@ -201,7 +201,7 @@ class Hashing : public std::enable_shared_from_this<Hashing> {
 
  private:
   const std::shared_ptr<ClientService::Shared> shared_;
-  const std::weak_ptr<Connection> asked_by_;
+  const std::weak_ptr<ClientConnection> asked_by_;
   const std::shared_ptr<const ReadableFile> file_;
   const OpenDone done_;
   Sha256 hash_;
@@ -211,7 +211,7 @@ class Hashing : public std::enable_shared_from_this<Hashing> {
 // The disk thread, for one connection. A value.
 struct Disk {
   std::shared_ptr<ClientService::Shared> shared;
-  std::shared_ptr<Connection> connection;
+  std::shared_ptr<ClientConnection> connection;
 
   kj::Timer& timer() const { return shared->loop.context().timer; }
 
@@ -223,7 +223,7 @@ struct Disk {
     if (permit == nullptr) return Outcome<T>(too_many("calls"));
     auto waiting = answered_elsewhere<T>(shared->loop, what);
     (void)shared->disk.post([work = std::move(work), done = std::move(waiting.done), permit,
-                             asked_by = std::weak_ptr<Connection>(connection)]() mutable {
+                             asked_by = std::weak_ptr<ClientConnection>(connection)]() mutable {
       if (!asked_by.expired()) work(std::move(done));
     });
     return within(kj::mv(waiting.promise), timer(), deadline, std::move(what));
@@ -400,7 +400,7 @@ class MasterServer final : public Service<wire::Master> {
     auto opened = disk_.run<OpenFile>(
         "Master.fetch", kHash,
         [id = *id, name = to_string(context.getParams().getName()), shared = shared_,
-         asked_by = std::weak_ptr<Connection>(connection_)](OpenDone done) {
+         asked_by = std::weak_ptr<ClientConnection>(connection_)](OpenDone done) {
           auto path = shared->jobs.file_path(id, name);
           if (!path.ok()) return done(path.status());
           auto file = shared->files.open(*path);
@@ -469,7 +469,7 @@ class MasterServer final : public Service<wire::Master> {
 
   const Disk disk_;
   const std::shared_ptr<ClientService::Shared>& shared_;
-  const std::shared_ptr<Connection>& connection_;
+  const std::shared_ptr<ClientConnection>& connection_;
 };
 
 }  // namespace
@@ -493,7 +493,7 @@ ClientService::~ClientService() {
 }
 
 wire::Master::Client ClientService::serve(const RpcPeer& peer) {
-  return kj::heap<MasterServer>(Disk{shared_, std::make_shared<Connection>(*shared_, peer)});
+  return kj::heap<MasterServer>(Disk{shared_, std::make_shared<ClientConnection>(*shared_, peer)});
 }
 
 }  // namespace leat
