@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{1} << 20;
+constexpr size_t kMaxYamlBytes = size_t{1} << 20;
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxKeys = 1000;  // of one map
 constexpr size_t kMaxKeyBytes = 200;
@@ -202,10 +202,10 @@ struct Tree {
 
 // Checks and parses a text. No exception leaves this function.
 Tree read_tree(std::string_view text, int source) {
-  if (text.size() > kMaxBytes) {
+  if (text.size() > kMaxYamlBytes) {
     return {{},
             Refusal{{source, 1, 1},
-                    cat("expected at most ", kMaxBytes, " bytes, received ", text.size())}};
+                    cat("expected at most ", kMaxYamlBytes, " bytes, received ", text.size())}};
   }
   if (const auto bad = first_bad_byte(text, source)) {
     return {{}, Refusal{*bad, "expected UTF-8 text, received a byte that is none"}};
