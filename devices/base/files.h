@@ -115,24 +115,4 @@ Status write_file_atomically(Files& files, const std::string& path,
 // "a/b" of "a/b/c"; "." of "c"; "/" of "/c".
 std::string directory_of(const std::string& path);
 
-// True if `bytes` begin with the two bytes that begin every gzip file.
-bool is_gzip(std::span<const std::byte> bytes);
-
-// Decompresses a gzip file of one or more members, and checks CRC and length of each. More than
-// `limit` bytes of output are resource_exhausted. `subject` names the file in messages.
-Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::string_view subject);
-
-// Reads the whole file, and decompresses it if it is a gzip file. `limit` holds for the result.
-Result<Bytes> read_maybe_gzip(Files& files, const std::string& path, uint64_t limit);
-
-// The beginning of a file, for a reader that wants its header and not all of it.
-struct FileStart {
-  // Decompressed, if it is a gzip file.
-  Bytes bytes;
-  // The size of the whole file, unless it is compressed; nothing then.
-  std::optional<uint64_t> size;
-};
-// Reads the first `size` bytes, or all bytes of a smaller file.
-Result<FileStart> read_start(Files& files, const std::string& path, uint64_t size);
-
 }  // namespace leat

@@ -1,8 +1,7 @@
-// FileStream, and the functions of files.h that decompress: the one file that knows zlib.
+// FileStream: the one file that knows zlib.
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "devices/base/file_stream.h"
 #include "devices/base/files.h"
@@ -11,8 +10,7 @@
 namespace leat {
 namespace {
 
-// The first buffer of an output of unknown size, and the size of one read of compressed data.
-constexpr size_t kFirstOutput = size_t{64} << 10;
+// The size of one read of compressed data.
 constexpr size_t kInputPiece = size_t{256} << 10;
 // zlib counts with 32 bits.
 constexpr size_t kZlibCallBytes = size_t{1} << 30;
@@ -131,50 +129,12 @@ class GzipStream final : public FileStream {
   Status damage_;
 };
 
-// Bytes in memory as a file, for gunzip().
-class MemoryFile final : public ReadableFile {
- public:
-  MemoryFile(std::span<const std::byte> bytes, std::string_view subject)
-      : bytes_(bytes), subject_(subject) {}
-  const std::string& path() const override { return subject_; }
-  uint64_t size() const override { return bytes_.size(); }
-  Status read(uint64_t offset, std::span<std::byte> out) const override {
-    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
-    return {};
-  }
-
- private:
-  const std::span<const std::byte> bytes_;
-  const std::string subject_;
-};
-
-// Reads the whole stream. The buffer has room for twice the bytes that have come, never for the
-// size that a field claims. One byte of room past the limit tells a file of exactly `limit` bytes
-// from a longer one.
-Result<Bytes> read_all(FileStream& stream, uint64_t limit, std::string_view subject) {
-  Bytes out;
-  for (size_t at = 0;;) {
-    const uint64_t size = std::max<uint64_t>(kFirstOutput, uint64_t{at} * 2);
-    out.resize(static_cast<size_t>(size <= limit ? size : limit + 1));
-    LEAT_ASSIGN_OR_RETURN(const size_t read, stream.read(std::span(out).subspan(at)));
-    at += read;
-    if (at > limit) {
-      return resource_exhausted(cat("'", subject, "': expected at most ", limit,
-                                    " bytes after decompression, there are more"));
-    }
-    if (at == out.size()) continue;
-    // The stream has ended. If it was damage that ended it, this read returns it.
-    LEAT_RETURN_IF_ERROR(stream.read(std::span(out).subspan(at)).status());
-    out.resize(at);
-    return out;
-  }
-}
-
-}  // namespace
-
+// Every gzip file begins with these two bytes.
 bool is_gzip(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
+
+}  // namespace
 
 Result<std::unique_ptr<FileStream>> open_stream(Files& files, const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(auto file, files.open(path));
@@ -182,25 +142,6 @@ Result<std::unique_ptr<FileStream>> open_stream(Files& files, const std::string&
   if (!magic.empty()) LEAT_RETURN_IF_ERROR(file->read(0, magic));
   if (is_gzip(magic)) return std::unique_ptr<FileStream>(new GzipStream(std::move(file)));
   return std::unique_ptr<FileStream>(new PlainStream(std::move(file)));
-}
-
-Result<Bytes> gunzip(std::span<const std::byte> bytes, uint64_t limit, std::string_view subject) {
-  GzipStream stream(std::make_unique<MemoryFile>(bytes, subject));
-  return read_all(stream, limit, subject);
-}
-
-Result<Bytes> read_maybe_gzip(Files& files, const std::string& path, uint64_t limit) {
-  LEAT_ASSIGN_OR_RETURN(const auto stream, open_stream(files, path));
-  if (!stream->size()) return read_all(*stream, limit, path);
-  return read_file(files, path, limit);
-}
-
-Result<FileStart> read_start(Files& files, const std::string& path, uint64_t size) {
-  LEAT_ASSIGN_OR_RETURN(const auto stream, open_stream(files, path));
-  Bytes bytes(static_cast<size_t>(std::min(size, stream->most_bytes())));
-  LEAT_ASSIGN_OR_RETURN(const size_t read, stream->read(bytes));
-  bytes.resize(read);
-  return FileStart{std::move(bytes), stream->size()};
 }
 
 }  // namespace leat

@@ -71,25 +71,9 @@ Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_v
 
 }  // namespace
 
-Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject) {
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_header(bytes, subject));
-  LEAT_RETURN_IF_ERROR(check_size(header, bytes.size(), subject));
-  LEAT_ASSIGN_OR_RETURN(Tensor tensor,
-                        tensor_from_bytes(header.dtype, header.shape, bytes.subspan(header.offset),
-                                          cat("'", subject, "'"), header.offset));
-  swap_bytes(writable_bytes(tensor), tensor.dtype());
-  return tensor;
-}
-
 const ArrayFormat& idx_format() {
   static constexpr ArrayFormat kFormat{parse_header, kLongestHeader, true};
   return kFormat;
-}
-
-Result<ArrayHeader> read_idx_header(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const ArrayFile file,
-                        ArrayFile::open(files, path, idx_format(), kIdxBytes));
-  return file.header();
 }
 
 Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit) {

@@ -25,15 +25,7 @@ inline constexpr uint64_t kIdxBytes = uint64_t{8} << 30;  // the default limit o
 // The format for ArrayFile, which reads a file whole or in pieces.
 const ArrayFormat& idx_format();
 
-// Reads the header of a file. It checks that the file has the declared size, or, if it is
-// compressed, that it can inflate to it.
-Result<ArrayHeader> read_idx_header(Files& files, const std::string& path);
-
-// Parses a file's bytes. `subject` begins the messages: the file's name. The elements must end at
-// the end of the bytes.
-Result<Tensor> parse_idx(std::span<const std::byte> bytes, std::string_view subject);
-
-// Reads a file, plain or gzip.
+// Reads a file, plain or gzip. The elements must end where the file ends.
 Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit = kIdxBytes);
 
 }  // namespace leat

@@ -259,24 +259,9 @@ Status check_writable(const Tensor& tensor) {
 
 }  // namespace
 
-Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subject) {
-  LEAT_ASSIGN_OR_RETURN(const ArrayHeader header, parse_npy_header(bytes, subject));
-  LEAT_RETURN_IF_ERROR(check_size(header, bytes.size(), subject));
-  LEAT_ASSIGN_OR_RETURN(Tensor tensor,
-                        tensor_from_bytes(header.dtype, header.shape, bytes.subspan(header.offset),
-                                          cat("'", subject, "'"), header.offset));
-  return in_c_order(header, std::move(tensor));
-}
-
 const ArrayFormat& npy_format() {
   static constexpr ArrayFormat kFormat{parse_npy_header, kLongestNpyHeader, false};
   return kFormat;
-}
-
-Result<ArrayHeader> read_npy_header(Files& files, const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const ArrayFile file,
-                        ArrayFile::open(files, path, npy_format(), kNpyBytes));
-  return file.header();
 }
 
 Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit) {

@@ -29,14 +29,8 @@ inline constexpr uint64_t kNpyHeaderBytes = 65'535;        // of the literal
 // The format for ArrayFile, which reads a file whole or in pieces.
 const ArrayFormat& npy_format();
 
-// Reads the header of a file. It checks that the file has the declared size, or, if it is
-// compressed, that it can inflate to it.
-Result<ArrayHeader> read_npy_header(Files& files, const std::string& path);
-
-// Parses a file's bytes. `subject` begins the messages: the file's name. Arrays in Fortran's order
-// are converted to C's. The elements must end at the end of the bytes.
-Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view subject);
-// Reads a file, plain or gzip.
+// Reads a file, plain or gzip. Arrays in Fortran's order are converted to C's. The elements must
+// end where the file ends.
 Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit = kNpyBytes);
 
 // Writes version 1, as numpy itself does. unimplemented for bfloat16.

@@ -3,11 +3,23 @@
 #include "ops/formats/idx.h"
 #include "tests/catch.h"
 #include "tests/gzip.h"
+#include "tests/memory_files.h"
 #include "tests/temporary_directory.h"
 
 using namespace leat;
 
 namespace {
+
+Result<ArrayHeader> header_of(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const auto file,
+                        ArrayFile::open(real_files(), path, idx_format(), ~uint64_t{0}));
+  return file.header();
+}
+
+Result<Tensor> parse_idx(std::span<const std::byte> bytes, const std::string& path) {
+  MemoryFiles files(bytes);
+  return read_idx(files, path);
+}
 
 Bytes raw(std::initializer_list<int> values) {
   Bytes bytes;
@@ -87,7 +99,7 @@ TEST_CASE("Fashion-MNIST as Debian ships it is read") {
   }
   const auto images = read_idx(real_files(), folder + "train-images-idx3-ubyte.gz");
   REQUIRE(images.ok());
-  const auto header = read_idx_header(real_files(), folder + "train-images-idx3-ubyte.gz");
+  const auto header = header_of(folder + "train-images-idx3-ubyte.gz");
   REQUIRE(header.ok());
   CHECK(header->shape == images->shape());
   CHECK(images->dtype() == DType::u8);

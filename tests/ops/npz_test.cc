@@ -6,6 +6,7 @@
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
+#include "tests/memory_files.h"
 #include "tests/must.h"
 
 namespace leat {
@@ -65,7 +66,8 @@ std::map<std::string, Tensor> read_back(const Bytes& bytes) {
     const auto file = std::span(bytes).subspan(begin, size);
     CHECK(slow_crc(file) == number(bytes, at + 16, 4));
     REQUIRE(name.ends_with(".npy"));
-    arrays.emplace(name.substr(0, name.size() - 4), must(parse_npy(file, name)));
+    MemoryFiles files(file);
+    arrays.emplace(name.substr(0, name.size() - 4), must(read_npy(files, name)));
     at = extra + 4 + number(bytes, extra + 2, 2);
   }
   CHECK(at == end64);
