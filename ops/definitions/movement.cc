@@ -146,10 +146,11 @@ Status infer_split(InferContext& ctx) {
     const auto given = known_ints(ctx, 1);
     if (given) {
       sizes = *given;
-      const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-      const bool negative =
-          std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; });
-      if (static_cast<int>(sizes.size()) != outputs || negative || (size && sum != *size)) {
+      int64_t sum = 0;
+      const bool wrong = std::any_of(sizes.begin(), sizes.end(), [&](int64_t s) {
+        return s < 0 || __builtin_add_overflow(sum, s, &sum);
+      });
+      if (static_cast<int>(sizes.size()) != outputs || wrong || (size && sum != *size)) {
         return ctx.error(cat("split: expected ", outputs, " sizes >= 0 that add up to axis ", axis,
                              " of ", ctx.text(in), ", received [", join(sizes, ","), "]"));
       }

@@ -60,6 +60,9 @@ Status infer_global_pool(InferContext& ctx) {
   const auto spatial = spatial_sizes(x);
   if (!spatial)
     return ctx.error(cat("argmax: expected known spatial sizes, received ", ctx.text(x)));
+  if (area_of(*spatial) > INT32_MAX)
+    return ctx.error(cat("argmax: expected at most ", INT32_MAX,
+                         " values in each channel, received ", ctx.text(x)));
   ctx.set_tensor(1, argmax_type(area_of(*spatial)), y);
   return {};
 }

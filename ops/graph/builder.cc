@@ -25,6 +25,7 @@ ValueId GraphBuilder::input(std::string name, DType dtype, SymbolicShape shape) 
 }
 
 void GraphBuilder::output(ValueId value, std::string name) {
+  if (!status_.ok()) return;
   if (!name.empty()) graph_.set_value_name(value, std::move(name));
   graph_.add_output(value);
 }

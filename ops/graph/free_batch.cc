@@ -94,12 +94,26 @@ class Prover {
     return sizes && sizes->dtype() == DType::i64 && sizes->elements() > 0 ? sizes : nullptr;
   }
 
+  // False for a value that is anything but the target of a Reshape: the numbers themselves count
+  // there.
+  bool is_only_target(ValueId value) const {
+    const auto& outputs = graph_.outputs();
+    if (std::find(outputs.begin(), outputs.end(), value) != outputs.end()) return false;
+    for (NodeId id = 0; id < graph_.nodes(); ++id) {
+      const Node& node = graph_.node(id);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == value && (i != 1 || node.op->full_name() != "Reshape")) return false;
+      }
+    }
+    return true;
+  }
+
   // Replaces a batch size in the target of a Reshape with the form that derives it: from the number
   // of elements (-1), or from the same dimension of the input (0).
   Status loosen(NodeId id) {
     Node& node = graph_.node(id);
     const Tensor* sizes = node.op->full_name() == "Reshape" ? target_of(node) : nullptr;
-    if (!sizes || sizes->int_at(0) < 1) return {};
+    if (!sizes || sizes->int_at(0) < 1 || !is_only_target(node.inputs[1])) return {};
     Tensor loose = sizes->clone();
     const auto others = loose.span<int64_t>().subspan(1);
     const auto has = [&](int64_t size) {

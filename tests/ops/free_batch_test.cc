@@ -124,6 +124,14 @@ TEST_CASE("a batch stays fixed where rows meet, or may meet") {
   }
 }
 
+TEST_CASE("a target whose numbers are computed with keeps them") {
+  const Freed freed = free_of("float[3,2,4]", shape_of("s", "3, 8", 2) + shape_of("i", "0", 1) +
+                                                  "  f = Cast <to = 1> (s)\n  one = Gather (f, i)\n"
+                                                  "  r = Reshape (x, s)\n  y = Mul (r, one)");
+  INFO(freed.output);
+  CHECK(freed.fixed);
+}
+
 TEST_CASE("a target that rows and others share is left alone") {
   // With x freed, the constant would give w another shape.
   const Freed freed =
