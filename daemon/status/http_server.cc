@@ -4,12 +4,22 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <cerrno>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "daemon/status/http_request.h"
 #include "devices/base/text.h"
@@ -18,16 +28,19 @@
 namespace leat {
 
 namespace asio = boost::asio;
+using asio::awaitable;
 using boost::system::error_code;
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
+using Stream = asio::generic::stream_protocol;
 
 namespace {
 
+// An operation with this token returns its error instead of throwing it.
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kReadBytes = 4096;
 constexpr size_t kMostDrained = 64 << 10;  // of input that is discarded after the last response
-constexpr int kBurst = 16;                 // requests or connections in a row, before other work
-                                           // gets a turn
+constexpr int kBurst = 16;  // connections accepted in a row, before other work gets a turn
 constexpr milliseconds kBackOff{100};
 
 bool is_out_of_room(int error) {
@@ -41,7 +54,9 @@ std::string date_now() {
 
 }  // namespace
 
-// Threads: the reactor's, except for the constructor and constant members.
+// Listens, and counts what all connections use together. A coroutine accepts connections, and each
+// connection is a coroutine of its own, so that its life reads from top to bottom.
+// Threads: the reactor's, except for the constructor, close() and constant members.
 class HttpServer::Core final : public std::enable_shared_from_this<Core> {
  public:
   Core(Reactor& reactor, std::string address, std::vector<HttpRoute> routes, HttpOptions options)
@@ -56,18 +71,17 @@ class HttpServer::Core final : public std::enable_shared_from_this<Core> {
   const std::string& address() const { return address_; }
   HttpCounters& counters() const { return *options_.counters; }
   Status start(Descriptor listening);
-  void stop();
+  // Ends all connections, from any thread but that of a handler.
+  void close();
 
  private:
   class Connection;
 
-  void await_connection();
-  void accept();
+  awaitable<void> accept_all();
+  bool accept_some();
   void admit(Descriptor socket);
-  void back_off();
   bool end_idlest();
   void turn_away(const Descriptor& socket);
-  void watch_deadlines();
 
   Reactor& reactor_;
   const std::string address_;
@@ -77,187 +91,147 @@ class HttpServer::Core final : public std::enable_shared_from_this<Core> {
   std::map<uint64_t, std::shared_ptr<Connection>> connections_;
   uint64_t next_id_ = 0;
   size_t output_bytes_ = 0;  // of responses that are not sent yet
-  bool watches_deadlines_ = false;
-  bool starved_ = false;  // of descriptors
-  bool stopped_ = false;
-  friend class HttpServer;
+  bool starved_ = false;     // of descriptors
 };
 
-// One connection. It waits either for bytes or for room to write.
+// One connection: it reads a request, answers it, and reads the next one when the client has taken
+// the response.
 class HttpServer::Core::Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Core& core, uint64_t id) : core_(core), id_(id), socket_(core.reactor_.context()) {}
+  Connection(std::shared_ptr<Core> core, uint64_t id)
+      : core_(std::move(core)), id_(id), socket_(core_->reactor_.context()) {}
 
   Status start(Descriptor socket) {
     const int one = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     error_code error;
-    socket_.assign(socket.get(), error);
+    socket_.assign(Stream(AF_UNSPEC, 0), socket.get(), error);
     if (error) return system_error("a connection", error.value());
     socket.release();
-    enter(State::header);
-    await_input();
+    enter(true);
+    asio::co_spawn(
+        core_->reactor_.context(), [self = shared_from_this()] { return self->serve(); },
+        asio::detached);
     return {};
   }
 
   // True if the connection can end without loss: no byte of a request has arrived, or all requests
   // are answered.
-  bool is_idle() const {
-    return state_ == State::idle || state_ == State::lingering ||
-           (state_ == State::header && input_.empty());
-  }
+  bool is_idle() const { return idle_; }
   Steady::time_point since() const { return since_; }
-  void check_deadline(Steady::time_point now) {
-    if (now - since_ < patience()) return;
-    ++core_.counters().timed_out;
-    if (state_ != State::header || input_.empty()) return end();
-    HttpParse late;
-    late.refusal = http_error(408, cat("expected the header of a request within ",
-                                       core_.options_.header_deadline.count(), " ms"));
-    error_code ignored;
-    socket_.cancel(ignored);  // it waits for no more bytes
-    answer(std::move(late));
-    go_on();
-  }
-  // May destroy this connection when it returns.
+  // The coroutine returns at its next turn.
   void end() {
     if (!socket_.is_open()) return;
     error_code ignored;
     socket_.close(ignored);
-    core_.output_bytes_ -= reserved_;
-    --core_.counters().open;
-    core_.connections_.erase(id_);
+    --core_->counters().open;
+    core_->connections_.erase(id_);
   }
 
  private:
-  enum class State { header, idle, writing, lingering };
+  using Outcome = std::tuple<error_code, size_t>;  // of reading or writing: the bytes
 
-  milliseconds patience() const {
-    const HttpOptions& options = core_.options_;
-    switch (state_) {
-      case State::header:
-        return options.header_deadline;
-      case State::idle:
-        return options.idle_deadline;
-      case State::writing:
-        return options.write_deadline;
-      case State::lingering:
-        return options.linger_deadline;
-    }
-    return {};
-  }
-  void enter(State state) {
-    state_ = state;
+  void enter(bool idle) {
+    idle_ = idle;
     since_ = Steady::now();
   }
 
-  void await_input() {
-    socket_.async_wait(asio::posix::descriptor_base::wait_read,
-                       [self = shared_from_this()](const error_code& error) {
-                         if (!error && self->socket_.is_open()) self->read();
-                       });
-  }
-  void await_room() {
-    socket_.async_wait(asio::posix::descriptor_base::wait_write,
-                       [self = shared_from_this()](const error_code& error) {
-                         if (!error && self->socket_.is_open() && self->flush()) self->go_on();
-                       });
-  }
-
-  void read() {
-    char bytes[kReadBytes];
-    const ssize_t n = ::recv(socket_.native_handle(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return await_input();
-    if (n <= 0) return end();
-    if (state_ == State::lingering) {
-      drained_ += static_cast<size_t>(n);
-      return drained_ > kMostDrained ? end() : await_input();
+  awaitable<void> serve() {
+    milliseconds patience = core_->options_.header_deadline;
+    for (bool last = false; !last;) {
+      std::optional<HttpParse> parse = co_await next_request(patience);
+      if (!parse) co_return end();
+      last = parse->refusal || !parse->request->keep_alive;
+      if (!co_await send(answer(std::move(*parse), last))) co_return end();
+      enter(last || input_.empty());
+      patience = idle_ ? core_->options_.idle_deadline : core_->options_.header_deadline;
     }
-    if (state_ == State::idle || input_.empty()) enter(State::header);
-    input_.append(bytes, static_cast<size_t>(n));
-    go_on();
+    co_await linger();
+    end();
   }
 
-  // Answers the requests that have arrived, one after the other, while the client reads.
-  void go_on() {
-    for (int i = 0; i < kBurst; ++i) {
-      if (!socket_.is_open() || !flush()) return;
-      if (last_) return linger();
-      HttpParse parse = parse_http_request(input_, core_.options_.most_header_bytes);
-      if (!parse.request && !parse.refusal) {
-        if (state_ == State::writing) enter(input_.empty() ? State::idle : State::header);
-        return await_input();
+  // Waits for `operation`, but no longer than `patience` from since_. The error is timed_out after
+  // that, and operation_aborted if the connection has ended meanwhile.
+  awaitable<Outcome> within(milliseconds patience, awaitable<Outcome> operation) {
+    using namespace asio::experimental::awaitable_operators;
+    asio::steady_timer deadline(socket_.get_executor(), since_ + patience);
+    const auto first = co_await (std::move(operation) || deadline.async_wait(kAwait));
+    if (!socket_.is_open()) co_return Outcome(asio::error::operation_aborted, 0);
+    if (first.index() == 0) co_return std::get<0>(first);
+    ++core_->counters().timed_out;
+    co_return Outcome(asio::error::timed_out, 0);
+  }
+
+  // Returns the next request, or why it is refused; nothing if the client has left, or has begun no
+  // request before its deadline. `patience`: until the first byte.
+  awaitable<std::optional<HttpParse>> next_request(milliseconds patience) {
+    const HttpOptions& options = core_->options_;
+    while (true) {
+      HttpParse parse = parse_http_request(input_, options.most_header_bytes);
+      if (parse.request || parse.refusal) co_return parse;
+      char bytes[kReadBytes];
+      const auto [error, n] = co_await within(
+          patience, socket_.async_read_some(asio::buffer(bytes, sizeof bytes), kAwait));
+      if (error == asio::error::timed_out && !input_.empty()) {
+        parse.refusal = http_error(408, cat("expected the header of a request within ",
+                                            options.header_deadline.count(), " ms"));
+        co_return parse;
       }
-      answer(std::move(parse));
+      if (error) co_return std::nullopt;
+      if (input_.empty()) {
+        enter(false);
+        patience = options.header_deadline;
+      }
+      input_.append(bytes, n);
     }
-    asio::post(core_.reactor_.context(), [self = shared_from_this()] { self->go_on(); });
   }
 
-  void answer(HttpParse parse) {
+  // Returns the bytes of the response.
+  std::string answer(HttpParse parse, bool last) {
     HttpResponse response;
     bool head = false;
     if (parse.refusal) {
       response = std::move(*parse.refusal);
-      last_ = true;
     } else {
       head = parse.request->method == "HEAD";
-      last_ = !parse.request->keep_alive;
       input_.erase(0, parse.bytes);
-      response = answer_http(std::move(*parse.request), core_.routes_, core_.options_.policy);
+      response = answer_http(std::move(*parse.request), core_->routes_, core_->options_.policy);
     }
-    if (response.body.size() + core_.output_bytes_ > core_.options_.most_output_bytes)
+    if (response.body.size() + core_->output_bytes_ > core_->options_.most_output_bytes)
       response = http_error(503, "too many responses wait to be read");
-    ++core_.counters().requests;
-    if (response.status >= 400) ++core_.counters().refused;
-    output_ = http_message(response, head, !last_, date_now());
-    sent_ = 0;
-    reserved_ = output_.size();
-    core_.output_bytes_ += reserved_;
-    enter(State::writing);
+    ++core_->counters().requests;
+    if (response.status >= 400) ++core_->counters().refused;
+    return http_message(response, head, !last, date_now());
   }
 
-  // Returns true if nothing is left to send.
-  bool flush() {
-    while (sent_ < output_.size()) {
-      const ssize_t n = ::send(socket_.native_handle(), output_.data() + sent_,
-                               output_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        await_room();
-        return false;
-      }
-      if (n < 0) {
-        end();
-        return false;
-      }
-      sent_ += static_cast<size_t>(n);
-    }
-    output_ = {};
-    sent_ = 0;
-    core_.output_bytes_ -= std::exchange(reserved_, 0);
-    return true;
+  // Returns false if the client does not take all of it.
+  awaitable<bool> send(std::string output) {
+    enter(false);
+    core_->output_bytes_ += output.size();
+    const auto [error, n] = co_await within(
+        core_->options_.write_deadline, asio::async_write(socket_, asio::buffer(output), kAwait));
+    core_->output_bytes_ -= output.size();
+    co_return !error;
   }
 
   // If the socket were closed while it has unread bytes, the connection would be reset, and the
   // client might lose the response.
-  void linger() {
-    ::shutdown(socket_.native_handle(), SHUT_WR);
-    enter(State::lingering);
-    input_ = {};
-    await_input();
+  awaitable<void> linger() {
+    error_code error;
+    socket_.shutdown(Stream::socket::shutdown_send, error);
+    char bytes[kReadBytes];
+    for (size_t drained = 0, n = 0; !error && drained <= kMostDrained; drained += n)
+      std::tie(error, n) =
+          co_await within(core_->options_.linger_deadline,
+                          socket_.async_read_some(asio::buffer(bytes, sizeof bytes), kAwait));
   }
 
-  Core& core_;
+  const std::shared_ptr<Core> core_;
   const uint64_t id_;
-  asio::posix::stream_descriptor socket_;
-  State state_ = State::header;
-  Steady::time_point since_;
-  std::string input_;
-  std::string output_;
-  size_t sent_ = 0;
-  size_t reserved_ = 0;  // of the core's output_bytes_
-  bool last_ = false;    // the connection ends with this response
-  size_t drained_ = 0;
+  Stream::socket socket_;
+  bool idle_ = true;
+  Steady::time_point since_;  // it is idle or busy
+  std::string input_;         // not consumed yet
 };
 
 Status HttpServer::Core::start(Descriptor listening) {
@@ -265,27 +239,33 @@ Status HttpServer::Core::start(Descriptor listening) {
   listening_.assign(listening.get(), error);
   if (error) return system_error("listening on " + address_, error.value());
   listening.release();
-  await_connection();
+  asio::co_spawn(
+      reactor_.context(), [self = shared_from_this()] { return self->accept_all(); },
+      asio::detached);
   return {};
 }
 
-void HttpServer::Core::stop() {
-  stopped_ = true;
-  error_code ignored;
-  listening_.close(ignored);
-  while (!connections_.empty()) connections_.begin()->second->end();
+void HttpServer::Core::close() {
+  reactor_.sync([this] {
+    error_code ignored;
+    listening_.close(ignored);
+    while (!connections_.empty()) connections_.begin()->second->end();
+  });
 }
 
-void HttpServer::Core::await_connection() {
-  listening_.async_wait(asio::posix::descriptor_base::wait_read,
-                        [self = shared_from_this()](const error_code& error) {
-                          if (self->stopped_) return;
-                          if (error) return self->back_off();
-                          self->accept();
-                        });
+awaitable<void> HttpServer::Core::accept_all() {
+  while (listening_.is_open()) {
+    const auto [error] =
+        co_await listening_.async_wait(asio::posix::descriptor_base::wait_read, kAwait);
+    if (!listening_.is_open() || (!error && accept_some())) continue;
+    // New clients wait in the backlog meanwhile.
+    asio::steady_timer pause(reactor_.context(), kBackOff);
+    co_await pause.async_wait(kAwait);
+  }
 }
 
-void HttpServer::Core::accept() {
+// Returns false if the process or the system has no room for another connection.
+bool HttpServer::Core::accept_some() {
   for (int i = 0; i < kBurst; ++i) {
     Descriptor socket(
         ::accept4(listening_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -295,20 +275,12 @@ void HttpServer::Core::accept() {
     } else if (is_out_of_room(errno)) {
       if (!std::exchange(starved_, true))
         options_.log.warning("http: ", system_error("accepting a connection", errno).message());
-      return back_off();
+      return false;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     }  // else: that client has left, but the next one may be fine
   }
-  await_connection();
-}
-
-// New clients wait in the backlog meanwhile.
-void HttpServer::Core::back_off() {
-  reactor_.post_after(kBackOff, [weak = weak_from_this()] {
-    const auto core = weak.lock();
-    if (core && !core->stopped_) core->accept();
-  });
+  return true;
 }
 
 void HttpServer::Core::admit(Descriptor socket) {
@@ -317,17 +289,11 @@ void HttpServer::Core::admit(Descriptor socket) {
     ++counters().turned_away;
     return turn_away(socket);
   }
-  const uint64_t id = next_id_++;
-  const auto connection = std::make_shared<Connection>(*this, id);
-  connections_.emplace(id, connection);
+  const auto connection = std::make_shared<Connection>(shared_from_this(), next_id_);
+  if (const Status started = connection->start(std::move(socket)); !started.ok())
+    return options_.log.warning("http: ", started.message());
+  connections_.emplace(next_id_++, connection);
   ++counters().open;
-  if (const Status started = connection->start(std::move(socket)); !started.ok()) {
-    connections_.erase(id);
-    --counters().open;
-    options_.log.warning("http: ", started.message());
-    return;
-  }
-  if (!watches_deadlines_) watch_deadlines();
 }
 
 // Closes the connection that has been idle for longest. Returns false if none is idle.
@@ -346,23 +312,6 @@ void HttpServer::Core::turn_away(const Descriptor& socket) {
       http_message(http_error(503, "too many connections"), false, false, date_now());
   // The response fits into the empty send buffer.
   static_cast<void>(::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
-}
-
-// One timer serves all connections, while there are any.
-void HttpServer::Core::watch_deadlines() {
-  const milliseconds shortest = std::min({options_.header_deadline, options_.idle_deadline,
-                                          options_.write_deadline, options_.linger_deadline});
-  watches_deadlines_ = true;
-  reactor_.post_after(std::clamp(shortest / 4, milliseconds(5), milliseconds(250)),
-                      [weak = weak_from_this()] {
-                        const auto core = weak.lock();
-                        if (!core || core->stopped_) return;
-                        const auto all = core->connections_;
-                        const auto now = Steady::now();
-                        for (const auto& [id, connection] : all) connection->check_deadline(now);
-                        core->watches_deadlines_ = false;
-                        if (!core->connections_.empty()) core->watch_deadlines();
-                      });
 }
 
 std::vector<Metric> http_metrics(const HttpCounters& counters) {
@@ -396,10 +345,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(Reactor& reactor, const std
 
 HttpServer::HttpServer(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
-HttpServer::~HttpServer() {
-  // Shared, because a handler that is already posted still uses it.
-  core_->reactor_.sync([core = core_] { core->stop(); });
-}
+HttpServer::~HttpServer() { core_->close(); }
 
 const std::string& HttpServer::address() const { return core_->address(); }
 const HttpCounters& HttpServer::counters() const { return core_->counters(); }
