@@ -21,6 +21,7 @@
 
 #include "devices/base/status.h"
 #include "transport/channel.h"
+#include "transport/link_counters.h"
 #include "transport/link_fault.h"
 #include "transport/slots.h"
 
@@ -47,17 +48,6 @@ struct LinkSetup {
   std::function<void()> on_failure = nullptr;
   // A push that waits this long while the peer takes not one byte fails the link.
   std::chrono::milliseconds stall = std::chrono::seconds(10);
-};
-
-// The traffic of a link so far, without pings.
-struct LinkCounters {
-  // Over shared memory there are no frames, and each ring of the bell counts as one.
-  uint64_t frames_sent = 0, frames_received = 0;
-  // Headers included.
-  uint64_t bytes_sent = 0, bytes_received = 0;
-  uint64_t values_sent = 0, values_received = 0;
-  // Received for a turn that was already closed, and dropped.
-  uint64_t late_values = 0;
 };
 
 // One end of the connection. Its owner destroys it on a thread that is not the transport's, when no

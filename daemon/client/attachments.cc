@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "devices/base/files.h"
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -32,15 +34,16 @@ Result<Attached> look_at(const JobAttachment& from, uint64_t room,
     return resource_exhausted(cat("'", from.path, "': expected at most ", human_bytes(kMaxUpload),
                                   ", it has ", human_bytes(file->size())));
   }
-  Attached attached{from.name, from.path, file->size(), {}, {}};
-  if (file->size() <= room) attached.bytes.emplace();
+  Attached attached{{from.name, {}, file->size(), {}}, from.path};
+  std::optional<std::string>& bytes = attached.file.bytes;
+  if (file->size() <= room) bytes.emplace();
   Sha256 hash;
   LEAT_RETURN_IF_ERROR(read_in_pieces(*file, [&](std::span<const std::byte> piece) {
     hash.update(piece);
-    if (attached.bytes) attached.bytes->insert(attached.bytes->end(), piece.begin(), piece.end());
+    if (bytes) bytes->append(reinterpret_cast<const char*>(piece.data()), piece.size());
     return stopped() ? cancelled("given up") : Status();
   }));
-  attached.sha256 = hash.finish();
+  attached.file.sha256 = hash.finish();
   return attached;
 }
 
@@ -51,9 +54,9 @@ Result<std::vector<Attached>> look_at(const JobRequest& request,
   LEAT_ASSIGN_OR_RETURN(uint64_t room, room_for_content(request));
   std::vector<Attached> files;
   for (const JobAttachment& each : request.files) {
-    LEAT_ASSIGN_OR_RETURN(Attached file, look_at(each, room, stopped));
-    if (file.bytes) room -= file.size;
-    files.push_back(std::move(file));
+    LEAT_ASSIGN_OR_RETURN(Attached attached, look_at(each, room, stopped));
+    if (attached.file.bytes) room -= attached.file.size;
+    files.push_back(std::move(attached));
   }
   return files;
 }

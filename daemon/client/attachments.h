@@ -1,26 +1,20 @@
 // The files of a submit, which are read and hashed before anything is sent.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/client/cluster_client.h"
-#include "devices/base/files.h"
-#include "devices/base/sha256.h"
+#include "daemon/jobs/records.h"
 #include "devices/base/status.h"
 
 namespace leat {
 
-// A file of a submit, with its size and hash.
+// A file of a submit, with its size and hash. Without bytes, it is uploaded before the submit.
 struct Attached {
-  std::string name;
+  AttachedFile file;
   std::string path;
-  uint64_t size = 0;
-  Sha256Digest sha256{};
-  std::optional<Bytes> bytes;  // nothing: the file is uploaded before the submit
 };
 
 // Reads the files that are small enough for the message, and hashes the others in pieces. Calls

@@ -8,6 +8,7 @@
 #include "daemon/client/attachments.h"
 #include "daemon/jobs/grammar.h"
 #include "daemon/jobs/records.h"
+#include "daemon/wire/submission.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
@@ -47,38 +48,9 @@ struct Wait {
 
 capnp::Data::Reader data_of(const Sha256Digest& digest) { return {digest.data(), digest.size()}; }
 
-struct Submit {
-  JobRequest request;
-  std::vector<Attached> files;
-};
-
 Status changed(const Attached& file) {
   return failed_precondition(
       cat("'", file.path, "': it changed while it was being uploaded; submit the job once more"));
-}
-
-void write_request(const Submit& submit, wire::SubmitRequest::Builder out) {
-  const JobRequest& request = submit.request;
-  out.setRequestId(request.request_id.c_str());
-  out.setJob({request.text.data(), request.text.size()});
-  out.setResume(request.resume.c_str());
-  auto overrides = out.initOverrides(static_cast<uint32_t>(request.overrides.size()));
-  for (uint32_t i = 0; i < overrides.size(); ++i) overrides.set(i, request.overrides[i].c_str());
-  auto chaos = out.initChaos(static_cast<uint32_t>(request.chaos.size()));
-  for (uint32_t i = 0; i < chaos.size(); ++i) chaos.set(i, request.chaos[i].c_str());
-  auto files = out.initFiles(static_cast<uint32_t>(submit.files.size()));
-  for (uint32_t i = 0; i < files.size(); ++i) {
-    const Attached& file = submit.files[i];
-    files[i].setName(file.name.c_str());
-    if (!file.bytes) {
-      auto blob = files[i].initBlob();
-      blob.setSha256(data_of(file.sha256));
-      blob.setSize(file.size);
-    } else {
-      files[i].setBytes(
-          {reinterpret_cast<const kj::byte*>(file.bytes->data()), file.bytes->size()});
-    }
-  }
 }
 
 template <typename View, typename Response>
@@ -377,10 +349,11 @@ class ClusterClient::Core {
   }
 
   // Begins an upload and returns the number of its Sink.
-  Result<uint64_t> begin_upload(const Attached& file, bool& answered) {
+  Result<uint64_t> begin_upload(const Attached& attached, bool& answered) {
     return once<uint64_t>(
         "Master.upload", options_.deadline,
-        [this, sha256 = file.sha256, size = file.size](wire::Master::Client master) {
+        [this, sha256 = attached.file.sha256,
+         size = attached.file.size](wire::Master::Client master) {
           auto request = master.uploadRequest();
           request.setSha256(data_of(sha256));
           request.setSize(size);
@@ -394,13 +367,13 @@ class ClusterClient::Core {
   }
 
   // Sends all bytes, one window at a time.
-  Status send(const Attached& file, uint64_t sink, bool& answered) {
+  Status send(const Attached& attached, uint64_t sink, bool& answered) {
     answered = true;
-    LEAT_ASSIGN_OR_RETURN(const auto from, real_files().open(file.path));
-    if (from->size() != file.size) return changed(file);
+    LEAT_ASSIGN_OR_RETURN(const auto from, real_files().open(attached.path));
+    if (from->size() != attached.file.size) return changed(attached);
     Sha256 hash;
-    for (uint64_t offset = 0; offset < file.size; offset += kWindow) {
-      auto bytes = std::make_shared<Bytes>(std::min(kWindow, file.size - offset));
+    for (uint64_t offset = 0; offset < attached.file.size; offset += kWindow) {
+      auto bytes = std::make_shared<Bytes>(std::min(kWindow, attached.file.size - offset));
       LEAT_RETURN_IF_ERROR(from->read(offset, *bytes));
       hash.update(*bytes);
       LEAT_RETURN_IF_ERROR(with_sink(
@@ -409,7 +382,7 @@ class ClusterClient::Core {
           }));
       ++sent_;
     }
-    return hash.finish() == file.sha256 ? Status() : changed(file);
+    return hash.finish() == attached.file.sha256 ? Status() : changed(attached);
   }
 
   // Calls a method of an upload. `function` takes the Upload::Client and returns a
@@ -480,16 +453,21 @@ Result<JobView> ClusterClient::submit(const JobRequest& request) {
                         look_at(request, [this] { return core_->stopped(); }));
   milliseconds deadline = core_->options().deadline + kSubmitDeadline;
   if (!request.resume.empty()) deadline += kResumeDeadline;
-  const auto submit = std::make_shared<const Submit>(Submit{request, std::move(files)});
+  const auto submission = std::make_shared<Submission>();
+  submission->request_id = request.request_id;
+  submission->text = request.text;
+  submission->overrides = request.overrides;
+  submission->chaos = request.chaos;
+  for (const Attached& attached : files) submission->files.push_back(attached.file);
   return core_->until_answered<JobView>([&](bool& answered) -> Result<JobView> {
-    for (const Attached& file : submit->files) {
-      if (file.bytes) continue;
-      const Status status = core_->upload(file, answered);
-      if (!status.ok()) return status.while_doing(cat("uploading '", file.name, "'"));
+    for (const Attached& attached : files) {
+      if (attached.file.bytes) continue;
+      const Status status = core_->upload(attached, answered);
+      if (!status.ok()) return status.while_doing(cat("uploading '", attached.file.name, "'"));
     }
-    const auto send = [submit](wire::Master::Client master) {
+    const auto send = [submission, resume = request.resume](wire::Master::Client master) {
       auto request = master.submitRequest();
-      write_request(*submit, request.initRequest());
+      write_submission(*submission, resume, request.initRequest());
       return request.send().then([](auto&& response) { return view_of<JobView>(response); });
     };
     return core_->once<JobView>("Master.submit", deadline, send, answered);

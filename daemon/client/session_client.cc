@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "daemon/jobs/grammar.h"
-#include "daemon/wire/values.h"
+#include "daemon/wire/session_messages.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
@@ -161,13 +161,7 @@ kj::Maybe<wire::Session::Client> session_of(RpcLoop& loop, uint64_t link) {
 Status no_link() { return unavailable("the connection to the master was lost"); }
 
 void write_step(const RemoteStepState& state, wire::StepRequest::Builder out) {
-  out.setNumber(state.number);
-  out.setTimeoutMs(static_cast<uint32_t>(state.timeout.count()));
-  if (const auto* callable = std::get_if<CallableId>(&state.what)) {
-    out.setCallable(*callable);
-  } else {
-    write_signature(std::get<Signature>(state.what), out.initSignature());
-  }
+  write_order({state.number, state.timeout, state.what}, out);
   auto feeds = out.initFeeds(static_cast<uint32_t>(state.feeds.size()));
   size_t staged = 0;
   for (uint32_t i = 0; i < feeds.size(); ++i) {
@@ -411,16 +405,8 @@ class RemoteSession::Core {
 
   kj::Promise<Result<OpenedSession>> open_session(wire::Master::Client master) {
     auto request = master.openSessionRequest();
-    auto out = request.initRequest();
-    out.setRequestId(request_id_.c_str());
-    out.setName(options_.name.c_str());
-    out.setNumWorkers(static_cast<uint32_t>(std::max(0, options_.workers)));
-    out.setStrategy(options_.strategy.c_str());
-    out.setShards(static_cast<uint32_t>(std::max(0, options_.shards)));
-    out.setSeed(options_.seed);
-    out.setPlans(static_cast<uint32_t>(std::min<size_t>(options_.plans, UINT32_MAX)));
-    out.setTimeoutMs(static_cast<uint32_t>(
-        std::clamp(options_.timeout, milliseconds(0), milliseconds(INT32_MAX)).count()));
+    write_opening({request_id_, static_cast<uint32_t>(std::max(0, options_.workers)), options_},
+                  request.initRequest());
     return request.send().then([this](auto&& response) -> Result<OpenedSession> {
       const auto outcome = response.getOutcome();
       if (outcome.isError()) return read_status(outcome.getError());

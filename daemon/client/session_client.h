@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "daemon/client/cluster_client.h"
+#include "daemon/spec/session_settings.h"
 #include "daemon/spec/step_signature.h"
 #include "devices/base/status.h"
 #include "devices/core/tensor.h"
@@ -26,15 +27,9 @@
 namespace leat {
 
 // The settings of a session.
-struct RemoteSessionOptions {
-  std::string name = "session";  // of its job, also in messages
-  int workers = 1;               // number to lease. With `single`, constraints of the graph choose
-  std::string strategy = "single";
-  int shards = 1;
-  uint64_t seed = 0;
-  size_t plans = 64;                                            // number to keep; at most 1,024
-  std::chrono::milliseconds timeout = std::chrono::minutes(1);  // of a step without a deadline
-  std::chrono::milliseconds wait = std::chrono::minutes(1);     // in the queue, for the workers
+struct RemoteSessionOptions : SessionSettings {
+  int workers = 1;  // number to lease. With `single`, constraints of the graph choose
+  std::chrono::milliseconds wait = std::chrono::minutes(1);  // in the queue, for the workers
 };
 
 struct RemoteStepState;

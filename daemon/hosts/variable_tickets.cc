@@ -80,7 +80,7 @@ std::string VariableTickets::waits_for(const Holder& holder) const {
     for (const Place& place : variable.queue) {
       if (place.holder == &holder) break;
       if (!place.write && !use.write) continue;
-      return cat(variable.name, ", which ", place.holder->who(),
+      return cat(variable.name, ", which ", place.holder->subject(),
                  place.write ? " writes" : " reads");
     }
   }

@@ -34,7 +34,7 @@ class VariableTickets {
     // a lock.
     virtual void admitted() = 0;
     // Names the step: "step 7 of session 's'". Called under the lock, so it must not take one.
-    virtual std::string who() const = 0;
+    virtual std::string subject() const = 0;
 
    private:
     friend class VariableTickets;

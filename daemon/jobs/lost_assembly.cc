@@ -10,12 +10,12 @@ constexpr std::array<std::string_view, 4> kSourceNames = {"", "start", "checkpoi
 
 }  // namespace
 
-std::string_view name_of(GoesOnFrom from) { return kSourceNames[static_cast<size_t>(from)]; }
+std::string_view name_of(RecoverySource from) { return kSourceNames[static_cast<size_t>(from)]; }
 
-GoesOnFrom goes_on_from_named(std::string_view name) {
+RecoverySource recovery_source_named(std::string_view name) {
   const auto found = std::find(kSourceNames.begin(), kSourceNames.end(), name);
-  return found == kSourceNames.end() ? GoesOnFrom::unknown
-                                     : static_cast<GoesOnFrom>(found - kSourceNames.begin());
+  return found == kSourceNames.end() ? RecoverySource::unknown
+                                     : static_cast<RecoverySource>(found - kSourceNames.begin());
 }
 
 std::optional<uint64_t> LostAssembly::recomputed() const {

@@ -13,11 +13,11 @@
 namespace leat {
 
 // The state from which an assembly's training began.
-enum class GoesOnFrom : uint8_t { unknown = 0, start = 1, checkpoint = 2, memory = 3 };
+enum class RecoverySource : uint8_t { unknown = 0, start = 1, checkpoint = 2, memory = 3 };
 // "", "start", "checkpoint", "memory"
-std::string_view name_of(GoesOnFrom from);
+std::string_view name_of(RecoverySource from);
 // `unknown` for any other text.
-GoesOnFrom goes_on_from_named(std::string_view name);
+RecoverySource recovery_source_named(std::string_view name);
 
 // An assembly that failed. Times in milliseconds; what is not known, or not yet, is -1.
 struct LostAssembly {
@@ -33,7 +33,7 @@ struct LostAssembly {
   int64_t stopped_at = -1;       // steps of the job done, as far as the master had heard
   // Of the assembly that went on:
   int64_t went_on_from = -1;  // steps done
-  GoesOnFrom source = GoesOnFrom::unknown;
+  RecoverySource source = RecoverySource::unknown;
   bool operator==(const LostAssembly&) const = default;
 
   // Steps that were done twice; nothing while that is not known.

@@ -34,25 +34,26 @@ std::vector<std::string> workers_to_leave(std::set<std::pair<std::string, std::s
 void LostLinks::add(const std::string& worker, const std::string& peer, LinkFault fault,
                     std::string how, Clock::Steady now) {
   if (worker == peer || fault == LinkFault::none) return;
-  const auto [at, fresh] = said_.try_emplace(std::minmax(worker, peer), Said{fault, how, now});
-  Said& said = at->second;
-  const bool old = now - said.at > kRelevant;
+  const auto [at, fresh] =
+      reports_.try_emplace(std::minmax(worker, peer), LinkReport{fault, how, now});
+  LinkReport& report = at->second;
+  const bool old = now - report.at > kRelevant;
   // Of its two ends the one that was not told by the other knows more.
-  const bool says_more = said.fault == LinkFault::closed && fault != LinkFault::closed;
-  if (!fresh && (old || says_more)) said = {fault, std::move(how), now};
+  const bool says_more = report.fault == LinkFault::closed && fault != LinkFault::closed;
+  if (!fresh && (old || says_more)) report = {fault, std::move(how), now};
 }
 
 bool LostLinks::are_at_fault(Clock::Steady now) const {
-  return std::any_of(said_.begin(), said_.end(), [&](const auto& each) {
+  return std::any_of(reports_.begin(), reports_.end(), [&](const auto& each) {
     return each.second.fault != LinkFault::closed && now - each.second.at <= kRelevant;
   });
 }
 
-bool LostLinks::counts_as_lost(const Pair& pair, const Said& said) {
-  if (said.fault == LinkFault::lost) return true;
+bool LostLinks::counts_as_lost(const Pair& pair, const LinkReport& report) {
+  if (report.fault == LinkFault::lost) return true;
   std::deque<Clock::Steady>& times = broken_[pair];
-  times.push_back(said.at);
-  while (said.at - times.front() > kWindow) times.pop_front();
+  times.push_back(report.at);
+  while (report.at - times.front() > kWindow) times.pop_front();
   return times.size() >= kMostBroken;
 }
 
@@ -63,14 +64,14 @@ std::optional<LostLinks::Verdict> LostLinks::judge(const std::vector<std::string
   };
   std::vector<std::string> texts;
   std::set<Pair> lost;
-  for (const auto& [pair, said] : std::exchange(said_, {})) {
-    if (now - said.at > kRelevant || !is_there(pair.first) || !is_there(pair.second)) continue;
-    const bool is_lost = counts_as_lost(pair, said);
+  for (const auto& [pair, report] : std::exchange(reports_, {})) {
+    if (now - report.at > kRelevant || !is_there(pair.first) || !is_there(pair.second)) continue;
+    const bool is_lost = counts_as_lost(pair, report);
     if (is_lost) lost.insert(pair);
-    const bool again = is_lost && said.fault != LinkFault::lost;
+    const bool again = is_lost && report.fault != LinkFault::lost;
     texts.push_back(cat("the link between '", pair.first, "' and '", pair.second, "' ",
-                        what_befell(said.fault), again ? " once more" : ""));
-    if (known.find(said.how) == std::string_view::npos) texts.back() += ": " + said.how;
+                        what_befell(report.fault), again ? " once more" : ""));
+    if (known.find(report.how) == std::string_view::npos) texts.back() += ": " + report.how;
   }
   if (texts.empty()) return std::nullopt;
   Verdict verdict;

@@ -47,19 +47,19 @@ class LostLinks {
   // explain that.
   bool are_at_fault(Clock::Steady now) const;
   // Another assembly begins, with new links. The counts of broken links stay.
-  void renew() { said_.clear(); }
+  void renew() { reports_.clear(); }
 
  private:
   using Pair = std::pair<std::string, std::string>;  // ascending
-  struct Said {
+  struct LinkReport {
     LinkFault fault = LinkFault::lost;
     std::string how;
     Clock::Steady at;
   };
 
-  bool counts_as_lost(const Pair& pair, const Said& said);
+  bool counts_as_lost(const Pair& pair, const LinkReport& report);
 
-  std::map<Pair, Said> said_;  // the worst report of each link
+  std::map<Pair, LinkReport> reports_;  // the worst report of each link
   std::map<Pair, std::deque<Clock::Steady>> broken_;
 };
 

@@ -151,6 +151,7 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
   member.stepping = heartbeat.stepping;
   member.waits = heartbeat.waits;
   member.quiet = heartbeat.quiet;
+  member.traffic = heartbeat.traffic;
 }
 
 void Membership::note_silence(Member& member, bool silent, Events& events) {
@@ -272,8 +273,8 @@ std::vector<WorkerView> Membership::workers(Moment now) const {
   for (const auto& [name, member] : members_) {
     using std::chrono::milliseconds;
     const auto silent = std::chrono::duration_cast<milliseconds>(now.steady - member.heard_at);
-    views.push_back(
-        {member.info, member.state(), member.reason, member.since_ms, silent, member.progress});
+    views.push_back({member.info, member.state(), member.reason, member.since_ms, silent,
+                     member.progress, member.traffic});
   }
   return views;
 }

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "daemon/jobs/events.h"
+#include "transport/link_counters.h"
 
 namespace leat {
 
@@ -63,6 +64,7 @@ struct Heartbeat {
   bool waits = false;     // all that are in flight wait for peers
   bool quiet = false;     // a runner has given no sign of life for a while
   uint64_t work = 0;      // changes while the runner computes, also within a step
+  LinkCounters traffic;   // of the worker's runners, since the worker started
 };
 
 enum class WorkerState : uint8_t { ready, draining, stuck, lost };
@@ -75,6 +77,7 @@ struct WorkerView {
   int64_t since_ms = 0;  // of the state
   std::chrono::milliseconds silent{0};
   uint64_t progress = 0;
+  LinkCounters traffic;  // of its runners, since the worker started
 };
 
 struct MembershipLimits {
@@ -140,6 +143,7 @@ class Membership {
     bool quiet = false;   // a runner on it, as its heartbeat says
     bool silent = false;  // as the table of jobs was told
     uint64_t work = 0;
+    LinkCounters traffic;
     Clock::Steady stepped_at;                                 // when `progress` last changed
     Clock::Steady moved_at;                                   // when it did, or `work`
     std::optional<std::chrono::duration<double>> usual_step;  // a moving average

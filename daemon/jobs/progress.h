@@ -29,7 +29,7 @@ struct ProgressReport {
   double val_loss = kNoNumber;  // of the last validation
   double val_accuracy = kNoNumber;
   uint64_t first_step = 0;  // steps done when this assembly of the job began
-  GoesOnFrom from = GoesOnFrom::unknown;
+  RecoverySource from = RecoverySource::unknown;
   // The run can continue without workers of this task and above; if it cannot, it fails. 0: it
   // needs all workers.
   uint32_t spared_from = 0;

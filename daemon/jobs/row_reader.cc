@@ -48,7 +48,7 @@ Result<LostAssembly> read_lost(const SqliteStatement& row) {
   lost.recovered_after = row.integer(9);
   lost.stopped_at = row.integer(10);
   lost.went_on_from = row.integer(11);
-  lost.source = static_cast<GoesOnFrom>(row.integer(12) & 3);
+  lost.source = static_cast<RecoverySource>(row.integer(12) & 3);
   if (row.integer(13) != crc_of(row.integer(0), lost) || row.integer(12) > 3) {
     return failed_precondition(
         cat("the checksum of a lost assembly of job ", row.integer(0), " is wrong"));

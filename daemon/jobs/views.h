@@ -33,7 +33,7 @@ struct NodeView {
   std::string job;  // the id of the job that leases it; "" if none does
 };
 
-// A line of what the runners of a job said.
+// A line that a runner of a job wrote.
 struct LogLine {
   int64_t at_ms = 0;
   std::string worker;

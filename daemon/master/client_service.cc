@@ -9,7 +9,8 @@
 #include "daemon/master/wire_file_upload.h"
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
-#include "daemon/spec/job.h"
+#include "daemon/wire/session_messages.h"
+#include "daemon/wire/submission.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
@@ -107,68 +108,11 @@ void trim(LogPage& page) {
 
 // Submits -----------------------------------------------------------------------------------------
 
-Result<AttachedFile> read_file(wire::AttachedFile::Reader in, const ClientLimits& limits) {
-  AttachedFile file;
-  file.name = to_string(in.getName());
-  if (in.isBlob()) {
-    LEAT_ASSIGN_OR_RETURN(file.sha256, read_digest(in.getBlob().getSha256()));
-    file.size = in.getBlob().getSize();
-    return file;
-  }
-  const auto bytes = in.getBytes();
-  if (bytes.size() > limits.inline_bytes) {
-    return invalid_argument(
-        cat("attached file '", file.name, "': expected at most ", human_bytes(limits.inline_bytes),
-            " in a file that is not uploaded, received ", human_bytes(bytes.size())));
-  }
-  file.bytes.emplace(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
-  return file;
-}
-
-// Before anything is made of them: check_submission() comes after the job file is read.
-Status check_count(capnp::List<wire::AttachedFile>::Reader files, const ClientLimits& limits) {
-  size_t others = 0;
-  for (const auto each : files) {
-    const std::string_view name(each.getName().cStr(), each.getName().size());
-    if (!name.starts_with(kResumed)) ++others;
-  }
-  const size_t resumed = files.size() - others;
-  if (others <= limits.files && resumed <= kMaxResumedFiles) return {};
-  if (resumed == 0) {
-    return invalid_argument(
-        cat("submit: expected at most ", limits.files, " attached files, received ", others));
-  }
-  return invalid_argument(cat("submit: expected at most ", limits.files, " attached files and ",
-                              kMaxResumedFiles, " of a checkpoint, received ", others, " and ",
-                              resumed));
-}
-
-// As it came: hashes, name and number of workers follow on the disk thread.
-Result<Submission> read_request(wire::SubmitRequest::Reader in, const ClientLimits& limits) {
-  Submission submission;
-  LEAT_RETURN_IF_ERROR(check_count(in.getFiles(), limits));
-  submission.request_id = to_string(in.getRequestId());
-  submission.text = to_string(in.getJob());
-  for (const auto each : in.getOverrides()) submission.overrides.push_back(to_string(each));
-  for (const auto each : in.getChaos()) submission.chaos.push_back(to_string(each));
-  for (const auto each : in.getFiles()) {
-    LEAT_ASSIGN_OR_RETURN(AttachedFile file, read_file(each, limits));
-    submission.files.push_back(std::move(file));
-  }
-  return submission;
-}
-
-Status complete(Submission& submission) {
-  JobOverrides overrides;
-  overrides.set = submission.overrides;
-  LEAT_ASSIGN_OR_RETURN(const Job job, parse_job(submission.text, "job.yaml", overrides));
-  submission.name = job.name;
-  submission.num_workers = static_cast<uint32_t>(job.num_workers);
-  submission.min_workers = static_cast<uint32_t>(job.min_workers);
+// Adds the hashes of the files that came in the message.
+void hash_files(Submission& submission) {
   for (AttachedFile& file : submission.files) {
     if (file.bytes) file = attach(std::move(file.name), *std::move(file.bytes));
   }
-  return check_submission(submission);
 }
 
 // Fetches -----------------------------------------------------------------------------------------
@@ -272,7 +216,7 @@ class MasterServer final : public Service<wire::Master> {
 
  protected:
   kj::Promise<void> submit(SubmitContext context) override {
-    auto request = read_request(context.getParams().getRequest(), shared_->limits);
+    auto request = read_submission(context.getParams().getRequest(), shared_->limits.submit);
     if (!request.ok()) return refuse(request.status(), context);
     const auto resume = to_string(context.getParams().getRequest().getResume());
     if (resume.size() > kMaxId) return refuse(read_id(resume.c_str()).status(), context);
@@ -280,8 +224,7 @@ class MasterServer final : public Service<wire::Master> {
     auto view =
         disk_.run<JobView>("Master.submit", resume.empty() ? kAnswer : kResume,
                            [submission, resume, shared = shared_](auto done) {
-                             const Status status = complete(*submission);
-                             if (!status.ok()) return done(status);
+                             hash_files(*submission);
                              auto lent = shared->lent->lend<JobView>(std::move(done));
                              if (resume.empty())
                                return shared->jobs.submit(std::move(*submission), std::move(lent));
@@ -433,12 +376,11 @@ class MasterServer final : public Service<wire::Master> {
   kj::Promise<void> openSession(OpenSessionContext context) override {
     SessionHosts* const sessions = shared_->sessions;
     if (sessions == nullptr) return refuse(unimplemented("there are no sessions here"), context);
-    auto request = read_session_request(context.getParams().getRequest());
+    auto request = read_opening(context.getParams().getRequest());
     if (!request.ok()) return refuse(request.status(), context);
     using Host = std::shared_ptr<SessionHost>;
     auto opened = answered_elsewhere<Host>(shared_->loop, "Master.openSession");
-    sessions->open(std::move(request->id), request->num_workers, std::move(request->options),
-                   shared_->lent->lend<Host>(opened.done));
+    sessions->open(*request, shared_->lent->lend<Host>(opened.done));
     return reply(within(kj::mv(opened.promise), disk_.timer(), kAnswer, "Master.openSession"),
                  context, [shared = shared_](const Host& host, auto outcome) {
                    auto opened = outcome.initOk();

@@ -26,6 +26,7 @@ class HeartService final : public Service<wire::Heart> {
     heartbeat.waits = params.getWaits();
     heartbeat.quiet = params.getQuiet();
     heartbeat.work = params.getWork();
+    heartbeat.traffic = read_traffic(params.getTraffic());
     const Status status = hearts_.check(heartbeat.worker);
     if (status.ok()) hearts_.state().heard(std::move(heartbeat));
     answer(status, context.getResults().initOutcome());

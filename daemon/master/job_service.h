@@ -35,7 +35,8 @@ class JobService {
 
   virtual ~JobService() = default;
 
-  // Answers when the job is in the journal. A repeated request returns the same job.
+  // Answers when the job is in the journal. A repeated request returns the same job. The name and
+  // the number of workers of `submission` are not read yet: they are in its job file.
   virtual void submit(Submission submission, Done<JobView> done) = 0;
   // As submit(), for a job that continues from the newest intact checkpoint of `job`, an id or a
   // unique prefix of one. The new job gets the files of that checkpoint; failed_precondition if

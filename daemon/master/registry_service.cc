@@ -101,19 +101,12 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
 
 Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner) {
   LEAT_RETURN_IF_ERROR(check_role(RpcRole::runner, "registerRunner"));
-  RunnerPlace place{to_string(info.getJob()), info.getAssembly(), info.getTask()};
+  RunnerFacts facts;
+  static_cast<RunnerInfo&>(facts) = read_runner(info);
+  RunnerPlace place{facts.job, facts.assembly, facts.task};
   if (place_ == place) return {};  // repeated
   if (place_) return failed_precondition("Registry.registerRunner: expected it once");
   LEAT_ASSIGN_OR_RETURN(const auto token, read_token(info.getToken(), "registerRunner"));
-  RunnerFacts facts;
-  facts.job = place.job;
-  facts.assembly = place.assembly;
-  facts.task = place.task;
-  facts.incarnation = info.getIncarnation();
-  facts.device_name = to_string(info.getDeviceName());
-  facts.memory_bytes = info.getMemoryBytes();
-  facts.threads = info.getThreads();
-  facts.unix_address = to_string(info.getUnixAddress());
   LEAT_RETURN_IF_ERROR(
       inside_->runner_connects(place, token, std::move(facts), kj::mv(runner), connection_));
   place_ = std::move(place);

@@ -279,7 +279,7 @@ void SessionHost::end(const Status& cause) {
   for (const auto& done : closers) done(cause);
 }
 
-bool SessionHost::deserted(std::chrono::milliseconds lease) const {
+bool SessionHost::is_abandoned(std::chrono::milliseconds lease) const {
   const std::lock_guard lock(mutex_);
   return !over_ && lease_.has_run_out(lease);
 }

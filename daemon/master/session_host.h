@@ -84,7 +84,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // Counts the clients that hold the session.
   SessionLease& lease() { return lease_; }
   // True if the session is not over and no client has held it for as long as `lease`.
-  bool deserted(std::chrono::milliseconds lease) const;
+  bool is_abandoned(std::chrono::milliseconds lease) const;
 
  private:
   struct Task {

@@ -29,13 +29,14 @@ Status ended(const JobView& job) {
 
 bool is_session(const Submission& submission) { return submission.text.starts_with(kSession); }
 
-void SessionHosts::open(std::string request_id, uint32_t num_workers, SessionOptions options,
-                        Done<std::shared_ptr<SessionHost>> done) {
+void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<SessionHost>> done) {
+  SessionOptions options;
+  static_cast<SessionSettings&>(options) = opening.settings;
   Submission submission;
-  submission.request_id = std::move(request_id);
+  submission.request_id = opening.request_id;
   submission.name = options.name;
   submission.text = text_of(options);
-  submission.num_workers = num_workers;
+  submission.num_workers = opening.num_workers;
   submission.max_restarts = 0;  // what it held is gone with a runner
   parts_.submit(std::move(submission), [this, options, done](Result<JobView> view) {
     opened(std::move(view), options, done);
@@ -61,7 +62,7 @@ void SessionHosts::opened(Result<JobView> view, SessionOptions options,
 void SessionHosts::left(const std::shared_ptr<SessionHost>& host) {
   auto check = [this, host = std::weak_ptr(host)] {
     const auto held = host.lock();
-    if (held != nullptr && held->deserted(parts_.lease)) give_up(held->job());
+    if (held != nullptr && held->is_abandoned(parts_.lease)) give_up(held->job());
   };
   const auto later = parts_.lease + std::chrono::milliseconds(1);
   (void)parts_.loop.post([this, check = std::move(check), later]() mutable {

@@ -48,8 +48,7 @@ class SessionHosts {
 
   // Returns the host of a new session, or of the one that the same request opened before. `done`:
   // see JobService. failed_precondition if the session has ended.
-  void open(std::string request_id, uint32_t num_workers, SessionOptions options,
-            Done<std::shared_ptr<SessionHost>> done);
+  void open(const SessionOpening& opening, Done<std::shared_ptr<SessionHost>> done);
   // A client has released the session, or does not hold it yet. If no client holds it before the
   // lease runs out, cancels the job.
   void left(const std::shared_ptr<SessionHost>& host);

@@ -3,7 +3,7 @@
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
 #include "daemon/session/graph_version.h"
-#include "daemon/wire/values.h"
+#include "daemon/wire/session_messages.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
@@ -17,8 +17,6 @@ namespace {
 constexpr auto kSessionAnswer = std::chrono::seconds(30);
 constexpr uint64_t kMaxStaged = 256u << 20;
 constexpr auto kUpload = std::chrono::seconds(90);
-constexpr uint32_t kMaxPlans = 1'024;
-constexpr int kMaxShards = 4'096;
 
 // Bytes that came before the call that names them; counted as long as they are here.
 struct Staged {
@@ -146,13 +144,11 @@ class SessionServer final : public Service<wire::Session> {
 
   kj::Promise<void> run(RunContext context) override {
     const auto in = context.getParams().getStep();
+    StepOrder order = read_order(in);
+    const uint64_t number = order.number;
     HostedRequest request;
-    request.timeout = std::chrono::milliseconds(in.getTimeoutMs());
-    if (in.isCallable()) {
-      request.what = in.getCallable();
-    } else {
-      request.what = read_signature(in.getSignature());
-    }
+    request.timeout = order.timeout;
+    request.what = std::move(order.what);
     auto feeds = read_feeds(in.getFeeds());
     if (!feeds.ok()) return refuse(feeds.status(), context);
     request.feeds = [feeds = std::move(*feeds)] { return tensors_of(feeds); };
@@ -162,16 +158,14 @@ class SessionServer final : public Service<wire::Session> {
         host_->run(std::move(request), [host = host_, done = std::move(over.done)](auto fetches) {
           done(fetches.ok() ? fetched_of(*host, *fetches) : Result<All>(fetches.status()));
         });
-    const uint64_t number = in.getNumber();
     (*steps_)[number] = step;
     auto gone = kj::defer([host = host_, steps = steps_, number, step] {
       if (const auto found = steps->find(number); found != steps->end() && found->second == step)
         steps->erase(found);
       host->drop(step);
     });
-    const auto deadline = (in.getTimeoutMs() > 0 ? std::chrono::milliseconds(in.getTimeoutMs())
-                                                 : host_->options().timeout) +
-                          kSessionAnswer;
+    const auto deadline =
+        (order.timeout.count() > 0 ? order.timeout : host_->options().timeout) + kSessionAnswer;
     auto answer =
         within(kj::mv(over.promise), timer(), deadline, "Session.run").attach(kj::mv(gone));
     return reply(kj::mv(answer), context, [](const All& all, auto outcome) {
@@ -253,29 +247,6 @@ class SessionServer final : public Service<wire::Session> {
 };
 
 }  // namespace
-
-Result<SessionOpening> read_session_request(wire::SessionRequest::Reader in) {
-  SessionOpening opening;
-  opening.id = to_string(in.getRequestId());
-  opening.num_workers = in.getNumWorkers();
-  SessionOptions& options = opening.options;
-  options.name = to_string(in.getName());
-  options.strategy = to_string(in.getStrategy());
-  options.shards = static_cast<int>(std::min<uint32_t>(in.getShards(), kMaxShards + 1));
-  options.seed = in.getSeed();
-  options.plans = in.getPlans();
-  options.timeout = std::chrono::milliseconds(in.getTimeoutMs());
-  const auto expected = [&](const char* what, auto most, uint64_t received) {
-    return invalid_argument(cat("session '", options.name, "': ", what, ": expected 1 to ", most,
-                                ", received ", received));
-  };
-  if (options.shards < 1 || options.shards > kMaxShards)
-    return expected("shards", kMaxShards, in.getShards());
-  if (options.plans < 1 || options.plans > kMaxPlans)
-    return expected("plans", kMaxPlans, in.getPlans());
-  if (options.timeout.count() < 1) return expected("timeout in ms", UINT32_MAX, in.getTimeoutMs());
-  return opening;
-}
 
 wire::Session::Client make_session_server(RpcLoop& loop, SessionHosts& hosts,
                                           std::shared_ptr<SessionHost> host,

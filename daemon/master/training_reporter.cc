@@ -33,7 +33,7 @@ void TrainingReporter::report() {
 }
 
 void TrainingReporter::resumed(int64_t, TrainSource from) {
-  progress_.from = goes_on_from_named(name_of(from));
+  progress_.from = recovery_source_named(name_of(from));
 }
 
 void TrainingReporter::started(int64_t first_step, int64_t steps) {
@@ -41,8 +41,8 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
   progress_.steps = static_cast<uint64_t>(steps);
   progress_.first_step = progress_.step;
   progress_.spared_from = spared_from_;
-  if (progress_.from == GoesOnFrom::unknown) {
-    progress_.from = first_step > 0 ? GoesOnFrom::checkpoint : GoesOnFrom::start;
+  if (progress_.from == RecoverySource::unknown) {
+    progress_.from = first_step > 0 ? RecoverySource::checkpoint : RecoverySource::start;
   }
   line_(first_step > 0 ? cat("goes on after step ", first_step, " of ", steps, ", from ",
                              name_of(progress_.from))

@@ -10,6 +10,7 @@
 #include "daemon/master/job_service.h"
 #include "daemon/status/status_source.h"
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/submission.h"
 #include "devices/base/files.h"
 #include "transport/rpc/hello.h"
 #include "transport/rpc/loop.h"
@@ -20,8 +21,7 @@ class SessionHosts;
 
 // Limits on the memory, disk and calls that clients may use in the master.
 struct ClientLimits {
-  size_t files = 16;                                 // of one submit, beside a checkpoint's
-  size_t inline_bytes = 1u << 20;                    // of one file in a submit
+  SubmissionLimits submit;
   uint64_t upload_bytes = uint64_t{16} << 30;        // of one uploaded file
   std::chrono::milliseconds upload_silence{60'000};  // from one byte of it to the next
   size_t uploads_bytes = 512u << 20;                 // of all that sessions hold of clients
@@ -35,10 +35,10 @@ struct ClientLimits {
   size_t all_streams = 256;
 };
 
-// Serves any number of connections. Nothing of it blocks the loop: job files are parsed, and files
-// listed, hashed, read and written, on one thread of its own, "client-disk"; everything is answered
-// in bounded time. A call that its client has cancelled still runs to its end, and counts against
-// the limits of its connection until then.
+// Serves any number of connections. Nothing of it blocks the loop: files are listed, hashed, read
+// and written on one thread of its own, "client-disk"; everything is answered in bounded time. A
+// call that its client has cancelled still runs to its end, and counts against the limits of its
+// connection until then.
 //
 //   auto clients = ClientService::start(loop, jobs, status, real_files());
 //   RpcServer::listen(loop, options, [&](const RpcPeer& peer) -> kj::Maybe<Capability::Client> {

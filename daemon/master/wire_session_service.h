@@ -13,15 +13,6 @@
 
 namespace leat {
 
-struct SessionOpening {
-  std::string id;  // of the request
-  uint32_t num_workers = 1;
-  SessionOptions options;
-};
-
-// invalid_argument for options that no session can have.
-Result<SessionOpening> read_session_request(wire::SessionRequest::Reader in);
-
 // The host as one client holds it: when the client drops the capability, its steps are cancelled.
 // The other arguments outlive it. Threads: the loop's.
 wire::Session::Client make_session_server(RpcLoop& loop, SessionHosts& hosts,

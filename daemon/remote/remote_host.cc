@@ -133,8 +133,8 @@ Status RemoteHost::write_variables(const std::string&, const std::map<std::strin
                           auto request = runner.writeVariablesRequest();
                           request.setSize(info.size);
                           request.setSha256({info.sha256.data(), info.sha256.size()});
-                          request.setRestore(static_cast<uint8_t>(what));
-                          request.setStep(step ? *step + 1 : 0);
+                          request.setRestore(static_cast<wire::Restore>(what));
+                          write_optional(step, request.initStep());
                           return send_blob(std::move(request), blob);
                         });
 }

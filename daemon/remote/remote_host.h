@@ -11,23 +11,16 @@
 
 #include "daemon/hosts/host_handle.h"
 #include "daemon/spec/chaos_fault.h"
+#include "daemon/wire/runner_info.h"
 #include "devices/base/status.h"
 
 namespace leat {
 
-// The facts that a runner reports when it registers.
-struct RunnerFacts {
-  std::string node;  // its worker's name, for messages
-  std::string job;   // the master's id of the job
-  uint64_t assembly = 0;
-  uint32_t task = 0;
-  uint64_t incarnation = 0;
-  std::string device_name;  // "job:worker/task:2/cpu:0"
-  uint64_t memory_bytes = 0;
-  uint32_t threads = 0;
-  std::string data_address;  // of its worker
+// The facts that a runner reports when it registers, with those of its worker.
+struct RunnerFacts : RunnerInfo {
+  std::string node;          // the worker's name, for messages
+  std::string data_address;  // of the worker
   std::string machine;
-  std::string unix_address;
 };
 
 class RunnerChannel;

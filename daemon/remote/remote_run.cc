@@ -251,7 +251,7 @@ void RemoteRun::fence(uint64_t limit) {
 bool RemoteRun::snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) {
   const auto order = [run = state_->run, step, names](Client& runner) {
     auto request = runner.takeSnapshotRequest();
-    request.setRun(run);
+    write_optional(run, request.initRun());
     request.setStep(step);
     auto list = request.initNames(static_cast<unsigned>(names.size()));
     for (unsigned i = 0; i < list.size(); ++i) list.set(i, names[i]);

@@ -86,7 +86,7 @@ kj::Canceler& RunnerChannel::setup_of(uint64_t run) { return inside_->runs.at(ru
 wire::Runner::Client& RunnerChannel::runner() { return inside_->runner; }
 kj::Promise<void> RunnerChannel::gone() { return inside_->lost.addBranch(); }
 
-Status RunnerChannel::said(const Status& status, std::string_view doing) const {
+Status RunnerChannel::with_place(const Status& status, std::string_view doing) const {
   return status.while_doing(named(doing));
 }
 

@@ -90,11 +90,11 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   // Resolves when the runner is lost.
   kj::Promise<void> gone();
   // Adds the node and `doing` to an error.
-  Status said(const Status& status, std::string_view doing) const;
+  Status with_place(const Status& status, std::string_view doing) const;
   template <typename T>
-  Result<T> said(Result<T> result, std::string_view doing) const {
+  Result<T> with_place(Result<T> result, std::string_view doing) const {
     if (result.ok()) return result;
-    return said(result.status(), doing);
+    return with_place(result.status(), doing);
   }
 
   template <typename F>
@@ -104,7 +104,7 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
       auto promise = function(self->runner());
       using O = typename rpc_internal::PromisedBy<decltype(promise)>::type;
       auto answered = promise.then(
-          [self, doing](O&& outcome) -> O { return self->said(std::move(outcome), doing); });
+          [self, doing](O&& outcome) -> O { return self->with_place(std::move(outcome), doing); });
       return answered.exclusiveJoin(self->gone().then([self]() -> O { return self->status(); }));
     };
   }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/runner/run_report.h"
+#include "daemon/wire/run_report.h"
 #include "scheduler/runtime/device_host.h"
 
 namespace leat {

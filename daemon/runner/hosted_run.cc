@@ -218,15 +218,16 @@ void HostedRun::release() {
   std::future<void> freed;
   {
     std::lock_guard lock(mutex_);
-    if (!released_) released_ = 0;
     live.swap(live_);
+    // The counts of the run must not fall while it is being released.
+    if (!released_) released_ = live ? Work{live->turns(), live->traffic()} : Work();
     prepared.swap(prepared_);
     freed = std::move(freed_);
   }
   if (live) {
-    const uint64_t turns = live->release();
+    live->release();
     std::lock_guard lock(mutex_);
-    released_ = turns;
+    released_ = Work{live->turns(), live->traffic()};
   }
   live.reset();
   prepared.reset();
@@ -244,11 +245,10 @@ bool HostedRun::keeps_more_than_variables() const {
   return more_than_variables_;
 }
 
-uint64_t HostedRun::turns() const {
-  const auto live = live_or_null();
-  if (live) return live->turns();
+HostedRun::Work HostedRun::work() const {
+  if (const auto live = live_or_null()) return {live->turns(), live->traffic()};
   std::lock_guard lock(mutex_);
-  return released_.value_or(0);
+  return released_.value_or(Work());
 }
 
 }  // namespace leat

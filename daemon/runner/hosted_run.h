@@ -58,8 +58,13 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
 
   // True if the plan has state of the job other than variables: queues, counters.
   bool keeps_more_than_variables() const;
-  // Turns that the run has finished; also of a run that was released.
-  uint64_t turns() const;
+  // The turns that the run has finished, and the traffic of its links; also of a run that was
+  // released.
+  struct Work {
+    uint64_t turns = 0;
+    LinkCounters traffic;
+  };
+  Work work() const;
 
  private:
   Result<std::shared_ptr<const Plan>> decode(const Bytes& bytes) const;
@@ -86,7 +91,7 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   std::future<void> freed_;  // ready when nobody holds live_ any more
   Status connected_;         // why it is not, once links_ is there
   bool more_than_variables_ = false;
-  std::optional<uint64_t> released_;  // once the run is released: the turns that it has finished
+  std::optional<Work> released_;  // once the run is released: its work
 };
 
 }  // namespace leat

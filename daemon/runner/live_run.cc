@@ -116,10 +116,7 @@ Status LiveRun::between_steps(uint64_t step, std::function<void()> between) {
 
 void LiveRun::end() { run().abort(cause_->get()); }
 
-uint64_t LiveRun::release() {
-  parts_.host.release(*run_);
-  return run().turns();
-}
+void LiveRun::release() { parts_.host.release(*run_); }
 
 void LiveRun::heed_links() {
   if (!LEAT_FAILPOINT("runner/heed_links").ok()) return;
@@ -150,6 +147,12 @@ void LiveRun::tell_of(const Link& link) {
 // --- What is told.
 
 uint64_t LiveRun::turns() const { return run().turns(); }
+
+LinkCounters LiveRun::traffic() const {
+  LinkCounters sum;
+  for (const Link* link : links_) sum += link->counters();
+  return sum;
+}
 
 uint64_t LiveRun::tiles_done() const { return run().options().endless ? 0 : run().tiles_done(); }
 

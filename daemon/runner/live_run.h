@@ -17,10 +17,11 @@
 
 #include "daemon/chaos/fault_injector.h"
 #include "daemon/runner/end_cause.h"
-#include "daemon/runner/run_report.h"
 #include "daemon/runner/runner_parts.h"
 #include "daemon/runner/turn_log.h"
+#include "daemon/wire/run_report.h"
 #include "scheduler/runtime/device_host.h"
+#include "transport/link_counters.h"
 
 namespace leat {
 
@@ -52,13 +53,15 @@ class LiveRun final : public GatedRun {
 
   // Ends the run with its cause. Blocks.
   void end();
-  // Nothing of the run is computed afterwards. Returns the turns that it has finished. Blocks.
-  uint64_t release();
+  // Nothing of the run is computed afterwards. Blocks.
+  void release();
   // Ends the run if one of its links has failed, also if no step needs that link now. Threads: the
   // run's strand.
   void heed_links();
 
   uint64_t turns() const;
+  // The traffic of all links of the run.
+  LinkCounters traffic() const;
   // As Run::tiles_done(); 0 for an endless run.
   uint64_t tiles_done() const;
   // A step is unfinished. Always false for an endless run, whose steps wait for requests.

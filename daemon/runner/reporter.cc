@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/run_messages.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/client.h"
 
@@ -19,20 +19,6 @@ using namespace std::chrono_literals;
 constexpr auto kPause = 20ms;
 // The most bytes of rows in one message.
 constexpr size_t kMostBytes = 512 << 10;
-
-void write_report(const RunReport& report, wire::RunReport::Builder out) {
-  out.setRun(report.run);
-  out.setTurns(report.turns);
-  out.setFirstRow(report.first_row);
-  out.setRowOffset(report.row_offset);
-  auto rows = out.initRows(static_cast<unsigned>(report.rows.size()));
-  for (unsigned i = 0; i < rows.size(); ++i) {
-    const Bytes& row = report.rows[i];
-    rows.set(i, kj::arrayPtr(reinterpret_cast<const kj::byte*>(row.data()), row.size()));
-  }
-  if (!report.failure.ok()) write_status(report.failure, out.initFailure());
-  out.setDerived(report.derived);
-}
 
 kj::Promise<Status> send_reports(wire::Registry::Client registry,
                                  const std::vector<RunReport>& reports) {

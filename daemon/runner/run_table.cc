@@ -76,7 +76,11 @@ void RunTable::release(uint64_t id, Done done) {
     run->release();
     {
       std::lock_guard lock(mutex_);
-      if (runs_.erase(id) > 0) released_turns_ += run->turns();
+      if (runs_.erase(id) > 0) {
+        const HostedRun::Work work = run->work();
+        released_.turns += work.turns;
+        released_.traffic += work.traffic;
+      }
       more_than_variables_ = more_than_variables_ || run->keeps_more_than_variables();
     }
     done({});
@@ -145,9 +149,12 @@ Status RunTable::settle() const {
 RunnerPulse RunTable::pulse() const {
   RunnerPulse pulse;
   std::lock_guard lock(mutex_);
-  pulse.turns = released_turns_;
+  pulse.turns = released_.turns;
+  pulse.traffic = released_.traffic;
   for (const auto& [id, run] : runs_) {
-    pulse.turns += run->turns();
+    const HostedRun::Work work = run->work();
+    pulse.turns += work.turns;
+    pulse.traffic += work.traffic;
     const auto live = run->live_or_null();
     if (!live) continue;
     pulse.tiles += live->tiles_done();

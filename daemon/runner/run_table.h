@@ -69,7 +69,7 @@ class RunTable {
   RunnerAssembly assembly_;
   uint64_t advancing_ = 0;  // the assembly it is on the way to: no run is made meanwhile; 0: none
   std::map<uint64_t, std::shared_ptr<HostedRun>> runs_;
-  uint64_t released_turns_ = 0;
+  HostedRun::Work released_;          // of the runs that are released
   bool more_than_variables_ = false;  // a released run of this assembly had other state
   Status stopped_;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/runner/wire_runner_service.h"
+#include "daemon/wire/registration.h"
 #include "daemon/wire/run_messages.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
@@ -116,7 +117,7 @@ class RunnerServer final : public Service<wire::Runner> {
       write_status(run.status(), outcome.initError());
     } else {
       auto state = outcome.initOk();
-      state.setTurns((*run)->turns());
+      state.setTurns((*run)->work().turns);
       if (const auto live = (*run)->live_or_null()) {
         state.setWaitsFor(live->waits_for());
         state.setProfile(live->profile());
@@ -133,9 +134,9 @@ class RunnerServer final : public Service<wire::Runner> {
   kj::Promise<void> takeSnapshot(TakeSnapshotContext context) override {
     std::vector<std::string> names;
     for (const auto name : context.getParams().getNames()) names.emplace_back(name.cStr());
-    if (const uint64_t run = context.getParams().getRun(); run > 0) {
+    if (const auto run = read_optional(context.getParams().getRun())) {
       const auto step = static_cast<int64_t>(context.getParams().getStep());
-      return reply(context, runner_.data().take_snapshot_in_passing(run, step, std::move(names)));
+      return reply(context, runner_.data().take_snapshot_in_passing(*run, step, std::move(names)));
     }
     auto there = answered_elsewhere<void>(loop_, "taking a snapshot");
     runner_.data().take_snapshot(static_cast<int64_t>(context.getParams().getStep()),
@@ -167,13 +168,12 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> writeVariables(WriteVariablesContext context) override {
     const auto params = context.getParams();
-    if (params.getRestore() > static_cast<uint8_t>(Restore::superset)) {
+    if (params.getRestore() > wire::Restore::SUPERSET) {
       return refuse_upload(context, invalid_argument(cat("restore: expected 0 to 2, received ",
-                                                         int{params.getRestore()})));
+                                                         static_cast<int>(params.getRestore()))));
     }
     const auto what = static_cast<Restore>(params.getRestore());
-    std::optional<uint64_t> step;
-    if (params.getStep() > 0) step = params.getStep() - 1;
+    const auto step = read_optional(params.getStep());
     return receive(context, blob_info(params.getSize(), params.getSha256()),
                    [&loop = loop_, &runner = runner_, what, step](Blob file) {
                      auto there = answered_elsewhere<void>(loop, "writing variables");
@@ -337,16 +337,10 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
         const RunnerConfig& config = runner.config();
         const RunnerAssembly assembly = runner.runs().assembly();
         auto request = registry.registerRunnerRequest();
-        auto info = request.initInfo();
-        info.setJob(config.job);
-        info.setAssembly(assembly.number);
-        info.setTask(assembly.task);
-        info.setToken(kj::arrayPtr(config.token.data(), config.token.size()));
-        info.setIncarnation(config.incarnation);
-        info.setDeviceName(runner.runs().device_name());
-        info.setMemoryBytes(runner.memory_bytes());
-        info.setThreads(static_cast<uint32_t>(runner.threads()));
-        info.setUnixAddress(runner.unix_address());
+        write_runner({config.job, assembly.number, assembly.task, config.incarnation,
+                      runner.runs().device_name(), runner.memory_bytes(),
+                      static_cast<uint32_t>(runner.threads()), runner.unix_address()},
+                     config.token, request.initInfo());
         request.setRunner(make_runner_service(loop, runner));
         return request.send().then(
             [](auto&& response) { return status_of(response.getOutcome()); });

@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "daemon/runner/fetched_rows.h"
-#include "daemon/runner/run_report.h"
+#include "daemon/wire/run_report.h"
 #include "scheduler/runtime/device_host.h"
 
 namespace leat {

@@ -33,7 +33,7 @@ bool StepHandle::over() const { return !step_ || step_->over(); }
 void StepHandle::cancel() {
   if (!step_) return;
   const uint64_t number = step_->number();
-  step_->end(number, cancelled(cat(step_->who(number), " was cancelled")));
+  step_->end(number, cancelled(cat(step_->subject(number), " was cancelled")));
 }
 
 Result<std::unique_ptr<Session>> Session::open(HostGroup& hosts, SessionOptions options) {

@@ -21,21 +21,16 @@
 
 #include "daemon/hosts/host_group.h"
 #include "daemon/session/signature.h"
+#include "daemon/spec/session_settings.h"
 #include "devices/base/status.h"
 #include "devices/core/tensor.h"
 #include "ops/graph/graph.h"
 
 namespace leat {
 
-struct SessionOptions {
-  std::string name = "session";  // for people
-  std::string job = "job";       // whose variables
-  std::string strategy = "single";
-  int shards = 1;
+struct SessionOptions : SessionSettings {
+  std::string job = "job";  // whose variables
   int workers = 0;  // the first so many; 0: all. With `single`, constraints of the graph choose
-  uint64_t seed = 0;
-  size_t plans = 64;  // kept; a new shape or signature pushes out the one unused for longest
-  std::chrono::milliseconds timeout = std::chrono::minutes(1);  // of a step that names none
 };
 
 class SessionCore;

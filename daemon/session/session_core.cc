@@ -275,7 +275,7 @@ void SessionCore::close() {
   const auto steps = in_flight();
   for (const auto& each : steps) {
     each.step->end(each.number, cancelled(cat("session '", options_.name, "' was closed during ",
-                                              each.step->who(each.number))));
+                                              each.step->subject(each.number))));
   }
   for (const auto& each : steps) each.step->wait();
   free_idle();

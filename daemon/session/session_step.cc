@@ -10,7 +10,7 @@ SessionStep::SessionStep(SessionCore& core, std::shared_ptr<PlanEntry> entry,
                          std::unique_ptr<PlanRun> run)
     : core_(core), entry_(std::move(entry)), run_(std::move(run)) {}
 
-std::string SessionStep::who(uint64_t number) const {
+std::string SessionStep::subject(uint64_t number) const {
   return cat("step ", number, " of session '", core_.options().name, "'");
 }
 
@@ -128,7 +128,7 @@ void SessionStep::expire(uint64_t number) {
     std::lock_guard lock(run_mutex_);
     detail = run_->waits_for();
   }
-  end(number, deadline_exceeded(cat(who(number), " did not finish in time: ", detail)));
+  end(number, deadline_exceeded(cat(subject(number), " did not finish in time: ", detail)));
 }
 
 void SessionStep::retire() {

@@ -65,8 +65,8 @@ class SessionStep final : public VariableTickets::Holder {
   void retire();
 
   void admitted() override;
-  std::string who() const override { return who(number_); }
-  std::string who(uint64_t number) const;  // "step 7 of session 's'"
+  std::string subject() const override { return subject(number_); }
+  std::string subject(uint64_t number) const;  // "step 7 of session 's'"
 
  private:
   enum class State : uint8_t { idle, waiting, running, failing, over };

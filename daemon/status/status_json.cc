@@ -59,7 +59,7 @@ class FactJson {
   void names(const Fact& fact, const std::vector<std::string>& names) { put(fact, names); }
   void flag(const Fact& fact, bool value) { put(fact, value); }
   void choice(const Fact& fact, JobState state) { put(fact, name_of(state)); }
-  void choice(const Fact& fact, GoesOnFrom from) {
+  void choice(const Fact& fact, RecoverySource from) {
     put(fact, leat::known(std::string(name_of(from))));
   }
   void date(const Fact& fact, int64_t ms) { put(fact, iso_time(ms)); }
@@ -137,6 +137,8 @@ Json node(const NodeView& node) {
                {"devices", Json::array()},
                {"datasets", worker.info.datasets}};
   for (const WorkerDevice& each : worker.info.devices) json["devices"].push_back(device(each));
+  for (const LinkCounterField& field : kLinkCounterFields)
+    json["traffic"][field.name] = worker.traffic.*field.value;
   return json;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "daemon/jobs/job_facts.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -127,6 +128,10 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
   Metric leased = gauge("leat_node_leased", "1 for each worker that serves a job", {});
   Metric silent = gauge("leat_node_silent_seconds", "Time since the worker was last heard", {});
   Metric memory = gauge("leat_node_device_memory_bytes", "Memory of the worker's device", {});
+  std::vector<Metric> traffic;
+  for (const LinkCounterField& field : kLinkCounterFields)
+    traffic.push_back(
+        {cat("leat_node_", field.name, "_total"), field.help, MetricKind::counter, {}});
   for (const NodeView& node : nodes) {
     const std::pair<std::string, std::string> name = {"node", node.worker.info.worker.name};
     const bool lives = node.worker.state != WorkerState::lost;
@@ -137,9 +142,13 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
     for (const WorkerDevice& device : node.worker.info.devices)
       memory.samples.push_back({{name, {"device", device.name}, {"kind", device.kind}},
                                 static_cast<double>(device.memory_bytes)});
+    for (size_t i = 0; i < traffic.size(); ++i)
+      traffic[i].samples.push_back(
+          {{name}, static_cast<double>(node.worker.traffic.*kLinkCounterFields[i].value)});
   }
   for (Metric* metric : {&states, &up, &leased, &silent, &memory})
     out.push_back(std::move(*metric));
+  out.insert(out.end(), traffic.begin(), traffic.end());
 }
 
 double seconds(const timeval& time) {

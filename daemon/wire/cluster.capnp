@@ -384,6 +384,20 @@ struct NodeView {
   datasets @8 :List(Text);
   job @9 :Text;                   # the job that leases it; may be empty
   version @10 :Text;
+  progress @11 :UInt64;           # as in Heart.beat, like traffic
+  traffic @12 :Traffic;
+  machine @13 :Text;              # as in WorkerInfo
+}
+
+struct Traffic {
+  # What runners have exchanged over their links; the numbers only rise.
+  framesSent @0 :UInt64;          # over shared memory, each ring of the bell counts as one
+  framesReceived @1 :UInt64;
+  bytesSent @2 :UInt64;           # headers included
+  bytesReceived @3 :UInt64;
+  valuesSent @4 :UInt64;          # tensors and tokens
+  valuesReceived @5 :UInt64;
+  lateValues @6 :UInt64;          # received for a turn that was already closed, and dropped
 }
 
 struct DeviceInfo {
@@ -489,11 +503,12 @@ struct Registered {
 
 interface Heart {
   beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool,
-           waits :Bool, quiet :Bool, work :UInt64) -> (outcome :Outcome(Nothing));
+           waits :Bool, quiet :Bool, work :UInt64, traffic :Traffic)
+      -> (outcome :Outcome(Nothing));
   # A worker's heartbeat, every heartbeatMs. `progress` rises with every step of its runners.
   # `stepping`: a runner has a step in flight. `waits`: all runners that have one wait for peers.
   # `work` changes while a runner computes, also within a step. `quiet`: a runner has sent no pulse
-  # for half a second. failed_precondition: that incarnation is not, or no longer, a member of the
+  # for half a second. `traffic`: of all its runners since it started. failed_precondition: that incarnation is not, or no longer, a member of the
   # cluster; the worker kills its runners and registers with a new one. Deadline 1 s; one call is in
   # flight.
 }
@@ -573,11 +588,10 @@ interface Runner {
   readVariables @8 () -> (outcome :Outcome(Blob));
   # A safetensors file of the job's variables between two steps. Deadline 60 s.
 
-  writeVariables @9 (size :UInt64, sha256 :Data, restore :UInt8, step :UInt64)
+  writeVariables @9 (size :UInt64, sha256 :Data, restore :Restore, step :OptionalNumber)
       -> (outcome :Outcome(Rpc.Upload));
-  # A safetensors file. restore: 0 everything, 1 weights, 2 superset, the values of Restore in
-  # daemon/hosts/variables.h. step: the variables are the values after step - 1 steps; 0: of no
-  # particular step. Deadline 60 s.
+  # A safetensors file. step: the values are those after so many steps; none: of no particular step.
+  # Deadline 60 s.
 
   inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
   # Reads the data set's headers, makes a fingerprint of each file and, with classes > 0, checks
@@ -595,7 +609,8 @@ interface Runner {
   # for ranMs. The master calls it before it connects the run that trains, and whenever a fault is
   # due. A fault that was injected already is not injected again.
 
-  takeSnapshot @14 (step :UInt64, names :List(Text), run :UInt64) -> (outcome :Outcome(Nothing));
+  takeSnapshot @14 (step :UInt64, names :List(Text), run :OptionalNumber)
+      -> (outcome :Outcome(Nothing));
   # Copies the job's variables `names` after `step` steps. Ok when the next step may begin. The
   # runner keeps the copy until the next call. Deadline 60 s. With a run, the run makes the copy
   # between two steps, when it has done the steps below `step`: the call is ok at once, or
@@ -619,6 +634,19 @@ interface Runner {
   fence @18 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Nothing));
   # `limit` becomes the run's limit, even if that is less than before: the master has held a peer
   # that the run needs for a later step, so the run cannot end such a step.
+}
+
+enum Restore {                    # as in daemon/hosts/variables.h
+  everything @0;
+  weights @1;
+  superset @2;
+}
+
+struct OptionalNumber {
+  union {
+    none @0 :Void;
+    number @1 :UInt64;
+  }
 }
 
 struct Limit {

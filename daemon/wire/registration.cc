@@ -93,6 +93,30 @@ Result<std::vector<RunnerToken>> read_tokens(wire::WorkerInfo::Reader in) {
   return tokens;
 }
 
+void write_runner(const RunnerInfo& info, std::span<const uint8_t> token,
+                  wire::RunnerInfo::Builder out) {
+  out.setJob(info.job);
+  out.setAssembly(info.assembly);
+  out.setTask(info.task);
+  out.setToken(kj::arrayPtr(token.data(), token.size()));
+  out.setIncarnation(info.incarnation);
+  out.setDeviceName(info.device_name);
+  out.setMemoryBytes(info.memory_bytes);
+  out.setThreads(info.threads);
+  out.setUnixAddress(info.unix_address);
+}
+
+RunnerInfo read_runner(wire::RunnerInfo::Reader in) {
+  return {to_string(in.getJob()),
+          in.getAssembly(),
+          in.getTask(),
+          in.getIncarnation(),
+          to_string(in.getDeviceName()),
+          in.getMemoryBytes(),
+          in.getThreads(),
+          to_string(in.getUnixAddress())};
+}
+
 void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
   out.setJob(order.job);
   out.setAssembly(order.assembly);

@@ -9,6 +9,7 @@
 
 #include "daemon/jobs/membership.h"
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/runner_info.h"
 #include "daemon/wire/runner_order.h"
 #include "devices/base/status.h"
 #include "transport/link.h"
@@ -24,6 +25,10 @@ WorkerInfo read_worker(wire::WorkerInfo::Reader in);
 Result<std::vector<RunnerToken>> read_tokens(wire::WorkerInfo::Reader in);
 // `method`: for the message.
 Result<RunnerToken> read_token(capnp::Data::Reader in, std::string_view method);
+
+void write_runner(const RunnerInfo& info, std::span<const uint8_t> token,
+                  wire::RunnerInfo::Builder out);
+RunnerInfo read_runner(wire::RunnerInfo::Reader in);
 
 void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out);
 // invalid_argument if the job's id or a secret is malformed.

@@ -43,6 +43,15 @@ Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
 
 }  // namespace
 
+void write_optional(std::optional<uint64_t> number, wire::OptionalNumber::Builder out) {
+  if (number) out.setNumber(*number);
+}
+
+std::optional<uint64_t> read_optional(wire::OptionalNumber::Reader in) {
+  if (!in.isNumber()) return std::nullopt;
+  return in.getNumber();
+}
+
 void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
   out.setName(setup.options.name);
   out.setSeed(setup.options.seed);
@@ -106,6 +115,37 @@ Result<Held> read_held(wire::Held::Reader in) {
     for (const double value : values) held.rows.back().values.push_back(value);
   }
   return held;
+}
+
+void write_report(const RunReport& report, wire::RunReport::Builder out) {
+  out.setRun(report.run);
+  out.setTurns(report.turns);
+  out.setFirstRow(report.first_row);
+  out.setRowOffset(report.row_offset);
+  auto rows = out.initRows(static_cast<unsigned>(report.rows.size()));
+  for (unsigned i = 0; i < rows.size(); ++i) {
+    const Bytes& row = report.rows[i];
+    rows.set(i, kj::arrayPtr(reinterpret_cast<const kj::byte*>(row.data()), row.size()));
+  }
+  if (!report.failure.ok()) write_status(report.failure, out.initFailure());
+  out.setDerived(report.derived);
+}
+
+RunReport read_report(wire::RunReport::Reader in) {
+  RunReport report;
+  report.run = in.getRun();
+  report.turns = in.getTurns();
+  report.first_row = in.getFirstRow();
+  report.row_offset = in.getRowOffset();
+  for (const auto row : in.getRows()) {
+    const auto bytes = std::as_bytes(std::span(row.begin(), row.size()));
+    report.rows.emplace_back(bytes.begin(), bytes.end());
+    report.bytes += bytes.size();
+  }
+  if (in.getFailure().getCode() != wire::Status::Code::OK)
+    report.failure = read_status(in.getFailure());
+  report.derived = in.getDerived();
+  return report;
 }
 
 void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) {

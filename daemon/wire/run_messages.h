@@ -6,16 +6,21 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/hosts/host_handle.h"
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/run_report.h"
 #include "daemon/wire/run_setup.h"
 #include "devices/base/status.h"
 #include "ops/data/dataset.h"
 
 namespace leat {
+
+void write_optional(std::optional<uint64_t> number, wire::OptionalNumber::Builder out);
+std::optional<uint64_t> read_optional(wire::OptionalNumber::Reader in);
 
 void write_setup(const RunSetup& setup, wire::RunSetup::Builder out);
 Result<RunSetup> read_setup(wire::RunSetup::Reader in);
@@ -24,6 +29,10 @@ Result<RunSetup> read_setup(wire::RunSetup::Reader in);
 // too many or too long.
 void write_held(const Held& held, wire::Held::Builder out);
 Result<Held> read_held(wire::Held::Reader in);
+
+// A report of a run. The rows of what was read are copies.
+void write_report(const RunReport& report, wire::RunReport::Builder out);
+RunReport read_report(wire::RunReport::Reader in);
 
 void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out);
 Result<DatasetReport> read_dataset(wire::DatasetView::Reader in);

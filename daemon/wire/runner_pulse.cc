@@ -22,14 +22,28 @@ std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse) {
   const std::span<std::byte, kPulseBytes> out(bytes);
   put_number(pulse.turns, out.subspan<0, 8>());
   put_number(pulse.tiles, out.subspan<8, 8>());
-  out[16] = static_cast<std::byte>(pulse.activity);
+  size_t at = 16;
+  for (const LinkCounterField& field : kLinkCounterFields) {
+    put_number(pulse.traffic.*field.value, out.subspan(at).first<8>());
+    at += 8;
+  }
+  out[at] = static_cast<std::byte>(pulse.activity);
   return bytes;
 }
 
 std::optional<RunnerPulse> read_pulse(std::span<const std::byte, kPulseBytes> bytes) {
-  if (bytes[16] > static_cast<std::byte>(RunnerActivity::waits_for_peers)) return std::nullopt;
-  return RunnerPulse{get_number(bytes.subspan<0, 8>()), get_number(bytes.subspan<8, 8>()),
-                     static_cast<RunnerActivity>(bytes[16])};
+  const std::byte activity = bytes.back();
+  if (activity > static_cast<std::byte>(RunnerActivity::waits_for_peers)) return std::nullopt;
+  RunnerPulse pulse;
+  pulse.turns = get_number(bytes.subspan<0, 8>());
+  pulse.tiles = get_number(bytes.subspan<8, 8>());
+  size_t at = 16;
+  for (const LinkCounterField& field : kLinkCounterFields) {
+    pulse.traffic.*field.value = get_number(bytes.subspan(at).first<8>());
+    at += 8;
+  }
+  pulse.activity = static_cast<RunnerActivity>(activity);
+  return pulse;
 }
 
 }  // namespace leat

@@ -4,14 +4,18 @@
 //
 //   bytes 0..7    turns   little-endian
 //   bytes 8..15   tiles   little-endian
-//   byte  16      activity
+//   bytes 16..71  traffic: seven numbers in the order of kLinkCounterFields, little-endian
+//   byte  72      activity
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
+
+#include "transport/link_counters.h"
 
 namespace leat {
 
@@ -28,12 +32,13 @@ struct RunnerPulse {
   uint64_t turns = 0;  // finished by all runs that the runner ever had; it never falls
   uint64_t tiles =
       0;  // finished by the runs that the runner has now; it changes while they compute
+  LinkCounters traffic;  // of all links that the runner ever had
   RunnerActivity activity = RunnerActivity::idle;
 
   bool operator==(const RunnerPulse&) const = default;
 };
 
-inline constexpr size_t kPulseBytes = 17;
+inline constexpr size_t kPulseBytes = 8 * (2 + std::size(kLinkCounterFields)) + 1;
 
 std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse);
 // Returns nothing if the last byte is not an activity.

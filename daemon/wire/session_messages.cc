@@ -1,4 +1,4 @@
-#include "daemon/wire/values.h"
+#include "daemon/wire/session_messages.h"
 
 #include <algorithm>
 
@@ -8,15 +8,10 @@
 namespace leat {
 namespace {
 
-void write_names(const std::vector<std::string>& names, capnp::List<capnp::Text>::Builder out) {
-  for (uint32_t i = 0; i < out.size(); ++i) out.set(i, names[i].c_str());
-}
+using std::chrono::milliseconds;
 
-std::vector<std::string> read_names(capnp::List<capnp::Text>::Reader in) {
-  std::vector<std::string> names;
-  for (const auto name : in) names.push_back(to_string(name));
-  return names;
-}
+constexpr uint32_t kMaxPlans = 1'024;
+constexpr int kMaxShards = 4'096;
 
 }  // namespace
 
@@ -95,15 +90,71 @@ Result<Tensor> make_tensor(const TensorType& type, std::span<const std::byte> by
   return tensor;
 }
 
+void write_opening(const SessionOpening& opening, wire::SessionRequest::Builder out) {
+  const SessionSettings& settings = opening.settings;
+  out.setRequestId(opening.request_id.c_str());
+  out.setName(settings.name.c_str());
+  out.setNumWorkers(opening.num_workers);
+  out.setStrategy(settings.strategy.c_str());
+  out.setShards(static_cast<uint32_t>(std::max(0, settings.shards)));
+  out.setSeed(settings.seed);
+  out.setPlans(static_cast<uint32_t>(std::min<size_t>(settings.plans, UINT32_MAX)));
+  out.setTimeoutMs(static_cast<uint32_t>(
+      std::clamp(settings.timeout, milliseconds(0), milliseconds(INT32_MAX)).count()));
+}
+
+Result<SessionOpening> read_opening(wire::SessionRequest::Reader in) {
+  SessionOpening opening;
+  opening.request_id = to_string(in.getRequestId());
+  opening.num_workers = in.getNumWorkers();
+  SessionSettings& settings = opening.settings;
+  settings.name = to_string(in.getName());
+  settings.strategy = to_string(in.getStrategy());
+  settings.shards = static_cast<int>(std::min<uint32_t>(in.getShards(), kMaxShards + 1));
+  settings.seed = in.getSeed();
+  settings.plans = in.getPlans();
+  settings.timeout = milliseconds(in.getTimeoutMs());
+  const auto expected = [&](const char* what, auto most, uint64_t received) {
+    return invalid_argument(cat("session '", settings.name, "': ", what, ": expected 1 to ", most,
+                                ", received ", received));
+  };
+  if (settings.shards < 1 || settings.shards > kMaxShards)
+    return expected("shards", kMaxShards, in.getShards());
+  if (settings.plans < 1 || settings.plans > kMaxPlans)
+    return expected("plans", kMaxPlans, in.getPlans());
+  if (settings.timeout.count() < 1) return expected("timeout in ms", UINT32_MAX, in.getTimeoutMs());
+  return opening;
+}
+
+void write_order(const StepOrder& order, wire::StepRequest::Builder out) {
+  out.setNumber(order.number);
+  out.setTimeoutMs(static_cast<uint32_t>(order.timeout.count()));
+  if (const auto* callable = std::get_if<CallableId>(&order.what)) {
+    out.setCallable(*callable);
+  } else {
+    write_signature(std::get<Signature>(order.what), out.initSignature());
+  }
+}
+
+StepOrder read_order(wire::StepRequest::Reader in) {
+  StepOrder order{in.getNumber(), milliseconds(in.getTimeoutMs()), {}};
+  if (in.isCallable()) {
+    order.what = in.getCallable();
+  } else {
+    order.what = read_signature(in.getSignature());
+  }
+  return order;
+}
+
 void write_signature(const Signature& signature, wire::Signature::Builder out) {
-  write_names(signature.feeds, out.initFeeds(static_cast<uint32_t>(signature.feeds.size())));
-  write_names(signature.fetches, out.initFetches(static_cast<uint32_t>(signature.fetches.size())));
-  write_names(signature.targets, out.initTargets(static_cast<uint32_t>(signature.targets.size())));
+  write_texts(signature.feeds, out.initFeeds(static_cast<uint32_t>(signature.feeds.size())));
+  write_texts(signature.fetches, out.initFetches(static_cast<uint32_t>(signature.fetches.size())));
+  write_texts(signature.targets, out.initTargets(static_cast<uint32_t>(signature.targets.size())));
   out.setIsolated(signature.isolated);
 }
 
 Signature read_signature(wire::Signature::Reader in) {
-  return {read_names(in.getFeeds()), read_names(in.getFetches()), read_names(in.getTargets()),
+  return {read_texts(in.getFeeds()), read_texts(in.getFetches()), read_texts(in.getTargets()),
           in.getIsolated()};
 }
 

@@ -1,14 +1,17 @@
-// Conversions of tensors and signatures to and from the messages of a session, for both sides of a
-// connection. Includes Cap'n Proto: for .cc files.
+// Conversions of the messages of a session, for both sides of a connection. Includes Cap'n Proto:
+// for .cc files.
 //
-// Messages come from a peer, so the readers check them: an invalid type, or a number of bytes that
-// does not match the type, is invalid_argument.
+// Messages come from a peer, so the readers check them: settings that no session can have, an
+// invalid type, or a number of bytes that does not match the type, are invalid_argument.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
+#include <variant>
 #include <vector>
 
+#include "daemon/spec/session_settings.h"
 #include "daemon/spec/step_signature.h"
 #include "daemon/wire/cluster.capnp.h"
 #include "devices/base/status.h"
@@ -44,6 +47,19 @@ capnp::Data::Reader bytes_of(const Tensor& tensor);
 // Makes a tensor with a copy of the bytes.
 Result<Tensor> make_tensor(const TensorType& type, std::span<const std::byte> bytes);
 std::span<const std::byte> bytes_of(capnp::Data::Reader data);
+
+void write_opening(const SessionOpening& opening, wire::SessionRequest::Builder out);
+Result<SessionOpening> read_opening(wire::SessionRequest::Reader in);
+
+// A request for a step, without its feeds.
+struct StepOrder {
+  uint64_t number = 0;                   // for cancel(); the client chooses it
+  std::chrono::milliseconds timeout{0};  // 0: the session's
+  std::variant<Signature, CallableId> what;
+};
+
+void write_order(const StepOrder& order, wire::StepRequest::Builder out);
+StepOrder read_order(wire::StepRequest::Reader in);
 
 void write_signature(const Signature& signature, wire::Signature::Builder out);
 Signature read_signature(wire::Signature::Reader in);

@@ -14,18 +14,6 @@ namespace {
 
 capnp::Text::Reader text(const std::string& from) { return {from.data(), from.size()}; }
 
-template <typename ListBuilder>
-void write_texts(const std::vector<std::string>& from, ListBuilder out) {
-  for (uint32_t i = 0; i < out.size(); ++i) out.set(i, text(from[i]));
-}
-
-std::vector<std::string> read_texts(capnp::List<capnp::Text>::Reader list) {
-  std::vector<std::string> out;
-  out.reserve(list.size());
-  for (const auto each : list) out.push_back(to_string(each));
-  return out;
-}
-
 // Returns the enumerator in `all` with that name.
 template <typename State, typename All>
 Result<State> state_named(const All& all, std::string_view name) {
@@ -152,10 +140,10 @@ class FactReader {
       status_ = found.status();
     }
   }
-  void choice(const Fact& fact, GoesOnFrom& from) {
+  void choice(const Fact& fact, RecoverySource& from) {
     std::string name;
     text(fact, name);
-    from = goes_on_from_named(name);
+    from = recovery_source_named(name);
   }
   void date(const Fact& fact, int64_t& ms) { ms = in_.get(FieldName(fact, "Ms")).as<int64_t>(); }
   void span(const Fact& fact, int64_t& ms) { date(fact, ms); }
@@ -207,6 +195,28 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   return view;
 }
 
+std::vector<std::string> read_texts(capnp::List<capnp::Text>::Reader list) {
+  std::vector<std::string> out;
+  out.reserve(list.size());
+  for (const auto each : list) out.push_back(to_string(each));
+  return out;
+}
+
+void write_traffic(const LinkCounters& traffic, wire::Traffic::Builder out) {
+  out.setFramesSent(traffic.frames_sent);
+  out.setFramesReceived(traffic.frames_received);
+  out.setBytesSent(traffic.bytes_sent);
+  out.setBytesReceived(traffic.bytes_received);
+  out.setValuesSent(traffic.values_sent);
+  out.setValuesReceived(traffic.values_received);
+  out.setLateValues(traffic.late_values);
+}
+
+LinkCounters read_traffic(wire::Traffic::Reader in) {
+  return {in.getFramesSent(), in.getFramesReceived(), in.getBytesSent(), in.getBytesReceived(),
+          in.getValuesSent(), in.getValuesReceived(), in.getLateValues()};
+}
+
 void write_view(const NodeView& view, wire::NodeView::Builder out) {
   const WorkerInfo& info = view.worker.info;
   const std::string state(name_of(view.worker.state));
@@ -228,6 +238,9 @@ void write_view(const NodeView& view, wire::NodeView::Builder out) {
   write_texts(info.datasets, out.initDatasets(static_cast<uint32_t>(info.datasets.size())));
   out.setJob(text(view.job));
   out.setVersion(text(info.version));
+  out.setProgress(view.worker.progress);
+  write_traffic(view.worker.traffic, out.initTraffic());
+  out.setMachine(text(info.machine));
 }
 
 Result<NodeView> read_view(wire::NodeView::Reader in) {
@@ -253,6 +266,9 @@ Result<NodeView> read_view(wire::NodeView::Reader in) {
   view.job = to_string(in.getJob());
   if (!view.job.empty()) LEAT_RETURN_IF_ERROR(check_job_id(view.job));
   info.version = to_string(in.getVersion());
+  view.worker.progress = in.getProgress();
+  view.worker.traffic = read_traffic(in.getTraffic());
+  info.machine = to_string(in.getMachine());
   return view;
 }
 

@@ -14,11 +14,15 @@
 #include "daemon/jobs/views.h"
 #include "daemon/wire/cluster.capnp.h"
 #include "devices/base/status.h"
+#include "transport/link_counters.h"
 
 namespace leat {
 
 void write_view(const JobView& view, wire::JobView::Builder out);
 Result<JobView> read_view(wire::JobView::Reader in);
+
+void write_traffic(const LinkCounters& traffic, wire::Traffic::Builder out);
+LinkCounters read_traffic(wire::Traffic::Reader in);
 
 void write_view(const NodeView& view, wire::NodeView::Builder out);
 Result<NodeView> read_view(wire::NodeView::Reader in);
@@ -30,6 +34,13 @@ void write_view(const LogPage& page, wire::LogPage::Builder out);
 Result<LogPage> read_view(wire::LogPage::Reader in);
 
 std::string to_string(capnp::Text::Reader text);
+// `out` has one place for each text: it is a list of texts of any kind.
+template <typename ListBuilder>
+void write_texts(const std::vector<std::string>& texts, ListBuilder out) {
+  for (uint32_t i = 0; i < out.size(); ++i)
+    out.set(i, capnp::Text::Reader(texts[i].data(), texts[i].size()));
+}
+std::vector<std::string> read_texts(capnp::List<capnp::Text>::Reader list);
 
 // Reads all views of a list, or returns the first error.
 template <typename View, typename ListReader>

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/views.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/client.h"
 
@@ -25,6 +25,7 @@ Status beat_once(RpcClient& client, const Heart::Membership& membership, const R
     request.setWaits(pulse.waits);
     request.setQuiet(pulse.quiet);
     request.setWork(pulse.work);
+    write_traffic(pulse.traffic, request.initTraffic());
     return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
   });
 }

@@ -115,7 +115,7 @@ Result<std::unique_ptr<MasterLink>> MasterLink::create(MasterLinkOptions options
 
 MasterLink::~MasterLink() = default;
 
-void MasterLink::said(const std::string& job, uint64_t assembly, std::vector<std::string> lines) {
+void MasterLink::wrote(const std::string& job, uint64_t assembly, std::vector<std::string> lines) {
   outbox_.add({job, assembly, std::move(lines)});
 }
 

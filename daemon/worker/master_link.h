@@ -61,7 +61,7 @@ class MasterLink {
 
   // Queue lines that a runner wrote, and the end of a runner, for the master. Lines beyond 4 MiB
   // are dropped, and so are all news when the worker registers as a new one.
-  void said(const std::string& job, uint64_t assembly, std::vector<std::string> lines);
+  void wrote(const std::string& job, uint64_t assembly, std::vector<std::string> lines);
   void exited(const std::string& job, uint64_t assembly, const RunnerEnd& end);
   // Tells the master that this worker is about to end, so that jobs leave it. Returns when the
   // master knows or cannot be told, at the latest after `patience`.

@@ -278,7 +278,7 @@ class Runners::Core {
   bool tell(Child& child) {
     auto lines = child.process->read_output();
     if (lines.empty()) return false;
-    news_.said(child.order.job, child.order.assembly, std::move(lines));
+    news_.wrote(child.order.job, child.order.assembly, std::move(lines));
     return true;
   }
 
@@ -295,7 +295,8 @@ class Runners::Core {
     {
       const std::lock_guard lock(mutex_);
       doors_.erase(child->process->incarnation());
-      ended_progress_ += child->pulse.turns;
+      ended_.progress += child->pulse.turns;
+      ended_.traffic += child->pulse.traffic;
     }
     const RunnerEnd end = end_;
     child->process.reset();  // removes its directory before anybody learns of the end
@@ -307,11 +308,13 @@ class Runners::Core {
   // Computes the progress of all runners.
   void count() {
     const std::lock_guard lock(mutex_);
-    pulse_ = {ended_progress_, false, true, false, 0};
+    pulse_ = ended_;
+    pulse_.waits = true;
     for (const auto& child : children_) {
       const RunnerActivity activity = child->pulse.activity;
       pulse_.progress += child->pulse.turns;
       pulse_.work += child->pulse.tiles;
+      pulse_.traffic += child->pulse.traffic;
       pulse_.stepping = pulse_.stepping || activity != RunnerActivity::idle;
       pulse_.waits = pulse_.waits && activity != RunnerActivity::computing;
       pulse_.quiet = pulse_.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);
@@ -334,7 +337,7 @@ class Runners::Core {
   std::vector<std::function<void()>> asked_;
   std::map<uint64_t, Reachable> doors_;  // by incarnation
   RunnersPulse pulse_;
-  uint64_t ended_progress_ = 0;  // of ended runners, so that the sum never falls
+  RunnersPulse ended_;  // the progress and traffic of ended runners, so that the sums never fall
   std::thread thread_;
 };
 

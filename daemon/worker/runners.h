@@ -27,6 +27,7 @@
 #include "devices/base/log.h"
 #include "devices/base/status.h"
 #include "transport/io/identity.h"
+#include "transport/link_counters.h"
 
 namespace leat {
 
@@ -52,7 +53,7 @@ struct RunnerSurroundings {
 // block.
 struct RunnerNews {
   std::function<void(const std::string& job, uint64_t assembly, std::vector<std::string> lines)>
-      said;
+      wrote;
   // Called after the last output.
   std::function<void(const std::string& job, uint64_t assembly, const RunnerEnd& end)> exited;
 };
@@ -64,6 +65,7 @@ struct RunnersPulse {
   bool waits = false;     // all runners in a step wait for peers
   bool quiet = false;     // a runner has sent no pulse for half a second
   uint64_t work = 0;      // changes while runners compute
+  LinkCounters traffic;   // of all runners since the worker started
 };
 
 // Threads: any. Each `done` is called once, on the thread "runners", and must not block.

@@ -138,7 +138,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   // The link tells the master the data port's address, so it is made last; runners pass their
   // output to it once it exists.
   RunnerNews news{[&link = daemon->master_](const auto& job, uint64_t assembly, auto lines) {
-                    if (link) link->said(job, assembly, std::move(lines));
+                    if (link) link->wrote(job, assembly, std::move(lines));
                   },
                   [&link = daemon->master_](const auto& job, uint64_t assembly, const auto& end) {
                     if (link) link->exited(job, assembly, end);

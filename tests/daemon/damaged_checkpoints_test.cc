@@ -248,7 +248,7 @@ TEST_CASE("a file in the place of the checkpoints costs nothing of a job that is
   CHECK(end.condition.state == JobState::succeeded);
   CHECK(end.condition.result.weights_sha256 == scene.expected(job));
   REQUIRE_FALSE(end.history.last.empty());
-  CHECK(end.history.last.back().source == GoesOnFrom::memory);
+  CHECK(end.history.last.back().source == RecoverySource::memory);
   CHECK(names_with(folder, "damaged-checkpoints") > 0);
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("an elastic job goes from four workers to two, three and four, and non
   CHECK(four.condition.restarts <= 2);
   for (const LostAssembly& each : four.history.last) {
     INFO(each.cause);
-    CHECK(each.source == GoesOnFrom::memory);
+    CHECK(each.source == RecoverySource::memory);
     if (each.culprit.empty()) CHECK(each.recomputed() == 0);
   }
   check_end(scene, id, hash);
@@ -127,7 +127,7 @@ TEST_CASE("a job moves from a worker that drains, or ends, to another, and loses
   CHECK(left.cause == cat("worker '", worker, "' is draining"));
   CHECK(left.culprit == worker);
   CHECK(left.recomputed() == 0);
-  CHECK(left.source == GoesOnFrom::memory);
+  CHECK(left.source == RecoverySource::memory);
   CHECK(after.condition.restarts == 0);
   CHECK(after.condition.workers[1] != worker);
   const auto now = scene.runners(after);
@@ -161,7 +161,7 @@ TEST_CASE("a job whose only worker drains is saved, waits, and goes on from ther
     return !view.history.last.empty() && view.history.last[0].recovered_after >= 0;
   });
   CHECK(after.history.last[0].recomputed() == 0);
-  CHECK(after.history.last[0].source == GoesOnFrom::checkpoint);
+  CHECK(after.history.last[0].source == RecoverySource::checkpoint);
   check_end(scene, id, hash);
 }
 

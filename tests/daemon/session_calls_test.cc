@@ -1,7 +1,7 @@
 // Calls of a session that a master refuses. RemoteSession never makes them.
 #include "daemon/client/session_client.h"
 #include "daemon/wire/cluster.capnp.h"
-#include "daemon/wire/values.h"
+#include "daemon/wire/session_messages.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "ops/catalogue.h"

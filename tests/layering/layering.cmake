@@ -9,7 +9,7 @@ set(LAYERS devices transport ops scheduler daemon)
 # subfolder, or, as "name:file,file", those files of the folder itself, without their extensions: its
 # public contracts at the bottom, its catalogue at the top. Every file is on a floor.
 set(FLOORS_devices base core cpu)
-set(FLOORS_transport contracts:channel,endpoint,link,link_fault,slots rpc io links local shm tcp
+set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,slots rpc io links local shm tcp
   catalogue:catalogue)
 set(FLOORS_ops formats graph state data definitions cpu layers text capnp onnx catalogue:catalogue)
 set(FLOORS_scheduler graph plan capnp strategies compile runtime)

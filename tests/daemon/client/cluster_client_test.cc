@@ -224,7 +224,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.progress.steps_per_second = 12;
     view.progress.eta_seconds = 3;
     view.history.put({1, 3, "worker 'a' was lost", "a", "kill=worker:0@step=7", 10, 20, 30, -1, 7});
-    view.history.put({2, 4, "", "", "", 1, 2, -1, 40, 7, 5, GoesOnFrom::memory});
+    view.history.put({2, 4, "", "", "", 1, 2, -1, 40, 7, 5, RecoverySource::memory});
   });
   const auto got = client->job("cnn");
   REQUIRE(got.ok());

@@ -32,6 +32,15 @@ FakeJobs::~FakeJobs() {
 }
 
 void FakeJobs::submit(Submission submission, Done<JobView> done) {
+  JobOverrides overrides;
+  overrides.set = submission.overrides;
+  const auto job = parse_job(submission.text, "job.yaml", overrides);
+  if (!job.ok()) return done(job.status());
+  submission.name = job->name;
+  submission.num_workers = static_cast<uint32_t>(job->num_workers);
+  submission.min_workers = static_cast<uint32_t>(job->min_workers);
+  const Status checked = check_submission(submission);
+  if (!checked.ok()) return done(checked);
   std::unique_lock lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.submission.request_id != submission.request_id) continue;

@@ -406,12 +406,12 @@ FaultBench::Rates FaultBench::rates_across_kills(int kills, std::chrono::millise
   const auto lost_assemblies = [&] { return must(client_->job(id)).history.last; };
   const auto went_on = [&] {
     const auto lost = lost_assemblies();
-    return lost.empty() || lost.back().source != GoesOnFrom::unknown;
+    return lost.empty() || lost.back().source != RecoverySource::unknown;
   };
   CHECK(eventually(went_on, kLongest, kLook));
   for (const LostAssembly& lost : lost_assemblies()) {
     INFO("assembly " << lost.assembly << " was lost: " << lost.cause);
-    CHECK(lost.source == GoesOnFrom::memory);
+    CHECK(lost.source == RecoverySource::memory);
   }
   FaultReport report;
   cancel(id, report);

@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-ProgressReport report(uint64_t step, uint64_t first_step, GoesOnFrom from) {
+ProgressReport report(uint64_t step, uint64_t first_step, RecoverySource from) {
   ProgressReport report;
   report.step = step;
   report.steps = 100;
@@ -25,7 +25,7 @@ TEST_CASE("the history says what an assembly was lost by, and how the job went o
   driver.start_all(id);
   const int64_t began = moment_of(driver.clock).wall_ms;
   driver.advance(milliseconds(1000));
-  driver.send(ProgressMade{id, 1, report(57, 0, GoesOnFrom::start)});
+  driver.send(ProgressMade{id, 1, report(57, 0, RecoverySource::start)});
   driver.advance(milliseconds(3000));
   driver.send(WorkerLost{{"w1", 1}, "no heartbeat for 2.5 s", milliseconds(2500)});
   CHECK(driver.state(id) == "RECOVERING");
@@ -43,18 +43,18 @@ TEST_CASE("the history says what an assembly was lost by, and how the job went o
 
   driver.start_all(id);
   driver.advance(milliseconds(700));
-  driver.send(ProgressMade{id, 2, report(40, 40, GoesOnFrom::checkpoint)});
+  driver.send(ProgressMade{id, 2, report(40, 40, RecoverySource::checkpoint)});
   CHECK(view().history.last[0].recovered_after == -1);
   driver.advance(milliseconds(100));
   driver.hold_writes = true;
-  driver.send(ProgressMade{id, 2, report(41, 40, GoesOnFrom::checkpoint)});
+  driver.send(ProgressMade{id, 2, report(41, 40, RecoverySource::checkpoint)});
   CHECK(view().history.last[0].recovered_after == -1);  // not before the journal has it
   driver.release_writes();
   driver.advance(milliseconds(100));
-  driver.send(ProgressMade{id, 2, report(42, 40, GoesOnFrom::checkpoint)});
+  driver.send(ProgressMade{id, 2, report(42, 40, RecoverySource::checkpoint)});
   expected.recovered_after = 800;
   expected.went_on_from = 40;
-  expected.source = GoesOnFrom::checkpoint;
+  expected.source = RecoverySource::checkpoint;
   CHECK(view().history.last[0] == expected);
   CHECK(view().history.last[0].recomputed() == 17);
   CHECK(view().condition.state == JobState::running);
@@ -79,7 +79,7 @@ TEST_CASE("an assembly that a master's restart ended is in the history, once") {
   CHECK(history.last[0].stopped_at == -1);
   driver.join("w1", 2);
   driver.start_all(id);
-  driver.send(ProgressMade{id, 2, report(1, 0, GoesOnFrom::start)});
+  driver.send(ProgressMade{id, 2, report(1, 0, RecoverySource::start)});
   history = driver.table->find(id)->history;
   REQUIRE(history.last.size() == 1);
   CHECK(history.last[0].recovered_after >= 0);
@@ -95,7 +95,7 @@ TEST_CASE("what was learned of lost assemblies waits for a journal that can be w
   driver.lose("w1");
   driver.start_all(id);
   driver.write_status = resource_exhausted("disk full");
-  driver.send(ProgressMade{id, 2, report(1, 0, GoesOnFrom::start)});
+  driver.send(ProgressMade{id, 2, report(1, 0, RecoverySource::start)});
   CHECK(driver.table->find(id)->history.last.at(0).recovered_after == -1);
   driver.write_status = Status();
   driver.tick(milliseconds(200));
@@ -111,7 +111,7 @@ LostAssembly lost_assembly(uint64_t number) {
   lost.fault = "kill=worker:1@step=7";
   lost.failed_ms = 12;
   lost.stopped_at = 9;
-  lost.source = GoesOnFrom::memory;
+  lost.source = RecoverySource::memory;
   return lost;
 }
 
@@ -123,7 +123,8 @@ TEST_CASE("the journal keeps the last lost assemblies of a job, and their number
     REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
     JobCondition starting;
     starting.state = JobState::starting;
-    REQUIRE_OK(journal->append(JobChanged{"a-0001", starting, {lost_assembly(1), lost_assembly(2)}}));
+    REQUIRE_OK(
+        journal->append(JobChanged{"a-0001", starting, {lost_assembly(1), lost_assembly(2)}}));
     for (uint64_t i = 2; i <= 130; ++i) {
       LostAssembly lost = lost_assembly(i);
       REQUIRE_OK(journal->append(JobNoted{"a-0001", {lost}}));
@@ -204,7 +205,7 @@ TEST_CASE("what a job's chaos does to it three times at a step is no crash that 
     const std::string id = driver.submit("a", 1);
     for (uint64_t assembly = 1; assembly <= 3; ++assembly) {
       driver.start_all(id);
-      driver.send(ProgressMade{id, assembly, report(7, 0, GoesOnFrom::start)});
+      driver.send(ProgressMade{id, assembly, report(7, 0, RecoverySource::start)});
       const auto index = static_cast<uint32_t>(assembly);
       if (asked) driver.send(FaultAsked{assembly, id, assembly, index, "kill=runner:0@step=8"});
       driver.send(RunnerExited{id, assembly, {"w1", 1}, {"was killed by signal 11", true}});

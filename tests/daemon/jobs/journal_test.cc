@@ -331,7 +331,7 @@ TEST_CASE("a journal keeps to the bit what the runners of an ended job said last
   ProgressReport report = report_of(numbers);
   numbers[14] = 1;  // true
   CHECK(numbers_of(report) == numbers);
-  report.from = GoesOnFrom::memory;
+  report.from = RecoverySource::memory;
   report.loss = 0.1;
   report.val_loss = std::numeric_limits<double>::infinity();
   report.val_accuracy = kNoNumber;

@@ -57,7 +57,7 @@ TEST_CASE("a link that is damaged for the third time in ten minutes costs one of
   CHECK(goes(std::chrono::minutes(7)) == "w2");
 }
 
-TEST_CASE("what was said of a link long before is not why a run fails now") {
+TEST_CASE("what was report of a link long before is not why a run fails now") {
   LostLinks links;
   const Clock::Steady now{};
   links.add("w1", "w2", LinkFault::lost, "silence", now);

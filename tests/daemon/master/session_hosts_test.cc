@@ -35,7 +35,7 @@ struct Fixture {
 
   Result<std::shared_ptr<SessionHost>> open() {
     Result<std::shared_ptr<SessionHost>> out = internal_error("no answer");
-    hosts.open("request", 2, {}, [&](auto host) { out = std::move(host); });
+    hosts.open({"request", 2, {}}, [&](auto host) { out = std::move(host); });
     return out;
   }
 
@@ -58,11 +58,11 @@ TEST_CASE("a session that nobody holds is given up after its lease") {
   SECTION("let go by all who held it") {
     host->lease().hold();
     host->lease().hold();
-    CHECK_FALSE(host->deserted(0ms));
+    CHECK_FALSE(host->is_abandoned(0ms));
     host->lease().release();
-    CHECK_FALSE(host->deserted(0ms));
+    CHECK_FALSE(host->is_abandoned(0ms));
     host->lease().release();
-    CHECK(host->deserted(0ms));
+    CHECK(host->is_abandoned(0ms));
     f.hosts.left(host);
     CHECK(eventually([&] { return f.cancels >= 1; }));
   }
@@ -76,7 +76,7 @@ TEST_CASE("a session that is taken up again within its lease goes on") {
   f.hosts.left(host);
   CHECK(must(f.open()) == host);
   host->lease().hold();
-  CHECK_FALSE(host->deserted(0ms));
+  CHECK_FALSE(host->is_abandoned(0ms));
   CHECK(f.cancels == 0);
 }
 

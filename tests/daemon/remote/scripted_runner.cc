@@ -113,8 +113,9 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
   }
   kj::Promise<void> writeVariables(WriteVariablesContext context) override {
     const auto in = context.getParams();
-    return uploaded(context, "writeVariables", cat("writeVariables ", unsigned{in.getRestore()}),
-                    in.getSize(), in.getSha256());
+    return uploaded(context, "writeVariables",
+                    cat("writeVariables ", static_cast<unsigned>(in.getRestore())), in.getSize(),
+                    in.getSha256());
   }
   kj::Promise<void> inspectDataset(InspectDatasetContext context) override {
     const auto in = context.getParams();

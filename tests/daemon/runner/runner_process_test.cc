@@ -58,6 +58,31 @@ TEST_CASE("runners in processes of their own give the bits of a local cluster") 
   }
 }
 
+TEST_CASE("the pulses of two runners agree on what went over their links, also after a release") {
+  const MirroredJob job;
+  constexpr uint64_t kSteps = 20;
+  for (const char* transport : {"tcp", "shm"}) {
+    INFO(transport);
+    RunnerTestCluster cluster(process_options(job, 2));
+    begin(cluster, job, transport);
+    cluster.extend_all(kTrainRun, kSteps);
+    for (uint32_t t : {0u, 1u}) must(cluster.await(t, kTrainRun, kSteps).failure);
+    for (uint32_t t : {0u, 1u}) must(cluster.release(t, kTrainRun));
+    LinkCounters traffic[2];
+    for (uint32_t t : {0u, 1u}) {
+      const Deadline deadline = std::chrono::steady_clock::now() + 10s;
+      RunnerPulse pulse;
+      while (pulse.turns < kSteps + 1) pulse = cluster.next_pulse(t, deadline);
+      traffic[t] = cluster.next_pulse(t, deadline).traffic;
+    }
+    CHECK(traffic[0].values_sent >= kSteps);
+    CHECK(traffic[0].values_sent == traffic[1].values_received);
+    CHECK(traffic[1].values_sent == traffic[0].values_received);
+    CHECK(traffic[0].bytes_sent >= 4 * kSteps);
+    CHECK(traffic[0].late_values == 0);
+  }
+}
+
 TEST_CASE("a runner says in its pulse that it waits for a peer, and who is not to step does not") {
   const MirroredJob job;
   RunnerTestCluster cluster(process_options(job, 2));

@@ -505,7 +505,7 @@ Status RunnerTestCluster::write_variables(uint32_t task, const Bytes& file, Rest
     auto request = runner.writeVariablesRequest();
     request.setSize(blob->size());
     request.setSha256(data_of(sha256(*blob)));
-    request.setRestore(static_cast<uint8_t>(what));
+    request.setRestore(static_cast<wire::Restore>(what));
     return Inside::sent(kj::mv(request), blob);
   });
 }

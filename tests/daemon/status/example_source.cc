@@ -38,7 +38,7 @@ JobView running_job() {
   job.progress.samples_per_second = 1600;
   job.progress.eta_seconds = 60;
   job.history.put({1, 1, "worker 'worker-2' was lost", "worker-2", "", kStart + 2'000,
-                   kStart + 5'000, 250, -1, 70, 64, GoesOnFrom::checkpoint});
+                   kStart + 5'000, 250, -1, 70, 64, RecoverySource::checkpoint});
   job.version = 17;
   return job;
 }
@@ -80,6 +80,7 @@ NodeView node(const std::string& name, WorkerState state, const std::string& job
   node.worker.since_ms = kStart;
   node.worker.silent = 125ms;
   node.worker.progress = 250;
+  node.worker.traffic = {500, 501, 65536, 65537, 750, 751, 2};
   node.job = job;
   return node;
 }

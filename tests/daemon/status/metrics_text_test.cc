@@ -115,6 +115,9 @@ TEST_CASE("the metrics of a cluster can be read by Prometheus") {
   CHECK(samples.at("leat_node_leased{node=\"w\\\"\\\\\\n{}\"}") == "1");
   CHECK(samples.at("leat_job_step{job=\"fashion-mnist-cnn-7f3a\"}") == "250");
   CHECK(samples.at("leat_job_state_start_time_seconds{job=\"gpt-0001\"}") == "1769860809");
+  CHECK(samples.at("leat_node_bytes_sent_total{node=\"worker-1\"}") == "65536");
+  CHECK(samples.at("leat_node_late_values_total{node=\"worker-1\"}") == "2");
+  CHECK_FALSE(samples.contains("leat_node_bytes_sent_total{node=\"worker-3\"}"));
   CHECK(samples.at("leat_master_ready") == "1");
 }
 

@@ -1,0 +1,31 @@
+// The settings of a session. Sessions in this process and sessions on a cluster share them.
+//
+// Threads: values.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace leat {
+
+struct SessionSettings {
+  std::string name = "session";  // for people
+  std::string strategy = "single";
+  int shards = 1;
+  uint64_t seed = 0;
+  // Plans that are kept, at most 1,024: a new shape or signature pushes out the one that was unused
+  // for longest.
+  size_t plans = 64;
+  std::chrono::milliseconds timeout = std::chrono::minutes(1);  // of a step without a deadline
+};
+
+// The request of a client for a session on a cluster.
+struct SessionOpening {
+  std::string request_id;    // chosen by the client; a repeated one is the same request
+  uint32_t num_workers = 1;  // to lease
+  SessionSettings settings;
+};
+
+}  // namespace leat
