@@ -12,6 +12,8 @@ namespace {
 using elementwise::binary_floats;
 using elementwise::unary_floats;
 using elementwise::unary_signed;
+// An attribute as the type of the arithmetic. p holds the op's float attributes, in the order of
+// its loop_kernel() below.
 template <typename T>
 LEAT_INLINE T param(const double* p, int i) {
   return static_cast<T>(p[i]);
@@ -40,6 +42,7 @@ struct LeakyReluOf {  // p[0]: alpha
   }
 };
 
+// For x == 0, the gradient is that of the negative side.
 struct LeakyReluGradOf {  // (dy, x)
   template <typename T>
   LEAT_INLINE static T apply(T dy, T x, const double* p) {
@@ -55,6 +58,7 @@ struct SigmoidOf {
   }
 };
 
+// From y and not from x, because y is known and the exponential need not be computed again.
 struct SigmoidGradOf {  // (dy, y)
   template <typename T>
   LEAT_INLINE static T apply(T dy, T y, const double*) {
@@ -89,6 +93,7 @@ struct GeluGradOf {  // (dy, x): Phi(x) + x phi(x)
   LEAT_INLINE static T apply(T dy, T x, const double*) {
     const T cumulative = T{0.5} * (T{1} + vmath::erf(x * T{0.70710678118654752}));
     const T density = T{0.39894228040143268} * vmath::exp(T{-0.5} * x * x);
+    // The derivative of x Phi(x) by the product rule; phi is the density, the derivative of Phi.
     return dy * (cumulative + x * density);
   }
 };
@@ -102,6 +107,7 @@ struct TanhGeluOf {
   }
 };
 
+// du is the derivative of u by x: sqrt(2/pi) (1 + 3 * 0.044715 x^2).
 struct TanhGeluGradOf {  // (dy, x)
   template <typename T>
   LEAT_INLINE static T apply(T dy, T x, const double*) {
@@ -115,11 +121,13 @@ struct TanhGeluGradOf {  // (dy, x)
 struct EluOf {  // p[0]: alpha
   template <typename T>
   LEAT_INLINE static T apply(T x, const double* p) {
+    // expm1 keeps the digits of small x, which exp(x) - 1 would lose.
     const T low = param<T>(p, 0) * std::expm1(x);
     return x < T{0} ? low : x;
   }
 };
 
+// The derivative is alpha e^x below 0, and 1 above.
 struct EluGradOf {  // (dy, x)
   template <typename T>
   LEAT_INLINE static T apply(T dy, T x, const double* p) {
@@ -128,7 +136,8 @@ struct EluGradOf {  // (dy, x)
   }
 };
 
-// log(1 + e^x) without overflow.
+// log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), which cannot overflow: the second term is at most
+// log 2. The nested condition passes NaN on.
 struct SoftplusOf {
   template <typename T>
   static T apply(T x, const double*) {
@@ -145,6 +154,7 @@ struct HardSigmoidOf {  // p: alpha, beta
   }
 };
 
+// The gradient is 0 where the forward pass has clamped the line.
 struct HardSigmoidGradOf {  // (dy, x)
   template <typename T>
   LEAT_INLINE static T apply(T dy, T x, const double* p) {
@@ -154,6 +164,8 @@ struct HardSigmoidGradOf {  // (dy, x)
   }
 };
 
+// The cloned loops of f32. Elu and Softplus have none, because they call the C library for each
+// element. The other functors select between values without a branch, so that loops become vectors.
 LEAT_FAST_UNARY(relu_f32, ReluOf)
 LEAT_FAST_BINARY(relu_grad_f32, ReluGradOf)
 LEAT_FAST_UNARY(leaky_relu_f32, LeakyReluOf)
@@ -169,6 +181,7 @@ LEAT_FAST_BINARY(tanh_gelu_grad_f32, TanhGeluGradOf)
 LEAT_FAST_BINARY(elu_grad_f32, EluGradOf)
 LEAT_FAST_UNARY(hard_sigmoid_f32, HardSigmoidOf)
 LEAT_FAST_BINARY(hard_sigmoid_grad_f32, HardSigmoidGradOf)
+// True for the approximation of Gelu, which the attribute selects.
 bool by_tanh(const KernelSetup& setup) {
   return attr_string(setup.attrs(), "approximate") == "tanh";
 }

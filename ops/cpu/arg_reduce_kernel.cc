@@ -22,6 +22,8 @@ class ArgKernel final : public Kernel {
         inner_(setup.input(0).shape.elements(axis + 1, setup.input(0).shape.rank())),
         largest_(largest),
         last_(last) {
+    // A tile is a number of units. In a chain it covers the rows of dimension 0 that the chain
+    // gives.
     columns_ = (inner_ + kUnitColumns - 1) / kUnitColumns;
     const int64_t rows = setup.tile_rows > 0 ? setup.input(0).shape[0] : 0;
     if (rows > 0)
@@ -29,6 +31,7 @@ class ArgKernel final : public Kernel {
     else
       tile_units_ = default_tile_rows(outer_ * columns_, std::min(inner_, kUnitColumns) * size_);
     tile_units_ = std::max<int64_t>(1, tile_units_);
+    // An input without elements has no units, but a chain expects the tiles that its rows make.
     if (outer_ * columns_ == 0 && rows > 0)
       tiles_ = tile_count(rows, setup.tile_rows);
     else
@@ -43,6 +46,7 @@ class ArgKernel final : public Kernel {
   }
 
  private:
+  // Walks along the axis for `width` neighbours at once, so that the reads are contiguous.
   void find(KernelContext& context, int64_t outer, int64_t column) const {
     const int64_t width = std::min(kUnitColumns, inner_ - column);
     const T* x = context.in<T>(0) + outer * size_ * inner_ + column;
@@ -62,6 +66,8 @@ class ArgKernel final : public Kernel {
       }
     }
   }
+  // True if `value`, which comes later, replaces `than`. Of equal elements the first one counts, or
+  // the last one with select_last_index.
   bool better(A value, A than) const {
     const bool nan = value != value, than_nan = than != than;
     if (nan || than_nan) return nan && (!than_nan || last_);

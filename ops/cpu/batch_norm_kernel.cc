@@ -25,11 +25,15 @@ struct BatchShape {
     form = area == 1                                         ? Form::rows
            : setup.input(input).layout == Layout::channels16 ? Form::blocked
                                                              : Form::lines;
+    // A leaf is `span` elements of a channel; a sample has `parts` leaves for each channel. The
+    // leaves follow from the shape, so neither tiles nor threads change the tree.
     span = form == Form::lines ? kLineBlock : form == Form::blocked ? kBlockedPositions : kRowBlock;
     parts = form == Form::rows ? 1 : (area + span - 1) / span;
     units = form == Form::rows ? (samples + span - 1) / span : samples;
     leaves = units * parts;
     const int64_t unit_elements = form == Form::rows ? span * channels : channels * area;
+    // The phases that measure have tiles of units; the phase of rows has those of the chain, if
+    // there is one.
     tile_units = default_tile_rows(units, unit_elements);
     tile_rows = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(samples, channels * area);
   }
@@ -63,7 +67,8 @@ struct Workspace {
   }
 };
 
-// The operands with one element per channel: scale, bias and statistics, of any float dtype.
+// The operands with one element per channel: scale, bias and statistics, of any float dtype. They
+// are read in double, whatever their dtype.
 struct Parameters {
   std::vector<OperandType> inputs, outputs;
 
@@ -100,6 +105,7 @@ void written(T* to, int64_t n, Compute<T>* buffer, F&& write) {
   }
 }
 
+// The scratch memory for two loaded leaves; none if elements have the compute type already.
 template <typename T>
 size_t buffer_bytes(const BatchShape& at) {
   if (std::is_same_v<T, Compute<T>>) return 0;
@@ -121,7 +127,8 @@ Moments merge(const Moments& a, const Moments& b) {
   return out;
 }
 
-// Merges leaf(i) of [begin, end) in the tree that splits at the largest power of two.
+// Merges leaf(i) of [begin, end) in the tree that splits at the largest power of two. REQUIRES:
+// begin < end.
 template <typename F, typename M>
 auto fold_leaves(int64_t begin, int64_t end, F&& leaf, M&& put_together) -> decltype(leaf(begin)) {
   if (end - begin == 1) return leaf(begin);
@@ -136,6 +143,7 @@ template <typename F>
 void each_stretch(const BatchShape& at, int64_t row, F&& f) {
   const int64_t base = row * at.channels * at.area;
   if (at.form == Form::rows) return f(base, 0, at.channels);
+  // In channels16, the 16 channels of a block lie next to each other at each position.
   const int64_t wide = at.form == Form::blocked ? 16 : 1;
   for (int64_t c = 0; c < at.channels; c += wide) {
     for (int64_t s = 0; s < at.area; s += at.span) {
@@ -144,6 +152,8 @@ void each_stretch(const BatchShape& at, int64_t row, F&& f) {
   }
 }
 
+// y = (x - mean) * factor + bias, with factor = scale / sqrt(variance + epsilon). In training,
+// phase 0 measures the leaves; then channels are finished, and the last phase writes rows of y.
 template <typename T>
 class BatchNormKernel final : public Kernel {
   using A = Compute<T>;
@@ -177,6 +187,8 @@ class BatchNormKernel final : public Kernel {
   }
 
  private:
+  // Writes the mean and the squared deviations of each leaf of its units. Every leaf belongs to one
+  // unit, so no two tiles write the same place.
   void measure(KernelContext& context, int tile) const {
     const Workspace<A> space{at_, context.workspace};
     A* buffer = reinterpret_cast<A*>(context.scratch);
@@ -189,6 +201,7 @@ class BatchNormKernel final : public Kernel {
         row_moments(block, rows, at_.channels, space.leaf(unit, 0), space.leaf(unit, 1));
         continue;
       }
+      // The number of the leaf follows from the place of the stretch in the plane of channel c.
       each_stretch(at_, unit, [&](int64_t first, int64_t c, int64_t size) {
         const int64_t leaf = unit * at_.parts + (first - (unit * at_.channels + c) * at_.area) /
                                                     at_.span / (at_.form == Form::blocked ? 16 : 1);
@@ -201,6 +214,7 @@ class BatchNormKernel final : public Kernel {
     }
   }
 
+  // The statistics of channel c over the batch, in double. An empty batch has count 0.
   Moments batch_moments(const Workspace<A>& space, int64_t c) const {
     if (at_.total() == 0) return {};
     return fold_leaves(
@@ -213,6 +227,7 @@ class BatchNormKernel final : public Kernel {
         merge);
   }
 
+  // The running statistics become old * momentum + batch * (1 - momentum).
   void finish_channels(KernelContext& context, int tile) const {
     const Workspace<A> space{at_, context.workspace};
     const int64_t end = std::min(at_.channels, (tile + 1) * kChannelTile);
@@ -221,6 +236,8 @@ class BatchNormKernel final : public Kernel {
       if (training_) {
         const Moments batch = batch_moments(space, c);
         const double population = batch.count > 0 ? batch.squares / batch.count : 0;
+        // y is always normalized with the variance that divides by n; only the running one may
+        // divide by n - 1.
         const double running =
             unbiased_ && batch.count > 1 ? batch.squares / (batch.count - 1) : population;
         parameters_.write(context, 1, c, mean * momentum_ + batch.mean * (1 - momentum_));
@@ -255,6 +272,7 @@ class BatchNormKernel final : public Kernel {
             return blocked_scale(x + first, size, mean + c, factor + c, bias + c, y + first);
         }
         const A* from = loaded(x + first, size, buffer);
+        // The converted x is at the buffer's start, so results of 16 bits are built behind it.
         written(y + first, size, buffer + size, [&](A* to) {
           if (at_.form == Form::rows)
             row_scale(from, size, mean, factor, bias, to);
@@ -272,6 +290,9 @@ class BatchNormKernel final : public Kernel {
 };
 
 // Phase 0: leaves of the sums of dy and dy * (x - mean). Phase 1: their trees. Phase 2: rows of dx.
+// With h = (x - mean) * inverse: dbias = sum(dy), dscale = sum(dy * h), and dx = scale * inverse *
+// (dy - mean(dy) - h * mean(dy * h)). Without training, the statistics are constants and both means
+// are left out.
 template <typename T>
 class BatchNormGradKernel final : public Kernel {
   using A = Compute<T>;
@@ -307,6 +328,7 @@ class BatchNormGradKernel final : public Kernel {
  private:
   void sum(KernelContext& context, int tile) const {
     const Workspace<A> space{at_, context.workspace};
+    // The means are converted once per tile: the loops take them in the compute type.
     A* mean = reinterpret_cast<A*>(context.scratch);
     for (int64_t c = 0; c < at_.channels; ++c)
       mean[c] = static_cast<A>(parameters_.read(context, 3, c));
@@ -338,6 +360,7 @@ class BatchNormGradKernel final : public Kernel {
   void finish_channels(KernelContext& context, int tile) const {
     const Workspace<A> space{at_, context.workspace};
     const int64_t end = std::min(at_.channels, (tile + 1) * kChannelTile);
+    // The tree over the leaves, in double.
     const auto total = [&](int64_t c, int which) -> double {
       if (at_.total() == 0) return 0;
       return fold_leaves(
@@ -348,6 +371,8 @@ class BatchNormGradKernel final : public Kernel {
     for (int64_t c = tile * kChannelTile; c < end; ++c) {
       const double sum = total(c, 0), dot = total(c, 1), inverse = parameters_.read(context, 4, c);
       const double count = static_cast<double>(std::max<int64_t>(1, at_.total()));
+      // `dot` is the sum of dy * (x - mean), so it lacks one factor `inverse`; in the slope it
+      // lacks two.
       parameters_.write(context, 1, c, dot * inverse);
       parameters_.write(context, 2, c, sum);
       space.parameter(kMean)[c] = static_cast<A>(parameters_.read(context, 3, c));
@@ -358,6 +383,7 @@ class BatchNormGradKernel final : public Kernel {
   }
 
   void differentiate(KernelContext& context, int tile) const {
+    // dx is absent if no node needs it, as in a network's first layer.
     if (!context.outputs[0]) return;
     const Workspace<A> space{at_, context.workspace};
     const A *mean = space.parameter(kMean), *factor = space.parameter(kFactor),

@@ -18,7 +18,8 @@ LEAT_INLINE void store_sum(const Channels (&a)[4], float* to) {
   for (int j = 0; j < 16; ++j) to[j] = (a[0].v[j] + a[1].v[j]) + (a[2].v[j] + a[3].v[j]);
 }
 
-// Calls f(position, accumulator): position p goes to accumulator p % 4.
+// Calls f(position, accumulator): position p goes to accumulator p % 4. Four accumulators are
+// independent chains of additions, which hide the latency of one addition.
 template <typename F>
 LEAT_INLINE void each_position(int64_t positions, F&& f) {
   int64_t p = 0;
@@ -31,6 +32,8 @@ LEAT_INLINE void each_position(int64_t positions, F&& f) {
   for (; p < positions; ++p) f(p, static_cast<int>(p % 4));
 }
 
+// REQUIRES, for the functions of lines: n <= kLineBlock, the size of the buffers on the stack. Two
+// passes lose fewer digits than sum(x^2) - n * mean^2, which cancels if the mean is large.
 template <typename T>
 LEAT_INLINE void moments_of_line(const T* x, int64_t n, T* mean, T* squares) {
   *mean = fold_line<SumFold, AsIs>(x, n) / static_cast<T>(n);
@@ -41,6 +44,8 @@ LEAT_INLINE void moments_of_line(const T* x, int64_t n, T* mean, T* squares) {
   *squares = fold_line<SumFold, Squared>(deviations, n);
 }
 
+// x is [rows, width]. Each channel adds its rows in their order, so the vector width cannot change
+// a bit.
 template <typename T>
 LEAT_INLINE void moments_of_rows(const T* x, int64_t rows, int64_t width, T* mean, T* squares) {
   for (int64_t j = 0; j < width; ++j) mean[j] = squares[j] = 0;
@@ -58,6 +63,7 @@ LEAT_INLINE void moments_of_rows(const T* x, int64_t rows, int64_t width, T* mea
   }
 }
 
+// The sums of dy and of dy * (x - mean) of one channel; both have the tree of fold_line().
 template <typename T>
 LEAT_INLINE void dots_of_line(const T* dy, const T* x, int64_t n, T mean, T* sum, T* dot) {
   T products[kLineBlock];
@@ -67,6 +73,7 @@ LEAT_INLINE void dots_of_line(const T* dy, const T* x, int64_t n, T mean, T* sum
   *dot = fold_line<SumFold, AsIs>(products, n);
 }
 
+// The same sums for [rows, width], each channel in the order of the rows.
 template <typename T>
 LEAT_INLINE void dots_of_rows(const T* dy, const T* x, int64_t rows, int64_t width, const T* mean,
                               T* sum, T* dot) {
@@ -122,6 +129,8 @@ void row_moments(const double* x, int64_t rows, int64_t width, double* mean, dou
   moments_of_rows(x, rows, width, mean, squares);
 }
 
+// x is [positions, 16]. The second pass finds the leaf in the level 1 cache, because a leaf has at
+// most kBlockedPositions positions (8 KiB).
 LEAT_VECTOR_CLONES void blocked_moments(const float* x, int64_t positions, float* mean,
                                         float* squares) {
   Channels sums[4], parts[4], middle;
@@ -186,6 +195,7 @@ void row_scale(const double* x, int64_t width, const double* mean, const double*
                const double* bias, double* y) {
   scale_row(x, width, mean, factor, bias, y);
 }
+// The three parameters are loaded once, and stay in registers for all positions.
 LEAT_VECTOR_CLONES void blocked_scale(const float* x, int64_t positions, const float* mean,
                                       const float* factor, const float* bias, float* y) {
   Channels m, f, b;

@@ -33,6 +33,8 @@ LEAT_INLINE To convert(From v) {
   }
 }
 
+// f16 and bf16 are converted by way of float. The loop with step 1 is separate, so that the
+// compiler can vectorize it.
 template <typename From, typename To>
 void cast_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {
   const From* a = static_cast<const From*>(x[0]);
@@ -44,6 +46,7 @@ void cast_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
   }
 }
 
+// Two nested choices make the loop of each pair of dtypes.
 template <typename From>
 Loop pick_to(DType to) {
   return dispatch_dtype(to, [](auto tag) -> Loop { return cast_loop<From, decltype(tag)>; });

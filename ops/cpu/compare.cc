@@ -8,9 +8,12 @@
 namespace leat {
 namespace {
 
+// The functors follow IEEE 754: a comparison with NaN is false, also NaN == NaN. f16 and bf16 are
+// compared as floats, which is exact.
 using elementwise::binary_loop;
 using elementwise::unary_loop;
 struct EqualOf {
+  // Input 0 is the condition, inputs 1 and 2 are the values for true and for false.
   template <typename T>
   LEAT_INLINE static bool apply(T a, T b, const double*) {
     return a == b;
@@ -86,6 +89,7 @@ void where_loop(void* out, const void* const* x, const int64_t* steps, int64_t n
   if (sc == 1 && sa == 1 && sb == 1) {
     LEAT_NO_OVERLAP
     for (int64_t i = 0; i < n; ++i) {
+      // Both sides are read in every case, so that the compiler may select without a branch.
       const T yes = a[i], no = b[i];
       y[i] = condition[i] ? yes : no;
     }
@@ -94,6 +98,7 @@ void where_loop(void* out, const void* const* x, const int64_t* steps, int64_t n
   }
 }
 
+// The loop for elements of this dtype's size: 1, 2, 4 or 8 bytes.
 Loop pick_where(DType dtype) {
   switch (dtype_size(dtype)) {
     case 1:
@@ -107,6 +112,8 @@ Loop pick_where(DType dtype) {
   }
 }
 
+// The operands share one dtype, that of input 0. The result is bool, so output 0 cannot choose the
+// loop.
 template <typename F>
 Result<std::unique_ptr<Kernel>> compare_kernel(const KernelSetup& setup) {
   return make_elementwise(setup, dispatch_dtype(setup.input(0).dtype, [](auto tag) -> Loop {
@@ -114,6 +121,8 @@ Result<std::unique_ptr<Kernel>> compare_kernel(const KernelSetup& setup) {
                           }));
 }
 
+// The loop of IsNaN or IsInf. Inference has refused dtypes that are not floats, so the default is
+// bf16.
 template <typename F>
 Result<std::unique_ptr<Kernel>> logic_kernel(const KernelSetup& setup) {
   return make_elementwise(setup, binary_loop<F, bool, bool>);

@@ -22,6 +22,7 @@ struct Copy {
   int first_tile = 0;
 };
 
+// to_half() or to_bfloat16(), by type: both round to nearest even.
 template <typename T>
 T from_float(float value) {
   if constexpr (std::is_same_v<T, Half>)
@@ -30,6 +31,7 @@ T from_float(float value) {
     return to_bfloat16(value);
 }
 
+// Converts the elements [begin, end) of an operand. Both sides begin at element 0 of the operand.
 template <typename T>
 void widen(const void* from, float* to, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) to[i] = to_float(static_cast<const T*>(from)[i]);
@@ -39,6 +41,8 @@ void narrow(const float* from, void* to, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) static_cast<T*>(to)[i] = from_float<T>(from[i]);
 }
 
+// The phases are: all inputs become floats, the phases of `inner` run, the outputs are rounded. The
+// workspace has the float copies first, and then the workspace of `inner`.
 class ConvertingKernel final : public Kernel, public NotedKernel {
  public:
   ConvertingKernel(std::unique_ptr<Kernel> inner, std::vector<Copy> inputs,
@@ -58,6 +62,8 @@ class ConvertingKernel final : public Kernel, public NotedKernel {
   size_t scratch_bytes() const override { return inner_->scratch_bytes(); }
   std::string note() const override { return kernel_note(*inner_); }
 
+  // The context belongs to the instruction, and other threads run tiles with it now. The inner
+  // kernel therefore gets a copy, with addresses in arrays on this thread's stack.
   Progress run(KernelContext& context, int phase, int tile) override {
     if (phase == 0) return convert(context, inputs_, tile, true);
     if (phase == phases() - 1) return convert(context, outputs_, tile, false);
@@ -66,6 +72,7 @@ class ConvertingKernel final : public Kernel, public NotedKernel {
       inputs[i] = i < input_count ? context.inputs[i] : nullptr;
       outputs[i] = i < output_count ? context.outputs[i] : nullptr;
     }
+    // Operands that are not converted (indices, argmax) keep their own addresses.
     for (const Copy& c : inputs_) inputs[c.operand] = context.workspace + c.offset;
     for (const Copy& c : outputs_) outputs[c.operand] = context.workspace + c.offset;
     KernelContext inner = context;
@@ -78,6 +85,7 @@ class ConvertingKernel final : public Kernel, public NotedKernel {
   size_t input_count = 0, output_count = 0;
 
  private:
+  // A list without operands has one tile, too, in which convert() does nothing.
   static int tiles_of(const std::vector<Copy>& copies) {
     return copies.empty() ? 1
                           : copies.back().first_tile + tile_count(copies.back().elements, kChunk);
@@ -85,6 +93,8 @@ class ConvertingKernel final : public Kernel, public NotedKernel {
   static Progress convert(KernelContext& context, const std::vector<Copy>& copies, int tile,
                           bool in) {
     if (copies.empty()) return Progress::done;
+    // The tiles of all operands are numbered one after the other. The operand of this tile is the
+    // last one that begins at or before it.
     const Copy* copy = &copies[0];
     for (const Copy& c : copies) {
       if (c.first_tile <= tile) copy = &c;
@@ -127,6 +137,8 @@ std::vector<Copy> widen_types(std::vector<OperandType>& operands, size_t& bytes)
 
 Result<std::unique_ptr<Kernel>> compute_in_f32(const KernelSetup& setup,
                                                const KernelFactory& factory) {
+  // The inner kernel is made as if the operands were float from the start. The known constants
+  // would not fit these types, and the rows of a chain do not reach through the conversions.
   KernelSetup wide = setup;
   if (wide.types.inputs.size() > kMostOperands || wide.types.outputs.size() > kMostOperands) {
     return internal_error(cat(setup.subject, ": expected at most ", kMostOperands, " operands"));

@@ -12,6 +12,7 @@
 namespace leat {
 namespace {
 
+// The kernel keeps the value and copies it into the output whenever it runs.
 Result<std::unique_ptr<Kernel>> make_constant(const KernelSetup& setup) {
   const Tensor value = constant_value(setup.attrs()).value();
   return make_kernel([value](KernelContext& context) {
@@ -20,6 +21,7 @@ Result<std::unique_ptr<Kernel>> make_constant(const KernelSetup& setup) {
   });
 }
 
+// Fills the output with one value. The shape is concrete by now, so the input is not read.
 Result<std::unique_ptr<Kernel>> make_constant_of_shape(const KernelSetup& setup) {
   const Tensor value = fill_value(setup.attrs());
   const int64_t elements = setup.output(0).shape.elements();

@@ -10,12 +10,15 @@
 namespace leat {
 namespace {
 
+// Adds the node to an error of `make`, which knows only types.
 Result<ConvSpec> spec_for(const KernelSetup& setup, MakeConvSpec make) {
   auto spec = make(setup.types);
   if (spec.ok()) return spec;
   return Status(spec.status().code(), cat(setup.subject, ": ", spec.status().message()));
 }
 
+// Every factory below passes itself to compute_in_f32() for f16 and bf16: it is called again, then
+// with float operands. The initializers name the index of each operand in the op.
 Result<std::unique_ptr<Kernel>> conv_kernel(const KernelSetup& setup) {
   if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_kernel);
   LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_spec));
@@ -28,6 +31,8 @@ Result<std::unique_ptr<Kernel>> conv_grad_input_kernel(const KernelSetup& setup)
   return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = -1, .y = 0});
 }
 
+// A ConvTranspose is the gradient of a convolution with respect to its input. Its bias is one per
+// channel of x, which engines do not have, so the kernel adds it to the result.
 Result<std::unique_ptr<Kernel>> conv_transpose_kernel(const KernelSetup& setup) {
   if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_transpose_kernel);
   LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_transpose_spec));

@@ -114,6 +114,8 @@ class DirectConv final : public ConvEngine {
     return w + (output * (spec_.inputs / spec_.groups) + input) * spec_.window.kernel_area();
   }
 
+  // An output starts with its bias. Then the input channels are added in order, and of each channel
+  // the elements of the kernel.
   void forward(const T* x, const T* w, const T* bias, T* y) const {
     const int64_t stride = spec_.window.stride[2] * kXStep, area = spec_.window.output_area();
     for (int64_t image = 0; image < spec_.images; ++image) {
@@ -128,6 +130,7 @@ class DirectConv final : public ConvEngine {
             for (int64_t i = 0; i < count; ++i) row[i * kYStep] += factor * in[i * stride];
           });
         });
+        // As in Relu, NaN stays NaN and -0 becomes 0.
         for (int64_t i = 0; spec_.relu && i < area; ++i) {
           T& value = out[i * kYStep];
           value = !(value <= T{}) ? value : T{};
@@ -136,6 +139,8 @@ class DirectConv final : public ConvEngine {
     }
   }
 
+  // Each product of dy and a weight is added to the element of x that the forward pass multiplied
+  // with that weight.
   void backward_data(T* x, const T* w, const T* y) const {
     const int64_t stride = spec_.window.stride[2] * kXStep;
     std::fill_n(x, spec_.images * spec_.x_image(), T{});
@@ -154,6 +159,7 @@ class DirectConv final : public ConvEngine {
     }
   }
 
+  // The sum of each row of outputs is added to its weight, in the order of images and rows.
   void backward_weights(const T* x, T* w, T* bias, const T* y) const {
     const int64_t stride = spec_.window.stride[2] * kXStep, area = spec_.window.output_area();
     std::fill_n(w, spec_.weights(), T{});
@@ -185,6 +191,7 @@ std::unique_ptr<ConvEngine> make_direct_conv(const ConvSpec& spec, std::string r
   if (spec.dtype == DType::f64) {
     return std::make_unique<DirectConv<double>>(spec, std::move(reason));
   }
+  // f64 has no blocked layout.
   constexpr int kBlock = 16;  // of Layout::channels16
   const bool x = spec.x_layout != Layout::plain, y = spec.y_layout != Layout::plain;
   if (x && y) return std::make_unique<DirectConv<float, kBlock, kBlock>>(spec, std::move(reason));

@@ -32,19 +32,24 @@ struct ForwardOperands {
   bool relu;
 };
 
-// Computes P adjacent outputs of B blocks.
+// Computes P adjacent outputs of B blocks. x and y begin at the first output of the strip. kUnit:
+// the stride along a row is 1, a constant that the compiler folds into the addresses.
 template <int P, int B, bool kUnit>
 LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, const float* x,
                                float* y) {
   const int64_t taps = g.taps(), step = kUnit ? 1 : g.column_stride;
   const int64_t* offset = g.offset.data();
   const bool relu = f.relu;
+  // The sums begin with the bias, and the taps are added in their order: an output's bits do not
+  // depend on the size of its strip.
   __m512 sums[B][P];
   for (int b = 0; b < B; ++b) {
     const __m512 bias = f.bias ? _mm512_loadu_ps(f.bias + b * kOutputs) : _mm512_setzero_ps();
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) sums[b][p] = bias;
   }
+  // A loaded vector of weights serves all P outputs, and a broadcast element of x serves all B
+  // blocks.
   for (int64_t t = 0; t < taps; ++t) {
     const float* in = x + offset[t];
     __m512 weights[B];
@@ -58,6 +63,7 @@ LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, cons
     }
   }
 #pragma GCC unroll 2
+  // The blocks of y are g.block() elements apart, the positions of a block 16.
   for (int b = 0; b < B; ++b) {
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) {
@@ -72,6 +78,8 @@ LEAT_AVX512 void forward_strip(const Geometry& g, const ForwardOperands& f, cons
   }
 }
 
+// Computes B blocks of an image row by row: each row as strips of 14 outputs, and its rest as
+// strips of 8, 4, 2 and 1.
 template <int B, bool kUnit>
 void forward_rows(const Geometry& g, const ForwardOperands& f, const float* x, float* y) {
   for (int64_t row = 0; row < g.rows; ++row) {
@@ -90,7 +98,9 @@ void forward_rows(const Geometry& g, const ForwardOperands& f, const float* x, f
   }
 }
 
-// Adds the gradients of T taps of B blocks; with kBias, those of the bias too.
+// Adds the gradients of T taps of B blocks; with kBias, those of the bias too. The sums of an image
+// stay in registers, in the order of the positions, and are added to `weights` once at its end. The
+// images follow each other, so the order does not depend on T.
 template <int T, int B, bool kUnit, bool kBias>
 LEAT_AVX512 void gradients_of_taps(const Geometry& g, int64_t tap, const float* x, const float* y,
                                    float* weights, float* bias) {
@@ -102,6 +112,7 @@ LEAT_AVX512 void gradients_of_taps(const Geometry& g, int64_t tap, const float* 
     for (int t = 0; t < T; ++t) sums[b][t] = _mm512_setzero_ps();
   }
   for (int64_t row = 0; row < g.rows; ++row) {
+    // For each tap, the row of x that this row of outputs reads.
     const float* in[T];
     for (int t = 0; t < T; ++t)
       in[t] = x + g.offset[static_cast<size_t>(tap + t)] + row * g.row_stride * g.width;
@@ -132,6 +143,8 @@ LEAT_AVX512 void gradients_of_taps(const Geometry& g, int64_t tap, const float* 
   }
 }
 
+// Computes the gradients of all taps of B blocks, a few taps in each pass over y. The first pass,
+// with tap 0, adds those of the bias, so that each element of y counts once.
 template <int B, bool kUnit>
 void gradients(const Geometry& g, const float* x, const float* y, float* weights, float* bias) {
   int64_t tap = 0;
@@ -145,6 +158,8 @@ void gradients(const Geometry& g, const float* x, const float* y, float* weights
   passes(gradients_of_taps<1, B, kUnit, false>, gradients_of_taps<1, B, kUnit, true>, 1);
 }
 
+// Each image is first copied into the scratch memory with its padding. The loops then need no test
+// for the border.
 class FewChannelsConv final : public ConvEngine {
  public:
   explicit FewChannelsConv(const ConvSpec& spec) : spec_(spec) {
@@ -153,8 +168,10 @@ class FewChannelsConv final : public ConvEngine {
     g_.columns = v.output[2];
     g_.row_stride = v.stride[1];
     g_.column_stride = v.stride[2];
+    // Only the part of x that some output reads is copied; rows and columns behind it are left out.
     height_ = (g_.rows - 1) * v.stride[1] + (v.kernel[1] - 1) * v.dilation[1] + 1;
     g_.width = (g_.columns - 1) * v.stride[2] + (v.kernel[2] - 1) * v.dilation[2] + 1;
+    // The taps are in the order of the weights: channel, row, column.
     for (int64_t c = 0; c < spec.inputs; ++c) {
       for (int64_t i = 0; i < v.kernel[1]; ++i) {
         for (int64_t j = 0; j < v.kernel[2]; ++j)
@@ -192,7 +209,9 @@ class FewChannelsConv final : public ConvEngine {
   bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const override {
     auto *weights = static_cast<float*>(w), *biases = static_cast<float*>(bias);
     auto* padded = reinterpret_cast<float*>(scratch);
+    // The border is zeroed once for all images, because pad() writes the inside only.
     std::fill_n(padded, padded_elements(), 0.0f);
+    // The gradients add up over the images, in `weights` itself.
     if (spec_.kind == ConvKind::backward_weights) {
       std::fill_n(weights, spec_.weights(), 0.0f);
       if (bias) std::fill_n(biases, spec_.outputs, 0.0f);
@@ -205,6 +224,7 @@ class FewChannelsConv final : public ConvEngine {
   }
 
  private:
+  // The place of a weight in [blocks][taps][16].
   int64_t packed_index(int64_t output, int64_t tap) const {
     return (output / kOutputs * g_.taps() + tap) * kOutputs + output % kOutputs;
   }
@@ -225,6 +245,8 @@ class FewChannelsConv final : public ConvEngine {
     }
   }
 
+  // Blocks go in pairs, so that each broadcast element of x is used twice; an odd last block is
+  // alone.
   void run_image(const float* x, float* weights, float* bias, float* y) const {
     const int64_t blocks = spec_.outputs / kOutputs;
     for (int64_t block = 0; block < blocks; block += 2) {
@@ -254,6 +276,7 @@ class FewChannelsConv final : public ConvEngine {
 std::unique_ptr<ConvEngine> make_few_channels_conv(const ConvSpec& spec) {
   const Window& v = spec.window;
   const int64_t taps = spec.inputs * v.kernel_area();
+  // Backward-data is not covered: a first layer needs no gradient of its images.
   const bool fits = spec.kind != ConvKind::backward_data && spec.dtype == DType::f32 &&
                     spec.groups == 1 && v.rank == 2 && spec.outputs % kOutputs == 0 && taps >= 1 &&
                     taps <= kMostTaps && v.output_area() > 0 && spec.x_layout == Layout::plain &&

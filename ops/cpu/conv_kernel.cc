@@ -13,6 +13,8 @@
 namespace leat {
 namespace {
 
+// oneDNN compiles its kernels at run time, so a process that may not make memory executable is the
+// likely cause.
 Progress library_failed(KernelContext& context) {
   context.step->fail(context.instruction,
                      internal_error("oneDNN failed to run a convolution; may this process make "
@@ -33,6 +35,8 @@ struct Engines {
   }
 };
 
+// The engine of the last tile is made `like` the first one, so that both read the same packed
+// weights.
 Engines make_engines(ConvSpec spec, int64_t tile) {
   Engines engines;
   engines.total = spec.images;
@@ -51,6 +55,8 @@ Engines make_engines(ConvSpec spec, int64_t tile) {
   return engines;
 }
 
+// Conv, ConvTranspose and leat.ConvGradInput. If the engine packs weights, phase 0 packs them into
+// the workspace, slice by slice; the last phase runs tiles of images.
 class RowsKernel final : public Kernel, public NotedKernel {
  public:
   RowsKernel(const ConvSpec& spec, Engines engines, ConvOperands operands, bool added_bias)
@@ -73,7 +79,9 @@ class RowsKernel final : public Kernel, public NotedKernel {
       return engines_.whole->pack(weights, context.workspace, tile) ? Progress::done
                                                                     : library_failed(context);
     }
+    // An empty batch still has one tile, in which there is nothing to compute.
     if (engines_.total == 0) return Progress::done;
+    // The kind decides which of x and y is the output. The same address arithmetic serves both.
     const bool forward = spec_.kind == ConvKind::forward;
     const size_t size = dtype_size(spec_.dtype);
     const auto at = [&](void* base, int64_t image) {
@@ -115,6 +123,8 @@ class RowsKernel final : public Kernel, public NotedKernel {
 };
 
 // Each tile of images writes a partial sum; then the parts are summed in a tree, slice by slice.
+// The parts lie one after the other in the workspace: packed weights, then the bias, each aligned
+// to 64 bytes. The tile size follows from the shapes, so the number of parts does too.
 template <typename T>
 class PartialSumKernel final : public Kernel, public NotedKernel {
  public:
@@ -127,6 +137,7 @@ class PartialSumKernel final : public Kernel, public NotedKernel {
                     (spec.bias ? align_up(static_cast<size_t>(spec.outputs) * sizeof(T), 64) : 0)) {
   }
 
+  // Phase 1 has one tile for each slice of the weights, and one more for the bias.
   int phases() const override { return 2; }
   int tiles(int phase) const override {
     return phase == 0 ? engines_.tiles() : engines_.whole->slices() + (spec_.bias ? 1 : 0);
@@ -139,6 +150,7 @@ class PartialSumKernel final : public Kernel, public NotedKernel {
 
   Progress run(KernelContext& context, int phase, int tile) override {
     if (phase == 1) return combine(context, tile);
+    // Without an image, one part of zeros is summed and unpacked: the gradient is zero.
     if (engines_.total == 0) {
       std::memset(context.workspace, 0, part_bytes_);
       return Progress::done;
@@ -152,6 +164,8 @@ class PartialSumKernel final : public Kernel, public NotedKernel {
   }
 
  private:
+  // Sums a slice of all parts into part 0, and unpacks it from there. No two tiles touch the same
+  // elements.
   Progress combine(KernelContext& context, int tile) const {
     T* parts = reinterpret_cast<T*>(context.workspace);
     const auto stride = static_cast<int64_t>(part_bytes_ / sizeof(T));
@@ -192,12 +206,15 @@ class ChannelsKernel final : public Kernel, public NotedKernel {
                          sizeof(float),
                      64)) {}
 
+  // The channels are a multiple of kSliceOutputs, which weights_by_channels() checks.
   int tiles(int) const override { return static_cast<int>(spec_.outputs / kSliceOutputs); }
   size_t scratch_bytes() const override {
     return slice_bytes_ + align_up(engine_->packed_bytes(), 64) + engine_->scratch_bytes();
   }
   std::string note() const override { return engine_->note(); }
 
+  // The scratch memory has the tile's channels of y, the packed gradients, and the engine's own
+  // scratch.
   Progress run(KernelContext& context, int, int tile) override {
     const int64_t first = tile * kSliceOutputs, slice = kSliceOutputs * spec_.window.output_area();
     float* y = reinterpret_cast<float*>(context.scratch);
@@ -215,6 +232,8 @@ class ChannelsKernel final : public Kernel, public NotedKernel {
       return library_failed(context);
     float* w = static_cast<float*>(context.outputs[operands_.w]) +
                first * (spec_.weights() / spec_.outputs);
+    // The slice of output channels is contiguous in the weights, so the engine unpacks to its
+    // place.
     for (int i = 0; i < engine_->slices(); ++i) {
       if (!engine_->unpack(packed, w, i)) return library_failed(context);
     }
@@ -231,8 +250,11 @@ class ChannelsKernel final : public Kernel, public NotedKernel {
 }  // namespace
 
 std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec, const ConvEngine* like) {
+  // The order is that of speed: Winograd if the caller decided for it, the loops for few channels,
+  // oneDNN. If oneDNN refuses, plain loops run, and their note names the reason.
   if (spec.winograd) return make_winograd_conv(spec);
   if (auto engine = make_few_channels_conv(spec)) return engine;
+  // An engine must have the packed format of `like`, and plain loops pack nothing.
   if (spec.images == 0 || (like && !like->packs())) return make_direct_conv(spec);
   if (spec.dtype != DType::f32) {
     return make_direct_conv(spec, cat("oneDNN has none for ", spec.dtype));
@@ -244,6 +266,7 @@ std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec, const ConvEng
 
 Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, ConvSpec spec,
                                                       ConvOperands operands, bool added_bias) {
+  // This is decided for the whole batch and not for a tile, so that all tiles use one algorithm.
   spec.winograd = winograd_is_faster(spec);
   const int64_t tile =
       setup.tile_rows > 0 ? setup.tile_rows : conv_tile_images(spec.images, spec.multiply_adds());
@@ -261,6 +284,8 @@ Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setu
     return std::unique_ptr<Kernel>(
         std::make_unique<ChannelsKernel>(spec, make_conv_engine(slice), operands));
   }
+  // A chain gives the number of images that the op's fixed_rows demands, so the partial sums are
+  // the same with a chain and without one.
   const int64_t tile = setup.tile_rows > 0 ? setup.tile_rows : conv_weights_tile_images(spec);
   Engines engines = make_engines(spec, tile);
   if (spec.dtype == DType::f64) {

@@ -28,6 +28,7 @@ struct Images {
   int64_t image(int64_t i) const { return i * channels * plane.height * plane.width; }
 };
 
+// Plain, 16 channels are an area apart; in channels16 they are adjacent, and pixels are 16 apart.
 Images images_of(int64_t channels, const std::array<int64_t, 3>& size, Layout layout) {
   const bool blocked = layout == Layout::channels16;
   return {{size[1], size[2], blocked ? kLanes : 1, blocked ? 1 : size[1] * size[2]}, channels};
@@ -42,7 +43,8 @@ struct Tiles {
 
   int64_t columns() const { return (out.plane.width + kTile - 1) / kTile; }
   int64_t rows() const { return (out.plane.height + kTile - 1) / kTile; }
-  // The distance between points, in floats.
+  // The distance between points, in floats. The extra line keeps the points of a tile apart in the
+  // cache: with a power of two between them, they would share few of its sets.
   int64_t in_points() const { return block * in.channels + kLine; }
   int64_t out_points() const { return block * out.channels + kLine; }
 
@@ -69,6 +71,8 @@ struct Tiles {
   }
 };
 
+// Backward-data is a convolution of dy with kernels rotated by half a turn, so x and y change
+// places, and the padding becomes 2 - begin.
 Tiles tiles_of(const ConvSpec& spec) {
   const Window& window = spec.window;
   const Images x = images_of(spec.inputs, window.input, spec.x_layout);
@@ -82,6 +86,8 @@ Tiles tiles_of(const ConvSpec& spec) {
   tiles.count = spec.images * tiles.rows() * tiles.columns();
   const int64_t bytes =
       kPoints * (spec.inputs + spec.outputs) * static_cast<int64_t>(sizeof(float));
+  // A block's operands should stay in the level 2 cache, but a pass over the weights must serve
+  // enough tiles. The blocks are then made equal.
   const int64_t most = std::max(kBlockBytes / bytes, kLeastRows);
   const int64_t blocks = std::max<int64_t>(1, (tiles.count + most - 1) / most);
   tiles.block = (tiles.count + blocks - 1) / blocks;
@@ -103,6 +109,8 @@ class WinogradRows final : public ConvEngine {
   }
   Range slice(int i) const override { return {panel(i), panel(i) + kPoints * panel_points(i)}; }
   bool pack(const void* weights, void* packed, int i) const override {
+    // The weights are [outputs, inputs, 3, 3]. Forward, a panel's channels are the first dimension;
+    // in backward-data they are the second.
     const bool backward = spec_.kind == ConvKind::backward_data;
     const int64_t output = backward ? kKernelArea : spec_.inputs * kKernelArea;
     const int64_t input = backward ? spec_.inputs * kKernelArea : kKernelArea;
@@ -123,6 +131,7 @@ class WinogradRows final : public ConvEngine {
   }
 
   bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const override {
+    // For each block of tiles: transform the inputs, multiply at all points, transform the sums.
     const bool backward = spec_.kind == ConvKind::backward_data;
     const auto* from = static_cast<const float*>(backward ? y : x);
     auto* to = static_cast<float*>(backward ? x : y);
@@ -144,6 +153,8 @@ class WinogradRows final : public ConvEngine {
   int64_t panel_points(int64_t i) const { return tiles_.in.channels * width(i) + kLine; }
   int64_t panel(int64_t i) const { return i * kPoints * panel_points(0); }
 
+  // At each point: [tiles, in channels] times [in channels, 64] for each panel. Each product
+  // prefetches the weights of the next one.
   void multiply(const float* inputs, const float* weights, float* sums, int64_t rows) const {
     winograd::Product p;
     p.rows = rows;
@@ -202,6 +213,7 @@ class WinogradWeights final : public ConvEngine {
     return bytes_of(kPoints * (sums_points() + tiles_.in_points() + tiles_.out_points()));
   }
 
+  // The sums stay at the points over all blocks of tiles, and are transformed to weights once.
   bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const override {
     auto* sums = reinterpret_cast<float*>(scratch);
     float* inputs = sums + kPoints * sums_points();
@@ -230,6 +242,7 @@ class WinogradWeights final : public ConvEngine {
                                     to + i * out.channels, tiles_.out_points(), bias);
     });
   }
+  // At each point: the transposed inputs [in channels, tiles] times [tiles, out channels].
   void multiply(const float* inputs, const float* gradients, float* sums, int64_t tiles,
                 bool add) const {
     winograd::Product p;

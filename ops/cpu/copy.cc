@@ -16,6 +16,8 @@ StridedCopy collapsed(const StridedCopy& copy, bool keep_first) {
   for (size_t d = 0; d < static_cast<size_t>(copy.rank); ++d) {
     const bool keep = keep_first && d == 0;
     if (copy.sizes[d] == 1 && !keep) continue;
+    // The axis before this one is merged with it if it continues in memory, on both sides, where
+    // this one ends.
     const int last = out.rank - 1;
     const auto l = static_cast<size_t>(std::max(last, 0));
     const bool may_merge = last >= (keep_first ? 1 : 0);
@@ -32,6 +34,7 @@ StridedCopy collapsed(const StridedCopy& copy, bool keep_first) {
   return out;
 }
 
+// One axis. Contiguous and broadcast lines are so frequent that they have code of their own.
 template <typename T>
 void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step) {
   if (in_step == 1 && out_step == 1) {
@@ -48,6 +51,7 @@ void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step
 template <typename T>
 void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t in_column,
                      int64_t out_row, int64_t out_column) {
+  // A block touches few lines of the cache on each side, and uses most of each.
   constexpr int64_t kBlock = 16;
   for (int64_t r = 0; r < rows; r += kBlock) {
     const int64_t r_end = std::min(rows, r + kBlock);
@@ -82,6 +86,8 @@ void run_copy(const StridedCopy& c, const T* in, T* out, int64_t begin, int64_t 
   in += c.in_offset + begin * c.in_steps[0];
   out += c.out_offset + begin * c.out_steps[0];
   const auto last = static_cast<size_t>(c.rank - 1);
+  // The last axis and, if there is one, the axis `across` are the inner loops; the other axes are
+  // counted by `index` below.
   const int across = transposed_axis(c);
   while (true) {
     if (across >= 0) {
@@ -91,6 +97,8 @@ void run_copy(const StridedCopy& c, const T* in, T* out, int64_t begin, int64_t 
     } else {
       copy_line(out, in, sizes[last], c.in_steps[last], c.out_steps[last]);
     }
+    // Steps to the next index, like a counter with a digit per axis: an axis that wraps around
+    // moves back to its start, and the axis before it goes on.
     int d = c.rank - 2;
     for (; d >= 0; --d) {
       const auto k = static_cast<size_t>(d);
@@ -113,14 +121,17 @@ class CopyKernel final : public Kernel {
         fill_input_(plan.fill_input) {
     const Shape& shape = setup.output(0).shape;
     fill_elements_ = shape.elements();
+    // The value of an absent input is zero.
     fill_zero_ = fill_input_ >= 0 && !setup.types.has_input(fill_input_);
     for (const StridedCopy& copy : plan.copies) copies_.push_back(collapsed(copy, rows_ > 0));
+    // All copies of a row are done by one tile, so that the rows of the output are complete.
     if (rows_ > 0) {
       int64_t row_elements = 0;
       for (const StridedCopy& c : copies_) row_elements += elements_below(c);
       tile_rows_ = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows_, row_elements);
       return;
     }
+    // Without rows, each copy is cut along its first axis into pieces of about one tile.
     for (size_t i = 0; i < copies_.size(); ++i) {
       const int64_t size = copies_[i].sizes[0];
       const int64_t step = default_tile_rows(size, elements_below(copies_[i]));
@@ -139,6 +150,7 @@ class CopyKernel final : public Kernel {
     return static_cast<int>(pieces_.size());
   }
 
+  // A copy moves bits, so only the size of an element matters.
   Progress run(KernelContext& context, int phase, int tile) override {
     switch (element_) {
       case 1:
@@ -170,12 +182,15 @@ class CopyKernel final : public Kernel {
     return n;
   }
 
+  // Fills the elements [begin, end) of output 0.
   template <typename T>
   void fill(const KernelContext& context, int64_t begin, int64_t end) const {
     const T value = fill_zero_ ? T{0} : *context.in<T>(fill_input_);
     std::fill(context.out<T>(0) + begin, context.out<T>(0) + end, value);
   }
 
+  // A tile of rows fills and copies; without rows, phase 0 fills and phase 1 copies one piece per
+  // tile.
   template <typename T>
   void run_as(const KernelContext& context, int phase, int tile) const {
     if (rows_ > 0) {

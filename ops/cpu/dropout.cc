@@ -13,7 +13,8 @@ namespace {
 
 constexpr double kDefaultRatio = 0.5;
 constexpr int64_t kBlock = 1024;
-// Input 1 of Dropout (2 of its gradient) and the input after it, read when the step runs.
+// Input 1 of Dropout (2 of its gradient) and the input after it, read when the step runs. The ratio
+// and the training mode are values of the step, so a kernel cannot know them earlier.
 struct Switches {
   int ratio_input = 1;
   DType ratio_dtype = DType::invalid;  // invalid: absent
@@ -30,6 +31,7 @@ struct Switches {
   }
 };
 
+// y and the mask differ in the size of their elements, so each has a loop of its own.
 LEAT_VECTOR_CLONES void drop_f32(const float* x, const float* draws, float ratio, float scale,
                                  float* y, bool* mask, int64_t n) {
   LEAT_NO_OVERLAP
@@ -106,10 +108,14 @@ class DropoutKernel final : public Kernel {
       return Progress::failed;
     }
     const RandomStream stream(has_seed_ ? seed_ : context.step->seed, source_, context.step->step);
+    // Kept elements are scaled by 1 / (1 - ratio), which keeps the expected value. With ratio 1
+    // none is kept.
     const double scale = ratio < 1 ? 1 / (1 - ratio) : 0;
     const int64_t end = std::min(tiles_.elements, (tile + 1) * tiles_.tile_elements);
     float draws[kBlock];
     bool unwanted[kBlock];
+    // The numbers are drawn in blocks that stay in the level 1 cache, by the function that draws
+    // many.
     for (int64_t at = tile * tiles_.tile_elements; at < end; at += kBlock) {
       const int64_t n = std::min(kBlock, end - at);
       if (ratio > 0)
@@ -141,6 +147,8 @@ class DropoutGradKernel final : public Kernel {
   explicit DropoutGradKernel(const KernelSetup& setup) : tiles_(setup), switches_(setup.types, 2) {}
   int tiles(int) const override { return tiles_.tiles; }
   Progress run(KernelContext& context, int, int tile) override {
+    // The forward kernel has checked the ratio in this step. The mask alone decides which elements
+    // count.
     const double ratio = switches_.ratio(context);
     const int64_t at = tile * tiles_.tile_elements,
                   end = std::min(tiles_.elements, at + tiles_.tile_elements);

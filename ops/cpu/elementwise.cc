@@ -22,6 +22,8 @@ struct Walk {
   }
 };
 
+// The steps of an operand along the output's axes. Shapes are aligned at their last axes, as in
+// numpy: an axis that the operand lacks, or where it has size 1, has step 0.
 std::array<int64_t, kMaxRank> broadcast_steps(const Shape& shape, const Shape& output) {
   std::array<int64_t, kMaxRank> steps{};
   int64_t step = 1;
@@ -67,12 +69,14 @@ class ElementwiseKernel final : public Kernel {
     Walk walk = whole_walk(setup);
     elements_ = walk.elements();
     // The tiles of a chain are rows of dimension 0. Without a chain, the kernel cuts the merged
-    // axes.
+    // axes. A merged first axis would mix rows of dimension 0.
     if (setup.tile_rows == 0) walk = collapsed(walk);
     rows_ = walk.rank > 0 ? walk.sizes[0] : 1;
     const int64_t row_elements = rows_ > 0 ? elements_ / rows_ : 0;
     tile_rows_ = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows_, row_elements);
     tiles_ = tile_count(rows_, tile_rows_);
+    // A tile moves an operand by its step along the first axis; an operand that is broadcast there
+    // stays.
     for (size_t i = 0; i < setup.types.inputs.size(); ++i) {
       const int64_t step = walk.rank > 0 ? walk.steps[i][0] : 0;
       const auto bytes = static_cast<int64_t>(dtype_size(setup.types.inputs[i].dtype));
@@ -95,8 +99,11 @@ class ElementwiseKernel final : public Kernel {
 
   Progress run(KernelContext& context, int, int tile) override {
     if (elements_ == 0) return Progress::done;
+    // The passes of a tile follow each other at once, while its output is in the cache.
     for (const Pass& pass : passes_) {
       const Walk& walk = tile + 1 == tiles_ ? pass.last : pass.full;
+      // The divisor is checked before the loop, because an integer division by 0 would end the
+      // process.
       if (divisor_ >= 0 && has_zero(context, walk, tile)) {
         context.step->fail(context.instruction,
                            invalid_argument(cat(subject_, ": expected a divisor other than 0")));
@@ -122,6 +129,8 @@ class ElementwiseKernel final : public Kernel {
     return walk;
   }
 
+  // The walk over one tile, merged again for this pass: fewer operands may allow longer inner
+  // loops. All tiles have the same walk, except that the last one may have fewer rows.
   Pass make_pass(const Walk& walk, const std::vector<int>& operands) const {
     Walk mine = walk;
     mine.steps.clear();
@@ -147,6 +156,7 @@ class ElementwiseKernel final : public Kernel {
 
   void run_pass(const KernelContext& context, const Pass& pass, const Walk& walk, int tile) const {
     const size_t operands = pass.operands.size();
+    // The last axis is the inner loop. A walk of rank 0 is a single element.
     const int inner = walk.rank - 1;
     const int64_t n = inner < 0 ? 1 : walk.sizes[static_cast<size_t>(inner)];
     std::array<const void*, kMaxLoopInputs> x{};
@@ -162,6 +172,9 @@ class ElementwiseKernel final : public Kernel {
       for (size_t i = 0; i < operands; ++i) x[i] = at[i];
       loop_(y, x.data(), steps.data(), n, params_.data());
       y += n * output_bytes_;
+      // Steps to the next index of the outer axes, like a counter: an axis that wraps around moves
+      // its operands back, and the axis before it goes on. The output is contiguous and only goes
+      // forward.
       int d = inner - 1;
       for (; d >= 0; --d) {
         const auto k = static_cast<size_t>(d);
@@ -180,6 +193,7 @@ class ElementwiseKernel final : public Kernel {
   }
 
   bool has_zero(const KernelContext& context, const Walk& walk, int tile) const {
+    // The elements of the divisor in this tile are contiguous: axes with step 0 repeat them.
     int64_t n = 1;
     const auto& steps = walk.steps[static_cast<size_t>(divisor_)];
     for (int d = 0; d < walk.rank; ++d) {
@@ -210,6 +224,7 @@ Status no_kernel(const KernelSetup& setup) {
   return unimplemented(cat(setup.subject, ": has no cpu kernel for ", setup.input(0).dtype));
 }
 
+// The operands of an op with a single pass: every input, in order.
 std::vector<int> all_inputs(const KernelSetup& setup) {
   std::vector<int> operands;
   for (size_t i = 0; i < setup.types.inputs.size(); ++i) operands.push_back(static_cast<int>(i));
@@ -229,6 +244,8 @@ Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, 
                                                       Loop copy) {
   if (binary == nullptr || copy == nullptr) return no_kernel(setup);
   const auto inputs = static_cast<int>(setup.types.inputs.size());
+  // The first pass writes f(x0, x1) to the output; each later one reads it back and folds one more
+  // input into it.
   std::vector<std::vector<int>> passes;
   if (inputs == 1) passes.push_back({0});
   if (inputs > 1) passes.push_back({0, 1});
@@ -242,6 +259,7 @@ Result<std::unique_ptr<Kernel>> make_elementwise_division(const KernelSetup& set
   if (loop == nullptr) return no_kernel(setup);
   auto kernel = std::make_unique<ElementwiseKernel>(
       setup, loop, std::vector<double>(), std::vector<std::vector<int>>{all_inputs(setup)});
+  // Floats need no check: they divide by zero without a fault.
   if (is_int(setup.input(divisor).dtype)) kernel->refuse_zero(divisor, setup.input(divisor).dtype);
   return std::unique_ptr<Kernel>(std::move(kernel));
 }

@@ -54,6 +54,7 @@ class GatherKernel final : public Kernel {
         lines_(at_.outer * at_.indices),
         line_bytes_(static_cast<size_t>(at_.inner) * dtype_size(setup.output(0).dtype)) {
     const Shape& out = setup.output(0).shape;
+    // A chain gives its tiles in rows of the output. Without one, tiles are numbers of lines.
     const bool by_rows = setup.tile_rows > 0 && out[0] > 0;
     tile_lines_ =
         by_rows ? setup.tile_rows * (lines_ / out[0]) : default_tile_rows(lines_, at_.inner);
@@ -89,6 +90,7 @@ class GatherGradKernel final : public Kernel {
   explicit GatherGradKernel(const KernelSetup& setup)
       : at_(setup, setup.output(0).shape, 1),
         dtype_(setup.output(0).dtype),
+        // If there is one outer position, the tiles divide the rows of the table among them.
         split_axis_(at_.outer == 1) {
     constexpr int64_t kMostTiles = 64;  // each reads all indices
     const int64_t parts = split_axis_ ? at_.size : at_.outer;
@@ -116,6 +118,7 @@ class GatherGradKernel final : public Kernel {
   template <typename T>
   Progress run_as(const KernelContext& context, int tile) const {
     const int64_t begin = tile * step_;
+    // A tile has all rows of some outer positions, or a range [low, high) of rows of the only one.
     const int64_t outer_begin = split_axis_ ? 0 : begin,
                   outer_end = split_axis_ ? 1 : std::min(at_.outer, begin + step_);
     const int64_t low = split_axis_ ? begin : 0,
@@ -126,6 +129,8 @@ class GatherGradKernel final : public Kernel {
       for (int64_t j = 0; j < at_.indices; ++j) {
         const int64_t index = at_.at(context, context.inputs[1], j);
         if (index < 0) return Progress::failed;
+        // Another tile has this row. Each tile still checks every index, so all tiles agree on a
+        // failure.
         if (index < low || index >= high) continue;
         const T* dy = context.in<T>(0) + (o * at_.indices + j) * at_.inner;
         T* to = dx + index * at_.inner;
@@ -147,6 +152,8 @@ class GatherGradKernel final : public Kernel {
 template <typename F>
 bool each_element(const KernelContext& context, const Indexing& at, const Shape& data,
                   const Shape& indices, int axis, F f) {
+  // The indices are walked in row-major order. `position` counts along their axes, and the index
+  // replaces it on `axis`.
   const auto steps = row_major_steps(data);
   std::array<int64_t, kMaxRank> position{};
   for (int64_t j = 0; j < at.indices; ++j) {
@@ -166,6 +173,7 @@ bool each_element(const KernelContext& context, const Indexing& at, const Shape&
   return true;
 }
 
+// One tile: y[j] = x[offset of element j].
 Result<std::unique_ptr<Kernel>> make_gather_elements(const KernelSetup& setup) {
   const Shape data = setup.input(0).shape, indices = setup.input(1).shape;
   const DType dtype = setup.output(0).dtype;
@@ -181,6 +189,7 @@ Result<std::unique_ptr<Kernel>> make_gather_elements(const KernelSetup& setup) {
   });
 }
 
+// One tile, because several indices may name one element of dx: its sum is in the order of j.
 Result<std::unique_ptr<Kernel>> make_gather_elements_grad(const KernelSetup& setup) {
   const Shape data = setup.output(0).shape, indices = setup.input(1).shape;
   const DType dtype = setup.output(0).dtype;
@@ -230,6 +239,8 @@ Result<std::unique_ptr<Kernel>> make_one_hot(const KernelSetup& setup) {
                 depth = out[axis];
   const DType index_dtype = setup.input(0).dtype, dtype = setup.output(0).dtype;
   return make_kernel([=](KernelContext& context) {
+    // Input 2 holds the off value and the on value. All of y becomes off, and then one element per
+    // index becomes on.
     dispatch_dtype(dtype, [&](auto tag) {
       using T = decltype(tag);
       const T off = context.in<T>(2)[0], on = context.in<T>(2)[1];

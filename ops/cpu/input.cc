@@ -26,6 +26,8 @@ class EpochOrder {
     const int64_t epoch = position / count_, place = position % count_;
     if (!shuffle_) return place;
     if (epoch != epoch_) {
+      // Positions of a tile ascend, so a new permutation is made only when a tile crosses into
+      // another epoch.
       order_ = Permutation(static_cast<uint64_t>(count_), key(static_cast<uint64_t>(epoch)));
       epoch_ = epoch;
     }
@@ -33,6 +35,8 @@ class EpochOrder {
   }
 
  private:
+  // The key of an epoch's permutation follows from the seed and the epoch alone, so a restart sees
+  // the same order.
   uint64_t key(uint64_t epoch) const {
     constexpr uint32_t kTag =
         0x45504f43;  // "EPOC": separates these numbers from others drawn with this seed
@@ -49,6 +53,8 @@ class EpochOrder {
   Permutation order_;
 };
 
+// Reads rows of batch number `index` (input 0): records, labels and weights. It keeps no state
+// between steps, and its tiles are independent.
 class ReadBatchKernel final : public Kernel {
  public:
   ReadBatchKernel(const KernelSetup& setup, const Dataset& dataset)
@@ -69,6 +75,8 @@ class ReadBatchKernel final : public Kernel {
 
   Progress run(KernelContext& context, int, int tile) override {
     const int64_t index = *context.in<int64_t>(0);
+    // The first position of the batch. The products are checked, because the index is a value of
+    // the graph.
     const auto batch = checked_mul(index, global_batch_);
     if (index < 0 || !batch || !checked_add(*batch, global_batch_)) {
       context.step->fail(
@@ -113,6 +121,8 @@ class ReadBatchKernel final : public Kernel {
   const size_t outputs_;  // the last ones may be absent
 };
 
+// The attributes gave inference the types of a record and a label. This compares them with the
+// files.
 Status expect_type(const KernelSetup& setup, const std::string& what, DType dtype,
                    const Shape& shape) {
   LEAT_ASSIGN_OR_RETURN(const BatchElement expected, batch_element(setup.attrs(), what));
@@ -128,11 +138,13 @@ Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
   }
   const Attrs& attrs = setup.attrs();
   const int64_t first_row = setup.node ? setup.node->first_row : 0, rows = attr_int(attrs, "rows");
+  // The rows of this shard must be in the batch; each shard has its own first_row.
   if (first_row < 0 || first_row > attr_int(attrs, "global_batch") - rows) {
     return invalid_argument(cat(setup.subject, ": rows: expected to lie in the global batch of ",
                                 attr_int(attrs, "global_batch"), ", received ", rows,
                                 " rows from row ", first_row));
   }
+  // All readers of a data set in these resources share it, so its files are read once.
   const auto dataset = Dataset::find_or_open(
       *setup.resources, {attr_string(attrs, "format"), attr_string(attrs, "features"),
                          attr_string(attrs, "labels"), setup.resources->data_root()});

@@ -9,9 +9,12 @@
 namespace leat {
 namespace {
 
+// The columns of one tile of phase 2 of the gradient.
 constexpr int64_t kGradColumns = 256;
 
-// y may be x. No scratch memory is needed: y holds the deviations before they are scaled.
+// y may be x. No scratch memory is needed: y holds the deviations before they are scaled. y = (x -
+// mean) * inverse * scale + bias, with inverse = 1 / sqrt(variance + epsilon). The variance is that
+// of the deviations, in a second pass: E(x^2) - mean^2 would cancel.
 template <typename A>
 LEAT_INLINE void normalize(const A* x, const A* scale, const A* bias, A epsilon, A* y, int64_t n,
                            A* mean, A* inverse) {
@@ -61,6 +64,7 @@ void back_line(const double* dy, const double* x, const double* scale, double me
                double* dx, double* products, int64_t n) {
   normalize_back(dy, x, scale, mean, inverse, dx, products, n);
 }
+// Adds one line to the gradients: dscale += dy * (x - mean) * inverse and dbias += dy.
 LEAT_VECTOR_CLONES void add_line(const float* dy, const float* x, float mean, float inverse,
                                  float* dscale, float* dbias, int64_t n) {
   LEAT_NO_OVERLAP
@@ -82,6 +86,7 @@ struct LineShape {
     const int axis = static_cast<int>(written < 0 ? written + shape.rank() : written);
     lines = shape.elements(0, axis);
     size = shape.elements(axis, shape.rank());
+    // A row of dimension 0 has lines / shape[0] lines; a chain gives its tiles in rows.
     if (setup.tile_rows > 0) {
       tile_lines = std::max<int64_t>(1, setup.tile_rows * (lines / std::max<int64_t>(1, shape[0])));
       tiles = tile_count(shape[0], setup.tile_rows);
@@ -94,6 +99,7 @@ struct LineShape {
   int tiles = 1;
 };
 
+// The elements as the compute type: themselves, or, for f16 and bf16, a copy in `buffer`.
 template <typename T>
 const Compute<T>* as_compute(const T* from, int64_t n, Compute<T>* buffer) {
   if constexpr (std::is_same_v<T, Compute<T>>) {
@@ -104,6 +110,8 @@ const Compute<T>* as_compute(const T* from, int64_t n, Compute<T>* buffer) {
   }
 }
 
+// Each tile normalizes lines that are its own. The scratch memory has room for scale, bias, x and y
+// as the compute type.
 template <typename T>
 class LayerNormKernel final : public Kernel {
   using A = Compute<T>;
@@ -125,6 +133,7 @@ class LayerNormKernel final : public Kernel {
     for (int64_t line = tile * at_.tile_lines; line < end; ++line) {
       const int64_t first = line * at_.size;
       const A* x = as_compute(context.in<T>(0) + first, at_.size, buffer + 2 * at_.size);
+      // A float or double line is written in place; f16 and bf16 are rounded from the buffer.
       A mean = 0, inverse = 0;
       if constexpr (std::is_same_v<T, A>) {
         normalize_line(x, scale, bias, epsilon_, context.out<T>(0) + first, at_.size, &mean,
@@ -135,6 +144,7 @@ class LayerNormKernel final : public Kernel {
         for (int64_t i = 0; i < at_.size; ++i)
           context.out<T>(0)[first + i] = store_from_compute<T>(y[i]);
       }
+      // The statistics stay in the compute type, so that the gradient reads them unrounded.
       if (has_mean_) context.out<A>(1)[line] = mean;
       if (has_inverse_) context.out<A>(2)[line] = inverse;
     }
@@ -158,10 +168,12 @@ class LayerNormGradKernel final : public Kernel {
     leaves_ = (at_.lines + kRowBlock - 1) / kRowBlock;
   }
   int phases() const override { return 3; }
+  // A leaf is kRowBlock lines, whatever the tiles of phase 0 are: a chain cannot change the sums.
   int tiles(int phase) const override {
     if (phase == 0) return at_.tiles;
     return phase == 1 ? std::max(1, static_cast<int>(leaves_)) : tile_count(at_.size, kGradColumns);
   }
+  // For each leaf, `size` sums of dscale and then `size` sums of dbias.
   size_t workspace_bytes() const override {
     return static_cast<size_t>(2 * leaves_ * at_.size) * sizeof(A);
   }
@@ -181,6 +193,7 @@ class LayerNormGradKernel final : public Kernel {
   }
 
  private:
+  // Phase 0. The buffer has scale, dy, x, the products, and dx, each of `size` elements.
   void differentiate(KernelContext& context, int tile) const {
     A* buffer = reinterpret_cast<A*>(context.scratch);
     const A* scale = as_compute(context.in<T>(2), at_.size, buffer);
@@ -199,9 +212,11 @@ class LayerNormGradKernel final : public Kernel {
     }
   }
 
+  // The sums of a leaf: `which` is 0 for dscale and 1 for dbias.
   A* partial(const KernelContext& context, int64_t leaf, int which) const {
     return reinterpret_cast<A*>(context.workspace) + (2 * leaf + which) * at_.size;
   }
+  // Phase 1: adds the lines of one leaf, in their order.
   void sum_block(KernelContext& context, int block) const {
     if (leaves_ == 0) return;
     A* buffer = reinterpret_cast<A*>(context.scratch);
@@ -214,6 +229,8 @@ class LayerNormGradKernel final : public Kernel {
                context.in<A>(4)[line], dscale, dbias, n);
     }
   }
+  // Phase 2: the tree over the leaves, for kGradColumns columns of dscale and of dbias. Without a
+  // line both are zero.
   void finish_columns(KernelContext& context, int tile) const {
     const int64_t first = tile * kGradColumns, width = std::min(kGradColumns, at_.size - first);
     for (int which : {0, 1}) {

@@ -27,6 +27,7 @@ LEAT_INLINE void transpose_block(const T* from, T* to, int64_t area, bool to_pla
   }
 }
 
+// The loop for machines without AVX-512.
 LEAT_VECTOR_CLONES void transpose4_plainly(const uint32_t* from, uint32_t* to, int64_t area,
                                            bool to_plain) {
   transpose_block(from, to, area, to_plain);
@@ -61,6 +62,7 @@ void transpose(const std::byte* from, std::byte* to, int64_t area, size_t size, 
   }
 }
 
+// The elements of one image, which is a row of the tiles.
 int64_t row_elements(const Shape& shape) {
   return shape.rank() == 0 ? 1 : shape.elements(1, shape.rank());
 }
@@ -68,6 +70,7 @@ int64_t row_elements(const Shape& shape) {
 Result<std::unique_ptr<Kernel>> reorder_kernel(const KernelSetup& setup) {
   const OperandType &from = setup.input(0), &to = setup.output(0);
   const Shape shape = from.shape;
+  // The layouts are those that the plan chose. If they are equal, the node is a copy of bytes.
   const bool copy = from.layout == to.layout;
   if (!copy && (shape.rank() != 4 || shape[1] % kBlockChannels != 0)) {
     return unimplemented(
@@ -76,6 +79,7 @@ Result<std::unique_ptr<Kernel>> reorder_kernel(const KernelSetup& setup) {
   }
   const int64_t rows = shape.rank() == 0 ? 1 : shape[0], row = row_elements(shape);
   const int64_t tile_rows = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows, row);
+  // An image is `blocks` matrices [16, area] or [area, 16], one after the other in both layouts.
   const int64_t area = copy ? row : shape[2] * shape[3],
                 blocks = copy ? 1 : shape[1] / kBlockChannels;
   const bool to_plain = to.layout == Layout::plain;

@@ -5,6 +5,8 @@
 
 namespace leat {
 
+// The two losses share their kernels: NegativeLogLikelihoodLoss gets log probabilities, which
+// SoftmaxCrossEntropyLoss computes first.
 void add_loss_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("SoftmaxCrossEntropyLoss", "cpu", [](const KernelSetup& setup) {
     return make_cross_entropy_kernel(setup, false);

@@ -31,6 +31,7 @@ struct Positions {
   int64_t offset(int64_t position) const {
     return position / inner * classes * inner + position % inner;
   }
+  // The message names the row in the whole batch, not in this shard.
   Progress fail(KernelContext& context, int64_t position, int64_t label) const {
     const int64_t row = first_row + position / inner;
     context.step->fail(
@@ -55,7 +56,8 @@ Means means_of(const Attrs& attrs) {
 }
 
 // Phase 0, by rows: the log probabilities, and the loss and weight of each position. Phase 1: their
-// sums.
+// sums. loss(position) = -weight(label) * log p(label). A position whose label is ignore_index has
+// loss 0 and weight 0; the mean divides by the sum of the weights.
 template <typename T>
 class CrossEntropyKernel final : public Kernel {
   using A = Compute<T>;
@@ -71,8 +73,10 @@ class CrossEntropyKernel final : public Kernel {
                                      : default_tile_rows(at_.rows, at_.classes * at_.inner);
     direct_ = std::is_same_v<T, A> && at_.inner == 1;
   }
+  // Without a sum, phase 0 writes the losses to the output itself.
   int phases() const override { return means_ == Means::none ? 1 : 2; }
   int tiles(int phase) const override { return phase == 0 ? tile_count(at_.rows, tile_rows_) : 1; }
+  // The losses of all positions, and then their weights.
   size_t workspace_bytes() const override {
     return means_ == Means::none ? 0 : static_cast<size_t>(2 * at_.rows * at_.inner) * sizeof(A);
   }
@@ -94,6 +98,7 @@ class CrossEntropyKernel final : public Kernel {
   bool run_position(KernelContext& context, int64_t position) const {
     const int64_t label = at_.label(context, position);
     const bool ignored = at_.ignored && label == *at_.ignored;
+    // An ignored label may be out of range, so it must not be used as an index.
     const bool legal = label >= 0 && label < at_.classes;
     if (!ignored && !legal) return false;
     const int64_t offset = at_.offset(position);
@@ -101,6 +106,7 @@ class CrossEntropyKernel final : public Kernel {
     if (given_) {
       if (legal) log_prob = load_as_compute(context.in<T>(0)[offset + label * at_.inner]);
     } else if (!ignored || keeps_log_prob_) {
+      // The line of an ignored position is computed only if output 1 is wanted.
       const A* line = log_softmax_of(context, offset);
       if (legal) log_prob = line[label];
     }
@@ -121,6 +127,8 @@ class CrossEntropyKernel final : public Kernel {
     const T* x = context.in<T>(0) + offset;
     T* out = keeps_log_prob_ ? context.out<T>(1) + offset : nullptr;
     A* line = reinterpret_cast<A*>(context.scratch);
+    // Contiguous lines of float or double are computed in place; others go through the scratch
+    // memory.
     if constexpr (std::is_same_v<T, A>) {
       if (direct_) {
         A* to = out ? out : line;
@@ -136,6 +144,7 @@ class CrossEntropyKernel final : public Kernel {
     return result;
   }
 
+  // Phase 1, one tile: the tree over all positions does not depend on the tiles of phase 0.
   Progress reduce(KernelContext& context) const {
     const int64_t positions = at_.rows * at_.inner;
     const A* losses = reinterpret_cast<const A*>(context.workspace);
@@ -151,7 +160,9 @@ class CrossEntropyKernel final : public Kernel {
   int64_t tile_rows_ = 1;
 };
 
-// Rows of the gradient, after a phase that sums the weights if a mean needs their sum.
+// Rows of the gradient, after a phase that sums the weights if a mean needs their sum. dx(class) =
+// factor * (p(class) - [class is the label]), or, with given log probabilities, -factor at the
+// label and 0 elsewhere.
 template <typename T>
 class CrossEntropyGradKernel final : public Kernel {
   using A = Compute<T>;
@@ -164,6 +175,8 @@ class CrossEntropyGradKernel final : public Kernel {
         weighted_(setup.types.has_input(3)) {
     tile_rows_ = setup.tile_rows > 0 ? setup.tile_rows
                                      : default_tile_rows(at_.rows, at_.classes * at_.inner);
+    // Without weights and without an ignored label, all weights are 1, and their sum is the number
+    // of positions.
     sums_weights_ = means_ == Means::mean && (weighted_ || at_.ignored);
   }
   int phases() const override { return sums_weights_ ? 2 : 1; }
@@ -171,6 +184,7 @@ class CrossEntropyGradKernel final : public Kernel {
   int tiles(int phase) const override {
     return phase == row_phase() ? tile_count(at_.rows, tile_rows_) : 1;
   }
+  // The sum of the weights, and then the weights of all positions.
   size_t workspace_bytes() const override {
     return sums_weights_ ? static_cast<size_t>(at_.rows * at_.inner + 1) * sizeof(A) : 0;
   }
@@ -211,6 +225,7 @@ class CrossEntropyGradKernel final : public Kernel {
     if (sums_weights_) return scaled / reinterpret_cast<const A*>(context.workspace)[0];
     return scaled / static_cast<A>(at_.rows * at_.inner);
   }
+  // The rows of positions with factor 0 are exactly zero, even if their log probabilities are NaN.
   void write(KernelContext& context, int64_t position, int64_t label, A factor) const {
     const int64_t offset = at_.offset(position);
     T* dx = context.out<T>(0) + offset;

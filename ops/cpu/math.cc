@@ -30,7 +30,7 @@ struct MulOf {
 };
 
 // Integers round toward zero. The kernel has checked for zeros, and the least integer / -1 wraps
-// around.
+// around. The latter is a case of its own, since the processor would fault.
 struct DivOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, T b, const double*) {
@@ -72,6 +72,8 @@ struct ModOf {
       return r != 0 && (r < 0) != (b < 0) ? r + b : r;
     } else {
       if constexpr (std::is_signed_v<T>) {
+        // x % -1 is 0, but the processor computes the quotient as well, and faults if that
+        // overflows.
         if (b == T{-1}) return T{0};
       }
       const T r = static_cast<T>(a % b);
@@ -88,6 +90,7 @@ struct FmodOf {
       return std::fmod(a, b);
     } else {
       if constexpr (std::is_signed_v<T>) {
+        // As in ModOf, a remainder by -1 must not reach the processor.
         if (b == T{-1}) return T{0};
       }
       return static_cast<T>(a % b);
@@ -103,6 +106,8 @@ LEAT_FAST_BINARY(max_f32, MaxOf)
 LEAT_FAST_BINARY(min_f32, MinOf)
 // --- Pow -------------------------------------------------------------------------------------
 
+// base^exponent. For integers, the loop squares the base for each bit of the exponent, and products
+// wrap around.
 template <typename T>
 T power(T base, T exponent) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -220,7 +225,8 @@ Loop pow_loop(DType base, DType exponent, bool uniform) {
   return loop;
 }
 
-// dx = dy * e * x^(e-1), and 0 if e is 0.
+// dx = dy * e * x^(e-1), and 0 if e is 0. The exponent 0 is a case of its own, because 0 * x^-1 is
+// NaN for x = 0. For the exponent 2 no pow() is needed.
 struct PowGradOf {
   template <typename T>
   static T apply(T dy, T x, T e) {
@@ -256,6 +262,7 @@ Loop pick_pow_grad(DType dtype) {
   }
 }
 
+// The kernel of a binary op for all numbers; `fast` is the cloned loop of f32.
 template <typename F>
 KernelFactory binary_kernel(Loop fast) {
   return [fast](const KernelSetup& setup) {
@@ -263,6 +270,7 @@ KernelFactory binary_kernel(Loop fast) {
   };
 }
 
+// The kernel of an op with any number of inputs, folded from left to right.
 template <typename F>
 KernelFactory fold_kernel(Loop fast) {
   return [fast](const KernelSetup& setup) {
@@ -284,6 +292,7 @@ Result<std::unique_ptr<Kernel>> make_mod(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> make_pow(const KernelSetup& setup) {
+  // A single exponent may be a constant or a value of the step: the loop reads it when it runs.
   const bool uniform = setup.input(1).shape.elements() == 1;
   return make_elementwise(setup, pow_loop(setup.input(0).dtype, setup.input(1).dtype, uniform));
 }

@@ -15,6 +15,7 @@ using elementwise::store;
 using elementwise::unary_floats;
 using elementwise::unary_numbers;
 using elementwise::unary_signed;
+// Integers wrap around: the negative of the least integer is itself.
 struct NegOf {
   template <typename T>
   LEAT_INLINE static T apply(T x, const double*) {
@@ -119,6 +120,8 @@ struct RoundOf {
   }
 };
 
+// The cloned loops of f32. Log, Sin and Cos have none: they are calls of the C library, which the
+// compiler does not vectorize.
 LEAT_FAST_UNARY(neg_f32, NegOf)
 LEAT_FAST_UNARY(abs_f32, AbsOf)
 LEAT_FAST_UNARY(sign_f32, SignOf)
@@ -143,6 +146,7 @@ LEAT_INLINE void clip_loop(void* out, const void* const* x, const int64_t* steps
   const int64_t s = steps[0];
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) {
+    // The comparisons are false for a NaN, so it passes through.
     C v = load(a[i * s]);
     v = has_low && v < low ? low : v;
     v = has_high && v > high ? high : v;
@@ -150,6 +154,8 @@ LEAT_INLINE void clip_loop(void* out, const void* const* x, const int64_t* steps
   }
 }
 
+// x has the shape of y, so its step is 1 after the axes are merged; the constant lets the compiler
+// vectorize the loop. The bounds are single elements and have no steps.
 LEAT_VECTOR_CLONES void clip_f32(void* y, const void* const* x, const int64_t*, int64_t n,
                                  const double* p) {
   const int64_t one[] = {1};
@@ -170,6 +176,7 @@ LEAT_INLINE void clip_grad_loop(void* out, const void* const* x, const int64_t* 
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) {
     const C v = load(a[i * s[1]]), d = load(dy[i * s[0]]);
+    // A NaN is not outside, so its gradient is dy.
     const bool outside = (has_low && v < low) || (has_high && v > high);
     dx[i] = store<T>(outside ? C{0} : d);
   }
@@ -181,6 +188,7 @@ LEAT_VECTOR_CLONES void clip_grad_f32(void* y, const void* const* x, const int64
   clip_grad_loop<float>(y, x, one, n, p);
 }
 
+// The dtypes of Clip have no bool, for which no loop exists.
 Result<std::unique_ptr<Kernel>> make_clip(const KernelSetup& setup) {
   KernelSetup all = setup;
   all.types.inputs.resize(3);  // absent bounds are null operands
@@ -197,6 +205,7 @@ Result<std::unique_ptr<Kernel>> make_clip(const KernelSetup& setup) {
 
 Result<std::unique_ptr<Kernel>> make_clip_grad(const KernelSetup& setup) {
   KernelSetup all = setup;
+  // Absent bounds become operands that are not present, which the loop sees as null.
   all.types.inputs.resize(4);
   Loop loop = nullptr;
   switch (setup.output(0).dtype) {

@@ -10,6 +10,8 @@
 namespace leat {
 namespace {
 
+// One factory for the three ops: `describe` turns the node's types into a Product. f16 and bf16
+// operands come back here as float.
 template <DescribeProduct describe>
 Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
   if (is_16bit_float(setup.output(0).dtype)) return compute_in_f32(setup, product_kernel<describe>);

@@ -27,6 +27,7 @@ class Padding {
  public:
   Padding() = default;
   Padding(const Product& p, const Tile& tile)
+      // Only a product whose rows can be cut must not depend on the number of rows in a tile.
       : rows_(p.tiling.rows > 0 && p.items() == 1 ? (p.trans_b ? 16 : 2) : 1),
         columns_(p.n > 1 ? 2 : 1),
         pads_a_(tile.rows > 0 && tile.rows < rows_),
@@ -42,6 +43,8 @@ class Padding {
   // REQUIRES: needed().
   bool gemm(onednn::Gemm g, const float* a, const float* b, float* c, std::byte* scratch) const {
     auto* wide = reinterpret_cast<float*>(scratch);
+    // The padded product goes to `wide`, which is [rows_, columns_]; A and B are copied behind it
+    // if they are padded. The part that was asked for is copied to C.
     const onednn::Gemm asked = g;
     float* operands = wide + rows_ * columns_;
     if (pads_a_) {
@@ -78,6 +81,7 @@ class Padding {
   bool pads_a_ = false, pads_b_ = false;
 };
 
+// One tile multiplies its box of Y and finishes it, item after item.
 template <typename T>
 class ProductKernel final : public Kernel {
  public:
@@ -125,6 +129,7 @@ class ProductKernel final : public Kernel {
     }
     return gemm<T>(g, a, b, y, scratch);
   }
+  // The library multiplies floats by alpha; the plain loops do not, so finish() does.
   float fused_alpha() const { return kFloat ? static_cast<float>(p_.alpha) : 1.0f; }
 
   // Applies alpha, C and the activation to the product while the tile is in the cache.
@@ -143,6 +148,7 @@ class ProductKernel final : public Kernel {
       }
     }
   }
+  // Adds beta * C. Integers go through unsigned types, so that they wrap around.
   void add(T* row, const T* c, int64_t columns) const {
     using U = typename Accumulator<T>::type;
     const bool whole = p_.beta == 1;
@@ -177,6 +183,8 @@ std::vector<Tile> chain_tiles(const Product& p, int64_t given) {
   return tiles;
 }
 
+// The tiles of a product without a chain. They follow from the sizes alone, never from the number
+// of threads.
 std::vector<Tile> own_tiles(const Product& p) {
   int64_t rows = std::min(kTileRows, p.m), columns = std::min(kTileColumns, p.n);
   const auto count = [&](int64_t size, int64_t tile) {
@@ -186,8 +194,10 @@ std::vector<Tile> own_tiles(const Product& p) {
     return p.items() * count(p.m, rows) * count(p.n, columns) < kEnoughTiles &&
            rows * columns * p.k >= 2 * kWorthwhile;
   };
+  // Columns are halved first, to multiples of 16, and then rows.
   while (columns > 128 && few()) columns = (columns / 2 + 15) / 16 * 16;
   while (rows > 16 && few()) rows = (rows + 1) / 2;
+  // If an item is one tile and has little work, a tile takes several items.
   int64_t items = 1;
   if (rows == p.m && columns == p.n) {
     items = std::clamp<int64_t>(kWorthwhile / std::max<int64_t>(1, p.m * p.n * p.k), 1,
@@ -202,6 +212,7 @@ std::vector<Tile> own_tiles(const Product& p) {
       }
     }
   }
+  // A kernel has at least one tile; this one is empty.
   if (tiles.empty()) tiles.push_back({0, 0});
   return tiles;
 }
@@ -214,6 +225,7 @@ Result<std::unique_ptr<Kernel>> make_product_kernel(const KernelSetup& setup, Pr
                                 : own_tiles(product);
   return dispatch_dtype(setup.output(0).dtype, [&](auto zero) -> Result<std::unique_ptr<Kernel>> {
     using T = decltype(zero);
+    // f16 and bf16 come here as float; the signature has no narrower integers.
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> ||
                   (std::is_integral_v<T> && sizeof(T) >= 4)) {
       return std::unique_ptr<Kernel>(

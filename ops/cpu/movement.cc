@@ -14,6 +14,7 @@
 namespace leat {
 namespace {
 
+// The copy goes over the axes of the output; each has the input's step of the axis that it shows.
 Result<std::unique_ptr<Kernel>> make_transpose(const KernelSetup& setup) {
   const Shape& out = setup.output(0).shape;
   const TransposeAxes perm = permutation(setup.attrs(), out.rank());
@@ -23,6 +24,7 @@ Result<std::unique_ptr<Kernel>> make_transpose(const KernelSetup& setup) {
     const auto k = static_cast<size_t>(d);
     copy.add_axis(out[d], in_steps[static_cast<size_t>(perm[k])], out_steps[k]);
   }
+  // If axis 0 stays in its place, a tile of rows reads the same rows.
   const bool rows = out.rank() > 0 && perm[0] == 0 && out[0] > 1;
   return make_copy_kernel(setup, {{copy}, rows ? out[0] : 0});
 }
@@ -54,6 +56,7 @@ Result<std::unique_ptr<Kernel>> make_concat(const KernelSetup& setup) {
     plan.copies.back().input = static_cast<int>(i);
     begin += part[axis];
   }
+  // Rows are complete only if the inputs are joined along another axis than 0.
   if (axis != 0 && out[0] > 1) plan.rows = out[0];
   return make_copy_kernel(setup, std::move(plan));
 }
@@ -86,6 +89,7 @@ Result<std::unique_ptr<Kernel>> make_split(const KernelSetup& setup) {
 
 // --- Expand and Tile -------------------------------------------------------------------------
 
+// Expand is a broadcast: the elementwise kernel reads the input with steps of 0.
 struct SameOf {
   template <typename T>
   LEAT_INLINE static T apply(T a, const double*) {

@@ -49,6 +49,8 @@ class Primitive {
   // Runs the primitive with one address for each slot, in their order.
   bool run(const void* const* addresses) const {
     single_thread();
+    // The thread takes the first set that no other thread has. The acquire pairs with the release
+    // of the set's last owner, whose addresses this thread then replaces.
     for (Set& set : sets_) {
       if (set.busy.exchange(true, std::memory_order_acquire)) continue;
       const bool ok = execute(set, addresses);
@@ -65,6 +67,8 @@ class Primitive {
   }
 
  private:
+  // The memory objects of one execution. They hold no memory of their own: each execution sets
+  // their addresses.
   struct Set {
     std::atomic<bool> busy = false;
     dnnl::stream stream;
@@ -94,6 +98,7 @@ class Primitive {
   mutable std::vector<Set> sets_;  // never resized
 };
 
+// The caller passes the scratchpad, so that an execution allocates nothing.
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -119,6 +124,7 @@ Reorder make_reorder(const dnnl::engine& engine, const memory::desc& from, const
           pd.scratchpad_desc().get_size()};
 }
 
+// Row-major strides. A size of 0 counts as 1, so that no stride is 0.
 memory::dims strides_of(const memory::dims& dims) {
   memory::dims strides(dims.size(), 1);
   for (size_t i = dims.size() - 1; i > 0; --i)
@@ -129,6 +135,7 @@ memory::dims strides_of(const memory::dims& dims) {
 memory::desc plain_desc(const memory::dims& dims) {
   return {dims, memory::data_type::f32, strides_of(dims)};
 }
+// The library chooses the layout that is fastest for its implementation.
 memory::desc any_desc(const memory::dims& dims) {
   return {dims, memory::data_type::f32, memory::format_tag::any};
 }
@@ -147,6 +154,7 @@ struct Slicing {
 
 Slicing slicing_of(const memory::desc& packed) {
   constexpr int64_t kSliceElements = 16 * 1024;
+  // The elements of the first dimension that the innermost blocks of the format hold.
   const auto& blocking = packed.data.format_desc.blocking;
   int64_t block = 1;
   for (int i = 0; i < blocking.inner_nblks; ++i) {
@@ -155,6 +163,8 @@ Slicing slicing_of(const memory::desc& packed) {
   const int64_t size = packed.data.dims[0], blocks = packed.data.padded_dims[0] / block;
   const auto total = static_cast<int64_t>(packed.get_size() / sizeof(float));
   const int64_t stride = blocking.strides[0];
+  // If the first dimension is not the outermost in memory, a slice is not contiguous, so the
+  // weights are one slice.
   if (blocks <= 1 || stride * blocks != total) return {block, 1, size, size, total};
   const int64_t per_slice = std::clamp<int64_t>(kSliceElements / stride, 1, blocks);
   Slicing s;
@@ -173,6 +183,7 @@ void rectify(float* y, size_t count) {
 
 class OneDnnConv final : public ConvEngine {
  public:
+  // Throws dnnl::error if the library has no implementation; make_conv() catches it.
   OneDnnConv(const ConvSpec& spec, const OneDnnConv* like)
       : spec_(spec), engine_(dnnl::engine::kind::cpu, 0) {
     describe();
@@ -212,11 +223,14 @@ class OneDnnConv final : public ConvEngine {
   size_t scratch_bytes() const override { return own_scratch_ + x_copy_ + y_copy_; }
 
   bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const override {
+    // The scratch memory has the library's scratchpad, then the copies of x and of y in its own
+    // layouts.
     void* library = scratch;
     void* own_x = x_reorder_.primitive ? scratch + own_scratch_ : x;
     void* own_y = y_reorder_.primitive ? scratch + own_scratch_ + x_copy_ : y;
     const bool reads_x = spec_.kind != ConvKind::backward_data,
                reads_y = spec_.kind != ConvKind::forward;
+    // Operands that are read are reordered before the execution, and the result after it.
     if (reads_x && own_x != x && !x_reorder_.run(x, own_x, library)) return false;
     if (reads_y && own_y != y && !y_reorder_.run(y, own_y, library)) return false;
     std::array<const void*, 5> addresses{own_x, w, own_y, library, bias};
@@ -227,6 +241,8 @@ class OneDnnConv final : public ConvEngine {
   }
 
  private:
+  // The library wants the dimensions without those that a window of lower rank fills with 1, and
+  // counts dilations from 0.
   void describe() {
     const Window& window = spec_.window;
     x_dims_ = {spec_.images, spec_.inputs};
@@ -248,10 +264,12 @@ class OneDnnConv final : public ConvEngine {
                      window.begin[i]);
     }
   }
+  // Engines that share packed weights must have one format: the second takes that of the first.
   memory::desc packed_or_any(const OneDnnConv* like) const {
     return like ? like->packed_ : any_desc(w_dims_);
   }
 
+  // The forward description, which the backward primitives also need as a hint.
   dnnl::convolution_forward::primitive_desc forward_desc(const memory::desc& weights) const {
     const dnnl::primitive_attr attr = user_scratchpad();
     const auto kind = dnnl::prop_kind::forward_training;
@@ -265,6 +283,8 @@ class OneDnnConv final : public ConvEngine {
             engine_};
   }
 
+  // Stores what the library has chosen: its layouts, its scratchpad, and the primitive. A reference
+  // implementation gets no primitive, because make_conv() refuses it.
   template <typename PrimitiveDesc, typename PrimitiveType>
   void finish(const PrimitiveDesc& pd, const memory::desc& x, const memory::desc& w,
               const memory::desc& y, std::array<int, 4> arguments) {
@@ -315,6 +335,7 @@ class OneDnnConv final : public ConvEngine {
   void make_reorders() {
     if (is_reference()) return;
     size_t reorder_scratch = 0;
+    // The reorder between the user's layout and the library's, or nothing if they are equal.
     const auto between = [&](const memory::desc& user, const memory::desc& own, bool read,
                              size_t& copy) -> Reorder {
       if (user == own) return {};
@@ -327,10 +348,12 @@ class OneDnnConv final : public ConvEngine {
                          spec_.kind != ConvKind::backward_data, x_copy_);
     y_reorder_ = between(data_desc(y_dims_, spec_.y_layout), own_y_,
                          spec_.kind != ConvKind::forward, y_copy_);
+    // The reorders and the convolution run one after the other, so they share one scratchpad.
     own_scratch_ = std::max(own_scratch_, align_up(reorder_scratch, 64));
     slicing_ = slicing_of(packed_);
     const memory::dims strides = strides_of(w_dims_);
     plain_slice_ = slicing_.per_slice * strides[0];
+    // All slices but the last have one size, so two reorders serve all of them.
     pieces_[0] = piece_reorder(slicing_.count > 1 ? slicing_.per_slice : slicing_.last);
     if (slicing_.count > 1) pieces_[1] = piece_reorder(slicing_.last);
     if (pieces_[0].scratchpad > 0)
@@ -350,6 +373,7 @@ class OneDnnConv final : public ConvEngine {
     return spec_.kind == ConvKind::backward_weights ? make_reorder(engine_, packed, plain)
                                                     : make_reorder(engine_, plain, packed);
   }
+  // The reorder of slice i.
   const Reorder& piece(int i) const {
     return pieces_[slicing_.count > 1 && i + 1 == slicing_.count ? 1 : 0];
   }
@@ -370,6 +394,7 @@ class OneDnnConv final : public ConvEngine {
 }  // namespace
 
 bool sgemm(const Gemm& g, const float* a, const float* b, float* c) {
+  // The thread count must be one before the first call of the library on this thread.
   single_thread();
   return dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k, g.alpha, a, g.lda,
                     b, g.ldb, 0.0f, c, g.ldc) == dnnl_success;

@@ -28,6 +28,7 @@ LEAT_INLINE void store(float& to, float x) { to = x; }
 LEAT_INLINE void store(double& to, double x) { to = x; }
 LEAT_INLINE void store(Half& to, float x) { to = to_half(x); }
 LEAT_INLINE void store(BFloat16& to, float x) { to = to_bfloat16(x); }
+// g' = g + weight_decay * p; p -= lr * g'.
 template <typename C>
 struct SgdRule {
   C lr, weight_decay;
@@ -35,6 +36,7 @@ struct SgdRule {
 
 template <typename T, typename C>
 LEAT_INLINE void sgd_loop(T* var, const T* grad, int64_t n, SgdRule<C> rule) {
+  // As in PyTorch, a decay of 0 adds no term: 0 * p would make NaN of an infinite weight.
   const bool decay = rule.weight_decay != 0;
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) {
@@ -45,6 +47,7 @@ LEAT_INLINE void sgd_loop(T* var, const T* grad, int64_t n, SgdRule<C> rule) {
   }
 }
 
+// u = momentum * u + g'; p -= lr * u, or, for Nesterov, p -= lr * (g' + momentum * u).
 template <typename C>
 struct MomentumRule {
   C lr, weight_decay, momentum;
@@ -66,6 +69,8 @@ LEAT_INLINE void momentum_loop(T* var, T* velocity, const T* grad, int64_t n,
   }
 }
 
+// m = beta_1 m + (1 - beta_1) g; v = beta_2 v + (1 - beta_2) g^2; p -= step_size * m / (sqrt(v) /
+// correction_2_root + epsilon).
 template <typename C>
 struct AdamRule {
   C beta_1, one_minus_beta_1, beta_2, one_minus_beta_2, epsilon;
@@ -125,6 +130,8 @@ void run_momentum(T* p, T* u, const T* g, int64_t n, const MomentumRule<float>& 
 
 LEAT_VECTOR_CLONES void run_adam(float* p, float* m, float* v, const float* g, int64_t n,
                                  const AdamRule<float>& rule) {
+  // The floats of a cache line. Each iteration requests a line of each of the four streams,
+  // kPrefetchDistance bytes ahead.
   constexpr int64_t kLine = 16;
   int64_t i = 0;
   for (; i + kLine <= n; i += kLine) {
@@ -148,7 +155,8 @@ void run_adam(T* p, T* m, T* v, const T* g, int64_t n, const AdamRule<float>& ru
 // ---------------------------------------------------------------------------------------------
 // Kernels
 
-// The parameters that all kernels of the family know when they are made.
+// The parameters that all kernels of the family know when they are made. An attribute that an op
+// does not have is 0.
 struct Hyperparameters {
   int64_t elements = 0;
   double weight_decay = 0, momentum = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
@@ -156,6 +164,7 @@ struct Hyperparameters {
   std::string subject;
 };
 
+// h.decoupled is not an attribute: it is what separates AdamW from Adam, and make_apply() sets it.
 Hyperparameters hyperparameters(const KernelSetup& setup) {
   const Attrs& attrs = setup.attrs();
   Hyperparameters h;
@@ -216,7 +225,8 @@ struct MomentumUpdate {
   }
 };
 
-// The rule of update number t, counted from 1.
+// The rule of update number t, counted from 1. The bias corrections are computed in double and
+// rounded once.
 template <typename C>
 AdamRule<C> adam_rule(const Hyperparameters& h, double lr, double t) {
   const double correction_1 = 1 - std::pow(h.beta_1, t);
@@ -241,6 +251,7 @@ struct AdamUpdate {
   AdamRule<Arithmetic<T>> rule;
 
   bool prepare(const Hyperparameters& h, KernelContext& context) {
+    // Input 5 counts steps from 0; the rule counts updates from 1.
     const int64_t step = *context.in<int64_t>(5);
     if (step < 0) {
       context.step->fail(
@@ -270,6 +281,7 @@ std::unique_ptr<Kernel> apply_to_all(const Hyperparameters& h) {
   });
 }
 
+// True if the gradient of a row is all zero, also -0. A NaN is not zero.
 template <typename T>
 bool all_zero(const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -304,6 +316,8 @@ class ApplyRowsKernel final : public Kernel {
         sum_(std::move(sum)),
         block_(default_tile_rows(sum_.ids(), sum_.width())) {}
   int phases() const override { return 2; }
+  // At most as many rows are touched as there are ids. If they are fewer, the last tiles do
+  // nothing.
   int tiles(int phase) const override { return phase == 0 ? 1 : tile_count(sum_.ids(), block_); }
   size_t workspace_bytes() const override { return sum_.workspace_bytes(); }
   size_t scratch_bytes() const override { return sum_.scratch_bytes(); }
@@ -314,6 +328,7 @@ class ApplyRowsKernel final : public Kernel {
     if (!update.prepare(h_, context)) return Progress::failed;
     const int64_t begin = tile * block_, end = std::min(sum_.touched(context), begin + block_);
     for (int64_t i = begin; i < end; ++i) {
+      // The sum is in the scratch memory of this thread, and is valid until the next row.
       const T* grad = sum_.template sum<T>(context, i);
       if (h_.lazy && all_zero(grad, sum_.width())) continue;
       update.run(sum_.row(context, i) * sum_.width(), grad, sum_.width());
@@ -327,6 +342,8 @@ class ApplyRowsKernel final : public Kernel {
   const int64_t block_;
 };
 
+// Chooses between the three kernels: a gradient of rows, a lazy update, or an update of all
+// elements.
 template <typename T, template <typename> class Update>
 Result<std::unique_ptr<Kernel>> make_apply_of(const KernelSetup& setup, const Hyperparameters& h) {
   constexpr int kGrad = Update<T>::kGrad;
@@ -346,6 +363,7 @@ template <template <typename> class Update>
 Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, bool decoupled = false) {
   Hyperparameters h = hyperparameters(setup);
   h.decoupled = decoupled;
+  // The guard is the last input, behind the ids.
   constexpr int kGuardInput = Update<float>::kIds + 1;
   switch (setup.input(0).dtype) {
     case DType::f64:

@@ -17,6 +17,7 @@ namespace {
 // The margins, checked against concrete shapes: inference may not have known them.
 Result<PadMargins> kernel_margins(const KernelSetup& setup, const Shape& inner, const Shape& outer,
                                   int pads_input, int axes_input) {
+  // `inner` is the shape without the pads, `outer` the shape with them.
   const bool has_axes = setup.types.has_input(axes_input);
   const auto pads = known_ints(setup, pads_input);
   const auto named =
@@ -30,6 +31,7 @@ Result<PadMargins> kernel_margins(const KernelSetup& setup, const Shape& inner, 
   bool fits = outer.rank() == inner.rank();
   for (int d = 0; fits && d < inner.rank(); ++d) {
     const auto k = static_cast<size_t>(d);
+    // Only the mode "constant" can pad an axis of size 0, because the others copy elements of it.
     fits = inner[d] + m.before[k] + m.after[k] == outer[d] &&
            (inner[d] > 0 || outer[d] == 0 || attr_string(setup.attrs(), "mode") == "constant");
   }
@@ -37,6 +39,8 @@ Result<PadMargins> kernel_margins(const KernelSetup& setup, const Shape& inner, 
   return m;
 }
 
+// Fills the output with input 2, the constant, and copies the input into it. A negative pad cuts
+// elements off instead.
 Result<std::unique_ptr<Kernel>> make_constant_pad(const KernelSetup& setup, const PadMargins& m) {
   const Shape &in = setup.input(0).shape, &out = setup.output(0).shape;
   const auto in_steps = row_major_steps(in), out_steps = row_major_steps(out);
@@ -53,10 +57,12 @@ Result<std::unique_ptr<Kernel>> make_constant_pad(const KernelSetup& setup, cons
 }
 
 // --- tables ----------------------------------------------------------------------------------
+// The modes edge, wrap and reflect copy from an index that is computed once for each axis.
 
 // The input index that output index `i` copies.
 int64_t shown_index(const std::string& mode, int64_t i, int64_t size) {
   if (mode == "edge") return std::clamp<int64_t>(i, 0, size - 1);
+  // The remainder is made positive, because i is negative before the input's start.
   if (mode == "wrap") return ((i % size) + size) % size;
   if (size == 1) return 0;
   const int64_t period = 2 * (size - 1);  // reflect: ... 2 1 0 1 2 ...

@@ -9,6 +9,8 @@
 namespace leat {
 namespace {
 
+// leat.Range: copies a range of the input's elements. A plan uses the range in place where it can,
+// and this kernel runs where it cannot.
 Result<std::unique_ptr<Kernel>> make_range(const KernelSetup& setup) {
   const size_t element = dtype_size(setup.output(0).dtype);
   const size_t offset = static_cast<size_t>(attr_int(setup.attrs(), "first")) * element;
@@ -18,6 +20,8 @@ Result<std::unique_ptr<Kernel>> make_range(const KernelSetup& setup) {
   });
 }
 
+// leat.Join: one tile copies one piece. begins[i] is the byte at which piece i starts in the
+// output, and the last entry is the end.
 Result<std::unique_ptr<Kernel>> make_join(const KernelSetup& setup) {
   std::vector<size_t> begins{0};
   for (const OperandType& piece : setup.types.inputs)

@@ -12,6 +12,8 @@ namespace {
 
 // --- kernels -------------------------------------------------------------------------------------
 
+// The window of a node whose x has shape `input` and whose y has shape `output`. A gradient passes
+// the shapes of its output and its input, in this order.
 Result<Window> window_for(const KernelSetup& setup, const Shape& input, const Shape& output) {
   auto window = pool_window(setup.attrs(), input.rank());
   if (!window.ok())
@@ -26,6 +28,8 @@ Window global_window_for(const KernelSetup& setup) {
                          setup.output(0).shape);
 }
 
+// The factories convert f16 and bf16 to float: they pass themselves to compute_in_f32(), which
+// calls them again. Indices and argmax are integers and stay as they are.
 Result<std::unique_ptr<Kernel>> max_pool_cpu(const KernelSetup& setup) {
   if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, max_pool_cpu);
   LEAT_ASSIGN_OR_RETURN(const Window window,
@@ -33,6 +37,7 @@ Result<std::unique_ptr<Kernel>> max_pool_cpu(const KernelSetup& setup) {
   MaxPoolOutputs outputs;
   outputs.indices = setup.types.has_output(1) ? 1 : -1;
   outputs.argmax = setup.types.has_output(2) ? 2 : -1;
+  // ONNX's storage_order 1 counts the positions of a plane column by column.
   outputs.column_major = attr_int(setup.attrs(), "storage_order") == 1;
   return make_max_pool_kernel(setup, window, outputs);
 }
@@ -62,6 +67,7 @@ Result<std::unique_ptr<Kernel>> average_pool_cpu(const KernelSetup& setup) {
   return make_average_pool_kernel(setup, window, count_pads(setup), false);
 }
 
+// A window over the whole input has no padding, so count_pads does not matter.
 Result<std::unique_ptr<Kernel>> global_average_pool_cpu(const KernelSetup& setup) {
   if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, global_average_pool_cpu);
   return make_average_pool_kernel(setup, global_window_for(setup), false, false);

@@ -44,6 +44,7 @@ struct Best {
   }
 };
 
+// 2x2 windows that do not overlap: four loads and three comparisons per output, without bounds.
 LEAT_AVX512 void max_2x2(const Window& v, const float* x, float* y, uint8_t* argmax) {
   const int64_t row = v.input[2] * kLanes, outputs = v.output[2] * kLanes;
   for (int64_t i = 0; i < v.output[1]; ++i) {
@@ -59,6 +60,8 @@ LEAT_AVX512 void max_2x2(const Window& v, const float* x, float* y, uint8_t* arg
   }
 }
 
+// Any window: the loops of for_windows() and for_taps(), written out, because a lambda would not
+// have the target of this function.
 LEAT_AVX512 void max_any(const Window& v, const float* x, float* y, uint8_t* argmax) {
   int64_t at = 0;
   WindowTaps t;
@@ -83,6 +86,7 @@ LEAT_AVX512 void max_any(const Window& v, const float* x, float* y, uint8_t* arg
   }
 }
 
+// The positions of 16 channels, widened from bytes to the lanes of a vector.
 LEAT_AVX512 __m512i positions(const uint8_t* argmax) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(argmax)));
 }
@@ -110,6 +114,7 @@ LEAT_AVX512 void max_grad_2x2(const Window& v, const float* dy, const uint8_t* a
   }
 }
 
+// Windows may overlap, so an input adds the gradients of its windows, in the order of the outputs.
 LEAT_AVX512 void max_grad_any(const Window& v, const float* dy, const uint8_t* argmax, float* dx) {
   std::fill_n(dx, v.input_area() * kLanes, 0.0f);
   int64_t at = 0;

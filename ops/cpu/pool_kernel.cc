@@ -12,6 +12,7 @@
 namespace leat {
 namespace {
 
+// The state before the first element of a window, and the result of a window that has none.
 template <typename T>
 constexpr T lowest() {
   if constexpr (std::is_floating_point_v<T>)
@@ -20,12 +21,15 @@ constexpr T lowest() {
     return std::numeric_limits<T>::lowest();
 }
 
-// A plane holds L channels, which are adjacent in memory. argmax may be null.
+// Computes the maximum of each window. A plane holds L channels, which are adjacent in memory.
+// argmax may be null.
 template <int L, typename T, typename A>
 LEAT_INLINE void max_plane(const Window& v, const T* x, T* y, A* argmax) {
   for_windows(v, [&](int64_t at, const WindowTaps& t) {
     T best[L];
     int32_t where[L];
+    // The first element replaces `best` without a comparison: if it is -infinity, its own position
+    // counts and not 0.
     bool first = true;
     for (int c = 0; c < L; ++c) best[c] = lowest<T>(), where[c] = 0;
     for_taps(v, t, [&](int64_t k, int64_t position) {
@@ -37,6 +41,8 @@ LEAT_INLINE void max_plane(const Window& v, const T* x, T* y, A* argmax) {
         return;
       }
       for (int c = 0; c < L; ++c) {
+        // `|` and not `||`: both sides are computed, so the loop over the channels has no branch. A
+        // NaN replaces everything, so of several NaNs the last one counts.
         const bool better = (in[c] > best[c]) | (in[c] != in[c]);
         best[c] = better ? in[c] : best[c];
         where[c] = better ? element : where[c];
@@ -49,6 +55,8 @@ LEAT_INLINE void max_plane(const Window& v, const T* x, T* y, A* argmax) {
   });
 }
 
+// Adds each dy to the element of its window that was the maximum. Windows may overlap, so dx starts
+// at zero, and an element gets its gradients in the order of the outputs.
 template <int L, typename T, typename A>
 LEAT_INLINE void max_grad_plane(const Window& v, const T* dy, const A* argmax, T* dx) {
   std::fill_n(dx, v.input_area() * L, T{});
@@ -64,6 +72,7 @@ LEAT_INLINE void max_grad_plane(const Window& v, const T* dy, const A* argmax, T
   });
 }
 
+// The mean of each window: its elements are added in their order, and the sum is divided once.
 template <int L, typename T>
 LEAT_INLINE void average_plane(const Window& v, bool count_pads, const T* x, T* y) {
   for_windows(v, [&](int64_t at, const WindowTaps& t) {
@@ -76,6 +85,8 @@ LEAT_INLINE void average_plane(const Window& v, bool count_pads, const T* x, T* 
   });
 }
 
+// Each element of a window gets dy divided by the window's count. dx adds them in the order of the
+// outputs.
 template <int L, typename T>
 LEAT_INLINE void average_grad_plane(const Window& v, bool count_pads, const T* dy, T* dx) {
   std::fill_n(dx, v.input_area() * L, T{});
@@ -98,7 +109,8 @@ LEAT_VECTOR_CLONES void average_grad_blocked(const Window& v, bool count_pads, c
   average_grad_plane<16>(v, count_pads, dy, dx);
 }
 
-// ONNX's index of each maximum: its position in the whole tensor of planes.
+// ONNX's index of each maximum: its position in the whole tensor of planes. k counts the elements
+// of the kernel in row-major order, and is split into the three axes here.
 template <typename A>
 void write_indices(const Window& v, bool column_major, int64_t plane, const A* argmax,
                    int64_t* indices) {
@@ -113,7 +125,8 @@ void write_indices(const Window& v, bool column_major, int64_t plane, const A* a
   });
 }
 
-// The tiles of a pool: tiles of images, each with some planes.
+// The tiles of a pool: tiles of images, each with some planes. An image has `per_image` planes: a
+// plane is one channel, or a block of 16 (`lanes`) that are adjacent.
 struct Planes {
   int64_t images = 0, per_image = 0, tile = 0;
   int lanes = 1;
@@ -129,10 +142,12 @@ struct Planes {
     tile = rows > 0 ? rows : default_tile_rows(images, per_image * std::max(input, output));
   }
   int tiles() const { return tile_count(images, tile); }
+  // The first plane of a tile, and the plane after its last one.
   int64_t begin(int i) const { return i * tile * per_image; }
   int64_t end(int i) const { return std::min((i + 1) * tile, images) * per_image; }
 };
 
+// A is the dtype of argmax: u8 if a window has at most 256 elements, else i32.
 template <typename T, typename A>
 std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& v,
                                         MaxPoolOutputs outs) {
@@ -148,6 +163,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& 
       for (int64_t plane = p_.begin(tile); plane < p_.end(tile); ++plane) {
         const T* x = context.in<T>(0) + plane * p_.input;
         T* y = context.out<T>(0) + plane * p_.output;
+        // If nobody asks for a position, argmax is null, and max_plane() does not store it.
         A* argmax = outs_.argmax >= 0    ? context.out<A>(outs_.argmax) + plane * p_.output
                     : outs_.indices >= 0 ? reinterpret_cast<A*>(context.scratch)
                                          : nullptr;
@@ -161,6 +177,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& 
     }
 
    private:
+    // Uses the fast loops where they apply: their bits are those of max_plane().
     void pool_plane(const T* x, T* y, A* argmax) const {
       if constexpr (std::is_same_v<T, float> && std::is_same_v<A, uint8_t>) {
         if (p_.lanes == 16 && max_pool_avx512(v_, x, y, argmax)) return;
@@ -197,6 +214,7 @@ std::unique_ptr<Kernel> max_pool_grad_kernel(const KernelSetup& setup, const Win
   });
 }
 
+// AveragePool, or with `gradient` its gradient, where the planes of the input are those of y.
 template <typename T>
 std::unique_ptr<Kernel> average_pool_kernel(const KernelSetup& setup, const Window& v,
                                             bool count_pads, bool gradient) {
@@ -211,6 +229,7 @@ std::unique_ptr<Kernel> average_pool_kernel(const KernelSetup& setup, const Wind
             gradient ? average_grad_plane<1>(v, count_pads, in, out)
                      : average_plane<1>(v, count_pads, in, out);
           } else if constexpr (std::is_same_v<T, float>) {
+            // These functions are cloned for each vector width; a block of floats fills vectors.
             gradient ? average_grad_blocked(v, count_pads, in, out)
                      : average_blocked(v, count_pads, in, out);
           } else {

@@ -14,6 +14,8 @@ LEAT_INLINE void add(float x, int32_t k, float& best, int32_t& where) {
   where = better ? k : where;
 }
 
+// One row of outputs from two rows of inputs. The positions are int32_t, as wide as a float, so
+// that both selections become vectors of one width; the caller narrows them.
 LEAT_VECTOR_CLONES void max_row(const float* above, const float* below, int64_t n, float* y,
                                 int32_t* where) {
   for (int64_t i = 0; i < n; ++i) {
@@ -27,7 +29,7 @@ LEAT_VECTOR_CLONES void max_row(const float* above, const float* below, int64_t 
   }
 }
 
-// A sum begins with + 0: -0 becomes 0.
+// A sum begins with + 0: -0 becomes 0. The general loops add dy to a zero.
 LEAT_VECTOR_CLONES void grad_row(const float* dy, const uint8_t* argmax, int64_t n, float* above,
                                  float* below) {
   for (int64_t i = 0; i < n; ++i) {
@@ -42,6 +44,8 @@ LEAT_VECTOR_CLONES void grad_row(const float* dy, const uint8_t* argmax, int64_t
 
 }  // namespace
 
+// The kernels for these windows read no padding. An input may have a last row or column that no
+// window covers.
 bool is_2x2(const Window& v) {
   return v.input[0] == 1 && v.output[0] == 1 && v.kernel[0] == 1 && v.kernel[1] == 2 &&
          v.kernel[2] == 2 && v.stride[1] == 2 && v.stride[2] == 2 && v.dilation[1] == 1 &&
@@ -50,6 +54,7 @@ bool is_2x2(const Window& v) {
 }
 
 void max_pool_2x2(const Window& v, const float* x, float* y, uint8_t* argmax) {
+  // Rows are computed in strips, for which the positions fit a small array on the stack.
   constexpr int64_t kStrip = 128;
   int32_t where[kStrip];
   for (int64_t row = 0; row < v.output[1]; ++row) {
@@ -63,6 +68,8 @@ void max_pool_2x2(const Window& v, const float* x, float* y, uint8_t* argmax) {
 }
 
 void max_pool_grad_2x2(const Window& v, const float* dy, const uint8_t* argmax, float* dx) {
+  // Inputs that no window covers get no gradient, so they are zeroed first. All others are stored
+  // below, each exactly once.
   const bool covers = v.output[1] * 2 == v.input[1] && v.output[2] * 2 == v.input[2];
   if (!covers) std::fill_n(dx, v.input_area(), 0.0f);
   for (int64_t row = 0; row < v.output[1]; ++row) {

@@ -17,6 +17,7 @@ class QueueKernel : public Kernel {
  public:
   explicit QueueKernel(std::string subject) : subject_(std::move(subject)) {}
   Progress run(KernelContext& context, int, int) final {
+    // The check of the resource and of its components is done once, and not in every step.
     if (context.inputs[0] != address_) {
       if (const Status status = meet(context.inputs[0]); !status.ok()) {
         context.step->fail(context.instruction, status);
@@ -24,6 +25,7 @@ class QueueKernel : public Kernel {
       }
     }
     const auto attempt = operate(*queue_, context);
+    // A blocked attempt did nothing. The executor runs this tile again when the queue has changed.
     if (attempt.progress == Progress::blocked) {
       context.await = &queue_->events();
       context.await_value = attempt.await;
@@ -46,6 +48,7 @@ class QueueKernel : public Kernel {
     if (!queue)
       return invalid_argument(cat(subject_, ": expected a queue, received another resource"));
     const auto& components = queue->components();
+    // `all_`: the operands are the whole element. Close and QueueSize expect no components.
     bool fits =
         expected_.size() <= components.size() && (!all_ || expected_.size() == components.size());
     for (size_t i = 0; fits && i < expected_.size(); ++i) fits = expected_[i] == components[i];
@@ -68,6 +71,7 @@ class QueueKernel : public Kernel {
   void* address_ = nullptr;
 };
 
+// Input 0 is the queue; the other inputs are the components of the element.
 class EnqueueKernel final : public QueueKernel {
  public:
   explicit EnqueueKernel(const KernelSetup& setup) : QueueKernel(setup.subject) {
@@ -90,6 +94,7 @@ class EnqueueKernel final : public QueueKernel {
   uint64_t step_number_ = 0;
 };
 
+// The attribute `components` says what the queue holds. Outputs that nobody wants are skipped.
 class DequeueKernel final : public QueueKernel {
  public:
   DequeueKernel(const KernelSetup& setup, std::vector<QueueComponent> components)

@@ -27,6 +27,7 @@ class ResourceKernel : public Kernel {
       : subject_(setup.subject), expected_(expected) {}
 
   Progress run(KernelContext& context, int, int) final {
+    // Only a kernel whose resource fits keeps it, so the next step checks again after a failure.
     if (!resource_) {
       auto* found = dynamic_cast<R*>(static_cast<Resource*>(context.inputs[0]));
       Status status =
@@ -41,6 +42,8 @@ class ResourceKernel : public Kernel {
 
  protected:
   virtual Progress operate(R& resource, KernelContext& context) = 0;
+  // For each kernel: check() says if the resource fits the node, and met() is called once, when it
+  // does.
   virtual Status check(const R&) const { return {}; }
   virtual void met(R&, int64_t /*step*/) {}
   R* resource() const { return resource_; }
@@ -50,6 +53,7 @@ class ResourceKernel : public Kernel {
                        Status(status.code(), cat(subject_, ": ", status.message())));
     return Progress::failed;
   }
+  // The executor runs the tile again when the resource's events reach `until`.
   static Progress blocked(KernelContext& context, R& resource, uint64_t until) {
     context.await = &resource.events();
     context.await_value = until;
@@ -66,6 +70,8 @@ template <typename R>
 class JoiningKernel : public ResourceKernel<R> {
  public:
   using ResourceKernel<R>::ResourceKernel;
+  // The kernel is destroyed with its run. When all users have left, the next one restarts the
+  // resource.
   ~JoiningKernel() override {
     if (this->resource()) this->resource()->leave();
   }
@@ -74,6 +80,7 @@ class JoiningKernel : public ResourceKernel<R> {
   void met(R& resource, int64_t step) override { resource.join(step); }
 };
 
+// The base of the kernels of a replica pool: the replica and the quorum must be those of the pool.
 class PoolKernel : public JoiningKernel<ReplicaPool> {
  public:
   explicit PoolKernel(const KernelSetup& setup)
@@ -87,6 +94,7 @@ class PoolKernel : public JoiningKernel<ReplicaPool> {
       return invalid_argument(
           cat("replica: expected one of ", pool.options().replicas, ", received ", replica_));
     }
+    // Nodes without the attribute accept any quorum.
     if (quorum_ == 0 || quorum_ == pool.options().quorum) return {};
     return invalid_argument(
         cat("quorum: expected ", pool.options().quorum, ", received ", quorum_));
@@ -114,6 +122,7 @@ class NextTicketKernel final : public PoolKernel {
   const std::string failpoint_;
 };
 
+// leat.Arrive: reports that the replica's gradients are staged.
 class ArriveKernel final : public PoolKernel {
  public:
   explicit ArriveKernel(const KernelSetup& setup)
@@ -125,6 +134,7 @@ class ArriveKernel final : public PoolKernel {
   Progress operate(ReplicaPool& pool, KernelContext& context) override {
     if (const Status lost = LEAT_FAILPOINT(failpoint_); !lost.ok()) return fail(context, lost);
     uint64_t await = 0;
+    // In a test the replica waits here until its step is closed without it.
     if (!LEAT_FAILPOINT(late_).ok() && !pool.missed(replica_, await))
       return blocked(context, pool, await);
     pool.arrive(replica_);
@@ -133,6 +143,8 @@ class ArriveKernel final : public PoolKernel {
   const std::string failpoint_, late_;
 };
 
+// leat.AwaitQuorum: waits until the quorum has arrived and closes the step. Output 0 has the
+// replicas that count, and output 1 the number of chunks that do not.
 class AwaitQuorumKernel final : public PoolKernel {
  public:
   explicit AwaitQuorumKernel(const KernelSetup& setup)
@@ -160,6 +172,7 @@ class ClockKernel : public JoiningKernel<StepClock> {
   explicit ClockKernel(const KernelSetup& setup) : JoiningKernel(setup, "step clock") {}
 };
 
+// leat.AwaitStep: waits until the variables have the updates of all steps before input 1.
 class AwaitStepKernel final : public ClockKernel {
  public:
   using ClockKernel::ClockKernel;
@@ -172,6 +185,8 @@ class AwaitStepKernel final : public ClockKernel {
   }
 };
 
+// leat.AdvanceStep: the variables now hold the results of this step, so the reads of the next one
+// may begin.
 class AdvanceStepKernel final : public ClockKernel {
  public:
   using ClockKernel::ClockKernel;
@@ -183,6 +198,8 @@ class AdvanceStepKernel final : public ClockKernel {
   }
 };
 
+// leat.Stage: copies a replica's gradient to its place in the staging, [replicas, ...]. Replicas
+// write different places, so they need no lock.
 class StageKernel final : public ResourceKernel<Staging> {
  public:
   explicit StageKernel(const KernelSetup& setup)
@@ -235,6 +252,8 @@ void sum_staged(T* to, const T* values, int64_t width, const int64_t* members, i
   }
 }
 
+// leat.SumStaged: sums the staged gradients of the members. AwaitQuorum orders them by chunk, so
+// the order of arrival does not change a bit.
 class SumStagedKernel final : public ResourceKernel<Staging> {
  public:
   explicit SumStagedKernel(const KernelSetup& setup)
@@ -255,6 +274,7 @@ class SumStagedKernel final : public ResourceKernel<Staging> {
   Progress operate(Staging& staging, KernelContext& context) override {
     const auto* members = context.in<int64_t>(1);
     const int64_t replicas = staging.values().shape()[0];
+    // The members are a value of the graph, and a bad one would read outside of the staging.
     for (int64_t m = 0; m < count_; ++m) {
       if (members[m] >= 0 && members[m] < replicas) continue;
       return fail(context, invalid_argument(cat("members: expected 0 to ", replicas - 1,
@@ -269,6 +289,7 @@ class SumStagedKernel final : public ResourceKernel<Staging> {
   }
   template <typename T>
   void sum(const Staging& staging, KernelContext& context) const {
+    // The mean multiplies once by 1 / N, after the sum.
     const T scale = mean_ ? static_cast<T>(1.0 / static_cast<double>(count_)) : T(1);
     sum_staged<T>(context.out<T>(0), staging.values().data<T>(), type_.shape.elements(),
                   context.in<int64_t>(1), count_, scale);

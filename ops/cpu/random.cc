@@ -14,7 +14,8 @@
 namespace leat {
 namespace {
 
-// ONNX's seed is a float; each float selects a stream of its own.
+// ONNX's seed is a float; each float selects a stream of its own. Whole numbers become that
+// integer, and all others their bits.
 uint64_t seed_of(double written) {
   const bool whole = written >= -9e15 && written <= 9e15 && written == std::floor(written);
   return whole ? static_cast<uint64_t>(static_cast<int64_t>(written))
@@ -29,6 +30,8 @@ class RandomKernel final : public Kernel {
  public:
   RandomKernel(const KernelSetup& setup, RandomDraw draw) : draw_(draw) {
     const Shape& shape = setup.output(0).shape;
+    // A shard computes rows of the global tensor, from Node::first_row on: their global index is
+    // what is drawn.
     const int64_t row_elements = shape.rank() == 0 ? 1 : shape.elements(1, shape.rank());
     const int64_t rows = shape.rank() == 0 ? 1 : shape[0];
     elements_ = shape.elements();
@@ -38,6 +41,7 @@ class RandomKernel final : public Kernel {
     first_ = attr_float(setup.attrs(), draw == RandomDraw::normal ? "mean" : "low");
     second_ = attr_float(setup.attrs(), draw == RandomDraw::normal ? "scale" : "high", 1);
     if (draw == RandomDraw::bernoulli) probability_dtype_ = setup.input(0).dtype;
+    // Without a node, the stream is that of source 0.
     if (!setup.node) return;
     source_ = setup.node->source;
     first_element_ = setup.node->first_row * row_elements;
@@ -46,6 +50,8 @@ class RandomKernel final : public Kernel {
   }
   int tiles(int) const override { return tiles_; }
   Progress run(KernelContext& context, int, int tile) override {
+    // The node's own seed replaces the job's. The step is part of the key, so a repeated step draws
+    // the same numbers.
     const RandomStream stream(has_seed_ ? seed_ : context.step->seed, source_, context.step->step);
     const int64_t end = std::min(elements_, (tile + 1) * tile_elements_);
     T* out = context.out<T>(0);
@@ -68,6 +74,7 @@ class RandomKernel final : public Kernel {
   }
 
  private:
+  // mean + scale * z, with z from the stream. The arithmetic is in double and is rounded once.
   A normal(const RandomStream& stream, uint64_t i) const {
     if constexpr (std::is_same_v<A, double>)
       return first_ + second_ * stream.normal_f64(i);

@@ -9,6 +9,7 @@
 namespace leat {
 
 void add_reduce_kernels(Catalogue& catalogue) {
+  // A kernel is a function of its Reduction alone; the axes and the dtype come from the node.
   const auto add = [&](const char* op, Reduction reduction) {
     catalogue.add_kernel(op, "cpu", [reduction](const KernelSetup& setup) {
       return make_reduce_kernel(setup, reduction);

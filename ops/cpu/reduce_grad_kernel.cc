@@ -20,6 +20,7 @@ class ReduceGradKernel final : public Kernel {
  public:
   ReduceGradKernel(const KernelSetup& setup, const ReduceShape& shape, Reduction reduction)
       : shape_(shape), reduction_(reduction) {
+    // The gradient of max and min is shared equally by all elements that are equal to the result.
     const bool counts =
         reduction == Reduction::max || reduction == Reduction::min || reduction == Reduction::prod;
     counts_ = counts;
@@ -79,6 +80,7 @@ class ReduceGradKernel final : public Kernel {
   void count(KernelContext& context, int64_t first, int64_t end) const {
     A* rest = products(context);
     int64_t* hits = counters(context);
+    // A tile owns the results of its rows: `counts` excludes rows that share results.
     const int64_t from = first * shape_.row_results, to = end * shape_.row_results;
     std::fill(rest + from, rest + to, A(1));
     std::fill(hits + from, hits + to, 0);
@@ -107,6 +109,7 @@ class ReduceGradKernel final : public Kernel {
     return reinterpret_cast<A*>(counters(context) + shape_.rows * shape_.row_results);
   }
 
+  // The gradient of a sum needs no x: it is copied to each element of the line.
   void write_line(KernelContext& context, int64_t at, int64_t result) const {
     const T* dy = context.in<T>(0);
     T* dx = context.out<T>(0) + at;
@@ -124,6 +127,7 @@ class ReduceGradKernel final : public Kernel {
     }
   }
 
+  // dx of one element x, whose result has the index g and the gradient dy.
   A element(KernelContext& context, A x, A dy, int64_t g) const {
     switch (reduction_) {
       case Reduction::mean:
@@ -134,6 +138,7 @@ class ReduceGradKernel final : public Kernel {
         return x > 0 ? dy : x < 0 ? -dy : A(0);
       case Reduction::l2: {
         const A y = load_as_compute(context.in<T>(2)[g]);
+        // The root has no derivative at 0; the gradient is defined as 0 there.
         return y == 0 ? A(0) : dy * (x / y);
       }
       case Reduction::max:
@@ -142,6 +147,8 @@ class ReduceGradKernel final : public Kernel {
         return hit ? dy / static_cast<A>(counters(context)[g]) : A(0);
       }
       case Reduction::prod: {
+        // The product of the others: with one zero, only that element has a gradient; with more,
+        // none has.
         const int64_t zeros = counters(context)[g];
         if (zeros > 1 || (zeros == 1 && x != 0)) return 0;
         return dy * (x == 0 ? products(context)[g] : products(context)[g] / x);
@@ -164,10 +171,12 @@ class ReduceGradKernel final : public Kernel {
 Result<std::unique_ptr<Kernel>> make_reduce_grad_kernel(const KernelSetup& setup) {
   const std::string name = attr_string(setup.attrs(), "reduction");
   Reduction reduction = Reduction::sum;
+  // Inference has checked the name, so the search ends.
   while (reduction_name(reduction) != name)
     reduction = static_cast<Reduction>(static_cast<int>(reduction) + 1);
   const Shape& x = setup.input(1).shape;
   const ReduceShape shape = make_reduce_shape(x, reduced_axes(setup, 3, x.rank()));
+  // dy and y must have one element for each result. Inference may have seen symbols.
   for (int i : {0, 2}) {
     if (!setup.types.has_input(i)) continue;
     const int64_t expected = (shape.has_rows ? shape.rows : 1) * shape.row_results,

@@ -12,7 +12,9 @@ namespace {
 constexpr int64_t kColumns = 256;  // of one group, where lines are folded element by element
 constexpr int64_t kTileElements = 32 * 1024;
 
-// A full block of columns stays in registers while the loop passes over the rows.
+// Folds `rows` rows, `stride` elements apart, into acc. A full block of columns stays in registers
+// while the loop passes over the rows. Each column folds its rows in their order, in a block as in
+// the rest, so the width of the blocks cannot change a bit.
 template <typename Fold, typename Map, typename T>
 LEAT_INLINE void fold_rows(T* acc, const T* x, int64_t rows, int64_t stride, int64_t width) {
   constexpr int64_t kBlock = 64;
@@ -28,6 +30,7 @@ LEAT_INLINE void fold_rows(T* acc, const T* x, int64_t rows, int64_t stride, int
   }
 }
 
+// The loops of f32 sums and means, which training uses most, are cloned; the other folds are not.
 LEAT_VECTOR_CLONES float sum_line_f32(const float* x, int64_t n) {
   return fold_line<SumFold, AsIs>(x, n);
 }
@@ -48,6 +51,8 @@ struct Access {
                       Reduction) = nullptr;  // for results of no elements
 };
 
+// The result of a reduction of no elements: the identity of the fold. The mean is NaN, or 0 for
+// integers, which have no NaN.
 template <typename T>
 T empty_result(Reduction reduction) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
@@ -69,6 +74,8 @@ T empty_result(Reduction reduction) {
   }
 }
 
+// The functions for elements of type T. The kernel is a template over the compute type alone, and
+// calls them by pointer, so f32, f16 and bf16 share one instance.
 template <typename T>
 Access<Compute<T>> access_of() {
   using A = Compute<T>;
@@ -99,10 +106,12 @@ class ReduceKernel final : public Kernel {
   ReduceKernel(const KernelSetup& setup, const ReduceShape& shape, Reduction reduction,
                Access<A> access)
       : shape_(shape), reduction_(reduction), access_(access) {
+    // The kernel of an empty input only writes the results of no elements, in tiles of rows.
     empty_ = shape.rows * shape.row_elements == 0;
     empty_tile_ =
         setup.tile_rows > 0 && shape.has_rows ? setup.tile_rows : std::max<int64_t>(1, shape.rows);
     if (empty_) return;
+    // A group and its leaves follow from the shape alone.
     const bool lines = shape.line_reduced;
     line_results_ = lines ? 1 : shape.line;
     width_ = lines ? 1 : std::min(kColumns, shape.line);
@@ -112,8 +121,11 @@ class ReduceKernel final : public Kernel {
         lines ? shape.reduced.total * blocks_ : (shape.reduced.total + kRowBlock - 1) / kRowBlock;
     row_groups_ = shape.kept.total * columns_;
     chunk_leaves_ = leaves_;
+    // The elements of a leaf, which decide how many leaves make a tile's work.
     const int64_t leaf = lines ? std::min(shape.line, kLineBlock)
                                : width_ * std::min(kRowBlock, shape.reduced.total);
+    // In a chain a tile has whole rows, and a group is never cut. The tree is the same: chunks are
+    // aligned subtrees of 2^k leaves, so cutting a group does not change the order of its sums.
     if (setup.tile_rows > 0 && shape.has_rows) {
       tile_units_ = setup.tile_rows * row_groups_;
     } else {
@@ -140,6 +152,8 @@ class ReduceKernel final : public Kernel {
     return static_cast<size_t>(kLineBlock + buffers * width_) * sizeof(A);
   }
 
+  // Phase 0 folds units. If a group is one chunk, its result is final; else phase 1 merges the
+  // chunks from the workspace.
   Progress run(KernelContext& context, int phase, int tile) override {
     auto* out = context.out<std::byte>(0);
     if (empty_) {
@@ -162,17 +176,21 @@ class ReduceKernel final : public Kernel {
   }
 
  private:
+  // The number of groups that a tile of phase 1 merges.
   int64_t merge_groups() const { return std::max<int64_t>(1, kTileElements / (chunks_ * width_)); }
   A* partial(KernelContext& context, int64_t unit) const {
     return reinterpret_cast<A*>(context.workspace) + unit * width_;
   }
+  // The scratch memory has the loaded elements of one leaf first, then the buffers of the tree.
   A* stack_memory(KernelContext& context) const {
     return reinterpret_cast<A*>(context.scratch) + kLineBlock;
   }
+  // The last group of a line may have fewer results than the others.
   int64_t group_width(int64_t group) const {
     return std::min(width_, line_results_ - group % columns_ * width_);
   }
 
+  // Phase 1: folds the chunks of each group in a tree above their subtrees, from left to right.
   Progress merge(KernelContext& context, int tile) {
     const int64_t groups = units_ / chunks_;
     const int64_t end = std::min(groups, (tile + 1) * merge_groups());
@@ -190,6 +208,7 @@ class ReduceKernel final : public Kernel {
 
   // Folds the subtree of one chunk of a group.
   A* fold_unit(KernelContext& context, int64_t group, int64_t chunk) {
+    // The offset in the input: the row, the kept axes before the line, and the columns of the line.
     const int64_t row = group / row_groups_, in_row = group % row_groups_;
     const int64_t width = group_width(group);
     const int64_t start = row * shape_.row_elements + shape_.kept.offset(in_row / columns_) +
@@ -208,12 +227,14 @@ class ReduceKernel final : public Kernel {
     return stack.finish();
   }
 
+  // The elements as the compute type: in place if they have it, else converted into `buffer`.
   const A* loaded(const std::byte* from, int64_t n, A* buffer) const {
     if (access_.direct) return reinterpret_cast<const A*>(from);
     access_.load(from, n, buffer);
     return buffer;
   }
 
+  // A leaf where the line is reduced: block leaf % blocks_ of line leaf / blocks_.
   A fold_line_leaf(const std::byte* x, int64_t leaf, A* buffer) const {
     const int64_t at = leaf % blocks_ * kLineBlock, n = std::min(kLineBlock, shape_.line - at);
     const int64_t offset = shape_.reduced.offset(leaf / blocks_) + at;
@@ -224,10 +245,13 @@ class ReduceKernel final : public Kernel {
       return fold_line<Fold, Map>(line, n);
   }
 
+  // A leaf where lines are folded element by element: kRowBlock lines, of which `width` columns.
   void fold_row_leaf(const std::byte* x, int64_t leaf, int64_t width, A* acc, A* buffer) const {
     const int64_t first = leaf * kRowBlock,
                   rows = std::min(kRowBlock, shape_.reduced.total - first);
     std::fill_n(acc, width, Fold::template identity<A>());
+    // With one reduced axis, the lines are at a constant distance, and a loop folds all of them in
+    // place.
     if (access_.direct && shape_.reduced.count <= 1) {
       const int64_t stride = shape_.reduced.strides[0];
       const A* from = reinterpret_cast<const A*>(x) + first * stride;
@@ -244,6 +268,7 @@ class ReduceKernel final : public Kernel {
     }
   }
 
+  // Writes the results of a group, after the operation that follows the fold: a division or a root.
   void finish(const A* result, int64_t width, int64_t group, std::byte* out) const {
     const int64_t row = group / row_groups_, in_row = group % row_groups_;
     const int64_t at =
@@ -277,6 +302,8 @@ class ReduceKernel final : public Kernel {
   int64_t tile_units_ = 1;
 };
 
+// Makes the kernel of a reduction: its fold, and the function of an element before it. The default
+// is sum_square and l2, which sum squares.
 template <typename A>
 std::unique_ptr<Kernel> reduce_in(const KernelSetup& setup, const ReduceShape& shape,
                                   Reduction reduction, Access<A> access) {

@@ -16,13 +16,15 @@ namespace {
 using elementwise::load;
 using elementwise::store;
 
+// to += from, rounded to T after each addition, as leat.GatherGrad and Add round.
 template <typename T>
 void add(T* to, const T* from, int64_t n) {
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) to[i] = store<T>(load(to[i]) + load(from[i]));
 }
 
-// The number of levels below the root of a tree over n shards.
+// The number of levels below the root of a tree over n shards. bit_width(n - 1) is the logarithm of
+// n, rounded up.
 int levels(int64_t shards) { return std::bit_width(static_cast<uint64_t>(shards - 1)); }
 
 }  // namespace
@@ -37,9 +39,12 @@ Result<RowSum> RowSum::make(const KernelSetup& setup, int values, int ids, int64
   sum.rows_ = rows;
   sum.width_ = width;
   sum.shards_ = row_shards(setup.attrs());
+  // part_ends_ becomes the running sum of the parts: the first position after each use of the
+  // table. Without parts, a shard has one use.
   const auto parts = attr_ints(setup.attrs(), "parts");
   sum.part_ends_.resize(parts.size());
   std::partial_sum(parts.begin(), parts.end(), sum.part_ends_.begin());
+  // All shards have the same number of ids.
   const int64_t each = sum.ids_ / sum.shards_;
   if (parts.empty()) sum.part_ends_ = {each};
   if (of_values.shape.elements() != sum.ids_ * width || each * sum.shards_ != sum.ids_ ||
@@ -56,6 +61,7 @@ Result<RowSum> RowSum::make(const KernelSetup& setup, int values, int ids, int64
 
 size_t RowSum::workspace_bytes() const {
   const auto n = static_cast<size_t>(ids_);
+  // n rows at most are touched: n + 1 indices with the end, and one number in front.
   return (n + 2) * sizeof(int64_t) + n * sizeof(Line);
 }
 
@@ -64,6 +70,8 @@ size_t RowSum::scratch_bytes() const {
   return static_cast<size_t>(levels(shards_) + 2) * static_cast<size_t>(width_) * element_bytes_;
 }
 
+// An id below 0 counts from the end of the table. The lines are sorted by row and then by position,
+// and no two are equal, so the order of each row's sum is fixed.
 Progress RowSum::sort(KernelContext& context) const {
   Line* line = lines(context);
   for (int64_t j = 0; j < ids_; ++j) {
@@ -78,6 +86,7 @@ Progress RowSum::sort(KernelContext& context) const {
     line[j] = {row, j};
   }
   std::sort(line, line + ids_);
+  // A row begins where the row of the line before is another one.
   int64_t *begin = begins(context), touched = 0;
   for (int64_t j = 0; j < ids_; ++j) {
     if (j == 0 || line[j].row != line[j - 1].row) begin[touched++] = j;
@@ -93,9 +102,12 @@ int64_t RowSum::row(const KernelContext& context, int64_t i) const {
   return lines(context)[begins(context)[i]].row;
 }
 
+// Adds the lines of one shard part by part: `to` takes the sum of the first part, and `spare` that
+// of each later one, which is then added. The lines ascend by position, so a part is contiguous.
 // Every part begins with zero, as a dense gradient does: no sum is -0 therefore.
 template <typename T>
 void RowSum::sum_shard(const T* values, const Line* begin, const Line* end, T* to, T* spare) const {
+  // The shards are split at the largest power of two below their number, as AllReduce splits them.
   const int64_t each = ids_ / shards_;
   const auto part_of = [&](const Line& line) {
     return std::upper_bound(part_ends_.begin(), part_ends_.end(), line.position % each);
@@ -118,8 +130,10 @@ void RowSum::sum_shards(const T* values, const Line* begin, const Line* end, int
   const auto half = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(last - first - 1)));
   const Line* middle = std::partition_point(
       begin, end, [&](const Line& line) { return line.position / each < first + half; });
+  // A side without a line would add zeros, which changes no bit, because no sum is -0.
   if (middle == end) return sum_shards(values, begin, end, first, first + half, to);
   if (middle == begin) return sum_shards(values, begin, end, first + half, last, to);
+  // The right side uses the memory behind `to`: one buffer for each level of the recursion.
   sum_shards(values, begin, middle, first, first + half, to);
   sum_shards(values, middle, end, first + half, last, to + width_);
   add(to, to + width_, width_);
@@ -134,6 +148,7 @@ const T* RowSum::sum(const KernelContext& context, int64_t i) const {
   return to;
 }
 
+// The instances for the dtypes that gradients may have.
 template const float* RowSum::sum(const KernelContext&, int64_t) const;
 template const double* RowSum::sum(const KernelContext&, int64_t) const;
 template const Half* RowSum::sum(const KernelContext&, int64_t) const;

@@ -18,6 +18,8 @@ class SumRowsKernel final : public Kernel {
   size_t workspace_bytes() const override { return sum_.workspace_bytes(); }
   size_t scratch_bytes() const override { return sum_.scratch_bytes(); }
 
+  // Each tile writes its block of rows completely. A touched row is in one block only, so its sum
+  // is computed once.
   Progress run(KernelContext& context, int phase, int tile) override {
     if (phase == 0) return sum_.sort(context);
     const int64_t begin = tile * block_, end = std::min(rows_, begin + block_);

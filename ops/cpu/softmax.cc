@@ -23,6 +23,7 @@ class LinesKernel final : public Kernel {
     const int axis = softmax_axis(setup.attrs(), shape.rank());
     size_ = shape[axis];
     inner_ = shape.elements(axis + 1, shape.rank());
+    // Lines of no elements need no work. The functions of lines require at least one.
     count_ = size_ == 0 ? 0 : shape.elements(0, axis) * inner_;
     if (setup.tile_rows > 0) {
       tile_lines_ =
@@ -32,6 +33,7 @@ class LinesKernel final : public Kernel {
       tile_lines_ = default_tile_rows(count_, size_);
       tiles_ = tile_count(count_, tile_lines_);
     }
+    // If the axis is the last one and needs no conversion, lines are computed in place.
     direct_ = inner_ == 1 && std::is_same_v<T, A>;
   }
   int tiles(int) const override { return tiles_; }
@@ -45,6 +47,8 @@ class LinesKernel final : public Kernel {
   }
 
  private:
+  // Line number `line` starts at (outer, inner) = (line / inner_, line % inner_), and its elements
+  // are inner_ apart.
   void run_line(KernelContext& context, int64_t line) const {
     const int64_t at = line / inner_ * size_ * inner_ + line % inner_;
     const bool two =
@@ -54,6 +58,7 @@ class LinesKernel final : public Kernel {
         return compute(context.in<T>(0) + at, two ? context.in<T>(1) + at : nullptr,
                        context.out<T>(0) + at);
     }
+    // The scratch memory has the lines of both inputs and of the output.
     A* a = reinterpret_cast<A*>(context.scratch);
     A *b = a + size_, *y = b + size_;
     gather(context.in<T>(0) + at, a);
@@ -85,6 +90,7 @@ class LinesKernel final : public Kernel {
   bool direct_ = false;
 };
 
+// The factory of one variant. The kernel is a template over the dtype; the variant is its member.
 KernelFactory kernel_of(SoftmaxLines lines) {
   return [lines](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
     return dispatch_float(setup.input(0).dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {

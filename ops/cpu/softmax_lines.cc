@@ -9,12 +9,16 @@
 namespace leat {
 namespace {
 
+// y = exp(x - less). Callers pass the line's maximum as `less`: no exponent is above 0 then, so
+// nothing overflows, and the largest term of the sum is 1.
 template <typename T>
 LEAT_INLINE void exp_less(const T* x, T less, T* y, int64_t n) {
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) y[i] = vmath::exp(x[i] - less);
 }
 
+// The maximum is folded without a tree of blocks, because a maximum is exact in any order. The sum
+// is rounded, so it has the tree.
 template <typename T>
 LEAT_INLINE void softmax(const T* x, T* y, int64_t n) {
   exp_less(x, fold_line<MaxFold, AsIs>(x, n), y, n);
@@ -22,6 +26,8 @@ LEAT_INLINE void softmax(const T* x, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = y[i] / sum;
 }
 
+// The exponentials go through a block on the stack and not through y, because y may be x, and the
+// last loop reads x again. The tree is that of tree_sum().
 template <typename T>
 LEAT_INLINE void log_softmax(const T* x, T* y, int64_t n) {
   const T largest = fold_line<MaxFold, AsIs>(x, n);
@@ -38,6 +44,8 @@ LEAT_INLINE void log_softmax(const T* x, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - log_sum;
 }
 
+// dx = y * (dy - sum(dy * y)). dx holds the products until their sum is known: this is why it must
+// be neither dy nor y.
 template <typename T>
 LEAT_INLINE void softmax_grad(const T* dy, const T* y, T* dx, int64_t n) {
   LEAT_NO_OVERLAP
@@ -47,6 +55,7 @@ LEAT_INLINE void softmax_grad(const T* dy, const T* y, T* dx, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - sum);
 }
 
+// dx = dy - exp(y) * sum(dy), where exp(y) is the softmax itself.
 template <typename T>
 LEAT_INLINE void log_softmax_grad(const T* dy, const T* y, T* dx, int64_t n) {
   const T sum = tree_sum(dy, n);
@@ -62,6 +71,8 @@ LEAT_INLINE void scaled_exp(const T* x, T factor, T* y, int64_t n) {
 
 }  // namespace
 
+// The functions of float are clones, for every instruction set. Those of double are compiled once,
+// because their exp() is a call into the C library and cannot be vectorized.
 LEAT_VECTOR_CLONES void softmax_line(const float* x, float* y, int64_t n) { softmax(x, y, n); }
 void softmax_line(const double* x, double* y, int64_t n) { softmax(x, y, n); }
 LEAT_VECTOR_CLONES void log_softmax_line(const float* x, float* y, int64_t n) {

@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// leat.Step: the number of the job's step, from 0.
 Result<std::unique_ptr<Kernel>> make_step_kernel(const KernelSetup&) {
   return make_kernel([](KernelContext& context) {
     *context.out<int64_t>(0) = static_cast<int64_t>(context.step->step);
@@ -18,6 +19,8 @@ Result<std::unique_ptr<Kernel>> make_step_kernel(const KernelSetup&) {
   });
 }
 
+// leat.NextStep: draws the next number from a counter that runs share. The kernel counts as a user
+// of the counter from its first step until it is destroyed.
 class NextStepKernel final : public Kernel {
  public:
   explicit NextStepKernel(const KernelSetup& setup) : subject_(setup.subject) {}
@@ -25,6 +28,8 @@ class NextStepKernel final : public Kernel {
     if (counter_) counter_->leave();
   }
   Progress run(KernelContext& context, int, int) override {
+    // The counter is joined in the first step and not when the kernel is made, because only then is
+    // the step known at which this run begins.
     if (!counter_) {
       auto* found = dynamic_cast<StepCounter*>(static_cast<Resource*>(context.inputs[0]));
       if (!found) {

@@ -17,6 +17,8 @@ namespace {
 using elementwise::AddOf;
 constexpr size_t kLineBytes = 64, kPartBytes = 2 << 10;
 LEAT_FAST_BINARY(add_to_tree_f32, AddOf)
+// Sums all leaves block by block, so that the sums in between stay in the cache. Every element has
+// the same tree of additions, whatever the blocks and tiles are.
 class SumTree final : public Kernel, public ElementTiles {
  public:
   SumTree(const KernelSetup& setup, std::vector<int64_t> order, size_t most_open)
@@ -29,16 +31,19 @@ class SumTree final : public Kernel, public ElementTiles {
 
   int tiles(int) const override { return element_tiles(elements_); }
   int64_t tile_elements() const override { return kElementsPerTile; }
+  // A block for each sum that waits for its other summand.
   size_t scratch_bytes() const override { return most_open_ * kPartBytes; }
 
   Progress run(KernelContext& context, int, int tile) override {
     const auto [begin, end] = element_range(elements_, tile);
     const auto block = static_cast<int64_t>(kPartBytes / element_bytes_);
     for (int64_t at = begin; at < end; at += block) {
+      // The next block is requested before this one is summed.
       if (streams_ && end - at > block)
         fetch(context, at + block, std::min(block, end - at - block));
       add_block(context, at, std::min(block, end - at));
     }
+    // The tile is reported as done after this, and other threads may then read the output.
     if (streams_) stream_fence();
     return Progress::done;
   }
@@ -59,6 +64,8 @@ class SumTree final : public Kernel, public ElementTiles {
   // must write whole lines.
   void add_block(const KernelContext& context, int64_t at, int64_t count) const {
     const size_t offset = static_cast<size_t>(at) * element_bytes_;
+    // A stack of the leaves and sums that wait; the postfix order pushes leaves and adds the top
+    // two.
     std::array<const void*, kMostOpenSums> open{};
     size_t top = 0;
     const int64_t steps[] = {1, 1};
@@ -69,6 +76,7 @@ class SumTree final : public Kernel, public ElementTiles {
         continue;
       }
       --top;
+      // The last sum goes straight to the output, unless it is streamed.
       const bool last = i + 1 == order_.size() && !streams_;
       void* const sum = last ? out : context.scratch + (top - 1) * kPartBytes;
       add_(sum, &open[top - 1], steps, count, nullptr);

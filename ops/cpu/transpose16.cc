@@ -17,6 +17,7 @@ constexpr int64_t kSize = 16;
 // four, pairs of lanes.
 LEAT_AVX512_INLINE void transpose(__m512i* r) {
   __m512i t[kSize];
+  // Two rows are interleaved element by element: each lane of 4 then has two elements of both rows.
   for (int i = 0; i < kSize; i += 2) {
     t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
     t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
@@ -27,6 +28,8 @@ LEAT_AVX512_INLINE void transpose(__m512i* r) {
     r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
+  // The rest moves whole lanes: for each c, r[c], r[c + 4], r[c + 8] and r[c + 12] are a 4x4 matrix
+  // of lanes, which is transposed.
   for (int c = 0; c < 4; ++c) {
     const __m512i even_top = _mm512_shuffle_i32x4(r[c], r[c + 4], 0x88),
                   odd_top = _mm512_shuffle_i32x4(r[c], r[c + 4], 0xdd),
@@ -40,6 +43,8 @@ LEAT_AVX512_INLINE void transpose(__m512i* r) {
   for (int i = 0; i < kSize; ++i) r[i] = t[i];
 }
 
+// From [16, n] to [n, 16]: loads 16 columns of all rows and stores them as 16 rows. A mask keeps
+// the loads of the last columns inside of the matrix.
 __attribute__((target("avx512f"))) void wide_to_tall(const uint32_t* from, uint32_t* to,
                                                      int64_t n) {
   for (int64_t begin = 0; begin < n; begin += kSize) {
@@ -52,6 +57,7 @@ __attribute__((target("avx512f"))) void wide_to_tall(const uint32_t* from, uint3
       r[i] = _mm512_maskz_loadu_epi32(inside, from + i * n + begin);
     }
     transpose(r);
+    // The complete block has a loop of its own, without a comparison for each store.
     if (count == kSize) {
       for (int i = 0; i < kSize; ++i) _mm512_storeu_si512(to + (begin + i) * kSize, r[i]);
     } else {
@@ -62,6 +68,8 @@ __attribute__((target("avx512f"))) void wide_to_tall(const uint32_t* from, uint3
   }
 }
 
+// From [n, 16] to [16, n]. Rows behind the last one count as zeros, which the masked stores leave
+// out.
 __attribute__((target("avx512f"))) void tall_to_wide(const uint32_t* from, uint32_t* to,
                                                      int64_t n) {
   for (int64_t begin = 0; begin < n; begin += kSize) {

@@ -25,6 +25,7 @@ void copy_tile(void* to, const void* from, size_t element, ElementRange range) {
                bytes);
 }
 
+// leat.Read and leat.Snapshot: copy the variable, tile by tile, to the output.
 Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {
   const int64_t n = setup.output(0).shape.elements();
   const size_t element = dtype_size(setup.output(0).dtype);
@@ -34,6 +35,8 @@ Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {
   });
 }
 
+// leat.Assign and leat.Initialize: copy input 1 into the variable. The kernel is made with concrete
+// shapes, so it checks here the sizes that inference knew only as symbols.
 Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
   LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
   const int64_t n = setup.input(1).shape.elements();
@@ -46,6 +49,7 @@ Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
   return guarded(setup, kWriteGuard, std::move(kernel));
 }
 
+// The loops of f32 and f64 are plain functions, because a template cannot have clones.
 LEAT_VECTOR_CLONES void add_floats(float* to, const float* from, int64_t n) {
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) to[i] += from[i];
@@ -56,6 +60,7 @@ LEAT_VECTOR_CLONES void add_doubles(double* to, const double* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] += from[i];
 }
 
+// to += from. f16 and bf16 are added as floats, and the sum is rounded once per element.
 template <typename T>
 void add_elements(T* to, const T* from, int64_t n) {
   if constexpr (std::is_same_v<T, float>) {
@@ -67,6 +72,7 @@ void add_elements(T* to, const T* from, int64_t n) {
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     for (int64_t i = 0; i < n; ++i) to[i] = to_bfloat16(to_float(to[i]) + to_float(from[i]));
   } else if constexpr (!std::is_same_v<T, bool>) {
+    // The signature of leat.AssignAdd has no bool, but dispatch_dtype() makes an instance for it.
     using U = std::make_unsigned_t<T>;  // integers wrap
     for (int64_t i = 0; i < n; ++i) {
       to[i] = static_cast<T>(static_cast<U>(static_cast<U>(to[i]) + static_cast<U>(from[i])));
@@ -74,6 +80,7 @@ void add_elements(T* to, const T* from, int64_t n) {
   }
 }
 
+// leat.AssignAdd: adds input 1 to the variable. A tile reads and writes its own elements only.
 Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
   LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
   const int64_t n = setup.input(1).shape.elements();

@@ -12,6 +12,7 @@
 namespace leat::winograd {
 namespace {
 
+// The powers of 3/4 and 3/2 that occur here have few binary digits, so these constants are exact.
 constexpr float kA = 0.75f, kA2 = kA * kA, kA3 = kA2 * kA;  // the points +-a, +-b
 constexpr float kB = 1.5f, kB2 = kB * kB, kB3 = kB2 * kB;
 
@@ -28,7 +29,8 @@ LEAT_AVX512_INLINE void pair(__m512 even, __m512 odd, __m512& plus, __m512& minu
   minus = _mm512_sub_ps(even, odd);
 }
 
-// B^T d: six inputs at the six points.
+// B^T d: six inputs at the six points. For a pair of points +-p, the even part and the odd part of
+// the sum are computed once.
 LEAT_AVX512_INLINE void at_points(const __m512* d, __m512* t) {
   const __m512 even_a = add_scaled(-kB2, d[2], d[4]), odd_a = add_scaled(-kB2, d[1], d[3]);
   const __m512 even_b = add_scaled(-kA2, d[2], d[4]), odd_b = add_scaled(-kA2, d[1], d[3]);
@@ -40,7 +42,8 @@ LEAT_AVX512_INLINE void at_points(const __m512* d, __m512* t) {
   t[5] = add_scaled(kA2 * kB2, d[1], add_scaled(-(kA2 + kB2), d[3], d[5]));
 }
 
-// A^T m: four outputs of six points.
+// A^T m: four outputs of six points. Output i is the sum over the points p of m * p^i; the point at
+// infinity counts for the last one only.
 LEAT_AVX512_INLINE void from_points(const __m512* m, __m512* y) {
   __m512 sum_a, difference_a, sum_b, difference_b;
   pair(m[1], m[2], sum_a, difference_a);
@@ -83,11 +86,14 @@ LEAT_AVX512_INLINE void weights_from_points(const __m512* m, __m512* g) {
   g[2] = add_scaled(kAtB * kB2, sum_b, add_scaled(kAtA * kA2, sum_a, m[5]));
 }
 
+// The offsets of 16 lanes that are `stride` floats apart, for gathers and scatters. They are 32-bit
+// numbers, which is why winograd_fits() limits the area.
 LEAT_AVX512_INLINE __m512i lanes_apart(int64_t stride) {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   return _mm512_mullo_epi32(lanes, _mm512_set1_epi32(static_cast<int>(stride)));
 }
 
+// Blocked, the 16 channels are one vector in memory; plain, they are gathered one by one.
 template <bool blocked>
 LEAT_AVX512_INLINE __m512 load(const float* from, __m512i lanes) {
   if (blocked) return _mm512_loadu_ps(from);
@@ -104,6 +110,7 @@ LEAT_AVX512_INLINE void store(float* to, __m512i lanes, __m512 x) {
     _mm512_i32scatter_ps(to, lanes, x, sizeof(float));
 }
 
+// The transform of one row or column: of 6 inputs, or of 4 gradients of outputs.
 template <int size>
 LEAT_AVX512_INLINE void line_at_points(const __m512* d, __m512* t) {
   if (size == kPatch)
@@ -112,12 +119,15 @@ LEAT_AVX512_INLINE void line_at_points(const __m512* d, __m512* t) {
     gradients_at_points(d, t);
 }
 
-// Transforms a square of inputs (6x6) or of gradients of outputs (4x4) to the points.
+// Transforms a square of inputs (6x6) or of gradients of outputs (4x4) to the points. The transform
+// is applied to the columns, and then to the rows of the result. `total` takes the sums of the
+// gradients for the bias, or is null.
 template <bool blocked, int size>
 LEAT_AVX512 void square_at_points(const float* x, const Plane& plane, int64_t blocks, int64_t row,
                                   int64_t column, float* to, int64_t points, float* total) {
   const __m512i lanes = lanes_apart(plane.channel);
   const int64_t pitch = plane.width * plane.pixel;
+  // The part of the square inside of the image; elements outside count as zero.
   const int64_t top = std::max<int64_t>(0, -row), left = std::max<int64_t>(0, -column);
   const int64_t bottom = std::min<int64_t>(size, plane.height - row),
                 right = std::min<int64_t>(size, plane.width - column);
@@ -138,6 +148,7 @@ LEAT_AVX512 void square_at_points(const float* x, const Plane& plane, int64_t bl
 #pragma GCC unroll 6
       for (int i = 0; i < kPatch; ++i) half[i][j] = t[i];
     }
+    // The sums of a tile are added to those of the tiles before it: the order is that of the tiles.
     if (total) {
       _mm512_storeu_ps(total, _mm512_add_ps(_mm512_loadu_ps(total), sum));
       total += kLanes;
@@ -151,10 +162,12 @@ LEAT_AVX512 void square_at_points(const float* x, const Plane& plane, int64_t bl
   }
 }
 
+// Transforms the sums of a tile to its outputs: first the columns of the 6x6 points, then the rows.
 template <bool blocked>
 LEAT_AVX512 void outputs(const float* from, int64_t points, float* y, const Plane& plane,
                          int64_t blocks, int64_t row, int64_t column, const float* bias,
                          bool relu) {
+  // With Relu, outputs are at least 0. Without it, the bound changes nothing.
   const __m512 least = _mm512_set1_ps(relu ? 0.0f : -std::numeric_limits<float>::infinity());
   const __m512i lanes = lanes_apart(plane.channel);
   const int64_t rows = std::min<int64_t>(kTile, plane.height - row),
@@ -189,6 +202,7 @@ LEAT_AVX512 void outputs(const float* from, int64_t points, float* y, const Plan
 template <int R, int N>
 LEAT_AVX512 void block(const Product& p, const float* a, const float* b, const float* next,
                        float* c) {
+  // Each element of c is one sum in the order of k, whatever the size of its block is.
   __m512 sums[R][N];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -198,6 +212,7 @@ LEAT_AVX512 void block(const Product& p, const float* a, const float* b, const f
     }
   }
   for (int64_t k = 0; k < p.depth; ++k, a += p.a_depth, b += p.b_depth, next += kLanes) {
+    // One line of the next operands for each k goes to the level 2 cache.
     _mm_prefetch(next, _MM_HINT_T1);
     __m512 columns[N];
 #pragma GCC unroll 4
@@ -226,6 +241,8 @@ template <int N, int... R>
 constexpr std::array<Block, sizeof...(R)> blocks_of(std::integer_sequence<int, R...>) {
   return {block<R + 1, N>...};
 }
+// Multiplies all rows with 16 * N columns. The rows are divided evenly into blocks, so that the
+// last block is not much smaller than the others.
 template <int N>
 void multiply_columns(const Product& p, const float* a, const float* b, const float* next,
                       float* c) {
@@ -233,6 +250,7 @@ void multiply_columns(const Product& p, const float* a, const float* b, const fl
   const int64_t blocks = (p.rows + kMostRows<N> - 1) / kMostRows<N>;
   for (int64_t i = 0, row = 0; i < blocks; ++i) {
     const int64_t rows = (p.rows - row) / (blocks - i);
+    // N neighbouring blocks together prefetch the whole panel that follows.
     kBlocks[static_cast<size_t>(rows - 1)](p, a + row * p.a_row, b, next + i % N * p.depth * kLanes,
                                            c + row * p.c_row);
     row += rows;
@@ -263,6 +281,8 @@ void transform_outputs(const float* from, int64_t points, float* y, const Plane&
                                                         bias, relu);
 }
 
+// 16 kernels that lie `kernel` floats apart are gathered. Rotated kernels are those of
+// backward-data.
 LEAT_AVX512 void transform_kernels(const float* w, int64_t kernel, bool rotated, float* to,
                                    int64_t points) {
   const __m512i lanes = lanes_apart(kernel);
@@ -299,6 +319,7 @@ LEAT_AVX512 void transform_weights(const float* from, int64_t points, float* dw)
 }
 
 void multiply(const Product& p, const float* a, const float* b, const float* next, float* c) {
+  // Panels of 64 columns, and one narrower panel for the rest.
   int64_t n = 0;
   for (; n + 4 * kLanes <= p.columns; n += 4 * kLanes)
     multiply_columns<4>(p, a, b + n, next + n * p.depth, c + n);
