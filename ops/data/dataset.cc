@@ -23,6 +23,7 @@ bool is_below(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
+// The shape of one record, without the number of records.
 Shape without_first(const Shape& shape) { return Shape(shape.dims().subspan(1)); }
 
 Status expected_records(const std::string& path) {
@@ -71,6 +72,7 @@ struct Headers {
   ArrayHeader features, labels;
 };
 
+// Reads no elements: a caller decides by the headers whether there is memory for them.
 Result<Headers> read_headers(Files& files, const DatasetFiles& names) {
   LEAT_RETURN_IF_ERROR(check_format(names.format));
   LEAT_ASSIGN_OR_RETURN(const ArrayFile features,
@@ -80,6 +82,7 @@ Result<Headers> read_headers(Files& files, const DatasetFiles& names) {
   return Headers{features.header(), labels.header()};
 }
 
+// Looks at the text of the path only; links are followed later, in resolve_below().
 bool leaves_root(const fs::path& path) {
   return path.is_absolute() || std::find(path.begin(), path.end(), fs::path("..")) != path.end();
 }
@@ -109,6 +112,7 @@ class Manners final : public Resource {
     const std::lock_guard lock(mutex_);
     rules_.grant = std::move(grant);
   }
+  // Returns a copy, because a read may take long and the rules may change in the meantime.
   Rules get() const {
     const std::lock_guard lock(mutex_);
     return rules_;
@@ -137,6 +141,7 @@ Result<Arrays> read_arrays(Files& files, const DatasetFiles& names, uint64_t fea
   LEAT_ASSIGN_OR_RETURN(ArrayFile features,
                         open_array(files, names, names.features, features_limit));
   LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, names, names.labels, labels_limit));
+  // Both headers are checked before the elements are read.
   LEAT_RETURN_IF_ERROR(check_pair(names, features.header().shape, labels.header().shape));
   Arrays read;
   LEAT_ASSIGN_OR_RETURN(read.features, features.read_all());
@@ -152,6 +157,8 @@ Result<Arrays> read_granted(Files& files, const DatasetFiles& names, const Manne
         look_up(bounded, names);
         return read_headers(bounded, names);
       }));
+  // Memory is asked for by the headers, before the elements are read. The files may change until
+  // then, so the sizes in the headers are the limits of the second read.
   if (rules.grant) {
     LEAT_RETURN_IF_ERROR(
         rules.grant(names.features, memory_of(headers.features) + memory_of(headers.labels)));
@@ -172,6 +179,8 @@ Result<std::string> resolve_below(const std::string& root, const std::string& pa
     return invalid_argument(
         cat("'", path, "': expected a path below the data root '", root, "', without '..'"));
   }
+  // Both paths are compared after all links are followed. The file itself may be missing: opening
+  // it gives the better error.
   const fs::path whole = fs::path(root) / relative;
   std::error_code error;
   const fs::path real_root = fs::canonical(root, error);
@@ -223,7 +232,10 @@ void limit_dataset_memory(JobResources& resources, GrantMemory grant) {
 Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const DatasetFiles& names) {
   const std::string key =
       join(std::vector<std::string>{names.format, names.root, names.features, names.labels}, "\n");
+  // The rules are read first: they are a resource as well, and find_or_make() holds the table's
+  // lock while it opens the files.
   const Manners::Rules rules = manners_of(resources).get();
+  // The key has all parts of the names: readers of other files get a data set of their own.
   auto found = resources.find_or_make("dataset", key, [&]() -> Result<std::unique_ptr<Resource>> {
     LEAT_ASSIGN_OR_RETURN(Arrays read, read_granted(real_files(), names, rules));
     return std::unique_ptr<Resource>(new Dataset(std::move(read.features), std::move(read.labels)));
@@ -252,6 +264,7 @@ Status check_classes(Files& files, const DatasetFiles& names, int64_t classes) {
     for (int64_t i = 0; i < piece.elements(); ++i) {
       const int64_t label = piece.int_at(i), at = begin + i;
       if (label >= 0 && label < classes) continue;
+      // In Fortran's order the row is the fastest index.
       return invalid_argument(cat("'", names.labels, "': label of row ",
                                   header.fortran_order ? at % rows : at / (all / rows),
                                   ": expected in [0, ", classes - 1, "], received ", label));
@@ -263,6 +276,7 @@ Status check_classes(Files& files, const DatasetFiles& names, int64_t classes) {
 Result<std::string> fingerprint(Files& files, const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
   constexpr uint64_t kPiece = uint64_t{1} << 20;
+  // The two parts do not overlap: a file of less than two MiB is read once.
   const uint64_t size = file->size(), first = std::min(size, kPiece),
                  last = std::min(size - first, kPiece);
   Bytes bytes(static_cast<size_t>(std::max(first, last)));

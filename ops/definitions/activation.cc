@@ -23,6 +23,7 @@ Op activation(std::string_view name, int since) {
       .sharding(shard_elementwise);
 }
 
+// dy and x (or y) must agree as types: a symbol is equal to itself alone.
 Status infer_gradient(InferContext& ctx) {
   if (!(ctx.shape(0) == ctx.shape(1))) {
     return ctx.error(cat("expected two operands of one shape, received ", ctx.text(ctx.shape(0)),

@@ -21,6 +21,7 @@ Status infer_cast(InferContext& ctx) {
   return {};
 }
 
+// Only the type of input 1 is read, not its elements.
 Status infer_cast_like(InferContext& ctx) {
   ctx.set_tensor(0, ctx.dtype(1), ctx.shape(0));
   return {};
@@ -33,6 +34,7 @@ Status cast_gradient(GradientContext& ctx) {
   return {};
 }
 
+// The target of CastLike is whole in every rule, because its shape is unrelated to the output's.
 std::vector<ShardingRule> shard_cast(const std::vector<OperandType>& inputs,
                                      const std::vector<OperandType>& outputs, const Attrs& attrs) {
   auto rules = shard_elementwise({inputs[0]}, outputs, attrs);

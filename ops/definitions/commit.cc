@@ -6,6 +6,7 @@
 namespace leat {
 namespace {
 
+// A row of Commits has one double for each value, so every value must be a single element.
 Status infer_commit(InferContext& ctx) {
   if (ctx.inputs() > Commits::kMostValues) {
     return ctx.error(

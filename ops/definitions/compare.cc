@@ -24,6 +24,7 @@ Status infer_where(InferContext& ctx) {
 }
 
 Status where_gradient(GradientContext& ctx) {
+  // The gradient goes to the operand that was chosen, and zero to the other one.
   const ValueId zero = ctx.scalar(0, ctx.type(ctx.input(1)).dtype);
   if (ctx.needs(1)) {
     const ValueId taken = ctx.emit("Where", {ctx.input(0), ctx.grad(0), zero});
@@ -38,6 +39,7 @@ Status where_gradient(GradientContext& ctx) {
 
 // --- registration ----------------------------------------------------------------------------
 
+// The output is bool, so only ops whose input is bool as well can run in place.
 Op predicate(std::string_view name, int since) {
   return Op(name, since)
       .infer(infer_broadcast_bool)

@@ -21,10 +21,12 @@ Status infer_constant(InferContext& ctx) {
             ctx.attrs().size(), " attributes"));
   }
   ctx.set_tensor(0, value->dtype(), value->shape());
+  // Large constants are not kept as known values: nothing infers a shape from them.
   if (value->elements() <= limits::kValueInference) ctx.set_constant(0, *value);
   return {};
 }
 
+// The dtype is that of the attribute `value`, which defaults to a float zero.
 Status infer_constant_of_shape(InferContext& ctx) {
   const Tensor value = fill_value(ctx.attrs());
   if (value.elements() != 1) {

@@ -38,6 +38,7 @@ Status check_channels(const InferContext& ctx, int data, int weights, int axis) 
   return {};
 }
 
+// The bias is optional; it has one value for each channel of the output.
 Status check_bias(const InferContext& ctx, int input, Dim channels) {
   if (!ctx.has_input(input)) return {};
   const SymbolicShape& bias = ctx.shape(input);
@@ -59,6 +60,7 @@ Status infer_conv(InferContext& ctx) {
   const auto window = conv_window(ctx.attrs(), w);
   if (!window.ok()) return with_subject(ctx, window.status());
   SymbolicShape y{x[0], w[0]};
+  // A symbolic size stays the same symbol only if the window keeps it (output_dim).
   for (int axis = 0; axis < window->rank(); ++axis) {
     const auto size = output_dim(ctx, *window, axis, x[axis + 2]);
     if (!size.ok()) return with_subject(ctx, size.status());
@@ -94,6 +96,8 @@ Status infer_conv_grad_input(InferContext& ctx) {
     if (size < 0 || size > kMostWindow)
       return ctx.error(cat("spatial: expected sizes in [0, ", kMostWindow, "], received ", size));
   }
+  // Several input sizes lead to one output size if the stride is above 1, so the attribute
+  // `spatial` decides, and dy must agree with it.
   LEAT_RETURN_IF_ERROR(check_sizes(ctx, *window, spatial, dy));
   const auto channels = multiply(w[1], Dim::of(attr_int(ctx.attrs(), "group", 1)));
   SymbolicShape dx{dy[0], channels.value_or(w[1])};
@@ -138,6 +142,7 @@ Status infer_conv_transpose(InferContext& ctx) {
   const auto channels = multiply(w[1], Dim::of(attr_int(ctx.attrs(), "group", 1)));
   if (!channels) return ctx.error("the number of output channels overflows");
   LEAT_RETURN_IF_ERROR(check_bias(ctx, 2, *channels));
+  // The sizes of the output follow from the explicit geometry, so the input's must be known.
   const auto transposed = transposed_window(ctx.attrs(), w, x);
   if (!transposed.ok()) return with_subject(ctx, transposed.status());
   SymbolicShape y{x[0], *channels};
@@ -185,6 +190,7 @@ Status conv_gradient(GradientContext& ctx) {
     LEAT_ASSIGN_OR_RETURN(const ValueId dx, input_gradient(ctx, dy, w, attrs, x));
     ctx.set_grad(0, dx);
   }
+  // One op computes the gradients of weights and bias, because both read all of dy.
   const bool bias = ctx.input(2) != kNone && ctx.needs(2);
   if (ctx.needs(1) || bias) {
     const auto made =
@@ -277,6 +283,8 @@ Status conv_transpose_gradient(GradientContext& ctx) {
     const auto kernel = kernel_sizes(ctx.type(w).shape);
     ctx.set_grad(1, ctx.emit("leat.ConvGradWeights", {dy, x}, with(attrs, "kernel_shape", kernel)));
   }
+  // The bias reaches every element of y, also those that no element of x reaches: its gradient sums
+  // the whole dy, over all axes but the channels.
   if (ctx.input(2) != kNone && ctx.needs(2)) {
     std::vector<int64_t> axes{0};
     for (int axis = 2; axis < ctx.type(x).shape.rank(); ++axis) axes.push_back(axis);
@@ -298,6 +306,8 @@ ShardingRule rule(const Operands& in, const Operands& out, std::vector<Spread> i
   return {std::move(inputs), std::move(outputs)};
 }
 
+// Images split x and y. Without groups, output channels split w, bias and y, and input channels
+// give partial sums. Those exclude bias and activation, which must apply to the whole sum.
 std::vector<ShardingRule> conv_sharding(const Operands& in, const Operands& out,
                                         const Attrs& attrs) {
   const bool bias = in.size() > 2 && in[2].present;
@@ -327,6 +337,7 @@ std::vector<ShardingRule> conv_grad_weights_sharding(const Operands& in, const O
                                                      const Attrs& attrs) {
   std::vector<ShardingRule> rules{
       rule(in, out, {Spread::on(0), Spread::on(0)}, {Spread::sum(), Spread::sum()})};
+  // An absent gradient of the bias has the default spread.
   if (out.size() < 2 || !out[1].present)
     rules[0].outputs.resize(1), rules[0].outputs.resize(out.size());
   if (attr_int(attrs, "group", 1) != 1) return rules;
@@ -341,6 +352,8 @@ Tiling image_tiling(const OpTypes& types) {
   return {types.inputs[0].shape[0], 1, 1};
 }
 
+// The gradient is no output of rows: tiles of images add to partial sums, whose number is fixed by
+// the shapes, since it determines the bits.
 Tiling weights_tiling(const OpTypes& types) {
   if (is_16bit_float(types.inputs[0].dtype)) return {};
   const auto spec = conv_grad_weights_spec(types);

@@ -7,6 +7,8 @@
 namespace leat {
 namespace {
 
+// Checks ratio (input `ratio`) and training_mode (the input after it): both are optional scalars,
+// and a ratio that is known must be in [0, 1]. The kernel checks the other ratios when a step runs.
 Status check_switches(const InferContext& ctx, int ratio) {
   for (int i : {ratio, ratio + 1}) {
     if (!ctx.has_input(i) || ctx.shape(i).rank() == 0 || ctx.shape(i) == SymbolicShape{Dim::of(1)})
@@ -28,6 +30,8 @@ Status infer_dropout(InferContext& ctx) {
   return {};
 }
 
+// The shape comes from the mask and not from dy, because the mask has the symbols of the forward
+// op.
 Status infer_dropout_grad(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_switches(ctx, 2));
   const SymbolicShape &dy = ctx.shape(0), &mask = ctx.shape(1);
@@ -38,6 +42,7 @@ Status infer_dropout_grad(InferContext& ctx) {
   return {};
 }
 
+// The mask becomes an output of the forward node, so that the backward pass does not draw again.
 Status dropout_gradient(GradientContext& ctx) {
   if (!ctx.needs(0)) return {};
   const ValueId mask = ctx.optional_output(1);
@@ -58,6 +63,8 @@ auto shard_rows(int row_inputs) {
   };
 }
 
+// Rows are independent: a kernel draws element i of the global tensor by its index alone. The
+// output bits are Y and, if it is wanted, the mask.
 Tiling tile_dropout(const OpTypes& types) {
   if (types.inputs[0].shape.rank() == 0) return {};
   return {types.inputs[0].shape[0], 1, types.has_output(1) ? 3u : 1u};

@@ -7,6 +7,7 @@
 namespace leat {
 namespace {
 
+// The gradient of an x has the type of that x. expand_gradients() replaces the node.
 Status infer_gradients(InferContext& ctx) {
   if (ctx.inputs() < 2) return ctx.error("expected y and at least one x");
   if (ctx.outputs() != ctx.inputs() - 1) {
@@ -99,6 +100,7 @@ Status grad_by(GradientContext& ctx, std::string_view reverse) {
 Status grad_all_gather(GradientContext& ctx) { return grad_by(ctx, "leat.ReduceScatter"); }
 Status grad_reduce_scatter(GradientContext& ctx) { return grad_by(ctx, "leat.AllGather"); }
 
+// The exchange in the other direction: the parts go back to the replicas that they came from.
 Status grad_all_to_all(GradientContext& ctx) {
   const Attrs& attrs = ctx.node().attrs;
   ctx.set_grad(0, ctx.emit("leat.AllToAll", {ctx.grad(0)},

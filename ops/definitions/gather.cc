@@ -15,6 +15,7 @@ namespace {
 
 // --- Gather ----------------------------------------------------------------------------------
 
+// The indexed axis is replaced with the axes of the indices. Indices are checked when a step runs.
 Status infer_gather(InferContext& ctx) {
   const SymbolicShape &data = ctx.shape(0), &indices = ctx.shape(1);
   LEAT_ASSIGN_OR_RETURN(const int axis,
@@ -47,6 +48,7 @@ Status infer_read_rows(InferContext& ctx) {
   return infer_gather(ctx);
 }
 
+// A split of the ids is a split of the output along the same axis; the variable is never split.
 std::vector<ShardingRule> shard_read_rows(const std::vector<OperandType>& inputs,
                                           const std::vector<OperandType>&, const Attrs&) {
   std::vector<ShardingRule> rules;
@@ -55,6 +57,7 @@ std::vector<ShardingRule> shard_read_rows(const std::vector<OperandType>& inputs
   return rules;
 }
 
+// Inputs: dy, the indices, and a shape or a value of the shape of the data.
 Status infer_gather_grad(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const SymbolicShape data, infer_shape_or_like(ctx, 2));
   const SymbolicShape &dy = ctx.shape(0), &indices = ctx.shape(1);
@@ -76,6 +79,8 @@ Status infer_gather_grad(InferContext& ctx) {
   return {};
 }
 
+// The gradient takes the attributes of the node, of which `axis` is the only one. Indices have
+// none.
 std::function<Status(GradientContext&)> gather_gradient(std::string name) {
   return [name = std::move(name)](GradientContext& ctx) -> Status {
     const ValueId shape = shape_or_like(ctx, ctx.input(0));
@@ -84,6 +89,8 @@ std::function<Status(GradientContext&)> gather_gradient(std::string name) {
   };
 }
 
+// The axes of the indices stand at `axis` in the output; the data's axes after it move accordingly.
+// The data's own `axis` cannot be split, since an index may name any element of it.
 std::vector<ShardingRule> shard_gather(const std::vector<OperandType>& inputs,
                                        const std::vector<OperandType>&, const Attrs& attrs) {
   const int rank = inputs[0].shape.rank(), indices = inputs[1].shape.rank(),
@@ -113,6 +120,7 @@ std::vector<ShardingRule> shard_gather_grad(const std::vector<OperandType>& inpu
 
 // --- GatherElements --------------------------------------------------------------------------
 
+// Each axis but the indexed one may be shorter in the indices than in the data, as in ONNX.
 Status check_elements(const InferContext& ctx, const SymbolicShape& data,
                       const SymbolicShape& indices) {
   LEAT_ASSIGN_OR_RETURN(const int axis,
@@ -145,6 +153,7 @@ Status infer_gather_elements_grad(InferContext& ctx) {
   return {};
 }
 
+// `values` is [off, on]. A new axis of `depth` elements is inserted at `axis`.
 Status infer_one_hot(InferContext& ctx) {
   const SymbolicShape& indices = ctx.shape(0);
   if (indices.rank() + 1 > kMaxRank)

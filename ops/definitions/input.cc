@@ -16,6 +16,7 @@
 namespace leat {
 namespace {
 
+// The index is whole and all three outputs are of rows: each row is read on its own.
 Tiling batch_rows_tiling(const OpTypes& types) {
   return {attr_int(*types.attrs, "rows"), 0, 0b111};
 }
@@ -35,6 +36,7 @@ Status infer_read_batch(InferContext& ctx) {
   if (format != "idx" && format != "npy") {
     return ctx.error(cat("format: expected 'idx' or 'npy', received '", format, "'"));
   }
+  // A shard reads `rows` of the global batch, from its first_row on.
   const int64_t global_batch = attr_int(attrs, "global_batch"), rows = attr_int(attrs, "rows");
   if (global_batch < 1)
     return ctx.error(cat("global_batch: expected >= 1, received ", global_batch));

@@ -9,6 +9,7 @@
 namespace leat {
 namespace {
 
+// Both layouts have the images outermost, so that rows of one are rows of the other.
 Tiling reorder_tiling(const OpTypes& types) {
   const Shape& shape = types.inputs[0].shape;
   return shape.rank() == 0 ? Tiling{} : Tiling{shape[0], 1, 1};

@@ -31,6 +31,7 @@ Status check_operands(const InferContext& ctx, int scores, int labels, int weigh
   return {};
 }
 
+// With reduction none there is one loss per label; else the loss is a scalar.
 Status infer_loss(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_operands(ctx, 0, 1, 2));
   const bool none = reduction_of(ctx.attrs()) == "none";
@@ -55,6 +56,8 @@ Status infer_loss_grad(InferContext& ctx) {
 // The attributes of the loss, for the node of its gradient.
 Attrs attrs_of(const GradientContext& ctx) { return ctx.node().attrs; }
 
+// The gradient is the sum of two: one through the loss, which needs only log_prob and the labels,
+// and one through log_prob if the graph uses that output.
 Status softmax_loss_gradient(GradientContext& ctx) {
   if (!ctx.needs(0)) return {};
   const ValueId log_prob = ctx.optional_output(1);
@@ -72,12 +75,15 @@ Status softmax_loss_gradient(GradientContext& ctx) {
   return {};
 }
 
+// This op gets log-probabilities and has no second output.
 Status likelihood_loss_gradient(GradientContext& ctx) {
   ctx.set_grad(0, ctx.emit("leat.NegativeLogLikelihoodLossGrad",
                            {ctx.grad(0), ctx.input(0), ctx.input(1), ctx.input(2)}, attrs_of(ctx)));
   return {};
 }
 
+// Scores and labels are of rows. A reduced loss is complete after the last phase, so it is no
+// output of rows.
 Tiling tile_loss(const OpTypes& types) {
   const bool none = reduction_of(*types.attrs) == "none";
   return {types.inputs[0].shape[0], 3, (none ? 1u : 0u) | (types.has_output(1) ? 2u : 0u)};
@@ -104,6 +110,8 @@ std::vector<ShardingRule> shard_loss(const std::vector<OperandType>& inputs,
   return {{spreads, results}};
 }
 
+// `given`: the op gets log-probabilities (NegativeLogLikelihoodLoss), else it computes them from
+// scores.
 Op loss_op(const char* name, int since, bool given) {
   Op op(name, since);
   op.input(given ? "input" : "scores", "T")

@@ -36,6 +36,7 @@ Status mul_gradient(GradientContext& ctx) {
   return {};
 }
 
+// y = a / b: da = dy / b and db = -dy / b * y, which reads y and not a.
 Status div_gradient(GradientContext& ctx) {
   if (!ctx.needs(0) && !ctx.needs(1)) return {};
   const ValueId scaled = ctx.emit("Div", {ctx.grad(0), ctx.input(1)});
@@ -56,6 +57,7 @@ Status pow_gradient(GradientContext& ctx) {
     give(ctx, 0, ctx.emit("leat.PowGrad", {ctx.grad(0), x, exponent}));
   }
   if (ctx.needs(1)) {
+    // Log(0) is -infinity, and 0 * -infinity is NaN: the Where removes it.
     const ValueId zero = ctx.scalar(0, dtype);
     const ValueId slope = ctx.emit("Mul", {y, ctx.emit("Log", {x})});
     const ValueId safe = ctx.emit("Where", {ctx.emit("Equal", {x, zero}), zero, slope});
@@ -97,6 +99,7 @@ Op elementwise_op(std::string_view name, int since) {
       .layouts(elementwise_layouts);
 }
 
+// Either operand may share memory with the result: an element is read before it is written.
 Op binary_op(std::string_view name, int since) {
   return elementwise_op(name, since)
       .input("A", "T")

@@ -23,6 +23,7 @@ Status infer_clip(InferContext& ctx, int first) {
   return infer_same_as_first(ctx);
 }
 
+// The gradient passes where x is within the bounds, and is zero elsewhere.
 Status clip_gradient(GradientContext& ctx) {
   std::vector<ValueId> inputs = {ctx.grad(0), ctx.input(0), ctx.input(1), ctx.input(2)};
   ctx.set_grad(0, ctx.emit("leat.ClipGrad", inputs));

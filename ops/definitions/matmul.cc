@@ -13,7 +13,7 @@ namespace {
 constexpr DTypeSet kProducts =
     kFloats | DTypeSet::of(DType::i32, DType::i64, DType::u32, DType::u64);
 
-// Two sizes that cannot be equal. Sizes of which one is symbolic may be.
+// The axes before the matrix: none for a matrix or a vector.
 SymbolicShape batch_of(const SymbolicShape& shape) {
   SymbolicShape batch;
   for (int i = 0; i + 2 < shape.rank(); ++i) batch.push_back(shape[i]);
@@ -27,6 +27,8 @@ Status infer_matmul(InferContext& ctx) {
     return ctx.error(
         cat("expected operands of rank 1 or more, received ", ctx.text(a), " and ", ctx.text(b)));
   }
+  // A vector cannot be transposed: as A it is a row, as B a column, and that axis leaves the
+  // output.
   const bool trans_a = a.rank() > 1 && attr_int(ctx.attrs(), "transA") != 0;
   const bool trans_b = b.rank() > 1 && attr_int(ctx.attrs(), "transB") != 0;
   const Dim a_inner = a[a.rank() - (trans_a ? 2 : 1)];
@@ -62,6 +64,8 @@ Status infer_gemm(InferContext& ctx) {
                          ", transA ", trans_a, ", transB ", trans_b));
   }
   const SymbolicShape out{a[trans_a], b[1 - trans_b]};
+  // C broadcasts to the output in one direction: each of its sizes is 1 or the output's, from the
+  // end.
   if (ctx.has_input(2)) {
     const SymbolicShape& c = ctx.shape(2);
     bool fits = c.rank() <= 2;
@@ -85,6 +89,7 @@ struct Factors {
   double alpha;
 };
 
+// alpha * op(a) * op(b), as a Gemm if both are matrices.
 ValueId multiply(GradientContext& ctx, ValueId a, ValueId b, bool trans_a, bool trans_b,
                  double alpha) {
   const bool matrices = ctx.type(a).shape.rank() == 2 && ctx.type(b).shape.rank() == 2;
@@ -92,6 +97,8 @@ ValueId multiply(GradientContext& ctx, ValueId a, ValueId b, bool trans_a, bool 
                   {{"transA", int64_t{trans_a}}, {"transB", int64_t{trans_b}}, {"alpha", alpha}});
 }
 
+// Y = op(A) op(B), so that the gradient of op(A) is dY op(B)^T. If A is transposed, the product is
+// transposed as a whole: op(B) dY^T.
 ValueId grad_a(GradientContext& ctx, const Factors& f) {
   const ValueId da = f.trans_a ? multiply(ctx, f.b, f.dy, f.trans_b, true, f.alpha)
                                : multiply(ctx, f.dy, f.b, false, !f.trans_b, f.alpha);
@@ -103,6 +110,7 @@ ValueId flatten_rows(GradientContext& ctx, ValueId value, int64_t columns) {
   return ctx.emit("Reshape", {value, ctx.constant(Tensor::of<int64_t>({2}, {-1, columns}))});
 }
 
+// The gradient of op(B) is op(A)^T dY; of a transposed B it is dY^T op(A).
 ValueId grad_b(GradientContext& ctx, Factors f) {
   const SymbolicShape a = ctx.type(f.a).shape, b = ctx.type(f.b).shape, dy = ctx.type(f.dy).shape;
   const auto k = constant_of(a[a.rank() - 1]), n = constant_of(dy[dy.rank() - 1]);

@@ -28,6 +28,7 @@ Status infer_transpose(InferContext& ctx) {
   return {};
 }
 
+// Rows of the output are rows of the input only if axis 0 stays in its place.
 Tiling transpose_tiling(const OpTypes& types) {
   const Shape& out = types.outputs[0].shape;
   const TransposeAxes perm = permutation(*types.attrs, out.rank());
@@ -35,6 +36,7 @@ Tiling transpose_tiling(const OpTypes& types) {
   return {out[0], 1, 1};
 }
 
+// The gradient is the transposition by the inverse permutation.
 Status transpose_gradient(GradientContext& ctx) {
   const TransposeAxes perm = permutation(ctx.node().attrs, ctx.type(ctx.input(0)).shape.rank());
   TransposeAxes inverse(perm.size());
@@ -44,6 +46,7 @@ Status transpose_gradient(GradientContext& ctx) {
   return {};
 }
 
+// Output axis d is input axis perm[d], so a split of one is a split of the other.
 std::vector<ShardingRule> shard_transpose(const std::vector<OperandType>& inputs,
                                           const std::vector<OperandType>&, const Attrs& attrs) {
   const TransposeAxes perm = permutation(attrs, inputs[0].shape.rank());
@@ -76,6 +79,8 @@ Status infer_concat(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const int axis,
                         normalize_axis(ctx, attr_int(ctx.attrs(), "axis"), out.rank()));
   Dim total = out[axis];
+  // The other axes must agree; a constant from any input replaces a symbol. The sizes along `axis`
+  // add up as long as they have one symbol, else the total is a new symbol.
   for (int i = 1; i < ctx.inputs(); ++i) {
     const SymbolicShape& shape = ctx.shape(i);
     bool fits = shape.rank() == out.rank();
@@ -112,6 +117,8 @@ Tiling tiling_beside(const OpTypes& types, const Shape& whole) {
   return {whole[0], (1u << inputs) - 1, (1u << outputs) - 1};
 }
 
+// The gradient is a Split. Its sizes are computed by Shape nodes, which become constants where the
+// sizes are known.
 Status concat_gradient(GradientContext& ctx) {
   const auto inputs = static_cast<int>(ctx.node().inputs.size());
   if (inputs == 1) {
@@ -131,6 +138,8 @@ Status concat_gradient(GradientContext& ctx) {
   return {};
 }
 
+// The sizes come from input 1, or from an even cut of the axis. The result is a new symbol where
+// neither is known.
 Status infer_split(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
   LEAT_ASSIGN_OR_RETURN(const int axis,
@@ -162,6 +171,7 @@ Status infer_split(InferContext& ctx) {
   }
   for (int i = 0; i < outputs; ++i) {
     SymbolicShape out = in;
+    // The size is known, or a symbol with a factor that divides evenly, or else a new symbol.
     if (!sizes.empty()) {
       out.set(axis, Dim::of(sizes[static_cast<size_t>(i)]));
     } else if (!ctx.has_input(1) && in[axis].factor % outputs == 0) {
@@ -174,12 +184,14 @@ Status infer_split(InferContext& ctx) {
   return {};
 }
 
+// Input 1 is a list of sizes and never of rows.
 Tiling split_tiling(const OpTypes& types) {
   Tiling tiling = tiling_beside(types, types.inputs[0].shape);
   if (tiling.rows > 0) tiling.row_inputs = 1;
   return tiling;
 }
 
+// The gradient is a Concat. An output without a gradient contributes zeros of its shape.
 Status split_gradient(GradientContext& ctx) {
   const int axis = concat_axis(ctx.node().attrs, ctx.type(ctx.input(0)).shape.rank());
   const Tensor zero = Tensor::scalar_of(ctx.type(ctx.input(0)).dtype, 0).reshaped({1});
@@ -209,6 +221,7 @@ std::vector<ShardingRule> shard_split(const std::vector<OperandType>& inputs,
                              inputs.size());
 }
 
+// The shape is a numpy broadcast of both: Expand may keep an axis that the target has as 1.
 Status infer_expand(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
   LEAT_ASSIGN_OR_RETURN(const int length, vector_length(ctx, 1));
@@ -233,12 +246,16 @@ Status expand_gradient(GradientContext& ctx) {
   return {};
 }
 
+// No split is offered: the operand `shape` names the sizes of the whole output, and a shard would
+// need other ones.
 std::vector<ShardingRule> shard_expand(const std::vector<OperandType>& inputs,
                                        const std::vector<OperandType>& outputs, const Attrs&) {
   return with_whole_operands(
       {{{Spread::sum()}, std::vector<Spread>(outputs.size(), Spread::sum())}}, inputs.size());
 }
 
+// Output size d is input size d times repeats[d]; all sizes are new symbols if the repeats are not
+// known.
 Status infer_tile(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
   const auto repeats = known_ints(ctx, 1);
@@ -266,6 +283,7 @@ Status tile_gradient(GradientContext& ctx) {
   if (!in.is_constant() || !out.is_constant()) {
     return ctx.error("its gradient needs sizes that are known at compile time");
   }
+  // [n * size] is viewed as [n, size] for each repeated axis. `summed` has the new axes of size n.
   TransposeAxes sizes, summed;
   for (int d = 0; d < in.rank(); ++d) {
     if (in[d].factor > 0 && out[d].factor != in[d].factor) {

@@ -4,8 +4,10 @@
 namespace leat {
 namespace {
 
+// Statistics of 16-bit floats are float: their own type would be too coarse for a variance.
 DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
+// Checks that dy (input a) and x (input b) have one shape, as far as the sizes are known.
 Status check_same_shape(const InferContext& ctx, int a, int b) {
   const SymbolicShape &x = ctx.shape(a), &y = ctx.shape(b);
   bool fits = x.rank() == y.rank();
@@ -35,6 +37,8 @@ Status infer_batch_norm(InferContext& ctx) {
   if (!training && (ctx.wants_output(1) || ctx.wants_output(2))) {
     return ctx.error("expected training_mode=1 where running statistics are wanted");
   }
+  // Outputs 1 and 2 are the updated running statistics, 3 and 4 those of this batch, for the
+  // gradient.
   const SymbolicShape channels{ctx.shape(0)[1]};
   ctx.set_output(0, ctx.input(0));
   ctx.set_tensor(1, ctx.dtype(3), channels);
@@ -44,6 +48,8 @@ Status infer_batch_norm(InferContext& ctx) {
   return {};
 }
 
+// The backward pass reads the mean and 1 / standard deviation that the forward pass computed, so
+// the forward node gets them as outputs.
 Status batch_norm_gradient(GradientContext& ctx) {
   if (ctx.grad(0) == kNone || !(ctx.needs(0) || ctx.needs(1) || ctx.needs(2))) return {};
   const ValueId mean = ctx.optional_output(3), inverse = ctx.optional_output(4);
@@ -70,8 +76,11 @@ Tiling tile_batch_norm(const OpTypes& types) {
   return {types.inputs[0].shape[0], training ? 0u : 1u, 1};
 }
 
+// dx is computed by rows after the sums over the batch. dy and x are whole, because the sums read
+// them before the row phase.
 Tiling tile_batch_norm_grad(const OpTypes& types) { return {types.inputs[1].shape[0], 0, 1}; }
 
+// The blocked loops exist for float and two spatial axes only. `support` is what they offer.
 LayoutSupport blocked_where(const OperandType& x, LayoutSupport support) {
   const bool fits = x.dtype == DType::f32 && x.shape.rank() == 4 && x.shape[1] % 16 == 0;
   return fits ? support : LayoutSupport();
@@ -156,10 +165,12 @@ Result<int> layer_axis(const InferContext& ctx, int x, std::initializer_list<int
 
 Status infer_layer_norm(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const int axis, layer_axis(ctx, 0, {1, 2}));
+  // The kernels compute in float, or in double for double: ONNX's other stash types are refused.
   if (attr_int(ctx.attrs(), "stash_type", 1) != 1 && ctx.dtype(0) != DType::f64) {
     return ctx.error(
         cat("stash_type: expected 1 (float), received ", attr_int(ctx.attrs(), "stash_type", 1)));
   }
+  // The mean and 1 / standard deviation have size 1 along the normalized axes.
   SymbolicShape statistics = ctx.shape(0);
   for (int i = axis; i < statistics.rank(); ++i) statistics.set(i, Dim::of(1));
   ctx.set_output(0, ctx.input(0));
@@ -198,6 +209,7 @@ Status infer_layer_norm_grad(InferContext& ctx) {
   return {};
 }
 
+// True if axis 0 is not normalized: the rows are independent then.
 bool rows_are_apart(const OpTypes& types, int x) {
   const int64_t axis = attr_int(*types.attrs, "axis", -1);
   return axis != 0 && axis != -types.inputs[static_cast<size_t>(x)].shape.rank();

@@ -112,6 +112,7 @@ Op adam_op(std::string_view name, double weight_decay) {
       .attr("beta_2", 0.999)
       .attr("epsilon", 1e-8)
       .attr("weight_decay", weight_decay)
+      // The moments are slots that the op writes as well.
       .writes(1)
       .writes(2)
       .infer(infer_adam);

@@ -55,6 +55,8 @@ Status infer_pad(InferContext& ctx) {
             cat("constant_value: expected a scalar, received ", ctx.text(ctx.shape(2))));
     }
   }
+  // An axis without margins keeps its size, even if it is a symbol. All others are new symbols
+  // unless the margins and the size are known.
   const SymbolicShape& in = ctx.shape(0);
   LEAT_ASSIGN_OR_RETURN(const auto m, infer_margins(ctx, in.rank(), 1, 3));
   SymbolicShape out = in;
@@ -76,6 +78,7 @@ Status infer_pad(InferContext& ctx) {
   return {};
 }
 
+// The shape is that of the data. The margins are only checked here.
 Status infer_pad_grad(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, infer_shape_or_like(ctx, 1));
   LEAT_ASSIGN_OR_RETURN(const auto m, infer_margins(ctx, shape.rank(), 2, 3));

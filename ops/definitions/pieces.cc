@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// The comparison subtracts on the right, so that first + count cannot overflow.
 Status infer_range(InferContext& ctx) {
   const int64_t first = attr_int(ctx.attrs(), "first"), count = attr_int(ctx.attrs(), "count");
   const auto shape = ctx.shape(0).concrete();
@@ -24,6 +25,7 @@ Status infer_range(InferContext& ctx) {
   return {};
 }
 
+// The pieces must have exactly the elements of the shape; each piece may have any shape of its own.
 Status infer_join(InferContext& ctx) {
   const auto shape = Shape::checked(attr_ints(ctx.attrs(), "shape"));
   if (!shape) return ctx.error("shape: expected sizes >= 0");

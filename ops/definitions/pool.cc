@@ -9,12 +9,15 @@
 namespace leat {
 namespace {
 
+// The number of elements of a window. The product cannot overflow: pool_window() bounds it, and the
+// window of a global pool has at most the elements of one tensor.
 int64_t area_of(const std::vector<int64_t>& sizes) {
   int64_t area = 1;
   for (int64_t size : sizes) area *= size;
   return area;
 }
 
+// [N, C, sizes...], with the sizes that the window makes of x's. Errors have the node as subject.
 Result<SymbolicShape> pooled_shape(InferContext& ctx) {
   const SymbolicShape x = ctx.shape(0);
   const auto window = pool_window(ctx.attrs(), x.rank());
@@ -34,6 +37,7 @@ Status infer_max_pool(InferContext& ctx) {
   if (order != 0 && order != 1)
     return ctx.error(cat("storage_order: expected 0 or 1, received ", order));
   ctx.set_tensor(0, ctx.dtype(0), y);
+  // Output 1 is ONNX's Indices, output 2 the index within the window that the gradient reads.
   ctx.set_tensor(1, DType::i64, y);
   ctx.set_tensor(2, argmax_type(area_of(attr_ints(ctx.attrs(), "kernel_shape"))), y);
   return {};
@@ -56,6 +60,7 @@ Status infer_global_pool(InferContext& ctx) {
     y.push_back(Dim::of(1));
   }
   ctx.set_tensor(0, ctx.dtype(0), y);
+  // The type of argmax depends on the size of the window, which is the whole input here.
   if (!ctx.wants_output(1)) return {};
   const auto spatial = spatial_sizes(x);
   if (!spatial)
@@ -91,6 +96,7 @@ Status infer_pool_grad(InferContext& ctx) {
     }
     dx.push_back(Dim::of(input));
   }
+  // The second input is there for max pools alone.
   if (ctx.inputs() > 1 && known_to_differ(ctx.shape(1), dy)) {
     return ctx.error(cat("argmax: expected the shape of dy, ", ctx.text(dy), ", received ",
                          ctx.text(ctx.shape(1))));
@@ -183,11 +189,13 @@ uint32_t all_present(const PoolOperands& operands) {
   return bits;
 }
 
+// Kernels of 16-bit floats convert whole operands first, so they have no rows.
 Tiling pool_tiling(const OpTypes& types) {
   if (is_16bit_float(types.inputs[0].dtype)) return {};
   return {types.inputs[0].shape[0], all_present(types.inputs), all_present(types.outputs)};
 }
 
+// Blocks need 16 channels of float. Indices count over the plain layout, so they exclude it.
 LayoutSupport pool_layouts(const OpTypes& types) {
   const OperandType& data = types.inputs[0];
   const bool indices = types.has_output(1) && types.outputs[1].dtype == DType::i64;

@@ -11,6 +11,8 @@
 namespace leat {
 namespace {
 
+// A queue is a resource without an element type: the dtype `invalid` distinguishes it from a
+// variable.
 Status infer_queue(InferContext& ctx) {
   const std::string name = attr_string(ctx.attrs(), "name");
   if (name.empty() || name.size() > limits::kNameLength) {
@@ -27,6 +29,8 @@ Status infer_queue(InferContext& ctx) {
   return {};
 }
 
+// The signature accepts any resource, and only a variable has a dtype. Kernels find out about the
+// other kinds of resources when they first run.
 Status expect_queue(const InferContext& ctx) {
   if (ctx.dtype(0) == DType::invalid) return {};
   return ctx.error("input 0: expected a queue, received a variable");
@@ -38,6 +42,8 @@ Status infer_queue_done(InferContext& ctx) {
   return {};
 }
 
+// The types come from the node's own attribute, because inference does not see the queue's node.
+// The kernel compares them with the queue's when it first runs.
 Status infer_dequeue(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_queue(ctx));
   const auto components = queue_components(ctx.attrs());
@@ -60,6 +66,8 @@ Status infer_queue_size(InferContext& ctx) {
   return {};
 }
 
+// Nodes of the same name share one queue, in all runs that have this table of resources. They must
+// agree about its type, since the memory of all elements is allocated by the first.
 Result<Resource*> make_queue(const KernelSetup& setup) {
   if (!setup.resources) {
     return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));

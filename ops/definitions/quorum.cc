@@ -27,6 +27,8 @@ namespace {
 
 std::string name_attr(const KernelSetup& setup) { return attr_string(setup.attrs(), "name"); }
 
+// Finds the resource of the node's name in the job's table, or makes it. All runs of the job find
+// the same one.
 Result<Resource*> find_or_make(const KernelSetup& setup, std::string_view kind,
                                const std::function<Result<std::unique_ptr<Resource>>()>& make) {
   if (!setup.resources) {
@@ -46,6 +48,8 @@ Result<Resource*> make_pool(const KernelSetup& setup) {
       find_or_make(setup, "replica pool", [&]() -> Result<std::unique_ptr<Resource>> {
         return std::unique_ptr<Resource>(std::make_unique<ReplicaPool>(options));
       }));
+  // The pool may be older than this plan. With another quorum, its counts would be those of another
+  // plan.
   const ReplicaPool::Options& there = static_cast<ReplicaPool*>(found)->options();
   if (there == options) return found;
   return failed_precondition(cat(setup.subject, ": replica pool '", name_attr(setup),
@@ -82,6 +86,7 @@ Result<StagedType> staged_type(const Attrs& attrs) {
 
 Result<Resource*> make_staging(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const StagedType type, staged_type(setup.attrs()));
+  // The values of all replicas are one tensor [replicas, ...], allocated before the first step.
   std::vector<int64_t> sizes{attr_int(setup.attrs(), "replicas")};
   sizes.insert(sizes.end(), type.shape.begin(), type.shape.end());
   const auto shape = Shape::checked(sizes);
@@ -101,6 +106,7 @@ Result<Resource*> make_staging(const KernelSetup& setup) {
 // ---------------------------------------------------------------------------------------------
 // Signatures
 
+// Resources that are no variables have no dtype; expect_resource() relies on it.
 Status infer_resource(InferContext& ctx) {
   if (attr_string(ctx.attrs(), "name").empty()) return ctx.error("name: expected one");
   ctx.set_output(0, ValueType{ValueKind::resource, DType::invalid, {}});

@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// A shaped op has no input; the Like ops have one, which is of rows.
 Tiling random_tiling(const OpTypes& types) {
   const Shape& shape = types.outputs[0].shape;
   if (shape.rank() == 0) return {};
@@ -33,6 +34,7 @@ Result<DType> wanted_dtype(const InferContext& ctx, DType fallback, DTypeSet all
   return dtype;
 }
 
+// Only the uniform distribution has bounds. An empty range [low, low) is accepted.
 Status check_range(const InferContext& ctx, RandomDraw draw) {
   if (draw == RandomDraw::uniform &&
       attr_float(ctx.attrs(), "low") > attr_float(ctx.attrs(), "high", 1)) {
@@ -56,6 +58,7 @@ auto infer_of_shape(RandomDraw draw) {
   };
 }
 
+// Bernoulli draws 0 or 1, which every type can hold; the other distributions need a float.
 auto infer_like(RandomDraw draw) {
   return [draw](InferContext& ctx) -> Status {
     LEAT_RETURN_IF_ERROR(check_range(ctx, draw));
@@ -66,6 +69,7 @@ auto infer_like(RandomDraw draw) {
   };
 }
 
+// A split of axis 0 draws the same numbers as the whole: Node::first_row is where a shard begins.
 std::vector<ShardingRule> shard_rows(const std::vector<OperandType>& inputs,
                                      const std::vector<OperandType>& outputs, const Attrs&) {
   if (outputs[0].shape.rank() == 0) return {};

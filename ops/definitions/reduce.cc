@@ -21,6 +21,7 @@ Status infer_reduce(InferContext& ctx) {
   return {};
 }
 
+// Inputs: dy, x, y (the result of some reductions), axes. The result has the type of x.
 Status infer_reduce_grad(InferContext& ctx) {
   const std::string name = attr_string(ctx.attrs(), "reduction");
   bool known = false;
@@ -30,12 +31,15 @@ Status infer_reduce_grad(InferContext& ctx) {
     return ctx.error(
         cat("reduction: expected sum, mean, max, min, prod, sum_square, l1 or l2, received '", name,
             "'"));
+  // Max and min compare x with the result, and l2 divides by it. For prod, the operand shows
+  // tile_grad_rows() that the op counts over a whole reduction.
   const bool reads_result = name == "max" || name == "min" || name == "prod" || name == "l2";
   if (reads_result && !ctx.has_input(2))
     return ctx.error(cat("y: expected the result of the ", name, ", it is absent"));
   LEAT_ASSIGN_OR_RETURN(const AxisSet axes, reduced_axes(ctx, 3, ctx.shape(1).rank()));
   const SymbolicShape expected =
       reduced_shape(ctx.shape(1), axes, attr_int(ctx.attrs(), "keepdims") != 0);
+  // dy and y must have the shape that the reduction of x has.
   for (int i : {0, 2}) {
     if (!ctx.has_input(i) || ctx.shape(i) == expected) continue;
     if (!ctx.shape(i).is_constant() || !expected.is_constant())
@@ -47,10 +51,13 @@ Status infer_reduce_grad(InferContext& ctx) {
   return {};
 }
 
+// The gradient of every reduction is one op, so that no broadcast of dy to the shape of x is
+// stored.
 auto gradient_of(Reduction reduction) {
   return [reduction](GradientContext& ctx) -> Status {
     if (!ctx.needs(0)) return {};
     Attrs attrs = {{"reduction", std::string(reduction_name(reduction))}};
+    // Only attributes that the node has are copied; the defaults of both ops are equal.
     for (const char* name : {"keepdims", "noop_with_empty_axes"}) {
       const auto it = ctx.node().attrs.find(name);
       if (it != ctx.node().attrs.end()) attrs.emplace(it->first, it->second);
@@ -64,12 +71,14 @@ auto gradient_of(Reduction reduction) {
   };
 }
 
+// The axes are not among the types, so a cut needs that all axes which fit the shapes keep axis 0.
 Tiling tile_kept_rows(const OpTypes& types) {
   const bool keepdims = attr_int(*types.attrs, "keepdims", 1) != 0;
   if (!keeps_rows(types.inputs[0].shape, types.outputs[0].shape, keepdims)) return {};
   return {types.inputs[0].shape[0], 1, 1};
 }
 
+// The bits are dy (1), x (2) and y (4). If axis 0 is kept, a row of dx needs its rows of all three.
 Tiling tile_grad_rows(const OpTypes& types) {
   const Shape& x = types.inputs[1].shape;
   if (x.rank() == 0) return {};
@@ -92,7 +101,10 @@ auto sharding_of(Reduction reduction) {
     const Shape &in = inputs[0].shape, &out = outputs[0].shape;
     const bool keepdims = attr_int(attrs, "keepdims", 1) != 0;
     const auto sets = possible_axes(in, out, keepdims);
+    // The axes are ambiguous: a wrong guess would split the result along an axis that is not there.
     if (sets.size() != 1) return rules;
+    // A mean is linear in partial sums of its input, but the means of the parts of an axis do not
+    // add up to the mean. Squares and absolute values are the other way round.
     const bool linear = reduction == Reduction::sum || reduction == Reduction::mean;
     const bool additive = reduction == Reduction::sum || reduction == Reduction::sum_square ||
                           reduction == Reduction::l1;
@@ -144,6 +156,7 @@ Op reduce_grad_op() {
       .tiling(tile_grad_rows);
 }
 
+// An empty axis has no largest element, so it is refused where its size is known.
 Status infer_arg(InferContext& ctx) {
   const SymbolicShape& shape = ctx.shape(0);
   LEAT_ASSIGN_OR_RETURN(const int axis,

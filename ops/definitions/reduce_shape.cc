@@ -7,15 +7,19 @@
 namespace leat {
 namespace {
 
+// An axis is one bit. The rank is at most kMaxRank (8), so the sets fit in 32 bits.
 constexpr AxisSet bit(int axis) { return AxisSet{1} << axis; }
 AxisSet all_axes(int rank) { return bit(rank) - 1; }
 
 }  // namespace
 
+// Absent axes and an empty list mean the same: all axes, or none with noop_with_empty_axes.
 Result<AxisSet> reduced_axes(const InferContext& ctx, int axes_input, int rank) {
   const bool noop = attr_int(ctx.attrs(), "noop_with_empty_axes") != 0;
   if (!ctx.has_input(axes_input)) return noop ? 0 : all_axes(rank);
   const Tensor* axes = ctx.constant(axes_input);
+  // The shape of the output depends on the axes, and fresh symbols cannot stand for a rank that is
+  // not known.
   if (!axes) {
     return ctx.error(cat("input ", axes_input,
                          " 'axes': expected values that are known before anything runs, they are "
@@ -35,6 +39,7 @@ Result<AxisSet> reduced_axes(const InferContext& ctx, int axes_input, int rank) 
   return set;
 }
 
+// Inference has checked the range and refused repeated axes, so the kernel only maps negative axes.
 AxisSet reduced_axes(const KernelSetup& setup, int axes_input, int rank) {
   const bool noop = attr_int(setup.attrs(), "noop_with_empty_axes") != 0;
   const Tensor* axes = setup.types.has_input(axes_input) ? setup.constant(axes_input) : nullptr;
@@ -47,6 +52,7 @@ AxisSet reduced_axes(const KernelSetup& setup, int axes_input, int rank) {
   return set;
 }
 
+// With keepdims a reduced axis stays with size 1, so that the result broadcasts with the input.
 SymbolicShape reduced_shape(const SymbolicShape& shape, AxisSet axes, bool keepdims) {
   SymbolicShape out;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -58,6 +64,8 @@ SymbolicShape reduced_shape(const SymbolicShape& shape, AxisSet axes, bool keepd
   return out;
 }
 
+// Tiling and sharding rules get types without constants, so they guess the axes from the shapes.
+// With keepdims the guess is unique, since an axis of size 1 is the same kept or reduced.
 std::vector<AxisSet> possible_axes(const Shape& in, const Shape& out, bool keepdims) {
   std::vector<AxisSet> sets;
   if (keepdims) {
@@ -68,6 +76,7 @@ std::vector<AxisSet> possible_axes(const Shape& in, const Shape& out, bool keepd
     }
     return {set};
   }
+  // Without keepdims the function tries every subset: at most 2^8 of them.
   for (AxisSet set = 0; set <= all_axes(in.rank()); ++set) {
     Shape kept;
     for (int i = 0; i < in.rank(); ++i) {
@@ -78,6 +87,8 @@ std::vector<AxisSet> possible_axes(const Shape& in, const Shape& out, bool keepd
   return sets;
 }
 
+// All guesses must keep axis 0: one that reduces it would make a row of the output depend on all
+// rows of the input.
 bool keeps_rows(const Shape& in, const Shape& out, bool keepdims) {
   if (in.rank() == 0 || out.rank() == 0) return false;
   const auto sets = possible_axes(in, out, keepdims);
@@ -92,6 +103,7 @@ void Loops::add(int64_t size, int64_t stride) {
   total *= size;
 }
 
+// Decomposes `index` into one index per loop, the innermost fastest, and adds up their strides.
 int64_t Loops::offset(int64_t index) const {
   if (count == 1) return index * strides[0];
   int64_t at = 0;
@@ -102,6 +114,8 @@ int64_t Loops::offset(int64_t index) const {
   return at;
 }
 
+// Rows of a kept axis 0 are apart from the loops, so that a tile of rows runs the same loops at
+// another start.
 ReduceShape make_reduce_shape(const Shape& in, AxisSet axes) {
   ReduceShape shape;
   shape.has_rows = in.rank() > 0 && !(axes & 1);
@@ -111,6 +125,8 @@ ReduceShape make_reduce_shape(const Shape& in, AxisSet axes) {
     int64_t size, stride;
     bool reduced;
   };
+  // Merges neighbours of the same kind, from the innermost axis outwards. An axis of size 1 is
+  // dropped, since it would separate two axes that are contiguous.
   std::vector<Merged> merged;  // innermost first
   for (int i = in.rank() - 1; i >= first; --i) {
     const bool reduced = axes & bit(i);
@@ -123,7 +139,10 @@ ReduceShape make_reduce_shape(const Shape& in, AxisSet axes) {
     }
     shape.row_elements *= in[i];
   }
+  // Every axis has one element: the defaults already describe a line of one.
   if (merged.empty()) return shape;
+  // The innermost run is the line, which kernels process with vector instructions. The others
+  // become loops, outermost first.
   shape.line = merged[0].size;
   shape.line_reduced = merged[0].reduced;
   for (size_t i = merged.size() - 1; i > 0; --i) {

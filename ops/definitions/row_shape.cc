@@ -9,12 +9,15 @@
 namespace leat {
 namespace {
 
+// True if a row's size may stand at this place of the model: a symbol takes any size.
 bool takes(Dim dim, int64_t size) { return !dim.is_constant() || dim.factor == size; }
 
+// The model's sizes from dimension `first` on: those of one row.
 std::span<const Dim> row_dims(const SymbolicShape& value, int first) {
   return value.dims().subspan(static_cast<size_t>(std::min(first, value.rank())));
 }
 
+// The plain case: as many sizes as the model has, each equal or for a symbol.
 std::optional<Shape> size_by_size(const Shape& row, std::span<const Dim> dims) {
   if (static_cast<size_t>(row.rank()) != dims.size()) return std::nullopt;
   if (!std::equal(dims.begin(), dims.end(), row.begin(), takes)) return std::nullopt;
@@ -25,6 +28,8 @@ std::optional<Shape> size_by_size(const Shape& row, std::span<const Dim> dims) {
 std::optional<Shape> squeezed(const Shape& row, std::span<const Dim> dims) {
   Shape out;
   int next = 0;
+  // Walks both lists at once. Sizes of 1 in the row are skipped before each size of the model, and
+  // the model's own sizes of 1 take nothing from the row.
   const auto skip = [&] {
     while (next < row.rank() && row[next] == 1) ++next;
   };
@@ -42,11 +47,13 @@ std::optional<Shape> squeezed(const Shape& row, std::span<const Dim> dims) {
   return next == row.rank() ? std::optional(out) : std::nullopt;
 }
 
+// A symbol is refused here: it would accept every row, whatever the number of its elements.
 std::optional<Shape> flattened(const Shape& row, std::span<const Dim> dims) {
   if (dims.size() != 1 || dims[0] != Dim::of(row.elements())) return std::nullopt;
   return Shape{row.elements()};
 }
 
+// The order matters: a row that fits size by size keeps its own sizes of 1.
 std::optional<Shape> fitted(const Shape& row, std::span<const Dim> dims) {
   if (const auto shape = size_by_size(row, dims)) return shape;
   if (const auto shape = squeezed(row, dims)) return shape;
@@ -80,6 +87,7 @@ Shape row_shape(const Shape& row, const SymbolicShape& value, int first) {
   return fitted(row, row_dims(value, first)).value_or(row);
 }
 
+// The hint names the call of numpy that brings the array into the model's order.
 std::string layout_hint(const Shape& row, const SymbolicShape& value, int first) {
   const std::span<const Dim> dims = row_dims(value, first);
   const std::vector<int> axes = transposition(row, dims);

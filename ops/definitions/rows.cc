@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// The dense gradient has the table's number of rows, which the ids do not tell.
 Status infer_sum_rows(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(infer_row_sum(ctx, 0, 1));
   SymbolicShape out = ctx.shape(0);

@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// The value is known only if all sizes in the range are constants; its length is known in any case.
 Status infer_shape(InferContext& ctx) {
   const SymbolicShape& shape = ctx.shape(0);
   const auto [start, end] = shape_range(ctx.attrs(), shape.rank());
@@ -59,6 +60,8 @@ struct Count {
 
 // The size that -1 stands for: `all` elements divided by `rest`.
 Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
+  // A symbol on both sides cancels. The remaining symbols of `rest` would be a divisor whose value
+  // is not known.
   const bool cancelled = all.cancel(rest);
   if (rest.factor == 0) return ctx.error("shape: -1 beside a size of 0 has no answer");
   if (cancelled && all.factor % rest.factor == 0 && all.symbols.size() <= 1) {
@@ -72,6 +75,7 @@ Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
   return Dim::of_symbol(ctx.fresh_symbol());  // an unknown size: the kernel checks it
 }
 
+// Sizes as in ONNX: 0 copies the input's size unless allowzero is set, and one -1 takes the rest.
 Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
   const SymbolicShape& in = ctx.shape(0);
   const bool allow_zero = attr_int(ctx.attrs(), "allowzero") != 0;
@@ -80,6 +84,7 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
     return ctx.error(cat("shape: expected rank at most ", kMaxRank, ", received ", text()));
   Count all, rest;
   for (Dim dim : in.dims()) all.times(dim);  // validate() has checked the overflow
+  // Collects the sizes and their product `rest`, without the -1.
   SymbolicShape out;
   int inferred = -1;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -96,6 +101,8 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
     if (size != -1 && !rest.times(dim)) return ctx.error("shape: too many elements: " + text());
     out.push_back(dim);
   }
+  // Without -1, the counts must agree. They can be compared only if neither has symbols; else the
+  // kernel compares them.
   if (inferred >= 0) {
     LEAT_ASSIGN_OR_RETURN(const Dim dim, inferred_size(ctx, all, rest));
     out.set(inferred, dim);
@@ -107,6 +114,7 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
   return {};
 }
 
+// The rank is known from the length of the operand, even if its values are not.
 Status infer_reshape(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, 1));
   if (const auto sizes = known_ints(ctx, 1)) return infer_reshape_to(ctx, *sizes);
@@ -130,6 +138,7 @@ Status infer_flatten(InferContext& ctx) {
   return {};
 }
 
+// Without axes, every axis of the constant size 1 goes; a symbol stays, although it may be 1.
 Status infer_squeeze(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
   std::vector<int> axes;

@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// A null tensor means that the value is not known. Elements of any integer type become int64.
 std::optional<std::vector<int64_t>> ints_of(const Tensor* tensor) {
   if (tensor == nullptr) return std::nullopt;
   std::vector<int64_t> values;
@@ -29,6 +30,7 @@ int64_t int_at(const void* data, DType dtype, int64_t i) {
                              : static_cast<const int64_t*>(data)[i];
 }
 
+// The search for repeats is linear, since there are at most kMaxRank different axes.
 Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vector<int64_t>& axes,
                                         int rank) {
   std::vector<int> out;
@@ -42,6 +44,7 @@ Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vect
   return out;
 }
 
+// The result is at most kMaxRank + 1, so that it fits an int; callers refuse such a rank anyway.
 Result<int> vector_length(const InferContext& ctx, int i) {
   const SymbolicShape& shape = ctx.shape(i);
   if (shape.rank() != 1 || !shape[0].is_constant()) {
@@ -59,6 +62,8 @@ Result<SymbolicShape> fresh_shape(InferContext& ctx, int rank) {
   return shape;
 }
 
+// A product of two symbols is no single size: the result is a new symbol then, and the relation is
+// lost.
 Dim product(InferContext& ctx, const SymbolicShape& shape, int from, int to) {
   Dim total = Dim::of(1);
   for (int d = from; d < to; ++d) {
@@ -69,6 +74,8 @@ Dim product(InferContext& ctx, const SymbolicShape& shape, int from, int to) {
   return total;
 }
 
+// One unknown size can be -1 in a constant target. With two or more, the target is the Shape of
+// `like`, computed when the step runs.
 ValueId reshape_to(GradientContext& ctx, ValueId grad, ValueId like) {
   const SymbolicShape shape = ctx.type(like).shape;
   if (ctx.type(grad).shape == shape) return grad;
@@ -87,12 +94,15 @@ ValueId reshape_to(GradientContext& ctx, ValueId grad, ValueId like) {
   return ctx.emit("Reshape", {grad, target}, {{"allowzero", int64_t{1}}});
 }
 
+// With a constant shape, the gradient op does not refer to `like`, so the backward pass does not
+// keep its memory.
 ValueId shape_or_like(GradientContext& ctx, ValueId like) {
   const auto shape = ctx.type(like).shape.concrete();
   if (!shape) return like;
   return ctx.constant(Tensor::of<int64_t>({shape->rank()}, {shape->begin(), shape->end()}));
 }
 
+// A float operand is a `like`: only its type counts.
 Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i) {
   if (ctx.dtype(i) != DType::i64) return ctx.shape(i);
   LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, i));
@@ -103,6 +113,8 @@ Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i) {
   return SymbolicShape(*shape);
 }
 
+// The sizes are checked here because inference may have let symbols pass. The memory plan may give
+// both values one address; then nothing is copied.
 Result<std::unique_ptr<Kernel>> make_copy(const KernelSetup& setup) {
   const size_t bytes = setup.output(0).bytes();
   if (setup.input(0).bytes() != bytes) {
@@ -118,6 +130,7 @@ Result<std::unique_ptr<Kernel>> make_copy(const KernelSetup& setup) {
   });
 }
 
+// A default Spread is `whole`, so resizing marks the missing operands as such.
 std::vector<ShardingRule> with_whole_operands(std::vector<ShardingRule> rules, size_t inputs) {
   for (ShardingRule& rule : rules) rule.inputs.resize(inputs);
   return rules;

@@ -26,6 +26,7 @@ Result<std::optional<Bounds>> infer_bounds(const InferContext& ctx, int rank, in
   for (int i = 2; i <= 4; ++i) {
     if (!ctx.has_input(i + offset)) continue;
     LEAT_ASSIGN_OR_RETURN(const int other, vector_length(ctx, i + offset));
+    // ONNX asks for lists of one length; `length` is that of starts.
     if (other != length) {
       return ctx.error(cat("starts, ends, axes and steps: expected equal lengths, received ",
                            length, " and ", other));
@@ -37,6 +38,7 @@ Result<std::optional<Bounds>> infer_bounds(const InferContext& ctx, int rank, in
   LEAT_ASSIGN_OR_RETURN(
       bounds.axes,
       normalize_axes(ctx, slice_ints(ctx, 3 + offset, has_axes, slice_axes(count)), rank));
+  // The axes alone help already: every other axis keeps its size.
   bounds.known = ctx.constant(1 + offset) && ctx.constant(2 + offset) &&
                  (!has_steps || ctx.constant(4 + offset));
   if (!bounds.known) return std::optional(bounds);
@@ -88,6 +90,7 @@ Status infer_slice_grad(InferContext& ctx) {
   return {};
 }
 
+// The gradient writes dy into zeros of the data's shape, at the places that the same bounds name.
 Status slice_gradient(GradientContext& ctx) {
   std::vector<ValueId> inputs = {ctx.grad(0), shape_or_like(ctx, ctx.input(0))};
   for (int i = 1; i <= 4; ++i) inputs.push_back(ctx.input(i));

@@ -14,6 +14,7 @@ Status infer_lines(InferContext& ctx) {
   return infer_same_as_first(ctx);
 }
 
+// dx has the type of y: its shape has the symbols of the forward op.
 Status infer_lines_grad(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(infer_lines(ctx));
   if (known_to_differ(ctx.shape(0), ctx.shape(1))) {
@@ -24,6 +25,8 @@ Status infer_lines_grad(InferContext& ctx) {
   return {};
 }
 
+// A line along axis 0 goes through all rows, so that the op has no row tiles then. The gradient has
+// two inputs of rows, dy and y.
 Tiling tile_lines(const OpTypes& types) {
   const Shape& shape = types.inputs[0].shape;
   if (softmax_axis(*types.attrs, shape.rank()) == 0) return {};
@@ -42,6 +45,8 @@ std::vector<ShardingRule> shard_lines(const std::vector<OperandType>& inputs,
   return rules;
 }
 
+// The gradient reads the output alone: dx = y (dy - sum(dy y)) for Softmax, and dx = dy - e^y
+// sum(dy) for LogSoftmax.
 Op softmax_op(const char* name, const char* grad_op) {
   return Op(name, 13)
       .input("input", "T")

@@ -22,6 +22,7 @@ Status infer_counter(InferContext& ctx) {
   return {};
 }
 
+// Runs of one job that name the same counter share it, because the table of resources is the job's.
 Result<Resource*> make_counter(const KernelSetup& setup) {
   if (!setup.resources) {
     return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));

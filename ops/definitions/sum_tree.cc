@@ -18,6 +18,7 @@ namespace {
 Status infer_sum_tree(InferContext& ctx) {
   const auto most = check_sum_order(attr_ints(ctx.attrs(), "order"), ctx.inputs());
   if (!most.ok()) return ctx.error(most.status().message());
+  // The leaves do not broadcast, unlike the operands of Add: one loop walks all of them.
   for (int i = 1; i < ctx.inputs(); ++i) {
     if (ctx.shape(i) != ctx.shape(0))
       return ctx.error(cat("expected leaves of one shape, received ", ctx.text(ctx.shape(0)),

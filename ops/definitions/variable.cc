@@ -20,6 +20,7 @@ struct DeclaredType {
   Shape shape;
 };
 
+// The type of a variable from its attributes. The errors have no subject: inference adds the node.
 Result<DeclaredType> declared_type(const Attrs& attrs) {
   const std::string name = attr_string(attrs, "dtype");
   const auto dtype = dtype_from_name(name);
@@ -47,6 +48,8 @@ Status infer_variable(InferContext& ctx) {
   return {};
 }
 
+// Nodes of the same name share one variable. The first makes it, filled with zeros; a later one
+// with another type gets an error of the table.
 Result<Resource*> make_variable(const KernelSetup& setup) {
   if (!setup.resources) {
     return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));
@@ -72,6 +75,7 @@ Status infer_write(InferContext& ctx) {
   return infer_done(ctx);
 }
 
+// A write has no value as output: `done` is a token, for nodes that must run after it.
 Op write_op(std::string_view name, DTypeSet types) {
   return Op(name)
       .input("r", "resource")
@@ -85,8 +89,11 @@ Op write_op(std::string_view name, DTypeSet types) {
 
 }  // namespace
 
+// An optimizer's slots must have the type of their variable, so that kernels walk all of them with
+// one index.
 Status expect_equal_variables(InferContext& ctx, int variables) {
   for (int i = 0; i < variables; ++i) {
+    // A queue is a resource as well, but has no dtype.
     if (ctx.input(i).kind != ValueKind::resource || ctx.dtype(i) == DType::invalid) {
       return ctx.error(cat("input ", i, ": expected a variable, received ",
                            ctx.input(i).kind == ValueKind::resource

@@ -7,6 +7,8 @@
 namespace leat {
 namespace {
 
+// An attribute of `count` values; an absent or empty one means `fallback` everywhere. Values
+// outside [least, kMostWindow] are refused, so that no product of two of them overflows.
 Result<std::vector<int64_t>> read_list(const Attrs& attrs, std::string_view name, size_t count,
                                        int64_t fallback, int64_t least) {
   std::vector<int64_t> values = attr_ints(attrs, name);
@@ -25,6 +27,7 @@ Result<std::vector<int64_t>> read_list(const Attrs& attrs, std::string_view name
 
 }  // namespace
 
+// The span of the kernel on the input, with the gaps that dilation makes.
 int64_t WindowAttrs::extent(int axis) const {
   const auto i = static_cast<size_t>(axis);
   return (kernel[i] - 1) * dilations[i] + 1;
@@ -45,10 +48,12 @@ Result<WindowAttrs> read_window(const Attrs& attrs, std::vector<int64_t> kernel)
   window.kernel = std::move(kernel);
   LEAT_ASSIGN_OR_RETURN(window.strides, read_list(attrs, "strides", rank, 1, 1));
   LEAT_ASSIGN_OR_RETURN(window.dilations, read_list(attrs, "dilations", rank, 1, 1));
+  // ONNX lists all pads at the beginning of the axes first, then all pads at their end.
   LEAT_ASSIGN_OR_RETURN(const auto pads, read_list(attrs, "pads", 2 * rank, 0, 0));
   window.begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(rank));
   window.end.assign(pads.begin() + static_cast<std::ptrdiff_t>(rank), pads.end());
   window.auto_pad = attr_string(attrs, "auto_pad", "NOTSET");
+  // Explicit pads contradict auto_pad, so only zeros are accepted beside it.
   const std::string& mode = window.auto_pad;
   if (mode != "NOTSET" && mode != "SAME_UPPER" && mode != "SAME_LOWER" && mode != "VALID") {
     return invalid_argument(
@@ -62,6 +67,8 @@ Result<WindowAttrs> read_window(const Attrs& attrs, std::vector<int64_t> kernel)
   return window;
 }
 
+// SAME makes ceil(input / stride) outputs; the pads are what the last window lacks. An odd element
+// goes to the end with SAME_UPPER, to the beginning with SAME_LOWER.
 Pads pads_of(const WindowAttrs& window, int axis, int64_t input) {
   const auto i = static_cast<size_t>(axis);
   if (window.auto_pad == "NOTSET") return {window.begin[i], window.end[i]};
@@ -73,6 +80,7 @@ Pads pads_of(const WindowAttrs& window, int axis, int64_t input) {
   return window.auto_pad == "SAME_UPPER" ? Pads{less, more} : Pads{more, less};
 }
 
+// `room` is the number of positions that the window can move to from the first one.
 Result<int64_t> output_size(const WindowAttrs& window, int axis, int64_t input) {
   const int64_t stride = window.strides[static_cast<size_t>(axis)];
   if (window.auto_pad.starts_with("SAME")) return (input + stride - 1) / stride;
@@ -88,6 +96,8 @@ Result<int64_t> output_size(const WindowAttrs& window, int axis, int64_t input) 
   return (size - 1) * stride >= input + pads.begin ? size - 1 : size;
 }
 
+// A stride of 1 with pads that make up for the window keeps the size, so the symbol stays the same.
+// Any other size is in general no multiple of the symbol, and becomes a new one.
 Result<Dim> output_dim(InferContext& ctx, const WindowAttrs& window, int axis, Dim input) {
   if (input.is_constant()) {
     LEAT_ASSIGN_OR_RETURN(const int64_t size, output_size(window, axis, input.factor));
@@ -101,6 +111,7 @@ Result<Dim> output_dim(InferContext& ctx, const WindowAttrs& window, int axis, D
   return Dim::of_symbol(ctx.fresh_symbol());
 }
 
+// The axes are aligned at the end, so that kernels have three loops for any rank.
 Window concrete_window(const WindowAttrs& attrs, const Shape& input, const Shape& output) {
   Window window;
   window.rank = attrs.rank();
@@ -118,7 +129,10 @@ Window concrete_window(const WindowAttrs& attrs, const Shape& input, const Shape
   return window;
 }
 
+// The gradient ops have no auto_pad, so the pads are resolved here, from the size of the forward
+// op's input.
 std::optional<Attrs> explicit_window(const WindowAttrs& window, const SymbolicShape& input) {
+  // VALID needs no case of its own: read_window() has checked that its pads are zero.
   std::vector<int64_t> begin = window.begin, end = window.end;
   for (int axis = 0; axis < window.rank() && window.auto_pad.starts_with("SAME"); ++axis) {
     const auto size = constant_of(input[axis + 2]);

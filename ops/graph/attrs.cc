@@ -4,12 +4,15 @@
 
 namespace leat {
 
+// The names are in the order of the variant's alternatives.
 std::string_view attr_kind(const Attr& attr) {
   static constexpr std::string_view kKinds[] = {"int",  "float",  "string",  "tensor",
                                                 "ints", "floats", "strings", "graph"};
   return kKinds[attr.index()];
 }
 
+// Tensors are equal if their bytes are. Regions are compared by address, so two equal graphs in
+// different objects count as different.
 bool attrs_equal(const Attr& a, const Attr& b) {
   if (a.index() != b.index()) return false;
   if (const auto* tensor = std::get_if<Tensor>(&a)) return tensor->identical(std::get<Tensor>(b));
@@ -27,10 +30,12 @@ bool attrs_equal(const Attr& a, const Attr& b) {
 Attrs::Attrs(std::initializer_list<value_type> list)
     : shared_(list.size() == 0 ? nullptr : new Shared{Map(list)}) {}
 
+// A new owner needs no order: the thread that copies holds an owner already, so the map cannot go.
 Attrs::Attrs(const Attrs& other) noexcept : shared_(other.shared_) {
   if (shared_) shared_->owners.fetch_add(1, std::memory_order_relaxed);
 }
 
+// The last owner deletes the map. acq_rel orders the reads of the other owners before that.
 Attrs::~Attrs() {
   if (shared_ && shared_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared_;
 }
@@ -40,6 +45,8 @@ const Attrs::Map& Attrs::map() const {
   return shared_ ? shared_->map : none;
 }
 
+// With one owner, no other thread can reach the map, and it may change in place. The acquire pairs
+// with the release of owners that have just left.
 Attrs::Map& Attrs::own() {
   if (!shared_)
     shared_ = new Shared;
@@ -48,6 +55,7 @@ Attrs::Map& Attrs::own() {
   return shared_->map;
 }
 
+// Looks before it owns: a failed call copies no shared map.
 bool Attrs::emplace(std::string name, Attr attr) {
   if (contains(name)) return false;
   return own().emplace(std::move(name), std::move(attr)).second;
@@ -70,6 +78,7 @@ int64_t attr_int(const Attrs& attrs, std::string_view name, int64_t fallback) {
   return value ? *value : fallback;
 }
 
+// An int is accepted for a float, as validate() accepts it.
 double attr_float(const Attrs& attrs, std::string_view name, double fallback) {
   const auto it = attrs.find(name);
   if (it == attrs.end()) return fallback;

@@ -5,6 +5,7 @@
 namespace leat {
 namespace {
 
+// The names of the layers' attribute `activation`, in the order of the enum.
 std::string activation_name(Activation activation) {
   static constexpr const char* kNames[] = {"linear", "relu", "sigmoid", "tanh", "gelu", "softmax"};
   return kNames[static_cast<int>(activation)];
@@ -12,14 +13,17 @@ std::string activation_name(Activation activation) {
 
 }  // namespace
 
+// The graph may hold nodes already: their types must be known before nodes are added after them.
 GraphBuilder::GraphBuilder(Graph& graph) : graph_(graph), inference_(graph) {
   note(inference_.run());
 }
 
+// Only the first error counts, because those after it may be its consequences.
 void GraphBuilder::note(Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
+// The type of an input is given, so nothing is inferred.
 ValueId GraphBuilder::input(std::string name, DType dtype, SymbolicShape shape) {
   return graph_.add_input(std::move(name), {ValueKind::tensor, dtype, std::move(shape)});
 }
@@ -35,6 +39,8 @@ std::vector<ValueId> GraphBuilder::ops(std::string_view name, std::vector<ValueI
   const size_t dot = name.find('.');
   const std::string_view domain = dot == std::string_view::npos ? "" : name.substr(0, dot);
   const std::string_view op = dot == std::string_view::npos ? name : name.substr(dot + 1);
+  // After an error nothing is added. The values returned then are 0, so that the caller's next
+  // calls have operands; only status() has a meaning then.
   if (status_.ok()) {
     auto id = graph_.add_node(domain, op, std::move(inputs), std::move(attrs), outputs);
     note(id.ok() ? inference_.infer(*id) : id.status());
@@ -47,6 +53,7 @@ ValueId GraphBuilder::op(std::string_view name, std::vector<ValueId> inputs, Att
   return ops(name, std::move(inputs), std::move(attrs), 1)[0];
 }
 
+// Without an error, ops() has just added the node as the last one.
 NodeId GraphBuilder::effect(std::string_view name, std::vector<ValueId> inputs, Attrs attrs) {
   ops(name, std::move(inputs), std::move(attrs), 0);
   return static_cast<NodeId>(graph_.nodes() - 1);

@@ -19,10 +19,12 @@ class LimitCheck {
   Status attribute(const std::string& subject, const std::string& name, const Attr& attr,
                    int nesting);
   Status input(const Graph& graph, ValueId id) const;
+  // Checks that a name is UTF-8. `what` says whose name it is.
   static Status text(const std::string& subject, std::string_view what, std::string_view name) {
     if (is_utf8(name)) return {};
     return invalid_argument(cat(subject, ": expected ", what, " in UTF-8, received '", name, "'"));
   }
+  // Checks one number against its limit; the message names both.
   static Status most(const std::string& subject, std::string_view what, uint64_t most,
                      uint64_t received) {
     if (received <= most) return {};
@@ -39,10 +41,12 @@ Status LimitCheck::graph(const Graph& graph, int nesting) {
   LEAT_RETURN_IF_ERROR(
       most(subject, "nested graphs", limits::kNesting, static_cast<uint64_t>(nesting)));
   LEAT_RETURN_IF_ERROR(most(subject, "nodes", limits::kNodes, nodes_ += graph.nodes()));
+  // The edges are compared after each node, so that a huge graph is refused early.
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     LEAT_RETURN_IF_ERROR(node(graph, id, nesting));
     LEAT_RETURN_IF_ERROR(most(subject, "edges", limits::kEdges, edges_));
   }
+  // Names go into messages and files, which are UTF-8.
   for (ValueId id = 0; id < graph.values(); ++id) {
     LEAT_RETURN_IF_ERROR(
         most(subject, "bytes of a value's name", limits::kNameLength, graph.value_name(id).size()));
@@ -75,6 +79,7 @@ Status LimitCheck::node(const Graph& graph, NodeId id, int nesting) {
   return {};
 }
 
+// Checked before anything follows a reference, because a graph file may name any number.
 Status LimitCheck::references(const Graph& graph, NodeId id) const {
   for (ValueId input : graph.node(id).inputs) {
     if (input != kNone && input >= graph.values()) {
@@ -91,6 +96,7 @@ Status LimitCheck::references(const Graph& graph, NodeId id) const {
   return {};
 }
 
+// Texts, lists and constants have limits of their own; a region counts as a nested graph.
 Status LimitCheck::attribute(const std::string& subject, const std::string& name, const Attr& attr,
                              int nesting) {
   const auto fits = [&](std::string_view what, uint64_t limit, uint64_t received) {
@@ -122,6 +128,7 @@ Status LimitCheck::attribute(const std::string& subject, const std::string& name
   return {};
 }
 
+// The types of inputs are given. Inference computes all others and checks their sizes.
 Status LimitCheck::input(const Graph& graph, ValueId id) const {
   const ValueType& type = graph.value(id).type;
   const auto refuse = [&](std::string_view expected) {
@@ -137,6 +144,7 @@ Status LimitCheck::input(const Graph& graph, ValueId id) const {
           cat("input '", graph.describe(id), "': refers to a symbol that does not exist"));
     }
     if (dim.factor < 0) return refuse("sizes >= 0");
+    // A size of 0 counts as 1, so that no later size escapes the check of the product.
     const auto product = checked_mul(elements, std::max<int64_t>(dim.factor, 1));
     if (!product || *product > limits::kElements)
       return refuse(cat("at most ", limits::kElements, " elements"));

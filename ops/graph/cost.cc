@@ -12,6 +12,8 @@ double conv_flops(const OperandType& side, const OperandType& kernel) {
   return 2 * elements(side) * elements(kernel) / static_cast<double>(kernel.shape[0]);
 }
 
+// Each element of the output takes `inner` multiply-adds. The inner size is the last one of A, or
+// the last but one if A is transposed.
 double matmul_flops(const OpTypes& types) {
   const Shape& a = types.inputs[0].shape;
   if (a.rank() == 0) return 0;
@@ -25,6 +27,7 @@ double product_flops(const OpDef& op, const OpTypes& types) {
   const std::string name = op.full_name();
   if (name == "MatMul" || name == "leat.MatMul" || name == "Gemm") return matmul_flops(types);
   if (name == "Conv") return conv_flops(types.outputs[0], types.inputs[1]);
+  // Each element of the input takes part in one product with all weights of its channel.
   if (name == "ConvTranspose" || name == "leat.ConvGradInput") {
     return conv_flops(types.inputs[0], types.inputs[1]);
   }
@@ -32,6 +35,7 @@ double product_flops(const OpDef& op, const OpTypes& types) {
   return 0;
 }
 
+// An operand that is absent costs nothing. The bytes are those of the plan's concrete shapes.
 double operand_bytes(const OpTypes& types) {
   double bytes = 0;
   for (const auto* operands : {&types.inputs, &types.outputs}) {

@@ -53,6 +53,7 @@ class Prover {
       LEAT_RETURN_IF_ERROR(inference_.infer(id));
       if (depends(graph_.node(id))) LEAT_RETURN_IF_ERROR(check(id));
     }
+    // Each output must have exactly one row for each row of the input.
     for (const ValueId output : graph_.outputs()) {
       const SymbolicShape& shape = graph_.value(output).type.shape;
       const bool row_for_row =
@@ -65,6 +66,7 @@ class Prover {
   Graph take() { return std::move(graph_); }
 
  private:
+  // "N" is what most exporters call a batch. Another symbol of that name would be a different size.
   static SymbolId unused_symbol(Graph& graph) {
     for (const char* name : {"N", "batch"}) {
       bool used = false;
@@ -74,11 +76,14 @@ class Prover {
     return graph.fresh_symbol();
   }
 
+  // True if the node reads a value that depends on the input.
   bool depends(const Node& node) const {
     return std::any_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId input) { return input != kNone && depends_[input]; });
   }
 
+  // The error for a value whose type is not that of rows; it shows the type with the symbolic
+  // batch.
   Status wrong(std::string_view subject, ValueId value) const {
     return invalid_argument(cat(subject, " gives ", graph_.type_text(graph_.value(value).type),
                                 " with ", graph_.dim_text(Dim::of_symbol(batch_)), " rows"));
@@ -113,6 +118,7 @@ class Prover {
   Status loosen(NodeId id) {
     Node& node = graph_.node(id);
     const Tensor* sizes = node.op->full_name() == "Reshape" ? target_of(node) : nullptr;
+    // A first size of -1 or 0 is no batch size.
     if (!sizes || sizes->int_at(0) < 1 || !is_only_target(node.inputs[1])) return {};
     Tensor loose = sizes->clone();
     const auto others = loose.span<int64_t>().subspan(1);
@@ -120,6 +126,7 @@ class Prover {
       return std::find(others.begin(), others.end(), size) != others.end();
     };
     const SymbolicShape& in = graph_.value(node.inputs[0]).type.shape;
+    // With allowzero, a 0 is a size: changing the attribute would change its meaning.
     if (has(0) && attr_int(node.attrs, "allowzero") != 0) return {};
     if (!has(-1)) {
       loose.data<int64_t>()[0] = -1;
@@ -139,6 +146,7 @@ class Prover {
     const std::string subject = graph_.describe_node(id);
     if (works_along_batch(node) || slices_batch(node))
       return invalid_argument(cat(subject, " works along the first dimension"));
+    // The other outputs of a BatchNormalization are statistics of the channels.
     const bool normalizes = node.op->full_name() == "BatchNormalization";
     for (const ValueId output : node.outputs) {
       if (output == kNone || (normalizes && output != node.outputs[0])) continue;
@@ -148,6 +156,7 @@ class Prover {
     return {};
   }
 
+  // An op that is no view must pass on the first size of an input that depends on the batch.
   bool has_batch_first(const Node& node, const ValueType& type) const {
     const SymbolicShape& shape = type.shape;
     if (type.kind != ValueKind::tensor || shape.rank() == 0 || shape[0].symbol != batch_)
@@ -201,6 +210,8 @@ class Prover {
                           &is = graph_.value(value).type.shape;
       bool same = was.rank() == is.rank();
       for (int i = 0; same && i < was.rank(); ++i) {
+        // Puts the file's number of rows in place of the batch. A symbol of the file's graph must
+        // still be a symbol.
         const Dim dim = is[i].symbol == batch_ ? Dim::of(is[i].factor * rows_) : is[i];
         same = was[i].is_constant() ? dim == was[i] : !dim.is_constant();
       }
@@ -219,6 +230,7 @@ class Prover {
 
 }  // namespace
 
+// A graph with several inputs is left alone: nothing says which of them share the batch.
 ModelBatch free_batch(Graph& graph) {
   if (graph.inputs().size() != 1) return {};
   const SymbolicShape& shape = graph.value(graph.inputs()[0]).type.shape;

@@ -27,6 +27,7 @@ class Reverse {
   Result<ValueId> total(ValueId value);
   Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                     int outputs);
+  // The graph grows during the pass, so the table grows with it.
   std::vector<ValueId>& parts(ValueId value) {
     if (parts_.size() < graph_.values()) parts_.resize(graph_.values());
     return parts_[value];
@@ -62,6 +63,7 @@ class Reverse::Context final : public GradientContext {
     auto& parts = reverse_.parts(out);
     return parts.empty() ? kNone : parts.front();  // summed before the visit
   }
+  // The node gets a new output, whose type only inference knows.
   ValueId optional_output(int i) override {
     const ValueId value = graph_.ensure_output(id_, i);
     note(reverse_.inference_.infer_more(id_));
@@ -78,6 +80,7 @@ class Reverse::Context final : public GradientContext {
     auto made = reverse_.emit(op, std::move(inputs), std::move(attrs), outputs);
     if (made.ok()) return *made;
     note(made.status());
+    // The rule goes on with a value that exists; differentiate() reports the error after it.
     return std::vector<ValueId>(static_cast<size_t>(outputs), input(0));
   }
   ValueId constant(Tensor value) override {
@@ -88,6 +91,7 @@ class Reverse::Context final : public GradientContext {
   }
   ValueId unbroadcast(ValueId grad, ValueId like) override;
 
+  // Inputs that no x reaches are dropped, so that rules need not ask for each input.
   void set_grad(int i, ValueId grad) override {
     const ValueId value = input(i);
     if (!status_.ok() || !needs(i) || grad == kNone) return;
@@ -115,6 +119,8 @@ class Reverse::Context final : public GradientContext {
   Status status_;
 };
 
+// Sums over the leading axes that `like` lacks and over those where it has size 1, then removes the
+// leading ones.
 ValueId Reverse::Context::unbroadcast(ValueId grad, ValueId like) {
   const SymbolicShape from = type(grad).shape, to = type(like).shape;
   if (from == to) return grad;
@@ -137,6 +143,8 @@ ValueId Reverse::Context::unbroadcast(ValueId grad, ValueId like) {
   return out;
 }
 
+// Adds a node on the device of its forward node and infers it at once: the next rule reads its
+// type.
 Result<std::vector<ValueId>> Reverse::emit(std::string_view op, std::vector<ValueId> inputs,
                                            Attrs attrs, int outputs) {
   const size_t dot = op.find('.');
@@ -149,6 +157,7 @@ Result<std::vector<ValueId>> Reverse::emit(std::string_view op, std::vector<Valu
   return graph_.node(id).outputs;
 }
 
+// Only float tensors carry a gradient: indices, masks and resources end the path.
 void Reverse::mark_active(const std::vector<NodeId>& order) {
   active_.assign(graph_.values(), false);
   for (ValueId x : xs_) active_[x] = true;
@@ -212,6 +221,8 @@ Result<ValueId> Reverse::total(ValueId value) {
   return sum;
 }
 
+// Emits the gradient of one node. When its turn comes, all consumers of its outputs have been
+// visited, so that the sums are complete.
 Status Reverse::differentiate(NodeId id) {
   bool any = false;
   forward_ = id;
@@ -222,6 +233,7 @@ Status Reverse::differentiate(NodeId id) {
     any = any || grad != kNone;
   }
   const auto inputs = graph_.node(id).inputs;
+  // No gradient arrives, or no x lies before this node: it contributes nothing.
   if (!any || std::none_of(inputs.begin(), inputs.end(), [&](ValueId v) { return active(v); }))
     return {};
   const OpDef* op = graph_.node(id).op;
@@ -244,12 +256,14 @@ Result<std::vector<ValueId>> Reverse::run(ValueId y) {
     return invalid_argument(cat("gradients of '", graph_.describe(y),
                                 "': expected a float tensor, it is ", graph_.type_text(type)));
   }
+  // dy/dy is 1 for each element, which makes the result the gradient of the sum of y.
   if (active(y)) {
     LEAT_ASSIGN_OR_RETURN(const ValueId seed, filled_like(y, 1));
     parts(y).push_back(seed);
     for (auto it = order.rbegin(); it != order.rend(); ++it)
       LEAT_RETURN_IF_ERROR(differentiate(*it));
   }
+  // No node produces an x that is an input of the graph, so its parts have not been summed yet.
   std::vector<ValueId> grads;
   forward_ = kNone;
   for (ValueId x : xs_) {
@@ -320,6 +334,7 @@ Status expand_gradients(Inference& inference) {
       replaced[outputs[i]] = (*made)[i];
       take_name(graph, outputs[i], (*made)[i]);
     }
+    // Control edges, readers and the outputs of the graph follow to the new values.
     follow_producers(graph, id, *made);
     const auto renamed = [&](ValueId value) {
       const auto it = replaced.find(value);

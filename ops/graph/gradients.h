@@ -12,8 +12,8 @@ namespace leat {
 
 // Adds nodes that compute d(sum of y)/dx for each x, and returns their values. A value is kNone for
 // an x that y does not depend on, and zeros if y depends on x only through ops without a gradient
-// flow, such as Floor. The contributions to one value are summed in a fixed order (the topological
-// order of the consumers). The new nodes are inferred.
+// flow, such as Floor. The contributions to one value are summed in a fixed order (the reverse
+// topological order of the consumers). The new nodes are inferred.
 //
 // REQUIRES: `inference` has run on the graph. invalid_argument if an op between x and y has no
 // gradient.

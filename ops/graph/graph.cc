@@ -27,12 +27,14 @@ bool is_in_order(const Graph& graph) {
 
 }  // namespace
 
+// The three tables grow together: each value has a name, which may be empty.
 void Graph::reserve(size_t nodes, size_t values) {
   nodes_.reserve(nodes);
   values_.reserve(values);
   value_names_.reserve(values);
 }
 
+// The node is its own source until a pass makes it a copy of another one.
 NodeId Graph::add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, int outputs) {
   const auto id = static_cast<NodeId>(nodes_.size());
   Node node;
@@ -49,6 +51,7 @@ NodeId Graph::add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs
   return id;
 }
 
+// The name comes from a file or from a person, so the error suggests the nearest op.
 Result<NodeId> Graph::add_node(std::string_view domain, std::string_view op,
                                std::vector<ValueId> inputs, Attrs attrs, int outputs) {
   const OpDef* def = catalogue_->find(domain, op);
@@ -61,6 +64,7 @@ Result<NodeId> Graph::add_node(std::string_view domain, std::string_view op,
   return add_node(*def, std::move(inputs), std::move(attrs), outputs);
 }
 
+// The new value has no type yet: the caller infers the node again.
 ValueId Graph::ensure_output(NodeId node, int index) {
   auto& outputs = nodes_[node].outputs;
   while (static_cast<int>(outputs.size()) <= index) outputs.push_back(kNone);
@@ -73,6 +77,7 @@ ValueId Graph::ensure_output(NodeId node, int index) {
   return slot;
 }
 
+// `index` counts the inputs of the graph, since no node produces the value.
 ValueId Graph::add_input(std::string name, ValueType type) {
   const auto id = static_cast<ValueId>(values_.size());
   values_.push_back(Value{std::move(type), kNone, static_cast<uint32_t>(inputs_.size())});
@@ -89,6 +94,7 @@ std::string Graph::describe(ValueId id) const {
   return value_names_[id].empty() ? "%" + std::to_string(id) : value_names_[id];
 }
 
+// A node without a name is called by the first of its outputs that has one.
 std::string Graph::describe_node(NodeId id) const {
   const Node& n = nodes_[id];
   if (!n.name.empty()) return n.op->full_name() + " '" + n.name + "'";
@@ -100,6 +106,7 @@ std::string Graph::describe_node(NodeId id) const {
   return n.op->full_name() + " #" + std::to_string(id);
 }
 
+// The lowest number wins if two values have one name.
 std::optional<ValueId> Graph::find_value(std::string_view name) const {
   for (size_t i = 0; i < value_names_.size(); ++i) {
     if (value_names_[i] == name) return static_cast<ValueId>(i);
@@ -115,11 +122,13 @@ SymbolId Graph::symbol(std::string_view name) {
   return static_cast<SymbolId>(symbols_.size() - 1);
 }
 
+// The number of symbols makes the name unique among the made-up ones.
 SymbolId Graph::fresh_symbol() {
   symbols_.push_back({cat("_", symbols_.size()), std::nullopt});
   return static_cast<SymbolId>(symbols_.size() - 1);
 }
 
+// The forms are those of the text form: "128", "N", "2*N".
 std::string Graph::dim_text(Dim dim) const {
   if (dim.is_constant()) return std::to_string(dim.factor);
   const std::string& symbol = symbols_[dim.symbol].name;
@@ -147,11 +156,14 @@ std::string Graph::type_text(const ValueType& type) const {
 }
 
 Result<std::vector<NodeId>> Graph::topological_order() const {
+  // The common case costs one pass and no queue: the numbers themselves are an order.
   if (is_in_order(*this)) {
     std::vector<NodeId> as_they_are(nodes_.size());
     std::iota(as_they_are.begin(), as_they_are.end(), NodeId{0});
     return as_they_are;
   }
+  // Counts the edges into each node, then takes nodes without open edges. A node that reads a
+  // producer twice counts two edges, and both go at once.
   std::vector<uint32_t> waiting(nodes_.size(), 0);
   std::vector<std::vector<NodeId>> successors(nodes_.size());
   for (NodeId id = 0; id < nodes_.size(); ++id) {
@@ -164,6 +176,7 @@ Result<std::vector<NodeId>> Graph::topological_order() const {
     }
     for (NodeId before : nodes_[id].after) depend(before);
   }
+  // The smallest id goes first, so that the order depends on the graph alone.
   std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     if (waiting[id] == 0) ready.push(id);
@@ -199,11 +212,13 @@ Result<std::vector<NodeId>> Graph::topological_order() const {
     }
     at = previous;
   }
+  // A message of eight nodes is long enough to find the place.
   if (path.size() > 8) path.resize(8);
   return invalid_argument(
       cat("graph '", name, "': expected no cycles, found one through ", join(path, " <- ")));
 }
 
+// Nodes are visited in order, so a repeated read of one node is always the last entry.
 std::vector<std::vector<NodeId>> Graph::consumers() const {
   std::vector<std::vector<NodeId>> out(values_.size());
   for (NodeId id = 0; id < nodes_.size(); ++id) {

@@ -17,6 +17,7 @@ struct Cell {
   void* data() const { return address ? address : tensor.raw(); }
 };
 
+// The step of one kernel. It keeps the first failure, as the executor does.
 class StepFailure final : public StepContext {
  public:
   explicit StepFailure(const InterpretOptions& options) {
@@ -29,6 +30,8 @@ class StepFailure final : public StepContext {
   Status failure;
 };
 
+// Fills in the types of a kernel from the inputs at hand. All inputs are known values here, so
+// every tensor is also a constant.
 Result<KernelSetup> make_setup(const OpDef& op, const Attrs& defaults,
                                const std::vector<Cell>& inputs, const OpOutcome& outcome,
                                const std::string& subject, const InterpretOptions& options,
@@ -48,6 +51,8 @@ Result<KernelSetup> make_setup(const OpDef& op, const Attrs& defaults,
     setup.types.inputs.push_back(operand);
     setup.constants.push_back(cell.present && cell.tensor.valid() ? &cell.tensor : nullptr);
   }
+  // An output must have a concrete shape, because its memory is allocated before the kernel runs.
+  // Ops whose output sizes depend on how they run cannot be interpreted.
   for (const ValueType& type : outcome.outputs) {
     const auto shape = type.shape.concrete();
     if (!shape)
@@ -55,15 +60,18 @@ Result<KernelSetup> make_setup(const OpDef& op, const Attrs& defaults,
           cat(subject, ": an output's shape depends on more than its inputs' values"));
     setup.types.outputs.push_back({type.dtype, *shape, Layout::plain, type.kind, true});
   }
+  // Tests force a tile size on the ops that can be cut into rows, and on no other.
   if (options.tile_rows > 0 && op.tiling && op.tiling(setup.types).rows > 0)
     setup.tile_rows = options.tile_rows;
   return setup;
 }
 
+// Runs all tiles of all phases, one after the other, on the calling thread.
 Status run_kernel(Kernel& kernel, const std::vector<void*>& inputs,
                   const std::vector<void*>& outputs, const std::string& subject,
                   const InterpretOptions& options) {
   StepFailure step(options);
+  // Kernels use vector loads, so both memories begin at a multiple of 64 bytes.
   std::vector<std::byte> workspace(kernel.workspace_bytes() + 64);
   std::vector<std::byte> scratch(kernel.scratch_bytes() + 64);
   const auto aligned = [](std::vector<std::byte>& bytes) {
@@ -81,6 +89,8 @@ Status run_kernel(Kernel& kernel, const std::vector<void*>& inputs,
       const Progress progress =
           kernel.run(context, phase, options.reverse_tiles ? tiles - 1 - i : i);
       if (progress == Progress::failed) return step.failure;
+      // A blocked kernel waits for another run of the job, and none can run while this thread
+      // waits.
       if (progress == Progress::blocked) {
         return failed_precondition(
             cat(subject, ": would wait for another run; nothing else runs here"));
@@ -90,10 +100,12 @@ Status run_kernel(Kernel& kernel, const std::vector<void*>& inputs,
   return {};
 }
 
+// Infers one op, makes its kernel, and runs it. The result has a cell for each entry of `wanted`.
 Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
                                     const std::vector<Cell>& inputs,
                                     const std::vector<bool>& wanted, const std::string& subject,
                                     const InterpretOptions& options, const Node* node) {
+  // Infers again with the values at hand: they may tell sizes that the graph's types leave open.
   OpCall call;
   call.op = &op;
   call.attrs = &attrs;
@@ -103,6 +115,7 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
     call.inputs.push_back(cell.present ? &cell.type : nullptr);
     call.constants.push_back(cell.present && cell.tensor.valid() ? &cell.tensor : nullptr);
   }
+  // Absent inputs at the end do not count for the arity.
   while (!call.inputs.empty() && !call.inputs.back()) {
     call.inputs.pop_back();
     call.constants.pop_back();
@@ -115,6 +128,7 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
   };
   LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, infer_op(call));
   const Attrs defaults = with_defaults(op, attrs);
+  // run_op() may get no node; kernels of random ops then draw as node 0.
   Node fallback;
   fallback.op = &op;
   fallback.attrs = attrs;
@@ -122,6 +136,7 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
   LEAT_ASSIGN_OR_RETURN(KernelSetup setup, make_setup(op, defaults, inputs, outcome, subject,
                                                       options, node ? node : &fallback));
   std::vector<Cell> outputs(wanted.size());
+  // A node of a resource has no kernel: its output is the resource's address.
   if (op.make_resource) {
     LEAT_ASSIGN_OR_RETURN(Resource * resource, op.make_resource(setup));
     outputs[0] = {outcome.outputs[0], {}, resource->address(), true};
@@ -129,6 +144,7 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
   }
   const auto factory = op.kernels.find("cpu");
   if (factory == op.kernels.end()) return unimplemented(cat(subject, ": has no cpu kernel"));
+  // Every wanted tensor gets memory of its own, so no kernel runs in place here.
   std::vector<void*> input_data, output_data;
   for (const Cell& cell : inputs) input_data.push_back(cell.present ? cell.data() : nullptr);
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -160,12 +176,14 @@ std::vector<bool> needed_nodes(const Graph& graph, const std::map<ValueId, Tenso
       stack.push_back(id);
     }
   };
+  // A fed value ends the search: its producer need not run.
   const auto want = [&](ValueId value) {
     if (value == kNone || feeds.count(value)) return;
     if (graph.value(value).producer != kNone) want_node(graph.value(value).producer);
   };
   for (ValueId fetch : fetches) want(fetch);
   for (NodeId target : targets) want_node(target);
+  // Control edges count as well: a node that must run first is needed, too.
   while (!stack.empty()) {
     const NodeId id = stack.back();
     stack.pop_back();
@@ -209,6 +227,8 @@ Result<std::vector<Tensor>> interpret(const Graph& graph, const std::map<ValueId
     cells[value] = {
         {ValueKind::tensor, tensor.dtype(), SymbolicShape(tensor.shape())}, tensor, nullptr, true};
   }
+  // Runs the needed nodes in topological order. A fed value keeps its feed, although its producer
+  // may run for another output.
   for (NodeId id : order) {
     if (!needed[id]) continue;
     const Node& node = graph.node(id);

@@ -7,6 +7,7 @@
 
 namespace leat {
 
+// Zero times a symbol is the constant 0, so that an empty shape is known to be empty.
 std::optional<Dim> multiply(Dim a, Dim b) {
   if (!a.is_constant() && !b.is_constant()) return std::nullopt;
   const auto factor = checked_mul(a.factor, b.factor);
@@ -20,6 +21,7 @@ std::optional<int64_t> constant_of(Dim d) {
   return d.factor;
 }
 
+// The shapes are aligned at their last axes; the axes that only the longer has stay as they are.
 std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicShape& b) {
   const SymbolicShape& longer = a.rank() >= b.rank() ? a : b;
   const SymbolicShape& shorter = a.rank() >= b.rank() ? b : a;
@@ -28,6 +30,7 @@ std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicSha
   const Dim one = Dim::of(1);
   for (int i = 0; i < shorter.rank(); ++i) {
     const Dim x = longer[offset + i], y = shorter[i];
+    // `out` has the longer shape's size already.
     if (x == y || y == one) continue;
     if (x == one) {
       out.set(offset + i, y);
@@ -55,6 +58,7 @@ Status infer_same_as_first(InferContext& ctx) {
   return {};
 }
 
+// Broadcasts over all inputs, from the left. Absent optional inputs do not count.
 static Status infer_broadcast_to(InferContext& ctx, DType dtype) {
   SymbolicShape shape = ctx.shape(0);
   for (int i = 1; i < ctx.inputs(); ++i) {
@@ -73,6 +77,7 @@ static Status infer_broadcast_to(InferContext& ctx, DType dtype) {
 Status infer_broadcast(InferContext& ctx) { return infer_broadcast_to(ctx, ctx.dtype(0)); }
 Status infer_broadcast_bool(InferContext& ctx) { return infer_broadcast_to(ctx, DType::boolean); }
 
+// The part before the first dot is the domain; ops of ONNX have none.
 Op::Op(std::string_view name, int since) {
   const size_t dot = name.find('.');
   def_.domain = dot == std::string_view::npos ? "" : std::string(name.substr(0, dot));
@@ -104,10 +109,12 @@ Op& Op::variadic_output(std::string name, std::string type, bool mixed) {
   def_.outputs.push_back({std::move(name), std::move(type), false, true, mixed});
   return *this;
 }
+// A later call replaces the set: an op may narrow or widen the types that its helper function gave.
 Op& Op::type(std::string variable, DTypeSet allowed) {
   def_.types[std::move(variable)] = allowed;
   return *this;
 }
+// The kind follows from the default, so that an attribute with a default cannot have another kind.
 Op& Op::attr(std::string name, Attr fallback) {
   const std::string kind(attr_kind(fallback));
   def_.attributes.push_back({std::move(name), kind, std::move(fallback), false});
@@ -133,6 +140,7 @@ Op& Op::per_shard() {
   def_.per_shard = true;
   return *this;
 }
+// A write makes the op stateful; a read does not, because reading changes nothing.
 Op& Op::writes(int input) {
   def_.writes.push_back(input);
   def_.stateful = true;
@@ -187,6 +195,7 @@ Op& Op::resource(std::function<Result<Resource*>(const KernelSetup&)> f) {
   return *this;
 }
 
+// Each OpDef is on the heap, since nodes keep its address for the life of the catalogue.
 void Catalogue::add(OpDef op) {
   const std::string name = op.full_name();
   const bool added = ops_.emplace(name, std::make_unique<OpDef>(std::move(op))).second;
@@ -194,6 +203,7 @@ void Catalogue::add(OpDef op) {
   (void)added;
 }
 
+// A later kernel for the same kind of device replaces the earlier one.
 void Catalogue::add_kernel(std::string_view full_name, std::string device_kind,
                            KernelFactory factory) {
   const auto it = ops_.find(full_name);
@@ -206,11 +216,13 @@ const OpDef* Catalogue::find(std::string_view full_name) const {
   return it == ops_.end() ? nullptr : it->second.get();
 }
 
+// "ai.onnx" is the long name of ONNX's default domain.
 const OpDef* Catalogue::find(std::string_view domain, std::string_view name) const {
   if (domain.empty() || domain == "ai.onnx") return find(name);
   return find(std::string(domain) + "." + std::string(name));
 }
 
+// The map sorts by full name, so the order is that of the header's promise.
 std::vector<const OpDef*> Catalogue::all() const {
   std::vector<const OpDef*> out;
   for (const auto& [name, op] : ops_) out.push_back(op.get());

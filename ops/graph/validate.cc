@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+// The view of one call that the op's rule gets. It collects the types, which finish() checks.
 class NodeInference final : public InferContext {
  public:
   NodeInference(const OpCall& call, Attrs attrs) : call_(call), attrs_(std::move(attrs)) {
@@ -30,6 +31,7 @@ class NodeInference final : public InferContext {
     return i < inputs() ? call_.constants[static_cast<size_t>(i)] : nullptr;
   }
   const Attrs& attrs() const override { return attrs_; }
+  // Outputs past the named ones are ignored, so that a rule may set all optional ones.
   void set_output(int i, ValueType type) override {
     if (i >= outputs()) return;
     outcome_.outputs[static_cast<size_t>(i)] = std::move(type);
@@ -59,6 +61,8 @@ class NodeInference final : public InferContext {
  private:
   Status check(int i) const {
     const ValueType& type = outcome_.outputs[static_cast<size_t>(i)];
+    // A symbol counts as its factor, since it may turn out to be 1. Sizes of 0 are left out, so
+    // that the others are checked all the same.
     int64_t elements = 1;
     for (Dim dim : type.shape.dims()) {
       if (dim.factor < 0) {
@@ -81,12 +85,15 @@ class NodeInference final : public InferContext {
   std::vector<bool> set_;
 };
 
+// The formal operand of actual operand i; the last one stands for all the rest if it is variadic.
 const Operand* operand_at(const std::vector<Operand>& operands, size_t i) {
   if (i < operands.size()) return &operands[i];
   if (!operands.empty() && operands.back().variadic) return &operands.back();
   return nullptr;
 }
 
+// Every operand that is not optional must be there, and there must not be more than the signature
+// has.
 Status check_arity(const OpCall& call) {
   const auto& formal = call.op->inputs;
   if (call.inputs.size() > formal.size() && (formal.empty() || !formal.back().variadic)) {
@@ -100,6 +107,8 @@ Status check_arity(const OpCall& call) {
       return invalid_argument(cat(call.subject, ": input ", i, " '", operand.name, "' is missing"));
     }
   }
+  // A variadic output may have no value at all; any other output that is not optional must be
+  // named.
   const auto& outputs = call.op->outputs;
   if (call.wanted.size() > outputs.size() && (outputs.empty() || !outputs.back().variadic)) {
     return invalid_argument(cat(call.subject, ": has at most ", outputs.size(), " outputs, ",
@@ -123,6 +132,7 @@ std::string allowed_types(DTypeSet set) {
   return join(names, ", ");
 }
 
+// An operand of type "any" takes every kind of value; the op's rule checks it.
 Status check_kind(const OpCall& call, size_t i, const Operand& formal, const ValueType& type) {
   const bool wants_resource = formal.type == "resource", wants_token = formal.type == "token";
   const ValueKind expected = wants_resource ? ValueKind::resource
@@ -135,6 +145,8 @@ Status check_kind(const OpCall& call, size_t i, const Operand& formal, const Val
                               kNames[static_cast<int>(type.kind)]));
 }
 
+// The first operand of a type variable binds it, and all later ones must have the same dtype. Mixed
+// variadic operands do not bind it.
 Status check_types(const OpCall& call) {
   std::map<std::string, std::pair<DType, size_t>, std::less<>> bound;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -163,6 +175,7 @@ Status check_types(const OpCall& call) {
   return {};
 }
 
+// Unknown names, wrong kinds and missing attributes are errors. A float may be written as an int.
 Status check_attributes(const OpCall& call) {
   for (const auto& [name, attr] : *call.attrs) {
     const auto& defs = call.op->attributes;
@@ -199,6 +212,7 @@ void fold(const OpCall& call, OpOutcome& outcome) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i] && !call.constants[i]) return;
   }
+  // Large results are not worth their memory, and a rule that gave the value itself is trusted.
   for (size_t i = 0; i < outcome.outputs.size(); ++i) {
     if (!call.wanted[i]) continue;
     const auto shape = outcome.outputs[i].shape.concrete();
@@ -209,6 +223,7 @@ void fold(const OpCall& call, OpOutcome& outcome) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (call.constants[i]) inputs[i] = *call.constants[i];
   }
+  // A failure is no error here: the op then runs in the step, which reports it.
   auto values =
       run_op(*call.op, *call.attrs, inputs, static_cast<int>(call.wanted.size()), call.subject);
   if (values.ok()) outcome.constants = std::move(*values);
@@ -225,6 +240,8 @@ Attrs with_defaults(const OpDef& op, const Attrs& attrs) {
 }
 
 Result<OpOutcome> infer_op(const OpCall& call) {
+  // The order matters: check_types() looks up the operand of each input, which check_arity() has
+  // found to exist.
   LEAT_RETURN_IF_ERROR(check_arity(call));
   LEAT_RETURN_IF_ERROR(check_types(call));
   LEAT_RETURN_IF_ERROR(check_attributes(call));
@@ -250,6 +267,7 @@ Result<OpOutcome> Inference::outcome_of(NodeId id) {
     call.constants.pop_back();
   }
   for (ValueId output : node.outputs) call.wanted.push_back(output != kNone);
+  // New symbols belong to the graph, so that no two nodes get the same one.
   call.fresh_symbol = [this] { return graph_->fresh_symbol(); };
   call.shape_text = [this](const SymbolicShape& shape) { return graph_->shape_text(shape); };
   LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, infer_op(call));
@@ -257,6 +275,7 @@ Result<OpOutcome> Inference::outcome_of(NodeId id) {
   return outcome;
 }
 
+// Types go into the graph, and known values into the table of this object.
 void Inference::keep(const OpOutcome& outcome, const Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNone) continue;
@@ -272,6 +291,8 @@ Status Inference::infer(NodeId id) {
 }
 
 Status Inference::infer_more(NodeId id) {
+  // The rule runs again and makes new symbols, for example for the sizes of a pool over a symbolic
+  // image. They stand for the same sizes as those of the first run.
   const size_t known_symbols = graph_->symbols();
   LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, outcome_of(id));
   const Node& node = graph_->node(id);
@@ -288,6 +309,8 @@ Status Inference::infer_more(NodeId id) {
       }
     }
   };
+  // First finds the pairs by the outputs that had a type before. Then it renames in all outputs,
+  // the new ones included.
   each_dim([&](SymbolicShape& shape, int d, Dim before) {
     if (!before.is_constant() && before.factor == shape[d].factor)
       renamed.emplace(shape[d].symbol, before.symbol);
@@ -300,6 +323,7 @@ Status Inference::infer_more(NodeId id) {
   return {};
 }
 
+// The limits come first, because the order of nodes relies on references that exist.
 Status Inference::run() {
   LEAT_RETURN_IF_ERROR(check_limits(*graph_));
   LEAT_ASSIGN_OR_RETURN(const auto order, graph_->topological_order());
@@ -314,6 +338,7 @@ const Tensor* Inference::constant(ValueId value) const {
 
 Status validate(Graph& graph) { return Inference(graph).run(); }
 
+// All layouts are plain, because only a plan has others.
 Result<OpTypes> concrete_types(const Graph& graph, const Node& node, const Attrs& attrs) {
   OpTypes types;
   types.attrs = &attrs;

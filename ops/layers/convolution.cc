@@ -34,6 +34,7 @@ Window window_of(const Attrs& attrs) {
           attr_string(attrs, "padding") == "same"};
 }
 
+// The checks that both layers share: the window, the padding, and the rank of the image.
 Status check_window(const InferContext& ctx) {
   for (const char* name : {"kernel", "strides", "dilations"}) {
     if (!pair_of(ctx.attrs(), name)) {
@@ -86,6 +87,7 @@ std::optional<std::vector<int64_t>> same_pads(const Window& w, const SymbolicSha
   for (size_t i = 0; i < 2; ++i) {
     const Dim in = image[static_cast<int>(i) + 2];
     if (!in.is_constant() && w.strides[i] != 1) return std::nullopt;
+    // With a stride of 1 the pads do not depend on the size, so any size will do for a symbol.
     const int64_t size = in.is_constant() ? in.factor : 1;
     const int64_t out = (size + w.strides[i] - 1) / w.strides[i];
     const int64_t total = std::max<int64_t>(0, (out - 1) * w.strides[i] + w.span(i) - size);
@@ -95,6 +97,7 @@ std::optional<std::vector<int64_t>> same_pads(const Window& w, const SymbolicSha
   return pads;
 }
 
+// Attributes that have ONNX's default are left out.
 Attrs window_attrs(const Window& w, int64_t groups) {
   Attrs attrs = {{"kernel_shape", std::vector<int64_t>(w.kernel.begin(), w.kernel.end())},
                  {"strides", std::vector<int64_t>(w.strides.begin(), w.strides.end())}};
@@ -119,6 +122,7 @@ std::string_view inner_name(const LayerContext& ctx, std::string_view name) {
   return attr_string(ctx.attrs(), "activation") == "linear" ? "" : name;
 }
 
+// The kernel is [filters, channels / groups, height, width].
 ValueId expand_convolution(LayerContext& ctx) {
   const Window w = window_of(ctx.attrs());
   const SymbolicShape& image = ctx.input_type().shape;
@@ -134,6 +138,8 @@ ValueId expand_convolution(LayerContext& ctx) {
                                  .dtype = ctx.input_type().dtype}));
   if (attr_int(ctx.attrs(), "use_bias") != 0) inputs.push_back(bias(ctx, filters));
   Attrs attrs = window_attrs(w, groups);
+  // The pads are explicit where the sizes tell them; SAME_UPPER leaves them open until the sizes
+  // are known.
   if (w.same) {
     if (const auto pads = same_pads(w, image)) {
       attrs["pads"] = *pads;
@@ -155,6 +161,7 @@ Dim transposed(InferContext& ctx, const Window& w, size_t i) {
   return Dim::of(in.factor * w.strides[i] + std::max<int64_t>(0, w.span(i) - w.strides[i]));
 }
 
+// The bound keeps the product of size and stride within int64.
 Status infer_transpose(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_window(ctx));
   LEAT_RETURN_IF_ERROR(fixed_size(ctx, 1, "channels").status());
@@ -168,6 +175,7 @@ Status infer_transpose(InferContext& ctx) {
   return {};
 }
 
+// The kernel is [channels, filters, height, width]: the first axis is that of the input.
 ValueId expand_transpose(LayerContext& ctx) {
   const Window w = window_of(ctx.attrs());
   const int64_t filters = attr_int(ctx.attrs(), "filters");
@@ -183,6 +191,8 @@ ValueId expand_transpose(LayerContext& ctx) {
   // The output is strides x (in - 1) + span - pads + output_padding.
   Attrs attrs = window_attrs(w, 1);
   std::vector<int64_t> pads(4), padding(2);
+  // With "same", pads cut the part of the kernel beyond the stride; a stride beyond the kernel
+  // needs output_padding.
   for (size_t i = 0; i < 2; ++i) {
     const int64_t over = w.span(i) - w.strides[i];
     if (w.same && over > 0) {

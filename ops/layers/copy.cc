@@ -5,6 +5,8 @@
 namespace leat {
 namespace {
 
+// Numbers the nodes in the order in which the text form writes them: the nodes of a region follow
+// the node that has it.
 void number_sources(Graph& graph, uint32_t& next) {
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     Node& node = graph.node(id);
@@ -42,6 +44,7 @@ std::vector<ValueId> GraphCopy::at(const std::vector<ValueId>& old) const {
   return now;
 }
 
+// Nodes that the pass left out are dropped: nothing can run after them.
 std::vector<NodeId> GraphCopy::nodes_at(const std::vector<NodeId>& old) const {
   std::vector<NodeId> now;
   for (const NodeId node : old) {
@@ -53,6 +56,7 @@ std::vector<NodeId> GraphCopy::nodes_at(const std::vector<NodeId>& old) const {
 NodeId GraphCopy::copy(NodeId old) {
   const Node& node = from_.node(old);
   const NodeId id = to_.add_node(*node.op, at(node.inputs), node.attrs, 0);
+  // An output that was not wanted stays kNone, at its place, because kernels know outputs by index.
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNone) continue;
     const ValueId now = to_.ensure_output(id, static_cast<int>(i));
@@ -71,6 +75,7 @@ NodeId GraphCopy::copy(NodeId old) {
   return id;
 }
 
+// Sources are numbered at the end, when the order of all nodes is known.
 Graph GraphCopy::finish() && {
   to_.set_outputs(at(from_.outputs()));
   uint32_t next = 0;

@@ -5,6 +5,7 @@
 namespace leat {
 namespace {
 
+// The weights are [features, units], so the last axis must be known; all others may be symbols.
 Status infer_dense(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_names(ctx));
   const int rank = ctx.shape(0).rank();
@@ -33,6 +34,7 @@ ValueId expand_dense(LayerContext& ctx) {
                     .fan_out = units,
                     .dtype = dtype});
   const bool linear = attr_string(ctx.attrs(), "activation") == "linear";
+  // Without an activation, the last node is the layer's output, which the caller names.
   const std::string_view sum = linear ? "" : "sum";
   if (attr_int(ctx.attrs(), "use_bias") == 0) {
     return ctx.activate(ctx.emit("MatMul", {ctx.input(), kernel}, {}, sum), -1);
@@ -43,6 +45,7 @@ ValueId expand_dense(LayerContext& ctx) {
                                      .fan_in = units,
                                      .fan_out = units,
                                      .dtype = dtype});
+  // A Gemm adds the bias to its product in one op, but takes matrices only.
   if (shape.rank() == 2) {
     return ctx.activate(ctx.emit("Gemm", {ctx.input(), kernel, bias}, {}, sum), -1);
   }
@@ -50,6 +53,7 @@ ValueId expand_dense(LayerContext& ctx) {
   return ctx.activate(ctx.emit("Add", {product, bias}, {}, sum), -1);
 }
 
+// Each id becomes a row of `output_dim` floats: the shape gains an axis.
 Status infer_embedding(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_names(ctx));
   LEAT_RETURN_IF_ERROR(positive(ctx, "input_dim").status());
@@ -61,6 +65,7 @@ Status infer_embedding(InferContext& ctx) {
   return {};
 }
 
+// The table is a variable and its read a Gather, which the compiler can turn into reads of rows.
 ValueId expand_embedding(LayerContext& ctx) {
   const int64_t ids = attr_int(ctx.attrs(), "input_dim");
   const int64_t width = attr_int(ctx.attrs(), "output_dim");

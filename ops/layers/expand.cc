@@ -9,6 +9,7 @@
 namespace leat {
 namespace {
 
+// A function that adds a layer's nodes and returns the value that replaces its output.
 using Expand = ValueId (*)(LayerContext&);
 
 std::map<std::string, Expand> expansions() {
@@ -17,6 +18,7 @@ std::map<std::string, Expand> expansions() {
   return known;
 }
 
+// Searches the regions, too: is_layer() looks at one node only.
 bool has_layer(const Graph& graph) {
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     if (is_layer(*graph.node(id).op)) return true;
@@ -28,6 +30,7 @@ bool has_layer(const Graph& graph) {
   return false;
 }
 
+// The error names the node whose region has the layer.
 Status check_regions(const Graph& graph) {
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     for (const auto& [name, attr] : graph.node(id).attrs) {
@@ -40,6 +43,7 @@ Status check_regions(const Graph& graph) {
   return {};
 }
 
+// The name of a variable is its key in checkpoints, so two with one name would share their state.
 Status check_variable_names(const Graph& graph) {
   std::set<std::string> names;
   for (NodeId id = 0; id < graph.nodes(); ++id) {
@@ -78,6 +82,7 @@ Status expand_layer(GraphCopy& copy, NodeId layer, Expand expand, ValueId& train
   const ValueId value = expand(ctx);
   LEAT_RETURN_IF_ERROR(
       ctx.status().while_doing(cat("expanding ", copy.from().describe_node(layer))));
+  // The layer's last node takes its names, and the nodes that ran after the layer run after it.
   const NodeId producer = copy.to().value(value).producer;
   if (!node.outputs.empty() && node.outputs[0] != kNone) {
     copy.put(node.outputs[0], value);
@@ -114,6 +119,7 @@ std::string layer_name(const Graph& graph, NodeId layer) {
 }
 
 Result<Expansion> expand(const Graph& graph) {
+  // The copy gets the types, which check_declared() compares with the declared ones of `graph`.
   Graph typed = graph;
   LEAT_RETURN_IF_ERROR(validate(typed));
   LEAT_RETURN_IF_ERROR(check_declared(graph, typed));
@@ -123,6 +129,7 @@ Result<Expansion> expand(const Graph& graph) {
   GraphCopy copy(typed);
   std::vector<NodeId> origin;
   ValueId training = kNone;
+  // `origin` grows with the new graph: all nodes that this turn added come from node `id`.
   for (const NodeId id : order) {
     const OpDef& op = *typed.node(id).op;
     if (is_layer(op)) {
@@ -132,6 +139,7 @@ Result<Expansion> expand(const Graph& graph) {
     }
     origin.resize(copy.to().nodes(), id);
   }
+  // Names are compared after the expansion, because layers make variables of their own.
   Expansion expansion{std::move(copy).finish(), std::move(origin)};
   LEAT_RETURN_IF_ERROR(check_variable_names(expansion.graph));
   LEAT_RETURN_IF_ERROR(

@@ -11,12 +11,14 @@
 namespace leat {
 namespace {
 
+// The names that activate() and initial_value() know.
 const std::vector<std::string> kActivations = {"linear", "relu",    "sigmoid",   "tanh",
                                                "gelu",   "softmax", "leaky_relu"};
 const std::vector<std::string> kInitializers = {"glorot_uniform", "glorot_normal", "he_uniform",
                                                 "he_normal",      "uniform",       "normal",
                                                 "zeros",          "ones"};
 
+// A layer without the attribute passes: not all of them have an activation or an initializer.
 Status check_name(const InferContext& ctx, std::string_view attr,
                   const std::vector<std::string>& known) {
   if (!has_attr(ctx.attrs(), attr)) return {};
@@ -54,6 +56,7 @@ Status check_names(const InferContext& ctx) {
   return check_name(ctx, "bias_initializer", kInitializers);
 }
 
+// The caller has checked the rank. A size of 0 would make variables without elements.
 Result<int64_t> fixed_size(const InferContext& ctx, int axis, std::string_view what) {
   const auto size = constant_of(ctx.shape(0)[axis]);
   if (size && *size > 0) return *size;
@@ -81,6 +84,7 @@ const ValueType& LayerContext::input_type() const {
 
 NodeId LayerContext::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
   if (!status_.ok()) return kNone;
+  // An op of the layer's expansion is of ONNX unless its name begins with the domain.
   const bool own = op.starts_with("leat.");
   const Result<NodeId> id = copy_.to().add_node(own ? "leat" : "", own ? op.substr(5) : op,
                                                 std::move(inputs), std::move(attrs), 0);
@@ -93,6 +97,7 @@ NodeId LayerContext::add(std::string_view op, std::vector<ValueId> inputs, Attrs
   node.device = layer.device;
   // A layer with several random nodes gives them sources beyond every index of the text form.
   if (node.op->random) node.source = layer.source + (randoms_++ << 20);
+  // The nodes of the init program do not wait for the step's nodes.
   if (!initial_) node.after = copy_.nodes_at(layer.after);
   return *id;
 }
@@ -110,6 +115,7 @@ ValueId LayerContext::emit_constant(Tensor value, std::string_view suffix) {
   return emit("Constant", {}, {{"value", std::move(value)}}, suffix);
 }
 
+// The value before the first step: a constant, or random numbers keyed by the layer's source.
 ValueId LayerContext::initial_value(const Weights& w) {
   const std::string name = cat(w.suffix, "/initial");
   if (w.initializer == "zeros" || w.initializer == "ones") {
@@ -144,6 +150,7 @@ ValueId LayerContext::variable(const Weights& w) {
   return emit("leat.Read", {resource}, {}, w.suffix);
 }
 
+// leat.Initialize and all nodes of the value belong to the init program.
 void LayerContext::initialize(ValueId resource, const Weights& w) {
   initial_ = true;
   add("leat.Initialize", {resource, initial_value(w)}, {});
@@ -156,6 +163,7 @@ ValueId LayerContext::training() {
   training_ = emit_constant(Tensor::scalar<bool>(true));
   initial_ = false;
   if (training_ == kNone) return kNone;
+  // The flag has the name of no layer and no device, because it belongs to all of them.
   copy_.to().set_value_name(training_, "training");
   copy_.to().node(copy_.to().value(training_).producer).device.clear();
   return training_;
@@ -169,6 +177,7 @@ ValueId LayerContext::extra_output(ValueId value, int index, std::string_view su
   return extra;
 }
 
+// A suffix that names no variable of this layer is ignored.
 void LayerContext::assign(std::string_view suffix, ValueId value) {
   const auto resource = resources_.find(suffix);
   if (resource != resources_.end()) add("leat.Assign", {resource->second, value}, {});

@@ -37,8 +37,8 @@ struct Expansion {
 Result<Expansion> expand(const Graph& graph);
 Result<Graph> expand_layers(const Graph& graph);
 
-// Returns the same graph for training or for inference. Inference: the input of Dropout replaces
-// its output, BatchNormalization uses the running statistics, and the nodes that assign them are
+// Returns the same graph for training or for inference. Inference: Dropout gets the flag false and
+// drops nothing, BatchNormalization uses the running statistics, and the nodes that assign them are
 // removed. Training: the reverse, for each BatchNormalization whose statistics are read from
 // variables. The function is pure and changes nothing else. REQUIRES: layers are expanded.
 Result<Graph> set_training(const Graph& graph, bool training);

@@ -13,6 +13,7 @@ Status check_fraction(const InferContext& ctx, std::string_view name) {
       cat("attribute '", name, "': expected 0 <= ", name, " < 1, received ", shortest(value)));
 }
 
+// An epsilon of 0 would divide by zero where all elements are equal.
 Status check_epsilon(const InferContext& ctx) {
   const double epsilon = attr_float(ctx.attrs(), "epsilon");
   if (epsilon > 0 && epsilon < 1) return {};
@@ -25,6 +26,7 @@ Status infer_dropout(InferContext& ctx) {
   return infer_same_as_first(ctx);
 }
 
+// All layers share one training flag, so that set_training() finds it.
 ValueId expand_dropout(LayerContext& ctx) {
   const float rate = static_cast<float>(attr_float(ctx.attrs(), "rate"));
   const ValueId ratio = ctx.emit_constant(Tensor::scalar<float>(rate), "ratio");
@@ -41,6 +43,8 @@ Status infer_batch_norm(InferContext& ctx) {
   return infer_same_as_first(ctx);
 }
 
+// gamma and beta are trained. The moving statistics are variables that the layer itself assigns,
+// from the outputs 1 and 2 of its node.
 ValueId expand_batch_norm(LayerContext& ctx) {
   const int64_t channels = ctx.input_type().shape[1].factor;
   const auto variable = [&](std::string_view suffix, const char* initializer, bool trainable) {
@@ -63,6 +67,7 @@ ValueId expand_batch_norm(LayerContext& ctx) {
   return y;
 }
 
+// gamma and beta have the shape of x from `axis` on, so these sizes must be known.
 Status infer_layer_norm(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_epsilon(ctx));
   const int rank = ctx.shape(0).rank();
@@ -77,6 +82,7 @@ ValueId expand_layer_norm(LayerContext& ctx) {
   const SymbolicShape& shape = ctx.input_type().shape;
   const int64_t axis = attr_int(ctx.attrs(), "axis");
   std::vector<int64_t> sizes;
+  // A negative axis counts from the end.
   for (int64_t i = axis < 0 ? axis + shape.rank() : axis; i < shape.rank(); ++i) {
     sizes.push_back(shape[static_cast<int>(i)].factor);
   }
@@ -89,6 +95,7 @@ ValueId expand_layer_norm(LayerContext& ctx) {
                   {{"axis", axis}, {"epsilon", attr_float(ctx.attrs(), "epsilon")}});
 }
 
+// The output has the type of the input.
 Op same_type(std::string_view name) {
   return Op(name).input("x", "T").output("y", "T").type("T", kFloats).stateful();
 }

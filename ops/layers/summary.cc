@@ -12,6 +12,7 @@
 namespace leat {
 namespace {
 
+// A symbol counts as its factor, so that a batch of N is one example.
 double elements(const ValueType& type) {
   double count = 1;
   for (const Dim dim : type.shape.dims()) count *= static_cast<double>(dim.factor);
@@ -39,6 +40,7 @@ double flops(const Graph& graph, const Node& node) {
     const int inner = op == "Gemm" && attr_int(node.attrs, "transA") ? 0 : in.rank() - 1;
     return 2 * out * static_cast<double>(in[inner].factor);
   }
+  // One operation for each element of the window.
   if (op == "MaxPool" || op == "AveragePool") {
     double window = 1;
     for (const int64_t size : attr_ints(node.attrs, "kernel_shape")) {
@@ -92,6 +94,7 @@ std::string table(const std::vector<Row>& rows, size_t head) {
   return out;
 }
 
+// The parameters of a node and the operations of its forward pass.
 struct Cost {
   int64_t trainable = 0, fixed = 0;
   double flops = 0;
@@ -128,6 +131,7 @@ int64_t rows_of(const Graph& graph) {
 Result<std::string> summarize(const Graph& graph) {
   LEAT_ASSIGN_OR_RETURN(const Expansion expansion, expand(graph));
   const std::vector<Cost> costs = leat::costs(graph, expansion);
+  // The rows are the nodes as written, and their costs come from the expansion.
   Graph typed = graph;
   LEAT_RETURN_IF_ERROR(validate(typed));
   std::vector<Row> rows = {{"layer", "output", "parameters", "MFLOP"}};

@@ -21,6 +21,8 @@ class Former {
       : graph_(graph), copy_(graph), training_(training), consumers_(graph.consumers()) {}
 
   Result<Graph> run() {
+    // The topological order matters: of several uses of one variable, the last in this order keeps
+    // the statistics.
     LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph_.topological_order());
     if (training_) find_statistics();
     for (const NodeId id : order) {
@@ -39,6 +41,7 @@ class Former {
   }
 
  private:
+  // The node that makes a value; null for an input of the graph or an absent value.
   const Node* producer(ValueId value) const {
     if (value == kNone || graph_.value(value).producer == kNone) return nullptr;
     return &graph_.node(graph_.value(value).producer);
@@ -69,6 +72,7 @@ class Former {
            graph_.value(node.inputs[1]).index > 0;
   }
 
+  // All Dropouts get one new flag as input 2, which is made at the first of them.
   Status form_dropout(NodeId id) {
     if (flag_ == kNone) {
       LEAT_ASSIGN_OR_RETURN(
@@ -88,6 +92,7 @@ class Former {
     const bool trains = attr_int(node.attrs, "training_mode") != 0;
     const NodeId now = copy_.copy(id);
     if (node.inputs.size() != 5) return {};
+    // A node that trains already keeps its mode and gets the assignments that it lacks.
     if (training_) return start_training(node, now);
     if (!trains) return {};
     copy_.to().node(now).attrs["training_mode"] = int64_t{0};
@@ -131,6 +136,7 @@ class Former {
     const ValueId variables[] = {variable_of(node.inputs[3]), variable_of(node.inputs[4])};
     if (variables[0] == kNone || variables[1] == kNone) return {};
     copy_.to().node(now).attrs["training_mode"] = int64_t{1};
+    // Output 1 updates the mean (input 3), output 2 the variance (input 4).
     for (int i = 1; i <= 2; ++i) {
       const ValueId variable = variables[i - 1];
       if (assigned_.contains(variable)) continue;

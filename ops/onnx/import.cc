@@ -45,6 +45,7 @@ class Importer {
     LEAT_RETURN_IF_ERROR(read_opsets(model));
     if (!model.has_graph()) return error(0, "expected a graph in the model, there is none");
     LEAT_ASSIGN_OR_RETURN(DraftGraph draft, graph(model.graph(), 0));
+    // Missing ops are reported before any other use of the draft, which lacks their nodes.
     LEAT_RETURN_IF_ERROR(report_lacking());
     const Locate locate = [this](size_t offset) { return places_[offset]; };
     std::vector<std::string> notes;
@@ -59,6 +60,7 @@ class Importer {
   }
 
  private:
+  // PyTorch's exporter writes the signature as a text into the graph's metadata.
   static OnnxOrigin origin_of(const ModelProto& model) {
     constexpr std::string_view kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
     OnnxOrigin origin{model.producer_name(), {}};
@@ -72,6 +74,7 @@ class Importer {
     return invalid_argument(cat(places_[place], ": ", message));
   }
 
+  // A file that names no opset is of version 1.
   Status read_opsets(const ModelProto& model) {
     for (const auto& opset : model.opset_import()) {
       if (opset.domain().empty() || opset.domain() == "ai.onnx") opset_ = opset.version();
@@ -97,6 +100,8 @@ class Importer {
     LEAT_ASSIGN_OR_RETURN(out.name, name(in.name(), 0));
     if (out.name.empty()) out.name = "graph";
     std::set<std::string> given;  // an initialized input is not an input
+    // All sizes are counted before the first tensor is read, so that a model beyond the limit costs
+    // no memory.
     for (const TensorProto& tensor : in.initializer()) LEAT_RETURN_IF_ERROR(count(tensor, 0));
     for (const TensorProto& tensor : in.initializer()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(tensor.name(), 0));
@@ -113,6 +118,7 @@ class Importer {
       LEAT_ASSIGN_OR_RETURN(DraftValue value, this->value(input));
       out.inputs.push_back(std::move(value));
     }
+    // Outputs of a region have no declared type: only those of the model are compared.
     for (const ValueInfoProto& output : in.output()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(output.name(), 0));
       DraftValue& value = out.outputs.emplace_back(DraftValue{{n, 0}, std::nullopt});
@@ -154,6 +160,7 @@ class Importer {
     std::vector<DraftDim> out;
     for (const auto& dim : shape.dim()) {
       DraftDim size;
+      // A product such as "2*N" is no name: the size stays unknown.
       if (dim.has_dim_value()) {
         size.size = dim.dim_value();
       } else if (dim.dim_param().find('*') == std::string::npos) {
@@ -179,6 +186,7 @@ class Importer {
     return std::optional(std::move(type));
   }
 
+  // The ranks that the upgrade needs. Inference comes later, on the upgraded nodes.
   static std::map<std::string, int> declared_ranks(const GraphProto& in) {
     std::map<std::string, int> ranks;
     for (const TensorProto& tensor : in.initializer()) ranks[tensor.name()] = tensor.dims_size();
@@ -197,6 +205,7 @@ class Importer {
       const size_t place = places_.size();
       const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
       const std::string full = domain.empty() ? proto.op_type() : cat(domain, ".", proto.op_type());
+      // A draft's offset is an index into places_, so that errors of any later pass name the node.
       places_.push_back(cat(file_, ": ", full, " '", described(proto), "'"));
       if (places_.size() > limits::kNodes) {
         return error(0, cat("expected at most ", limits::kNodes, " nodes"));
@@ -241,6 +250,7 @@ class Importer {
     // Absent inputs at the end have no meaning.
     while (!out.inputs.empty() && out.inputs.back().name.empty()) out.inputs.pop_back();
     while (!out.outputs.empty() && out.outputs.back().name.empty()) out.outputs.pop_back();
+    // Names of attributes go into the text form, so they must be identifiers.
     for (const AttributeProto& attribute : in.attribute()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(attribute.name(), place));
       if (!is_identifier(n) || is_reserved_attribute(n)) {
@@ -272,6 +282,8 @@ class Importer {
     return in.strings_size() > 0 ? 8 : 0;
   }
 
+  // The numbers are ONNX's AttributeType: 1 float, 2 int, 3 string, 4 tensor, 5 graph, 6 to 8
+  // lists.
   Result<DraftAttr> attr(const AttributeProto& in, size_t place, int nesting) {
     const size_t length = std::max({in.floats_size(), in.ints_size(), in.strings_size()});
     const auto long_string = [](const std::string& s) { return s.size() > limits::kStringLength; };
@@ -330,6 +342,7 @@ class Importer {
             lines.size() == 1 ? " op of the model: " : " ops of the model: ", join(lines, ", ")));
   }
 
+  // A node of the domain leat, without attributes and outputs.
   static DraftNode own(std::string op, std::vector<DraftName> inputs) {
     DraftNode node;
     node.domain = "leat";
@@ -357,6 +370,7 @@ class Importer {
     for (DraftConstant& constant : graph.constants) {
       const Tensor& value = constant.value;
       if (!is_float(value.dtype()) || value.shape().rank() == 0) continue;
+      // The Read takes the constant's name, so that no reader has to change.
       const std::string w = constant.name.name;
       constant.name.name = cat("%initial ", w);
       const DraftName resource{cat("%variable ", w), 0};
@@ -376,6 +390,7 @@ class Importer {
       for (auto it = nodes.end() - 3; it != nodes.end() && device != devices.end(); ++it)
         it->attrs.insert_or_assign("device", device->second);
     }
+    // In front of all other nodes, so that readers follow the Reads.
     graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(nodes.begin()),
                        std::make_move_iterator(nodes.end()));
   }

@@ -14,10 +14,12 @@ constexpr std::string_view kAdvice =
     "optimize=False); where that makes ops that this build lacks, with dynamo=False, "
     "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False";
 
+// Only float tensors with a rank can become variables: scalars are constants such as epsilons.
 bool is_variable(const Tensor& value) {
   return is_float(value.dtype()) && value.shape().rank() > 0;
 }
 
+// The copy shares the bytes of `value`, since nothing writes to constants.
 void add_constant(DraftGraph& graph, const std::string& name, const Tensor& value) {
   DraftConstant& constant = graph.constants.emplace_back();
   constant.name.name = name;
@@ -37,6 +39,7 @@ constexpr std::array<Operands, 7> kWeights{{{"Conv", 1, 3},
                                             {"LayerNormalization", 1, 3},
                                             {"Gather", 0, 1}}};
 
+// A normalization with its running statistics, inputs 3 and 4.
 bool is_norm(const DraftNode& node) {
   return node.domain.empty() && node.op == "BatchNormalization" && node.inputs.size() == 5;
 }
@@ -57,6 +60,7 @@ std::map<std::string, bool, std::less<>> read_signature(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
+    // A line of another form has no member and is skipped.
     for (const std::string_view kind : {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"}) {
       const std::string key = cat(": ", kind, " target='");
       const size_t at = line.find(key);
@@ -73,6 +77,8 @@ std::map<std::string, bool, std::less<>> read_signature(std::string_view text) {
 OnnxParameters::OnnxParameters(OnnxOrigin origin, DraftGraph& graph)
     : origin_(std::move(origin)), graph_(graph) {}
 
+// The order matters: the roles are those of the names after the aliases are apart, and uses refer
+// to the final names.
 void OnnxParameters::separate() {
   separate_aliases();
   separate_roles();
@@ -97,6 +103,8 @@ bool OnnxParameters::is_parameter_name(const std::string& name) const {
          !name.starts_with("/");
 }
 
+// An Identity from a constant to a parameter's name was a parameter of its own before the export.
+// It is replaced with a constant of that name, unless the name is an output of the model.
 void OnnxParameters::separate_aliases() {
   std::map<std::string, Tensor> values;
   std::set<std::string> outputs;
@@ -119,6 +127,8 @@ void OnnxParameters::separate_aliases() {
   });
 }
 
+// A constant with several roles (weights of an op, running mean, running variance) must become
+// several: weights are trained, and statistics are updated.
 void OnnxParameters::separate_roles() {
   std::set<std::string> names;
   std::map<std::string, Tensor> values;
@@ -131,6 +141,7 @@ void OnnxParameters::separate_roles() {
     if (!is_norm(node) || input < 3) return Role::weights;
     return input == 3 ? Role::mean : Role::variance;
   };
+  // First finds all roles of each constant, then renames it in the normalizations.
   for (const DraftNode& node : graph_.nodes) {
     for (const DraftName& output : node.outputs) names.insert(output.name);
     if (node.op == "Identity" && node.domain.empty())
@@ -139,6 +150,8 @@ void OnnxParameters::separate_roles() {
       if (values.contains(node.inputs[i].name)) roles[node.inputs[i].name].insert(role_of(node, i));
     }
   }
+  // Normalizations that shared a statistic still share it afterwards: one new name per (constant,
+  // role).
   std::map<std::pair<std::string, Role>, std::string> apart;
   for (DraftNode& node : graph_.nodes) {
     for (size_t i = 3; is_norm(node) && i < 5; ++i) {
@@ -159,6 +172,7 @@ void OnnxParameters::separate_roles() {
   }
 }
 
+// Identities are followed back, so that a use through one counts for the constant itself.
 void OnnxParameters::find_uses() {
   std::map<std::string, std::string> passed;  // by an Identity's output: its input
   const auto origin = [&](const std::string& name) {
@@ -179,6 +193,8 @@ void OnnxParameters::find_uses() {
   }
 }
 
+// The exporter computes new weights from a folded normalization's own. folded_note() reports it, so
+// these parameters do not count as missing.
 void OnnxParameters::find_missing() {
   std::set<std::string> there;
   for (const DraftConstant& constant : graph_.constants) there.insert(constant.name.name);
@@ -208,6 +224,7 @@ std::vector<std::string> OnnxParameters::notes() const {
   for (const std::string& note : {trained_note(), folded_note(), missing_note()}) {
     if (!note.empty()) notes.push_back(note);
   }
+  // The advice helps only if something is folded or missing; trained_note() is always there.
   const bool advises = notes.size() > 1;
   if (separated_ > 0) {
     const bool one = separated_ == 1;
@@ -232,6 +249,8 @@ std::string OnnxParameters::trained_note() const {
       ++trained;
       values += constant.value.elements();
     }
+    // Tells statistics, constants that the exporter computed, and buffers apart. A computed one may
+    // be trained all the same.
     if (statistics_.contains(name)) {
       ++statistics;
     } else if (is_computed(name)) {

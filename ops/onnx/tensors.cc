@@ -19,6 +19,7 @@ namespace {
 
 using onnx_wire::TensorProto;
 
+// The name comes from the file, so it is cut to the length that names may have.
 Status error(const TensorProto& proto, std::string_view message) {
   return invalid_argument(
       cat("tensor '", proto.name().substr(0, limits::kNameLength), "': ", message));
@@ -41,6 +42,7 @@ Result<Tensor> from_field(const TensorProto& proto, DType dtype, const Shape& sh
   LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, shape));
   T* out = static_cast<T*>(tensor.raw());
   for (const auto element : field) {
+    // A field may be wider than the elements: a value that does not fit is an error and is not cut.
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       if (!std::in_range<T>(element)) {
         return error(proto, cat("expected elements of type ", dtype, ", received ", element));
@@ -51,6 +53,8 @@ Result<Tensor> from_field(const TensorProto& proto, DType dtype, const Shape& sh
   return tensor;
 }
 
+// The field of each type is that of ONNX's TensorProto. Small types are in int32_data, unsigned
+// ones of 32 bits in uint64_data.
 Result<Tensor> from_fields(const TensorProto& p, DType dtype, const Shape& shape) {
   switch (dtype) {
     case DType::f32:
@@ -84,6 +88,7 @@ Result<Tensor> from_fields(const TensorProto& p, DType dtype, const Shape& shape
   return error(p, "expected an element type");
 }
 
+// ONNX's raw data is little-endian and in row-major order: the bytes are copied as they are.
 Result<Tensor> from_raw(const TensorProto& proto, DType dtype, const Shape& shape) {
   const uint64_t bytes = static_cast<uint64_t>(shape.elements()) * dtype_size(dtype);
   if (proto.raw_data().size() != bytes) {
@@ -95,6 +100,7 @@ Result<Tensor> from_raw(const TensorProto& proto, DType dtype, const Shape& shap
   return tensor;
 }
 
+// The place of data in another file. Without a length, it is as long as the tensor.
 struct External {
   std::string location;
   uint64_t offset = 0;
@@ -155,6 +161,7 @@ Result<Tensor> from_file(const TensorProto& proto, DType dtype, const Shape& sha
                         path_inside(proto, where.location, external.directory));
   LEAT_ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, external.files->open(path));
   const uint64_t bytes = static_cast<uint64_t>(shape.elements()) * dtype_size(dtype);
+  // Checked without a sum, which a huge offset could overflow.
   if (where.length.value_or(bytes) != bytes || where.offset > file->size() ||
       bytes > file->size() - where.offset) {
     return error(proto, cat("external data: expected ", bytes, " bytes at ", where.offset, " of ",
@@ -168,6 +175,7 @@ Result<Tensor> from_file(const TensorProto& proto, DType dtype, const Shape& sha
 
 }  // namespace
 
+// The shape's check bounds the product; a shape beyond the limits gets its error from tensor_of().
 uint64_t claimed_bytes(const TensorProto& proto) {
   const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
   const auto shape = Shape::checked(dims);

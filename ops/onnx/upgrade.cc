@@ -18,6 +18,7 @@ std::optional<Attr> take(DraftNode& node, std::string_view name) {
   return attr;
 }
 
+// Removes an int attribute; `fallback` if it is absent or no int.
 int64_t take_int(DraftNode& node, std::string_view name, int64_t fallback) {
   const std::optional<Attr> attr = take(node, name);
   const int64_t* value = attr ? std::get_if<int64_t>(&*attr) : nullptr;
@@ -41,11 +42,13 @@ Tensor tensor_of(const Attr& attr) {
   return {};
 }
 
+// Inputs between are absent ones, which have an empty name.
 void set_input(DraftNode& node, size_t index, DraftName value) {
   if (node.inputs.size() <= index) node.inputs.resize(index + 1, {"", node.offset});
   node.inputs[index] = std::move(value);
 }
 
+// A node with one output, at the place of the node that it replaces or serves.
 DraftNode make(std::string op, size_t offset, std::vector<DraftName> inputs, std::string output,
                std::map<std::string, DraftAttr, std::less<>> attrs) {
   DraftNode node;
@@ -71,6 +74,7 @@ constexpr Moved kMoved[] = {
     {"TopK", "k", 1, 10},       {"Reshape", "shape", 1, 5},
 };
 
+// The reductions whose axes became an input in opset 18. ReduceSum had its own change in 13.
 bool reduces(std::string_view op) {
   static const std::set<std::string, std::less<>> kOps = {
       "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",     "ReduceL1",
@@ -80,6 +84,7 @@ bool reduces(std::string_view op) {
 
 }  // namespace
 
+// Names that begin with "%" are made up: the graph does not keep them.
 DraftName OnnxUpgrade::constant(Tensor value, size_t offset, Nodes& out) {
   const std::string name = cat("%upgrade", made_++);
   out.push_back(make("Constant", offset, {}, name, {{"value", Attr(std::move(value))}}));
@@ -110,6 +115,7 @@ void OnnxUpgrade::softmax(DraftNode node, Nodes& out) {
     out.push_back(std::move(node));
     return;
   }
+  // Flatten, softmax over the last axis, and back to the shape of x: Shape keeps symbolic sizes.
   const DraftName x = node.inputs[0];
   const std::string flat = cat("%upgrade", made_++), soft = cat("%upgrade", made_++);
   const std::string shape = cat("%upgrade", made_++);
@@ -134,6 +140,8 @@ Status OnnxUpgrade::old_broadcast(DraftNode& node, Nodes& out) {
   if (a == ranks_.end() || b == ranks_.end()) {
     return unimplemented("'axis' of opset 6: expected operands whose shapes the file declares");
   }
+  // `behind` is the number of axes of operand 0 after the last one of operand 1: as many axes of
+  // size 1 are appended.
   const int64_t axis = *given < 0 ? *given + a->second : *given;
   const int64_t behind = a->second - axis - b->second;
   if (axis < 0 || behind < 0) {
@@ -174,6 +182,8 @@ Status OnnxUpgrade::batch_normalization(DraftNode& node) const {
     return unimplemented("BatchNormalization with spatial = 0 is not supported");
   }
   if (opset_ >= 14) return {};
+  // Training mode returned the updated statistics as outputs 1 and 2; 3 and 4 were for the
+  // gradient.
   const bool tests = opset_ < 7 && take_int(node, "is_test", 0) == 1;
   const bool trains =
       !tests && std::count_if(node.outputs.begin(), node.outputs.end(),
@@ -198,6 +208,8 @@ Status OnnxUpgrade::constant_node(DraftNode& node) const {
 
 Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   const std::string& op = node.op;
+  // The order matters: before_7() gives nodes the attributes of opset 7, which the later rules
+  // expect.
   if (opset_ < 7) LEAT_RETURN_IF_ERROR(before_7(node, out));
   if (op == "Constant") LEAT_RETURN_IF_ERROR(constant_node(node));
   if (op == "BatchNormalization") LEAT_RETURN_IF_ERROR(batch_normalization(node));
@@ -211,6 +223,7 @@ Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
     }
   }
   if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
+  // Before opset 18, the number of outputs alone asked for equal parts.
   if (opset_ < 18 && op == "Split" && node.inputs.size() < 2) {
     node.attrs["num_outputs"] = Attr(static_cast<int64_t>(node.outputs.size()));
   }

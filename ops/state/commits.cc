@@ -4,12 +4,15 @@
 
 namespace leat {
 
+// The rows go, too: they belong to steps that the variables may not contain.
 void Commits::taint() {
   std::lock_guard lock(mutex_);
   whole_ = false;
   std::fill(steps_.begin(), steps_.end(), 0);
 }
 
+// Rows of `step` and of later steps are dropped, since these steps run again. An entry is the
+// number of its step plus one.
 void Commits::declare(uint64_t step) {
   std::lock_guard lock(mutex_);
   whole_ = true;
@@ -19,6 +22,7 @@ void Commits::declare(uint64_t step) {
   }
 }
 
+// A plan with the same number of values keeps the rows of the plan before it.
 void Commits::reserve(size_t values) {
   std::lock_guard lock(mutex_);
   if (values == width_ && !steps_.empty()) return;
@@ -27,6 +31,7 @@ void Commits::reserve(size_t values) {
   steps_.assign(rows_of(values), 0);
 }
 
+// The newest rows overwrite the oldest. A row counts only when commit() has passed its step.
 void Commits::stage(uint64_t step, std::span<const double> values) {
   std::lock_guard lock(mutex_);
   const size_t row = step % steps_.size();
@@ -35,6 +40,7 @@ void Commits::stage(uint64_t step, std::span<const double> values) {
               values_.begin() + static_cast<std::ptrdiff_t>(row * width_));
 }
 
+// Called after all writes of the step, so the order of stage() and commit() is that of the step.
 void Commits::commit(uint64_t step) {
   std::lock_guard lock(mutex_);
   step_ = step;
@@ -47,6 +53,7 @@ Held Commits::held() const {
   held.whole = true;
   held.step = step_;
   const size_t rows = steps_.size();
+  // Steps without a row are skipped: taint(), declare() or a later row has removed it.
   for (uint64_t step = step_ - std::min<uint64_t>(step_, rows); step < step_; ++step) {
     if (steps_[step % rows] != step + 1) continue;
     const double* row = values_.data() + step % rows * width_;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
+// Components begin at multiples of a cache line, which vector loads of any dtype accept.
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 Status bad_component(std::string_view text) {
@@ -27,6 +28,7 @@ Result<QueueComponent> parse_component(std::string_view text) {
   const auto dtype = dtype_from_name(text.substr(0, open));
   if (!dtype) return bad_component(text);
   std::vector<int64_t> sizes;
+  // An empty list is a scalar. A comma must be followed by a size.
   const char *at = text.data() + open + 1, *end = text.data() + text.size() - 1;
   while (at != end) {
     int64_t size = 0;
@@ -53,6 +55,7 @@ Result<std::vector<QueueComponent>> parse_components(const std::vector<std::stri
   return components;
 }
 
+// Gives the claim back. Dequeues of a closed queue wait for pending enqueues, so they are notified.
 void QueueResource::Pending::reset() {
   if (!shared_) return;
   uint64_t version;
@@ -76,6 +79,7 @@ Result<std::unique_ptr<QueueResource>> QueueResource::create(std::string name,
   };
   std::vector<size_t> offsets;
   size_t slot_bytes = 0;
+  // Compares before it adds, so that the sum of the sizes cannot overflow.
   for (const QueueComponent& component : components) {
     if (component.bytes() > memory_limit || slot_bytes > memory_limit)
       return refuse(component.to_string());
@@ -121,6 +125,8 @@ QueueResource::Attempt QueueResource::blocked() const {
   return {Progress::blocked, shared_->version + 1, {}};
 }
 
+// The signal is sent outside the lock. Timelines only rise, so the order of two signals is of no
+// account.
 void QueueResource::settle(size_t slot, Slot state) {
   uint64_t version;
   {
@@ -150,6 +156,7 @@ QueueResource::Attempt QueueResource::enqueue(std::span<const void* const> from,
     tail_ = (tail_ + 1) % slots_.size();
   }
   pending.reset();
+  // The copy runs outside the lock. No other call touches a slot that is `writing`.
   for (size_t i = 0; i < components_.size(); ++i) {
     if (components_[i].bytes() > 0) {
       std::memcpy(slot_data(slot) + offsets_[i], from[i], components_[i].bytes());
@@ -170,6 +177,7 @@ QueueResource::Attempt QueueResource::dequeue(std::span<void* const> to) {
       if (closed_ && !coming) return {Progress::failed, 0, empty_status_};
       return blocked();
     }
+    // An element leaves the count at once, while its slot stays taken until the copy is done.
     slot = head_;
     slots_[slot] = Slot::reading;
     head_ = (head_ + 1) % slots_.size();
@@ -184,6 +192,8 @@ QueueResource::Attempt QueueResource::dequeue(std::span<void* const> to) {
   return {};
 }
 
+// All waiting operations are notified: they fail on their next attempt, or go on if they are
+// spared.
 void QueueResource::close(bool cancel_pending) {
   uint64_t version;
   {

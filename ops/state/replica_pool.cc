@@ -15,10 +15,12 @@ ReplicaPool::ReplicaPool(const Options& options) : options_(options) {
   counted_.reserve(replicas);
 }
 
+// Only the first user resets: the others join a pool that is in use.
 void ReplicaPool::join(int64_t first) {
   std::lock_guard lock(mutex_);
   if (users_++ > 0) return;
   step_ = limit_ = first;
+  // With requeue, the steps before `first` have used up exactly their chunks.
   next_ = options_.requeue ? first * options_.quorum : 0;
   std::fill(tickets_.begin(), tickets_.end(), Ticket());
   arrived_.clear();
@@ -55,6 +57,8 @@ bool ReplicaPool::choose_straggling(int64_t& chunk) const {
   return late > 0 && late <= idle;
 }
 
+// Chooses the chunk of a draw; false if there is none now. Returned chunks come before new ones,
+// the lowest first.
 bool ReplicaPool::choose_chunk(int64_t& chunk) {
   if (!options_.requeue) {
     chunk = step_ * options_.replicas + next_++;
@@ -72,6 +76,7 @@ bool ReplicaPool::choose_chunk(int64_t& chunk) {
   return choose_straggling(chunk);
 }
 
+// A replica draws once in each step. It is blocked until the step closes or the limit rises.
 bool ReplicaPool::draw(int64_t replica, Ticket& ticket, uint64_t& await) {
   std::lock_guard lock(mutex_);
   Ticket& own = tickets_[static_cast<size_t>(replica)];
@@ -84,6 +89,8 @@ bool ReplicaPool::draw(int64_t replica, Ticket& ticket, uint64_t& await) {
   return true;
 }
 
+// A late arrival, or a second one, changes nothing. Of two replicas with the same chunk, the first
+// to arrive counts.
 void ReplicaPool::arrive(int64_t replica) {
   uint64_t version;
   {
@@ -120,6 +127,8 @@ int64_t ReplicaPool::give_back() {
     const auto earlier = [&](const Ticket& t) {
       return t.step == step_ && t.chunk == ticket.chunk;
     };
+    // Three kinds of tickets are skipped: those of other steps, of chunks that counted, and of
+    // chunks that an earlier replica holds as well.
     if (ticket.step != step_ ||
         std::binary_search(counted_.begin(), counted_.end(), ticket.chunk) ||
         std::any_of(tickets_.begin(), tickets_.begin() + static_cast<ptrdiff_t>(r), earlier))
@@ -143,9 +152,12 @@ bool ReplicaPool::close(int64_t step, int64_t limit, int64_t* members, Closed& c
           cat("replica pool: expected step ", step_, " to be closed, received ", step));
       return true;
     }
+    // A higher limit releases replicas that wait for a chunk, also if the step stays open.
     const bool more = limit > limit_;
     limit_ = std::max(limit_, limit);
     done = arrived_.size() >= static_cast<size_t>(options_.quorum);
+    // The order matters: give_back() needs the members' chunks and the tickets of the step that is
+    // still open.
     if (done) {
       count_members(members);
       closed.dropped = give_back();

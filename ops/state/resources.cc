@@ -8,6 +8,7 @@ Result<Variable*> JobResources::variable(std::string_view name, DType dtype, con
                                          bool trainable) {
   std::lock_guard lock(mutex_);
   const auto it = variables_.find(name);
+  // A later plan of the job finds the variables of the one before it, with their values.
   if (it != variables_.end()) {
     Variable* existing = it->second.get();
     if (existing->dtype() != dtype || !(existing->shape() == shape)) {
@@ -19,6 +20,7 @@ Result<Variable*> JobResources::variable(std::string_view name, DType dtype, con
   }
   const auto bytes = checked_mul(shape.elements(), static_cast<int64_t>(dtype_size(dtype)));
   if (!bytes) return resource_exhausted(cat("variable '", name, "': ", shape, " is too large"));
+  // The device's memory is zeroed, which the header promises.
   auto buffer = device_->allocate(static_cast<size_t>(*bytes));
   if (!buffer.ok()) return buffer.status().while_doing(cat("making variable '", name, "'"));
   auto made =
@@ -34,6 +36,7 @@ Variable* JobResources::find_variable(std::string_view name) {
   return it == variables_.end() ? nullptr : it->second.get();
 }
 
+// The map is sorted by name.
 std::vector<Variable*> JobResources::variables() {
   std::lock_guard lock(mutex_);
   std::vector<Variable*> out;
@@ -41,6 +44,8 @@ std::vector<Variable*> JobResources::variables() {
   return out;
 }
 
+// `make` runs under the lock, so that only one caller makes the resource. It must not look up or
+// make another one.
 Result<Resource*> JobResources::find_or_make(
     std::string_view kind, std::string_view name,
     const std::function<Result<std::unique_ptr<Resource>>()>& make) {
