@@ -15,12 +15,15 @@ std::string_view name_of_number(double value) {
 void JsonLine::append_string(std::string_view value) {
   static constexpr char kHex[] = "0123456789abcdef";
   text_ += '"';
+  // JSON is UTF-8, so bytes that are none are replaced before the text is escaped.
   for (const char c : replaced_utf8(value)) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       text_ += '\\';
       text_ += c;
     } else if (byte < 0x20 || byte == 0x7f) {
+      // JSON demands this below 0x20. The delete character is escaped, too, because terminals obey
+      // it.
       text_ += "\\u00";
       text_ += kHex[byte >> 4];
       text_ += kHex[byte & 15];
@@ -31,6 +34,7 @@ void JsonLine::append_string(std::string_view value) {
   text_ += '"';
 }
 
+// The first key opens the object, and each later one follows a comma. text() closes the object.
 void JsonLine::begin(std::string_view key) {
   text_ += text_.empty() ? "{" : ", ";
   append_string(key);
@@ -40,6 +44,8 @@ void JsonLine::begin(std::string_view key) {
 template <typename T>
 JsonLine& JsonLine::add_number(std::string_view key, T value) {
   begin(key);
+  // to_chars() gives the shortest decimal that reads back to the number, in any locale. 32 bytes
+  // hold every number of 64 bits.
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   text_.append(digits, end);
@@ -69,6 +75,7 @@ JsonLine& JsonLine::add(std::string_view key, bool value) {
 
 JsonLine& JsonLine::add(std::string_view key, const JsonLine& object) {
   begin(key);
+  // The inner object is still open, because only text() would have closed it.
   text_ += object.text_.empty() ? "{" : object.text_;
   text_ += '}';
   return *this;

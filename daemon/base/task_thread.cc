@@ -11,6 +11,7 @@ TaskThread::TaskThread(const std::string& name, std::chrono::milliseconds period
 
 bool TaskThread::post(Task task) {
   const std::lock_guard lock(mutex_);
+  // Checked under the lock, so that each task is either refused here or done before stop() returns.
   if (stopping_) return false;
   tasks_.push_back(std::move(task));
   changed_.notify_one();
@@ -23,6 +24,7 @@ void TaskThread::stop() {
     stopping_ = true;
     changed_.notify_one();
   }
+  // The destructor calls this again after an earlier stop().
   if (thread_.joinable()) thread_.join();
 }
 
@@ -32,6 +34,7 @@ size_t TaskThread::waiting() const {
 }
 
 void TaskThread::run(const std::string& name) {
+  // The system refuses a name of more than 15 bytes.
   ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
   auto due = std::chrono::steady_clock::now() + period_;
   for (bool stopping = false; !stopping;) {
@@ -39,6 +42,8 @@ void TaskThread::run(const std::string& name) {
       task();
       task = nullptr;  // destroys its captures now, not after the other tasks
     }
+    // Many tasks may have come at once, so the tick can be late. The next one is a whole period
+    // after it.
     if (!tick_ || std::chrono::steady_clock::now() < due) continue;
     tick_();
     due = std::chrono::steady_clock::now() + period_;
@@ -54,6 +59,7 @@ std::deque<TaskThread::Task> TaskThread::next(std::chrono::steady_clock::time_po
   } else {
     changed_.wait(lock, ready);
   }
+  // Taken together with the tasks: the loop does these, and then ends.
   stopping = stopping_;
   return std::exchange(tasks_, {});
 }

@@ -20,6 +20,7 @@ ExitCode exit_code_of(const Status& status) {
 
 bool use_color(ColorMode mode, bool is_terminal, const char* no_color, const char* term) {
   if (mode != ColorMode::automatic) return mode == ColorMode::always;
+  // By the convention of no-color.org, an empty NO_COLOR does not count.
   const bool refused = no_color != nullptr && *no_color != '\0';
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
   return is_terminal && !refused && !dumb;
@@ -33,6 +34,7 @@ bool stderr_color(ColorMode mode) {
 
 int terminal_width() {
   winsize size{};
+  // Asked each time, because people change the size of the window.
   const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 80;
 }
@@ -43,12 +45,14 @@ size_t stdout_columns() {
   return known ? size.ws_col : 0;
 }
 
+// The two sequences switch to bold red and back.
 std::string error_line(std::string_view message, bool color, std::string_view program) {
   return cat(program, ": ", color ? "\033[1;31merror:\033[0m " : "error: ", message, "\n");
 }
 
 int report(const Status& status, ColorMode color) {
   if (!status.ok()) {
+    // The message may quote a file or a peer, whose control characters must not reach the terminal.
     std::fputs(error_line(printable(status.message()), stderr_color(color)).c_str(), stderr);
   }
   return exit_code_of(status);

@@ -10,6 +10,8 @@
 namespace leat {
 namespace {
 
+// A unit and its size in bytes, or in milliseconds. Each list is ascending, and each unit divides
+// the next.
 struct Unit {
   std::string_view name;
   uint64_t size;
@@ -22,6 +24,7 @@ constexpr Unit kBytes[] = {{"B", 1},
                            {"TiB", uint64_t{1} << 40}};
 constexpr Unit kTimes[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
 constexpr uint64_t kMaxBytes = std::numeric_limits<int64_t>::max();
+// A leap year. No time of a config is longer, so sums with the clock do not overflow.
 constexpr uint64_t kMaxTime = uint64_t{366} * 24 * 3'600'000;
 
 // Reads an integer without a leading zero, at most one space, and a unit.
@@ -34,12 +37,14 @@ std::optional<uint64_t> parse(std::string_view text, std::span<const Unit> units
   if (name.starts_with(' ')) name.remove_prefix(1);
   for (const Unit& unit : units) {
     if (unit.name != name) continue;
+    // Divided, because the product could overflow.
     if (number > max / unit.size) return std::nullopt;
     return number * unit.size;
   }
   return std::nullopt;
 }
 
+// The number in the largest unit that divides it. Zero stays in the smallest one.
 std::string print(uint64_t number, std::span<const Unit> units) {
   size_t unit = 0;
   while (number != 0 && unit + 1 < units.size() && number % units[unit + 1].size == 0) ++unit;
@@ -49,6 +54,7 @@ std::string print(uint64_t number, std::span<const Unit> units) {
 }  // namespace
 
 std::optional<uint64_t> parse_bytes(std::string_view text) {
+  // A number alone is one of bytes. A time always needs its unit.
   const bool plain = text.find_first_not_of("0123456789") == std::string_view::npos;
   return parse(plain ? cat(text, "B") : std::string(text), kBytes, kMaxBytes);
 }

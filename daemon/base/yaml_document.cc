@@ -14,6 +14,7 @@
 namespace leat {
 namespace {
 
+// Limits for texts that come from others, such as a job that is submitted.
 constexpr size_t kMaxYamlBytes = size_t{1} << 20;
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxKeys = 1000;  // of one map
@@ -54,8 +55,10 @@ class TreeBuilder final : public YAML::EventHandler {
     refuse_tag(mark, tag);
     YamlNode scalar = node(YamlNode::Kind::scalar, mark);
     scalar.text = value;
+    // The library gives a scalar in quotes the tag "!", and a plain one the tag "?".
     scalar.quoted = tag == "!";
     for (const char c : value) {
+      // Escapes in double quotes can make any character, which first_bad_byte() does not see.
       if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') {
         refuse(mark, "expected text, received a control character");
       }
@@ -79,6 +82,7 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode take() { return std::move(result_); }
 
  private:
+  // An exception is the only way to stop the parser from within its events.
   [[noreturn]] void refuse(const YAML::Mark& mark, std::string message) const {
     throw Refusal{position(mark, source_), std::move(message)};
   }
@@ -104,10 +108,12 @@ class TreeBuilder final : public YAML::EventHandler {
             YAML::anchor_t anchor) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
+    // The tree is destroyed recursively, so its depth has a limit.
     if (open_.size() == kMaxDepth) refuse(mark, cat("nested more than ", kMaxDepth, " deep"));
     open_.push_back(node(kind, mark));
   }
 
+  // A list or map goes to its parent when it is complete.
   void close() {
     YamlNode done = std::move(open_.back());
     open_.pop_back();
@@ -120,6 +126,7 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     YamlNode& parent = open_.back();
+    // The events of a map come in the order key, value, key, value.
     const bool is_key =
         parent.kind == YamlNode::Kind::map && parent.keys.size() == parent.items.size();
     if (is_key) {
@@ -138,6 +145,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     if (map.keys.size() == kMaxKeys) refuse(key.at, cat("more than ", kMaxKeys, " keys in a map"));
     if (key.text == "<<") refuse(key.at, "merge keys (<<) are not supported");
+    // YAML forbids two equal keys, but the library hands on both.
     for (const YamlNode& other : map.keys) {
       if (other.text != key.text) continue;
       refuse(key.at, cat("duplicate key '", key.text, "', first written at line ", other.at.line,
@@ -158,6 +166,8 @@ std::optional<YamlPosition> first_bad_byte(std::string_view text, int source) {
   YamlPosition at{source, 1, 1};
   for (size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
+    // The length of the character by its first byte. 0xc0 and 0xc1 would only begin overlong forms,
+    // and from 0xf5 on the code point is too large.
     const size_t length = c < 0x80   ? 1
                           : c < 0xc2 ? 0
                           : c < 0xe0 ? 2
@@ -171,6 +181,7 @@ std::optional<YamlPosition> first_bad_byte(std::string_view text, int source) {
       if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return at;
     }
     i += length;
+    // The column counts characters, as editors do.
     if (c == '\n') {
       ++at.line;
       at.column = 1;
@@ -187,6 +198,7 @@ YamlNode parse_tree(std::string_view text, int source) {
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
+    // A second document makes the builder refuse the text.
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
@@ -250,6 +262,7 @@ YamlNode& slot(YamlNode& map, std::string_view key, YamlPosition at) {
   return map.items.back();
 }
 
+// Returns the parts between the dots. An empty part stays, so that the caller can refuse it.
 std::vector<std::string> split_path(std::string_view path) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= path.size();) {
@@ -272,8 +285,10 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 Result<YamlDocument> YamlDocument::parse(std::string_view text, std::string name) {
   YamlDocument document;
   document.sources_.push_back(std::move(name));
+  // Source 0 is the file itself.
   Tree tree = read_tree(text, 0);
   if (!tree.refusal && tree.node.kind != YamlNode::Kind::map) {
+    // An empty text has no node and no position.
     const YamlPosition at = tree.node.at.line == 0 ? YamlPosition{0, 1, 1} : tree.node.at;
     tree.refusal = Refusal{at, "expected a map of keys, received " + describe(tree.node)};
   }
@@ -286,6 +301,7 @@ Result<YamlDocument> YamlDocument::parse(std::string_view text, std::string name
 
 Status YamlDocument::set(std::string_view assignment) {
   const size_t equals = assignment.find('=');
+  // The flag is cut, because it is a part of each message about the value.
   std::string flag = "--set " + std::string(assignment.substr(0, 100));
   if (equals == std::string_view::npos) {
     return invalid_argument(flag + ": expected path.to.key=value, received no '='");
@@ -294,6 +310,8 @@ Status YamlDocument::set(std::string_view assignment) {
 }
 
 Status YamlDocument::set(std::string_view path, std::string_view value, std::string flag) {
+  // The override becomes the next source. Its name is only added at the end, when nothing can fail
+  // any more.
   const YamlPosition at{static_cast<int>(sources_.size()), 0, 0};
   const auto parts = split_path(path);
   if (std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.empty(); }) ||
@@ -304,6 +322,7 @@ Status YamlDocument::set(std::string_view path, std::string_view value, std::str
   if (tree.refusal) return invalid_argument(flag + ": " + tree.refusal->message);
   move_to(tree.node, at);
 
+  // Go down to the map of the last key, and make the maps that are missing.
   YamlNode* map = &top_;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
     YamlNode& next = slot(*map, parts[i], at);

@@ -23,6 +23,7 @@ std::string expected_int(IntRange range) {
   return cat("an integer from ", range.min, " to ", range.max);
 }
 
+// Only the ends that are finite are named.
 std::string expected_float(FloatRange range) {
   std::string text = "a number";
   if (std::isfinite(range.min)) {
@@ -41,6 +42,7 @@ std::string expected_choice(std::span<const std::string_view> choices) {
 
 // Returns nothing if the number does not fit in 64 bits. REQUIRES: yaml_type() is integer.
 std::optional<int64_t> to_int(std::string_view text) {
+  // from_chars() reads a minus but no plus.
   if (text.starts_with('+')) text.remove_prefix(1);
   int base = 10;
   if (text.starts_with("0x")) base = 16;
@@ -104,11 +106,14 @@ std::vector<std::string> YamlMap::keys() const {
 
 const YamlNode* YamlMap::ask(std::string_view key, Need need, std::string_view expected) {
   if (!present()) return nullptr;
+  // The key counts as known, whatever its value is: finish() complains only of other keys.
   asked_.emplace_back(key);
   const YamlNode* value = node_->find(key);
   if (value == nullptr && need == Need::required) {
     reader_->add(node_->at, true, cat(path_of(key), ": missing; expected ", expected));
   }
+  // A key without a value is an error also where the key is optional, because it is a mistake more
+  // often than a wish for the default.
   if (value != nullptr && value->kind == YamlNode::Kind::null) {
     reader_->add(position_of(key), false,
                  cat(path_of(key), ": expected ", expected, ", received nothing"));
@@ -143,12 +148,14 @@ bool YamlMap::get_int(std::string_view key, Need need, IntRange range, int64_t& 
 bool YamlMap::get_span(std::string_view key, Need need, IntRange range, int64_t& least,
                        int64_t& most) {
   const YamlNode* value = present() ? node_->find(key) : nullptr;
+  // Everything but a list is read as one integer, with the errors of that.
   if (value == nullptr || value->kind != YamlNode::Kind::list) {
     if (!get_int(key, need, range, most)) return false;
     least = 0;
     return true;
   }
   asked_.emplace_back(key);
+  // Stops at the first entry that is no integer of the range: the count is wrong then.
   std::vector<int64_t> ends;
   for (const YamlNode& each : value->items) {
     const bool is_int = each.kind == YamlNode::Kind::scalar && yaml_type(each) == YamlType::integer;
@@ -204,6 +211,7 @@ bool YamlMap::read_string(const std::string& path, const YamlNode& value, std::s
     wrong(path, value, expected);
     return false;
   }
+  // `no` is a string here, but `5` or `true` is none without quotes.
   if (yaml_type(value) != YamlType::string) {
     wrong(path, value, expected, "; put it in quotes if it is meant as text");
     return false;
@@ -239,6 +247,7 @@ bool YamlMap::read_choice(const std::string& path, const YamlNode& value,
                           std::span<const std::string_view> choices, size_t& out) {
   const std::string expected = expected_choice(choices);
   if (value.kind == YamlNode::Kind::scalar) {
+    // The type does not matter, because a choice may look like a number or like a boolean.
     const auto found = std::find(choices.begin(), choices.end(), value.text);
     if (found != choices.end()) {
       out = static_cast<size_t>(found - choices.begin());
@@ -265,6 +274,7 @@ bool YamlMap::get_strings(std::string_view key, Need need, std::vector<std::stri
     wrong(path_of(key), *value, "a list of strings");
     return false;
   }
+  // `out` only changes if every entry is right.
   std::vector<std::string> read(value->items.size());
   for (size_t i = 0; i < read.size(); ++i) {
     const std::string path = cat(path_of(key), "[", i, "]");
@@ -302,6 +312,7 @@ YamlMap YamlMap::get_map(std::string_view key, Need need) {
   const YamlNode* value = ask(key, need, "a map");
   if (value != nullptr && value->kind != YamlNode::Kind::map) {
     wrong(path_of(key), *value, "a map");
+    // The map counts as absent, so that its keys cause no further errors.
     value = nullptr;
   }
   return YamlMap(reader_, value, path_of(key));
@@ -319,6 +330,7 @@ void YamlMap::finish() {
   if (!present()) return;
   for (const YamlNode& key : node_->keys) {
     if (std::find(asked_.begin(), asked_.end(), key.text) != asked_.end()) continue;
+    // The keys that getters have asked for are all that exist here.
     const std::string hint = did_you_mean(key.text, asked_);
     reader_->add(key.at, false,
                  cat(path_of(key.text), ": unknown key",
@@ -332,6 +344,8 @@ void YamlReader::add(YamlPosition at, bool missing, std::string message) {
 
 Status YamlReader::status() const {
   if (ok()) return {};
+  // The order in which people would find the errors: the file before the flags, and each from its
+  // top.
   const auto rank = [](const Error& error) {
     return std::tuple(error.missing, error.at.source, error.at.line, error.at.column);
   };

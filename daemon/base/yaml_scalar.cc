@@ -11,6 +11,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
+// As std::all_of(), but false for an empty text.
 template <typename Predicate>
 bool all_of(std::string_view text, Predicate predicate) {
   return !text.empty() && std::all_of(text.begin(), text.end(), predicate);
@@ -24,6 +25,7 @@ size_t take_digits(std::string_view& text) {
   return count;
 }
 
+// Removes a sign at the front, and returns true if there was one.
 bool take_sign(std::string_view& text) {
   if (text.empty() || (text[0] != '-' && text[0] != '+')) return false;
   text.remove_prefix(1);
@@ -50,14 +52,17 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
+// The plain scalars that YAML reads as null.
 bool is_null_word(std::string_view text) {
   return is_one_of(text, {"", "~", "null", "Null", "NULL"});
 }
 
+// The type of a scalar without quotes. The parser reports null before this is asked.
 YamlType plain_type(std::string_view text) {
   if (is_one_of(text, {"true", "True", "TRUE", "false", "False", "FALSE"})) {
     return YamlType::boolean;
   }
+  // Before the sign is taken, because the core schema has no sign before 0x and 0o.
   if (text.starts_with("0x") && all_of(text.substr(2), is_hex)) return YamlType::integer;
   if (text.starts_with("0o") && all_of(text.substr(2), is_octal)) return YamlType::integer;
   take_sign(text);
@@ -65,6 +70,8 @@ YamlType plain_type(std::string_view text) {
     return YamlType::not_finite;
   }
   if (all_of(text, is_digit)) {
+    // YAML 1.1 reads 012 as octal and YAML 1.2 as decimal, so a reader of this file could see
+    // another number.
     return text.size() > 1 && text[0] == '0' ? YamlType::ambiguous : YamlType::integer;
   }
   return is_real(text) ? YamlType::real : YamlType::string;
@@ -80,6 +87,7 @@ bool is_plain_safe(std::string_view text) {
          std::all_of(text.begin(), text.end(), [&](char c) { return word(c) || c == '-'; });
 }
 
+// A value for a message: cut after 60 bytes, on one line.
 std::string shortened(std::string_view text) {
   constexpr size_t kShown = 60;
   std::string shown;
@@ -89,6 +97,7 @@ std::string shortened(std::string_view text) {
   return text.size() > kShown ? shown + "..." : shown;
 }
 
+// The type is named with the value, because the wrong type is often the mistake.
 std::string describe_scalar(const YamlNode& scalar) {
   const std::string text = shortened(scalar.text);
   switch (yaml_type(scalar)) {
@@ -104,6 +113,7 @@ std::string describe_scalar(const YamlNode& scalar) {
     case YamlType::string:
       break;
   }
+  // The string '5' and the integer 5 would look the same in a message.
   const bool looks_different = scalar.quoted && plain_type(scalar.text) != YamlType::string;
   return "the string '" + text + (looks_different ? "' (in quotes)" : "'");
 }
@@ -115,6 +125,7 @@ YamlType yaml_type(const YamlNode& scalar) {
 }
 
 std::string yaml_string(std::string_view text) {
+  // A text that YAML would read as another type needs quotes, such as `true` or `5`.
   if (is_plain_safe(text) && plain_type(text) == YamlType::string && !is_null_word(text)) {
     return std::string(text);
   }

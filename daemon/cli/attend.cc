@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// How long the master holds a call of watch() that has nothing to tell.
 constexpr auto kWatch = milliseconds(10'000);
 
 // Prints commands to follow the job again and to cancel it.
@@ -23,10 +24,13 @@ void say_how_to_come_back(const JobView& job, const ClusterOptions& options, std
             << "  end it:           " << command_for(options, "cancel " + job.id) << "\n";
 }
 
+// Prints the outcome of a job that has ended and returns the exit code. The hints go to stderr, so
+// that stdout has only data.
 int finish(const JobView& job, const ClusterOptions& options, Attend attend) {
   if (!options.json) {
     std::cout << outcome_line(job) << "\n" << std::flush;
   } else if (attend == Attend::wait) {
+    // With Attend::follow, attend_job() has printed this state of the job already.
     std::cout << job_json(job) << std::flush;
   }
   if (job.condition.state == JobState::succeeded) {
@@ -42,6 +46,7 @@ int finish(const JobView& job, const ClusterOptions& options, Attend attend) {
 std::string outcome_line(const JobView& job) {
   const JobCondition& condition = job.condition;
   std::string line = cat(job.id, " ", name_of(condition.state));
+  // A job that did not succeed has no results worth a line, but a reason.
   if (condition.state != JobState::succeeded) {
     return condition.reason.empty() ? line : cat(line, ": ", printable(condition.reason));
   }
@@ -50,12 +55,14 @@ std::string outcome_line(const JobView& job) {
     if (is_known(value)) parts.push_back(cat(name, " ", format_value(value)));
   };
   const ProgressReport& last = job.progress.last;
+  // The numbers of the validation count more than those of the training.
   add("accuracy", is_known(last.val_accuracy) ? last.val_accuracy : last.accuracy);
   add("loss", is_known(last.val_loss) ? last.val_loss : last.loss);
   const JobResult& result = condition.result;
   if (!result.weights_sha256.empty()) {
     parts.push_back("weights_sha256 " + printable(result.weights_sha256));
   }
+  // The hash depends on these three facts, so it is never shown without them.
   if (result.shards > 0) {
     parts.push_back(
         cat("shards ", result.shards, ", seed ", result.seed, ", cpu ", printable(result.cpu)));
@@ -79,6 +86,7 @@ int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions&
     if (attend == Attend::follow && options.json) std::cout << job_json(job) << std::flush;
     if (has_ended(job.condition.state)) return finish(job, options, attend);
     auto next = connection.client().watch(job.id, job.version, connection.left(kWatch));
+    // The call also returns when its time is over, with the same version: the job has not changed.
     while (next.ok() && next->version == job.version && !connection.over()) {
       next = connection.client().watch(job.id, job.version, connection.left(kWatch));
     }
@@ -86,6 +94,8 @@ int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions&
       job = std::move(next).value();
       continue;
     }
+    // The wait is over without a change: Ctrl-C, the timeout, or an error. The first two also make
+    // the call fail, so they are looked at before its error.
     if (follower) follower->break_line();
     if (connection.interrupt().requested()) {
       say_how_to_come_back(job, options, "detached");

@@ -34,6 +34,7 @@ Newest newest(CheckpointSource& source) {
     auto checkpoint = here.ok() ? read_checkpoint(real_files(), found.path) : here;
     if (checkpoint.ok()) return {kExitOk, std::move(checkpoint).value()};
     const int of_this = source.report(found, checkpoint.status());
+    // If no checkpoint is whole, the newest one decides the exit code.
     if (code == kExitOk) code = of_this;
   }
   return {code, std::nullopt};
@@ -50,6 +51,8 @@ uint64_t bytes_of(const Manifest& manifest) {
   return bytes;
 }
 
+// One line of JSON for a checkpoint, or for the error of its manifest. `verified`: its bytes were
+// compared with the hashes.
 void print_json(const CheckpointSource& source, const Found& found,
                 const Result<Manifest>& manifest, bool verified) {
   JsonLine line;
@@ -66,6 +69,7 @@ void print_json(const CheckpointSource& source, const Found& found,
   std::fputs(line.text().c_str(), stdout);
 }
 
+// The cells of a checkpoint, in the order of the headers of `leat checkpoint ls`.
 std::vector<std::string> row_of(const std::string& path, const Manifest& manifest) {
   return {std::to_string(manifest.step),
           human_bytes(bytes_of(manifest)),
@@ -95,6 +99,7 @@ Status check_format(const std::string& path) {
       cat("'", path, "': expected a name that ends in .safetensors or .npz", instead));
 }
 
+// Writes the file as a whole or not at all. Only .safetensors has a place for the step.
 Status write_variables(const std::string& path, Variables variables, int64_t step) {
   if (path.ends_with(".npz")) {
     return write_whole(real_files(), path,
@@ -102,10 +107,12 @@ Status write_variables(const std::string& path, Variables variables, int64_t ste
   }
   SafeTensors content;
   content.tensors = std::move(variables);
+  // The format "pt" tells readers of PyTorch that they may load the file.
   content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(step)}};
   return write_safetensors(real_files(), path, content);
 }
 
+// The names of the optimizer's variables have a prefix of their own; all others are weights.
 bool is_weight(const std::string& name) { return !name.starts_with(kOptimizerPrefix); }
 
 }  // namespace
@@ -116,6 +123,8 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
   std::vector<std::vector<std::string>> rows;
   int code = kExitOk;
   for (const Found& found : source.checkpoints()) {
+    // The manifest has all that the list shows, so the parts of a job's checkpoint stay where they
+    // are.
     const Status here = source.bring(found, Extent::manifest);
     const auto manifest = here.ok() ? read_manifest(real_files(), found.path) : here;
     if (command.cluster.json) {
@@ -139,6 +148,7 @@ int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
   if (const int code = source.open(command.name); code != kExitOk) return code;
   const bool json = command.cluster.json;
   int code = kExitOk;
+  // The manifest of the checkpoint that is next in time, because the list begins with the newest.
   std::optional<Manifest> after;
   for (const Found& found : source.checkpoints()) {
     const Status here = source.bring(found, Extent::whole);
@@ -148,6 +158,8 @@ int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
       code = json ? exit_code_of(manifest.status()) : source.report(found, manifest.status());
       continue;
     }
+    // A damaged checkpoint is skipped. The entry of the next one names its step, so that entry is
+    // compared with no other checkpoint.
     const std::string broken = after ? broken_chain(*after, *manifest) : "";
     if (!broken.empty())
       code = source.report(found, invalid_argument(cat("'", found.shown, "': ", broken)));
@@ -161,6 +173,7 @@ int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
 }
 
 int run_checkpoint_diff(const CheckpointDiffCommand& command) {
+  // Both are read whole. The folder of a job's copy goes as soon as its variables are in memory.
   const Newest first = newest(command.first, command.cluster);
   if (!first.checkpoint) return first.code;
   const Newest second = newest(command.second, command.cluster);
@@ -176,11 +189,13 @@ int run_checkpoint_diff(const CheckpointDiffCommand& command) {
 }
 
 int run_checkpoint_export(const CheckpointExportCommand& command) {
+  // The format is checked first, because reading a checkpoint may take long.
   if (const Status known = check_format(command.output); !known.ok())
     return report(known, command.cluster.color);
   Newest from = newest(command.name, command.cluster);
   if (!from.checkpoint) return from.code;
   const int64_t step = from.checkpoint->manifest.step;
+  // The values are moved, not copied: a checkpoint may be as large as the memory allows.
   Variables chosen;
   for (auto& [name, value] : from.checkpoint->variables)
     if (command.all || is_weight(name)) chosen.emplace(name, std::move(value));

@@ -9,6 +9,7 @@
 namespace leat {
 namespace {
 
+// The names of a job's checkpoints among its files.
 constexpr std::string_view kStepFolder = "checkpoints/step-";
 
 // Returns "checkpoints/step-00000040" for a file in that folder; "" for another file.
@@ -22,6 +23,8 @@ bool is_path(const std::string& name) { return name.find_first_of("/.") != std::
 }  // namespace
 
 int CheckpointSource::open(const std::string& name) {
+  // A name that exists here is a folder. Only a name that could be an id is looked for on the
+  // cluster, so a mistyped path does not become an error about a connection.
   const auto here = real_files().exists(name);
   if (here.ok() && !*here && !is_path(name)) return open_job(name);
   if (report_missing("run or checkpoint", name, options_.color)) return kExitNoSuch;
@@ -31,7 +34,10 @@ int CheckpointSource::open(const std::string& name) {
 
 Status CheckpointSource::open_folder(const std::string& path) {
   Files& files = real_files();
+  // Without slashes at the end, which would double in the names that people see.
   const std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
+  // Only a checkpoint has a manifest, and only a run has a folder of checkpoints. Any other folder
+  // is taken as a folder of checkpoints itself.
   LEAT_ASSIGN_OR_RETURN(const bool is_one, files.exists(folder + "/" + kManifestName));
   if (is_one) {
     found_ = {{folder, folder}};
@@ -58,6 +64,8 @@ int CheckpointSource::open_job(const std::string& name) {
   if (!folder.ok()) return leat::report(folder.status(), options_.color);
   folder_ = std::move(folder).value();
   job_ = job->id;
+  // The list is in the order of the names, so backwards the newest checkpoint comes first, and the
+  // files of each are beside each other.
   for (auto file = files->rbegin(); file != files->rend(); ++file) {
     files_.push_back(file->name);
     const std::string checkpoint = checkpoint_of(file->name);
@@ -72,12 +80,14 @@ int CheckpointSource::open_job(const std::string& name) {
 }
 
 Status CheckpointSource::bring(const Found& found, Extent extent) {
+  // For a folder of this machine there are no files in the list, and nothing to copy.
   for (const std::string& file : files_) {
     const std::string checkpoint = checkpoint_of(file);
     if (checkpoint.empty() || cat(job_, "/", checkpoint) != found.shown) continue;
     if (extent == Extent::manifest && !file.ends_with(kManifestName)) continue;
     const std::string path = cat(folder_->path(), "/", file);
     LEAT_ASSIGN_OR_RETURN(const bool here, real_files().exists(path));
+    // An earlier call has copied it: first the manifest alone, then the rest.
     if (here) continue;
     LEAT_RETURN_IF_ERROR(connection_->client().fetch(job_, file, folder_->path()).status());
   }
@@ -86,6 +96,7 @@ Status CheckpointSource::bring(const Found& found, Extent extent) {
 
 std::string CheckpointSource::message(const Found& found, const Status& status) const {
   std::string text = status.message();
+  // The error names the temporary folder, which says nothing to people. They know the job's name.
   if (found.path == found.shown) return text;
   for (size_t at = 0; (at = text.find(found.path, at)) != std::string::npos;)
     text.replace(at, found.path.size(), found.shown);

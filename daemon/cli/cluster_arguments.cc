@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+// Accepts a time with a unit, such as 90s. cluster_command() parses the text again.
 CLI::Validator time_word() {
   const auto check = [](const std::string& text) -> std::string {
     if (parse_duration(text)) return {};
@@ -18,6 +19,7 @@ CLI::Validator time_word() {
   return CLI::Validator(check, "");
 }
 
+// Accepts "host:port", so that a wrong address is an error of usage and not of the connection.
 CLI::Validator address_word() {
   const auto check = [](const std::string& text) -> std::string {
     return is_address(text) ? "" : "expected host:port, received '" + text + "'";
@@ -25,6 +27,8 @@ CLI::Validator address_word() {
   return CLI::Validator(check, "");
 }
 
+// Adds a command with the options that all commands for a cluster have. All of them write to the
+// same variables, because only one command is given.
 CLI::App* add(CLI::App& app, const char* name, const char* about, ClusterArguments& arguments,
               bool json = true) {
   CLI::App* sub = add_command(app, name, about);
@@ -59,11 +63,14 @@ void add_timeout(CLI::App& sub, ClusterArguments& arguments) {
       ->check(time_word());
 }
 
+// The options of commands that print a table. `quiet` describes the output of --quiet.
 void add_table(CLI::App& sub, ClusterArguments& arguments, const char* quiet) {
   sub.add_flag("-q,--quiet", arguments.quiet, quiet);
   sub.add_flag("--no-headers", arguments.no_headers, "The table without its first line");
 }
 
+// The options of `submit` change the job like those of `train`. The number of threads is missing,
+// because each worker decides it.
 CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
   JobOptions& job = arguments.submit.job;
   auto* sub = add(app, "submit", "Give a job to the cluster; prints its id", arguments);
@@ -118,6 +125,8 @@ CLI::App* add_fetch(CLI::App& app, ClusterArguments& arguments) {
   return sub;
 }
 
+// The commands for checkpoints also work on folders of this machine. The options of the cluster
+// only matter if the name is a job.
 void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& color) {
   constexpr const char* kName =
       "The folder of a run, of its checkpoints, or one checkpoint; or a job of the cluster";
@@ -169,6 +178,7 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   add_argument(*drain, "NAME", arguments.worker, "The worker's name")->required();
   drain->add_flag("--undo", arguments.undo, "Let it have jobs again");
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
+  // --color comes last, so that it is the last option in the help of each command.
   for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, rm, nodes, drain, cluster}) {
     add_color(*each, color);
   }
@@ -177,6 +187,7 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
 std::optional<Command> cluster_command(const std::string& name, ClusterArguments arguments,
                                        ColorMode color) {
   const ClusterOptions& options = arguments.options;
+  // The options are shared by all commands, so the color is set once here.
   arguments.options.color = color;
   const Attend attend = arguments.follow ? Attend::follow
                         : arguments.wait ? Attend::wait
@@ -185,6 +196,7 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   const bool headers = !arguments.no_headers;
   if (name == "leat submit") {
     SubmitCommand& submit = arguments.submit;
+    // The parser cannot say that one of two arguments is needed, so this is checked after it.
     if (auto wrong = check_submit(submit)) return PrintText{*wrong, kExitUsage, color};
     return SubmitCommand{options, std::move(submit.job),  std::move(submit.resume), attend,
                          timeout, std::move(submit.chaos)};

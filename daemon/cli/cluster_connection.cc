@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint64_t kMaxConfig = 64u << 10;
 
+// The path of the user's file; "" if the environment names no home.
 std::string config_path(const Environment& environment) {
   std::string folder = environment("XDG_CONFIG_HOME");
   if (folder.empty()) {
@@ -25,6 +26,7 @@ std::string config_path(const Environment& environment) {
   return folder + "/leat/config.yaml";
 }
 
+// The settings of the user's file, or the defaults for keys that it lacks and if there is no file.
 Result<ClusterSettings> read_config(const Environment& environment) {
   ClusterSettings settings;
   const std::string path = config_path(environment);
@@ -37,6 +39,7 @@ Result<ClusterSettings> read_config(const Environment& environment) {
   YamlReader reader(document);
   YamlMap top = reader.top();
   top.get_string("master", Need::optional, settings.master, "the master's host:port");
+  // An error here has the line of the file, which a later check could not name.
   if (!is_address(settings.master)) {
     top.fail("master", cat("expected host:port, received '", settings.master, "'"));
   }
@@ -54,6 +57,8 @@ std::string shell_word(const std::string& text) {
   if (text.find_first_not_of(kPlain) == std::string::npos) return text;
   std::string quoted = "'";
   for (const char c : text) {
+    // Between single quotes, a shell takes everything literally but the quote itself, which is
+    // written as '\''.
     if (c == '\'') {
       quoted += "'\\''";
     } else {
@@ -76,6 +81,7 @@ std::string real_environment(const char* name) {
 }
 
 bool is_address(const std::string& text) {
+  // The last colon, because an IPv6 address contains others.
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return false;
   int port = 0;
@@ -86,11 +92,13 @@ bool is_address(const std::string& text) {
 
 Result<ClusterSettings> find_cluster(const ClusterOptions& options,
                                      const Environment& environment) {
+  // The file is read even if all flags are given, so an error in it is always seen.
   LEAT_ASSIGN_OR_RETURN(ClusterSettings settings, read_config(environment));
   settings.master = first_of(options.master, environment("LEAT_MASTER"), settings.master);
   settings.cluster = first_of(options.cluster, environment("LEAT_CLUSTER"), settings.cluster);
   settings.secret_file =
       first_of(options.secret_file, environment("LEAT_SECRET_FILE"), settings.secret_file);
+  // Flags and the file were checked before, so a wrong address is from the environment.
   if (is_address(settings.master)) return settings;
   return invalid_argument(
       cat("the master's address: expected host:port, received '", settings.master, "'"));
@@ -98,6 +106,7 @@ Result<ClusterSettings> find_cluster(const ClusterOptions& options,
 
 std::string command_for(const ClusterOptions& options, std::string_view words) {
   std::string command = cat("leat ", words);
+  // Only flags of this command are repeated. The next command sees the same environment and file.
   const auto add = [&](std::string_view flag, const std::string& value) {
     if (!value.empty()) command += cat(" ", flag, " ", printable(shell_word(value)));
   };
@@ -113,12 +122,15 @@ int ClusterConnection::open(bool waits) {
   ClusterClientOptions options;
   options.address = settings->master;
   options.cluster = settings->cluster;
+  // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets
+  // their folder.
   if (!settings->secret_file.empty()) {
     auto secret =
         read_secret_file(settings->secret_file, real_environment("CREDENTIALS_DIRECTORY"));
     if (!secret.ok()) return leat::report(secret.status(), options_.color);
     options.secret = std::move(secret).value();
   }
+  // The client asks this while it waits, on the thread of its caller, so Ctrl-C ends every call.
   options.stop = [this] { return over(); };
   options.await_master = waits;
   options.on_lost = [](const Status& cause) {
@@ -130,10 +142,12 @@ int ClusterConnection::open(bool waits) {
     return kExitOk;
   }
   const Status& status = client.status();
+  // The master answered, but refused the hello.
   if (status.code() == Code::failed_precondition) {
     (void)leat::report(status, options_.color);
     return kExitRefused;
   }
+  // The user ended the attempt, so there is no error to print.
   if (interrupt_.requested()) return interrupt_.exit_code();
   if (status.code() == Code::cancelled && timed_out()) return kExitTimeout;
   if (status.code() != Code::unavailable) return leat::report(status, options_.color);
@@ -159,6 +173,7 @@ int ClusterConnection::report(const Status& status, About about) const {
   if (status.ok()) return kExitOk;
   if (status.code() == Code::cancelled && interrupt_.requested()) return interrupt_.exit_code();
   if (status.code() == Code::cancelled && timed_out()) return kExitTimeout;
+  // Everything below only chooses the exit code.
   const int otherwise = leat::report(status, options_.color);
   if (client_->refused()) return kExitRefused;
   const bool precondition = status.code() == Code::failed_precondition;

@@ -40,11 +40,14 @@ struct Parsed {
   std::string color = "auto";
 };
 
+// The parser accepts only auto, always and never. After an error the word may be any other, which
+// is taken as auto.
 ColorMode color_mode(const std::string& word) {
   if (word == "always") return ColorMode::always;
   return word == "never" ? ColorMode::never : ColorMode::automatic;
 }
 
+// The options of `train` and `plan` that change the job. `submit` has its own, without --threads.
 void add_job_options(CLI::App& app, JobOptions& job) {
   add_workers(app, job.overrides.min_workers, job.overrides.num_workers);
   app.add_option("--threads", job.threads, "Threads of each worker; changes no result")
@@ -56,6 +59,7 @@ void add_job_options(CLI::App& app, JobOptions& job) {
   app.add_option("--set", job.overrides.set,
                  "Set any key of the job file, e.g. optimizer.learning_rate=0.1; repeatable")
       ->type_name("KEY=VALUE")
+      // One value for each --set, so that the next word can be the job file.
       ->allow_extra_args(false);
 }
 
@@ -70,6 +74,7 @@ void add_train(CLI::App& app, Parsed& parsed) {
   sub->add_option("--resume", train.resume,
                   "Go on from the last checkpoint of this run's folder, with the job in it")
       ->type_name("DIR")
+      // A resumed run goes on in its folder, so it has no other output.
       ->excludes(output);
   sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
   sub->add_flag("--profile", train.profile,
@@ -120,6 +125,7 @@ void add_graph(CLI::App& app, Parsed& parsed) {
   add_color(*convert, parsed.color);
 }
 
+// Adds everything to `app`. The parser writes to `parsed`, so both stay in place until it is done.
 void build(CLI::App& app, Parsed& parsed) {
   app.name("leat");
   app.get_formatter()->column_width(32);
@@ -145,6 +151,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   };
   const std::string name = full_name(command);
   if (name == "leat train") {
+    // The parser cannot say that one of two is needed, so these two errors are made here.
     if (parsed.train.job.file.empty() && parsed.train.resume.empty()) {
       return PrintText{"JOB is required, or --resume DIR\nSee 'leat train --help'.", kExitUsage,
                        color};
@@ -174,6 +181,7 @@ Command parse_command_line(const std::vector<std::string>& arguments) {
   Parsed parsed;
   build(app, parsed);
   if (auto print = parse_arguments(app, arguments)) {
+    // The parser may have read --color before it found the error.
     if (print->exit_code == kExitUsage) print->color = color_mode(parsed.color);
     return std::move(*print);
   }
@@ -181,6 +189,7 @@ Command parse_command_line(const std::vector<std::string>& arguments) {
 }
 
 int run_command(const Command& command) {
+  // One overload for each kind of command: the compiler refuses a command without one.
   struct Runner {
     int operator()(const PrintText& print) const {
       if (print.exit_code == kExitOk) {

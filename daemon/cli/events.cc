@@ -5,6 +5,7 @@
 namespace leat {
 namespace {
 
+// The facts on which the hash of the weights depends, with the same keys in each event.
 JsonLine& add_identity(JsonLine& line, const RunIdentity& identity) {
   return line.add("shards", identity.shards).add("seed", identity.seed).add("cpu", identity.cpu);
 }
@@ -44,6 +45,7 @@ std::string json_of(const FinishedEvent& event) {
   add_identity(line, event.identity).add("depends_on_timing", event.depends_on_timing);
   line.add("steps_skipped", event.steps_skipped);
   line.add("metrics_missing_rows", event.metrics_missing_rows);
+  // 0 stands for no changed rows, which the event shows as null.
   const int64_t until = event.metrics_changed_until;
   return line.add("metrics_changed_until", until > 0 ? std::optional(until) : std::nullopt).text();
 }

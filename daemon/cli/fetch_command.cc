@@ -17,6 +17,8 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kCheckpoints = "checkpoints/";
+// A job that runs replaces its checkpoints. After so many attempts, fetching one takes longer than
+// the job keeps it.
 constexpr int kMostListings = 20;
 
 // Returns "checkpoints/step-00000500" for a file of that checkpoint; "" for any other.
@@ -35,6 +37,8 @@ class Staging {
   ~Staging() { (void)files_.remove_all(path_); }
 
   const std::string& path() const { return path_; }
+  // Removes the folder with everything in it. This is called before each checkpoint and after its
+  // move.
   Status clear() { return files_.remove_all(path_); }
   // Moves a checkpoint to its place. It replaces one that was fetched before, or that another
   // command fetches at the same time.
@@ -42,12 +46,15 @@ class Staging {
     const std::string from = path_ + "/" + checkpoint, to = folder + "/" + checkpoint;
     LEAT_RETURN_IF_ERROR(files_.make_directories(directory_of(to)));
     Status moved;
+    // Another command may make or remove the place between exists() and the move, so it is tried
+    // again.
     for (int tries = 0; tries < 3; ++tries) {
       LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(to));
       moved = there ? replace(from, to) : files_.rename(from, to);
       if (moved.ok()) break;
     }
     LEAT_RETURN_IF_ERROR(moved);
+    // Without this, a crash of the machine could undo the rename.
     LEAT_RETURN_IF_ERROR(files_.sync_directory(directory_of(to)));
     return clear();
   }
@@ -59,6 +66,7 @@ class Staging {
     LEAT_RETURN_IF_ERROR(files_.remove_all(old));
     LEAT_RETURN_IF_ERROR(files_.rename(to, old));
     const Status moved = files_.rename(from, to);
+    // The old checkpoint comes back, rather than none.
     if (!moved.ok()) (void)files_.rename(old, to);
     return moved;
   }
@@ -81,6 +89,8 @@ class Fetch {
   // mostly old checkpoints. Returns true in that case, after a note: the caller must list the files
   // again.
   Result<bool> all(const std::vector<RemoteFile>& files) {
+    // Checkpoints come first, because a running job removes them soonest. Each is fetched as a
+    // whole.
     std::map<std::string, std::vector<std::string>> checkpoints;
     for (const RemoteFile& file : files) {
       const std::string checkpoint = checkpoint_of(file.name);
@@ -123,13 +133,16 @@ class Fetch {
     LEAT_RETURN_IF_ERROR(staging_.clear());
     for (const std::string& name : names)
       LEAT_RETURN_IF_ERROR(client_.fetch(job_, name, staging_.path()).status());
+    // A checkpoint without its manifest is about to be removed: invalid_argument counts as gone.
     const std::string manifest = checkpoint + "/manifest.json";
     if (std::find(names.begin(), names.end(), manifest) == names.end())
       return invalid_argument(cat("checkpoint '", checkpoint, "' has no manifest.json"));
+    // An error of this machine's disk must not count as gone, whatever its code is.
     if (const Status moved = staging_.move(checkpoint, folder_); !moved.ok())
       return internal_error(std::string(moved.message()));
     for (const std::string& name : names) std::cout << printable(folder_ + "/" + name) << "\n";
     std::cout << std::flush;
+    // The next listing skips the checkpoint, even if the job has removed it meanwhile.
     fetched_.insert(checkpoint);
     return {};
   }
@@ -154,9 +167,12 @@ int run_fetch(const FetchCommand& command) {
     const Status status = fetch.named(command.names);
     return status.ok() ? kExitOk : connection.report(status, About::name);
   }
+  // Each round fetches only what the rounds before have not.
   for (int tries = 0; tries < kMostListings; ++tries) {
     const auto files = client.files(job->id);
     if (!files.ok()) return connection.report(files.status(), About::name);
+    // A job that has not written anything yet is in the wrong state for this, and no error of its
+    // name.
     if (files->empty()) {
       const std::string state(name_of(job->condition.state));
       return connection.report(

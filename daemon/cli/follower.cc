@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+// The values in the order in which they are shown. An unknown one is left out.
 std::vector<NamedValue> known_values(double loss, double accuracy, double val_loss,
                                      double val_accuracy) {
   std::vector<NamedValue> values;
@@ -23,6 +24,7 @@ std::vector<NamedValue> known_values(double loss, double accuracy, double val_lo
   return values;
 }
 
+// The number of epochs; at least 1, so that it can be divided by.
 uint64_t epochs_of(const ProgressReport& last) { return std::max(last.epochs, 1u); }
 
 // Returns the steps that are done when an epoch ends. A batch may contain rows of two epochs.
@@ -31,6 +33,7 @@ uint64_t end_of(uint64_t epoch, const ProgressReport& last) {
     const uint64_t rows = epoch * last.rows_per_epoch;
     return std::min(last.steps, (rows + last.rows_per_step - 1) / last.rows_per_step);
   }
+  // If the rows are unknown, each epoch gets the same share of the steps, rounded up.
   return (epoch * last.steps + epochs_of(last) - 1) / epochs_of(last);
 }
 
@@ -52,6 +55,8 @@ void Follower::show(const JobView& job) {
   const JobCondition& now = job.condition;
   if (now.state != state_ || now.reason != reason_) show_state(now);
   const bool over = has_ended(now.state);
+  // The first view counts as known, except the last epoch of a job that has ended: it is the
+  // result.
   if (!std::exchange(begun_, true)) {
     ended_ = job.progress.last.ended.epoch;
     if (over && ended_ > 0) --ended_;
@@ -65,6 +70,7 @@ void Follower::show(const JobView& job) {
     show_running(job.progress.last);
 }
 
+// Prints the state on a line of its own. The line of the epoch goes on below it.
 void Follower::show_state(const JobCondition& now) {
   line_.break_line();
   state_ = now.state;
@@ -78,9 +84,13 @@ void Follower::show_state(const JobCondition& now) {
 // Shows the time that the training took, whenever the report arrives.
 void Follower::show_ended(const EpochResult& ended, const ProgressReport& last) {
   const uint64_t first = end_of(ended.epoch - 1, last);
+  // end_of() may be an estimate, so it is kept from being greater than the step that the master
+  // reports.
   const auto steps = static_cast<int64_t>(ended.step - std::min(first, ended.step));
   const auto values = values_of(ended);
   const auto now = clock_.steady();
+  // If the epoch is not on the screen yet, it begins now, but at a time in the past: its line then
+  // has the times of the training.
   if (!redraw_ || running_ != ended.epoch) {
     const std::chrono::duration<double> took(std::isfinite(ended.seconds) ? ended.seconds : 0);
     const double timed = took.count() * ended.samples_per_second /
@@ -98,6 +108,7 @@ void Follower::show_ended(const EpochResult& ended, const ProgressReport& last) 
 }
 
 void Follower::show_running(const ProgressReport& last) {
+  // Nothing is known of the running epoch yet, or its last line is printed already.
   if (last.step == 0 || last.steps == 0 || last.epochs == 0 || last.epoch <= ended_) return;
   const uint64_t first = end_of(last.epoch - 1, last), end = end_of(last.epoch, last);
   const uint64_t step = std::clamp(last.step, first, end);

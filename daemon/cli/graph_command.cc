@@ -15,6 +15,7 @@ namespace {
 // exit code.
 template <typename Act>
 int with_graph(const std::string& path, ColorMode color, Act act) {
+  // A missing file has an exit code of its own, so it is found before the load.
   if (report_missing("graph file", path, color)) return kExitNoSuch;
   const Catalogue catalogue = standard_catalogue();
   const auto loaded = load_graph(real_files(), path, catalogue, {.trainable = true});
@@ -26,6 +27,7 @@ int with_graph(const std::string& path, ColorMode color, Act act) {
   return kExitOk;
 }
 
+// The text of `leat graph show`: a table of layers, or the nodes that they stand for.
 Result<std::string> show(const Graph& graph, bool expanded) {
   if (!expanded) return summarize(graph);
   LEAT_ASSIGN_OR_RETURN(const Graph nodes, expand_layers(graph));
@@ -41,6 +43,7 @@ int run_graph_show(const GraphShowCommand& command) {
 
 int run_graph_check(const GraphCheckCommand& command) {
   return with_graph(command.file, command.color, [&](const Graph& graph) -> Result<std::string> {
+    // Expanding validates the graph and all nodes that its layers stand for.
     LEAT_RETURN_IF_ERROR(expand_layers(graph).status());
     return command.file + ": valid\n";
   });
@@ -52,6 +55,7 @@ int run_graph_convert(const GraphConvertCommand& command) {
   const int code =
       with_graph(command.input, command.color, [&](const Graph& graph) -> Result<std::string> {
         LEAT_RETURN_IF_ERROR(expand_layers(graph).status());
+        // A copy, because validate() writes the types of the outputs into the graph.
         Graph typed = graph;
         LEAT_RETURN_IF_ERROR(validate(typed));
         saved = save_graph(real_files(), command.output, typed);

@@ -14,6 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kWait = milliseconds(10'000);
+// A number that no line has. The answer to it names the end of the log.
 constexpr uint64_t kPastTheEnd = uint64_t{1} << 62;
 
 // With --json, prints a page as log_json() formats it: one object on a line.
@@ -44,6 +45,8 @@ int await_end(ClusterConnection& connection, JobView job, const ClusterOptions& 
     auto next = connection.client().watch(job.id, job.version, connection.left(kWait));
     if (next.ok()) job = std::move(next).value();
     if (!connection.over() && next.ok()) continue;
+    // The last answer may have come together with Ctrl-C or the timeout. The end of the job counts
+    // more.
     if (has_ended(job.condition.state)) break;
     if (connection.timed_out()) {
       std::cerr << "leat: it is still " << name_of(job.condition.state)
@@ -58,9 +61,11 @@ int await_end(ClusterConnection& connection, JobView job, const ClusterOptions& 
   } else {
     std::cout << job.id << " " << name_of(job.condition.state) << "\n";
   }
+  // The job may have ended in another way before the request came to it.
   return job.condition.state == JobState::cancelled ? kExitOk : kExitState;
 }
 
+// Removes one job and prints it. The id may be a prefix, so the job is looked up first.
 int remove_one(ClusterConnection& connection, const std::string& id, bool json) {
   ClusterClient& client = connection.client();
   const auto job = client.job(id);
@@ -95,6 +100,7 @@ int run_logs(const LogsCommand& command) {
   for (;;) {
     const auto page = client.logs(job->id, *from, command.follow ? kWait : milliseconds(0));
     if (!page.ok()) {
+      // Ctrl-C ends the call by an error. People get the way back, and report() prints nothing.
       if (connection.interrupt().requested()) {
         std::cerr << "leat: detached; the job goes on.\n"
                   << "  come back to it:  " << command_for(command.cluster, "logs -f " + job->id)
@@ -105,6 +111,7 @@ int run_logs(const LogsCommand& command) {
       return connection.report(page.status(), About::name);
     }
     print_lines(job->id, *page, command.cluster.json);
+    // The page may begin later than asked, because the master drops old lines.
     *from = page->first + page->lines.size();
     const bool all = *from >= page->end;
     if (all && (page->complete || !command.follow)) return kExitOk;

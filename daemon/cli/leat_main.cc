@@ -7,6 +7,8 @@
 #include "devices/base/failpoint.h"
 
 int main(int argc, char** argv) {
+  // Tests set failpoints by the environment. A wrong one is an error, so that no test passes by
+  // mistake.
   const leat::Status failpoints = leat::set_failpoints_of_environment();
   if (!failpoints.ok()) {
     leat::report(failpoints, leat::ColorMode::automatic);

@@ -58,11 +58,14 @@ TableFit fit_of_losses() {
 
 int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 
+// The time since a date of the master, by the clock of this machine. format_age() shows no negative
+// one.
 std::string age_of(int64_t at_ms) { return format_age(now_ms() - at_ms); }
 
 // Formats a number of the job's progress; "-" if it is unknown.
 std::string number(double value) { return is_known(value) ? format_value(value) : "-"; }
 
+// The speed with one decimal place, also below 1 step in a second; "-" if it is unknown.
 std::string rate(double steps_per_second) {
   if (std::isnan(steps_per_second)) return "-";
   char text[32];
@@ -70,11 +73,14 @@ std::string rate(double steps_per_second) {
   return text;
 }
 
+// Returns "700/1000", only "700" if the number of all steps is unknown, or "-" before the first
+// step.
 std::string steps_of(const ProgressReport& last) {
   if (last.steps == 0) return last.step == 0 ? "-" : std::to_string(last.step);
   return cat(last.step, "/", last.steps);
 }
 
+// The time that is left; "-" unless the job runs, because no other job comes nearer to its end.
 std::string eta_of(const JobView& job) {
   const double left = job.progress.eta_seconds;
   return job.condition.state != JobState::running || std::isnan(left) ? "-" : format_seconds(left);
@@ -88,6 +94,7 @@ std::string workers_of(const JobView& job) {
              job.num_workers);
 }
 
+// The cells of a job for `leat ps`, in the order of the headers there.
 std::vector<std::string> row_of(const JobView& job) {
   const JobCondition& condition = job.condition;
   return {job.id,
@@ -102,11 +109,14 @@ std::vector<std::string> row_of(const JobView& job) {
           workers_of(job)};
 }
 
+// Prints a line "Name            value", whose values are below each other. The texts may come from
+// others, so control characters are escaped.
 void line(std::string_view name, const std::string& value) {
   std::cout << name << std::string(name.size() < 16 ? 16 - name.size() : 1, ' ') << printable(value)
             << "\n";
 }
 
+// Returns "1.25s". A negative time or step is unknown, and shown as "-".
 std::string seconds_of(int64_t milliseconds) {
   if (milliseconds < 0) return "-";
   char text[32];
@@ -115,6 +125,7 @@ std::string seconds_of(int64_t milliseconds) {
 }
 std::string step_of(int64_t step) { return step < 0 ? "-" : std::to_string(step); }
 
+// The cells of a lost assembly, in the order of the headers of its table.
 std::vector<std::string> row_of(const LostAssembly& lost) {
   const auto recomputed = lost.recomputed();
   return {std::to_string(lost.assembly),
@@ -206,6 +217,8 @@ class FactLines {
   }
 };
 
+// Prints a job for `leat show`: its state, the facts that have labels, its progress, its result,
+// its epochs and the assemblies that it has lost.
 void describe(const JobView& job) {
   const JobCondition& condition = job.condition;
   const ProgressReport& last = job.progress.last;
@@ -218,6 +231,7 @@ void describe(const JobView& job) {
                       ? cat(workers_of(job), ", none leased")
                       : cat(workers_of(job), ": ", join(condition.workers, ", ")));
   FactLines lines;
+  // visit_job() also makes the JSON. Facts without a label appear only there.
   visit_job(lines, job);
   if (last.step > 0) {
     line("Step", steps_of(last));
@@ -238,6 +252,7 @@ void describe(const JobView& job) {
     line("Steps/s", rate(job.progress.steps_per_second));
     line("ETA", eta_of(job));
   }
+  // The hash of the weights stands with the facts on which it depends.
   const JobResult& result = condition.result;
   if (!result.weights_sha256.empty()) line("Weights sha256", result.weights_sha256);
   if (result.shards > 0) {
@@ -268,6 +283,7 @@ void warn_without_data(std::span<const NodeView> nodes) {
                "--set datasets.NAME=PATH\n";
 }
 
+// The cells of a worker for `leat nodes`. The memory is that of all its devices together.
 std::vector<std::string> row_of(const NodeView& node) {
   const WorkerView& worker = node.worker;
   uint64_t memory = 0;
@@ -295,6 +311,7 @@ int run_ps(const PsCommand& command) {
     std::cout << jobs_json(*jobs);
     return kExitOk;
   }
+  // The JSON has the order of the master; people get the order of the status page.
   const auto ordered = in_shown_order(*jobs);
   if (command.quiet) {
     for (const JobView* job : ordered) std::cout << job->id << "\n";
@@ -345,6 +362,7 @@ int run_nodes(const NodesCommand& command) {
   std::cout << format_table(
       {"NAME", "STATE", "REASON", "JOB", "DEVICES", "MEMORY", "DATASETS", "HEARD", "ADDRESS"}, rows,
       command.headers, fit_of_nodes());
+  // The table is on stdout, and the warning on stderr, so it disturbs no program.
   warn_without_data(*nodes);
   return kExitOk;
 }

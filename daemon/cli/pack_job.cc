@@ -8,8 +8,8 @@
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/spec/load_graph.h"
-#include "daemon/training/run_folder.h"
 #include "daemon/training/model.h"
+#include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/layers/layers.h"
@@ -36,6 +36,8 @@ std::string quoted(const std::string& text) {
 void add_overrides(const JobOptions& options, const Job& job, std::vector<std::string>& out) {
   out = options.overrides.set;
   if (options.overrides.num_workers) {
+    // A job without the key takes its shards from the number of workers, and the weights depend on
+    // them.
     out.push_back(cat("shards=", job.shards));
     out.push_back(options.overrides.min_workers
                       ? cat("num_workers=[", *options.overrides.min_workers, ", ",
@@ -49,13 +51,16 @@ void add_overrides(const JobOptions& options, const Job& job, std::vector<std::s
 Status add_graph(Files& files, PackedJob& packed) {
   const std::string& path = packed.job.model.graph;
   const Catalogue catalogue = standard_catalogue();
+  // The graph is loaded only to find its errors and its data files. The files are sent as they are.
   LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(files, path, catalogue, {.trainable = true}));
   packed.notes.insert(packed.notes.end(), graph.notes.begin(), graph.notes.end());
   const auto expanded = expand_layers(graph.graph);
   if (!expanded.ok()) return expanded.status().while_doing(cat("checking '", path, "'"));
+  // The limit counts the nodes of all shards, with the layers expanded.
   LEAT_RETURN_IF_ERROR(check_size(path, *expanded, packed.job.shards));
   const GraphFiles all{path, std::move(graph.data)};
   JobRequest& request = packed.request;
+  // The master knows the graph by a name, not by the path of this machine, and an override says so.
   const std::string name = cat(kRunGraphs, fs::path(path).filename().string());
   request.files.push_back({name, path});
   request.overrides.push_back("model.graph=" + quoted(name));
@@ -72,11 +77,13 @@ Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed
   std::vector<std::string> damaged;
   for (const std::string& path : paths) {
     const auto manifest = verify_checkpoint(files, path);
+    // A damaged checkpoint is no error as long as an older one is whole.
     if (!manifest.ok()) {
       damaged.push_back(manifest.status().message());
       packed.notes.push_back("a checkpoint was passed over: " + damaged.back());
       continue;
     }
+    // The newest whole one must fit the job. An older one would not fit better.
     LEAT_RETURN_IF_ERROR(check_continues(*manifest, packed.job));
     LEAT_ASSIGN_OR_RETURN(const auto names, files.list(path));
     for (const std::string& name : names) {
@@ -115,6 +122,7 @@ Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
   PackedJob& packed = run.packed;
   LEAT_ASSIGN_OR_RETURN(packed.job, load_run_job(files, folder, overrides));
   Job& job = packed.job;
+  // The job file was written elsewhere, so its graph has to be one of the files that were fetched.
   if (origin == Origin::cluster) {
     std::string& graph = job.model.graph;
     const std::string name = fs::path(graph).filename().string();
@@ -125,6 +133,7 @@ Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
                                   "' among the files that it has left, found none"));
     }
   }
+  // The path is one of this machine, and means nothing where the job will run.
   const std::string own = std::exchange(job.checkpoint.path, "");
   run.checkpoints = own.empty() ? folder + "/checkpoints" : own;
   job.data.root = data_root_of(job, folder);
@@ -141,6 +150,7 @@ Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overri
   LEAT_RETURN_IF_ERROR(add_checkpoint(files, run.checkpoints, run.packed));
   const std::string metrics = folder + "/metrics.jsonl";
   LEAT_ASSIGN_OR_RETURN(const bool has_metrics, files.exists(metrics));
+  // The new job continues these metrics, so they go with the checkpoint.
   if (has_metrics) run.packed.request.files.push_back({cat(kResumed, "metrics.jsonl"), metrics});
   return std::move(run.packed);
 }
@@ -152,8 +162,10 @@ Status fetch_job(ClusterClient& client, const std::string& id, const std::string
   const auto is_part = [](const RemoteFile& file) {
     return file.name.starts_with("checkpoints/step-");
   };
+  // Said before anything is fetched, because the job cannot go on without a checkpoint.
   if (std::none_of(all.begin(), all.end(), is_part))
     return failed_precondition(cat("job '", id, "': expected a checkpoint, it has left none yet"));
+  // Graphs are in their folder or, if they have no data files, beside the job file.
   const auto is_wanted = [](const std::string& name) {
     const bool nested = name.find('/') != std::string::npos;
     return name == "job.yaml" || name.starts_with(kRunGraphs) || (!nested && is_graph_file(name));
@@ -167,6 +179,7 @@ Status fetch_job(ClusterClient& client, const std::string& id, const std::string
 Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
                                const JobOverrides& overrides, Files& files) {
   LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::cluster, overrides, files));
+  // The master finds the checkpoint and the metrics by the id.
   run.packed.request.resume = id;
   return std::move(run.packed);
 }
@@ -175,6 +188,7 @@ Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
   PackedJob packed;
   LEAT_ASSIGN_OR_RETURN(packed.job, load_job(options.file, options.overrides));
   LEAT_ASSIGN_OR_RETURN(const Bytes text, read_file(files, options.file, kMaxJobFile));
+  // One id for the life of the request: a submit that is repeated is the same job.
   packed.request.request_id = new_request_id();
   packed.request.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
   add_overrides(options, packed.job, packed.request.overrides);

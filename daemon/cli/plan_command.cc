@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// Prints one line for each partition, then one for the whole plan. All sizes are in bytes.
 void print_json(const Plan& plan) {
   uint64_t bytes = 0;
   for (const PlanEdge& edge : plan.edges) bytes += edge.bytes;
@@ -37,14 +38,17 @@ int run_plan(const PlanCommand& command) {
   if (report_missing("job file", command.job.file, command.color)) return kExitNoSuch;
   auto job = load_job(command.job.file, command.job.overrides);
   if (!job.ok()) return report(job.status(), command.color);
+  // The data must be here, too: its header gives the shapes of a batch and the number of steps.
   if (report_missing_files(*job, command.color)) return kExitNoSuch;
   const Catalogue catalogue = standard_catalogue();
   auto trainer = Trainer::create(catalogue, real_files(), *job, {});
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
+  // Compiles all plans of the training, but starts nothing.
   auto plans = (*trainer)->plan_training();
   if (!plans.ok()) return report(plans.status(), command.color);
   for (const auto& plan : *plans) {
+    // Notes about slow kernels go to stderr, so that --json has only data on stdout.
     const auto notes = kernel_notes(*plan);
     if (!notes.ok()) return report(notes.status(), command.color);
     print_notes(*notes);
@@ -56,6 +60,8 @@ int run_plan(const PlanCommand& command) {
   std::cout << "Plan of " << job->name << ": " << describe_strategy(*job) << ", workers "
             << job->num_workers << ", shards " << job->shards << ", " << (*trainer)->total_steps()
             << " steps\n";
+  // An asynchronous job has a plan for each worker; one with a quorum has a plan that closes a
+  // step, then one for each replica; all others have one plan.
   for (size_t w = 0; w < plans->size(); ++w) {
     const Plan& plan = *(*plans)[w];
     uint64_t bytes = 0;

@@ -11,12 +11,15 @@
 namespace leat {
 namespace {
 
+// The extension decides the format of the input. All names but .npy are IDX, also with .gz.
 bool ends_with_npy(const std::string& path) { return path.ends_with(".npy"); }
 
 Result<Tensor> read_input(const std::string& path) {
   return ends_with_npy(path) ? read_npy(real_files(), path) : read_idx(real_files(), path);
 }
 
+// The class with the highest score in this row of a tensor [rows, classes]. Of equal ones it is the
+// first.
 int64_t best_class(const Tensor& scores, int64_t row, int64_t classes) {
   int64_t best = 0;
   for (int64_t c = 1; c < classes; ++c) {
@@ -25,6 +28,8 @@ int64_t best_class(const Tensor& scores, int64_t row, int64_t classes) {
   return best;
 }
 
+// Prints the best class of each row of the output. The elements of a row count as its scores,
+// whatever their shape is.
 void print_classes(const Tensor& output, bool json) {
   const int64_t rows = output.shape().rank() > 0 ? output.shape()[0] : 1;
   const int64_t classes = rows == 0 ? 0 : output.elements() / rows;

@@ -16,6 +16,7 @@ constexpr size_t kLeastBar = 5;
 constexpr double kMeaningful = 0.1;  // seconds: a shorter time says little about a speed
 constexpr auto kRedrawEvery = std::chrono::milliseconds(100);
 
+// Formats numbers as printf() does; the text is cut after 63 bytes.
 template <typename... Args>
 std::string format(const char* pattern, Args... args) {
   char text[64];
@@ -23,6 +24,8 @@ std::string format(const char* pattern, Args... args) {
   return text;
 }
 
+// The mean time of the steps that were timed. Steps of an earlier life of the job are not among
+// them.
 double seconds_per_step(const EpochStanding& standing) {
   return standing.steps_timed > 0 ? standing.seconds / static_cast<double>(standing.steps_timed)
                                   : 0;
@@ -36,10 +39,12 @@ std::string count_of(const EpochStanding& standing) {
   return cat(step, "/", steps);
 }
 
+// False right after the begin of an epoch, when a time or a speed would be a division by 0.
 bool is_timed(const EpochStanding& standing) {
   return standing.steps_timed > 0 && standing.seconds > 0;
 }
 
+// The parts of a line, each with the space or dash before it, so that a part may be left out.
 std::string step_time(const EpochStanding& standing) {
   return is_timed(standing) ? cat(" ", format_step_time(seconds_per_step(standing))) : "";
 }
@@ -68,6 +73,7 @@ std::optional<std::string> with_bar(const EpochStanding& standing, const std::st
 }  // namespace
 
 std::string format_seconds(double seconds) {
+  // Rounded before it is split, so that 59.9 s are "1:00" and not "60s".
   const auto whole = static_cast<long long>(std::max(0.0, std::round(seconds)));
   if (whole < 60) return format("%llds", whole);
   if (whole < 3600) return format("%lld:%02lld", whole / 60, whole % 60);
@@ -75,6 +81,7 @@ std::string format_seconds(double seconds) {
 }
 
 std::string format_step_time(double seconds) {
+  // The limits are those at which the next unit rounds to 1, so that no "1000us" is shown.
   if (seconds < 0.9995e-3) return format("%.0fus/step", seconds * 1e6);
   if (seconds < 0.9995) return format("%.0fms/step", seconds * 1e3);
   return format("%.1fs/step", seconds);
@@ -84,6 +91,7 @@ std::string format_bar(int64_t step, int64_t steps, int64_t width) {
   const double part = static_cast<double>(step) / static_cast<double>(std::max<int64_t>(steps, 1));
   const auto filled =
       std::clamp(static_cast<int64_t>(part * static_cast<double>(width)), int64_t{0}, width);
+  // The arrow is a part of the filled columns. A full bar has none.
   std::string bar(static_cast<size_t>(filled), '=');
   if (filled < width) {
     if (filled > 0) bar.back() = '>';
@@ -104,6 +112,7 @@ std::string format_values(std::span<const NamedValue> values) {
 
 std::string format_running(const EpochStanding& standing, std::span<const NamedValue> values,
                            size_t columns) {
+  // The texts of the line, empty while the time is too short to say anything.
   const bool measured = is_timed(standing) && standing.seconds >= kMeaningful;
   const double left =
       seconds_per_step(standing) * static_cast<double>(standing.steps - standing.step);
@@ -111,14 +120,18 @@ std::string format_running(const EpochStanding& standing, std::span<const NamedV
   const std::string time = measured ? step_time(standing) : "";
   const std::string rate = measured ? sample_rate(standing) : "";
   const std::string shown = format_values(values);
+  // First the bar shrinks, down to kNarrowBar. If that is not enough, the line is tried without the
+  // rate.
   for (const std::string& speed : {cat(eta, time, rate), cat(eta, time)}) {
     if (auto line = with_bar(standing, speed + shown, columns, kNarrowBar)) return *line;
   }
   const std::string count = count_of(standing);
+  // Then the bar goes, and after it the time of a step.
   for (const std::string& speed : {cat(eta, time), eta}) {
     const std::string line = cat(count, speed, shown);
     if (line.size() <= columns) return line;
   }
+  // At last the times go, and one value after the other from the end.
   for (size_t most = values.size(); most > 1; --most) {
     const std::string line = cat(count, format_values(values.first(most)));
     if (line.size() <= columns) return line;
@@ -154,6 +167,7 @@ void ProgressLine::begin_epoch(int64_t epoch, int64_t epochs, int64_t steps, int
   first_step_ = first_step;
   samples_per_step_ = samples_per_step;
   begun_ = at.value_or(clock_.steady());
+  // In the past, so that the first update() draws at once.
   drawn_at_ = clock_.steady() - kRedrawEvery;
   if (redraw_) out_ << "Epoch " << epoch << "/" << epochs << "\n" << std::flush;
 }
@@ -162,6 +176,7 @@ void ProgressLine::update(int64_t step, std::span<const NamedValue> values,
                           std::optional<Clock::Steady> at) {
   const auto now = clock_.steady();
   standing_.step = step;
+  // The speed is the mean since the begin of the epoch, over the steps that were done since then.
   standing_.steps_timed = step - first_step_;
   standing_.seconds = std::chrono::duration<double>(at.value_or(now) - begun_).count();
   const double samples = static_cast<double>(standing_.steps_timed * samples_per_step_);
@@ -176,6 +191,7 @@ void ProgressLine::end_epoch(std::span<const NamedValue> values) {
     out_ << format_plain(standing_, values) << "\n" << std::flush;
     return;
   }
+  // The final line may be shorter than the one in place, so that is erased first.
   if (drawn_ > 0) out_ << "\r" << std::string(drawn_, ' ') << "\r";
   drawn_ = 0;
   out_ << format_done(standing_, values, columns()) << "\n" << std::flush;

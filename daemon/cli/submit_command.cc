@@ -19,6 +19,7 @@ struct Packed {
   PackedJob job;
 };
 
+// Checks the faults of --chaos, which depend on the number of workers, and adds them to the job.
 Packed taken(Result<PackedJob> packed, const SubmitCommand& command) {
   const ColorMode color = command.cluster.color;
   if (!packed.ok()) return {report(packed.status(), color), {}};
@@ -31,6 +32,8 @@ Packed taken(Result<PackedJob> packed, const SubmitCommand& command) {
   return {kExitOk, std::move(packed).value()};
 }
 
+// Packs the job of a file. The job is read twice: here for the paths of its files, so that a
+// missing one gets its own exit code, and in pack_job().
 Packed pack_file(const SubmitCommand& command) {
   const ColorMode color = command.cluster.color;
   if (report_missing("job file", command.job.file, color)) return {kExitNoSuch, {}};
@@ -42,6 +45,7 @@ Packed pack_file(const SubmitCommand& command) {
   return taken(pack_job(command.job, real_files()), command);
 }
 
+// Packs a run's folder, which continues as a new job.
 Packed pack_folder(const SubmitCommand& command) {
   const ColorMode color = command.cluster.color;
   if (command.resume.find_first_of("/.") == std::string::npos)  // or a job's name
@@ -53,6 +57,7 @@ Packed pack_folder(const SubmitCommand& command) {
 // The files that it sends are in `folder` until it is submitted.
 Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& connection,
                            std::unique_ptr<TemporaryFolder>& folder) {
+  // The caller owns the folder, because submit() reads the files after this function.
   auto made = TemporaryFolder::make("leat-resume");
   if (!made.ok()) return {report(made.status(), command.cluster.color), {}};
   folder = std::move(made).value();
@@ -70,10 +75,13 @@ Status mean_local_folder(const SubmitCommand& command, ClusterClient& client, Pa
   const std::string& root = packed.job.data.root;
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) return {};
+  // load_job() has resolved the root against the folder of the job file. The name is the root as
+  // the file has it.
   const fs::path folder = fs::absolute(command.job.file, ignored).parent_path();
   const std::string name = fs::path(root).lexically_relative(folder).string();
   const bool may_be_name = name.find('/') == std::string::npos && !name.starts_with('.');
   LEAT_ASSIGN_OR_RETURN(const auto nodes, client.nodes());
+  // A name without slashes may be the name of a data set. If a worker has that, the name stays.
   for (const NodeView& node : nodes) {
     if (may_be_name && has_dataset(node.worker.info.datasets, name)) return {};
   }
@@ -89,8 +97,10 @@ int run_submit(const SubmitCommand& command) {
   const ClusterOptions& options = command.cluster;
   const bool anew = command.resume.empty();
   std::error_code ignored;
+  // A folder that exists is meant before a job of the same name.
   const bool here = !anew && std::filesystem::exists(command.resume, ignored);
   Packed packed;
+  // Errors of files here are found before the cluster is needed at all.
   if (anew || here) packed = anew ? pack_file(command) : pack_folder(command);
   if (packed.code != kExitOk) return packed.code;
 
@@ -106,6 +116,7 @@ int run_submit(const SubmitCommand& command) {
   }
   auto view = connection.client().submit(packed.job.request);
   if (!view.ok()) {
+    // Ctrl-C or the timeout came while the master was at it, so it may have the job or not.
     if (connection.over()) {
       std::cerr << "leat: given up before the master answered; '" << command_for(options, "ps")
                 << "' shows whether it took the job\n";
@@ -115,6 +126,8 @@ int run_submit(const SubmitCommand& command) {
   if (!options.json) {
     std::cout << view->id << "\n" << std::flush;
   } else if (command.attend != Attend::follow) {
+    // With Attend::follow, attend_job() prints the job at every change, and this view is the first
+    // one.
     std::cout << job_json(*view) << std::flush;
   }
   if (command.attend == Attend::no) return kExitOk;

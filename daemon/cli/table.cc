@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kGap = 2;  // spaces between columns
 
+// True for a byte that begins a character of UTF-8: all others have the bits 10 at their top.
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 // Returns the number of UTF-8 characters, each of which counts as one column.
@@ -20,6 +21,7 @@ size_t width_of(std::string_view text) {
 // The widths of a table's columns; columns of width 0 are left out.
 using Widths = std::vector<size_t>;
 
+// The width of a line: all columns that are shown, with gaps between them but none at the end.
 size_t total(const Widths& widths) {
   size_t sum = 0;
   for (const size_t width : widths) sum += width > 0 ? width + kGap : 0;
@@ -34,6 +36,8 @@ void fit_in(Widths& widths, const std::vector<std::string>& headers, const Table
     const auto found = std::find(headers.begin(), headers.end(), each.header);
     if (found == headers.end()) continue;
     size_t& width = widths[static_cast<size_t>(found - headers.begin())];
+    // A column gives up only as much as is too wide, so later entries of the list often stay
+    // unused.
     const size_t excess = all - fit.columns;
     if (each.least == 0) {
       width = 0;
@@ -43,6 +47,7 @@ void fit_in(Widths& widths, const std::vector<std::string>& headers, const Table
   }
 }
 
+// A line of the table. Spaces come before a cell, not behind it, so that no line ends with spaces.
 std::string line_of(const std::vector<std::string>& cells, const Widths& widths) {
   std::string line;
   size_t gap = 0;  // spaces before the next cell
@@ -62,11 +67,13 @@ std::string format_table(const std::vector<std::string>& headers,
                          const TableFit& fit) {
   std::vector<std::vector<std::string>> lines;
   if (with_headers) lines.push_back(headers);
+  // Control characters are escaped first, because the widths count the text as it is shown.
   for (const auto& row : rows) {
     auto& line = lines.emplace_back();
     for (const std::string& cell : row) line.push_back(printable(cell));
   }
   Widths widths(headers.size(), 0);
+  // The widths are those of the widest cells; fit_in() then narrows some of them.
   for (const auto& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
   }
@@ -74,6 +81,8 @@ std::string format_table(const std::vector<std::string>& headers,
   std::string out;
   for (const auto& line : lines) {
     const std::string text = line_of(line, widths);
+    // Columns that may not shrink can still be too wide together, so the line itself is cut at
+    // last.
     out += (fit.columns == 0 ? text : shortened(text, fit.columns)) + "\n";
   }
   return out;
@@ -83,6 +92,7 @@ std::string format_age(int64_t milliseconds) {
   const int64_t seconds = std::max<int64_t>(milliseconds, 0) / 1000;
   if (seconds < 60) return std::to_string(seconds) + "s";
   if (seconds < 3600) return std::to_string(seconds / 60) + "m";
+  // Up to two days the hours say more than a "1d" would.
   if (seconds < 48 * 3600) return std::to_string(seconds / 3600) + "h";
   return std::to_string(seconds / 86400) + "d";
 }
@@ -92,9 +102,11 @@ std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
 std::string shortened(std::string_view text, size_t most) {
   constexpr std::string_view kCut = "...";
   if (width_of(text) <= most) return std::string(text);
+  // If not even the dots have room, as many of them as fit stand for the text.
   const std::string_view cut = kCut.substr(0, std::min(most, kCut.size()));
   size_t bytes = 0;
   for (size_t characters = 0; bytes < text.size(); ++bytes) {
+    // Stops at the first byte of the character that is too many, so no character is cut in two.
     if (begins_character(text[bytes]) && ++characters > most - cut.size()) break;
   }
   return cat(text.substr(0, bytes), cut);

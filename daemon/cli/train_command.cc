@@ -26,6 +26,7 @@ class Reporter final : public TrainObserver {
         trainer_(trainer),
         folder_(std::move(folder)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
+    // The weights may differ on a processor of another model, so its name goes with them.
     identity_ = {trainer.job().shards, trainer.job().seed, cpu::cpu_model()};
   }
 
@@ -53,6 +54,7 @@ class Reporter final : public TrainObserver {
     emit(json_of(event));
   }
 
+  // All events come on the thread of run_train(), so the class needs no lock.
   void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps, int64_t first_step) override {
     progress_.begin_epoch(epoch, epochs, steps, first_step, trainer_.job().global_batch_size);
   }
@@ -84,6 +86,7 @@ class Reporter final : public TrainObserver {
     emit(json_of(CheckpointEvent{step, path}));
   }
 
+  // The line of the epoch ends first, so that the message does not come into its middle.
   void warned(const std::string& message) override {
     progress_.break_line();
     std::cerr << "warning: " << printable(message) << "\n";
@@ -94,6 +97,7 @@ class Reporter final : public TrainObserver {
     std::cerr << "note: " << printable(message) << "\n";
   }
 
+  // Flushed at each event, because programs wait for them.
   void emit(const std::string& line) {
     if (command_.json) std::cout << line << std::flush;
   }
@@ -127,8 +131,10 @@ void hint_at_data(const Job& job) {
 
 int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder,
            const TrainOutcome& outcome, const Interrupt& interrupt) {
+  // The training may have stopped within an epoch, whose line is then still open.
   reporter.break_line();
   std::cerr << printable_lines(outcome.profile);
+  // The last event of an interrupted training says where it can go on.
   if (outcome.interrupted) {
     reporter.emit(json_of(InterruptedEvent{folder, outcome.steps, outcome.checkpoint}));
     std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint "
@@ -181,9 +187,12 @@ int run_train(const TrainCommand& command) {
     if (resume) hint_at_data(*job);
     return kExitNoSuch;
   }
+  // From here on Ctrl-C ends the training with a checkpoint. Before, it ends the process at once.
   const Interrupt interrupt;
   const Catalogue catalogue = standard_catalogue();
   TrainOptions options;
+  // A resumed run goes on in its own folder. Without --output, a new one gets a folder that does
+  // not exist yet.
   options.folder = resume                    ? command.resume
                    : !command.output.empty() ? command.output
                                              : fresh_folder(job->name);

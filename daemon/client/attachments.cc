@@ -17,6 +17,7 @@ constexpr uint64_t kFileBytes = 128;         // of a file there, besides name an
 // Returns the number of bytes that the files' content may have in the message. invalid_argument if
 // there is no room for the rest.
 Result<uint64_t> room_for_content(const JobRequest& request) {
+  // Everything but the content: each text with a little room for its pointer in the message.
   uint64_t used = request.text.size();
   for (const std::string& each : request.overrides) used += each.size() + 16;
   for (const JobAttachment& each : request.files) used += each.name.size() + kFileBytes;
@@ -27,6 +28,7 @@ Result<uint64_t> room_for_content(const JobRequest& request) {
           " files"));
 }
 
+// Reads one file once. It is hashed in any case, and kept in memory if it has at most `room` bytes.
 Result<Attached> look_at(const JobAttachment& from, uint64_t room,
                          const std::function<bool()>& stopped) {
   LEAT_ASSIGN_OR_RETURN(const auto file, real_files().open(from.path));
@@ -41,6 +43,7 @@ Result<Attached> look_at(const JobAttachment& from, uint64_t room,
   LEAT_RETURN_IF_ERROR(read_in_pieces(*file, [&](std::span<const std::byte> piece) {
     hash.update(piece);
     if (bytes) bytes->append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    // A large file takes a while to hash, so Ctrl-C is looked at in between.
     return stopped() ? cancelled("given up") : Status();
   }));
   attached.file.sha256 = hash.finish();
@@ -55,6 +58,7 @@ Result<std::vector<Attached>> look_at(const JobRequest& request,
   std::vector<Attached> files;
   for (const JobAttachment& each : request.files) {
     LEAT_ASSIGN_OR_RETURN(Attached attached, look_at(each, room, stopped));
+    // The files are packed in their order: a small one behind a large one may still have room.
     if (attached.file.bytes) room -= attached.file.size;
     files.push_back(std::move(attached));
   }

@@ -33,6 +33,8 @@ constexpr auto kFetchDeadline = milliseconds(120'000);
 constexpr uint64_t kWindow = 2u << 20;  // bytes of a file in flight at a time
 constexpr int kMaxRetakes = 5;          // of an upload with progress, or of a fetch without
 
+// The outcome of a call, on its way from the loop's thread to the one that waits. Both hold it,
+// because the waiting thread may give up first.
 template <typename O>
 struct Wait {
   std::mutex mutex;
@@ -48,11 +50,13 @@ struct Wait {
 
 capnp::Data::Reader data_of(const Sha256Digest& digest) { return {digest.data(), digest.size()}; }
 
+// The master would find another hash than the one that the submit names.
 Status changed(const Attached& file) {
   return failed_precondition(
       cat("'", file.path, "': it changed while it was being uploaded; submit the job once more"));
 }
 
+// The view in an answer, or the error that the answer has instead.
 template <typename View, typename Response>
 Result<View> view_of(Response&& response) {
   const auto outcome = response.getOutcome();
@@ -82,6 +86,7 @@ Result<LogPage> page_from(Result<LogPage> page, uint64_t from) {
       cat("a page of a log: expected lines from ", from, " on, received them from ", page->first));
 }
 
+// The error for a name that no job's file has: such a name could lead out of the folder of a fetch.
 std::string expected_left_file(const std::string& name) {
   return cat("file of a job: expected a relative name without '.' or '..' parts that does not ",
              "begin with '.', received ", quoted_start(name));
@@ -108,6 +113,7 @@ struct Content final : LoopOwned {
   explicit Content(wire::Download::Client from) : from(kj::mv(from)) {}
   wire::Download::Client from;
 };
+// A file of a job, as the master has described it. All reads of it are checked against this hash.
 struct Opened {
   uint64_t size = 0;
   Sha256Digest sha256{};
@@ -117,6 +123,7 @@ struct Opened {
 // Reads the bytes [offset, offset + size), with parallel requests for chunks.
 kj::Promise<Result<Bytes>> read_window(wire::Download::Client from, uint64_t offset,
                                        uint64_t size) {
+  // Each request writes its part into the same buffer, so their answers may come in any order.
   const auto bytes = std::make_shared<Bytes>(size);
   auto reads = kj::Vector<kj::Promise<Status>>();
   for (uint64_t at = 0; at < size; at += kTransferBytes) {
@@ -148,6 +155,7 @@ class Arriving {
  public:
   static Result<std::unique_ptr<Arriving>> begin(Files& files, const std::string& path) {
     LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(path)));
+    // The name is random, so that two fetches of one file do not write into each other's.
     const std::string temporary = cat(path, ".", new_request_id().substr(0, 8), ".tmp");
     LEAT_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.create(temporary));
     return std::unique_ptr<Arriving>(new Arriving(files, path, temporary, std::move(file)));
@@ -169,6 +177,8 @@ class Arriving {
       return internal_error(cat("fetching '", path_, "': expected the sha256 ", to_hex(expected),
                                 ", received bytes with ", to_hex(got)));
     }
+    // The bytes are on the disk before the name is, so that a crash leaves no file that is cut
+    // short.
     LEAT_RETURN_IF_ERROR(file_->sync());
     LEAT_RETURN_IF_ERROR(file_->close());
     LEAT_RETURN_IF_ERROR(files_.rename(temporary_, path_));
@@ -210,6 +220,7 @@ class ClusterClient::Core {
     options.identity.cluster = options_.cluster;
     options.identity.secret = options_.secret;
     options.deadline = options_.connect_deadline;
+    // The connection is made on the loop, so that stop() can end the wait for it.
     const auto wait = std::make_shared<Wait<RpcClient::Connected>>();
     RpcClient::connect(*loop_, std::move(options), [wait](RpcClient::Connected connected) {
       wait->finish(std::move(connected));
@@ -221,6 +232,8 @@ class ClusterClient::Core {
       return {};
     }
     const Status status = connected.status();
+    // Other errors, such as a name that does not resolve, all mean that the master cannot be
+    // reached.
     const bool as_it_is = refused_ || status.code() == Code::cancelled;
     return as_it_is ? status : unavailable(status.message());
   }
@@ -253,9 +266,12 @@ class ClusterClient::Core {
         bool answered = false;
         const uint64_t sent = sent_;
         Result<T> result = attempt(answered);
+        // The answer counts, unless the master is about to stop. Without an answer, only an error
+        // of the connection may pass.
         const bool leaves = answered && result.status().code() == Code::cancelled;
         if (!leaves && (answered || !may_pass(result.status()))) return result;
         lost = result.status();
+        // A connection that has failed is never used again.
         client_.reset();
         if (sent_ > sent && ++retakes <= kMaxRetakes) give_up.reset();
       } else if (!may_pass(lost)) {
@@ -266,6 +282,7 @@ class ClusterClient::Core {
         give_up = now + options_.patience;
         if (options_.on_lost) options_.on_lost(lost);
       }
+      // The last pause is left out, because no attempt would follow it.
       if (now + pause > *give_up) return unavailable(lost.message());
       LEAT_RETURN_IF_ERROR(sleep(pause));
       pause = std::min(2 * pause, kLongestPause);
@@ -275,6 +292,7 @@ class ClusterClient::Core {
   // Calls a method once, over the current connection. Sets `answered` if the master has answered.
   template <typename T, typename F>
   Result<T> once(const char* method, milliseconds deadline, F function, bool& answered) {
+    // `answered` tells an error that the master has answered from one of the connection.
     struct Call : Wait<Result<T>> {
       std::atomic<bool> answered = false;
     };
@@ -305,6 +323,7 @@ class ClusterClient::Core {
       status = with_sink("Upload.finish", kFinishDeadline, sink, answered,
                          [](wire::Upload::Client to) { return finish_upload(kj::mv(to)); });
     }
+    // An upload that has failed is dropped: the next attempt begins a new one.
     release(sink);
     return status;
   }
@@ -328,6 +347,7 @@ class ClusterClient::Core {
 
   // Reads the next bytes of the file; `answered` as for once().
   Result<Bytes> read(const Opened& file, uint64_t offset, bool& answered) {
+    // The file belongs to a connection, so this makes no new one: fetch() opens the file again.
     if (client_ == nullptr) return unavailable("the connection was lost");
     const uint64_t size = std::min(kWindow, file.size - offset);
     const auto look = [this, id = file.id, offset, size](auto) -> kj::Promise<Result<Bytes>> {
@@ -344,6 +364,7 @@ class ClusterClient::Core {
   const ClusterClientOptions& options() const { return options_; }
 
  private:
+  // True for the errors of a master that is away or slow. All calls may be repeated after them.
   static bool may_pass(const Status& status) {
     return status.code() == Code::unavailable || status.code() == Code::deadline_exceeded;
   }
@@ -368,6 +389,8 @@ class ClusterClient::Core {
 
   // Sends all bytes, one window at a time.
   Status send(const Attached& attached, uint64_t sink, bool& answered) {
+    // From here on errors are those of the file, which another attempt would not change.
+    // with_sink() sets the flag anew.
     answered = true;
     LEAT_ASSIGN_OR_RETURN(const auto from, real_files().open(attached.path));
     if (from->size() != attached.file.size) return changed(attached);
@@ -382,6 +405,7 @@ class ClusterClient::Core {
           }));
       ++sent_;
     }
+    // The file was hashed before, so this finds a change between the two readings.
     return hash.finish() == attached.file.sha256 ? Status() : changed(attached);
   }
 
@@ -415,11 +439,13 @@ class ClusterClient::Core {
       if (wait.changed.wait_until(lock, slice, [&] { return wait.outcome.has_value(); })) {
         return std::move(*wait.outcome);
       }
+      // The call itself goes on until its deadline, but nothing waits for it any more.
       if (stopped()) return cancelled(cat(what, ": given up"));
       if (Steady::now() >= due) return no_answer(what, deadline);
     }
   }
 
+  // Sleeps in slices, and ends with `cancelled` when stop() returns true.
   Status sleep(milliseconds time) {
     for (const auto due = Steady::now() + time; Steady::now() < due;) {
       if (stopped()) return cancelled("given up");
@@ -431,6 +457,7 @@ class ClusterClient::Core {
 
   const ClusterClientOptions options_;
   const std::unique_ptr<RpcLoop> loop_;
+  // Declared after the loop, and so destroyed before it: the connection lives on the loop.
   std::unique_ptr<RpcClient> client_;  // null: there is no connection
   uint64_t sent_ = 0;                  // windows of uploads
   bool refused_ = false;
@@ -443,6 +470,7 @@ bool ClusterClient::refused() const { return core_->refused(); }
 Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptions options) {
   LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start());
   auto core = std::make_unique<Core>(std::move(options), std::move(loop));
+  // The first connection is made here, so that a wrong address or secret is an error of this call.
   LEAT_RETURN_IF_ERROR(core->options().await_master ? core->await_master() : core->connect());
   return std::unique_ptr<ClusterClient>(new ClusterClient(std::move(core)));
 }
@@ -451,6 +479,7 @@ Result<std::unique_ptr<ClusterClient>> ClusterClient::connect(ClusterClientOptio
 Result<JobView> ClusterClient::submit(const JobRequest& request) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Attached> files,
                         look_at(request, [this] { return core_->stopped(); }));
+  // The master writes the files of the message to its disk before it answers, so it has more time.
   milliseconds deadline = core_->options().deadline + kSubmitDeadline;
   if (!request.resume.empty()) deadline += kResumeDeadline;
   const auto submission = std::make_shared<Submission>();
@@ -552,6 +581,7 @@ Result<std::string> ClusterClient::fetch(const std::string& id, const std::strin
   if (!is_left_file(name)) return invalid_argument(expected_left_file(name));
   const std::string path = directory + "/" + name;
   LEAT_ASSIGN_OR_RETURN(Opened file, core_->open(id, name));
+  // The file may be opened several times, and all bytes must be of the same file.
   const Opened first = file;
   auto arriving = Arriving::begin(files, path);
   Status status = arriving.status();
@@ -565,6 +595,8 @@ Result<std::string> ClusterClient::fetch(const std::string& id, const std::strin
       continue;
     }
     status = bytes.status();
+    // An error that the master has answered ends the fetch, and so does `cancelled`, the caller's
+    // wish.
     if (answered || status.code() == Code::cancelled || ++retakes > kMaxRetakes) break;
     core_->release(file.id);
     core_->drop_connection();
@@ -589,6 +621,7 @@ Result<NodeView> ClusterClient::drain(const std::string& worker, bool undo) {
         request.setUndo(undo);
         return request.send().then([worker](auto&& response) -> Result<NodeView> {
           LEAT_ASSIGN_OR_RETURN(NodeView node, view_of<NodeView>(response));
+          // A wrong answer is found here: people act on the name that they see.
           if (node.worker.info.worker.name == worker) return node;
           return internal_error(cat("expected the worker '", worker, "', received '",
                                     node.worker.info.worker.name, "'"));

@@ -38,6 +38,7 @@ struct Link final : LoopOwned {
   wire::Session::Client session;
 };
 
+// The answer to openSession: the id of the job, and the number of the Link that the loop has.
 struct OpenedSession {
   std::string job;
   uint64_t link = 0;
@@ -50,6 +51,7 @@ struct Staging {
   BlobInfo info;
 };
 
+// Uploads all values at the same time. The first error counts, after all uploads have ended.
 kj::Promise<Status> stage(wire::Session::Client session, std::vector<Staging> all) {
   kj::Vector<kj::Promise<Status>> uploads;
   for (const Staging& each : all) {
@@ -78,6 +80,7 @@ struct ArrivingResult {
   std::deque<Value> values;  // a deque, because capabilities must not move
 };
 
+// Takes the values that are in the message, and what is needed to download the others.
 Result<std::shared_ptr<ArrivingResult>> read_result(wire::StepResult::Reader in) {
   auto arriving = std::make_shared<ArrivingResult>();
   for (const auto each : in.getFetches()) {
@@ -95,6 +98,8 @@ Result<std::shared_ptr<ArrivingResult>> read_result(wire::StepResult::Reader in)
   return arriving;
 }
 
+// Downloads the values from `index` on, one after the other, so that only one is in flight beside
+// those that have arrived.
 kj::Promise<Result<Fetches>> download_all(std::shared_ptr<ArrivingResult> arriving, size_t index) {
   for (; index < arriving->values.size(); ++index) {
     ArrivingResult::Value& value = arriving->values[index];
@@ -106,6 +111,7 @@ kj::Promise<Result<Fetches>> download_all(std::shared_ptr<ArrivingResult> arrivi
             auto tensor = make_tensor(value.type, *blob);
             if (!tensor.ok()) return Result<Fetches>(tensor.status());
             arriving->tensors[index] = std::move(*tensor);
+            // Gives the capability back at once, so that the master can free the value.
             value.from = nullptr;
             return download_all(arriving, index + 1);
           });
@@ -142,6 +148,7 @@ struct RemoteStepState {
       result.emplace(std::move(outcome));
       changed.notify_all();
     }
+    // Without the lock, and after the result is there: wait() may return before this callback does.
     if (auto tell = std::exchange(finished, nullptr)) tell();
   }
   void wait() {
@@ -152,6 +159,7 @@ struct RemoteStepState {
 
 namespace {
 
+// The capability of that number; nothing if its connection was given up. Threads: the loop's.
 kj::Maybe<wire::Session::Client> session_of(RpcLoop& loop, uint64_t link) {
   const auto found = loop.context().owned.find(link);
   if (found == loop.context().owned.end()) return nullptr;
@@ -160,6 +168,7 @@ kj::Maybe<wire::Session::Client> session_of(RpcLoop& loop, uint64_t link) {
 
 Status no_link() { return unavailable("the connection to the master was lost"); }
 
+// Writes the request. The staged values are named in the order in which start() has numbered them.
 void write_step(const RemoteStepState& state, wire::StepRequest::Builder out) {
   write_order({state.number, state.timeout, state.what}, out);
   auto feeds = out.initFeeds(static_cast<uint32_t>(state.feeds.size()));
@@ -177,6 +186,8 @@ void write_step(const RemoteStepState& state, wire::StepRequest::Builder out) {
 
 kj::Promise<Result<Fetches>> send_step(wire::Session::Client session,
                                        std::shared_ptr<RemoteStepState> state) {
+  // cancel() may come while values are uploaded. The master does not know the step yet, so it ends
+  // here.
   if (state->cancelled) return Result<Fetches>(cancelled("a step was cancelled before it began"));
   auto request = session.runRequest();
   write_step(*state, request.initStep());
@@ -190,6 +201,7 @@ kj::Promise<Result<Fetches>> send_step(wire::Session::Client session,
   });
 }
 
+// Uploads the large feeds, then asks for the step. The steps of a session may overtake each other.
 kj::Promise<Result<Fetches>> run_step(std::shared_ptr<RemoteStepState> state) {
   KJ_IF_MAYBE (session, session_of(*state->loop, state->link)) {
     if (state->staging.empty()) return send_step(*session, state);
@@ -210,6 +222,8 @@ void cancel_step(RemoteStepState& state) {
     auto request = session->cancelRequest();
     request.setNumber(state.number);
     LoopContext& context = state.loop->context();
+    // The answer does not matter: run() itself ends with `cancelled`, or with the result that came
+    // first.
     context.tasks.add(
         within(request.send().ignoreResult(), context.timer, kAnswer, "Session.cancel")
             .then([](Status&&) {}));
@@ -254,6 +268,7 @@ class RemoteSession::Core {
   const RemoteSessionOptions& options() const { return options_; }
   std::atomic<uint64_t> version{0};
 
+  // Connects, which opens the session, and waits until its job has all workers.
   Status open() {
     LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
     (void)link;
@@ -274,10 +289,13 @@ class RemoteSession::Core {
     const auto state = std::make_shared<RemoteStepState>();
     state->what = std::move(what);
     state->feeds = pack_values(tensors);
+    // Steps and staged values share one counter, so no number is used twice on a connection.
     state->number = next_number_++;
     state->link = link;
     state->loop = loop_.get();
     state->finished = std::move(finished);
+    // The master ends the step in time. This bound is for a master that does not answer at all, so
+    // it allows for all transfers.
     milliseconds within = options_.timeout + kAnswer + kTransfer;
     for (const PackedValue& value : state->feeds) {
       if (value.blob == nullptr) continue;
@@ -299,6 +317,7 @@ class RemoteSession::Core {
     LEAT_ASSIGN_OR_RETURN(Bytes bytes, write_graph(graph));
     const auto blob = std::make_shared<const Blob>(std::move(bytes));
     std::vector<Staging> staging;
+    // A large graph is uploaded first, like a large feed.
     if (blob->size() > kInlineBytes) staging.push_back({next_number_++, blob, describe(*blob)});
     const milliseconds deadline = staging.empty() ? kAnswer : kAnswer + kTransfer;
     auto ask = [version, blob, staging, ids = graph.inputs()](wire::Session::Client session) {
@@ -332,6 +351,7 @@ class RemoteSession::Core {
     uint64_t link = 0;
     {
       const std::lock_guard lock(mutex_);
+      // Without a job the session was never opened, and there is nothing to close.
       if (std::exchange(closed_, true) || job_.empty()) return;
       if (is_lost() && !connect().ok()) return;  // its job ends when the lease does
       link = link_;
@@ -354,6 +374,7 @@ class RemoteSession::Core {
   Result<T> call_over(uint64_t link, const char* what, milliseconds deadline, F function) {
     auto on_loop = [this, link,
                     function = std::move(function)]() mutable -> kj::Promise<Result<T>> {
+      // The connection may have been replaced since the caller asked for its number.
       KJ_IF_MAYBE (session, session_of(*loop_, link)) return function(*session);
       return Result<T>(no_link());
     };
@@ -363,6 +384,7 @@ class RemoteSession::Core {
   // Returns the capability on the current connection, or on a new one.
   Result<uint64_t> link() {
     const std::lock_guard lock(mutex_);
+    // The lock is held meanwhile: all callers need the same connection, and one of them makes it.
     const auto give_up = Steady::now() + cluster_.patience;
     for (;;) {
       if (closed_) return failed_precondition(cat(subject(), " is closed"));
@@ -378,9 +400,11 @@ class RemoteSession::Core {
 
   // REQUIRES: the caller holds the mutex.
   Status connect() {
+    // The capability of the old connection goes first, because it belongs to that connection.
     if (link_ != 0) loop_->run([this] { loop_->context().release(link_); });
     link_ = 0;
     client_.reset();
+    // A flag for each connection, so that an old one cannot mark the new one as lost.
     const auto lost = std::make_shared<std::atomic<bool>>(false);
     RpcClientOptions options;
     options.address = cluster_.address;
@@ -405,6 +429,7 @@ class RemoteSession::Core {
 
   kj::Promise<Result<OpenedSession>> open_session(wire::Master::Client master) {
     auto request = master.openSessionRequest();
+    // With the same request id, the master answers with the same session on every connection.
     write_opening({request_id_, static_cast<uint32_t>(std::max(0, options_.workers)), options_},
                   request.initRequest());
     return request.send().then([this](auto&& response) -> Result<OpenedSession> {
@@ -423,6 +448,7 @@ class RemoteSession::Core {
 
   Status await_workers() {
     const auto give_up = Steady::now() + options_.wait;
+    // 0 is below every version, so the first call is answered at once.
     uint64_t seen = 0;
     for (;;) {
       const auto left = std::chrono::ceil<milliseconds>(give_up - Steady::now());
@@ -442,6 +468,7 @@ class RemoteSession::Core {
           const JobView view,
           client_->call<wire::Master>("Master.watch", cluster_.deadline + wait, watch));
       const JobCondition& now = view.condition;
+      // The session's job runs from the moment when it has all of its workers.
       if (now.state == JobState::running) return {};
       const std::string text = cat(name_of(now.state), now.reason.empty() ? "" : ": ", now.reason);
       if (has_ended(now.state) || now.state == JobState::cancelling)
@@ -475,6 +502,7 @@ Result<std::unique_ptr<RemoteSession>> RemoteSession::open(ClusterClientOptions 
   LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start({}, RpcLoop::kSpin));
   std::unique_ptr<RemoteSession> session(new RemoteSession(
       std::make_unique<Core>(std::move(cluster), std::move(options), std::move(loop))));
+  // If this fails, the destructor closes the session, so its job leaves the queue.
   LEAT_RETURN_IF_ERROR(session->core_->open());
   return session;
 }

@@ -81,6 +81,7 @@ struct Parsed {
   bool origin = false;
 };
 
+// Accepts KEY=VALUE. The key itself is checked when the config is read.
 CLI::Validator assignment() {
   const auto check = [](const std::string& text) -> std::string {
     const size_t equals = text.find('=');
@@ -103,6 +104,8 @@ void add_config_options(CLI::App& app, const DaemonWords& words, Parsed& parsed)
           flag.about);
       continue;
     }
+    // The flags are collected in the order in which they are given, because the last one for a key
+    // wins.
     const auto take = [&parsed, flag](const std::string& value) {
       parsed.run.flags.push_back({flag.key, value, cat(flag.flag, " ", value)});
     };
@@ -114,6 +117,8 @@ void add_config_options(CLI::App& app, const DaemonWords& words, Parsed& parsed)
       ->check(assignment());
 }
 
+// Adds the command that runs a daemon. All commands write to the same variables, because only one
+// is given.
 void add_daemon(CLI::App& app, const DaemonWords& words, Parsed& parsed) {
   auto* sub = add_command(app, words.name, words.about);
   add_config_options(*sub, words, parsed);
@@ -146,6 +151,7 @@ void build(CLI::App& app, Parsed& parsed) {
   add_help_commands(app);
 }
 
+// Returns the command that was given, with all keys that the command line sets.
 LeatdCommand chosen(const CLI::App& app, Parsed parsed) {
   for (const std::string& text : parsed.set) {
     const size_t equals = text.find('=');
@@ -153,6 +159,7 @@ LeatdCommand chosen(const CLI::App& app, Parsed parsed) {
   }
   const CLI::App& command = innermost(app);
   for (const DaemonWords& words : kDaemons) {
+    // The daemon's name is the last word of both "leatd master" and "leatd config show master".
     if (command.get_name() == words.name) parsed.run.daemon = words.daemon;
   }
   RunDaemon& run = parsed.run;

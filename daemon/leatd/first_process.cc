@@ -17,8 +17,10 @@
 namespace leat {
 namespace {
 
+// The signals by which people and the system ask a daemon for something.
 constexpr std::array kHandedOn = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGQUIT};
 
+// The exit code that a shell would show for this status of wait().
 int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -41,6 +43,8 @@ int attend(pid_t daemon, const sigset_t& signals) {
     const int signal = ::sigwaitinfo(&signals, nullptr);
     if (signal < 0) continue;  // interrupted
     if (signal != SIGCHLD) {
+      // The number of the child stays its own until reap() has taken its status, so no other
+      // process gets the signal.
       ::kill(daemon, signal);
     } else if (const auto ended = reap(daemon)) {
       return exit_code_of(*ended);
@@ -56,6 +60,8 @@ int run_as_first_process(const std::function<int()>& program) {
   sigemptyset(&signals);
   for (const int signal : kHandedOn) sigaddset(&signals, signal);
   sigaddset(&signals, SIGCHLD);
+  // Blocked before the fork: process 1 ignores signals without a handler, and one that comes early
+  // must not be lost.
   ::sigprocmask(SIG_BLOCK, &signals, &before);
   const pid_t daemon = ::fork();
   if (daemon > 0) return attend(daemon, signals);

@@ -23,6 +23,7 @@ constexpr auto kJoin = std::chrono::seconds(10);
 constexpr auto kGrace = std::chrono::milliseconds(1'500);
 constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks at the jobs
 
+// The master accepts connections of its own user alone, so its jobs may do what that user may.
 MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   MasterConfig master;
   master.listen = config.listen;
@@ -30,6 +31,7 @@ MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   master.state_dir = folder + "/master";
   master.chaos = true;
   master.same_user = true;  // jobs may read all that this user may read
+  // Without a number of threads, the runners of each job divide all cores.
   if (config.threads == 0) master.shared_threads = cpu::usable_cores();
   return master;
 }
@@ -53,6 +55,7 @@ WorkerConfig worker_config(const DevConfig& config, const std::string& folder,
 
 using Workers = std::vector<std::unique_ptr<Worker>>;
 
+// The status line of the daemon.
 std::string count_text(const Workers& workers) {
   return cat(workers.size(), workers.size() == 1 ? " worker" : " workers");
 }
@@ -66,6 +69,7 @@ int64_t wanted_by(const std::vector<JobView>& jobs) {
   return std::min(wanted, kMaxDevWorkers);
 }
 
+// Waits until all workers have joined their master, or until a stop is requested.
 Status wait_for_members(const Workers& workers, const Lifetime& lifetime) {
   const auto deadline = std::chrono::steady_clock::now() + kJoin;
   for (const auto& worker : workers) {
@@ -88,6 +92,8 @@ Status run_dev(const DevConfig& config, Lifetime& lifetime, Logger log) {
       MasterProcess::start(master_config(config, folder->path()), lifetime, log.named("master")));
   Workers workers;
   const std::string address = master->addresses().listen;
+  // Starts workers until there are so many. Workers are never taken away, because a job may use
+  // them.
   const auto have = [&](int64_t count) -> Status {
     for (auto number = static_cast<int64_t>(workers.size()); number < count; ++number) {
       const WorkerConfig worker = worker_config(config, folder->path(), address, number);
@@ -107,10 +113,12 @@ Status run_dev(const DevConfig& config, Lifetime& lifetime, Logger log) {
     const Status more = have(wanted);
     if (!more.ok()) log.warning("no more workers: ", more.message());
     lifetime.status(count_text(workers));
+    // The workers that there are go on. More attempts would fail for the same reason.
     if (!more.ok()) break;
   }
   lifetime.wait_for_stop();
   lifetime.stopping("the runners");
+  // The workers stop first, so their runners end while the master still runs.
   for (const auto& worker : workers) worker->stop(kGrace);
   workers.clear();
   lifetime.stopping("the runs of jobs");

@@ -19,6 +19,7 @@
 namespace leat {
 namespace {
 
+// The places from which this process takes its config, with those of the command line.
 ConfigSources sources_of(const std::string& file, const std::vector<ConfigSources::Flag>& flags) {
   ConfigSources sources = process_sources();
   sources.file = file;
@@ -45,6 +46,7 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
   }
   raise_descriptor_limit();
   const RealClock clock;
+  // The log comes first, because everything below may have to write to it.
   const auto output = LogOutput::open(config->log, clock);
   if (!output.ok()) {
     complain(output.status().message());
@@ -56,6 +58,8 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
     log.error(lifetime.status().message());
     return kLeatdFailed;
   }
+  // The registration ends before the lifetime, which ends before the log: the order of these
+  // variables.
   const Registration reload = (*lifetime)->on_reload([&] {
     const Status reopened = (*output)->reopen();
     if (!reopened.ok()) log.error(reopened.message(), "; the log goes on where it was");
@@ -71,6 +75,7 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
 }
 
 int run_daemon(const RunDaemon& run) {
+  // The descriptor is the daemon's alone: a runner that inherited it would keep its reader waiting.
   if (run.ready_fd >= 0 && ::fcntl(run.ready_fd, F_SETFD, FD_CLOEXEC) != 0) {
     complain(cat("--ready-fd: expected an open descriptor, received ", run.ready_fd));
     return kLeatdUsage;
@@ -108,6 +113,7 @@ int show_config(const ShowConfig& show) {
     complain(loaded.message());
     return kLeatdBadConfig;
   }
+  // The columns are as wide as their widest entries.
   size_t key_width = 0, value_width = 0;
   for (const ConfigValue& value : values) {
     key_width = std::max(key_width, value.key.size());

@@ -14,6 +14,7 @@ constexpr const char* kHelp = "help";
 constexpr const char* kVersion = "version";
 constexpr const char* kTopic = "COMMAND";
 
+// The long flags of a command, for a hint at the one that was meant.
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -35,6 +36,7 @@ std::string explain_extra(const CLI::App& command, const std::string& argument) 
   if (argument.starts_with("-")) {
     const std::string flag = argument.substr(0, argument.find('='));
     const auto names = flag_names(command);
+    // The library gives a flag only to the command that it stands behind.
     if (std::find(names.begin(), names.end(), flag) != names.end())
       return cat("flag '", flag, "' is one of '", full_name(command), "': put it behind that");
     return cat("unknown flag '", flag, "'", did_you_mean(flag, names));
@@ -51,6 +53,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
   const auto extra = app.remaining(true);
   std::string what = error.what();
+  // An argument that is left over is usually the mistake. The library may complain of something
+  // that follows from it.
   if (!extra.empty()) {
     what = explain_extra(command, extra.front());
   } else if (!subcommand_names(command).empty()) {
@@ -80,6 +84,7 @@ std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
 
 // Returns the error for words behind "help" that name no command.
 std::optional<PrintText> check_topic(const CLI::App& app, const std::vector<std::string>& words) {
+  // Follows the words from command to command, like the parser does with a real command.
   const CLI::App* at = &app;
   for (const std::string& word : words) {
     if (word.starts_with("-")) break;
@@ -111,6 +116,7 @@ CLI::Option* add_argument(CLI::App& app, const char* name, std::string& out, con
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* about) {
   CLI::App* sub = app.add_subcommand(name, about);
+  // Otherwise the command would inherit the examples of the whole program.
   sub->footer("");
   return sub;
 }
@@ -120,6 +126,7 @@ void add_help_commands(CLI::App& app) {
   help->add_option(kTopic)
       ->description("The command, e.g. submit")
       ->type_name("")
+      // Any number of words: a command, and the commands below it.
       ->expected(0, -1)
       ->allow_extra_args();
   add_command(app, kVersion, "Print the version");
@@ -137,6 +144,7 @@ void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int
   constexpr int64_t kMost = 4096;
   const auto number = [](std::string_view text) -> int64_t {
     const int64_t value = parse_whole(text).value_or(0);
+    // 0 stands for every text that is no valid number, because at least 1 is needed.
     return value <= kMost ? value : 0;
   };
   const auto read = [&least, &most, number](const std::string& text) {
@@ -178,9 +186,11 @@ std::string full_name(const CLI::App& app) {
 
 std::optional<PrintText> parse_arguments(CLI::App& app, const std::vector<std::string>& arguments) {
   try {
+    // The library takes the words from the back of the list.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     if (const auto words = spelled_out(app)) {
       if (auto wrong = check_topic(app, *words)) return wrong;
+      // "help submit" is parsed again as "submit --help", so that both print the same.
       return parse_arguments(app, *words);
     }
   } catch (const CLI::CallForHelp&) {

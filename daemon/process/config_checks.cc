@@ -16,6 +16,8 @@ struct Port {
   const std::string& address;
 };
 
+// True for an address that only this machine reaches. Other names are not resolved: they count as
+// the network.
 bool is_loopback(const std::string& address) {
   const auto parts = split_host_port(address);
   if (parts && parts->host == "localhost") return true;
@@ -23,6 +25,7 @@ bool is_loopback(const std::string& address) {
   return parsed.ok() && parsed->is_loopback();
 }
 
+// Reads one secret into `out`. An error is reported at the key that names the file.
 void read_secret(YamlMap& top, std::string_view key, const std::string& credentials,
                  const std::string& path, std::string& out) {
   if (path.empty()) return;
@@ -34,6 +37,7 @@ void read_secret(YamlMap& top, std::string_view key, const std::string& credenti
   }
 }
 
+// Reads both secrets. systemd names the folder of a service's credentials in the environment.
 void read_secrets(YamlMap& top, const ConfigSources& sources, SecurityConfig& security) {
   const auto found = sources.environment.find("CREDENTIALS_DIRECTORY");
   const std::string credentials = found == sources.environment.end() ? "" : found->second;
@@ -54,6 +58,7 @@ void want_loopback(YamlMap& top, const Port& port, std::string_view authenticate
 // `http`.
 void check_security(YamlMap& top, const SecurityConfig& security, std::span<const Port> control,
                     const Port& http) {
+  // The key has a long name so that nobody sets it by mistake, and it allows everything.
   if (security.insecure_allow_network_without_authentication) return;
   for (const Port& port : control) {
     if (security.secret_file.empty()) want_loopback(top, port, "a secret_file");
@@ -61,6 +66,7 @@ void check_security(YamlMap& top, const SecurityConfig& security, std::span<cons
   if (security.http_token_file.empty()) want_loopback(top, http, "an http_token_file");
 }
 
+// Two listeners of one daemon cannot have the same port. Port 0 is another free one each time.
 void check_ports_differ(YamlMap& top, std::span<const Port> ports) {
   for (size_t i = 0; i < ports.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {
@@ -106,6 +112,8 @@ void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& conf
 void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config) {
   const Port control[] = {{"data", config.data}, {"master", config.master}};
   const Port ports[] = {{"data", config.data}, {"http", config.http}};
+  // The master's address counts, too: a worker without a secret would trust any process that
+  // answers there.
   check_security(top, config.security, control, ports[1]);
   check_ports_differ(top, ports);
   check_data_address(top, config);

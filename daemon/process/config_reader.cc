@@ -82,6 +82,7 @@ class ValuePrinter {
   }
 
  private:
+  // A value that no source sets is a default. The document knows the place of all others.
   void add(std::string_view key, std::string value) {
     std::string path = prefix_ + std::string(key);
     const YamlNode* node = find_path(document_, path);
@@ -104,6 +105,7 @@ bool is_blank(std::string_view text) {
   return true;
 }
 
+// Without a file there is an empty document, to which flags and variables are added.
 Result<YamlDocument> read_document(const std::string& file) {
   if (file.empty()) return YamlDocument::parse("{}", "no config file");
   auto bytes = read_file(real_files(), file, uint64_t{1} << 20);
@@ -128,16 +130,20 @@ Status set(YamlDocument& document, const std::map<std::string, Notation>& keys,
   const auto key = keys.find(flag.key);
   const bool text =
       (key != keys.end() && key->second == Notation::text) || flag.key.starts_with("datasets.");
+  // Control characters could hide a part of the value, and no key needs them.
   const bool printable = std::all_of(flag.value.begin(), flag.value.end(), [](char c) {
     return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
   });
   if (!printable) {
     return invalid_argument(cat(flag.shown, ": expected text without control characters"));
   }
+  // An empty value stays unquoted: it is null, which stands for the default.
   const bool quote = text && !flag.value.empty();
   return document.set(flag.key, quote ? yaml_string(flag.value) : flag.value, flag.shown);
 }
 
+// Sets the keys of all variables with the daemon's prefix. A variable that is nearly a key is an
+// error, because a typing mistake would otherwise have no effect.
 Status apply_environment(YamlDocument& document, const std::map<std::string, Notation>& keys,
                          const ConfigSources& sources, const std::string& prefix) {
   std::map<std::string, std::string> key_of;
@@ -164,10 +170,13 @@ Status apply_environment(YamlDocument& document, const std::map<std::string, Not
 template <typename Config>
 Result<Config> load(const ConfigSources& sources, std::string_view daemon, Config config,
                     std::vector<ConfigValue>* values) {
+  // The same list of keys is visited three times: for the notation of overrides, to read, and to
+  // print.
   KeyLister keys;
   visit(keys, config);
   LEAT_ASSIGN_OR_RETURN(YamlDocument document, read_document(sources.file));
   const std::string prefix = cat("LEAT_", variable_of(daemon), "_");
+  // The order decides who wins: the file is there first, then the environment, then the flags.
   LEAT_RETURN_IF_ERROR(apply_environment(document, keys.keys(), sources, prefix));
   for (const ConfigSources::Flag& flag : sources.flags) {
     LEAT_RETURN_IF_ERROR(set(document, keys.keys(), flag));
@@ -180,6 +189,7 @@ Result<Config> load(const ConfigSources& sources, std::string_view daemon, Confi
   FieldReader fields(document, top, folder);
   visit(fields, config);
   top.finish();
+  // The rules between keys only make sense if each value is valid by itself.
   if (reader.ok()) check_config(top, sources, config);
   LEAT_RETURN_IF_ERROR(reader.status());
   if (values != nullptr) {
@@ -205,6 +215,7 @@ std::string default_state_dir(const ConfigSources& sources, std::string_view dae
   return cat(home.empty() ? "/tmp" : home, "/.local/state/leat/", daemon);
 }
 
+// The default name of a worker. A host without a name gets "worker".
 std::string host_name() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "worker";

@@ -22,12 +22,15 @@ bool is_name(std::string_view text, size_t longest, std::string_view extra) {
          });
 }
 
+// True for the characters of a name or an address, at most as long as DNS allows. Nothing is
+// resolved.
 bool is_host(std::string_view host) {
   return !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
     return is_letter_or_digit(c) || c == '.' || c == '-' || c == ':' || c == '_';
   });
 }
 
+// True if the text has one of the forms of `use`. A name is resolved later, when it is dialed.
 bool may_be(const std::string& text, AddressUse use) {
   const auto parts = split_host_port(text);
   switch (use) {
@@ -63,6 +66,7 @@ std::string_view expectation(AddressUse use) {
 
 const YamlNode* find_path(const YamlDocument& document, std::string_view dotted) {
   const YamlNode* node = &document.top();
+  // A key behind a value that is no map is not there: find() returns null for it.
   while (node != nullptr && !dotted.empty()) {
     const size_t dot = std::min(dotted.find('.'), dotted.size());
     node = node->find(dotted.substr(0, dot));
@@ -75,11 +79,13 @@ std::optional<HostPort> split_host_port(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
+  // Only IPv6 has colons, and it must have brackets: "::1:80" could be read in two ways.
   const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (brackets) host = host.substr(1, host.size() - 2);
   if (!is_host(host) || (host.find(':') != std::string_view::npos) != brackets) return std::nullopt;
   int number = 0;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  // A port has neither a sign nor a zero in front, so each port is written in one way.
   const bool plain = error == std::errc() && end == port.data() + port.size() &&
                      (port == "0" || port.front() != '0');
   if (!plain || number < 0 || number > 65535) return std::nullopt;
@@ -88,6 +94,7 @@ std::optional<HostPort> split_host_port(std::string_view text) {
 
 std::string FieldReader::absolute(std::string_view key, const std::string& path) const {
   const YamlNode* node = find_path(document_, prefix_ + std::string(key));
+  // Source 0 is the file. A path of a flag or a variable is meant from the folder of the caller.
   const bool in_file = node != nullptr && node->at.source == 0;
   std::error_code ignored;
   const auto folder = in_file ? folder_ : std::filesystem::current_path(ignored);
@@ -110,10 +117,13 @@ void FieldReader::path(std::string_view key, std::string& out) {
 }
 
 void FieldReader::named_paths(std::string_view key, std::map<std::string, std::string>& out) {
+  // The keys are free, so they are listed first. Reading each one keeps finish() from calling it
+  // unknown.
   map(key, [&](FieldReader& entries) {
     for (const std::string& name : entries.map_->keys()) {
       std::string path;
       entries.path(name, path);
+      // A name with a dot could not be set by a flag, because dots divide keys.
       if (!is_name(name, kMaxWorkerName, "-_")) {
         entries.map_->fail(name, cat("expected a name of letters, digits, '-' and '_', at most ",
                                      kMaxWorkerName, " and a letter or digit first"));
@@ -126,6 +136,7 @@ void FieldReader::named_paths(std::string_view key, std::map<std::string, std::s
 void FieldReader::bytes(std::string_view key, uint64_t& out) {
   constexpr std::string_view kExpected = "a size such as 8GiB, 512MiB or 1073741824";
   std::string text;
+  // A scalar and not a string, so that a number without a unit needs no quotes.
   if (!map_->get_scalar(key, Need::optional, kExpected, text)) return;
   const auto bytes = parse_bytes(text);
   if (bytes) {
@@ -148,6 +159,7 @@ void FieldReader::duration(std::string_view key, std::chrono::milliseconds& out)
 }
 
 void FieldReader::map(std::string_view key, const std::function<void(FieldReader&)>& visit_fields) {
+  // An absent map is read like an empty one, so that its fields keep their defaults.
   YamlMap inner = map_->get_map(key, Need::optional);
   FieldReader below(document_, inner, folder_);
   below.prefix_ = cat(prefix_, key, ".");

@@ -30,6 +30,7 @@ using std::chrono::milliseconds;
 
 constexpr std::array kSignals = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 
+// Makes the eventfd readable. It can only fail if it is readable already.
 void wake(int event) {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t ignored = ::write(event, &one, sizeof one);
@@ -44,6 +45,7 @@ Lifetime::Options completed(Lifetime::Options options, const Clock& real_clock) 
   if (!options.exit) options.exit = [](int code) { ::_exit(code); };
   uint64_t watchdog_us = 0;
   if (::sd_watchdog_enabled(0, &watchdog_us) > 0) {
+    // Half of systemd's time, so that the log names a silent loop before systemd ends the process.
     options.silence =
         std::chrono::duration_cast<milliseconds>(std::chrono::microseconds(watchdog_us / 2));
   }
@@ -62,8 +64,10 @@ class BlockedSignals {
     sigset_t set;
     sigemptyset(&set);
     for (const int signal : kSignals) sigaddset(&set, signal);
+    // The descriptor comes before the block: if it fails, the signals keep their usual effect.
     descriptor_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!descriptor_) return system_error("the descriptors for signals", errno);
+    // A peer that has closed its socket is an error of the write, and must not end the daemon.
     ::signal(SIGPIPE, SIG_IGN);
     ::pthread_sigmask(SIG_BLOCK, &set, &old_mask_);
     blocked_ = true;
@@ -161,10 +165,14 @@ void Lifetime::Core::run() {
   ::pthread_setname_np(::pthread_self(), "lifetime");
   while (!closing_) {
     std::array<pollfd, 2> fds = {{{signals_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+    // Everything is looked at after each wake-up, so it does not matter which descriptor woke the
+    // thread.
     ::poll(fds.data(), fds.size(), static_cast<int>(until_next().count()));
     uint64_t ignored = 0;
     while (::read(wake_.get(), &ignored, sizeof ignored) > 0) {
     }
+    // Signals come first, because a second SIGTERM must end the process even if the stop hangs in
+    // another thread.
     while (const auto signal = signals_.read()) on_signal(*signal);
     if (stop_requested() && !stop_deadline_) begin_stop();
     const auto now = std::chrono::steady_clock::now();
@@ -192,6 +200,8 @@ void Lifetime::Core::on_signal(int signal) {
   }
   const char* name = signal == SIGINT ? "SIGINT" : "SIGTERM";
   const auto now = std::chrono::steady_clock::now();
+  // The daemon may be stopping by itself already. Then this first signal changes nothing, but the
+  // next one ends the process.
   if (stop_signal() == 0) {
     first_signal_ = now;
     request_stop(signal, cat("received ", name));
@@ -204,6 +214,7 @@ void Lifetime::Core::on_signal(int signal) {
 }
 
 void Lifetime::Core::begin_stop() {
+  // The time runs from here, before the callbacks, whose work is a part of the stop.
   stop_deadline_ = std::chrono::steady_clock::now() + options_.stop_deadline;
   notices_.send("STOPPING=1\nSTATUS=stopping");
   calls_.for_each([](LifetimeCall& call) {
@@ -215,6 +226,7 @@ void Lifetime::Core::reload() {
   options_.log.info("received SIGHUP: opening the log again");
   const bool was_ready = notices_.is_ready();
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  // systemd wants the time of CLOCK_MONOTONIC with RELOADING, which is that of the steady clock.
   const auto now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   if (was_ready) notices_.send(cat("RELOADING=1\nMONOTONIC_USEC=", now_us));
   calls_.for_each([](LifetimeCall& call) {
@@ -226,6 +238,7 @@ void Lifetime::Core::reload() {
 
 void Lifetime::Core::dump() {
   std::string text;
+  // Each part of the daemon adds its own text. The loops show when each of them was last alive.
   calls_.for_each([&](LifetimeCall& call) {
     if (call.dump) text += call.dump() + "\n";
     if (call.watched.empty()) return;
@@ -241,6 +254,7 @@ void Lifetime::Core::dump() {
 
 // Ends the process by force: the stop took too long.
 void Lifetime::Core::give_up() {
+  // So that this is done once, in tests where the exit returns.
   stop_deadline_ = std::chrono::steady_clock::time_point::max();
   const std::string allowed = tenths_of_seconds(options_.stop_deadline);
   const std::string waits_for = notices_.waits_for();
@@ -254,6 +268,8 @@ void Lifetime::Core::give_up() {
 void Lifetime::Core::request_stop(int signal, std::string_view why) {
   {
     const std::lock_guard lock(mutex_);
+    // Both change under the lock, so that a thread that is about to wait cannot miss the
+    // notification.
     if (signal != 0) stop_signal_ = signal;
     if (stop_requested_.exchange(true)) return;
   }
@@ -275,6 +291,7 @@ uint64_t Lifetime::Core::add_stop(std::function<void()> call) {
     const std::lock_guard lock(mutex_);  // against request_stop(): one of both runs the call
     if (!stop_requested()) return calls_.add({.stop = std::move(call)});
   }
+  // The stop has begun, and its callbacks may have been called already. This one runs here instead.
   call();
   return 0;
 }
@@ -290,6 +307,7 @@ Registration::Registration(Registration&& other) noexcept
     : lifetime_(std::exchange(other.lifetime_, nullptr)), id_(std::exchange(other.id_, 0)) {}
 
 Registration& Registration::operator=(Registration&& other) noexcept {
+  // The old registration ends before the new one takes its place.
   release();
   lifetime_ = std::exchange(other.lifetime_, nullptr);
   id_ = std::exchange(other.id_, 0);

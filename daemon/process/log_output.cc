@@ -72,6 +72,7 @@ Result<std::shared_ptr<LogOutput>> LogOutput::open(const LogConfig& config, cons
   if (config.format == LogFormat::json) {
     style = Style::json;
   } else if (config.file.empty() && stderr_is_journal()) {
+    // The journal adds time and level itself, but only to lines that come over stderr.
     style = Style::journal;
   }
   std::shared_ptr<LogOutput> output(new LogOutput(config.file, style, clock));
@@ -82,6 +83,8 @@ Result<std::shared_ptr<LogOutput>> LogOutput::open(const LogConfig& config, cons
 Status LogOutput::reopen() {
   if (path_.empty()) return {};
   LEAT_ASSIGN_OR_RETURN(Descriptor opened, open_for_append(path_));
+  // Only now the old file is closed: if the new one cannot be opened, lines still go to the old
+  // one.
   const std::lock_guard lock(mutex_);
   file_ = std::move(opened);
   return {};
@@ -103,12 +106,14 @@ std::string LogOutput::line(LogLevel level, std::string_view who, std::string_vi
 }
 
 void LogOutput::write(LogLevel level, std::string_view who, std::string_view text) {
+  // Made before the lock, so that other threads do not wait for it.
   const std::string whole = line(level, who, text);
   const std::lock_guard lock(mutex_);
   std::string_view left = whole;
   while (!left.empty()) {
     const ssize_t written = ::write(file_ ? file_.get() : STDERR_FILENO, left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
+    // The rest of the line is lost, because the daemon must not stop for its log.
     if (written <= 0) return;
     left.remove_prefix(static_cast<size_t>(written));
   }

@@ -30,6 +30,8 @@ constexpr uint64_t kLargestLimit = uint64_t{1} << 60;  // so that sums fit
   ::_exit(kRunnerOutOfMemory);
 }
 
+// The handler for exceptions that nothing catches. A bad_alloc of code that does not use `new`'s
+// handler ends the process like one that does.
 [[noreturn]] void end_by_exception() {
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
@@ -42,6 +44,7 @@ constexpr uint64_t kLargestLimit = uint64_t{1} << 60;  // so that sums fit
   std::abort();
 }
 
+// The bytes that count against RLIMIT_DATA now.
 Result<uint64_t> counted_by_kernel() {
   std::ifstream in("/proc/self/status");
   std::string line;
@@ -51,6 +54,7 @@ Result<uint64_t> counted_by_kernel() {
   return unavailable("/proc/self/status: expected a line VmData, found none");
 }
 
+// Sets the soft limit, so that it can rise later, but no further than the hard limit allows.
 Status set_bound(uint64_t bytes) {
   rlimit limit{};
   ::getrlimit(RLIMIT_DATA, &limit);
@@ -69,8 +73,10 @@ void end_when_out_of_memory() {
 Result<MemoryBound> MemoryBound::set(uint64_t limit, int threads) {
   rlimit stack{};
   ::getrlimit(RLIMIT_STACK, &stack);
+  // A larger limit of the stack counts as 8 MiB, because an unlimited one would leave no bound.
   const uint64_t of_thread = std::min<uint64_t>(stack.rlim_cur, kLargestStack);
   LEAT_ASSIGN_OR_RETURN(const uint64_t now, counted_by_kernel());
+  // Twice the limit: once for what the runner counts, and once for plans and messages in transit.
   const uint64_t bytes = now + 2 * std::min(limit, kLargestLimit) + kRest +
                          (kOtherThreads + static_cast<uint64_t>(threads)) * of_thread;
   LEAT_RETURN_IF_ERROR(set_bound(bytes));

@@ -19,6 +19,7 @@ std::string status_line(std::string_view text) {
   return line;
 }
 
+// The line for --ready-fd, without the ports that the daemon does not have.
 std::string ready_line(const ReadyAddresses& addresses) {
   JsonLine line;
   if (!addresses.listen.empty()) line.add("listen", addresses.listen);
@@ -53,8 +54,10 @@ void Notices::ready(std::string_view status, const ReadyAddresses& addresses) {
     const std::lock_guard lock(mutex_);
     ready_ = true;
     status_ = status;
+    // Taken under the lock, so that exactly one owner closes it.
     fd = std::exchange(ready_fd_, -1);
   }
+  // systemd hears it first, because the reader of the descriptor may take a long time to read.
   send_("READY=1\n" + status_line(status));
   if (fd < 0) return;
   const Status written = write_line(fd, ready_line(addresses));
@@ -92,6 +95,7 @@ bool Notices::is_ready() const {
 
 std::string Notices::describe() const {
   const std::lock_guard lock(mutex_);
+  // For the log at SIGUSR1.
   std::string text;
   if (!status_.empty()) text += cat("status: ", status_, "\n");
   if (!waits_for_.empty()) text += cat("stopping, waits for: ", waits_for_, "\n");

@@ -14,6 +14,7 @@
 namespace leat {
 namespace {
 
+// Nobody but the owner may read a secret, and nobody but this user and root may have written it.
 Status check_owner_and_mode(const std::string& path, const struct stat& info) {
   if ((info.st_mode & 077) != 0) {
     return invalid_argument(cat("'", path, "': expected a file that its owner alone may read ",
@@ -51,8 +52,10 @@ Result<std::string> read_secret_file(const std::string& path, const std::string&
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return invalid_argument(cat("'", path, "': expected a regular file"));
   }
+  // The mode of a credential of systemd shows an ACL, and would be refused.
   const bool credential = !credentials.empty() && path.starts_with(credentials + "/");
   if (!credential) LEAT_RETURN_IF_ERROR(check_owner_and_mode(path, info));
+  // Room for the newline, and for one byte more, by which a file that is too long shows.
   LEAT_ASSIGN_OR_RETURN(std::string text, read_up_to(file.get(), path, kMostSecretBytes + 2));
   if (text.ends_with('\n')) text.pop_back();
   if (text.size() < kLeastSecretBytes || text.size() > kMostSecretBytes) {

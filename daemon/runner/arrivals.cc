@@ -12,6 +12,7 @@ RunnerAssembly Arrivals::assembly() const {
 void Arrivals::advance(const RunnerAssembly& to) {
   std::lock_guard lock(mutex_);
   assembly_ = to;
+  // The connections that wait have proved the old assembly's key, which no later run accepts.
   waiting_.clear();
 }
 
@@ -24,10 +25,12 @@ Identity Arrivals::addressed_here(const Identity& said) const {
   return identity;
 }
 
+// The gate of the process's own unix socket. The reactor's thread calls it, so it must not block.
 std::optional<Listener::Expected> Arrivals::expect(const LinkHello& hello) {
   return Listener::Expected{addressed_here(hello.identity), assembly().key};
 }
 
+// The unix socket is for shared memory alone. TCP sockets come through the worker, see add().
 void Arrivals::accepted(Connection connection) {
   if (connection.hello.role == SocketRole::shm) return keep(std::move(connection));
   refused(failed_precondition("handshake with a dialer: role: expected shared memory"));
@@ -37,6 +40,8 @@ void Arrivals::refused(const Status& why) {
   options_.log.warning("a connection was dropped: ", why.message());
 }
 
+// The worker's data port has checked the key and the assembly, as it knows them. The assembly of
+// this process may have changed since, so it checks them again.
 void Arrivals::add(Connection connection) {
   const Identity expected = addressed_here(connection.hello.identity);
   const LinkRefusal refusal = judge(expected, connection.hello);
@@ -51,6 +56,7 @@ void Arrivals::keep(Connection connection) {
   const Deadline now = std::chrono::steady_clock::now();
   {
     std::lock_guard lock(mutex_);
+    // Connections whose runs did not come in time make room for new ones.
     waiting_.remove_if([&](const Waiting& one) { return one.until <= now; });
     if (waiting_.size() < options_.most) {
       waiting_.push_back({std::move(connection), now + options_.patience});
@@ -83,6 +89,8 @@ std::optional<Connection> Arrivals::find(const Identity& expected, SocketRole ro
 Result<Descriptor> Arrivals::take(const Identity& expected, SocketRole role, Deadline deadline,
                                   const std::function<Status()>& given_up) {
   std::unique_lock lock(mutex_);
+  // After the timeout it looks once more, because a connection may have come together with the
+  // timeout.
   for (bool late = false;;) {
     LEAT_RETURN_IF_ERROR(given_up());
     if (auto connection = find(expected, role)) return std::move(connection->socket);

@@ -8,7 +8,11 @@ void ControlThreads::post(const std::shared_ptr<Queue>& queue, std::function<voi
   const std::lock_guard lock(mutex_);
   if (stopped_) return;
   queue->work.push_back(std::move(work));
+  // A strand has one thread at most, which also takes what is posted meanwhile. Two threads would
+  // break the strand's order.
   if (std::exchange(queue->served, true)) return;
+  // A thread is never taken from a strand that blocks: a new one is made, and stays for later
+  // strands.
   if (idle_.empty()) {
     threads_.push_back(std::make_unique<TaskThread>("control"));
     idle_.push_back(threads_.back().get());
@@ -30,6 +34,8 @@ void ControlThreads::serve(Queue& queue, TaskThread& thread) {
     work = nullptr;  // it may hold the last reference to something that takes long to destroy
     lock.lock();
   }
+  // The flag changes under the same lock as the check for work, so no piece is left behind
+  // unserved.
   queue.served = false;
   dropped.swap(queue.work);
   idle_.push_back(&thread);
@@ -43,6 +49,7 @@ void ControlThreads::stop() {
     stopped_ = true;
     threads.swap(threads_);
   }
+  // Without the lock, because each thread needs it to end its strand.
   for (const auto& thread : threads) thread->stop();
 }
 

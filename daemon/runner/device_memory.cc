@@ -32,13 +32,16 @@ uint64_t DeviceMemory::of_runs(std::optional<uint64_t> but) const {
 }
 
 Status DeviceMemory::reserve(uint64_t run, const Partition& partition, uint64_t fetch_bytes) {
+  // The variables are left out here, because the job holds them once for all of its runs.
   const uint64_t own = partition.memory_bytes() - partition.resource_bytes() + fetch_bytes;
   std::lock_guard lock(mutex_);
+  // A copy, which takes effect only if everything fits. A variable counts with its largest size.
   Sizes resources = resources_;
   for (const PlanResource& resource : partition.resources) {
     uint64_t& bytes = resources[resource.name];
     bytes = std::max(bytes, resource.bytes);
   }
+  // A repeated call for the same run replaces its bytes, so they do not count among the others.
   const uint64_t variables = total(resources), data = total(data_), others = of_runs(run);
   if (!fit(limit_, {variables, data, others, own})) {
     return resource_exhausted(
@@ -49,6 +52,7 @@ Status DeviceMemory::reserve(uint64_t run, const Partition& partition, uint64_t 
             ") beside ", human_bytes(variables), " of variables, ", human_bytes(data),
             " of data and ", human_bytes(others), " of other runs"));
   }
+  // The bound of the process has room for copies of the variables, so it grows with them.
   const bool more = variables > total(resources_);
   runs_[run] = own;
   resources_ = std::move(resources);
@@ -58,6 +62,7 @@ Status DeviceMemory::reserve(uint64_t run, const Partition& partition, uint64_t 
 
 Status DeviceMemory::reserve_data(const std::string& name, uint64_t bytes) {
   std::lock_guard lock(mutex_);
+  // Runs that read the same set share it, so it counts once, with its largest size.
   Sizes sets = data_;
   uint64_t& size = sets[name];
   size = std::max(size, bytes);

@@ -6,11 +6,14 @@
 namespace leat {
 namespace {
 
+// The most bytes of a ring of small rows. rows_in_ring() says what large rows get.
 constexpr size_t kRingBytes = 256 << 10;
 constexpr uint64_t kMostRows = 4096;
 // Rows above this size may be reported in parts of any size.
 constexpr size_t kWholeRow = 64 << 10;
 
+// The layout of a row, which the master reads back: the fetches in the plan's order, each at a
+// multiple of 8 bytes.
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 size_t bytes_of(const PlanBorder& fetch) {
   return static_cast<size_t>(fetch.shape.elements()) * dtype_size(fetch.dtype);
@@ -38,6 +41,7 @@ size_t ring_bytes(const Plan& plan, uint32_t partition) {
   return row * rows_in_ring(row);
 }
 
+// Allocates the whole ring here, so that copy() allocates nothing while the run steps.
 FetchedRows::FetchedRows(HostedPartition& run)
     : run_(run),
       first_step_(run.run().options().first_step),
@@ -50,6 +54,8 @@ FetchedRows::FetchedRows(HostedPartition& run)
   }
 }
 
+// Copies the fetches of one finished turn into its row. The run overwrites their values once
+// kFetchDepth further steps are allowed, so TurnLog allows those only after the copy.
 void FetchedRows::copy(uint64_t turn) {
   std::byte* to = ring_.data() + turn % room_ * row_bytes_;
   for (const auto& [fetch, bytes] : fetches_) {
@@ -60,11 +66,14 @@ void FetchedRows::copy(uint64_t turn) {
 
 bool FetchedRows::copy_finished() {
   const uint64_t finished = run_.run().turns();
+  // Rows without bytes count as copied at once.
   if (fetches_.empty()) copied_ = std::max(copied_, finished);
   for (; copied_ < finished && has_room(); ++copied_) copy(copied_);
   return copied_ >= finished;
 }
 
+// A row counts as taken with its last byte, because copy_finished() may overwrite rows that were
+// taken.
 void FetchedRows::take(RunReport& report, size_t most) {
   report.first_row = taken_;
   report.row_offset = part_taken_;
@@ -72,6 +81,8 @@ void FetchedRows::take(RunReport& report, size_t most) {
   while (taken_ < copied_) {
     const size_t left = most - report.bytes;
     const size_t size = std::min(row_bytes_ - part_taken_, left);
+    // A row that does not fit waits for the next report if it is small. A large one is cut, and so
+    // is a small one for which even an empty report has no room.
     const bool whole = size == row_bytes_ - part_taken_;
     if (!whole && (left == 0 || (row_bytes_ <= kWholeRow && !report.rows.empty()))) return;
     const std::byte* from = ring_.data() + taken_ % room_ * row_bytes_ + part_taken_;

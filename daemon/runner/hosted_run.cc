@@ -54,6 +54,7 @@ Result<std::shared_ptr<const Plan>> HostedRun::decode(const Bytes& bytes) const 
                                 partition_ < plan.partitions.size() ? ", that one elsewhere" : ""));
   }
   const std::string& device = plan.partitions[partition_].device;
+  // The name contains the task, so this also finds a plan that was meant for another runner.
   if (device != parts_.host.device_name()) {
     return invalid_argument(cat("plan '", plan.name, "': partition ", partition_, ": expected ",
                                 parts_.host.device_name(), ", it is for ", device));
@@ -67,11 +68,14 @@ Status HostedRun::prepare(const Bytes& bytes) {
     if (released_) return failed_precondition(cat(subject(), ": it was released"));
     if (prepared_) return {};
   }
+  // Decoding is slow, and the lock is needed by pulses. The strand keeps a second prepare() away.
   auto plan = decode(bytes);
   if (!plan.ok()) return plan.status().while_doing(cat("preparing ", subject()));
   LEAT_RETURN_IF_ERROR(
       parts_.memory.reserve(id_, (*plan)->partitions[partition_], ring_bytes(**plan, partition_)));
   std::lock_guard lock(mutex_);
+  // Only a plan can tell what state the job has, and RunTable needs to know it after the run is
+  // gone.
   for (const PlanResource& resource : (*plan)->partitions[partition_].resources) {
     if (resource.op->full_name() != "leat.Variable") more_than_variables_ = true;
   }
@@ -92,6 +96,7 @@ Status HostedRun::check(const RunSetup& setup, const Plan& plan) const {
                  " partitions, received ", setup.peers.size());
   }
   const Endpoint& here = setup.peers[partition_];
+  // A setup for another life or task of the runner would open links that its peers refuse.
   if (here.incarnation != parts_.config.incarnation || here.task != assembly_.task) {
     return wrong("peers: expected partition ", partition_, " to be task ", assembly_.task,
                  " of incarnation ", parts_.config.incarnation, ", received task ", here.task,
@@ -117,6 +122,8 @@ std::unique_ptr<RunLinks> HostedRun::make_links(const RunSetup& setup) {
   links.transport = setup.transport;
   links.key = assembly_.key;
   links.may_use_tcp = parts_.config.may_use_tcp;
+  // A link calls this on any thread, and must not wait, so the strand does the work. The run may be
+  // gone by then.
   links.on_failure = [strand = strand_, self = weak_from_this()]() mutable {
     strand.post([self] {
       const auto run = self.lock();
@@ -135,11 +142,15 @@ Status HostedRun::connect(const RunSetup& setup) {
                                      released_ ? "it was released" : "it is not"));
     }
     if (links_) return connected_;  // the same call came before
+    // cancel() sets the cause before it takes the lock: either this line sees the cause, or
+    // cancel() sees the links that are made below.
     LEAT_RETURN_IF_ERROR(cause_->get());
     LEAT_RETURN_IF_ERROR(check(setup, prepared_->plan()));
     links_ = make_links(setup);
     connected_ = failed_precondition(cat(subject(), ": expected it to be connected, it is not"));
   }
+  // Without the lock, because this waits for the peers, and cancel() has to get at the links
+  // meanwhile.
   const Status status = bind(setup);
   std::lock_guard lock(mutex_);
   connected_ = status.while_doing(cat("connecting ", subject()));
@@ -147,6 +158,7 @@ Status HostedRun::connect(const RunSetup& setup) {
 }
 
 Status HostedRun::bind(const RunSetup& setup) {
+  // A data set that is not here is an error before any peer is made to wait.
   LEAT_ASSIGN_OR_RETURN(const std::string root, data_root(setup.data_root));
   const Deadline deadline = std::chrono::steady_clock::now() + kConnectDeadline;
   LEAT_ASSIGN_OR_RETURN(RunLinks::Links opened, links_->open(parts_.host, *prepared_, deadline));
@@ -155,10 +167,14 @@ Status HostedRun::bind(const RunSetup& setup) {
     if (link) links.push_back(link.get());
   }
   const Status bound = bind_host(setup, root, std::move(opened), deadline);
+  // The partition owns the links now, also after an error. The peers get the reason at once, and do
+  // not wait for values.
   if (!bound.ok()) {
     for (Link* link : links) link->abort(bound);
     return bound;
   }
+  // Calls may hold the run after release() has given it up. The promise tells when the last one is
+  // over.
   const auto freed = std::make_shared<std::promise<void>>();
   const std::shared_ptr<LiveRun> live(
       new LiveRun(parts_, assembly_.number, id_, prepared_, std::move(links), cause_),
@@ -172,7 +188,9 @@ Status HostedRun::bind(const RunSetup& setup) {
     live_ = live;
     freed_ = freed->get_future();
   }
+  // The faults of the job set their gate now, before the master can allow a step.
   if (setup.options.trains && parts_.on_training) parts_.on_training(live);
+  // A link may have failed before there was a run that it could end.
   live->heed_links();
   return {};
 }
@@ -182,6 +200,8 @@ Status HostedRun::bind_host(const RunSetup& setup, const std::string& root, RunL
   std::vector<std::unique_ptr<Channel>> channels;
   for (auto& link : links) channels.push_back(std::move(link));
   const std::string& job = parts_.config.job;
+  // The kernels read these settings from the job's resources while they are made. Another run's
+  // settings must not come between.
   std::lock_guard lock(parts_.binding);
   JobResources& resources = parts_.host.resources(job);
   resources.set_data_root(root);
@@ -218,6 +238,7 @@ void HostedRun::release() {
   std::future<void> freed;
   {
     std::lock_guard lock(mutex_);
+    // From here on all calls see a released run.
     live.swap(live_);
     // The counts of the run must not fall while it is being released.
     if (!released_) released_ = live ? Work{live->turns(), live->traffic()} : Work();
@@ -229,6 +250,8 @@ void HostedRun::release() {
     std::lock_guard lock(mutex_);
     released_ = Work{live->turns(), live->traffic()};
   }
+  // This thread gives up its references first, so that the wait below is only for calls that still
+  // hold the run.
   live.reset();
   prepared.reset();
   // Kernels use the job's resources until they are destroyed, and the caller may drop those next.

@@ -19,6 +19,7 @@ JobData::JobData(RunnerParts& parts, RunTable& runs, ControlThreads& control,
 
 void JobData::read_variables(std::function<void(Result<Bytes>)> done) {
   job_strand_.post([this, done = std::move(done)] {
+    // No kernel may write a variable while this thread reads it.
     if (const Status settled = runs_.settle(); !settled.ok()) return done(settled);
     SafeTensors file;
     file.tensors = leat::read_variables(resources());
@@ -27,6 +28,7 @@ void JobData::read_variables(std::function<void(Result<Bytes>)> done) {
 }
 
 void JobData::write_variables(Bytes file, Restore what, std::optional<uint64_t> step, Done done) {
+  // A std::function is copied, and the file may be large: the copies share it.
   const auto held = std::make_shared<const Bytes>(std::move(file));
   job_strand_.post([this, held, what, step, done = std::move(done)] {
     if (const Status settled = runs_.settle(); !settled.ok()) return done(settled);
@@ -38,6 +40,7 @@ void JobData::write_variables(Bytes file, Restore what, std::optional<uint64_t> 
 
 void JobData::held(std::function<void(Result<Held>)> done) {
   job_strand_.post([this, done = std::move(done)] {
+    // The commits mean something only when no run can add another one.
     const auto left = runs_.runs();
     if (left.empty()) return done(resources().commits().held());
     done(failed_precondition(cat("run ", left[0]->id(), ": expected it to be released")));
@@ -55,6 +58,7 @@ Status JobData::take_snapshot_in_passing(uint64_t run, int64_t step,
                                          std::vector<std::string> names) {
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("runner/snapshot_in_passing"));
   LEAT_ASSIGN_OR_RETURN(const auto found, runs_.find_live(run));
+  // The run calls this between two steps, so nothing writes the variables meanwhile.
   const auto take = [this, step, names = std::move(names)] {
     const Status taken = snapshot_.take(resources(), step, names);
     if (!taken.ok()) parts_.log.warning("no snapshot after step ", step, ": ", taken.message());
@@ -64,10 +68,12 @@ Status JobData::take_snapshot_in_passing(uint64_t run, int64_t step,
 
 void JobData::read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done) {
   background_.strand().post([this, step, done = std::move(done)] {
+    // The thread keeps the low priority, which is why these calls have threads of their own.
     work_in_background();
     const auto values = snapshot_.read(step);
     if (!values.ok()) return done(values.status());
     Bytes bytes;
+    // The part is put together in memory, because it leaves as one blob.
     const Status formatted = format_part(**values, step, [&](std::span<const std::byte> piece) {
       bytes.insert(bytes.end(), piece.begin(), piece.end());
       return Status();

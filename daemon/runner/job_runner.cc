@@ -11,6 +11,8 @@ namespace {
 // computation takes on many workers. If steps take longer, the threads learn it and park sooner.
 constexpr std::chrono::microseconds kSpin{200};
 
+// The number of compute threads; 0 in the configuration stands for all cores that this process may
+// use.
 int threads_of(const RunnerConfig& config) {
   return config.threads > 0 ? config.threads : cpu::usable_cores();
 }
@@ -23,6 +25,7 @@ Arrivals::Options arrivals_of(const RunnerConfig& config, const Logger& log) {
   return options;
 }
 
+// The bytes that the job may use: the worker's limit, or all of the device's memory.
 uint64_t limit_of(const RunnerConfig& config, DeviceHost& host) {
   const uint64_t there = host.device().memory_bytes();
   return config.memory_limit > 0 ? std::min(config.memory_limit, there) : there;
@@ -50,6 +53,7 @@ Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
   LEAT_ASSIGN_OR_RETURN(auto waiter, shm::Waiter::create(kSpin));
   std::unique_ptr<JobRunner> runner(new JobRunner(std::move(config), catalogue, std::move(waiter),
                                                   std::move(news), std::move(log)));
+  // A runner that may not share memory opens no socket, so its peers learn no address for it.
   if (runner->config_.may_share_memory) runner->listen();
   return runner;
 }
@@ -66,6 +70,8 @@ void JobRunner::listen() {
 }
 
 JobRunner::~JobRunner() {
+  // First the runs are ended, so that no strand waits in one. When the strands have stopped, this
+  // thread releases the runs that are left.
   stop(cancelled("the runner has ended"));
   control_.stop();
   data_.stop();

@@ -36,6 +36,7 @@ Status LiveRun::set_feed(uint32_t index, const Bytes& value) const {
         cat(subject(), ": feed ", index, ": expected one of ", feeds.size(), " feeds"));
   }
   const PlanBorder& feed = feeds[index];
+  // The size comes from the network, so it must fit exactly before it is copied.
   const auto bytes =
       checked_mul(feed.shape.elements(), static_cast<int64_t>(dtype_size(feed.dtype)));
   if (!bytes || value.size() != static_cast<uint64_t>(*bytes)) {
@@ -52,8 +53,10 @@ Status LiveRun::extend(uint64_t limit, const std::vector<std::pair<uint32_t, Byt
   LEAT_RETURN_IF_ERROR(run().status());
   {
     std::lock_guard lock(mutex_);
+    // A repeated or an overtaken call changes nothing, and its feeds were set before.
     if (limit <= wanted_) return {};
   }
+  // A step that is under way reads the feeds, so they may change only between steps.
   if (!feeds.empty() && !log_.idle())
     return failed_precondition(cat(subject(), ": expected no feeds while it steps"));
   for (const auto& [index, value] : feeds) LEAT_RETURN_IF_ERROR(set_feed(index, value));
@@ -78,6 +81,7 @@ void LiveRun::fence(uint64_t limit) {
     wanted_ = limit;
     limit = std::min(limit, gate_);
   }
+  // The gate counts here, too: a fault that is due has to happen before the step behind it.
   log_.fence(limit);
 }
 
@@ -92,6 +96,7 @@ void LiveRun::set_gate(uint64_t step) {
 }
 
 Status LiveRun::await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) {
+  // `finished` counts the turns of this run, and the caller the steps of the job.
   const uint64_t first = run().options().first_step;
   return run().finished().wait(step > first ? step - first : 0, deadline);
 }
@@ -119,6 +124,7 @@ void LiveRun::end() { run().abort(cause_->get()); }
 void LiveRun::release() { parts_.host.release(*run_); }
 
 void LiveRun::heed_links() {
+  // With this failpoint, tests keep the runner from seeing failed links.
   if (!LEAT_FAILPOINT("runner/heed_links").ok()) return;
   for (const Link* link : links_) {
     const Status status = link->status();
@@ -178,6 +184,7 @@ bool LiveRun::take_report(RunReport& report, size_t most) {
   if (!log_.take(report, most)) return false;
   if (!report.failure.ok()) {
     report.derived = derived(report.failure);
+    // The log of the runner that knows the cause has the error; the others would only repeat it.
     parts_.log.log(report.derived ? LogLevel::debug : LogLevel::error,
                    cat(subject(), " failed: ", report.failure.message()));
   }

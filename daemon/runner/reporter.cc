@@ -20,6 +20,7 @@ constexpr auto kPause = 20ms;
 // The most bytes of rows in one message.
 constexpr size_t kMostBytes = 512 << 10;
 
+// Sends the reports of all runs in one call.
 kj::Promise<Status> send_reports(wire::Registry::Client registry,
                                  const std::vector<RunReport>& reports) {
   auto request = registry.reportRequest();
@@ -41,6 +42,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     (void)loop.post([self = shared_from_this()] { self->look(); });
   }
 
+  // Sends a report, or sees to it that this is called again when one may be sent.
   void look() {
     if (!runner || in_flight || ended) return;  // what is in flight looks again when it is over
     const auto now = SteadyClock::now();
@@ -48,6 +50,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     send();
   }
 
+  // Looks again after the pause, unless a timer for it runs already. The report goes out then.
   void later(SteadyClock::duration delay) {
     if (waiting) return;
     waiting = true;
@@ -66,6 +69,8 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   }
 
   void send() {
+    // The flags are reset before the reports are collected: news that come meanwhile post again,
+    // and none is lost.
     posted.store(false);
     posted_urgent.store(false);
     urgently.store(false);
@@ -79,6 +84,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
           return send_reports(kj::mv(registry), reports);
         },
         [self = shared_from_this(), life = life](Status status) {
+          // An answer of the connection before stop() says nothing about the new one.
           if (self->life == life) self->sent(status);
         });
   }
@@ -88,6 +94,7 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
     size_t bytes = 0;
     for (const auto& run : runner->runs().runs()) {
       RunReport report;
+      // A run for which this message has no room is in the next one.
       const auto live = run->live_or_null();
       if (live && bytes < kMostBytes && live->take_report(report, kMostBytes - bytes)) {
         bytes += report.bytes;
@@ -101,6 +108,8 @@ struct Reporter::Core : std::enable_shared_from_this<Core> {
   void sent(const Status& status) {
     in_flight = false;
     if (status.ok()) return send_more();
+    // After an error nothing is sent until stop() and start(). The rows that were in that report
+    // are lost with it.
     if (std::exchange(ended, true)) return;
     failed(status.while_doing("reporting to the master"));
   }
@@ -138,6 +147,7 @@ void Reporter::start(JobRunner& runner, RpcClient& master,
     core_->runner = &runner;
     core_->master = &master;
     core_->failed = std::move(failed);
+    // A new master knows nothing of this runner yet, so the first report goes at once.
     core_->urgently.store(true);
     core_->look();
   });

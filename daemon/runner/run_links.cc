@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kDialDeadline{2000};
 // The system itself would ask again after 1 s and 3 s; this finds a path that heals sooner.
 constexpr std::chrono::milliseconds kAsk{500};
 
-// As dial(), but tries again while no process listens there.
+// As dial(), but asks again while nothing answers. An address that refuses is an error at once.
 Result<Connection> dial_again(const std::string& address, const LinkHello& hello, const RunKey& key,
                               Deadline deadline) {
   while (true) {
@@ -32,6 +32,7 @@ Result<Connection> dial_again(const std::string& address, const LinkHello& hello
   }
 }
 
+// The name of a host in messages: its node, or its task if it has no node.
 std::string name_of(const Endpoint& endpoint) {
   return endpoint.node.empty() ? cat("task ", endpoint.task) : endpoint.node;
 }
@@ -49,6 +50,7 @@ Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
   if (transport == "shm" && !may_share) return no_way("expected both to allow shared memory");
   if (transport == "shm" && !one_machine)
     return no_way("expected both on one machine, where they can share memory");
+  // Both ends decide this by themselves. Each condition is symmetric, so they agree.
   if (transport != "tcp" && may_share && one_machine) return Carrier::shm;
   return Carrier::tcp;
 }
@@ -59,6 +61,7 @@ Identity RunLinks::identity_with(uint32_t partition) const {
   identity.assembly = setup_.assembly;
   identity.run = setup_.run;
   identity.plan = setup_.plan;
+  // The partition with the lower number dials, so it is the source at both ends.
   identity.source = std::min(setup_.partition, partition);
   identity.destination = std::max(setup_.partition, partition);
   identity.source_incarnation = setup_.peers[identity.source].incarnation;
@@ -76,19 +79,25 @@ void RunLinks::cancel(const Status& cause) {
     std::lock_guard lock(mutex_);
     if (!cancelled_.ok()) return;
     cancelled_ = cause;
+    // The shutdown ends the exchange of memory that open() may be waiting in.
     if (in_progress_) ::shutdown(in_progress_.get(), SHUT_RDWR);
   }
+  // Without the lock, because take() asks cancelled_with(), which locks mutex_ under the lock of
+  // Arrivals.
   threads_.arrivals.wake();
 }
 
 Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(HostedPartition& run) const {
   const Plan& plan = run.plan();
   std::vector<Peer> peers(plan.partitions.size());
+  // Sort the edges of this partition by peer, in ascending order, as LinkSetup wants them.
   for (uint32_t e = 0; e < plan.edges.size(); ++e) {
     const PlanEdge& edge = plan.edges[e];
     if (edge.to == setup_.partition) peers[edge.from].setup.incoming.push_back({e, edge.bytes});
     if (edge.from == setup_.partition) peers[edge.to].setup.outgoing.push_back({e, edge.bytes});
   }
+  // Choose a carrier for each peer that has edges. An impossible one fails here, before any
+  // dialing.
   const Endpoint& here = setup_.peers[setup_.partition];
   for (uint32_t p = 0; p < peers.size(); ++p) {
     Peer& peer = peers[p];
@@ -123,11 +132,16 @@ Result<std::shared_ptr<const shm::Outbox>> RunLinks::make_outbox(
 Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
                                        Deadline deadline) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Peer> peers, find_peers(run));
+  // Slots come before links, because a value may arrive as soon as its link is open. Slots for
+  // values over shared memory are opened later, in the arena of their link.
   std::vector<bool> over_tcp;
   for (const Peer& peer : peers) over_tcp.push_back(peer.carrier == Carrier::tcp);
   LEAT_RETURN_IF_ERROR(worker.open_slots(run, over_tcp));
+  // The outbox has to be there before the first link over memory, which shows it to its peer.
   LEAT_ASSIGN_OR_RETURN(outbox_, make_outbox(run.plan(), peers));
   Links links(peers.size());
+  // All partitions open their links in ascending order of the peers, so no circle of them waits for
+  // itself.
   for (uint32_t p = 0; p < peers.size(); ++p) {
     if (!peers[p].linked()) continue;
     const std::string doing = cat("opening the link to ", peers[p].setup.peer);
@@ -136,6 +150,8 @@ Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
       links[p] = std::move(*made);
       continue;
     }
+    // A cancelled run has its own cause, and the closed socket is only a consequence: no link is
+    // blamed.
     const Status cancelled = cancelled_with();
     if (cancelled.ok()) tell_unopened(peers[p], made.status());
     const Status why = cancelled.ok() ? made.status().while_doing(doing) : cancelled;
@@ -156,6 +172,8 @@ void RunLinks::tell_unopened(const Peer& peer, const Status& why) const {
 
 Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Deadline deadline) {
   if (peer.carrier == Carrier::shm) return link_memory(partition, peer, deadline);
+  // The dialer opens the express socket first, then the bulk socket, and the other end takes them
+  // by role.
   LEAT_ASSIGN_OR_RETURN(Descriptor express, connection(partition, SocketRole::express, deadline));
   Descriptor bulk;
   if (tcp::needs_bulk(peer.setup)) {
@@ -171,6 +189,8 @@ Result<std::unique_ptr<Link>> RunLinks::link_memory(uint32_t partition, Peer& pe
   {
     std::lock_guard lock(mutex_);
     if (!cancelled_.ok()) return cancelled_;
+    // cancel() gets a descriptor of its own, because the link may close the socket while cancel()
+    // runs.
     in_progress_ = Descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
   }
   auto made = share_memory(std::move(socket), peer, deadline);
@@ -181,6 +201,8 @@ Result<std::unique_ptr<Link>> RunLinks::link_memory(uint32_t partition, Peer& pe
 
 Result<std::unique_ptr<Link>> RunLinks::share_memory(Descriptor socket, Peer& peer,
                                                      Deadline deadline) {
+  // Both ends show their outboxes first. The arena then has slots only for the edges that no outbox
+  // carries.
   LEAT_ASSIGN_OR_RETURN(auto shown,
                         shm::exchange_outboxes(socket.get(), outbox_.get(), peer.setup, deadline));
   LEAT_ASSIGN_OR_RETURN(shm::Arena arena, shm::Arena::create(shown.edges()));
@@ -194,6 +216,7 @@ Result<std::unique_ptr<Link>> RunLinks::share_memory(Descriptor socket, Peer& pe
 Result<Descriptor> RunLinks::connection(uint32_t partition, SocketRole role, Deadline deadline) {
   const Identity identity = identity_with(partition);
   LEAT_RETURN_IF_ERROR(cancelled_with());
+  // The peer may begin to connect much later, so this end waits until the deadline of the run.
   if (identity.source != setup_.partition) {
     return threads_.arrivals.take(identity, role, deadline, [this] { return cancelled_with(); });
   }
@@ -201,6 +224,7 @@ Result<Descriptor> RunLinks::connection(uint32_t partition, SocketRole role, Dea
   hello.identity = identity;
   hello.role = role;
   const Endpoint& peer = setup_.peers[partition];
+  // Memory goes through the peer's own unix socket, and TCP through the data port of its worker.
   const std::string& address = role == SocketRole::shm ? peer.unix_address : peer.data_address;
   LEAT_ASSIGN_OR_RETURN(
       Connection connection,

@@ -59,6 +59,7 @@ class Ending {
   explicit Ending(int signals)
       : signals_(signals), happened_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
+  // Ends the process with this code. A later reason is only a consequence of the first.
   void because(int code, const Status& why) {
     {
       std::lock_guard lock(mutex_);
@@ -92,6 +93,7 @@ class Ending {
       std::lock_guard lock(mutex_);
       if (why_) return true;
     }
+    // The eventfd stays readable until it is read, so a reason that came just before is not missed.
     pollfd ready[] = {{happened_.get(), POLLIN, 0}, {signals_, POLLIN, 0}};
     if (::poll(ready, 2, static_cast<int>(timeout.count())) > 0) read_signal();
     uint64_t drained;
@@ -109,6 +111,8 @@ class Ending {
   }
 
  private:
+  // A read of a signalfd that has no signal returns at once, because the descriptor is
+  // non-blocking.
   void read_signal() {
     signalfd_siginfo signal{};
     if (::read(signals_, &signal, sizeof signal) == sizeof signal)
@@ -131,6 +135,7 @@ class Guillotine {
           std::unique_lock lock(mutex_);
           if (done_changed_.wait_for(lock, kEnd, [this] { return done_; })) return;
           log.warning("ends by force: its threads did not end within ", kEnd.count(), " s");
+          // No destructors and no handlers of exit(), because they may wait for the same threads.
           ::_exit(code);
         }) {}
   ~Guillotine() {
@@ -167,6 +172,7 @@ class Place {
   Status take(Deadline deadline) {
     while (true) {
       const Status taken = try_to_take(deadline);
+      // A master that answered, even with a refusal, is not asked again.
       const bool again = !client() && taken.code() == Code::unavailable;
       if (!again || SteadyClock::now() + kAgain >= deadline || ending_.wait(kAgain)) return taken;
     }
@@ -183,6 +189,8 @@ class Place {
       leave();
       const Status taken = try_to_take(until);
       if (taken.ok()) return true;
+      // A restarted master refuses the runner until the worker has registered, so a refusal counts
+      // only after some time.
       if (taken.code() == Code::failed_precondition && !refused_until)
         refused_until = SteadyClock::now() + kRefused;
       if (refused_until && SteadyClock::now() >= *refused_until) break;
@@ -196,6 +204,8 @@ class Place {
   Status try_to_take(Deadline deadline) {
     const RunnerConfig& config = runner_.config();
     const bool rejoins = config.rejoin_within.count() > 0;
+    // A connection that is given up may still tell of its loss. Its number says that it is an old
+    // one.
     const uint64_t life = ++life_;
     const auto lost = [this, rejoins, life](const Status& cause) {
       if (life_ != life) return;
@@ -208,6 +218,7 @@ class Place {
     options.identity.secret = config.secret;
     options.on_lost = lost;
     const auto until = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
+    // The connection gets the time that is left, but enough for one attempt.
     options.deadline = std::clamp(until, kLeastDial, options.deadline);
     LEAT_ASSIGN_OR_RETURN(std::shared_ptr<RpcClient> client,
                           RpcClient::connect(loop_, std::move(options)));
@@ -215,6 +226,8 @@ class Place {
       std::lock_guard lock(mutex_);
       client_ = client;
     }
+    // The reports begin after the registration, because the master refuses those of a runner that
+    // it does not know.
     const auto left = std::min<SteadyClock::duration>(kStart, deadline - SteadyClock::now());
     LEAT_RETURN_IF_ERROR(register_runner(*client, loop_, runner_, left));
     reporter_.start(runner_, *client, lost);
@@ -224,6 +237,7 @@ class Place {
   void leave() {
     reporter_.stop();
     ++life_;
+    // Declared before the lock, so that the old connection is closed after the lock is given up.
     std::shared_ptr<RpcClient> old;
     std::lock_guard lock(mutex_);
     old.swap(client_);
@@ -241,6 +255,7 @@ class Place {
 
 // Registers, and serves until there is a reason to end.
 Status serve(JobRunner& runner, Place& place, Ending& ending, const Logger& log) {
+  // Without a first registration the job does not know this process, so it ends.
   LEAT_RETURN_IF_ERROR(place.take(SteadyClock::now() + kStart));
   const RunnerConfig& config = runner.config();
   log.info("serves ", config.job, " assembly ", config.assembly.number, " as task ",
@@ -288,6 +303,8 @@ void commit_here(const ChaosFault& fault) {
   const pid_t both[] = {::getppid(), ::getpid()};
   const bool alone = fault.target == ChaosTarget::runner || fault.action == ChaosAction::exit ||
                      fault.action == ChaosAction::hang;
+  // SIGTERM asks the worker, which is the parent of this process, to end in order. Its runner gets
+  // no signal then.
   if (!alone && fault.action == ChaosAction::term) return commit_chaos(fault, {both, 1});
   commit_chaos(fault, alone ? std::span(both).last(1) : std::span(both));
 }
@@ -295,11 +312,14 @@ void commit_here(const ChaosFault& fault) {
 // `guillotine` is set up when the end begins.
 Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
                std::optional<Guillotine>& guillotine) {
+  // The bound comes first, because it counts from the memory that the process has now.
   std::optional<MemoryBound> bound;
   if (config.memory_limit > 0) {
     const int threads = config.threads > 0 ? config.threads : cpu::usable_cores();
     LEAT_ASSIGN_OR_RETURN(bound, MemoryBound::set(config.memory_limit, threads));
   }
+  // The order of these objects is the order of their lives: the loop and the reporter outlive the
+  // runner, and the runner outlives the socket to the worker.
   const Catalogue catalogue = standard_catalogue();
   LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc"), RpcLoop::kSpin));
   Reporter reporter(*loop);
@@ -317,6 +337,8 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
     faults->arm(std::move(armed), ran);
   };
+  // These callbacks are set before the registration, because the master may prepare runs right
+  // after it.
   runner->on_variables([&bound, &log](uint64_t bytes) {
     if (!bound) return;
     if (const Status allowed = bound->allow_copies(bytes); !allowed.ok())
@@ -330,6 +352,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
     if (const auto master = place.client()) tell_of_starved(*master, starved);
   });
   const Status served = serve(*runner, place, ending, log);
+  // It belongs to the caller, so that it also bounds the destructors of this function.
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
   loop->stop();  // before what is used on it goes
@@ -338,6 +361,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
 }
 
 int run(int signals) {
+  // The log level is in the boot message, so a second logger follows once that is read.
   const Logger boot_log("runner", LogLevel::info, make_stderr_sink());
   const auto config = read_runner_config(kWorkerDescriptor, SteadyClock::now() + kStart);
   if (!config.ok()) {
@@ -361,6 +385,8 @@ int run(int signals) {
 int run_runner(int, char**) {
   // The kernel kills this process when its worker ends, so that no runner stays behind.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The worker sees the end of this process by the end of the socket, so nobody else may inherit
+  // it.
   ::fcntl(kWorkerDescriptor, F_SETFD, FD_CLOEXEC);
   ::fcntl(kWorkerDescriptor, F_SETFL, ::fcntl(kWorkerDescriptor, F_GETFL) | O_NONBLOCK);
   sigset_t asked;

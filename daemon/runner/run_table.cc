@@ -9,6 +9,7 @@ namespace leat {
 namespace {
 
 constexpr std::chrono::seconds kSettleDeadline{30};
+// A bound on the table in case runs are prepared and never released.
 constexpr size_t kMostRuns = 4096;
 
 }  // namespace
@@ -23,6 +24,7 @@ Result<std::shared_ptr<HostedRun>> RunTable::expect(uint64_t run, uint32_t parti
                                                     const Sha256Digest& digest) {
   std::lock_guard lock(mutex_);
   if (!stopped_.ok()) return stopped_;
+  // A run that was made now would belong to the old assembly, and advance() would not see it.
   if (advancing_ > 0)
     return failed_precondition(cat("run ", run, ": expected none on the way to another assembly"));
   const auto found = runs_.find(run);
@@ -61,6 +63,8 @@ std::vector<std::shared_ptr<HostedRun>> RunTable::runs() const {
 void RunTable::abort(uint64_t run, const Status& cause, Done done) {
   const auto found = find(run);
   if (!found.ok()) return done({});
+  // The cause is set at once, so that a connect() that blocks the strand ends, and the strand gets
+  // to the end of the run.
   (*found)->cancel(cause);
   (*found)->strand().post([run = *found, done = std::move(done)] {
     run->end();
@@ -73,6 +77,8 @@ void RunTable::release(uint64_t id, Done done) {
   if (!found.ok()) return done({});
   (*found)->cancel(cancelled(cat("run ", id, " was released")));
   (*found)->strand().post([this, id, run = *found, done = std::move(done)] {
+    // The run stays in the table until its release is done, so that a repeated call waits for it on
+    // the strand.
     run->release();
     {
       std::lock_guard lock(mutex_);
@@ -103,6 +109,8 @@ void RunTable::advance(const RunnerAssembly& to, Done done) {
   Status refused;
   {
     std::lock_guard lock(mutex_);
+    // From here on no run is made. A call for an earlier assembly than one that has been asked for
+    // comes too late.
     refused = stopped_;
     if (to.number < std::max(assembly_.number, advancing_)) {
       refused = failed_precondition(cat("advance to assembly ", to.number, ": expected one after ",
@@ -121,6 +129,8 @@ void RunTable::advance(const RunnerAssembly& to, Done done) {
       done({});
     });
   };
+  // The runs are released at the same time, each on its own strand. The last one goes on to
+  // become().
   for (const auto& run : left) {
     run->cancel(cancelled(cat("the job goes on in assembly ", to.number)));
     release(run->id(), one_less);
@@ -130,8 +140,10 @@ void RunTable::advance(const RunnerAssembly& to, Done done) {
 
 void RunTable::become(const RunnerAssembly& assembly) {
   std::lock_guard lock(mutex_);
+  // Queues and counters are of no use after a failure, so the whole state of the job is dropped.
   if (std::exchange(more_than_variables_, false)) parts_.host.drop(parts_.config.job);
   if (assembly.number < assembly_.number) return;  // overtaken
+  // The host gets its new task before peers of the assembly are let in.
   assembly_ = assembly;
   parts_.host.become(static_cast<int>(assembly.task));
   if (advancing_ == assembly.number) advancing_ = 0;
@@ -159,6 +171,8 @@ RunnerPulse RunTable::pulse() const {
     if (!live) continue;
     pulse.tiles += live->tiles_done();
     if (!live->stepping()) continue;
+    // One run that computes counts more than others that wait, and a run that waits counts more
+    // than idle ones.
     if (!live->waits_for_peer()) {
       pulse.activity = RunnerActivity::computing;
     } else if (pulse.activity == RunnerActivity::idle) {
@@ -173,6 +187,7 @@ void RunTable::stop(const Status& cause) {
     std::lock_guard lock(mutex_);
     if (stopped_.ok()) stopped_ = cause;
   }
+  // expect() makes no run any more, so these are all.
   for (const auto& run : runs()) abort(run->id(), cause, [](const Status&) {});
 }
 

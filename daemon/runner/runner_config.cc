@@ -11,10 +11,12 @@
 namespace leat {
 namespace {
 
+// A bound on the length that is read from the socket, so that a wrong one cannot take all memory.
 constexpr uint64_t kMostConfigBytes = 1 << 20;
 
 Status bad(std::string_view what) { return invalid_argument(cat("runner's boot message: ", what)); }
 
+// Copies the fields out of the message. Cap'n Proto throws if the message is malformed.
 Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader message(words);
   const auto boot = message.getRoot<wire::RunnerBoot>();
@@ -25,6 +27,7 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   config.assembly.task = spec.getTask();
   config.threads = static_cast<int>(std::min(spec.getThreads(), 4096u));
   config.token.assign(spec.getToken().begin(), spec.getToken().end());
+  // The key goes to an array of a fixed size, so a longer one must not get as far as the copy.
   RunKey& key = config.assembly.key;
   if (spec.getKey().size() != key.size())
     return bad(cat("key: expected 32 bytes, received ", spec.getKey().size()));
@@ -38,6 +41,8 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   config.directory = boot.getDirectory();
   for (const auto dataset : boot.getDatasets())
     config.datasets[dataset.getName()] = dataset.getPath();
+  // The worker lists the transports that the runner may use; one that it does not list is
+  // forbidden.
   config.may_share_memory = config.may_use_tcp = false;
   for (const auto transport : boot.getTransports()) {
     if (transport == "shm") config.may_share_memory = true;
@@ -53,6 +58,7 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
 
 Result<RunnerConfig> read_runner_config(int socket, Deadline deadline) {
   constexpr std::string_view kSubject = "reading the runner's boot message";
+  // The length comes first: 8 bytes, little-endian. It counts the bytes of the message behind it.
   std::array<std::byte, 8> head;
   LEAT_RETURN_IF_ERROR(receive_all(socket, head, deadline, kSubject));
   uint64_t size = 0;
@@ -62,6 +68,7 @@ Result<RunnerConfig> read_runner_config(int socket, Deadline deadline) {
   kj::Array<capnp::word> words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
   LEAT_RETURN_IF_ERROR(receive_all(
       socket, std::as_writable_bytes(std::span(words.begin(), words.size())), deadline, kSubject));
+  // The exception of a malformed message ends here, because callers expect a Status.
   try {
     return decode(words);
   } catch (const kj::Exception& error) {

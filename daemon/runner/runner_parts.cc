@@ -13,6 +13,7 @@ Result<std::string> find_dataset(const RunnerConfig& config, const std::string& 
     if (path == name) return path;
   }
   const auto root = config.datasets.find("/");
+  // The path is looked up below the folder that "/" maps, so its leading slashes go.
   if (name.starts_with("/") && root != config.datasets.end()) {
     return resolve_below(root->second, name.substr(name.find_first_not_of('/')));
   }
@@ -25,6 +26,8 @@ Result<std::string> find_dataset(const RunnerConfig& config, const std::string& 
 
 ReadingLimits RunnerParts::reading(Deadline deadline, uint64_t assembly) const {
   ReadingLimits limits{input_patience, deadline, {}};
+  // The assembly goes with the report, because the runner may be in a later one when the read is
+  // given up.
   limits.on_given_up = [assembly, told = on_starved](const std::string& how,
                                                      std::chrono::milliseconds waited) {
     if (told) told({assembly, how, waited});

@@ -19,6 +19,7 @@ constexpr std::chrono::seconds kNews{1};  // for the master to take them
 // The most host memory that all uploads may hold together. A blob counts as far as it has arrived.
 constexpr uint64_t kMostUploaded = uint64_t{4} << 30;
 
+// A copy, because the message is freed with the call and the work may come later.
 Bytes bytes_of(capnp::Data::Reader data) {
   const auto* begin = reinterpret_cast<const std::byte*>(data.begin());
   return Bytes(begin, begin + data.size());
@@ -30,6 +31,8 @@ Result<BlobInfo> blob_info(uint64_t size, capnp::Data::Reader digest) {
   return info;
 }
 
+// The methods run on the loop's thread and must not block it. Work that blocks answers by a
+// promise.
 class RunnerServer final : public Service<wire::Runner> {
  public:
   RunnerServer(RpcLoop& loop, JobRunner& runner) : loop_(loop), runner_(runner) {}
@@ -40,6 +43,8 @@ class RunnerServer final : public Service<wire::Runner> {
     return uploaded(
         context, params.getPlanSize(), params.getPlanSha256(),
         [&](const BlobInfo& info) {
+          // The run exists from the call on, before its plan has arrived, so that abort and release
+          // find it.
           return runner_.runs().expect(params.getRun(), params.getPartition(), info.sha256);
         },
         [](HostedRun& run, const Bytes& bytes) { return run.prepare(bytes); });
@@ -59,6 +64,7 @@ class RunnerServer final : public Service<wire::Runner> {
     std::vector<std::pair<uint32_t, Bytes>> feeds;
     for (const auto feed : params.getFeeds())
       feeds.emplace_back(feed.getIndex(), bytes_of(feed.getValue()));
+    // This is on the path of every step, so it goes to no other thread.
     return reply(context, (*run)->extend(params.getLimit(), feeds));
   }
 
@@ -118,6 +124,7 @@ class RunnerServer final : public Service<wire::Runner> {
     } else {
       auto state = outcome.initOk();
       state.setTurns((*run)->work().turns);
+      // A run that is not connected has turns, but waits for nothing.
       if (const auto live = (*run)->live_or_null()) {
         state.setWaitsFor(live->waits_for());
         state.setProfile(live->profile());
@@ -138,6 +145,7 @@ class RunnerServer final : public Service<wire::Runner> {
       const auto step = static_cast<int64_t>(context.getParams().getStep());
       return reply(context, runner_.data().take_snapshot_in_passing(*run, step, std::move(names)));
     }
+    // Without a run the copy is made on the job's strand, after all allowed steps.
     auto there = answered_elsewhere<void>(loop_, "taking a snapshot");
     runner_.data().take_snapshot(static_cast<int64_t>(context.getParams().getStep()),
                                  std::move(names), there.done);
@@ -168,6 +176,7 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> writeVariables(WriteVariablesContext context) override {
     const auto params = context.getParams();
+    // The number becomes an enum below, so it has to be one of its values.
     if (params.getRestore() > wire::Restore::SUPERSET) {
       return refuse_upload(context, invalid_argument(cat("restore: expected 0 to 2, received ",
                                                          static_cast<int>(params.getRestore()))));
@@ -216,6 +225,8 @@ class RunnerServer final : public Service<wire::Runner> {
     if (!runner_.arm) return reply(context, unimplemented("this runner takes no faults"));
     std::vector<ArmedFault> faults;
     for (const auto each : params.getFaults()) {
+      // One entry that cannot be read refuses the whole list, so that the list is replaced as a
+      // whole.
       const auto fault = parse_chaos_fault(each.getFault().cStr());
       if (!fault.ok()) return reply(context, fault.status());
       faults.push_back({each.getIndex(), *fault, each.getDue()});
@@ -275,6 +286,7 @@ class RunnerServer final : public Service<wire::Runner> {
                                      std::function<Status(HostedRun&)> work) {
     auto there = answered_elsewhere<void>(loop, what);
     ControlThreads::Strand& strand = run->strand();
+    // The reference is taken before `run` is moved into the work below.
     strand.post(
         [run = std::move(run), work = std::move(work), done = there.done] { done(work(*run)); });
     return kj::mv(there.promise);
@@ -308,6 +320,7 @@ class RunnerServer final : public Service<wire::Runner> {
   template <typename Context, typename Find, typename Work>
   kj::Promise<void> uploaded(Context& context, uint64_t size, capnp::Data::Reader digest,
                              const Find& find, Work work) {
+    // The digest and the run are checked before the upload, so that no bytes come in vain.
     const auto info = blob_info(size, digest);
     if (!info.ok()) return refuse_upload(context, info.status());
     const Result<std::shared_ptr<HostedRun>> run = find(*info);

@@ -38,12 +38,14 @@ void TurnLog::fence(uint64_t limit) {
     std::lock_guard lock(mutex_);
     granted_ = limit_ = limit;
   }
+  // The limit changes in the log first, so that no next_limit() allows more behind the fence.
   host_.fence(run_, limit);
   news_(true);
 }
 
 bool TurnLog::idle() const {
   std::lock_guard lock(mutex_);
+  // A failed run finishes no further turn, so nothing is left to wait for.
   return failed_ || first_step_ + run_.run().turns() >= granted_;
 }
 
@@ -59,6 +61,8 @@ uint64_t TurnLog::next_limit() {
     if (granted_ <= limit_) return 0;
     return limit_ = granted_;
   }
+  // The run keeps kFetchDepth fetches. With half of them allowed ahead, no value is overwritten
+  // before its copy.
   const uint64_t there = first_step_ + rows_.copied();
   const uint64_t limit = std::min(granted_, there + kWindow);
   if (limit <= limit_ || (limit_ > there + kWindow / 2 && limit < granted_)) return 0;
@@ -77,6 +81,7 @@ void TurnLog::follow() {
     allow = next_limit();
     next = rows_.copied() + 1;
     following_ = wait = rows_.has_room();
+    // The master may have to allow more steps, or to empty the ring, before the run can go on.
     urgent = first_step_ + rows_.copied() >= granted_ || rows_.half_full();
   }
   if (allow > 0) host_.extend(run_, allow);
@@ -106,15 +111,21 @@ bool TurnLog::take(RunReport& report, size_t most) {
   {
     std::lock_guard lock(mutex_);
     const uint64_t before = rows_.taken();
+    // After a failure nothing calls follow(), so the turns that finished before are copied here.
     const bool all = failed_ && rows_.copy_finished();
     rows_.take(report, most);
+    // A turn is reported together with its row, so the master never counts a turn whose row is
+    // missing.
     report.turns = rows_.taken();
     news = rows_.taken() > before || !report.rows.empty();
+    // The failure goes with the last row, because the master ends the run when it learns of it.
     if (all && rows_.taken() == rows_.copied() && !failure_reported_) {
       report.failure = run_.run().status();
       failure_reported_ = news = true;
     }
     resume = !failed_ && !following_;
+    // This call has made room. Exactly one thread goes on with follow(), so that turns are copied
+    // in order.
     if (resume) following_ = true;
   }
   if (resume) follow();

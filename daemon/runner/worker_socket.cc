@@ -15,7 +15,9 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
+// The worker counts a runner as quiet after half a second, so one pulse may be late.
 constexpr std::chrono::milliseconds kPulse{250};
+// The time for the rest of a connection that has begun to arrive.
 constexpr std::chrono::seconds kHandover{5};
 
 }  // namespace
@@ -25,6 +27,7 @@ WorkerSocket::WorkerSocket(int socket, JobRunner& runner, std::function<void(con
 
 WorkerSocket::~WorkerSocket() {
   stopped_.store(true);
+  // The shutdown wakes the thread out of poll(), and out of a handover that it waits for.
   ::shutdown(socket_, SHUT_RDWR);
   thread_.join();
 }
@@ -38,11 +41,13 @@ void WorkerSocket::run() {
       send_pulse();
       next_pulse = now + kPulse;
     }
+    // Rounded up, so that poll() does not return just before the pulse is due and spin.
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_pulse - SteadyClock::now());
     pollfd ready{socket_, POLLIN, 0};
     if (::poll(&ready, 1, std::max(0, static_cast<int>(left.count()))) <= 0) continue;
     const Status taken = take_connection();
     if (taken.ok()) continue;
+    // The end of the socket that the destructor causes is no loss of the worker.
     if (!stopped_.load()) gone_(taken);
     return;
   }

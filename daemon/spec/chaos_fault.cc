@@ -16,16 +16,19 @@ using std::chrono::milliseconds;
 constexpr std::array<std::string_view, 7> kActions = {"kill", "stop",    "term", "exit",
                                                       "hang", "corrupt", "slow"};
 constexpr std::array<std::string_view, 3> kTargets = {"worker", "runner", "master"};
+// The number of faults of a seed, if its entry does not say it, and the most that it may say.
 constexpr uint64_t kDefaultCount = 20;
 constexpr uint64_t kMostCount = 1000;
 constexpr std::string_view kForms =
     "expected ACTION=TARGET@step=N or @time=TIME, as kill=worker:1@step=700, or seed=N,every=TIME";
 
+// An error of one entry, which quotes the entry and the part that is wrong.
 Status wrong(std::string_view spec, std::string_view expected, std::string_view received) {
   return invalid_argument(
       cat("--chaos '", spec, "': expected ", expected, ", received '", received, "'"));
 }
 
+// Reads a number without a sign or a leading zero, so that each number has one notation.
 std::optional<uint64_t> number_of(std::string_view text) {
   uint64_t number = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -68,6 +71,8 @@ Status parse_when(std::string_view spec, std::string_view text, ChaosFault& faul
   return {};
 }
 
+// Reads "worker:1", "runner:0" or "master". Tasks end at 4095, because a job has at most 4096
+// workers.
 Status parse_target(std::string_view spec, std::string_view text, ChaosFault& fault) {
   std::string_view task = text;
   const std::string_view name = take_until(task, ':');
@@ -82,6 +87,7 @@ Status parse_target(std::string_view spec, std::string_view text, ChaosFault& fa
   return {};
 }
 
+// True if the action has a meaning for that target.
 bool can_befall(ChaosAction action, ChaosTarget target) {
   switch (action) {
     case ChaosAction::exit:
@@ -96,10 +102,12 @@ bool can_befall(ChaosAction action, ChaosTarget target) {
   }
 }
 
+// True for the actions that may have an end, which `for=` sets.
 bool lasts(ChaosAction action) {
   return action == ChaosAction::stop || action == ChaosAction::slow;
 }
 
+// An entry "seed=...": random faults, one in each interval.
 struct Seed {
   uint64_t seed = 0;
   uint64_t steps = 0;    // between two faults; 0: use `time`
@@ -112,6 +120,7 @@ Result<Seed> parse_seed(std::string_view spec) {
   Seed seed;
   std::string_view rest = spec;
   bool first = true, has_every = false, has_count = false;
+  // The seed comes first. The other parts may come in any order, each once.
   while (first || !rest.empty()) {
     const std::string_view part = take_until(rest, ',');
     std::string_view value = part;
@@ -144,6 +153,8 @@ Result<Seed> parse_seed(std::string_view spec) {
 // Returns the i-th fault of a seed: a random target and action, at a random moment of the second
 // half of its interval.
 ChaosFault draw(const Seed& seed, uint64_t i, uint32_t num_workers) {
+  // Four random numbers that depend on the seed and on i alone, so that a schedule can be computed
+  // again.
   const PhiloxCounter block = RandomStream(seed.seed, 0, 0).block(i);
   struct Kind {
     ChaosAction action;
@@ -160,6 +171,8 @@ ChaosFault draw(const Seed& seed, uint64_t i, uint32_t num_workers) {
   fault.target = kind.target;
   if (kind.target != ChaosTarget::master && num_workers > 0) fault.task = block[1] % num_workers;
   if (kind.action == ChaosAction::stop) fault.lasts = milliseconds(200 + block[2] % 5000);
+  // The second half of each interval, so that two faults have at least half an interval between
+  // them.
   if (seed.steps > 0) {
     fault.step = (i + 1) * seed.steps - block[3] % ((seed.steps + 1) / 2);
   } else {
@@ -184,6 +197,7 @@ Result<ChaosFault> parse_chaos_fault(std::string_view spec) {
   ChaosFault fault;
   std::string_view rest = spec;
   const std::string_view action_name = take_until(rest, '=');
+  // This message shows all forms, because nothing of the entry is known yet.
   const auto action = named<ChaosAction>(kActions, action_name);
   if (!action) {
     return invalid_argument(cat("--chaos '", spec, "': ", kForms, "; '", action_name,
@@ -210,6 +224,7 @@ Result<ChaosFault> parse_chaos_fault(std::string_view spec) {
 Status check_chaos(std::string_view spec, uint32_t num_workers) {
   if (spec.starts_with("seed=")) return parse_seed(spec).status();
   LEAT_ASSIGN_OR_RETURN(const ChaosFault fault, parse_chaos_fault(spec));
+  // Without the number of workers, a task cannot be checked: the master does it at the submit.
   if (num_workers > 0 && fault.target != ChaosTarget::master && fault.task >= num_workers) {
     return wrong(spec, cat("a task from 0 to ", num_workers - 1), cat(fault.task));
   }
@@ -226,6 +241,7 @@ Result<std::vector<ChaosFault>> chaos_schedule(std::span<const std::string> spec
       continue;
     }
     LEAT_ASSIGN_OR_RETURN(const Seed seed, parse_seed(spec));
+    // The master's journal names a fault by its index in this list.
     for (uint64_t i = 0; i < seed.count; ++i) faults.push_back(draw(seed, i, num_workers));
   }
   return faults;

@@ -7,6 +7,7 @@
 namespace leat {
 
 const Strategy& strategy_of(const Job& job) {
+  // An unknown strategy is an error of the job file, but the other keys are still read with it.
   static const Strategy kUnknown;
   const std::vector<Strategy>& all = all_strategies();
   const auto found = std::find_if(all.begin(), all.end(),

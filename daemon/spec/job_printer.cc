@@ -21,6 +21,7 @@ class FlowMap {
     entries_.push_back(cat(key, ": ", value));
     return *this;
   }
+  // The shortest text that reads back to the same number.
   FlowMap& add(std::string_view key, double value) {
     entries_.push_back(cat(key, ": ", shortest(value)));
     return *this;
@@ -31,6 +32,8 @@ class FlowMap {
   std::vector<std::string> entries_;
 };
 
+// The print_ functions below each give the value of one key. Keys that do not apply are left out,
+// because the reader refuses them.
 std::string print_files(const Job::Files& files) {
   return FlowMap()
       .add("format", name_of(files.format))
@@ -74,6 +77,7 @@ std::string print_optimizer(const Job::Optimizer& optimizer) {
 std::string print_scheduler(const Job::Scheduler& scheduler) {
   FlowMap map;
   map.add("name", name_of(scheduler.name)).add("warmup_steps", scheduler.warmup_steps);
+  // 0 stands for the rest of the job, which the reader takes if the key is absent.
   if (scheduler.decay_steps != 0) map.add("decay_steps", scheduler.decay_steps);
   switch (scheduler.name) {
     case Job::SchedulerName::constant:
@@ -97,6 +101,7 @@ std::string print_strategy(const Job& job) {
   const Job::ParameterServer& servers = job.parameter_server;
   FlowMap map;
   map.add("name", job.strategy).add("mode", name_of(servers.mode)).add("num_ps", servers.num_ps);
+  // Only a job with this key may have the other two.
   if (servers.replicas_to_aggregate > 0) {
     map.add("total_num_replicas", job.num_workers)
         .add("replicas_to_aggregate", servers.replicas_to_aggregate)
@@ -131,16 +136,20 @@ std::string print_job(const Job& job) {
   text += cat("optimizer: ", print_optimizer(job.optimizer), "\n");
   text += cat("lr_scheduler: ", print_scheduler(job.lr_scheduler), "\n");
   text += cat("global_batch_size: ", job.global_batch_size, "\n");
+  // Exactly one of the two is set, and the reader refuses both together.
   text += job.steps != 0 ? cat("steps: ", job.steps, "\n") : cat("epochs: ", job.epochs, "\n");
   text += cat("seed: ", job.seed, "\n");
+  // Always printed, because its default depends on other keys.
   text += cat("shards: ", job.shards, "\n");
   text += cat("strategy: ", print_strategy(job), "\n");
   text += job.min_workers > 0 ? cat("num_workers: [", job.min_workers, ", ", job.num_workers, "]\n")
                               : cat("num_workers: ", job.num_workers, "\n");
   text += cat("max_failures: ", job.max_failures, "\n");
+  // A map of checkpoints needs an interval, which a job without any does not have.
   if (job.checkpoint != Job::Checkpoint()) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }
+  // kPrecisions has the names in the order of kPrecisionTypes.
   const size_t precision = job.precision == kPrecisionTypes[0] ? 0 : 1;
   return text + cat("precision: ", kPrecisions[precision], "\non_nan: ", name_of(job.on_nan), "\n");
 }

@@ -27,6 +27,8 @@ std::string resolved(const std::string& path, const std::filesystem::path& folde
   return (folder / path).lexically_normal().string();
 }
 
+// The name becomes a part of the job's id and of folders, so it has only characters that are safe
+// there.
 void read_name(YamlMap& top, Job& job) {
   if (!top.get_string("name", Need::required, job.name)) return;
   const auto letter = [](char c) {
@@ -41,6 +43,8 @@ void read_name(YamlMap& top, Job& job) {
                job.name.substr(0, 120) + "'");
 }
 
+// Each read_ function reads one map and reports its errors to the reader. Reading goes on after an
+// error.
 void read_model(YamlMap map, const std::filesystem::path& folder, Job::Model& model) {
   if (map.get_string("graph", Need::required, model.graph, "the path of a graph file")) {
     model.graph = resolved(model.graph, folder);
@@ -54,6 +58,7 @@ void read_model(YamlMap map, const std::filesystem::path& folder, Job::Model& mo
 
 void read_file_below_root(YamlMap& map, std::string_view key, std::string& out) {
   if (!map.get_string(key, Need::required, out, "the path of a file below data.root")) return;
+  // In normal form, ".." can only be at the beginning, where it would lead out of the root.
   const auto path = std::filesystem::path(out).lexically_normal();
   if (path.is_relative() && *path.begin() != "..") {
     out = path.string();
@@ -104,10 +109,13 @@ void refuse_keys(YamlMap& map, bool refuse, std::string_view name,
 void read_optimizer(YamlMap map, Job::Optimizer& optimizer) {
   const bool named = map.get_enum("name", Need::required, kOptimizers, optimizer.name);
   const bool sgd = optimizer.name == Job::OptimizerName::sgd;
+  // The default of this optimizer. It is set before the key is read, which may change it.
   if (optimizer.name == Job::OptimizerName::adamw) optimizer.weight_decay = 0.01;
   map.get_float("learning_rate", Need::required, kPositive, optimizer.learning_rate);
   map.get_float("weight_decay", Need::optional, kNotNegative, optimizer.weight_decay);
   const std::string_view name = name_of(optimizer.name);
+  // A key that does not apply is refused here, and read below all the same, so that finish() does
+  // not call it unknown.
   refuse_keys(map, named && !sgd, name, {"momentum", "nesterov"});
   refuse_keys(map, named && sgd, name, {"beta_1", "beta_2", "epsilon"});
   map.get_float("momentum", Need::optional, kBelowOne, optimizer.momentum);
@@ -126,6 +134,7 @@ void read_scheduler(YamlMap map, Job::Scheduler& scheduler) {
   using Name = Job::SchedulerName;
   const bool named = map.get_enum("name", Need::required, kSchedulers, scheduler.name);
   const Name name = scheduler.name;
+  // The schedules that go to alpha over decay_steps.
   const bool fades = name == Name::linear || name == Name::cosine;
   map.get_int("warmup_steps", Need::optional, {.min = 0, .max = kCount.max},
               scheduler.warmup_steps);
@@ -144,6 +153,7 @@ void read_scheduler(YamlMap map, Job::Scheduler& scheduler) {
 }
 
 void read_length(YamlMap& top, Job& job) {
+  // If neither is there, the error says that epochs is missing.
   const Need epochs = top.has("steps") ? Need::optional : Need::required;
   top.get_int("epochs", epochs, {.min = 1, .max = 1'000'000}, job.epochs);
   top.get_int("steps", Need::optional, kCount, job.steps);
@@ -155,6 +165,7 @@ void read_length(YamlMap& top, Job& job) {
 
 void read_quorum(YamlMap& map, Job::ParameterServer& servers, int64_t& replicas) {
   map.get_int("total_num_replicas", Need::optional, kPlaces, replicas);
+  // The other two keys mean nothing without this one.
   const Need together =
       map.has("total_num_replicas") || map.has("dropped_samples") ? Need::required : Need::optional;
   map.get_int("replicas_to_aggregate", together, kPlaces, servers.replicas_to_aggregate);
@@ -173,6 +184,7 @@ bool read_strategy_name(YamlMap& map, std::string_view key, Need need, Job& job)
 
 // `replicas` becomes total_num_replicas, or 0 if the file does not contain it.
 void read_strategy(YamlMap& top, Job& job, int64_t& replicas) {
+  // A strategy without options may be its name alone.
   if (!top.is_map("strategy")) {
     read_strategy_name(top, "strategy", Need::optional, job);
     return;
@@ -192,6 +204,7 @@ void read_strategy(YamlMap& top, Job& job, int64_t& replicas) {
 
 void read_checkpoint(YamlMap map, const std::filesystem::path& folder,
                      Job::Checkpoint& checkpoint) {
+  // A map of checkpoints needs at least one interval.
   const Need steps = map.has("every_minutes") ? Need::optional : Need::required;
   map.get_int("every_steps", steps, kCount, checkpoint.every_steps);
   map.get_float("every_minutes", Need::optional, kPositive, checkpoint.every_minutes);
@@ -203,6 +216,7 @@ void read_checkpoint(YamlMap map, const std::filesystem::path& folder,
 }
 
 void read_precision(YamlMap& top, Job& job) {
+  // Without the key, the first name counts: float32.
   size_t index = 0;
   top.get_choice("precision", Need::optional, kPrecisions, index);
   job.precision = kPrecisionTypes[index];
@@ -219,6 +233,7 @@ std::string batch_sizes_that_fit(int64_t batch, int64_t shards) {
 void check_together(YamlMap& top, const Job& job) {
   const std::string shards_at =
       top.has("shards") ? " at " + top.where("shards") : ", which is num_workers of the file";
+  // A worker computes whole shards, so a worker beyond their number would have nothing to do.
   if (job.num_workers > job.shards && !job.asynchronous() && !job.has_quorum() &&
       !strategy_of(job).one_replica) {
     top.fail(
@@ -226,6 +241,7 @@ void check_together(YamlMap& top, const Job& job) {
         cat("expected at most ", job.shards, ", the shards of the job, received ", job.num_workers,
             "; change num_workers, or shards", shards_at, " (which changes the weights)"));
   }
+  // An elastic job continues without some of its workers, so each worker needs all variables.
   if (job.min_workers > 0 && !strategy_of(job).replicates_variables) {
     top.fail("num_workers",
              cat("expected one number with strategy ", job.strategy,
@@ -253,6 +269,7 @@ void check_together(YamlMap& top, const Job& job) {
 void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {
   const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
   if (aggregated == 0) return;
+  // Each worker is one replica, so the two numbers are the same.
   if (replicas > 0 && replicas != job.num_workers) {
     top.fail("strategy",
              cat("total_num_replicas: expected ", job.num_workers,
@@ -272,6 +289,7 @@ void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {
 Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::path& folder) {
   Job job;
   YamlMap top = reader.top();
+  // The version of the format. There is only one so far.
   int64_t version = 0;
   top.get_int("version", Need::required, {.min = 1, .max = 1}, version);
   read_name(top, job);
@@ -284,11 +302,14 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   top.get_int("global_batch_size", Need::required, {.min = 1, .max = int64_t{1} << 24},
               job.global_batch_size);
   read_length(top, job);
+  // The reader knows only signed integers, so a seed is below 2^63.
   int64_t seed = 0;
   top.get_int("seed", Need::optional, {.min = 0}, seed);
   job.seed = static_cast<uint64_t>(seed);
   int64_t replicas = 0;
   read_strategy(top, job, replicas);
+  // The default of shards comes from the strategy, and then from the workers of the file. It never
+  // comes from --workers, because the weights depend on it.
   const bool one_replica = job.asynchronous() || strategy_of(job).one_replica;
   const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
   job.shards = one_replica ? 1 : aggregated > 0 ? aggregated : file_workers;
@@ -300,6 +321,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   read_precision(top, job);
   top.get_enum("on_nan", Need::optional, kOnNan, job.on_nan);
   top.finish();
+  // Rules between keys only make sense if each value is valid by itself.
   if (reader.ok()) check_quorum(top, job, replicas);
   if (reader.ok()) check_together(top, job);
   return job;
@@ -324,6 +346,8 @@ Status apply(const JobOverrides& overrides, YamlDocument& document, int64_t& fil
     drop_other_length(document, assignment);
     LEAT_RETURN_IF_ERROR(document.set(assignment));
   }
+  // After --set, which may change the file's number, and before --workers, which must not change
+  // the shards.
   file_workers = workers_of(document);
   if (overrides.num_workers) {
     const std::string most = std::to_string(*overrides.num_workers);
@@ -348,6 +372,7 @@ Result<Job> parse_job(std::string_view text, const std::string& file_name,
   int64_t file_workers = 1;
   LEAT_RETURN_IF_ERROR(apply(overrides, document, file_workers));
   std::error_code error;
+  // Paths in the file are relative to its folder, not to the folder of the caller.
   const auto file = std::filesystem::absolute(file_name, error);
   YamlReader reader(document);
   Job job = read_job(reader, file_workers, file.parent_path());

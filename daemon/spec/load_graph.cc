@@ -42,12 +42,14 @@ std::optional<Format> known_format(std::string_view path) {
   return {};
 }
 
+// As known_format(), but an unknown extension is an error that lists the known ones.
 Result<Format> format_of(const std::string& path) {
   if (const auto format = known_format(path)) return *format;
   return invalid_argument("graph file '" + path +
                           "': expected a name that ends in .onnxtxt, .onnx or .leat");
 }
 
+// load_text() and load_leat() read the whole file, up to its limit, before they parse it.
 Result<LoadedGraph> load_text(Files& files, const std::string& path, const Catalogue& catalogue) {
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, path, limits::kTextBytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -72,6 +74,8 @@ Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Cata
   LEAT_ASSIGN_OR_RETURN(const Format format, format_of(path));
   if (format == Format::text) return load_text(files, path, catalogue);
   if (format == Format::leat) return load_leat(files, path, catalogue);
+  // Only the import knows which other files an .onnx file names, so the files that it opens are
+  // recorded.
   WatchedFiles watched(files);
   LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx_file(watched, path, catalogue, onnx));
   return LoadedGraph{std::move(model.graph), std::move(model.notes), watched.opened_beside(path)};

@@ -12,8 +12,11 @@
 namespace leat {
 namespace {
 
+// The readers take one entry more than join() allows, so that it can refuse the worker by the
+// count, and a list without end costs no memory.
 constexpr size_t kMaxListed = 1024;  // devices, data sets, runners
 
+// Copies a secret of a fixed size. The error says its size, but none of its bytes.
 template <size_t N>
 Status copy_secret(capnp::Data::Reader from, std::array<uint8_t, N>& to, std::string_view what) {
   if (from.size() != N)
@@ -27,6 +30,8 @@ Status copy_secret(capnp::Data::Reader from, std::array<uint8_t, N>& to, std::st
 void write_worker(const WorkerInfo& info, uint64_t incarnation,
                   std::span<const RunnerOrder> runners, wire::WorkerInfo::Builder out) {
   out.setName(info.worker.name);
+  // The incarnation of this registration. A worker that the master has counted as lost draws a new
+  // one.
   out.setIncarnation(incarnation);
   out.setDataAddress(info.address);
   out.setMachine(info.machine);
@@ -41,6 +46,7 @@ void write_worker(const WorkerInfo& info, uint64_t incarnation,
   }
   auto datasets = out.initDatasets(static_cast<unsigned>(info.datasets.size()));
   for (unsigned i = 0; i < datasets.size(); ++i) datasets.set(i, info.datasets[i]);
+  // A restarted master recognizes these runners by their tokens when they register.
   auto held = out.initRunners(static_cast<unsigned>(runners.size()));
   for (unsigned i = 0; i < held.size(); ++i) {
     held[i].setJob(runners[i].job);
@@ -74,6 +80,7 @@ WorkerInfo read_worker(wire::WorkerInfo::Reader in) {
 }
 
 Result<RunnerToken> read_token(capnp::Data::Reader in, std::string_view method) {
+  // A token of another size would not be compared as a whole.
   RunnerToken token;
   if (in.size() != token.size()) {
     return invalid_argument(cat("Registry.", method, ": expected a token of ", token.size(),
@@ -129,6 +136,7 @@ void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
 Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
   RunnerOrder order;
   order.job = spec.getJob();
+  // The id becomes a part of paths on the worker, so it must not contain anything else.
   if (!is_job_id(order.job)) {
     return invalid_argument(
         cat("a runner's order: expected a job's id, received ", quoted_start(order.job)));
@@ -141,6 +149,7 @@ Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
   return order;
 }
 
+// The switches have no default, so that the compiler finds a fault that one of them does not name.
 wire::LinkFault write_fault(LinkFault fault) {
   switch (fault) {
     case LinkFault::none:

@@ -10,10 +10,12 @@
 namespace leat {
 namespace {
 
+// The bytes themselves: they must live until they are written to a message.
 capnp::Data::Reader bytes_in(std::span<const uint8_t> bytes) {
   return {bytes.data(), bytes.size()};
 }
 
+// The slots of an endpoint are left out: they exist only in the process of their partition.
 void write_peer(const Endpoint& peer, wire::Peer::Builder out) {
   out.setTask(peer.task);
   out.setNode(peer.node);
@@ -34,6 +36,7 @@ Endpoint read_peer(wire::Peer::Reader in) {
   return peer;
 }
 
+// A shape of a data set. Each size must be one that a tensor may have.
 Result<Shape> read_shape(capnp::List<int64_t>::Reader dims) {
   std::vector<int64_t> sizes;
   for (const int64_t dim : dims) sizes.push_back(dim);
@@ -76,6 +79,7 @@ Result<RunSetup> read_setup(wire::RunSetup::Reader in) {
   setup.options.profile = in.getProfile();
   setup.options.endless = in.getEndless();
   setup.options.trains = in.getTrains();
+  // Checked before the copy, which goes to an array of this size.
   if (in.getCluster().size() != setup.cluster.size()) {
     return invalid_argument(cat("setup: cluster: expected ", setup.cluster.size(),
                                 " bytes, received ", in.getCluster().size()));
@@ -83,6 +87,7 @@ Result<RunSetup> read_setup(wire::RunSetup::Reader in) {
   std::copy(in.getCluster().begin(), in.getCluster().end(), setup.cluster.begin());
   setup.assembly = in.getAssembly();
   LEAT_ASSIGN_OR_RETURN(setup.plan, read_digest(in.getPlanSha256()));
+  // HostedRun checks the rest: only it knows the plan that the numbers must fit.
   setup.transport = in.getTransport();
   for (const auto peer : in.getPeers()) setup.peers.push_back(read_peer(peer));
   setup.data_root = in.getDataRoot();
@@ -106,6 +111,8 @@ Result<Held> read_held(wire::Held::Reader in) {
   held.step = in.getStep();
   for (const auto row : in.getRows()) {
     const auto values = row.getValues();
+    // The rows are metrics of steps that the variables contain, so they ascend and end below
+    // `step`. The limits bound the memory that a peer can make this process take.
     const bool ascends = held.rows.empty() || held.rows.back().step < row.getStep();
     if (!ascends || row.getStep() >= held.step || held.rows.size() == Commits::kMostRows ||
         values.size() > static_cast<unsigned>(Commits::kMostValues))
@@ -117,6 +124,7 @@ Result<Held> read_held(wire::Held::Reader in) {
   return held;
 }
 
+// An ok failure stays unset, because that is its default.
 void write_report(const RunReport& report, wire::RunReport::Builder out) {
   out.setRun(report.run);
   out.setTurns(report.turns);
@@ -149,6 +157,7 @@ RunReport read_report(wire::RunReport::Reader in) {
 }
 
 void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) {
+  // The list was made with as many entries as the shape has.
   const auto write_shape = [](const Shape& shape, auto list) {
     for (unsigned i = 0; i < list.size(); ++i) list.set(i, shape[static_cast<int>(i)]);
   };
@@ -165,9 +174,11 @@ void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) 
 
 Result<DatasetReport> read_dataset(wire::DatasetView::Reader in) {
   DatasetReport report;
+  // A count of 2^63 or more becomes negative, and is refused below.
   report.info.count = static_cast<int64_t>(in.getCount());
   LEAT_ASSIGN_OR_RETURN(report.info.record_shape, read_shape(in.getRecordShape()));
   LEAT_ASSIGN_OR_RETURN(report.info.label_shape, read_shape(in.getLabelShape()));
+  // The types are names, so one that this build does not know is found here.
   const auto record = dtype_from_name(in.getRecordDtype().cStr());
   const auto label = dtype_from_name(in.getLabelDtype().cStr());
   if (report.info.count <= 0 || !record || !label) {

@@ -3,6 +3,7 @@
 namespace leat {
 namespace {
 
+// Both functions fix the order of the bytes, which does not depend on the processor.
 void put_number(uint64_t number, std::span<std::byte, 8> out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(number >> (8 * i));
 }
@@ -33,6 +34,7 @@ std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse) {
 
 std::optional<RunnerPulse> read_pulse(std::span<const std::byte, kPulseBytes> bytes) {
   const std::byte activity = bytes.back();
+  // The byte becomes an enum below, so it has to be one of its values.
   if (activity > static_cast<std::byte>(RunnerActivity::waits_for_peers)) return std::nullopt;
   RunnerPulse pulse;
   pulse.turns = get_number(bytes.subspan<0, 8>());

@@ -21,19 +21,24 @@ std::vector<PackedValue> pack_values(std::span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
     PackedValue& value = packed.emplace_back();
     value.tensor = tensor;
+    // No tensor has no bytes: its place in the order is kept by an empty value.
     if (!tensor.valid()) continue;
+    // A small value behind a large one may still go into the message.
     if (inline_bytes + tensor.bytes() <= kInlineBytes) {
       inline_bytes += tensor.bytes();
       continue;
     }
     const auto* bytes = static_cast<const std::byte*>(tensor.raw());
+    // A copy, which the upload holds until it has ended.
     value.blob = std::make_shared<const Blob>(bytes, bytes + tensor.bytes());
+    // The hash goes into the message, and is checked where the blob arrives.
     value.info = describe(*value.blob);
   }
   return packed;
 }
 
 void write_type(const Tensor& tensor, wire::TensorType::Builder out) {
+  // An unset name of the dtype stands for no tensor.
   if (!tensor.valid()) return;
   const std::string_view name = dtype_name(tensor.dtype());
   out.setDtype({name.data(), name.size()});
@@ -45,10 +50,12 @@ void write_type(const Tensor& tensor, wire::TensorType::Builder out) {
 Result<TensorType> read_type(wire::TensorType::Reader in) {
   TensorType type;
   const std::string name = to_string(in.getDtype());
+  // write_type() leaves the name out if there is no tensor.
   if (name.empty()) return type;
   std::vector<int64_t> sizes;
   for (const int64_t size : in.getDims()) sizes.push_back(size);
   const auto dtype = dtype_from_name(name);
+  // The numbers come from a peer: they may be negative, or too large together.
   const auto shape = Shape::checked(sizes);
   if (!dtype || !shape) {
     return invalid_argument(
@@ -80,8 +87,10 @@ Result<Tensor> make_tensor(const TensorType& type, std::span<const std::byte> by
   if (bytes.size() / size != elements || bytes.size() % size != 0) {
     return invalid_argument(cat(text, ": received ", bytes.size(), " bytes"));
   }
+  // No tensor has no elements, so the check above has refused any bytes.
   if (type.dtype == DType::invalid) return Tensor();
   const auto is_bool = [](std::byte byte) { return static_cast<unsigned>(byte) <= 1; };
+  // Kernels read a bool as 0 or 1, and another byte would be neither.
   if (type.dtype == DType::boolean && !std::all_of(bytes.begin(), bytes.end(), is_bool)) {
     return invalid_argument(cat(text, ": expected bytes of 0 or 1"));
   }

@@ -12,6 +12,7 @@
 namespace leat {
 namespace {
 
+// The text itself, without a copy: Cap'n Proto copies it into the message.
 capnp::Text::Reader text(const std::string& from) { return {from.data(), from.size()}; }
 
 // Returns the enumerator in `all` with that name.
@@ -23,6 +24,8 @@ Result<State> state_named(const All& all, std::string_view name) {
   return internal_error(cat("state: expected one that this version knows, received '", name, "'"));
 }
 
+// The ids and names below become parts of paths and commands, so a peer must not send anything
+// else.
 Status check_job_id(const std::string& id) {
   if (is_job_id(id)) return {};
   return internal_error(
@@ -41,12 +44,14 @@ class FieldName {
   explicit FieldName(const Fact& fact, std::string_view unit = "") : FieldName(fact.key, unit) {}
   FieldName(std::string_view key, std::string_view unit) {
     bool upper = false;
+    // An underscore is left out, and the letter behind it becomes a capital.
     for (const char c : key) {
       if (c != '_') text_ += upper && c >= 'a' ? static_cast<char>(c - 'a' + 'A') : c;
       upper = c == '_';
     }
     text_ += unit;
   }
+  // The pointer is valid until the end of the expression that has made this object.
   operator kj::StringPtr() const { return {text_.data(), text_.size()}; }  // NOLINT: its purpose
 
  private:
@@ -59,6 +64,7 @@ class FactWriter {
   explicit FactWriter(capnp::DynamicStruct::Builder out) : out_(out) {}
 
   void count(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
+  // 0 and the empty text stand for an unknown value, in the message as in the view.
   void known(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
   void known(const Fact& fact, const std::string& value) { text(fact, value); }
   void option(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
@@ -80,12 +86,15 @@ class FactWriter {
   void steps(const Fact& fact, int64_t steps) { out_.set(FieldName(fact), steps); }
   void number(const Fact& fact, double value) { out_.set(FieldName(fact), value); }
   void rate(const Fact& fact, double value) { out_.set(FieldName(fact), value); }
+  // The reader computes such a fact again from the others.
   template <typename T>
   void derived(const Fact&, const T&) {}
+  // A message has all of its fields, whether the group applies or not.
   template <typename Visit>
   void group(bool, Visit visit) {
     visit();
   }
+  // A record is a struct in the message, and a list is a list of structs.
   template <typename Visit>
   void record(std::string_view key, Visit visit) {
     FactWriter below(out_.init(FieldName(key, "")).as<capnp::DynamicStruct>());
@@ -115,6 +124,8 @@ class FactReader {
 
   template <typename Integer>
   void count(const Fact& fact, Integer& value) {
+    // The number in the message may have more bits than the fact: one that does not fit is an
+    // exception, which ends the call.
     value = in_.get(FieldName(fact)).as<Integer>();
   }
   template <typename Integer>
@@ -126,6 +137,7 @@ class FactReader {
   void text(const Fact& fact, std::string& value) {
     value = to_string(in_.get(FieldName(fact)).as<capnp::Text>());
   }
+  // The list belongs to the message, so its texts are copied.
   void names(const Fact& fact, std::vector<std::string>& names) {
     names = read_texts(in_.get(FieldName(fact)).as<capnp::List<capnp::Text>>());
   }
@@ -133,6 +145,7 @@ class FactReader {
   void choice(const Fact& fact, JobState& state) {
     std::string name;
     text(fact, name);
+    // A later version may have other states, which this one could not show.
     auto found = state_named<JobState>(kJobStates, name);
     if (found.ok()) {
       state = *found;
@@ -143,6 +156,7 @@ class FactReader {
   void choice(const Fact& fact, RecoverySource& from) {
     std::string name;
     text(fact, name);
+    // An unknown name becomes RecoverySource::unknown, because the source is only shown.
     from = recovery_source_named(name);
   }
   void date(const Fact& fact, int64_t& ms) { ms = in_.get(FieldName(fact, "Ms")).as<int64_t>(); }
@@ -176,6 +190,7 @@ class FactReader {
 
 }  // namespace
 
+// A text is read with its length, because lines of a log may contain any bytes, also zeros.
 std::string to_string(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
 
 void write_view(const JobView& view, wire::JobView::Builder out) {
@@ -191,6 +206,7 @@ Result<JobView> read_view(wire::JobView::Reader in) {
   LEAT_RETURN_IF_ERROR(check_job_id(view.id));
   for (const std::string& worker : view.condition.workers)
     LEAT_RETURN_IF_ERROR(check_worker_name(worker));
+  // The message has each result once. In a list of jobs it has none.
   if (!view.progress.epochs.empty()) view.progress.last.ended = view.progress.epochs.back();
   return view;
 }
@@ -250,11 +266,14 @@ Result<NodeView> read_view(wire::NodeView::Reader in) {
   WorkerInfo& info = view.worker.info;
   LEAT_ASSIGN_OR_RETURN(view.worker.state,
                         state_named<WorkerState>(kStates, to_string(in.getState())));
+  // The names and ids are checked as they are read. The other texts are only shown, and escaped
+  // then.
   info.worker = {to_string(in.getName()), in.getIncarnation()};
   LEAT_RETURN_IF_ERROR(check_worker_name(info.worker.name));
   info.address = to_string(in.getAddress());
   view.worker.reason = to_string(in.getReason());
   view.worker.since_ms = in.getSinceMs();
+  // A larger number would become negative.
   view.worker.silent = std::chrono::milliseconds(
       static_cast<int64_t>(std::min<uint64_t>(in.getSilentMs(), uint64_t{1} << 62)));
   for (const auto device : in.getDevices()) {
@@ -282,6 +301,7 @@ void write_view(const ClusterView& view, wire::ClusterView::Builder out) {
   out.setNowMs(view.now_ms);
   out.setAddress(text(view.rpc_address));
   out.setHttpAddress(text(view.http_address));
+  // An unset status has the code ok.
   if (!view.journal.ok()) write_status(view.journal, out.initJournal());
 }
 
@@ -323,6 +343,7 @@ Result<LogPage> read_view(wire::LogPage::Reader in) {
   }
   page.end = in.getEnd();
   page.complete = in.getComplete();
+  // The next page is asked for by these numbers, so wrong ones could make a client ask without end.
   if (page.first > page.end || page.lines.size() > page.end - page.first) {
     return internal_error(cat("a page of a log: expected lines below ", page.end, ", received ",
                               page.lines.size(), " from line ", page.first));
