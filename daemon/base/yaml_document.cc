@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 namespace {
@@ -165,21 +166,11 @@ class TreeBuilder final : public YAML::EventHandler {
 std::optional<YamlPosition> first_bad_byte(std::string_view text, int source) {
   YamlPosition at{source, 1, 1};
   for (size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    // The length of the character by its first byte. 0xc0 and 0xc1 would only begin overlong forms,
-    // and from 0xf5 on the code point is too large.
-    const size_t length = c < 0x80   ? 1
-                          : c < 0xc2 ? 0
-                          : c < 0xe0 ? 2
-                          : c < 0xf0 ? 3
-                          : c < 0xf5 ? 4
-                                     : 0;
-    if (length == 0 || i + length > text.size()) return at;
-    if (c < 0x20 && c != '\t' && c != '\n' && c != '\r') return at;
-    if (c == 0x7f) return at;
-    for (size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return at;
-    }
+    const size_t length = utf8_sequence(text.substr(i));
+    if (length == 0) return at;
+    const char c = text[i];
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    if (is_control && c != '\t' && c != '\n' && c != '\r') return at;
     i += length;
     // The column counts characters, as editors do.
     if (c == '\n') {
@@ -322,9 +313,12 @@ Status YamlDocument::set(std::string_view path, std::string_view value, std::str
   if (tree.refusal) return invalid_argument(flag + ": " + tree.refusal->message);
   move_to(tree.node, at);
 
-  // Go down to the map of the last key, and make the maps that are missing.
+  // Go down to the map of the last key, and make the maps that are missing. A key that is taken
+  // away needs no map.
+  const bool takes_away = tree.node.kind == YamlNode::Kind::null;
   YamlNode* map = &top_;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    if (takes_away && map->find(parts[i]) == nullptr) return {};
     YamlNode& next = slot(*map, parts[i], at);
     if (next.kind == YamlNode::Kind::null) next.kind = YamlNode::Kind::map;
     if (next.kind != YamlNode::Kind::map) {
@@ -335,7 +329,7 @@ Status YamlDocument::set(std::string_view path, std::string_view value, std::str
     map = &next;
   }
   sources_.push_back(std::move(flag));
-  if (tree.node.kind == YamlNode::Kind::null) {
+  if (takes_away) {
     erase_key(*map, parts.back());
   } else {
     slot(*map, parts.back(), at) = std::move(tree.node);

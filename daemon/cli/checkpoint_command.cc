@@ -129,6 +129,7 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
     const auto manifest = here.ok() ? read_manifest(real_files(), found.path) : here;
     if (command.cluster.json) {
       print_json(source, found, manifest, false);
+      if (!manifest.ok()) code = exit_code_of(manifest.status());
     } else if (manifest.ok()) {
       rows.push_back(row_of(found.shown, *manifest));
     } else {

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "daemon/base/yaml_document.h"
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/spec/load_graph.h"
@@ -20,16 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxJobFile = 1u << 20;
-
-// Returns a YAML scalar in double quotes.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
 
 // Turns --workers and --seed into overrides like those of --set. --workers does not change the
 // number of shards.
@@ -63,7 +54,7 @@ Status add_graph(Files& files, PackedJob& packed) {
   // The master knows the graph by a name, not by the path of this machine, and an override says so.
   const std::string name = cat(kRunGraphs, fs::path(path).filename().string());
   request.files.push_back({name, path});
-  request.overrides.push_back("model.graph=" + quoted(name));
+  request.overrides.push_back("model.graph=" + yaml_string(name));
   for (const std::string& data : all.data) {
     LEAT_ASSIGN_OR_RETURN(const std::string below, data_name(data, path));
     request.files.push_back({cat(kRunGraphs, below), data});
@@ -197,7 +188,7 @@ Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
   if (const std::string& weights = packed.job.model.weights; !weights.empty()) {
     const std::string name = "weights/" + fs::path(weights).filename().string();
     packed.request.files.push_back({name, weights});
-    packed.request.overrides.push_back("model.weights=" + quoted(name));
+    packed.request.overrides.push_back("model.weights=" + yaml_string(name));
   }
   return packed;
 }

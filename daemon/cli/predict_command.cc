@@ -61,6 +61,11 @@ int run_predict(const PredictCommand& command) {
   const auto output = predict(catalogue, real_files(), command.run, *input);
   if (!output.ok()) return report(output.status(), command.color);
   if (command.output.empty()) {
+    if (output->shape().rank() > 0 && output->shape()[0] > 0 && output->elements() == 0)
+      return report(
+          invalid_argument(cat("the output of the model: expected scores in each row, it is ",
+                               output->dtype(), output->shape())),
+          command.color);
     print_classes(*output, command.json);
     return kExitOk;
   }

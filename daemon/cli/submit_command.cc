@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "daemon/base/temporary_folder.h"
+#include "daemon/base/yaml_document.h"
 #include "daemon/cli/attend.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
@@ -85,9 +86,7 @@ Status mean_local_folder(const SubmitCommand& command, ClusterClient& client, Pa
   for (const NodeView& node : nodes) {
     if (may_be_name && has_dataset(node.worker.info.datasets, name)) return {};
   }
-  std::string quoted = "\"";
-  for (const char c : root) quoted += c == '"' || c == '\\' ? cat('\\', c) : std::string(1, c);
-  packed.request.overrides.push_back(cat("data.root=", quoted, "\""));
+  packed.request.overrides.push_back(cat("data.root=", yaml_string(root)));
   return {};
 }
 

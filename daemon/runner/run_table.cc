@@ -107,6 +107,7 @@ std::string RunTable::device_name() const {
 
 void RunTable::advance(const RunnerAssembly& to, Done done) {
   Status refused;
+  bool is_there = false;
   {
     std::lock_guard lock(mutex_);
     // From here on no run is made. A call for an earlier assembly than one that has been asked for
@@ -116,9 +117,11 @@ void RunTable::advance(const RunnerAssembly& to, Done done) {
       refused = failed_precondition(cat("advance to assembly ", to.number, ": expected one after ",
                                         std::max(assembly_.number, advancing_)));
     }
-    if (refused.ok()) advancing_ = to.number;
+    // A repeated call does not end the runs that have come since.
+    is_there = advancing_ == 0 && to.number == assembly_.number;
+    if (refused.ok() && !is_there) advancing_ = to.number;
   }
-  if (!refused.ok()) return done(refused);
+  if (!refused.ok() || is_there) return done(refused);
   const auto left = runs();
   // Counts those that are not released yet, and this call.
   const auto waits = std::make_shared<std::atomic<size_t>>(left.size() + 1);

@@ -1,5 +1,7 @@
 #include "daemon/runner/runner_parts.h"
 
+#include <algorithm>
+
 #include "devices/base/text.h"
 #include "ops/data/dataset.h"
 
@@ -15,7 +17,8 @@ Result<std::string> find_dataset(const RunnerConfig& config, const std::string& 
   const auto root = config.datasets.find("/");
   // The path is looked up below the folder that "/" maps, so its leading slashes go.
   if (name.starts_with("/") && root != config.datasets.end()) {
-    return resolve_below(root->second, name.substr(name.find_first_not_of('/')));
+    return resolve_below(root->second,
+                         name.substr(std::min(name.find_first_not_of('/'), name.size())));
   }
   std::vector<std::string> names;
   for (const auto& [known, path] : config.datasets) names.push_back(known);

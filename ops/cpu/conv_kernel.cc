@@ -49,9 +49,10 @@ Engines make_engines(ConvSpec spec, int64_t tile) {
   engines.last = make_conv_engine(spec, engines.whole.get());
   if (engines.last->packs() == engines.whole->packs()) return engines;
   // Both engines must read the same packed weights.
-  engines.last = make_direct_conv(spec, engines.last->note());
+  const std::string reason = (engines.whole->packs() ? engines.last : engines.whole)->note();
+  engines.last = make_direct_conv(spec, reason);
   spec.images = engines.tile;
-  engines.whole = make_direct_conv(spec, engines.last->note());
+  engines.whole = make_direct_conv(spec, reason);
   return engines;
 }
 

@@ -179,7 +179,11 @@ void uniform_pow_loop(void* out, const void* const* x, const int64_t* steps, int
   if (e == C{3})
     return each([](C v) { return elementwise::wrap_mul(elementwise::wrap_mul(v, v), v); });
   if constexpr (std::is_floating_point_v<C>) {
-    if (e == C{0.5}) return each([](C v) { return std::sqrt(v); });
+    // As pow() has it, the root of -0 is 0, and that of -infinity is infinity.
+    if (e == C{0.5}) {
+      constexpr C kInfinity = std::numeric_limits<C>::infinity();
+      return each([](C v) { return v == -kInfinity ? kInfinity : std::sqrt(v + C{0}); });
+    }
     if (e == C{-1}) return each([](C v) { return C{1} / v; });
   }
   each([e](C v) { return power(v, e); });

@@ -356,7 +356,7 @@ class OneDnnConv final : public ConvEngine {
     // All slices but the last have one size, so two reorders serve all of them.
     pieces_[0] = piece_reorder(slicing_.count > 1 ? slicing_.per_slice : slicing_.last);
     if (slicing_.count > 1) pieces_[1] = piece_reorder(slicing_.last);
-    if (pieces_[0].scratchpad > 0)
+    if (pieces_[0].scratchpad > 0 || pieces_[1].scratchpad > 0)
       throw std::runtime_error("a reorder of weights wants a scratchpad");
   }
   // The reorder of a slice of `size` groups or output channels; its addresses are those of the

@@ -82,7 +82,12 @@ class SumTree final : public Kernel, public ElementTiles {
       add_(sum, &open[top - 1], steps, count, nullptr);
       open[top - 1] = sum;
     }
-    if (streams_) stream_block(out, open[0], static_cast<size_t>(count) * element_bytes_);
+    const size_t bytes = static_cast<size_t>(count) * element_bytes_;
+    if (streams_) {
+      stream_block(out, open[0], bytes);
+    } else if (order_.size() == 1) {  // one leaf is its own sum
+      std::memcpy(out, open[0], bytes);
+    }
   }
 
   const int64_t elements_;

@@ -364,6 +364,11 @@ TEST_CASE("a job's checkpoints are looked at from afar") {
   const Finished damaged = leat({"verify", a}, 7);
   CHECK_THAT(damaged.err, Catch::Contains(newest));
   CHECK_THAT(damaged.out, Catch::Contains(older + ": whole"));
+  const std::string manifest =
+      scene.cluster().folder() / cat("master/jobs/", newest, "/manifest.json");
+  std::ofstream(manifest, std::ios::trunc) << "{";
+  leat({"ls", a}, 7);
+  leat({"ls", a, "--json"}, 7);
 }
 
 TEST_CASE("daemons stop in order") {

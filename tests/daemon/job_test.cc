@@ -98,6 +98,10 @@ global_batch_size: 32
 steps: 10
 num_workers: 2
 )";
+  // An override that takes a key away leaves no empty map where there was none.
+  JobOverrides none;
+  none.set = {"checkpoint.path="};
+  CHECK(parse_job(minimal, kFile, none).ok());
   const auto read = parse_job(minimal, kFile);
   REQUIRE(read.status().message() == "");
   CHECK_FALSE(read->data.validation.has_value());

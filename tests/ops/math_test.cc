@@ -136,6 +136,10 @@ TEST_CASE("powers of floats, of integers, and of mixed types") {
   check_identical(run1("Pow", {x, Tensor::scalar(3.f)}), floats({4}, {1, 8, 27, 64}));
   check_identical(run1("Pow", {x, Tensor::scalar(0.5f)}), run1("Sqrt", {x}));
   check_identical(run1("Pow", {x, Tensor::scalar(-1.f)}), run1("Reciprocal", {x}));
+  // One exponent for all gives what one for each gives, also where sqrt() differs from pow().
+  const Tensor odd = floats({2}, {-std::numeric_limits<float>::infinity(), -0.f});
+  check_identical(run1("Pow", {odd, Tensor::scalar(0.5f)}),
+                  run1("Pow", {odd, floats({2}, {0.5, 0.5})}));
   check_identical(run1("Pow", {x, int32s({3})}), floats({4}, {1, 8, 27, 64}));
   check_identical(run1("Pow", {int32s({2, -2, 1, -1, 0}), int32s({-1, 3, -5, -3, 0})}),
                   int32s({0, -8, 1, -1, 1}));

@@ -62,6 +62,14 @@ TEST_CASE("a tree of sums has the bits of its Adds, in every type") {
   }
 }
 
+TEST_CASE("one leaf is its own sum") {
+  const std::vector<int64_t> order = {0};
+  for (const int64_t elements : {int64_t{7}, static_cast<int64_t>(kLeastStreamed)}) {
+    const auto leaves = leaves_of(DType::f32, {elements}, 1);
+    check_identical(run1("leat.SumTree", leaves, {{"order", order}}), leaves[0]);
+  }
+}
+
 TEST_CASE("a large tree of sums has the bits of its Adds") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const auto elements = static_cast<int64_t>(kLeastStreamed / dtype_size(dtype)) + 1234;

@@ -126,7 +126,15 @@ Result<Descriptor> connect_socket(const std::string& address, Deadline deadline,
   LEAT_ASSIGN_OR_RETURN(const SocketAddress to, parse(address));
   LEAT_ASSIGN_OR_RETURN(Descriptor socket, open_socket(to.storage.ss_family, address));
   const std::string subject = "connecting to " + address;
-  if (::connect(socket.get(), to.get(), to.size) != 0) {
+  int connected = ::connect(socket.get(), to.get(), to.size);
+  // The queue of a unix socket is full: the process that listens is behind with accepting.
+  while (connected != 0 && errno == EAGAIN && std::chrono::steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 5);
+    connected = ::connect(socket.get(), to.get(), to.size);
+  }
+  if (connected != 0 && errno == EAGAIN)
+    return deadline_exceeded(subject + ": expected it to accept, its queue stays full");
+  if (connected != 0) {
     // The connection is made in the background. Its result is in SO_ERROR when the socket is
     // writable.
     if (errno != EINPROGRESS && errno != EINTR) return system_error(subject, errno);

@@ -174,6 +174,7 @@ TEST_CASE("runners go on in another assembly with their variables, and their run
     must(cluster.prepare_all(kTrain + 2, plan));
     setup.assembly = next.number;
     must(cluster.connect_all(kTrain + 2, setup));
+    must(cluster.advance(1, next));  // repeated late: the run stays
     for (const uint32_t task : {0u, 1u})
       must(cluster.write_variables(task, begun, Restore::everything));
     cluster.extend_all(kTrain + 2, kSteps);
