@@ -390,7 +390,7 @@ struct NodeView {
 }
 
 struct Traffic {
-  # What runners have exchanged over their links; the numbers only rise.
+  # The bytes and values that runners have exchanged over their links. The numbers only rise.
   framesSent @0 :UInt64;          # over shared memory, each ring of the bell counts as one
   framesReceived @1 :UInt64;
   bytesSent @2 :UInt64;           # headers included
