@@ -20,6 +20,8 @@ constexpr std::chrono::milliseconds kSlowWrite{100};
 
 // Forks a child that continues the stopped processes later, since they cannot do it themselves.
 void continue_later(std::span<const pid_t> processes, std::chrono::milliseconds after) {
+  // The child of a process with threads may only use calls that are safe in a signal handler: these
+  // are system calls alone.
   const pid_t child = ::fork();
   if (child != 0) return;
   ::syscall(SYS_close_range, 0u, ~0u, 0u);  // so that peers see it if this process ends
@@ -29,6 +31,7 @@ void continue_later(std::span<const pid_t> processes, std::chrono::milliseconds 
   ::_exit(0);
 }
 
+// The handler never returns, so the thread that got the signal does nothing more.
 void stand_still(int) {
   for (;;) ::pause();
 }
@@ -45,6 +48,7 @@ void hang_compute_threads() {
     std::ifstream file(std::string("/proc/self/task/") + each->d_name + "/comm");
     std::string name;
     std::getline(file, name);
+    // Threads are known by their names. The others go on, so the process still gives signs of life.
     const bool computes = name.starts_with("compute") || name.starts_with("driver");
     if (computes) ::syscall(SYS_tgkill, ::getpid(), std::atoi(each->d_name), number);
   }
@@ -54,6 +58,7 @@ void hang_compute_threads() {
 // The transport changes a bit of the next bytes that it sends.
 void corrupt_what_is_sent_next() {
   set_failpoint("transport/corrupt",
+                // Only the first pass fails.
                 [](uint64_t pass) { return pass == 1 ? unavailable("chaos") : Status(); });
 }
 
@@ -91,6 +96,7 @@ void commit_chaos(const ChaosFault& fault, std::span<const pid_t> processes) {
     case ChaosAction::slow:
       return slow_disk(fault.lasts);
     case ChaosAction::stop:
+      // The child must exist before the signal, which may stop this very process.
       if (fault.lasts.count() > 0) continue_later(processes, fault.lasts);
       return send(SIGSTOP);
   }

@@ -40,10 +40,12 @@ void FaultInjector::arm(std::vector<ArmedFault> faults, std::chrono::millisecond
   if (asked_ && std::none_of(faults.begin(), faults.end(), is_asked))
     faults.push_back(asked_->fault);  // the master may have written it, and it has not happened
   std::erase_if(faults, [&](const ArmedFault& each) { return came_.contains(each.index); });
+  // The first of them with a step is then the one that the gate waits for.
   std::stable_sort(faults.begin(), faults.end(), [](const ArmedFault& a, const ArmedFault& b) {
     return a.fault.step < b.fault.step;
   });
   faults_ = std::move(faults);
+  // Faults with a time count from the job's first run, not from this runner's start.
   job_began_ = Steady::now() - ran;
   move_gate();
   if (!faults_.empty() && !thread_.joinable()) thread_ = std::thread([this] { live(); });
@@ -65,6 +67,7 @@ const ArmedFault* FaultInjector::next_by_step() const {
 }
 
 void FaultInjector::move_gate() {
+  // The run may do the steps before the next fault, and none after it.
   const ArmedFault* next = next_by_step();
   if (const auto run = run_.lock()) run->set_gate(next == nullptr ? kNoGate : next->fault.step);
 }
@@ -82,6 +85,7 @@ bool FaultInjector::take_due(ArmedFault& due) const {
 
 bool FaultInjector::await_next(std::unique_lock<std::mutex>& lock, ArmedFault& due) {
   const ArmedFault* const next = next_by_step();
+  // The pointer must not keep the run alive longer than the wait: its owner may want to end it.
   const std::weak_ptr<GatedRun> watched = run_;
   std::shared_ptr<GatedRun> run = next == nullptr ? nullptr : watched.lock();
   if (run == nullptr) {
@@ -94,6 +98,7 @@ bool FaultInjector::await_next(std::unique_lock<std::mutex>& lock, ArmedFault& d
   run.reset();  // may destroy the run
   lock.lock();
   const bool ended = !reached.ok() && reached.code() != Code::deadline_exceeded;
+  // watch() may have set another run while the lock was free; that one stays.
   const bool watches_it = !watched.owner_before(run_) && !run_.owner_before(watched);
   if (ended && watches_it) run_.reset();
   return reached.ok();
@@ -104,7 +109,9 @@ void FaultInjector::live() {
   std::unique_lock lock(mutex_);
   while (!stopped_) {
     ArmedFault due;
+    // A fault that is due waits until there is a run.
     const bool is_due = (!run_.expired() && take_due(due)) || await_next(lock, due);
+    // arm() may have replaced the faults while the lock was free.
     const auto still = std::find_if(faults_.begin(), faults_.end(),
                                     [&](const auto& each) { return each.index == due.index; });
     if (!is_due || stopped_ || still == faults_.end()) continue;
@@ -114,6 +121,7 @@ void FaultInjector::live() {
 
 void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault& due) {
   const uint64_t armed = armed_;
+  // The patience counts from the first time that this fault was announced.
   if (!asked_ || asked_->fault.index != due.index) asked_ = Asked{due, Steady::now()};
   const bool again = ++asked_->times > 1;
   lock.unlock();
@@ -124,6 +132,8 @@ void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault&
     return;
   }
   asked_.reset();
+  // If the first answer got lost, the master's refusal of the second request shows that it has
+  // written the fault.
   const bool comes =
       announced.ok() || (again && announced.message().find("has come before") != std::string::npos);
   lock.unlock();
@@ -134,6 +144,8 @@ void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault&
     log_.warning("chaos: ", to_string(due.fault), " is left out: ", announced.message());
   }
   lock.lock();
+  // A fault that kills this process never comes here; the master's journal keeps it from coming
+  // again.
   if (comes) came_.insert(due.index);
   if (!comes && armed != armed_) return;  // the new faults may contain it again
   std::erase_if(faults_, [&](const ArmedFault& each) { return each.index == due.index; });

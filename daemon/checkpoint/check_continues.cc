@@ -26,6 +26,7 @@ int64_t steps_of(const Job& job, int64_t rows) {
 
 Status check_continues(const Manifest& from, const Manifest& job, int64_t total_steps) {
   std::vector<std::string> expected, received;
+  // All differences are collected, so that a user can repair them at once.
   const auto compare = [&](std::string_view key, const auto& was, const auto& is) {
     if (was == is) return;
     expected.push_back(cat(key, " ", was));
@@ -50,6 +51,8 @@ Status check_continues(const Manifest& from, const Manifest& job, int64_t total_
 }
 
 Status check_continues(const Manifest& from, const Job& job) {
+  // The fields that are not known before the data is read come from the checkpoint, so they cannot
+  // differ.
   Manifest own = from;
   own.job = job.name;
   own.seed = job.seed;

@@ -15,6 +15,7 @@ namespace {
 Status check(const PartPlace& place) {
   const std::string_view folder = place.folder;
   const size_t slash = folder.rfind('/');
+  // The last part of the path must be a temporary folder's name, and ".." must not lead elsewhere.
   const bool named = slash != std::string_view::npos &&
                      folder.substr(slash + 1).starts_with(kTemporaryCheckpoint) &&
                      folder.find("/../") == std::string_view::npos;
@@ -32,6 +33,7 @@ Status check(const PartPlace& place) {
 
 std::string part_name(size_t index, size_t count) {
   char name[64];
+  // The zeros let tools list the parts in order.
   std::snprintf(name, sizeof name, "part-%05zu-of-%05zu.safetensors", index, count);
   return name;
 }
@@ -48,6 +50,7 @@ Result<CheckpointPart> write_synced(Files& files, const std::string& path,
   CheckpointPart written;
   Sha256 hash;
   LEAT_ASSIGN_OR_RETURN(auto file, files.create(path));
+  // The hash is computed on the way, so no byte is read back from the disk.
   LEAT_RETURN_IF_ERROR(fill([&](std::span<const std::byte> piece) {
     hash.update(piece);
     written.bytes += piece.size();
@@ -63,6 +66,7 @@ Status write_whole(Files& files, const std::string& path,
                    const std::function<Status(const TakeBytes&)>& fill) {
   const std::string fresh = path + ".tmp";
   LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(path)));
+  // A leftover of a crash.
   LEAT_RETURN_IF_ERROR(files.remove_all(fresh));
   Status written = write_synced(files, fresh, fill).status();
   if (written.ok()) written = files.rename(fresh, path);
@@ -70,6 +74,7 @@ Status write_whole(Files& files, const std::string& path,
     (void)files.remove_all(fresh);
     return written;
   }
+  // Without this a loss of power could bring the old name back.
   return files.sync_directory(directory_of(path));
 }
 

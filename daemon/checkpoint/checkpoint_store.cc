@@ -37,6 +37,8 @@ Result<Manifest> visit_parts(Files& files, const std::string& path, const Visit&
   for (size_t i = 0; i < manifest.parts.size(); ++i) {
     LEAT_ASSIGN_OR_RETURN(const auto file,
                           files.open(cat(path, "/", part_name(i, manifest.parts.size()))));
+    // The hash is checked first, so visit() never parses damaged bytes. For that read_checkpoint()
+    // reads each part twice.
     LEAT_RETURN_IF_ERROR(check_part(*file, manifest.parts[i]));
     LEAT_RETURN_IF_ERROR(visit(*file));
   }
@@ -47,6 +49,7 @@ Status read_part(const ReadableFile& file, Variables& variables) {
   LEAT_ASSIGN_OR_RETURN(const SafeTensorsIndex index, read_safetensors_index(file));
   for (const auto& [name, entry] : index.entries) {
     LEAT_ASSIGN_OR_RETURN(Tensor value, read_safetensors_entry(file, name, entry));
+    // Two values for one variable leave open which of them is right.
     if (variables.emplace(name, std::move(value)).second) continue;
     return invalid_argument(cat("'", file.path(), "': expected variable '", name,
                                 "' in one part, it is in another one, too"));
@@ -60,6 +63,7 @@ Result<Manifest> read_manifest(Files& files, const std::string& path) {
   const std::string file = path + "/" + kManifestName;
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, file, kManifestBytes));
   LEAT_ASSIGN_OR_RETURN(Manifest manifest, parse_manifest(bytes, cat("'", file, "'")));
+  // A folder that was copied under another name must not pass for another step.
   const std::string name = path.substr(path.rfind('/') + 1);
   if (name == checkpoint_name(manifest.step)) return manifest;
   return invalid_argument(
@@ -91,6 +95,7 @@ CheckpointWriter::CheckpointWriter(Files& files, const std::string& folder, int6
     : files_(files),
       folder_(folder),
       step_(step),
+      // The name begins with a dot and not with "step-", so no reader takes it for a checkpoint.
       temporary_(
           cat(folder, "/", kTemporary, checkpoint_name(step), token.empty() ? "" : "-", token)),
       parts_(parts) {}
@@ -124,6 +129,8 @@ Status CheckpointWriter::wrote_part(size_t index, CheckpointPart part) {
   const auto look = [&]() -> Status {
     LEAT_ASSIGN_OR_RETURN(const auto file,
                           files_.open(cat(temporary_, "/", part_name(index, parts_.size()))));
+    // The other process may have written to another disk under the same path. Its hash is taken as
+    // it is: a reader verifies it.
     if (file->size() == part.bytes) return {};
     return unavailable(cat("'", file->path(), "': expected the ", part.bytes,
                            " bytes that were written, found ", file->size()));
@@ -141,6 +148,7 @@ Status CheckpointWriter::wrote_part(size_t index, CheckpointPart part) {
 
 Result<Manifest> CheckpointWriter::commit(Manifest manifest) {
   manifest.step = step_;
+  // In the order of the parts, whichever was written first.
   manifest.parts = parts_;
   LEAT_RETURN_IF_ERROR(
       publish(print_manifest(manifest)).while_doing(cat("writing checkpoint '", path(), "'")));
@@ -155,6 +163,8 @@ Status CheckpointWriter::publish(const std::string& manifest) {
       write_synced(files_, cat(temporary_, "/", kManifestName), [&](const TakeBytes& take) {
         return take(std::as_bytes(std::span(manifest)));
       }).status());
+  // The order makes a checkpoint under its own name complete: its files and their names are on the
+  // disk before the rename.
   LEAT_RETURN_IF_ERROR(files_.sync_directory(temporary_));
   LEAT_ASSIGN_OR_RETURN(const bool replaces, files_.exists(path()));
   if (replaces) {
@@ -207,6 +217,7 @@ Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folde
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
   for (const std::string& path : paths) {
     auto checkpoint = read_checkpoint(files, path);
+    // Reads whole checkpoints until one verifies; usually the first does.
     if (checkpoint.ok()) return checkpoint;
     refused.push_back(checkpoint.status().message());
   }
@@ -219,6 +230,7 @@ Status prune_checkpoints(Files& files, const std::string& folder, int64_t keep) 
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
   // First rename them, and sync that: a folder with a checkpoint's name must be complete.
   bool renamed = false;
+  // The newest one always stays.
   for (size_t i = static_cast<size_t>(std::max<int64_t>(1, keep)); i < paths.size(); ++i) {
     const std::string gone = cat(folder, "/", kTemporary, paths[i].substr(folder.size() + 1));
     LEAT_RETURN_IF_ERROR(files.remove_all(gone));

@@ -22,6 +22,7 @@ VariableDifference compare_elements(const std::string& name, const Tensor& a, co
   const size_t size = dtype_size(a.dtype());
   const auto* left = static_cast<const std::byte*>(a.raw());
   const auto* right = static_cast<const std::byte*>(b.raw());
+  // Bytes are compared, not values: 0 and -0 differ, and a NaN equals itself.
   for (int64_t i = 0; i < out.of; ++i, left += size, right += size) {
     if (std::memcmp(left, right, size) == 0) continue;
     if (out.differing++ == 0) {
@@ -30,6 +31,7 @@ VariableDifference compare_elements(const std::string& name, const Tensor& a, co
       out.second_value = b.at(i);
     }
     const double by = std::abs(a.at(i) - b.at(i));
+    // Once it is NaN it stays NaN, since no number is greater.
     if (std::isnan(by) || by > out.largest) out.largest = by;
   }
   return out;
@@ -42,6 +44,7 @@ std::vector<VariableDifference> compare(const Variables& first, const Variables&
   const auto add = [&](VariableDifference difference) { out.push_back(std::move(difference)); };
   auto a = first.begin();
   auto b = second.begin();
+  // Both maps are in the order of names, so one pass over both finds the names that one side lacks.
   while (a != first.end() || b != second.end()) {
     if (b == second.end() || (a != first.end() && a->first < b->first)) {
       add({.name = a++->first, .kind = Kind::only_first});
@@ -50,6 +53,7 @@ std::vector<VariableDifference> compare(const Variables& first, const Variables&
     } else {
       const auto& [name, left] = *a++;
       const Tensor& right = b++->second;
+      // Elements of other types or shapes have no partners, so only the types are told.
       if (type_of(left) != type_of(right)) {
         add({.name = name, .kind = Kind::type, .first = type_of(left), .second = type_of(right)});
       } else if (!left.identical(right)) {

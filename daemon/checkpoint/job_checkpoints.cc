@@ -16,9 +16,12 @@ Result<Checkpoint> JobCheckpoints::resume(std::vector<std::string>& refused) {
   return from;
 }
 
+// Trainer calls this before the model is read, and follow_newest() when the hosts may be farther
+// than the checkpoint.
 std::optional<Manifest> JobCheckpoints::newest() const {
   const auto paths = list_checkpoints(files_, folder_);
   if (!paths.ok()) return std::nullopt;
+  // The newest first. A folder without a readable manifest is no checkpoint to continue from.
   for (const std::string& path : *paths) {
     auto manifest = read_manifest(files_, path);
     if (manifest.ok()) return std::move(*manifest);
@@ -51,6 +54,7 @@ Status JobCheckpoints::expect_none() const {
 
 std::optional<int64_t> JobCheckpoints::next(int64_t done) const {
   if (rule_.every_steps == 0) return std::nullopt;
+  // The first multiple after `done`, so a checkpoint of `done` itself is not due again.
   return (done / rule_.every_steps + 1) * rule_.every_steps;
 }
 
@@ -61,6 +65,7 @@ bool JobCheckpoints::is_overdue() const {
 void JobCheckpoints::start() { since_ = clock_.steady(); }
 
 Result<Manifest> JobCheckpoints::begin(Manifest manifest) {
+  // The check comes before any file is written.
   if (last_ && manifest.step <= last_->step) {
     return failed_precondition(cat("'", folder_, "': expected a checkpoint after step ",
                                    last_->step, ", which it goes on from, received step ",
@@ -78,6 +83,7 @@ void JobCheckpoints::written(const Manifest& manifest) {
 
 Status JobCheckpoints::write(Manifest manifest, const Variables& variables) {
   LEAT_ASSIGN_OR_RETURN(manifest, begin(std::move(manifest)));
+  // If this fails, last_ stays: the next checkpoint continues from the one before.
   LEAT_ASSIGN_OR_RETURN(const Manifest whole,
                         write_checkpoint(files_, folder_, {std::move(manifest), variables}));
   written(whole);

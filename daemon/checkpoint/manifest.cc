@@ -33,6 +33,8 @@ Result<std::string_view> check_own_hash(std::string_view text, std::string_view 
                               " bytes that end otherwise: it is damaged"));
 }
 
+// The keys are in a fixed order, so equal manifests give equal bytes: a child names its parent by
+// their hash.
 nlohmann::ordered_json to_json(const Manifest& manifest) {
   nlohmann::ordered_json json;
   json["format"] = kFormat;
@@ -50,6 +52,7 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
   json["workers"] = manifest.workers;
   if (manifest.previous)
     json["previous"] = {{"step", manifest.previous->step}, {"sha256", manifest.previous->sha256}};
+  // Older versions have only the other rule, and write no such key.
   if (!manifest.every_float) json["trains"] = kTrainsParameters;
   if (const auto& metrics = manifest.metrics) {
     json["metrics"] = {{"bytes", metrics->bytes},
@@ -105,6 +108,8 @@ Status check(const nlohmann::json& json, const Manifest& manifest, std::string_v
   const auto expected = [&](std::string_view what, const auto& received) {
     return invalid_argument(cat(subject, ": expected ", what, ", received ", received));
   };
+  // The hash of the text tells only that nothing was changed after it was written, not that it is
+  // right.
   const size_t count = manifest.parts.size();
   if (count == 0 || count > kMaxCheckpointParts)
     return expected(cat("1 to ", kMaxCheckpointParts, " parts"), count);
@@ -126,6 +131,7 @@ Status check(const nlohmann::json& json, const Manifest& manifest, std::string_v
 
 std::string print_manifest(const Manifest& manifest) {
   std::string text = to_json(manifest).dump(2);
+  // The hash becomes the last key of the object, so the file is still JSON.
   text.resize(text.rfind('\n'));  // without the closing brace
   return cat(text, kBeforeHash, hash_of(text), kAfterHash);
 }
@@ -138,6 +144,7 @@ Result<Manifest> parse_manifest(std::span<const std::byte> bytes, std::string_vi
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   LEAT_ASSIGN_OR_RETURN(const std::string_view body, check_own_hash(text, subject));
   try {
+    // The body lacks its closing brace, which stood after the hash.
     const auto json = nlohmann::json::parse(cat(body, "\n}"));
     if (const auto& format = json.at("format"); format != kFormat)
       return invalid_argument(

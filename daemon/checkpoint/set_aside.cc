@@ -13,6 +13,7 @@ std::string name_in(const std::string& path) { return path.substr(path.rfind('/'
 // Only a folder contains an entry ".".
 Result<bool> is_folder(Files& files, const std::string& path) { return files.exists(path + "/."); }
 
+// Returns "" if nothing is at the path, or the right kind of thing is.
 Result<std::string> make_way(Files& files, const std::string& path, bool for_folder) {
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(path));
   if (!there) return std::string();
@@ -27,6 +28,7 @@ Result<std::string> set_aside(Files& files, const std::string& path) {
   for (int number = 1; number <= kMostNames; ++number) {
     const std::string to = number == 1 ? wanted : cat(wanted, "-", number);
     LEAT_ASSIGN_OR_RETURN(const bool taken, files.exists(to));
+    // rename() would replace a file of that name, and nothing may be lost here.
     if (taken) continue;
     LEAT_RETURN_IF_ERROR(files.rename(path, to));
     LEAT_RETURN_IF_ERROR(files.sync_directory(folder));
@@ -48,6 +50,7 @@ Result<std::vector<std::string>> set_aside_checkpoints_after(Files& files,
                                                              const std::string& folder,
                                                              int64_t step) {
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
+  // With a step of -1 no name matches, so all of them are set aside.
   const std::string last = step < 0 ? "" : checkpoint_name(step);
   std::vector<std::string> names;
   for (const std::string& path : paths) {  // the newest first

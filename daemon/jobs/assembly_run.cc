@@ -8,6 +8,8 @@
 namespace leat {
 
 void AssemblyRun::renew(const std::vector<WorkerRef>& joining) {
+  // A worker that joins may have the name of one that held the state, but its new runner holds
+  // nothing.
   for (const WorkerRef& worker : joining) holders_.erase(worker.name);
   progress_.restart();
   stepped_ = false;
@@ -23,6 +25,7 @@ void AssemblyRun::begin() {
 void AssemblyRun::end(const std::string& reason) {
   yield_.reset();
   waits_for_.clear();
+  // So that there is one EndRun for each RunJob.
   if (!std::exchange(runs_, false)) return;
   context_.actions.push_back(EndRun{job_.id, assembly_.assembly(), reason});
 }
@@ -32,6 +35,8 @@ void AssemblyRun::made_progress(const ProgressReport& report) {
   spared_from_ = report.spared_from;
   in_parts_ = report.in_parts;
   const bool steps = report.step > report.first_step;
+  // After the first step each runner has the newest state, and the checkpoint that they began with
+  // is no longer the newest one.
   if (steps && !stepped_) hold(false);
   stepped_ = stepped_ || steps;
 }
@@ -43,7 +48,9 @@ void AssemblyRun::hold(bool saved) {
 }
 
 RunYield AssemblyRun::yielded(bool saved) {
+  // A run that stops without a request has no better reason.
   RunYield why = yield_.value_or(RunYield{"it came to a fence", "", false});
+  // The assembly really ends because of the worker that it lost; the history names that one.
   if (!missing_.empty() && why.culprit.empty()) {
     why.culprit = missing_.front().worker;
     why.cause = cat(missing_.front().text, "; ", why.cause);
@@ -55,6 +62,8 @@ RunYield AssemblyRun::yielded(bool saved) {
 bool AssemblyRun::releases(const WorkerRef& worker) const {
   const Leases& leases = context_.leases;
   if (!leases.has(worker) || !leases.is_draining(worker.name)) return false;
+  // With a checkpoint no worker's memory is needed. Without one, another worker that stays must
+  // hold the whole state, which none does when each holds a part.
   if (saved_ || !holders_.contains(worker.name)) return true;
   if (in_parts_) return false;
   const std::vector<WorkerRef> workers = assembly_.workers();
@@ -64,6 +73,7 @@ bool AssemblyRun::releases(const WorkerRef& worker) const {
   });
 }
 
+// A job that may not restart keeps its draining workers until it ends.
 std::optional<RunYield> AssemblyRun::leave_drained() {
   if (assembly_.mode() != Assembly::Mode::going || !may_move()) return std::nullopt;
   const Leases& leases = context_.leases;
@@ -93,6 +103,8 @@ std::optional<RunYield> AssemblyRun::leave_drained() {
 
 void AssemblyRun::ask_to_yield(RunYield why) {
   const bool saves = why.saves;
+  // A second request is sent only to add a checkpoint to the first. The reason of a drain stays,
+  // because the history names its worker; the reason to grow gives way.
   const bool is_news = !yield_ || (saves && !yield_->saves);
   const bool for_a_drain = yield_ && !yield_->culprit.empty();
   if (!for_a_drain) {
@@ -109,6 +121,7 @@ bool AssemblyRun::goes_on_without(const WorkerRef& worker, std::string text) {
   if (spared_from_ == 0 || !may_move() || !assembly_.has_place(worker)) return false;
   const std::vector<WorkerRef> workers = assembly_.workers();
   const auto at = std::find(workers.begin(), workers.end(), worker);
+  // The tasks from spared_from_ on are those of the backup workers.
   if (at - workers.begin() < static_cast<ptrdiff_t>(spared_from_)) return false;
   missing_.push_back({worker.name, std::move(text)});
   return true;
@@ -116,6 +129,7 @@ bool AssemblyRun::goes_on_without(const WorkerRef& worker, std::string text) {
 
 size_t AssemblyRun::grow(size_t free) {
   if (!may_move() || !stepped_ || !runs_ || yield_) return 0;
+  // Every growth costs a new assembly, so they have a distance in time.
   if (context_.now.steady < ran_at_ + context_.limits.grow_after) return 0;
   const size_t had = assembly_.size() - missing_.size();
   // All that the run lacks come at once, unless the job is elastic.
@@ -133,6 +147,7 @@ bool AssemblyRun::may_grow() const {
   if (job_.min_workers == 0 || assembly_.size() >= job_.num_workers) return false;
   if (demand_.leaves_out_now()) return false;           // a free worker may be one of those
   const double eta = progress_.progress().eta_seconds;  // no number where steps are slow
+  // The negation lets a NaN count as a long time.
   return !(eta < std::chrono::duration<double>(context_.limits.grow_after).count());
 }
 

@@ -23,11 +23,13 @@ ArrivingBlob::ArrivingBlob(Files& files, std::string path, std::string temporary
       file_(std::move(file)) {}
 
 ArrivingBlob::~ArrivingBlob() {
+  // The file is closed before it is removed.
   file_.reset();
   if (there_) (void)files_.remove(temporary_);  // what stays goes when the journal is opened
 }
 
 Status ArrivingBlob::append(std::span<const std::byte> bytes) {
+  // `received_` never exceeds `size_`, so the difference cannot wrap.
   if (bytes.size() > size_ - received_) {
     return invalid_argument(cat("upload: expected ", size_, " bytes, received more"));
   }
@@ -53,6 +55,8 @@ Status ArrivingBlob::finish() {
 }
 
 Status ArrivingBlob::publish() {
+  // The order keeps the promise of a whole file or none: the bytes are on disk before the name
+  // exists, and the name is on disk before publish() returns ok.
   LEAT_RETURN_IF_ERROR(file_->sync());
   LEAT_RETURN_IF_ERROR(file_->close());
   LEAT_RETURN_IF_ERROR(files_.rename(temporary_, path_));
@@ -90,6 +94,8 @@ Status Blobs::share(const ReadableFile& file, const Sha256Digest& digest) {
   if (there) return {};
   LEAT_RETURN_IF_ERROR(files_.make_directories(folder_));
   const std::string name = temporary(digest);
+  // The link gets a temporary name first, because link() fails on an existing name and rename()
+  // does not.
   if (!files_.link(file.path(), name).ok()) return copy(file, digest);
   if (Status status = files_.rename(name, path(digest)); !status.ok()) {
     (void)files_.remove(name);
@@ -98,6 +104,8 @@ Status Blobs::share(const ReadableFile& file, const Sha256Digest& digest) {
   return files_.sync_directory(folder_);
 }
 
+// RowWriter calls this for each file of a submit. It compares the size only, since a hash of the
+// bytes would hold up the journal's thread for seconds.
 Result<bool> Blobs::has(const Sha256Digest& digest, uint64_t size) const {
   LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(path(digest)));
   if (!there) return false;
@@ -110,6 +118,8 @@ std::string Blobs::path(const Sha256Digest& digest) const {
 }
 
 std::string Blobs::temporary(const Sha256Digest& digest) {
+  // The counter lets two uploads of one file run at the same time: the last rename wins, and both
+  // have the same bytes.
   return cat(path(digest), ".", begun_.fetch_add(1), ".tmp");
 }
 

@@ -15,6 +15,7 @@ ClusterJob::ClusterJob(TableContext& context, StoredJob job)
       past_(context, job_) {}
 
 void ClusterJob::restore() {
+  // The state itself changes in the first advance(), because that is a write of the journal.
   had_runners_ = state_after_restart(state()).has_value();
   if (had_runners_ && state() != JobState::cancelling && job_.condition.assembly > 0)
     runners_.restore();
@@ -24,6 +25,7 @@ void ClusterJob::restore() {
 }
 
 void ClusterJob::cancel(const CancelAsked& event) {
+  // A second user who cancels gets the same answer; the reason names the first one.
   if (!cancel_) cancel_ = Cancel{event.by, {}};
   cancel_->tickets.push_back(event.ticket);
   context_.queue_changed = true;
@@ -31,12 +33,14 @@ void ClusterJob::cancel(const CancelAsked& event) {
 }
 
 void ClusterJob::tick() {
+  // Nothing else ends the wait for these runners: a worker that lives may never start one.
   const auto late = runners_.tick();
   for (const WorkerRef& worker : late) {
     runners_.assembly().suspect(worker);
     failures_.of_worker(worker, cat("the runner on '", worker.name, "' "), "did not start in time",
                         false, std::nullopt);
   }
+  // Asked before part() below, which takes the late runners out.
   const bool too_late = runners_.waited_too_long();
   if (runners_.assembly().mode() == Assembly::Mode::parted && !late.empty())
     runners_.part("it did not start in time", failures_.last_was_stuck());
@@ -50,9 +54,12 @@ void ClusterJob::tick() {
 // Decisions ---------------------------------------------------------------------------------------
 
 void ClusterJob::advance() {
+  // One write at a time: written() calls this again, and so does the table after the pause of a
+  // failed write.
   if (write_ != Write::none || context_.journal.is_held() || has_ended(state())) return;
   if (had_runners_) {
     const JobState next = *state_after_restart(state());
+    // The user had cancelled the job before the restart, and its runners are not waited for.
     if (next != JobState::recovering) return propose(changed(next, job_.condition.reason));
     const std::string cause = "the master restarted";
     if (job_.condition.assembly > 0)
@@ -67,6 +74,8 @@ void ClusterJob::advance() {
     case JobState::running:
     case JobState::recovering:
       return advance_with_runners();
+    // The lease of each worker ends with its runner, so the job is CANCELLED only after the last
+    // one.
     case JobState::cancelling:
       if (runners_.assembly().all_gone())
         propose(changed(JobState::cancelled, job_.condition.reason));
@@ -77,24 +86,31 @@ void ClusterJob::advance() {
 }
 
 void ClusterJob::advance_with_runners() {
+  // The order of these tests is the order of precedence. A fault comes first, since its caller
+  // waits for the answer. A finished job stays finished although a user cancels it or a worker is
+  // lost after that.
   if (past_.has_faults()) return note();
   if (finished_) {
     JobCondition next = changed(JobState::succeeded, "");
     next.result = *finished_;
     return propose(std::move(next));
   }
+  // A cancel wins over a failure: the user does not want another attempt.
   if (cancel_) {
     const std::string by = cancel_->by.empty() ? "" : " by " + cancel_->by;
     return propose(changed(JobState::cancelling, "cancelled" + by));
   }
   if (failures_.now() != nullptr) return advance_failed();
+  // There is no run that could come to a fence, so the assembly ends here.
   if (auto why = runners_.run().leave_drained()) {
     failures_.give_up(std::move(*why), runners_.run().progress().last().step);
     return advance_failed();
   }
   if (past_.has_lost()) return note();
   const Assembly& assembly = runners_.assembly();
+  // A job that recovers gets its next assembly from JobTable::schedule().
   if (assembly.mode() != Assembly::Mode::going) return;
+  // The journal has the assembly now, so its runners may be started.
   if (assembly.is_leased()) {
     runners_.ask();
   } else if (state() != JobState::running && assembly.all_there()) {
@@ -104,9 +120,12 @@ void ClusterJob::advance_with_runners() {
 
 void ClusterJob::advance_failed() {
   if (failures_.waits_for_more()) return;
+  // The links are judged before the loss is noted, because the verdict changes its cause and
+  // culprit.
   failures_.judge_links();
   JobFailure* failure = failures_.now();
   past_.lost(failure->reason(), failure, runners_.run().progress().last().step);
+  // After lost(), which clears the mark of a crash if a fault of the job's chaos did it.
   JobFailures::Verdict verdict = failures_.verdict();
   const JobState state = verdict.tries_again ? JobState::recovering : JobState::failed;
   JobCondition next = changed(state, std::move(verdict.reason));
@@ -122,6 +141,8 @@ bool ClusterJob::waits() const {
 }
 
 void ClusterJob::start_assembly() {
+  // The workers are leased before the journal has the assembly, so no other job gets them;
+  // refused() gives them back.
   if (!runners_.renew()) return;
   failures_.renew();
   past_.renew();
@@ -136,6 +157,7 @@ void ClusterJob::start_assembly() {
 }
 
 size_t ClusterJob::grow(size_t free) {
+  // A job whose end is near takes no more workers.
   if (write_ != Write::none || failures_.now() != nullptr || finished_ || cancel_) return 0;
   return runners_.run().grow(free);
 }
@@ -144,6 +166,7 @@ size_t ClusterJob::grow(size_t free) {
 
 JobCondition ClusterJob::changed(JobState state, std::string reason) const {
   JobCondition next = job_.condition;
+  // The time of a state counts from its first condition: a further one in the same state keeps it.
   if (next.state != state) next.since_ms = context_.now.wall_ms;
   next.state = state;
   next.reason = std::move(reason);
@@ -158,6 +181,7 @@ void ClusterJob::write(Write what, JournalRecord record) {
 void ClusterJob::propose(JobCondition next) {
   next_ = std::move(next);
   JobChanged record{job_.id, next_, past_.write_lost()};
+  // The report goes into the same write as the end: after a restart no runner can send it again.
   if (has_ended(next_.state)) record.ended_with = runners_.run().progress().last_if_any();
   write(Write::change, std::move(record));
 }
@@ -168,10 +192,14 @@ void ClusterJob::note() {
 }
 
 void ClusterJob::written(const Status& status) {
+  // The faults of the note are answered first, with the outcome of the write.
   answer(past_.written(status.ok()), status);
   const Write what = std::exchange(write_, Write::none);
+  // The table handles the end of a submit and of a forget.
   if (what != Write::change && what != Write::note) return;
+  // A note that failed needs no more: JobPast has taken its entries back.
   if (what == Write::change && !status.ok()) return refused(status);
+  // Now the change is visible, and the job acts on it.
   const JobCondition before = job_.condition;
   if (what == Write::change) job_.become(std::move(next_));
   touch();
@@ -185,6 +213,8 @@ void ClusterJob::refused(const Status& status) {
     runners_.undo();
     failures_.forget();
   }
+  // The users who cancel hear at once that the disk is full. The wish itself stays, and is written
+  // after the pause.
   if (next_.state != JobState::cancelling && next_.state != JobState::cancelled) return;
   if (!cancel_) return;
   answer(std::exchange(cancel_->tickets, {}),
@@ -194,17 +224,20 @@ void ClusterJob::refused(const Status& status) {
 
 void ClusterJob::entered(const JobCondition& before) {
   const JobCondition& now = job_.condition;
+  // The first condition after a restart is written.
   had_runners_ = false;
   if (now.state == JobState::recovering && now.assembly == before.assembly &&
       failures_.now() != nullptr) {
     finished_.reset();  // too late: the assembly is given up
     failures_.settle(now.reason);
   }
+  // The runners of a new assembly are asked for in the advance() that follows.
   if (now.assembly != before.assembly) past_.began();
   if (now.state == JobState::running) {
     runners_.run().begin();
     RunJob go{job_.id, now.assembly, runners_.assembly().workers()};
     for (const FiredFault& each : job_.fired) go.fired.push_back(each.index);
+    // The wall clock may have been set back, so the difference may be negative.
     const int64_t ran = context_.now.wall_ms - job_.first_ran_ms;
     go.ran = std::chrono::milliseconds(std::max<int64_t>(0, ran));
     context_.actions.push_back(std::move(go));
@@ -223,6 +256,7 @@ void ClusterJob::answer(std::vector<uint64_t> tickets, const Status& status) {
 // Views -------------------------------------------------------------------------------------------
 
 std::string ClusterJob::waiting_reason() const {
+  // A job that only runs does not wait for the journal, although the journal refuses others.
   const bool changes = state() != JobState::running || write_ != Write::none ||
                        failures_.now() != nullptr || finished_ || cancel_;
   if (context_.journal.refuses() && changes && !has_ended(state()))
@@ -248,6 +282,8 @@ JobView ClusterJob::view() const {
   view.progress = runners_.run().progress().progress();
   view.history = job_.history;
   view.version = version_;
+  // The reason in the journal tells why the job is in its state. For a view it is replaced or
+  // completed by what the job waits for at this moment.
   std::string& reason = view.condition.reason;
   const AssemblyRun& run = runners_.run();
   if (state() == JobState::running && !run.waits_for().empty()) reason = run.waits_for();
@@ -257,6 +293,8 @@ JobView ClusterJob::view() const {
     reason = cat("goes on though ", join(texts, ", and "));
   }
   if (state() == JobState::queued || state() == JobState::recovering)
+    // The text of a waiting job changes with the queue and with the workers, and not only by events
+    // of the job.
     view.version = std::max(view.version, context_.queue_version);
   if (const std::string waiting = waiting_reason(); !waiting.empty())
     reason += (reason.empty() ? "" : "; ") + waiting;

@@ -4,6 +4,8 @@
 
 namespace leat {
 
+// One call operator for each event. An operator stores facts and then decides; it returns false
+// only where ClusterJob::handle() does.
 struct ClusterJob::Listener {
   ClusterJob& job;
   JobRunners& runners = job.runners_;
@@ -21,6 +23,7 @@ struct ClusterJob::Listener {
     return decide();
   }
   bool operator()(const WorkerDraining& event) {
+    // A running assembly ends at a fence instead, which advance() asks for.
     if (event.draining) part(cat("worker '", event.worker.name, "' is draining"));
     return decide();
   }
@@ -34,6 +37,7 @@ struct ClusterJob::Listener {
     return decide();
   }
   bool operator()(const RunnerExited& event) {
+    // A stray runner, or one that was counted as gone when its worker was lost.
     if (!assembly.has(event.worker, event.assembly)) return true;
     return gone(event.worker, cat("the runner on '", event.worker.name, "' "), event.end,
                 std::nullopt);
@@ -54,6 +58,7 @@ struct ClusterJob::Listener {
 
   // The run.
   bool operator()(const JobFinished& event) {
+    // The run of an assembly that is over may still report its end.
     if (!goes(event) || job.state() != JobState::running) return true;
     job.finished_ = event.result;
     return decide();
@@ -64,6 +69,7 @@ struct ClusterJob::Listener {
     return decide();
   }
   bool operator()(const RunYielded& event) {
+    // After a failure the stop at a fence no longer matters: the failure ends the assembly.
     if (!is_meant(event) || !runners.run().runs() || failures.now() != nullptr) return true;
     failures.give_up(runners.run().yielded(event.saved), event.step);
     return decide();
@@ -78,11 +84,13 @@ struct ClusterJob::Listener {
     if (!goes(event)) return true;
     runners.run().made_progress(event.report);
     job.touch();
+    // A step that was done before a failure is no sign that the job has recovered.
     if (failures.now() != nullptr) return true;
     if (job.past_.goes_on(event.report, assembly.assembly())) job.advance();
     return true;
   }
   bool operator()(const FaultAsked& event) {
+    // A fault must not hit the next assembly by mistake, nor a job that is done.
     const bool over = !goes(event) || has_ended(job.state()) || job.finished_;
     if (over || failures.now() != nullptr) return false;
     if (job.past_.ask(event)) return decide();
@@ -105,16 +113,20 @@ struct ClusterJob::Listener {
     job.advance();
     return true;
   }
+  // Only for an assembly that is over: a runner that was kept for the next one has to leave now.
   void part(const std::string& reason) {
     if (assembly.mode() == Assembly::Mode::parted) runners.part(reason, failures.last_was_stuck());
   }
   bool gone(const WorkerRef& worker, const std::string& subject, const RunnerEnd& end,
             std::optional<std::chrono::milliseconds> detected_after) {
+    // The loss of a spare worker is no failure. After a failure every loss goes to of_worker(),
+    // which decides whether it is the cause.
     if (failures.now() == nullptr && runners.run().goes_on_without(worker, subject + end.how)) {
       job.touch();
     } else {
       failures.of_worker(worker, subject, end.how, end.crashed, detected_after);
     }
+    // After of_worker(), which needs the worker's place.
     runners.left(worker);
     return decide();
   }

@@ -22,6 +22,7 @@ size_t JobDemand::wanted() const { return least() - std::min(least(), assembly_.
 
 size_t JobDemand::usable() const {
   const std::vector<std::string> unfit = this->unfit();
+  // The kept workers of the job are usable workers of the cluster, but the job has them already.
   size_t own = 0;
   for (const WorkerRef& worker : assembly_.workers()) {
     const bool kept = assembly_.kept() > 0 && assembly_.has_place(worker);
@@ -36,6 +37,8 @@ std::vector<std::string> JobDemand::unfit() const {
 }
 
 void JobDemand::leave_out(const std::string& worker, bool for_its_own) {
+  // The first time costs nothing but the last place in the choice: `until` is now. From the second
+  // time on there is a wait: 0.5 s, 1 s, 2 s, ... up to 60 s.
   const auto [at, first] = left_out_.try_emplace(worker);
   LeftOut& left = at->second;
   const bool again = !first && context_.now.steady < left.until + kForgotten;
@@ -58,6 +61,7 @@ std::vector<std::string> JobDemand::left_out(bool some_kept, bool all) const {
   std::vector<std::string> names = unfit();
   for (const auto& [name, left] : left_out_) {
     if (!some_kept && !(all && left.for_its_own)) continue;
+    // With `all` a worker counts as left out for ten minutes after its time.
     const auto until = all ? left.until + kForgotten : left.until;
     if (until > context_.now.steady) names.push_back(name);
   }
@@ -65,6 +69,7 @@ std::vector<std::string> JobDemand::left_out(bool some_kept, bool all) const {
 }
 
 std::string JobDemand::unusable_text() const {
+  // A cluster has up to hundreds of workers; the text names four of each kind.
   constexpr size_t kNamed = 4;
   std::string text;
   const auto add = [&](std::vector<std::string> names, const char* of_one, const char* of_many) {
@@ -77,6 +82,7 @@ std::string JobDemand::unusable_text() const {
   const std::vector<std::string> unfit = this->unfit();
   add(unfit, " lacks it", " lack it");
   std::vector<std::string> drained = context_.leases.draining();
+  // Each worker is named once, with the cause that lasts longer.
   std::erase_if(drained, [&](const std::string& name) { return has_name(unfit, name); });
   add(std::move(drained), " is drained", " are drained");
   return text;
@@ -89,16 +95,20 @@ std::string JobDemand::text(bool some_kept) const {
   if (!job_.dataset.empty() && (!unfit.empty() || wanted > usable))
     wants += cat(" with data set '", job_.dataset, "'");
   if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");
+  // First case: workers are missing, so only a new or a returning one helps.
   if (wanted > usable) {
     return cat(wants, kept > 0 ? "" : cat(", ", usable, " there"), unusable_text());
   }
   const auto left_out = this->left_out(some_kept);
   const size_t free = this->free();
+  // Second case: enough are free, but some are left out for a while. left_out() begins with the
+  // unfit ones, which are not named here.
   if (wanted > context_.leases.free_but(left_out) && wanted <= free) {
     const std::vector<std::string> names(left_out.begin() + static_cast<ptrdiff_t>(unfit.size()),
                                          left_out.end());
     return cat(wants, ", and leaves '", join(names, "', '"), "' out for now");
   }
+  // Third case: the workers are there, but other jobs have them, or a job before this one waits.
   const auto& head = context_.head;
   const bool overtakes = head && head->number < job_.number;
   return cat(wants, ", ", free, " free", unusable_text(),

@@ -6,6 +6,8 @@
 
 namespace leat {
 
+// Called after every change of the runners. The table ticks only the jobs in `assembled`, so a job
+// that is missing there would never reach a deadline.
 void JobRunners::file() {
   if (assembly_.all_gone() && !take_up_until_) {
     context_.assembled.erase(job_.number);
@@ -19,6 +21,7 @@ void JobRunners::file() {
 
 void JobRunners::restore() {
   assembly_.take_up(job_.condition.assembly, job_.condition.workers);
+  // The runners had the newest state when the master went away.
   run_.hold(false);
   parted_at_ = context_.now.steady;
   take_up_until_ = context_.now.steady + context_.limits.take_up;
@@ -27,6 +30,7 @@ void JobRunners::restore() {
 
 bool JobRunners::awaits_workers() const {
   if (!take_up_until_) return false;
+  // A worker that has registered again without its runner does not bring it any more.
   const auto names = assembly_.vacant();
   return std::any_of(names.begin(), names.end(), [this](const std::string& name) {
     return context_.leases.incarnation_of(name) == nullptr;
@@ -36,6 +40,7 @@ bool JobRunners::awaits_workers() const {
 bool JobRunners::take_up(const WorkerRef& worker, const HeldRunner& runner) {
   if (assembly_.assembly() != runner.assembly || runner.assembly == 0) return false;
   if (!take_up_until_ || assembly_.mode() != Assembly::Mode::parted) return false;
+  // The worker has another job by now; the caller stops the runner.
   if (context_.leases.job_of(worker.name) != 0) return false;
   if (!assembly_.await(worker, runner.task, *take_up_until_)) return false;
   (void)context_.leases.claim(worker, job_.number);
@@ -44,6 +49,7 @@ bool JobRunners::take_up(const WorkerRef& worker, const HeldRunner& runner) {
 }
 
 void JobRunners::expel(const WorkerRef& worker, uint64_t assembly) {
+  // The lease keeps other jobs away from the worker until the stray runner is gone.
   if (!context_.leases.claim(worker, job_.number)) return;
   const auto& limits = context_.limits;
   assembly_.expel(worker, assembly, context_.now.steady + limits.stop_grace + limits.stop_timeout);
@@ -56,9 +62,12 @@ void JobRunners::expel(const WorkerRef& worker, uint64_t assembly) {
 bool JobRunners::renew() {
   Leases& leases = context_.leases;
   const size_t wants = demand_.wanted(), kept = assembly_.kept();
+  // At first all workers that were left out are passed over. If too few are free then, those come
+  // back whose time is over.
   auto left_out = demand_.left_out(some_kept(), true);
   if (wants > leases.free_but(left_out)) left_out = demand_.left_out(some_kept());
   if (wants > leases.free_but(left_out)) return false;
+  // An elastic job takes all free workers up to its maximum.
   const size_t gets = std::min(job_.num_workers - kept, leases.free_but(left_out));
   // Each worker gets the task that it had.
   const auto before = kept > 0 ? assembly_.vacant() : job_.condition.workers;
@@ -70,11 +79,13 @@ bool JobRunners::renew() {
   return true;
 }
 
+// No runner was asked yet, so there is nothing to tell, and only leases to give back.
 void JobRunners::undo() { leave({{}, assembly_.undo(job_.condition.assembly)}, {}, ""); }
 
 void JobRunners::ask() {
   StartRunners start{job_.id, assembly_.assembly(), {}, {}};
   const auto deadline = context_.now.steady + context_.limits.start_timeout;
+  // By task: the index in the action is the task.
   for (const auto& [worker, kept] : assembly_.ask(deadline)) {
     start.workers.push_back(worker);
     start.kept.push_back(kept);
@@ -83,6 +94,7 @@ void JobRunners::ask() {
 }
 
 void JobRunners::left(const WorkerRef& worker) {
+  // The lease goes back once, with the first sign that the runner is gone.
   if (assembly_.left(worker)) context_.leases.release(worker, job_.number);
   file();
   context_.queue_changed = true;
@@ -94,7 +106,9 @@ void JobRunners::part(const std::string& reason, bool at_once) {
   for (const WorkerRef& worker : assembly_.workers()) {
     if (run_.releases(worker)) assembly_.suspect(worker);
   }
+  // A second part() does not prolong the wait for other workers.
   if (assembly_.mode() != Assembly::Mode::parted) parted_at_ = context_.now.steady;
+  // A runner that hangs does not use its grace period.
   const auto grace = at_once ? std::chrono::milliseconds(0) : context_.limits.stop_grace;
   leave(assembly_.part(context_.now.steady + grace + context_.limits.stop_timeout), grace, reason);
 }
@@ -112,6 +126,7 @@ void JobRunners::leave(Assembly::Leaving leaving, std::chrono::milliseconds grac
   for (const WorkerRef& worker : leaving.released) context_.leases.release(worker, job_.number);
   file();
   context_.queue_changed = true;
+  // The table gives the free workers to waiting jobs when the event is done.
   if (leaving.tell.empty()) return;
   context_.actions.push_back(
       StopRunners{job_.id, assembly_.assembly(), std::move(leaving.tell), grace, reason});
@@ -128,6 +143,7 @@ std::vector<WorkerRef> JobRunners::tick() {
 
 bool JobRunners::waited_too_long() {
   const Clock::Steady now = context_.now.steady;
+  // The runners that have not come back by now are replaced.
   if (take_up_until_ && now >= *take_up_until_) {
     take_up_until_.reset();
     context_.queue_changed = true;

@@ -3,6 +3,7 @@
 namespace leat {
 namespace {
 
+// In the order of JobState, as the rows and columns below.
 constexpr std::string_view kStateNames[] = {"QUEUED",     "STARTING",  "RUNNING", "RECOVERING",
                                             "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
 
@@ -23,11 +24,13 @@ constexpr bool kMayBecome[8][8] = {
 
 std::string_view name_of(JobState state) { return kStateNames[static_cast<size_t>(state)]; }
 
+// A number outside the table is one of a damaged row, or of a newer version.
 std::optional<JobState> job_state_from_number(int64_t number) {
   if (number < 0 || number >= static_cast<int64_t>(kJobStates.size())) return std::nullopt;
   return static_cast<JobState>(number);
 }
 
+// RowReader::replay() checks each step of a job's history with it.
 bool may_become(JobState from, JobState to) {
   return kMayBecome[static_cast<size_t>(from)][static_cast<size_t>(to)];
 }

@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// Digits of a job's id after its name, and those of an id when the short ones are taken.
 constexpr int kIdDigits = 4;
 constexpr int kManyIdDigits = 8;
 constexpr int kVersionBits = 32;  // of the versions of one generation
@@ -29,6 +30,7 @@ void note_worker(TableContext& context, const WorkerSilent& event) {
     context.silent.erase(event.worker.name);
   }
 }
+// A stuck worker keeps its lease; its job decides.
 void note_worker(TableContext&, const WorkerStuck&) {}
 
 void stop_runner(TableContext& context, const std::string& job, uint64_t assembly,
@@ -44,9 +46,11 @@ JobTable::JobTable(const JobTableLimits& limits, std::function<uint64_t()> rando
 
 JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uint64_t generation) {
   context_.now = now;
+  // Versions of this generation are above all of the one before.
   context_.version = std::max(context_.version, generation << kVersionBits);
   std::vector<const StoredJob*> ended;
   for (const StoredJob& stored : jobs) {
+    // The job's memory of its runners is rebuilt; no decision is made before all jobs are there.
     ClusterJob& job = jobs_.add(std::make_unique<ClusterJob>(context_, stored));
     job.restore();
     last_number_ = std::max(last_number_, stored.number);
@@ -56,6 +60,7 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
       unfinished_.insert(stored.number);
     }
   }
+  // The retention forgets the job first that ended first, and the journal has them by number.
   std::stable_sort(ended.begin(), ended.end(), [](const StoredJob* a, const StoredJob* b) {
     return a->condition.since_ms < b->condition.since_ms;
   });
@@ -72,11 +77,14 @@ JobActions JobTable::handle(JobEvent event, Moment now) {
 }
 
 JobActions JobTable::settle() {
+  // The order: workers are given out first, so that the answers below show whether a job waits.
   if (context_.queue_changed) schedule();
   if (context_.journal.is_idle()) set_refuses(false);  // no job wants anything of the journal
   for (const auto& [ticket, number] : std::exchange(submitted_, {})) {
     context_.answer(ticket, jobs_.at(number).view());
   }
+  // Jobs beyond the retention are forgotten now. A job whose write is in flight, or whose runners
+  // are not all gone, is skipped until a later event.
   if (!context_.journal.is_held()) {
     ended_.drop(context_.limits.retention, context_.now.wall_ms, [this](uint64_t number) {
       ClusterJob& job = jobs_.at(number);
@@ -95,6 +103,7 @@ void JobTable::on(SubmitAsked event) {
   const auto refuse = [&](Status status) { context_.answer(event.ticket, std::move(status)); };
   if (const Status status = check_submission(asked); !status.ok()) return refuse(status);
   const Sha256Digest content = content_of(asked);
+  // A client that heard no answer repeats its request: it gets the job that it has submitted.
   if (const ClusterJob* job = jobs_.of_request(asked.request_id)) {
     const StoredJob& stored = job->stored();
     if (stored.content != content) {
@@ -103,6 +112,7 @@ void JobTable::on(SubmitAsked event) {
                                          "' with other content; expected a new id for a new job")));
     }
     const auto submitting = submitting_.find(stored.number);
+    // The first request is still being written. Both are answered with its outcome.
     if (submitting != submitting_.end()) return submitting->second.push_back(event.ticket);
     return context_.answer(event.ticket, job->view());
   }
@@ -111,6 +121,7 @@ void JobTable::on(SubmitAsked event) {
         cat("job '", asked.name, "' was not accepted: ", unfinished_.size(),
             " jobs are unfinished, expected at most ", context_.limits.max_unfinished)));
   }
+  // The job exists from now on, but it is invisible until the journal has it.
   JobSubmitted record;
   record.number = ++last_number_;
   record.id = new_id(asked.name);
@@ -127,6 +138,7 @@ void JobTable::on(const CancelAsked& event) {
   const auto found = jobs_.look_up(event.id);
   if (!found.ok()) return context_.answer(event.ticket, found.status());
   ClusterJob& job = **found;
+  // To cancel twice is no error.
   if (has_ended(job.state()) || job.state() == JobState::cancelling)
     return context_.answer(event.ticket, job.view());
   job.cancel(event);
@@ -136,6 +148,7 @@ void JobTable::on(const RemoveAsked& event) {
   const auto found = jobs_.look_up(event.id);
   if (!found.ok()) return context_.answer(event.ticket, found.status());
   const ClusterJob& job = **found;
+  // settle() writes it, and forget_written() answers.
   if (has_ended(job.state())) return ended_.ask(job.stored().number, event.ticket);
   context_.answer(event.ticket,
                   failed_precondition(cat("job '", job.stored().id, "' is ", name_of(job.state()),
@@ -152,10 +165,12 @@ void JobTable::on(const JobWeighed& event) {
 void JobTable::on(const WorkerJoined& event) {
   Leases& leases = context_.leases;
   if (leases.has(event.worker)) return;
+  // Membership reports the loss first as a rule; the leases must not hold two lives of one name.
   if (const uint64_t* old = leases.incarnation_of(event.worker.name))
     on(WorkerLost{{event.worker.name, *old}, "another process of that name has joined"});
   leases.add(event.worker, event.datasets);
   context_.queue_changed = true;
+  // After add(): a job can only claim a worker that the leases know.
   for (const HeldRunner& runner : event.runners) take_up(event.worker, runner);
 }
 
@@ -168,7 +183,9 @@ void JobTable::take_up(const WorkerRef& worker, const HeldRunner& runner) {
 
 template <OfWorker Event>
 void JobTable::on(const Event& event) {
+  // An event of an earlier life of the worker.
   if (!context_.leases.has(event.worker)) return;
+  // The job is looked up first, because a lost worker has no lease after note_worker().
   const uint64_t number = context_.leases.job_of(event.worker.name);
   note_worker(context_, event);
   if (number != 0) (void)jobs_.at(number).handle(event);
@@ -178,6 +195,7 @@ template <OfJob Event>
 void JobTable::on(const Event& event) {
   ClusterJob* job = jobs_.find(event.job);
   if (job != nullptr && job->handle(event)) return;
+  // An unexpected runner would compute for nothing, and hold its worker's devices.
   if constexpr (std::is_same_v<Event, RunnerStarted>) {
     stop_runner(context_, event.job, event.assembly, event.worker,
                 "it is not, or no longer, of a job's assembly that goes on");
@@ -192,11 +210,13 @@ void JobTable::on(const FaultAsked& event) {
 // Time --------------------------------------------------------------------------------------------
 
 void JobTable::on(const Tick&) {
+  // A copy, because a job may leave the set in its tick().
   const std::vector<uint64_t> assembled(context_.assembled.begin(), context_.assembled.end());
   for (const uint64_t number : assembled) jobs_.at(number).tick();
   std::erase_if(context_.backing_off, [this](uint64_t number) {
     ClusterJob* job = jobs_.find(number);
     if (job != nullptr && !job->resume()) return false;
+    // The wait is over, or the job is gone: it leaves the set, and the queue is looked at anew.
     return context_.queue_changed = true;
   });
   grow();
@@ -209,6 +229,9 @@ void JobTable::schedule() {
   context_.queue_changed = false;
   context_.queue_version = ++context_.version;
   context_.head.reset();
+  // The jobs in the order of the queue. A job that cannot use the workers that exist is passed
+  // over; the first one that could, but lacks free ones, ends the round, so that no later job
+  // overtakes it.
   for (const uint64_t number : unfinished_) {
     ClusterJob& job = jobs_.at(number);
     const JobDemand& demand = job.runners().demand();
@@ -226,6 +249,7 @@ void JobTable::schedule() {
 }
 
 void JobTable::grow() {
+  // Workers go to running jobs only if no waiting job could use them.
   if (context_.queue_changed || context_.head || context_.journal.is_held()) return;
   size_t free = context_.leases.free();
   for (const uint64_t number : context_.assembled) {
@@ -248,6 +272,7 @@ void JobTable::on(const JournalWritten& event) {
   set_refuses(!event.status.ok());
   ClusterJob& job = jobs_.at(number);
   const ClusterJob::Write what = job.writes();
+  // written() may change the state, so what must be known of the time before is read first.
   const bool had_ended = has_ended(job.state());
   job.written(event.status);
   if (what == ClusterJob::Write::submit) return submit_written(job, event.status);
@@ -259,6 +284,7 @@ void JobTable::on(const JournalWritten& event) {
 
 void JobTable::submit_written(ClusterJob& job, const Status& status) {
   const uint64_t number = job.stored().number;
+  // All clients that sent this request while it was written.
   const auto tickets = std::move(submitting_.extract(number).mapped());
   if (status.ok()) {
     job.touch();
@@ -286,12 +312,14 @@ void JobTable::forget_written(ClusterJob& job, const Status& status) {
     context_.answer(ticket, status.ok() ? Result<JobView>(job.view()) : Result<JobView>(refused));
   }
   if (!status.ok()) return;
+  // The views go first, then the job: `stored` is a part of it.
   ended_.erase(stored.number);
   ++context_.version;
   jobs_.erase(job, true);
 }
 
 std::string JobTable::new_id(std::string_view name) {
+  // After 16 collisions the ids get longer, so the loop ends.
   for (int attempt = 0;; ++attempt) {
     std::string id = make_job_id(name, random_(), attempt < 16 ? kIdDigits : kManyIdDigits);
     if (!jobs_.is_taken(id) && !context_.limits.taken_ids.contains(id)) return id;
@@ -313,6 +341,7 @@ std::string JobTable::job_of_request(const std::string& request_id) const {
 std::vector<JobView> JobTable::jobs() const {
   std::vector<JobView> jobs;
   for (const auto& [number, job] : jobs_.all()) {
+    // Not visible yet. The long lists of each job are left out, since the answer has all jobs.
     if (job->writes() == ClusterJob::Write::submit) continue;
     jobs.push_back(job->view());
     jobs.back().history.last.clear();

@@ -26,10 +26,13 @@
 namespace leat {
 namespace {
 
+// SQLite keeps this number in the file's header, as it does the version of the tables.
 constexpr int kApplicationId = 0x6c656174;  // "leat"
 constexpr int64_t kPageBytes = 4096;
 constexpr uint64_t kMostKeptBytes = uint64_t{64} << 20;
 
+// `epoch` in these tables is the number of an assembly. Names of columns stay as they are: the
+// checksum of the schema includes them.
 constexpr char kSchema[] = R"sql(
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE jobs (
@@ -83,6 +86,7 @@ Status refused(const std::string& path, std::string_view why) {
 
 constexpr std::string_view kReadOnly = "is on a file system that is read-only";
 
+// False as well if the question fails: the next write then tells what is wrong.
 bool is_read_only(const std::string& directory) {
   struct statvfs info {};
   return ::statvfs(directory.c_str(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0;
@@ -92,6 +96,7 @@ bool is_read_only(const std::string& directory) {
 std::chrono::system_clock::time_point changed_at(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::chrono::system_clock::now();
+  // A hard link to an old file changes only its ctime.
   return std::chrono::system_clock::from_time_t(std::max(info.st_ctime, info.st_mtime));
 }
 
@@ -111,6 +116,7 @@ Status check_header(Files& files, const std::string& path) {
   }
   std::array<std::byte, kHeaderBytes> header;
   LEAT_RETURN_IF_ERROR(file->read(0, header));
+  // The 16 bytes of the magic include the zero at its end.
   if (std::memcmp(header.data(), "SQLite format 3", 16) != 0 ||
       number_at(header, 68) != kApplicationId) {
     return refused(path, "expected a journal of leatd, found another file");
@@ -155,6 +161,8 @@ Status create_database(Files& files, const std::string& path, const std::string&
   return files.sync_directory(directory);
 }
 
+// A full disk, or a record that does not fit, leaves the file as it was, so the next append() may
+// succeed. After any other error its content is unknown.
 bool is_sticky(Code code) {
   return code != Code::resource_exhausted && code != Code::failed_precondition &&
          code != Code::invalid_argument;
@@ -216,6 +224,7 @@ Journal::~Journal() = default;
 
 Result<std::unique_ptr<Journal>> Journal::open(Files& files, const std::string& state_directory,
                                                const JournalLimits& limits) {
+  // The lock comes before the first look at the database, which another master may be writing.
   std::unique_ptr<Journal> journal(new Journal(files, state_directory));
   const bool read_only = is_read_only(state_directory);
   if (!read_only) {
@@ -236,7 +245,9 @@ Result<std::unique_ptr<Journal>> Journal::open(Files& files, const std::string& 
   } else {
     LEAT_RETURN_IF_ERROR(opened);
   }
+  // Only now the journal is known to be intact, so it may be written.
   LEAT_RETURN_IF_ERROR(journal->begin_generation());
+  // No upload can be under way, so no blob is too young to be removed.
   if (journal->opened_.ok()) LEAT_RETURN_IF_ERROR(journal->collect_blobs({}));
   return journal;
 }
@@ -244,6 +255,7 @@ Result<std::unique_ptr<Journal>> Journal::open(Files& files, const std::string& 
 // The database, and what of its log is not in it yet.
 Status Journal::copy_to_read(std::string_view why) {
   LEAT_ASSIGN_OR_RETURN(copy_, TemporaryFolder::make("leat-journal"));
+  // The two files belong together: the log holds transactions that the database lacks.
   const std::string name = "/journal.sqlite", to = copy_->path() + name;
   for (const char* suffix : {"", "-wal"}) {
     const std::string from = directory_ + name + suffix;
@@ -280,6 +292,7 @@ Status Journal::expect_no_jobs() const {
 Status Journal::keep_blobs() {
   LEAT_ASSIGN_OR_RETURN(const auto there, blobs_.names());
   if (there.empty()) return {};
+  // Names of an earlier lost journal stay in the list.
   LEAT_ASSIGN_OR_RETURN(std::set<std::string> names, kept_blobs());
   names.insert(there.begin(), there.end());
   std::string text;
@@ -293,6 +306,7 @@ Status Journal::open_database(const JournalLimits& limits) {
   LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(path));
   LEAT_ASSIGN_OR_RETURN(const bool has_log, files_.exists(path + "-wal"));
   if (!there && copy_ != nullptr) return opened_.while_doing("looking for a journal to read");
+  // The log has transactions of a database that is gone; a new database must not get them.
   if (!there && has_log) return refused(path, "its log is there, but not the database itself");
   if (!there) {
     if (!limits.new_journal) LEAT_RETURN_IF_ERROR(expect_no_jobs());
@@ -300,6 +314,7 @@ Status Journal::open_database(const JournalLimits& limits) {
     LEAT_RETURN_IF_ERROR(create_database(files_, path, directory_));
   }
   LEAT_RETURN_IF_ERROR(check_header(files_, path));
+  // Before SQLite opens the file, because it drops a damaged tail of the log at once.
   if (has_log) {
     if (const Status status = check_journal_log(files_, path + "-wal"); !status.ok()) {
       return refused(path, status.message());
@@ -309,11 +324,13 @@ Status Journal::open_database(const JournalLimits& limits) {
   database_->set_checkpoint_on_close(false);  // nothing is written before all of it was checked
   LEAT_RETURN_IF_ERROR(database_->run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cell_size_check=ON"));
   if (const Status status = check_database(); !status.ok()) {
+    // SQLite closes its files first.
     database_.reset();
     if (!has_log) (void)files_.remove(path + "-wal");  // SQLite made it, empty
     // SQLite does not say why it could not make its log.
     const Status room = has_log ? Status() : room_for_a_file();
     if (room.code() == Code::resource_exhausted) return room;
+    // An error of the disk is no damage: it is returned without the advice to restore a copy.
     const bool may_pass =
         status.code() == Code::unavailable || status.code() == Code::resource_exhausted;
     if (may_pass) return status;
@@ -321,6 +338,7 @@ Status Journal::open_database(const JournalLimits& limits) {
   }
   LEAT_ASSIGN_OR_RETURN(const std::string mode, database_->ask("PRAGMA journal_mode=WAL"));
   if (mode != "wal") return refused(path, cat("expected a write-ahead log, found mode ", mode));
+  // The limit is set in pages; append() returns resource_exhausted beyond it.
   const auto pages = static_cast<int64_t>(limits.max_bytes) / kPageBytes;
   LEAT_RETURN_IF_ERROR(
       database_->run(cat("PRAGMA synchronous=FULL; PRAGMA max_page_count=", pages).c_str()));
@@ -336,6 +354,7 @@ Status Journal::room_for_a_file() {
 
 // Pages and indexes as SQLite sees them, then every row.
 Status Journal::check_database() {
+  // The argument ends the check at the first damage.
   const auto verdict = database_->ask("PRAGMA integrity_check(1)");
   LEAT_RETURN_IF_ERROR(verdict.status());
   if (*verdict != "ok") return failed_precondition(*verdict);
@@ -357,6 +376,7 @@ Status Journal::check_meta() {
                         database_->ask("SELECT value FROM meta WHERE key = 'crc'"));
   const char* end = generation.data() + generation.size();
   const auto parsed = std::from_chars(generation.data(), end, generation_);
+  // Version 1 gets its checksum with the first generation that this version of leatd writes.
   const bool has_crc = version != "1";
   if (keys != (has_crc ? "cluster_id,crc,generation" : "cluster_id,generation") ||
       cluster_id_.size() != 32 || parsed.ec != std::errc() || parsed.ptr != end) {
@@ -368,6 +388,7 @@ Status Journal::check_meta() {
 }
 
 Result<std::string> Journal::crc_of_meta() {
+  // The order of the rows is fixed, so unchanged tables give the same sum again.
   std::string all = cat(cluster_id_, "\n", generation_, "\n");
   LEAT_ASSIGN_OR_RETURN(
       SqliteStatement select,
@@ -382,6 +403,7 @@ Result<std::string> Journal::crc_of_meta() {
 
 // On a full disk the first append() writes it.
 Status Journal::begin_generation() {
+  // A journal that is read from a copy counts, too, in memory alone.
   ++generation_;
   if (copy_ != nullptr) return {};
   const Status written = append_or_roll_back({});
@@ -402,6 +424,7 @@ Status Journal::write_generation() {
 }
 
 Status Journal::append(std::span<const JournalRecord> records) {
+  // The first error stays the answer: see the header.
   LEAT_RETURN_IF_ERROR(broken_);
   if (!generation_written_) LEAT_RETURN_IF_ERROR(append_or_roll_back({}));
   return append_or_roll_back(records);
@@ -429,6 +452,7 @@ Status Journal::append_in_transaction(std::span<const JournalRecord> records) {
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("journal/append"));
     LEAT_RETURN_IF_ERROR(RowWriter(*database_, blobs_).write(record));
   }
+  // A crash at this point loses the transaction as a whole; one at the next failpoint keeps it.
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("journal/commit"));
   LEAT_RETURN_IF_ERROR(database_->run("COMMIT"));
   return LEAT_FAILPOINT("journal/committed");
@@ -445,6 +469,7 @@ Status Journal::collect_blobs(std::chrono::seconds least) {
     if (!row) break;
     kept.emplace(named.bytes(0));
   }
+  // Temporary files of broken uploads have no name in the set, so they go, too.
   const auto now = std::chrono::system_clock::now();
   for (const std::string& name : names) {
     const bool may_go =

@@ -6,10 +6,14 @@ namespace leat {
 
 bool has_dataset(std::span<const std::string> datasets, std::string_view wanted) {
   return std::any_of(datasets.begin(), datasets.end(), [&](const std::string& each) {
+    // An empty `wanted` never reaches this line: JobDemand asks only for a job that names a data
+    // set.
     return each == wanted || (each == "/" && wanted.starts_with('/'));
   });
 }
 
+// A new worker begins without a lease and without a drain: the membership reports a drain as an
+// event of its own.
 void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets) {
   workers_[worker.name] = {worker.incarnation, 0, false, std::move(datasets)};
   count();
@@ -27,6 +31,7 @@ void Leases::set_draining(std::string_view name, bool draining) {
   count();
 }
 
+// An event may speak of a process that has ended since, so the incarnation must be equal, too.
 bool Leases::has(const WorkerRef& worker) const {
   const uint64_t* incarnation = incarnation_of(worker.name);
   return incarnation != nullptr && *incarnation == worker.incarnation;
@@ -47,6 +52,7 @@ uint64_t Leases::job_of(std::string_view name) const {
   return found == workers_.end() ? 0 : found->second.job;
 }
 
+// A worker that drains keeps its lease, but it is not free even without one.
 bool Leases::is_free(const std::string& name, const Entry& entry,
                      std::span<const std::string> but) const {
   return entry.job == 0 && !entry.draining && std::find(but.begin(), but.end(), name) == but.end();
@@ -58,6 +64,7 @@ size_t Leases::free_but(std::span<const std::string> names) const {
   }));
 }
 
+// Leased workers count, because their lease ends at some time. A draining worker does not.
 size_t Leases::usable_but(std::span<const std::string> names) const {
   return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
     return !each.second.draining &&
@@ -85,6 +92,8 @@ std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
                                     std::span<const std::string> preferred,
                                     std::span<const std::string> but) {
   std::vector<WorkerRef> taken;
+  // The first pass takes the preferred workers, the second any other. The map is in the order of
+  // names, so the result does not depend on the order in which the workers joined.
   for (const bool only_preferred : {true, false}) {
     for (auto& [name, entry] : workers_) {
       if (taken.size() == count) break;
@@ -95,11 +104,13 @@ std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
       taken.push_back({name, entry.incarnation});
     }
   }
+  // The two passes leave two ascending runs; the tasks of new workers follow the names.
   std::sort(taken.begin(), taken.end());
   this->count();
   return taken;
 }
 
+// A draining worker may be claimed: the runner that it still holds must have a lease.
 bool Leases::claim(const WorkerRef& worker, uint64_t job) {
   if (!has(worker)) return false;
   Entry& entry = workers_.find(worker.name)->second;
@@ -112,10 +123,13 @@ bool Leases::claim(const WorkerRef& worker, uint64_t job) {
 void Leases::release(const WorkerRef& worker, uint64_t job) {
   if (!has(worker)) return;
   Entry& entry = workers_.find(worker.name)->second;
+  // The worker may have been leased to another job since.
   if (entry.job == job) entry.job = 0;
   count();
 }
 
+// Called after every change, so that free() and usable() cost nothing: the table asks them for each
+// job of the queue.
 void Leases::count() {
   free_ = usable_ = 0;
   for (const auto& [name, entry] : workers_) {

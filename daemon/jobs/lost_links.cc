@@ -7,7 +7,8 @@
 namespace leat {
 namespace {
 
-std::string_view what_befell(LinkFault fault) {
+// The predicate of "the link between 'a' and 'b' ...".
+std::string_view fault_text(LinkFault fault) {
   return fault == LinkFault::damaged  ? "carried damaged bytes"
          : fault == LinkFault::closed ? "was closed"
                                       : "was lost";
@@ -15,6 +16,8 @@ std::string_view what_befell(LinkFault fault) {
 
 }  // namespace
 
+// The greedy rule for a vertex cover: it removes the worker with the most lost links until no lost
+// link is left. It need not be the smallest cover, but it is the same on every master.
 std::vector<std::string> workers_to_leave(std::set<std::pair<std::string, std::string>> lost) {
   std::vector<std::string> go;
   while (!lost.empty()) {
@@ -34,9 +37,11 @@ std::vector<std::string> workers_to_leave(std::set<std::pair<std::string, std::s
 void LostLinks::add(const std::string& worker, const std::string& peer, LinkFault fault,
                     std::string how, Clock::Steady now) {
   if (worker == peer || fault == LinkFault::none) return;
+  // Both ends of a link report. The pair is sorted, so they meet in one entry.
   const auto [at, fresh] =
       reports_.try_emplace(std::minmax(worker, peer), LinkReport{fault, how, now});
   LinkReport& report = at->second;
+  // An old report belongs to an earlier failure, which the run survived.
   const bool old = now - report.at > kRelevant;
   // Of its two ends the one that was not told by the other knows more.
   const bool says_more = report.fault == LinkFault::closed && fault != LinkFault::closed;
@@ -51,6 +56,8 @@ bool LostLinks::are_at_fault(Clock::Steady now) const {
 
 bool LostLinks::counts_as_lost(const Pair& pair, const LinkReport& report) {
   if (report.fault == LinkFault::lost) return true;
+  // A closed or damaged link is forgiven twice within the window. The entry of this report is in
+  // `times` already, so the queue is never empty below.
   std::deque<Clock::Steady>& times = broken_[pair];
   times.push_back(report.at);
   while (report.at - times.front() > kWindow) times.pop_front();
@@ -64,13 +71,16 @@ std::optional<LostLinks::Verdict> LostLinks::judge(const std::vector<std::string
   };
   std::vector<std::string> texts;
   std::set<Pair> lost;
+  // Reports are used once: what comes later belongs to the next failure. A link to a worker that
+  // has no place any more explains nothing.
   for (const auto& [pair, report] : std::exchange(reports_, {})) {
     if (now - report.at > kRelevant || !is_there(pair.first) || !is_there(pair.second)) continue;
     const bool is_lost = counts_as_lost(pair, report);
     if (is_lost) lost.insert(pair);
     const bool again = is_lost && report.fault != LinkFault::lost;
     texts.push_back(cat("the link between '", pair.first, "' and '", pair.second, "' ",
-                        what_befell(report.fault), again ? " once more" : ""));
+                        fault_text(report.fault), again ? " once more" : ""));
+    // The error of the run often repeats the report of one end word by word.
     if (known.find(report.how) == std::string_view::npos) texts.back() += ": " + report.how;
   }
   if (texts.empty()) return std::nullopt;

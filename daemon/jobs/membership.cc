@@ -10,10 +10,13 @@
 namespace leat {
 namespace {
 
+// In the order of WorkerState.
 constexpr std::string_view kWorkerStateNames[] = {"READY", "DRAINING", "STUCK", "LOST"};
+// Limits on one registration: a worker that breaks them is refused before it takes memory.
 constexpr size_t kMaxDevices = 64;
 constexpr size_t kMaxDatasets = 1024;
 constexpr size_t kMaxRunners = 1024;
+// Old incarnations of a name that are remembered, so that a message of theirs is refused by name.
 constexpr size_t kLostKept = 16;
 constexpr char kGetsNoJobs[] = "gets no new jobs";
 constexpr size_t kMaxDrained = 4096;  // names
@@ -56,6 +59,7 @@ std::string_view name_of(WorkerState state) {
   return kWorkerStateNames[static_cast<size_t>(state)];
 }
 
+// A worker that is stuck and drains shows as stuck, which is the more urgent of the two.
 WorkerState Membership::Member::state() const {
   if (!alive) return WorkerState::lost;
   if (stuck) return WorkerState::stuck;
@@ -70,10 +74,13 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   Events events;
   if (found != members_.end()) {
     Member& old = found->second;
+    // The worker has not heard the answer to its first registration, and asks again.
     if (old.alive && old.info.worker == info.worker) return events;  // repeated
     if (std::find(old.lost.begin(), old.lost.end(), incarnation) != old.lost.end()) {
       return check(info.worker);
     }
+    // Two machines may have been given one name. The second of them must not push the first one out
+    // while that one still sends heartbeats.
     const auto silent = now.steady - old.heard_at;
     if (old.alive && silent < limits_.suspect) {
       return failed_precondition(cat("worker '", name, "': the name is in use at ",
@@ -81,6 +88,7 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
                                      " ago; expected another name, or that worker to be stopped"));
     }
   }
+  // A worker that takes the place of a dead one of its name does not count against the limit.
   const bool replaces = found != members_.end() && found->second.alive;
   if (!replaces && living() >= limits_.max_workers) {
     return resource_exhausted(cat("worker '", name, "': expected at most ", limits_.max_workers,
@@ -92,11 +100,14 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   fresh.alive = true;
   fresh.heard_at = fresh.moved_at = fresh.stepped_at = now.steady;
   fresh.since_ms = now.wall_ms;
+  // The lost incarnations belong to the name and go on to the new process; everything else is new.
   if (found != members_.end()) fresh.lost = std::move(found->second.lost);
   members_[name] = std::move(fresh);
   ++version_;
   events.push_back(WorkerJoined{info.worker, info.runners, info.datasets});
   Member& member = members_[name];
+  // A drain is of the name. It follows the join as an event of its own, because the table must know
+  // the worker first.
   if ((member.draining = drained_.contains(name))) drains(member, kGetsNoJobs, now, events);
   return events;
 }
@@ -121,6 +132,7 @@ Status Membership::check(const WorkerRef& worker) const {
 Status Membership::heard(const Heartbeat& heartbeat, Moment now) {
   LEAT_RETURN_IF_ERROR(check(heartbeat.worker));
   Member& member = members_.find(heartbeat.worker.name)->second;
+  // A late heartbeat must not move the time of the last sign of life.
   if (heartbeat.sequence <= member.sequence) return {};  // late, or sent twice
   member.sequence = heartbeat.sequence;
   member.heard_at = now.steady;
@@ -133,10 +145,12 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
   // A counter that falls is that of a new runner, and says nothing of how long a step takes.
   if (moved && member.stepping && heartbeat.progress > member.progress) {
     const std::chrono::duration<double> time = now.steady - member.stepped_at;
+    // Several steps may lie between two heartbeats; the mean of them counts as one.
     const auto step = time / static_cast<double>(heartbeat.progress - member.progress);
     member.usual_step =
         member.usual_step ? *member.usual_step * (1 - kNewStep) + step * kNewStep : step;
   }
+  // Time between jobs is not time in a step, so it never counts as standing still.
   const bool idle = !member.stepping || !heartbeat.stepping;
   if (moved || idle) member.stepped_at = now.steady;
   if (moved || idle || heartbeat.work != member.work) {
@@ -162,6 +176,7 @@ void Membership::note_silence(Member& member, bool silent, Events& events) {
 std::chrono::duration<double> Membership::patience(const Member& member) const {
   std::chrono::duration<double> patience = limits_.stuck;
   if (member.usual_step) {
+    // The limit grows with slow steps and never shrinks below limits_.stuck.
     patience = std::max(patience, *member.usual_step * static_cast<double>(limits_.stuck_steps));
   }
   return member.waits ? patience * kPatienceOfWaits : patience;
@@ -175,6 +190,7 @@ Membership::Events Membership::lose(const WorkerRef& worker, const std::string& 
 }
 
 void Membership::lost(Member& member, const std::string& reason, Moment now, Events& events) {
+  // Taken before heard_at becomes the time of the loss, from which `remember` counts.
   const auto silent = since(member.heard_at, now);
   member.alive = false;
   member.heard_at = now.steady;
@@ -188,6 +204,8 @@ void Membership::lost(Member& member, const std::string& reason, Moment now, Eve
 Result<Membership::Events> Membership::drain(std::string_view name, bool draining, Moment now) {
   const auto found = members_.find(name);
   const bool lives = found != members_.end() && found->second.alive;
+  // A drained name may be given back although its worker was never seen by this master: the journal
+  // had it.
   if (found == members_.end() && !(drained_.contains(name) && !draining))
     return failed_precondition(cat("there is no worker '", name, "'"));
   if (draining && drained_.size() >= kMaxDrained && !drained_.contains(name)) {
@@ -200,9 +218,11 @@ Result<Membership::Events> Membership::drain(std::string_view name, bool drainin
     drained_.erase(std::string(name));
   }
   Events events;
+  // The name is noted, and its next process drains from its first moment.
   if (!lives || found->second.draining == draining) return events;
   Member& member = found->second;
   member.draining = draining;
+  // A worker that is about to end gets no leases in any case, so the table hears nothing new.
   if (!member.retires) drains(member, draining ? kGetsNoJobs : "", now, events);
   return events;
 }
@@ -216,11 +236,14 @@ Result<Membership::Events> Membership::retire(const WorkerRef& worker, Moment no
 }
 
 void Membership::drains(Member& member, std::string reason, Moment now, Events& events) {
+  // The reason of a stuck worker stays: state() shows it as stuck.
   if (!member.stuck) changed(member, std::move(reason), now);
   events.push_back(WorkerDraining{member.info.worker, member.draining || member.retires});
 }
 
 Membership::Events Membership::tick(Moment now) {
+  // This comes first: otherwise a master that was stopped for 3 s would lose all its workers at
+  // once.
   forgive_own_stall(now);
   Events events;
   for (auto& [name, member] : members_) {
@@ -230,6 +253,7 @@ Membership::Events Membership::tick(Moment now) {
       lost(member, cat("no heartbeat for ", seconds_text(silent)), now, events);
       continue;
     }
+    // A worker that reports a quiet runner counts as silent, too.
     note_silence(member, silent >= limits_.silent || member.quiet, events);
     const std::chrono::duration<double> still = now.steady - member.moved_at;
     if (member.stuck || !member.stepping || still < patience(member)) continue;
@@ -239,6 +263,7 @@ Membership::Events Membership::tick(Moment now) {
             now);
     events.push_back(WorkerStuck{member.info.worker, member.reason, since(member.moved_at, now)});
   }
+  // Lost workers stay in the list for users, and are forgotten after a day.
   std::erase_if(members_, [&](const auto& each) {
     return !each.second.alive && now.steady - each.second.heard_at >= limits_.remember;
   });
@@ -249,6 +274,7 @@ Membership::Events Membership::tick(Moment now) {
 void Membership::forgive_own_stall(Moment now) {
   const auto gap = last_tick_ ? now.steady - *last_tick_ : Clock::Steady::duration(0);
   last_tick_ = now.steady;
+  // Ticks come several times a second; a gap of a second is a stall of this process.
   if (gap < limits_.suspect) return;
   for (auto& [name, member] : members_) {
     if (!member.alive) continue;

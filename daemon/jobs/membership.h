@@ -58,13 +58,13 @@ struct WorkerInfo {
 
 struct Heartbeat {
   WorkerRef worker;
-  uint64_t sequence = 0;  // rises; older ones are of no use
-  uint64_t progress = 0;  // rises with every step, or op, of the worker's runner
-  bool stepping = false;  // a step is in flight
-  bool waits = false;     // all that are in flight wait for peers
-  bool quiet = false;     // a runner has given no sign of life for a while
-  uint64_t work = 0;      // changes while the runner computes, also within a step
-  LinkCounters traffic;   // of the worker's runners, since the worker started
+  uint64_t sequence = 0;      // rises; older ones are of no use
+  uint64_t progress = 0;      // rises with every step, or op, of the worker's runner
+  bool stepping = false;      // a step is in flight
+  bool waits = false;         // all that are in flight wait for peers
+  bool quiet = false;         // a runner has given no sign of life for a while
+  uint64_t work = 0;          // changes while the runner computes, also within a step
+  LinkCounters traffic = {};  // of the worker's runners, since the worker started
 };
 
 enum class WorkerState : uint8_t { ready, draining, stuck, lost };
@@ -77,7 +77,7 @@ struct WorkerView {
   int64_t since_ms = 0;  // of the state
   std::chrono::milliseconds silent{0};
   uint64_t progress = 0;
-  LinkCounters traffic;  // of its runners, since the worker started
+  LinkCounters traffic = {};  // of its runners, since the worker started
 };
 
 struct MembershipLimits {

@@ -33,6 +33,8 @@ Number from_bits(uint64_t bits) {
   }
 }
 
+// Calls `visit` with each number of a report. The order is that of the journal's rows and is never
+// changed; there are as many as ReportNumbers has.
 template <typename Report, typename Visit>
 void visit_all(Report& report, Visit visit) {
   visit(report.step);
@@ -117,15 +119,19 @@ void ProgressMeter::note(const EpochResult& ended) {
 void ProgressMeter::report(const ProgressReport& report, Clock::Steady now) {
   last_ = report;
   note(report.ended);
+  // The job went back to a checkpoint: a rate over the jump would be negative.
   if (!samples_.empty() && report.step < samples_.back().step) samples_.clear();
   // The newest sample moves until it is far enough from the one before.
   const size_t n = samples_.size();
   if (n >= 2 && samples_[n - 1].at - samples_[n - 2].at < kSpacing) samples_.pop_back();
   samples_.push_back({now, report.step});
+  // The second sample leaves the window before the first goes, so the samples always span the whole
+  // window, and two of them stay when reports are rare.
   while (samples_.size() > 2 && now - samples_[1].at >= kWindow) samples_.pop_front();
 }
 
 std::optional<ProgressReport> ProgressMeter::last_if_any() const {
+  // A report with no field set is the same as none.
   if (last_ == ProgressReport()) return std::nullopt;
   return last_;
 }
@@ -137,12 +143,14 @@ JobProgress ProgressMeter::progress() const {
   if (samples_.size() < 2) return progress;
   const std::chrono::duration<double> time = samples_.back().at - samples_.front().at;
   const auto steps = static_cast<double>(samples_.back().step - samples_.front().step);
+  // Without a rate the numbers stay kNoNumber, which people see as unknown.
   if (time.count() <= 0 || steps <= 0) return progress;
   progress.steps_per_second = steps / time.count();
   if (last_.samples_per_step > 0) {
     progress.samples_per_second =
         progress.steps_per_second * static_cast<double>(last_.samples_per_step);
   }
+  // A job without a known length has steps = 0, and no time that is left.
   if (last_.steps >= last_.step && last_.steps > 0) {
     progress.eta_seconds =
         static_cast<double>(last_.steps - last_.step) / progress.steps_per_second;

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kShards = " shards=", kSeed = " seed=", kCpu = " cpu=";
 constexpr std::string_view kTiming = " timing=1";
 
+// Limits of a submission. They bound the rows of the journal and the messages between processes.
 constexpr size_t kMaxRequestId = 64;
 constexpr size_t kMaxName = 1024;
 constexpr size_t kMaxText = 1 << 20;
@@ -27,6 +28,7 @@ class ContentHash {
  public:
   ContentHash& add(uint64_t number) {
     char bytes[8];
+    // Little-endian on any machine, because the hash is compared with one from the journal.
     for (char& byte : bytes) {
       byte = static_cast<char>(number & 0xff);
       number >>= 8;
@@ -49,12 +51,14 @@ class ContentHash {
   Sha256 hash_;
 };
 
+// Without the space, so that a request id is one word in a log.
 bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
 Status check_files(const Submission& submission) {
   const std::string subject = cat("job '", submission.name, "': ");
+  // The files of a checkpoint have a limit of their own: there may be thousands of parts.
   const auto resumed = static_cast<size_t>(
       std::count_if(submission.files.begin(), submission.files.end(),
                     [](const AttachedFile& file) { return file.name.starts_with(kResumed); }));
@@ -81,6 +85,7 @@ Status check_files(const Submission& submission) {
                                   human_bytes(file.bytes->size()), " as '", file.name, "'"));
     }
   }
+  // The files are written below one folder, so "a" and "a/b" cannot both exist.
   for (const std::string_view name : names) {
     for (size_t end = name.find('/'); end != name.npos; end = name.find('/', end + 1)) {
       const std::string_view folder = name.substr(0, end);
@@ -97,6 +102,7 @@ Status check_files(const Submission& submission) {
 bool is_tame_path(std::string_view path) {
   if (path.empty() || path.size() > kMaxName || path.front() == '/') return false;
   if (path.find('\0') != std::string_view::npos) return false;
+  // `<=`, so that a path that ends with '/' has an empty last part and is refused.
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
     const std::string_view part = path.substr(begin, end - begin);
@@ -150,6 +156,8 @@ Status check_submission(const Submission& submission) {
   return check_files(submission);
 }
 
+// The order and the choice of fields are a part of the journal's format: the journal keeps the hash
+// and compares it with the submission that it reads.
 Sha256Digest content_of(const Submission& submission) {
   ContentHash hash;
   hash.add(submission.name).add(submission.text);
@@ -168,6 +176,7 @@ Sha256Digest content_of(const Submission& submission) {
 
 std::string make_job_id(std::string_view name, uint64_t random, int digits) {
   std::string id;
+  // Every other character becomes '-', several of them one. The result fits is_job_id().
   for (const char c : name) {
     if (id.size() == kMaxIdStem) break;
     const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
@@ -182,6 +191,7 @@ std::string make_job_id(std::string_view name, uint64_t random, int digits) {
   while (!id.empty() && id.back() == '-') id.pop_back();
   if (id.empty()) id = "job";
   id += '-';
+  // The lowest 4 * digits bits of `random`, the highest of them first.
   for (int i = digits; i-- > 0;) id += "0123456789abcdef"[(random >> (4 * i)) & 15];
   return id;
 }
@@ -194,6 +204,7 @@ std::string print_result(const JobResult& result) {
 
 JobResult parse_result(std::string_view text) {
   JobResult result;
+  // Takes "<mark><number>" from the front of the text; false if it does not begin so.
   const auto take = [&](std::string_view mark, uint64_t& number) {
     if (!text.starts_with(mark)) return false;
     text.remove_prefix(mark.size());
@@ -203,6 +214,7 @@ JobResult parse_result(std::string_view text) {
   };
   result.weights_sha256 = text.substr(0, text.find(' '));
   text.remove_prefix(result.weights_sha256.size());
+  // A text that cannot be read to its end gives the hash alone, not half of the facts.
   JobResult whole = result;
   if (!take(kShards, whole.shards) || !take(kSeed, whole.seed)) return result;
   whole.depends_on_timing = text.starts_with(kTiming);
@@ -212,6 +224,8 @@ JobResult parse_result(std::string_view text) {
   return whole;
 }
 
+// RowReader::replay() gives the same job after a restart. A job begins as QUEUED, which is the
+// default of its condition.
 StoredJob stored(const JobSubmitted& submitted) {
   StoredJob job;
   job.number = submitted.number;

@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+// The column `epoch` is the number of the assembly: its name is older than the word.
 constexpr char kSelectConditions[] =
     "SELECT job, state, reason, since_ms, restarts, epoch, workers, result, crc FROM conditions ";
 
@@ -35,6 +36,7 @@ Result<JobCondition> read_condition(const SqliteStatement& row) {
   return condition;
 }
 
+// Reads the current row of `lost_epochs`, whose columns are in the order of its CREATE TABLE.
 Result<LostAssembly> read_lost(const SqliteStatement& row) {
   LostAssembly lost;
   lost.assembly = static_cast<uint64_t>(row.integer(1));
@@ -48,6 +50,7 @@ Result<LostAssembly> read_lost(const SqliteStatement& row) {
   lost.recovered_after = row.integer(9);
   lost.stopped_at = row.integer(10);
   lost.went_on_from = row.integer(11);
+  // The mask keeps the number within the enum until the check below refuses the row.
   lost.source = static_cast<RecoverySource>(row.integer(12) & 3);
   if (row.integer(13) != crc_of(row.integer(0), lost) || row.integer(12) > 3) {
     return failed_precondition(
@@ -56,6 +59,8 @@ Result<LostAssembly> read_lost(const SqliteStatement& row) {
   return lost;
 }
 
+// Reads the current row of replay()'s SELECT. The checksum covers the row's two optional facts in
+// other tables as well, so they are looked up first.
 Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, uint32_t>& elastic,
                            const std::map<int64_t, std::string>& datasets) {
   StoredJob job;
@@ -86,6 +91,8 @@ Result<std::vector<StoredJob>> RowReader::replay() {
                                           "FROM jobs ORDER BY number"));
   LEAT_ASSIGN_OR_RETURN(SqliteStatement conditions,
                         database_.prepare(cat(kSelectConditions, "ORDER BY job, sequence")));
+  // Both tables are read once, in the same order: `conditions` always stands at the first row that
+  // no job has taken yet.
   LEAT_ASSIGN_OR_RETURN(bool more, conditions.step());
   LEAT_ASSIGN_OR_RETURN(auto histories, this->histories());
   LEAT_ASSIGN_OR_RETURN(auto fired, fired_faults());
@@ -97,14 +104,17 @@ Result<std::vector<StoredJob>> RowReader::replay() {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) break;
     LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select, elastic, datasets));
+    // The conditions of this job, oldest first, as the running master went through them.
     bool first = true;
     while (more && conditions.integer(0) == static_cast<int64_t>(job.number)) {
       LEAT_ASSIGN_OR_RETURN(JobCondition next, read_condition(conditions));
       const JobState from = job.condition.state;
+      // A wrong transition means that rows are missing, although each checksum may be right.
       if (first ? next.state != JobState::queued : !may_become(from, next.state)) {
         return failed_precondition(cat("job '", job.id, "' went from ", name_of(from), " to ",
                                        name_of(next.state), ", which it cannot"));
       }
+      // The first condition is the submit itself; become() would count a time before it.
       if (first)
         job.condition = std::move(next);
       else
@@ -119,6 +129,7 @@ Result<std::vector<StoredJob>> RowReader::replay() {
     if (report != reports.end()) job.ended_with = report->second;
     jobs.push_back(std::move(job));
   }
+  // A condition is left over, so the job's own row is gone.
   if (more) {
     return failed_precondition(
         cat("a condition is of job ", conditions.integer(0), ", which is missing"));
@@ -248,6 +259,7 @@ Result<Submission> RowReader::submission(std::string_view id) {
   LEAT_ASSIGN_OR_RETURN(const bool found, select.bind(1, id).step());
   if (!found) return failed_precondition(cat("the journal has no job '", id, "'"));
   Submission submission;
+  // The optional facts are in tables of their own, as in replay().
   submission.request_id = select.bytes(1);
   submission.name = select.bytes(2);
   submission.text = select.bytes(3);
@@ -271,6 +283,7 @@ Result<Submission> RowReader::submission(std::string_view id) {
     AttachedFile file;
     Sha256Digest digest = {};
     intact = read_digest(files.bytes(2), digest) && intact;
+    // A blob's bytes are checked by those who read it.
     if (files.is_null(3)) {
       file.name = files.bytes(0);
       file.sha256 = digest;
@@ -290,6 +303,7 @@ Result<Submission> RowReader::submission(std::string_view id) {
     if (!row) break;
     submission.chaos.emplace_back(chaos.bytes(0));
   }
+  // One hash over all that was read, instead of a checksum for each row.
   if (!intact || content_of(submission) != content) {
     return failed_precondition(
         cat("journal '", directory_, "' is damaged: job '", id, "' is not as it was submitted"));

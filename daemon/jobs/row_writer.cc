@@ -12,11 +12,13 @@ Status RowWriter::write(const JournalRecord& record) {
 }
 
 Status RowWriter::write_record(const JobSubmitted& record) {
+  // The job goes into several tables. The caller's transaction makes them one write.
   const StoredJob job = stored(record);
   const std::string overrides = RowEncoder().add(record.submission->overrides).take();
   LEAT_ASSIGN_OR_RETURN(
       SqliteStatement insert,
       database_.prepare("INSERT INTO jobs VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)"));
+  // The numbers of the parameters are those of the columns in CREATE TABLE.
   insert.bind(1, static_cast<int64_t>(job.number)).bind(2, job.id).bind(3, job.request_id);
   insert.bind_blob(4, view_of(job.content)).bind(5, job.name).bind(6, int64_t{job.num_workers});
   insert.bind(7, int64_t{job.max_restarts}).bind(8, job.submitted_ms).bind(9, crc_of(job));
@@ -68,6 +70,7 @@ Status RowWriter::write_files(const JobSubmitted& record) {
   int64_t position = 0;
   for (const AttachedFile& file : record.submission->files) {
     if (!file.bytes) {
+      // A submit that names a missing blob must fail now, while the client can still upload it.
       LEAT_ASSIGN_OR_RETURN(const bool there, blobs_.has(file.sha256, file.size));
       if (!there) {
         return failed_precondition(cat("job '", record.id, "': expected file '", file.name, "' of ",
@@ -77,6 +80,7 @@ Status RowWriter::write_files(const JobSubmitted& record) {
     }
     insert.bind(1, static_cast<int64_t>(record.number)).bind(2, position++).bind(3, file.name);
     insert.bind(4, static_cast<int64_t>(file.size)).bind_blob(5, view_of(file.sha256));
+    // NULL marks a blob. A file without bytes is an empty blob and not NULL.
     if (file.bytes) {
       insert.bind_blob(6, *file.bytes);
     } else {
@@ -124,6 +128,7 @@ Status RowWriter::write_chaos(const JobSubmitted& record) {
 
 Status RowWriter::write_report(int64_t number, const ProgressReport& report) {
   RowEncoder encoder;
+  // One blob for all numbers, so that a new number needs no new column.
   for (const uint64_t each : numbers_of(report)) encoder.add(each);
   const std::string bytes = encoder.take();
   LEAT_ASSIGN_OR_RETURN(SqliteStatement put,
@@ -145,14 +150,17 @@ Status RowWriter::write_lost(int64_t number, const LostAssembly& lost) {
   LEAT_ASSIGN_OR_RETURN(
       SqliteStatement erase,
       database_.prepare("DELETE FROM lost_epochs WHERE job = ?1 AND number <= ?2"));
+  // Loss numbers count up without gaps, so this leaves the newest kKept rows.
   const auto kept = static_cast<int64_t>(JobHistory::kKept);
   return erase.bind(1, number).bind(2, static_cast<int64_t>(lost.number) - kept).run();
 }
 
 Status RowWriter::write_condition(int64_t number, const JobCondition& condition) {
+  // A list in one column: its order is the order of the tasks.
   const std::string workers = RowEncoder().add(condition.workers).take();
   LEAT_ASSIGN_OR_RETURN(
       SqliteStatement insert,
+      // Every condition is a new row: the sequence of them is the job's history. SQLite numbers it.
       database_.prepare("INSERT INTO conditions VALUES (NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9)"));
   insert.bind(1, number).bind(2, static_cast<int64_t>(condition.state)).bind(3, condition.reason);
   insert.bind(4, condition.since_ms).bind(5, int64_t{condition.restarts});
@@ -164,6 +172,8 @@ Status RowWriter::write_condition(int64_t number, const JobCondition& condition)
 
 Status RowWriter::write_record(const JobForgotten& record) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, job_number(database_, record.id));
+  // All tables that have rows of a job. A new table must be added here, too, because rows without a
+  // job are an error or lost space.
   for (const char* sql :
        {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
         "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
@@ -173,6 +183,7 @@ Status RowWriter::write_record(const JobForgotten& record) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_.prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }
+  // The name stays until the folder is removed, so a crash in between leaves no folder forever.
   return put_name("forgotten_jobs", record.id);
 }
 

@@ -7,6 +7,7 @@
 namespace leat {
 namespace {
 
+// The low byte is the primary code; the rest says more, and only the message uses it.
 Code code_of(int sqlite_code) {
   switch (sqlite_code & 0xff) {
     case SQLITE_FULL:
@@ -39,6 +40,7 @@ void SqliteStatement::Finalize::operator()(sqlite3_stmt* statement) const {
 
 void SqliteDatabase::Close::operator()(sqlite3* database) const { sqlite3_close(database); }
 
+// bind() can be chained because it returns no status: step() reports the first error instead.
 void SqliteStatement::note(int code) {
   if (code != SQLITE_OK && bad_ == 0) bad_ = code;
 }
@@ -70,6 +72,7 @@ SqliteStatement& SqliteStatement::bind_null(int parameter) {
 Result<bool> SqliteStatement::step() {
   const int code = bad_ != 0 ? bad_ : sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
+  // The reset also makes the statement ready for the next values of bind().
   // The message is of the last call: it is taken before the reset.
   const Status status = code == SQLITE_DONE ? Status() : database_->error(code);
   sqlite3_reset(statement_.get());
@@ -89,6 +92,8 @@ int64_t SqliteStatement::integer(int column) const {
 
 std::string_view SqliteStatement::bytes(int column) const {
   const void* data = sqlite3_column_blob(statement_.get(), column);
+  // The order of the two calls matters: sqlite3_column_blob() may convert the value, and the size
+  // is that of the converted one.
   const int size = sqlite3_column_bytes(statement_.get(), column);
   if (data == nullptr) return {};
   return {static_cast<const char*>(data), static_cast<size_t>(size)};
@@ -100,11 +105,16 @@ bool SqliteStatement::is_null(int column) const {
 
 Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const std::string& path, bool create) {
   sqlite3* raw = nullptr;
+  // No mutex: one thread at a time uses the database. Extended codes, because error() compares them
+  // with that of the last call.
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                     (create ? SQLITE_OPEN_CREATE : 0);
   const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
+  // SQLite gives a handle even when it fails, for the message; the owner must close it.
   std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(path, raw));
   if (code != SQLITE_OK) return database->error(code);
+  // The file may be damaged or made by an enemy: SQL from its schema cannot change the file behind
+  // SQLite's back, nor call functions with side effects.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return database;
@@ -136,6 +146,7 @@ void SqliteDatabase::set_checkpoint_on_close(bool on) {
 bool SqliteDatabase::in_transaction() const { return sqlite3_get_autocommit(database_.get()) == 0; }
 
 Status SqliteDatabase::error(int code) const {
+  // sqlite3_errmsg() speaks of the last call on the handle. Another code has only the general text.
   const bool same = database_ != nullptr && sqlite3_extended_errcode(database_.get()) == code;
   const char* words = same ? sqlite3_errmsg(database_.get()) : sqlite3_errstr(code);
   return Status(code_of(code), cat("'", path_, "': ", words));

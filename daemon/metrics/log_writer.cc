@@ -24,12 +24,14 @@ Status LogWriter::write() {
   LEAT_RETURN_IF_ERROR(broken_);
   {
     const std::lock_guard lock(buffering_);
+    // The lock on the buffer is held only for this, so add() never waits for the disk.
     pending_ += buffer_;
     buffer_.clear();
   }
   if (pending_.empty()) return {};
   const Status appended = file_->append(as_bytes_of(pending_));
   behind_ = appended.code() == Code::resource_exhausted;
+  // The lines stay for the next attempt; after an error the file has none of them.
   if (appended.ok()) pending_.clear();
   return appended;
 }
@@ -64,6 +66,7 @@ Status LogWriter::sync() {
     const std::lock_guard writing(writing_);
     LEAT_RETURN_IF_ERROR(write());
   }
+  // Without the other two locks, so lines can be added and handed over while the disk works.
   const Status synced = file_->sync();
   {
     const std::lock_guard writing(writing_);

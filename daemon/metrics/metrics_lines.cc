@@ -29,6 +29,7 @@ double number_at(std::string_view text, bool f32) {
   const char* const end = text.data() + text.size();
   if (text.starts_with("\"Infinity\"")) return kInfinite;
   if (text.starts_with("\"-Infinity\"")) return -kInfinite;
+  // A float is parsed as a float: its shortest decimal read as a double would be another number.
   double value = kNoNumber;
   if (float narrow = 0; f32 && std::from_chars(text.data(), end, narrow).ec == std::errc())
     value = narrow;
@@ -52,6 +53,7 @@ MetricsLine MetricsLine::parse(std::string_view text) {
   MetricsLine line;
   if (!text.ends_with('}')) return line;
   line.epoch = take_number(text, "{\"epoch\": ");
+  // The key of an epoch's row comes first, so its step has a comma before it.
   const int64_t step = take_number(text, line.epoch > 0 ? ", \"step\": " : "{\"step\": ");
   if (step < 1 || (text[0] != ',' && text[0] != '}')) return line;
   line.step = step;
@@ -85,6 +87,8 @@ EpochResult MetricsLine::epoch_result() const {
 KeptLines::KeptLines(std::string_view text, int64_t last_step) {
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     const MetricsLine line = MetricsLine::parse(text.substr(0, end));
+    // Rows are in order, so nothing after this one is kept. A line that is no row has step 0, so it
+    // does not end the search.
     if (line.step > last_step) break;
     if (takes(line)) take(text.substr(0, end + 1), line);
     text.remove_prefix(end + 1);
@@ -96,6 +100,7 @@ bool KeptLines::keeps_all_of(std::string_view text) const {
 }
 
 bool KeptLines::takes(const MetricsLine& line) const {
+  // The row of a step that comes twice, or out of order, is left out: the first one counts.
   return line.epoch > 0 ? line.step == last_step_ : line.step > last_step_;
 }
 

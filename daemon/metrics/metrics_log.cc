@@ -76,8 +76,11 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
     LEAT_ASSIGN_OR_RETURN(old, read_metrics_file(files, path));
   }
   const std::string_view text(reinterpret_cast<const char*>(old.data()), old.size());
+  // The lines are pieces of `text`, which must live as long as they do.
   const KeptLines kept(text, last_step);
   Result<std::unique_ptr<WritableFile>> file = unimplemented("rows go");
+  // If all rows stay, the log goes on in the old file. Otherwise, or if the disk cannot do that, a
+  // new file replaces it.
   if (!text.empty() && kept.keeps_all_of(text)) file = files.append_to(path, text.size());
   if (!file.ok()) file = write_anew(files, path, kept.pieces());
   LEAT_RETURN_IF_ERROR(file.status());
@@ -111,6 +114,7 @@ void MetricsLog::compare(std::string_view text, const MetricsDigest& expected) {
 
 Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics,
                           std::optional<double> samples_per_second) {
+  // A gap before this row counts as lost rows.
   expect_rows_until(step - 1);
   line_.clear();
   line_.add("step", step);
@@ -124,9 +128,11 @@ Status MetricsLog::append(int64_t step, std::span<const StepMetric> metrics,
   }
   if (samples_per_second) {
     timing_.clear();
+    // The timing is the last key, because readers cut a row there.
     line_.add("timing", timing_.add("samples_per_second", *samples_per_second));
   }
   const size_t buffered = add_line();
+  // The checkpoint of this step is begun later, when the log has more rows.
   if (step == marked_.step) marked_ = digest();
   return buffered >= kBufferBytes ? flush() : Status();
 }
@@ -154,6 +160,7 @@ Status MetricsLog::append(const EpochResult& epoch) {
 void MetricsLog::expect_rows_until(int64_t step) {
   if (step <= last_step_) return;
   auto& missing = loss_.missing;
+  // Extends the last range if it ends right here.
   if (!missing.empty() && missing.back().second == last_step_)
     missing.back().second = step;
   else

@@ -9,6 +9,7 @@ namespace {
 bool same_attrs(const Attrs& a, const Attrs& b);
 
 // Regions are compared by what they hold, not by address.
+// Equal sizes and an extension that adds nothing make two graphs equal.
 bool same_graph(const Graph& a, const Graph& b) {
   return a.nodes() == b.nodes() && a.values() == b.values() && a.outputs() == b.outputs() &&
          a.inputs().size() == b.inputs().size() && check_appends(a, b).ok();
@@ -21,6 +22,7 @@ bool same_attrs(const Attrs& a, const Attrs& b) {
     const auto* region = std::get_if<std::shared_ptr<Graph>>(&i->second);
     const auto* other = std::get_if<std::shared_ptr<Graph>>(&j->second);
     if (region && other && *region && *other) {
+      // A region is a graph of its own, with nodes of its own. Shared ones need no look.
       if (*region != *other && !same_graph(**region, **other)) return false;
     } else if (!attrs_equal(i->second, j->second)) {
       return false;
@@ -30,6 +32,7 @@ bool same_attrs(const Attrs& a, const Attrs& b) {
 }
 
 // The first field that differs, or "".
+// The place in the source graph counts, too: random numbers depend on it.
 std::string changed(const Node& a, const Node& b) {
   if (a.op->full_name() != b.op->full_name()) return "op";
   if (a.inputs != b.inputs) return "inputs";
@@ -65,11 +68,13 @@ Status check_appends(const Graph& old, const Graph& next) {
   for (ValueId id = 0; id < old.values(); ++id) {
     const Value &a = old.value(id), &b = next.value(id);
     const std::string& name = old.value_name(id);
+    // A value that had no name may get one, so only an old name must stay.
     const bool renamed = !name.empty() && name != next.value_name(id);
     if (a.producer != b.producer || a.index != b.index || renamed)
       return invalid_argument(cat("value '", old.describe(id),
                                   "': expected to stay as it is, received '", next.describe(id),
                                   "' at its place"));
+    // Types of other values follow from these and from the nodes, so they need no comparison.
     if (a.producer == kNone && input_text(old, id) != input_text(next, id)) {
       return invalid_argument(cat("input '", old.describe(id), "': expected to stay ",
                                   input_text(old, id), ", received ", input_text(next, id)));
@@ -88,8 +93,11 @@ Result<Graph> with_input_ids(const Graph& graph, std::span<const ValueId> ids) {
   for (SymbolId id = 0; id < graph.symbols(); ++id) {
     out.symbol_info(out.fresh_symbol()) = graph.symbol_info(id);
   }
+  // By value of `graph`: its id in `out`, once it is there.
   std::vector<ValueId> moved(graph.values(), kNone);
   size_t added = 0;
+  // Adds the inputs whose turn it is: an input gets the next free id exactly when that is the id
+  // that it should have.
   const auto add_inputs = [&] {
     for (; added < ids.size() && ids[added] == out.values(); ++added) {
       const ValueId input = graph.inputs()[added];
@@ -107,6 +115,8 @@ Result<Graph> with_input_ids(const Graph& graph, std::span<const ValueId> ids) {
                                     graph.describe(input), "' before it is there"));
       }
     }
+    // Without outputs at first: they are added one by one, since an input may stand between two of
+    // them.
     out.add_node(*node.op, std::move(inputs), node.attrs, 0);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNone) continue;
@@ -116,6 +126,7 @@ Result<Graph> with_input_ids(const Graph& graph, std::span<const ValueId> ids) {
       add_inputs();
     }
     Node& copy = out.node(id);
+    // An output without a value has no id, but the number of outputs must stay.
     copy.outputs.resize(node.outputs.size(), kNone);
     copy.after = node.after;
     copy.device = node.device;
@@ -123,6 +134,7 @@ Result<Graph> with_input_ids(const Graph& graph, std::span<const ValueId> ids) {
     copy.source = node.source;
     copy.first_row = node.first_row;
   }
+  // An id that was never the next one: they do not ascend, or one is beyond the last value.
   if (added < ids.size()) {
     return invalid_argument(
         cat("ids of inputs: expected ascending ids of values, received ", join(ids, ",")));

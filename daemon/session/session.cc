@@ -6,6 +6,7 @@
 namespace leat {
 namespace {
 
+// Makes a blocking call of one that starts a step, or passes on the error of that one.
 Result<std::vector<Tensor>> wait_for(Result<StepHandle> step) {
   if (!step.ok()) return step.status();
   return step->wait();
@@ -15,6 +16,7 @@ Result<std::vector<Tensor>> wait_for(Result<StepHandle> step) {
 
 StepHandle::~StepHandle() {
   if (!step_) return;
+  // The step's memory may be reused only when no host works on it any more.
   cancel();
   step_->wait();
   step_->core().give_back(*step_);
@@ -22,6 +24,7 @@ StepHandle::~StepHandle() {
 
 Result<std::vector<Tensor>> StepHandle::wait() {
   step_->wait();
+  // The fetches are copied before the run goes to another step.
   auto fetches = step_->take_fetches();
   step_->core().give_back(*step_);
   step_ = nullptr;
@@ -32,6 +35,7 @@ bool StepHandle::over() const { return !step_ || step_->over(); }
 
 void StepHandle::cancel() {
   if (!step_) return;
+  // This thread owns the step, so its number cannot change meanwhile.
   const uint64_t number = step_->number();
   step_->end(number, cancelled(cat(step_->subject(number), " was cancelled")));
 }
@@ -58,6 +62,7 @@ uint64_t Session::version() const { return core_->version(); }
 Result<StepHandle> Session::start(const Feeds& feeds, const std::vector<std::string>& fetches,
                                   const std::vector<std::string>& targets, Deadline deadline,
                                   Finished finished) {
+  // The names are resolved in the current version; a later extend() does not change this step.
   std::vector<Tensor> tensors;
   LEAT_ASSIGN_OR_RETURN(const ResolvedSignature signature,
                         core_->resolve(signature_of(feeds, fetches, targets, tensors)));

@@ -14,11 +14,13 @@ namespace {
 // Registered runs of one plan that are kept for the next step.
 constexpr size_t kIdleRuns = 16;
 
+// Ids stay what they are in later versions, so one plan serves all versions that have them.
 std::string key_of(const Borders& borders, bool isolated) {
   return cat(join(borders.feeds, ","), ">", join(borders.fetches, ","), ";",
              join(borders.targets, ","), isolated ? "" : " apart");
 }
 
+// True if a plan was made for feeds of these types and shapes.
 bool fits(const Plan& plan, std::span<const Tensor> feeds) {
   if (plan.feeds.size() != feeds.size()) return false;
   for (size_t i = 0; i < feeds.size(); ++i) {
@@ -41,6 +43,7 @@ SessionCore::SessionCore(HostGroup& hosts, SessionOptions options)
         watch();
       }) {}
 
+// The thread stops after close(), since it is the one that ends failed steps.
 SessionCore::~SessionCore() {
   close();
   {
@@ -58,6 +61,8 @@ Status SessionCore::closed_status() const {
 // --- the graph -----------------------------------------------------------------------------------
 
 Result<uint64_t> SessionCore::extend(uint64_t version, const Graph& graph) {
+  // One extension at a time. The gate below may take long, and steps go on meanwhile, because
+  // mutex_ is free.
   std::lock_guard extending(extending_);
   std::shared_ptr<const GraphVersion> old;
   {
@@ -85,6 +90,7 @@ Result<uint64_t> SessionCore::extend(uint64_t version, const Graph& graph) {
   }
   std::lock_guard lock(mutex_);
   if (closed_) return closed_status();
+  // Steps in flight and callables keep the version that they were resolved in.
   version_ = std::move(*made);
   return current + 1;
 }
@@ -139,6 +145,8 @@ Result<std::shared_ptr<PlanEntry>> SessionCore::entry_for(const ResolvedSignatur
   std::string key = signature.key;
   for (const Tensor& feed : feeds) key += cat(" ", feed.shape());
   if (auto found = find_entry(key)) return found;
+  // All sessions of the job share its variables, so their plans are made one after the other. The
+  // wait counts against the deadline of the step.
   std::unique_lock compiling(job_->compiling, deadline);
   if (!compiling.owns_lock()) {
     return deadline_exceeded(cat("session '", options_.name, "' waited for another plan of job '",
@@ -188,6 +196,7 @@ Result<std::shared_ptr<SessionStep>> SessionCore::step_of(const std::shared_ptr<
   options.name = cat("session '", options_.name, "'");
   options.seed = options_.seed;
   auto run = hosts_.run(entry->made.plan, options_.job, options);
+  // Idle runs hold memory on the hosts. Without them there may be room for this one.
   if (run.status().code() == Code::resource_exhausted) {
     free_idle();
     run = hosts_.run(entry->made.plan, options_.job, options);
@@ -205,8 +214,10 @@ Result<StepHandle> SessionCore::launch(const std::shared_ptr<PlanEntry>& entry,
   {
     std::lock_guard lock(mutex_);
     if (closed_) return closed_status();
+    // The number is given under the lock, so close() either sees this step or has refused it.
     launched->begin({steps_.next_number(), deadline, std::move(finished)});
     steps_.add(std::move(step));
+    // The session's thread sleeps until a later deadline, and must look again.
     if (deadline < wakes_at_) changed_.notify_all();
   }
   launched->launch();
@@ -231,6 +242,7 @@ Result<StepHandle> SessionCore::start_callable(CallableId id, std::span<const Te
     std::lock_guard lock(mutex_);
     if (closed_) return closed_status();
     LEAT_ASSIGN_OR_RETURN(callable, callables_.find(id));
+    // A callable mostly gets feeds of the same shapes again: its last plan is found without a key.
     entry = callable->last;
     if (entry && entry->cached && fits(*entry->made.plan, feeds))
       plans_.touch(*entry);
@@ -250,6 +262,7 @@ void SessionCore::give_back(SessionStep& step) {
   std::lock_guard lock(mutex_);
   freed = steps_.remove(step);
   PlanEntry& entry = *freed->entry();
+  // A run that failed cannot step again. One of a dropped plan would never be found.
   if (freed->reusable() && entry.cached && !closed_ && entry.idle.size() < kIdleRuns)
     entry.idle.push_back(std::move(freed));
 }
@@ -269,6 +282,7 @@ void SessionCore::close() {
   std::map<CallableId, std::shared_ptr<Callable>> callables;
   {
     std::lock_guard lock(mutex_);
+    // No new step starts from here on, so the list below is complete.
     closed_ = true;
     callables = callables_.clear();
   }
@@ -277,6 +291,7 @@ void SessionCore::close() {
     each.step->end(each.number, cancelled(cat("session '", options_.name, "' was closed during ",
                                               each.step->subject(each.number))));
   }
+  // All were told to end before the first wait, so they end at the same time.
   for (const auto& each : steps) each.step->wait();
   free_idle();
 }
@@ -294,11 +309,15 @@ void SessionCore::watch() {
         changed_.wait_until(lock, wakes_at_);
     }
     auto late = steps_.late(Clock::now());
+    // A failed step stays in steps_ until it is over, so the plain pointers are valid.
     std::vector<SessionStep*> failed;
     failed.swap(failed_);
     lock.unlock();
     for (const auto& each : late) each.step->expire(each.number);
+    // Without the lock: both calls block on hosts, and finish() may call back into the session's
+    // user.
     for (SessionStep* step : failed) step->retire();
+    // This may free a step, which ends a run on hosts.
     late.clear();
     lock.lock();
   }

@@ -19,6 +19,7 @@ void SessionStep::begin(StepRequest request) {
   number_ = request.number;
   deadline_ = request.deadline;
   finished_ = std::move(request.finished);
+  // The step waits for its ticket from now on, and may be ended at any moment.
   state_ = State::waiting;
   has_ticket_ = false;
   over_.store(false, std::memory_order_relaxed);
@@ -32,6 +33,8 @@ Status SessionStep::feed(std::span<const Tensor> values) {
 }
 
 void SessionStep::launch() {
+  // A step without a ticket starts at once. Else admitted() may be called by the thread that gives
+  // another ticket back.
   if (entry_->made.uses.empty() || core_.tickets().take(*this, entry_->made.uses)) {
     admitted();
     return;
@@ -54,9 +57,12 @@ void SessionStep::admitted() {
     ended = state_ == State::failing;
     if (!ended) {
       state_ = State::running;
+      // One more than the partitions, so the step cannot be over while this function still uses it.
       remaining_ = parts + 1;
     }
   }
+  // The end came between the wait and the ticket. It has the ticket now, so it ends as a running
+  // step does.
   if (ended) {
     core_.retire(*this);
     return;
@@ -64,6 +70,7 @@ void SessionStep::admitted() {
   const uint64_t turn = ++turns_;
   {
     std::lock_guard lock(run_mutex_);
+    // Kernels see the session's number of the step, and the run its own count of turns.
     run_->renumber(number_);
     run_->extend(turn);
   }
@@ -78,6 +85,7 @@ void SessionStep::part_over(const Status& status) {
   bool failed = false, finished = false;
   {
     std::lock_guard lock(mutex_);
+    // The first failure is the cause; those of the other partitions follow from it.
     if (!status.ok() && state_ == State::running) {
       state_ = State::failing;
       cause_ = status;
@@ -92,6 +100,7 @@ void SessionStep::part_over(const Status& status) {
 }
 
 void SessionStep::finish() {
+  // The ticket goes back first: once the step is over, it may serve another request.
   if (has_ticket_) core_.tickets().give_back(*this);
   std::function<void()> finished;
   {
@@ -109,6 +118,7 @@ void SessionStep::end(uint64_t number, const Status& cause) {
   {
     std::lock_guard lock(mutex_);
     before = state_;
+    // The step may serve another request by now, or has ended already.
     if (number_ != number || (before != State::waiting && before != State::running)) return;
     state_ = State::failing;
     cause_ = cause;
@@ -121,6 +131,7 @@ void SessionStep::end(uint64_t number, const Status& cause) {
 }
 
 void SessionStep::expire(uint64_t number) {
+  // A step either waits for a ticket, or its hosts can say what they wait for.
   std::string detail = core_.tickets().waits_for(*this);
   if (!detail.empty()) {
     detail = cat("waits for ", detail);
@@ -140,16 +151,21 @@ void SessionStep::retire() {
   {
     std::lock_guard lock(run_mutex_);
     run_->abort(cause);
+    // After stop() no host computes anything of the step, so its memory and its variables are at
+    // rest.
     run_->stop();
   }
   {
     std::unique_lock lock(mutex_);
+    // The timelines still call part_over() for each partition, and the step must outlive that.
     changed_.wait(lock, [&] { return remaining_ == 0; });
   }
   finish();
 }
 
 void SessionStep::wait() {
+  // A short step is over before a thread would have gone to sleep and woken up, so it looks for a
+  // while first.
   Patience& patience = step_patience();
   while (!over() && patience.look_again()) {
   }
@@ -163,6 +179,7 @@ Result<std::vector<Tensor>> SessionStep::take_fetches() {
   std::vector<Tensor> out;
   std::lock_guard lock(run_mutex_);
   const auto n = static_cast<uint32_t>(entry_->made.plan->fetches.size());
+  // The turns count from 1, and the run's steps from 0.
   for (uint32_t i = 0; i < n; ++i) out.push_back(run_->fetched(i, turns_ - 1));
   return out;
 }

@@ -9,6 +9,7 @@
 namespace leat {
 namespace {
 
+// "; did you mean ...?" with the nearest of the names, or nothing.
 template <typename Map>
 std::string suggestion(const std::string& name, const Map& known) {
   std::vector<std::string> names;
@@ -22,12 +23,15 @@ struct Binding {
   ValueId by = kNone;
 };
 
+// Checks the feeds of one call in their order. A size of a declared type is a constant, or a factor
+// times a symbol.
 class FeedCheck {
  public:
   explicit FeedCheck(const Graph& graph) : graph_(graph) {}
 
   Status check(ValueId feed, const Tensor& tensor) {
     const ValueType& type = graph_.value(feed).type;
+    // A tensor that is not valid has another dtype, so it is refused here as well.
     if (tensor.dtype() != type.dtype || tensor.shape().rank() != type.shape.rank())
       return refuse(feed, tensor, "");
     for (int i = 0; i < type.shape.rank(); ++i) {
@@ -38,10 +42,12 @@ class FeedCheck {
         continue;
       }
       const Symbol& symbol = graph_.symbol_info(dim.symbol);
+      // The symbol must come out as an integer.
       if (dim.factor <= 0 || size % dim.factor != 0) return refuse(feed, tensor, "");
       const int64_t bound = size / dim.factor;
       if (symbol.bound && bound > *symbol.bound)
         return refuse(feed, tensor, cat(" where ", symbol.name, " is at most ", *symbol.bound));
+      // The first feed with the symbol decides its size for this call.
       const auto [it, fresh] = bindings_.try_emplace(dim.symbol, Binding{bound, feed});
       if (!fresh && it->second.size != bound) {
         return refuse(feed, tensor,
@@ -67,6 +73,8 @@ class FeedCheck {
 
 }  // namespace
 
+// Values need names of their own, because feeds and fetches use them. Nodes may share one: only a
+// target of that name is then an error.
 Result<GraphNames> GraphNames::of(const Graph& graph) {
   GraphNames names;
   for (ValueId id = 0; id < graph.values(); ++id) {
@@ -93,6 +101,7 @@ Result<ValueId> GraphNames::tensor(const Graph& graph, const char* what,
   }
   const ValueType& type = graph.value(it->second).type;
   if (type.kind == ValueKind::tensor) return it->second;
+  // Only tensors can cross the border of a step; each other kind gets the advice that fits it.
   const std::string subject = cat(what, " '", name, "': expected a tensor, it is ");
   if (type.kind == ValueKind::token)
     return invalid_argument(cat(subject, "a token: name it as a target"));
@@ -102,6 +111,7 @@ Result<ValueId> GraphNames::tensor(const Graph& graph, const char* what,
 }
 
 Result<NodeId> GraphNames::target(const Graph& graph, const std::string& name) const {
+  // A target may be named by its node, or by any value that the node makes.
   if (const auto it = nodes_.find(name); it != nodes_.end()) {
     if (it->second != kNone) return it->second;
     return invalid_argument(cat("target '", name, "': several nodes have that name"));
@@ -112,6 +122,7 @@ Result<NodeId> GraphNames::target(const Graph& graph, const std::string& name) c
     return invalid_argument(
         cat("target '", name, "': expected a node, it is an input of the graph"));
   }
+  // The suggestion looks at both kinds of names.
   auto known = values_;
   for (const auto& [node, id] : nodes_) known.emplace(node, id);
   return invalid_argument(cat("target '", name, "': the session's graph has no node of that name",

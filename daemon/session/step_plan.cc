@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// The name of a resource in its job: two kinds of resources may have equal names.
 std::string home_key(const OpDef& op, const Attrs& attrs) {
   return cat(op.full_name(), " '", attr_string(attrs, "name"), "'");
 }
@@ -19,6 +20,7 @@ std::string home_key(const OpDef& op, const Attrs& attrs) {
 Status keep_homes(Graph& graph, const SessionJob& job) {
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     Node& node = graph.node(id);
+    // Only the node that makes the resource is placed; those that use it follow.
     if (!node.op->make_resource) continue;
     const auto home = job.homes.find(home_key(*node.op, node.attrs));
     if (home == job.homes.end()) continue;
@@ -34,6 +36,7 @@ Status keep_homes(Graph& graph, const SessionJob& job) {
   return {};
 }
 
+// The first plan that has a resource decides; emplace() keeps its choice.
 void note_homes(const Plan& plan, SessionJob& job) {
   for (const Partition& partition : plan.partitions) {
     for (const PlanResource& resource : partition.resources)
@@ -52,11 +55,14 @@ class Uses {
       for (size_t i = 0; i < instruction.inputs.size(); ++i) {
         if (instruction.inputs[i] == kNone) continue;
         const PlanValue& value = partition.values[instruction.inputs[i]];
+        // Other values live for one step, so no other step sees them.
         if (value.home != Home::resource) continue;
+        // A queue, for example: it has no dtype, and its ops may wait for another step.
         if (value.type.dtype == DType::invalid) {
           may_wait_ = true;
           continue;
         }
+        // An instruction without an op moves a value, and only reads.
         const auto& writes = instruction.op ? instruction.op->writes : std::vector<int>();
         const bool write =
             std::find(writes.begin(), writes.end(), static_cast<int>(i)) != writes.end();
@@ -69,6 +75,8 @@ class Uses {
   std::vector<VariableUse> list() const {
     std::vector<VariableUse> out;
     for (const auto& [variable, written] : written_) out.push_back({variable, written});
+    // A step that waits for another one must not hold a ticket: the other may need the same
+    // variable, and neither would end.
     return may_wait_ ? std::vector<VariableUse>() : out;
   }
 
@@ -91,7 +99,9 @@ Result<StepPlan> make_step_plan(HostGroup& hosts, SessionJob& job, const Graph& 
                                 const StepPlanOptions& options) {
   LEAT_ASSIGN_OR_RETURN(Graph pruned, prune(graph, borders));
   for (size_t i = 0; i < feeds.size(); ++i)
+    // The plan is made for these very shapes, so all sizes in it are known.
     pruned.value(borders.feeds[i]).type.shape = feeds[i].shape();
+  // Other strategies place the variables themselves, on several devices.
   const bool one = options.plan.strategy == "single" && options.plan.shards == 1;
   if (one) LEAT_RETURN_IF_ERROR(keep_homes(pruned, job));
   const JobGraph request{std::move(pruned), borders.targets, borders.feeds, borders.fetches};

@@ -16,6 +16,8 @@
 namespace leat {
 namespace {
 
+// 32 hexadecimal digits. Nobody can guess the name of a temporary folder with them in it, so a host
+// that finds that folder sees the master's disk.
 Result<std::string> random_token() {
   std::array<uint8_t, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()))
@@ -26,6 +28,7 @@ Result<std::string> random_token() {
 // Calls one(0) to one(count - 1) at once. Returns the first failure by index.
 template <typename F>
 Status all_at_once(size_t count, const F& one) {
+  // The caller's thread does the first call itself.
   std::vector<std::future<Status>> others;
   for (size_t i = 1; i < count; ++i) others.push_back(std::async(std::launch::async, one, i));
   Status first = count > 0 ? one(size_t{0}) : Status();
@@ -36,6 +39,8 @@ Status all_at_once(size_t count, const F& one) {
   return first;
 }
 
+// The host does not see the master's disk, or cannot write there: the master then reads its part.
+// Any other error, such as a full disk, would come again on the way through the master.
 bool left_to_master(Code code) {
   return code == Code::failed_precondition || code == Code::unimplemented ||
          code == Code::invalid_argument;
@@ -46,6 +51,7 @@ Status write_share(CheckpointWriter& writer, size_t index, HostHandle& worker, i
   auto part = worker.write_snapshot(step, writer.place(index), stop);
   if (part.ok()) return writer.wrote_part(index, *std::move(part));
   if (!left_to_master(part.status().code())) return part.status();
+  // The bytes go from the host to the file piece by piece.
   return writer.fill_part(
       index, [&](const TakeBytes& take) { return worker.read_snapshot(step, take, stop); });
 }
@@ -60,6 +66,8 @@ std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
     std::string name;
     std::vector<size_t> holders;
   };
+  // Each variable with the hosts that hold it. The map orders them by name, so that equal jobs give
+  // equal shares.
   std::map<std::string, Item> items;
   for (size_t w = 0; w < workers.size(); ++w) {
     const auto here = holds.find(workers[w]->device_name());
@@ -71,6 +79,8 @@ std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
       items[name].holders.push_back(w);
     }
   }
+  // The largest variable first, each to the holder that has the fewest bytes so far. Among equals
+  // the first host wins, so the result depends on nothing else.
   std::vector<Item> ordered;
   for (auto& [name, item] : items) ordered.push_back(std::move(item));
   std::stable_sort(ordered.begin(), ordered.end(),
@@ -84,6 +94,7 @@ std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
     shares[least].names.push_back(item.name);
   }
   for (size_t w = 0; w < workers.size(); ++w) {
+    // The names were in the order of the sizes; a part has them in the order of names.
     shares[w].worker = workers[w];
     std::sort(shares[w].names.begin(), shares[w].names.end());
   }
@@ -95,6 +106,7 @@ std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
 Result<std::unique_ptr<CheckpointTask>> CheckpointTask::begin(CheckpointOrder order) {
   std::unique_ptr<CheckpointTask> task(new CheckpointTask(std::move(order)));
   if (!task->order_.taken) LEAT_RETURN_IF_ERROR(task->take_snapshots());
+  // Only writing is left, which may take as long as the disk needs while the steps continue.
   task->thread_ = std::jthread([task = task.get()](const std::stop_token& stop) {
     ::pthread_setname_np(::pthread_self(), "checkpoint");
     work_in_background();
@@ -130,14 +142,18 @@ Status CheckpointTask::take_snapshots() {
 Result<Manifest> CheckpointTask::write(const std::stop_token& stop) {
   Files& files = *order_.files;
   LEAT_ASSIGN_OR_RETURN(const std::string token, random_token());
+  // A file may stand where the folder belongs.
   LEAT_ASSIGN_OR_RETURN(set_aside_, make_way_for_folder(files, order_.folder));
   LEAT_RETURN_IF_ERROR(files.make_directories(order_.folder));
+  // The space of interrupted checkpoints is needed for this one.
   LEAT_RETURN_IF_ERROR(remove_leftovers(files, order_.folder));
   LEAT_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::begin(files, order_.folder, step(),
                                                              order_.shares.size(), token));
   LEAT_RETURN_IF_ERROR(all_at_once(order_.shares.size(), [&](size_t i) {
     return write_share(*writer, i, *order_.shares[i].worker, step(), stop);
   }));
+  // The order matters: the parts, then what must be on the disk before the manifest, then the
+  // manifest by commit(), and only then may older checkpoints go.
   LEAT_RETURN_IF_ERROR(order_.first());
   LEAT_ASSIGN_OR_RETURN(Manifest manifest, writer->commit(order_.manifest));
   tidied_ = prune_checkpoints(files, order_.folder, order_.keep);

@@ -29,6 +29,7 @@ Checkpointer::Checkpointer(const TrainingParts& parts, const JobPlans& plans, Jo
     : parts_(parts), plans_(plans), store_(store), metrics_(metrics), observer_(observer) {}
 
 void Checkpointer::begin_steps(int64_t done) {
+  // With one announced its step stays the newest that hosts know of.
   if (!passing_) announced_ = done;
 }
 
@@ -50,6 +51,8 @@ Status Checkpointer::begin(int64_t step, bool taken) {
   order.shares = plans_.shares();
   order.taken = taken;
   LEAT_ASSIGN_OR_RETURN(order.manifest, store_.begin(manifest_of(parts_, step)));
+  // Rows after the step may be in the log already if the snapshot was taken in passing: mark() has
+  // kept the digest of the step itself.
   order.manifest.metrics = metrics_.digest_at(step);
   // A checkpoint says that steps are done: their metrics must be on the disk before it.
   order.first = [&metrics = metrics_] { return metrics.sync(); };
@@ -58,6 +61,8 @@ Status Checkpointer::begin(int64_t step, bool taken) {
 }
 
 Status Checkpointer::take(int64_t step, bool taken) {
+  // One checkpoint is written at a time. A slow disk costs either this checkpoint or the time until
+  // the other one is written.
   LEAT_RETURN_IF_ERROR(collect(!parts_.options.skip_checkpoints));
   if (writing_) {
     if (writing_->step() != step)
@@ -72,29 +77,34 @@ Status Checkpointer::take(int64_t step, bool taken) {
 
 void Checkpointer::note_missing(int64_t step, const Status& why) {
   observer_.warned(cat("no checkpoint of step ", step, ": ", why.message()));
+  // Once the disk was full, any failure counts as such until a checkpoint succeeds.
   if (no_room_ || why.code() == Code::resource_exhausted) no_room_ = parts_.clock.steady();
 }
 
 int64_t Checkpointer::announce(int64_t fence, TrainingSteps& steps) {
   const auto next = store_.next(announced_);
   if (!next || *next >= fence || passing_) return std::min(fence, next.value_or(fence));
+  // Without an announcement the steps end at the checkpoint, where all hosts stand still for it.
   if (writing_ || !parts_.rules.has_common_steps()) return *next;
   std::map<std::string, std::vector<std::string>> names;
   for (CheckpointShare& share : plans_.shares())
     names[share.worker->device_name()] = std::move(share.names);
   if (!steps.snapshot_in_passing(*next, names)) return *next;
   passing_ = announced_ = *next;
+  // The log remembers its digest when it gets the row of that step.
   metrics_.mark(*next);
   return std::min(fence, store_.next(announced_).value_or(fence));
 }
 
 Status Checkpointer::take_if_passed(int64_t done, TrainingSteps& steps) {
+  // The fetching hosts may be ahead of others; each must have copied its variables.
   if (!passing_ || done < *passing_ || !steps.finished_everywhere(*passing_)) return {};
   return take(*std::exchange(passing_, std::nullopt), true);
 }
 
 Status Checkpointer::take_if_due(int64_t done) {
   const bool due = done == store_.next(done - 1) || is_overdue();
+  // A checkpoint of this very step exists, and would be its own parent.
   if (!due || store_.last_step() == done) return metrics_.flush();
   return take(done, false);
 }
@@ -112,6 +122,7 @@ Status Checkpointer::collect(bool wait) {
     return metrics_.flush();  // a training that cannot write its metrics does not continue
   }
   no_room_.reset();
+  // Only now the checkpoint is the parent of the next one.
   store_.written(*written);
   observer_.checkpointed(step, store_.last_path());
   if (!tidied.ok()) observer_.warned(cat("older checkpoints stay: ", tidied.message()));
@@ -122,6 +133,7 @@ Status Checkpointer::take_last(int64_t done) {
   LEAT_RETURN_IF_ERROR(collect(true));
   if (store_.last_step() == done) return {};
   LEAT_RETURN_IF_ERROR(begin(done, false));
+  // The status goes to the caller, who may wait for room and try again; collect() would only warn.
   const Status written = writing_->outcome().status();
   if (!written.ok()) {
     writing_.reset();

@@ -13,6 +13,7 @@ constexpr Seconds kBetweenRates{1};
 }  // namespace
 
 void EpochProgress::add(double loss, std::optional<double> accuracy, bool skipped) {
+  // A skipped step's loss may be NaN, which would spoil the mean of the whole epoch.
   if (!skipped) {
     loss_sum_ += loss;
     accuracy_sum_ += accuracy.value_or(0);
@@ -30,6 +31,8 @@ void EpochProgress::count_trained(double dropped_chunks) {
 }
 
 void EpochProgress::begin_training() {
+  // Evaluations and waits for checkpoints lie between end_training() and this, so no rate counts
+  // them.
   begun_ = rated_at_ = std::chrono::steady_clock::now();
   rated_ = total_.trained;
 }
@@ -59,6 +62,7 @@ EpochResult EpochProgress::end_epoch(int64_t step, const std::optional<Evaluatio
     result.val_loss = computed(validation->loss);
     if (validation->accuracy) result.val_accuracy = computed(*validation->accuracy);
   }
+  // The totals go on over all epochs; the difference is that of this one.
   const Total before = std::exchange(before_, total_);
   result.seconds = total_.seconds - before.seconds;
   if (result.seconds > 0)

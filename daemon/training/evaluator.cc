@@ -17,6 +17,7 @@ constexpr int64_t kEvaluationRows = 256;
 int64_t Evaluator::rows_per_step() const {
   const int64_t shards = parts_.rules.common_shards;
   const int64_t rows = std::max<int64_t>(1, kEvaluationRows / shards);
+  // A model with a fixed batch takes exactly that many rows on each shard.
   return parts_.input.model.batch.fixed.value_or(rows) * shards;
 }
 
@@ -24,11 +25,13 @@ Status Evaluator::prepare() {
   const Job& job = parts_.job;
   const int64_t shards = parts_.rules.common_shards;
   TrainSpec spec = parts_.spec;
+  // Without shuffling, so the rows are in the same order in every evaluation.
   spec.input.reader = reader_attrs(*job.data.validation, parts_.input.validation, false, 0);
   spec.global_batch = rows_per_step();
   spec.shards = shards;
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(parts_.input.model.inference, spec));
   LEAT_ASSIGN_OR_RETURN(plan_, plans_.compile(std::move(graph), "evaluate", shards));
+  // Without an earlier attempt a run is opened here and closed at once, which opens the data.
   if (parts_.options.survivors) return {};
   return parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0}).status();
 }
@@ -37,18 +40,23 @@ Result<std::optional<Evaluation>> Evaluator::evaluate(const std::function<bool()
   const Job& job = parts_.job;
   const bool with_accuracy = has_accuracy(job);
   LEAT_ASSIGN_OR_RETURN(auto run, parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0}));
+  // The last step may have fewer rows than the others; the graph counts those that there are.
   const int64_t steps = (parts_.input.validation.count + rows_per_step() - 1) / rows_per_step();
   double loss = 0, rows = 0, correct = 0;
   for (int64_t s = 0; s < steps; ++s) {
+    // So many steps ahead that the hosts need not wait for this thread, but not so many that the
+    // fetches of the next one are overwritten.
     run->extend(static_cast<uint64_t>(std::min(steps, s + static_cast<int64_t>(run->window()))));
     const auto step = static_cast<uint64_t>(s);
     const auto due = last_moment();
+    // The wait is cut into pieces, so that the training yields soon.
     for (auto now = std::chrono::steady_clock::now(); now < due;) {
       if (yields()) return std::optional<Evaluation>();
       if (run->settled(step, std::min(due, now + kStopPoll))) break;
       now = std::chrono::steady_clock::now();
     }
     LEAT_RETURN_IF_ERROR(run->wait(step, due).while_doing("evaluating"));
+    // The fetches are sums over the rows of the step; the mean is taken once, at the end.
     loss += run->fetched_scalar(0, step);
     rows += run->fetched_scalar(1, step);
     if (with_accuracy) correct += run->fetched_scalar(2, step);

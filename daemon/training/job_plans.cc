@@ -22,6 +22,7 @@ PlanOptions JobPlans::options(const std::string& what, int64_t shards) const {
 Status JobPlans::spread() {
   if (!parts_.rules.spreads_variables || !servers_.empty()) return {};
   const Graph& model = parts_.input.model.training;
+  // Both graphs are looked at, since the choice must be the same in each of them.
   LEAT_ASSIGN_OR_RETURN(const JobGraph init, make_init_graph(model, parts_.job.precision));
   LEAT_ASSIGN_OR_RETURN(const JobGraph train, make_train_graph(model, parts_.spec));
   servers_ = spread_variables({&init.graph, &train.graph},
@@ -35,6 +36,7 @@ Status JobPlans::check_one_holder() const {
   std::map<std::string, std::string> holder;
   for (const auto& [device, names] : holds_) {
     for (const std::string& name : names) {
+      // A replicated strategy puts each variable on every host; compile() does not call this then.
       const auto [it, first] = holder.emplace(name, device);
       if (first) continue;
       return invalid_argument(cat("variable '", name, "': expected one device, it is on ",
@@ -49,6 +51,7 @@ Result<JobPlans::SharedPlan> JobPlans::compile(JobGraph graph, const PlanOptions
   LEAT_ASSIGN_OR_RETURN(auto plan, parts_.hosts.compile(std::move(graph), options));
   for (const Partition& partition : plan->partitions) {
     for (const PlanResource& resource : partition.resources) {
+      // Queues and other resources are not part of a checkpoint.
       if (resource.op->full_name() != "leat.Variable") continue;
       holds_[partition.device].insert(resource.name);
       bytes_[resource.name] = resource.bytes;
@@ -68,6 +71,7 @@ Result<std::vector<JobPlans::SharedPlan>> JobPlans::compile_training() {
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_train_graph(parts_.input.model.training, parts_.spec));
   const StepMode mode = parts_.rules.mode;
   PlanOptions each = options("train", parts_.job.shards);
+  // Only a state that all hosts have after the same step can be continued from memory.
   each.recoverable = parts_.rules.has_common_steps();
   each.skips_not_finite = parts_.skips();
   std::vector<SharedPlan> plans;
@@ -87,6 +91,7 @@ Result<std::vector<JobPlans::SharedPlan>> JobPlans::compile_training() {
   }
   for (int w = 0; w < static_cast<int>(parts_.workers); ++w) {
     each.name = cat(parts_.job.name, "/train ", w);
+    // These plans differ in their names and in this number only.
     (mode == StepMode::quorum ? each.quorum.replica : each.asynchronous_worker) = w;
     LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, each));
     plans.push_back(std::move(plan));
@@ -99,6 +104,7 @@ Status JobPlans::compile() {
   {
     LEAT_ASSIGN_OR_RETURN(JobGraph graph,
                           make_init_graph(parts_.input.model.training, parts_.job.precision));
+    // A graph without targets has no variables to fill.
     if (!graph.targets.empty()) {
       LEAT_ASSIGN_OR_RETURN(init_, compile(std::move(graph), "init", parts_.rules.common_shards));
     }
@@ -108,6 +114,8 @@ Status JobPlans::compile() {
 }
 
 bool JobPlans::training_makes_variables() const {
+  // Both plans make a variable on the hosts when they are registered. If training makes all of
+  // them, a start from memory needs no run of init().
   std::set<std::pair<std::string, std::string>> made;  // by device
   for (const auto& plan : training_) {
     for (const Partition& partition : plan->partitions) {

@@ -23,11 +23,15 @@ Status JobVariables::clear() {
 
 Status JobVariables::make(bool fill, int64_t step) {
   const Job& job = parts_.job;
+  // Hosts that an earlier attempt used keep their variables. These must begin like new ones, so
+  // that each attempt gives the same weights.
   if (parts_.options.survivors && fill && step == 0)
     LEAT_RETURN_IF_ERROR(clear().while_doing("clearing what workers held"));
   if (plans_.init() && (fill || !plans_.training_makes_variables())) {
     LEAT_ASSIGN_OR_RETURN(auto run,
                           parts_.hosts.run(plans_.init(), job.name, {"init", job.seed, 0}));
+    // Without `fill` the registration alone makes the variables, and a checkpoint or another host
+    // fills them.
     if (fill) {
       run->extend(1);
       LEAT_RETURN_IF_ERROR(
@@ -61,6 +65,7 @@ Result<Variables> JobVariables::read() {
   Variables all;
   for (HostHandle* host : parts_.hosts.hosts()) {
     const std::set<std::string>& names = plans_.held_by(*host);
+    // A replicated job is read from one host only.
     if (std::all_of(names.begin(), names.end(), [&](auto& name) { return all.contains(name); }))
       continue;
     LEAT_ASSIGN_OR_RETURN(auto here, host->read_variables(parts_.job.name));
@@ -118,9 +123,11 @@ Result<std::optional<HeldStep>> JobVariables::find_held(int64_t least) {
   }
   const std::set<std::string> all = plans_.held_by_any();
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    // Step 0 is no progress, and a step beyond the job's end belongs to a longer version of it.
     if (*step == 0 || *step < least || *step > parts_.length.steps) continue;
     std::set<std::string> there;
     HeldStep found = held_at(*step, held, there);
+    // Some variable of that step is nowhere any more.
     if (there != all) continue;
     LEAT_ASSIGN_OR_RETURN(const bool has_all, has_metrics(found, least));
     if (has_all) return std::optional(std::move(found));
@@ -134,6 +141,7 @@ Status JobVariables::copy(const HeldStep& held) {
     return plans_.held_by(*hosts[h]);
   };
   const auto lacks = [&](size_t h) { return !held.holds[h] && !here(h).empty(); };
+  // Only the values that some host lacks are read, each from one holder.
   std::set<std::string> wanted;
   for (size_t h = 0; h < hosts.size(); ++h) {
     if (lacks(h)) wanted.insert(here(h).begin(), here(h).end());

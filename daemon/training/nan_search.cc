@@ -35,6 +35,8 @@ NanSearch::NanSearch(const TrainingParts& parts, JobPlans& plans, JobVariables& 
       steps_(steps) {}
 
 Status NanSearch::failure(int64_t step, double loss) {
+  // The search computes the steps again, which gives the same values only if they do not depend on
+  // timing.
   const bool repeats = !parts_.job.depends_on_timing();
   const std::string good = drop_bad_checkpoint(step);
   std::string cause = "with workers that step by themselves its cause is not known";
@@ -78,6 +80,7 @@ Status NanSearch::go_back(int64_t step) {
   std::vector<std::string> refused;
   const auto from = read_latest_checkpoint(parts_.files, checkpoints_, refused);
   int64_t done = from.ok() ? from->manifest.step : 0;
+  // A checkpoint after the step would hold the bad values.
   if (done > step) return internal_error(cat("there is a checkpoint of step ", done));
   LEAT_RETURN_IF_ERROR(variables_.make(true, done));
   steps_.reset();  // before there are new runs

@@ -14,6 +14,7 @@
 namespace leat {
 namespace {
 
+// Rows of a step if the model takes any number, and the time that one step may take.
 constexpr int64_t kRowsPerStep = 256;
 constexpr auto kDeadline = std::chrono::seconds(120);
 
@@ -49,6 +50,7 @@ Result<Tensor> prepare(const Tensor& input, const Graph& model, const Job& job) 
 // The part [from, from + n) of a tensor's rows, zeros past its end.
 Tensor rows_of(const Tensor& tensor, int64_t from, int64_t n) {
   Shape shape = tensor.shape();
+  // The tensor begins with zeros, so the rows past the end need no write.
   const int64_t available = std::min(n, shape[0] - from);
   const size_t row = tensor.bytes() / static_cast<size_t>(shape[0]);
   shape.set(0, n);
@@ -95,9 +97,11 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   const size_t row = output.bytes() / static_cast<size_t>(total);
   for (int64_t from = 0; from < total; from += rows_per_step) {
     const auto step = static_cast<uint64_t>(from / rows_per_step);
+    // One step at a time: feed() requires that the step before is finished.
     LEAT_RETURN_IF_ERROR(stepping->feed(0, rows_of(rows, from, rows_per_step)));
     stepping->extend(step + 1);
     LEAT_RETURN_IF_ERROR(stepping->wait(step, std::chrono::steady_clock::now() + kDeadline, true));
+    // The rows of zeros at the end are left out.
     const auto n = static_cast<size_t>(std::min(rows_per_step, total - from));
     std::memcpy(static_cast<std::byte*>(output.raw()) + static_cast<size_t>(from) * row,
                 stepping->fetched(0, step).raw(), n * row);

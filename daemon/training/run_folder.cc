@@ -40,6 +40,7 @@ std::string relative_path(const std::string& path, const std::string& folder) {
 
 Result<std::string> data_name(const std::string& data, const std::string& graph) {
   std::error_code error;
+  // The links in the paths of the data are resolved, so those of the folder must be, too.
   const fs::path folder = fs::canonical(directory_of(graph), error);
   const fs::path name = fs::path(data).lexically_relative(folder);
   if (!error && !name.empty() && *name.begin() != "..") return name.string();
@@ -59,7 +60,10 @@ Result<std::string> keep_graph(Files& files, const std::string& folder, const Gr
   const std::string name = place + file_name(graph.path);
   const std::string copy = cat(folder, "/", name);
   LEAT_ASSIGN_OR_RETURN(const bool has_copy, files.exists(copy));
+  // A run that continues keeps the graph that it began with, although the file outside may have
+  // changed.
   if (keep && has_copy) return name;
+  // The data first and the graph last: a folder with a graph is whole.
   for (const std::string& data : graph.data) {
     LEAT_ASSIGN_OR_RETURN(const std::string below, data_name(data, graph.path));
     LEAT_RETURN_IF_ERROR(keep_file(files, folder, data, cat(folder, "/", place, below)));
@@ -81,6 +85,7 @@ std::string print_run_job(const Job& job, const std::string& folder, const std::
 // there and is read there, as long as there is one.
 Result<Job> load_run_job(Files& files, const std::string& folder, const JobOverrides& overrides) {
   LEAT_ASSIGN_OR_RETURN(Job job, load_job(folder + "/job.yaml", overrides));
+  // The weights are in the checkpoint.
   job.model.weights.clear();
   const std::string& graph = job.model.graph;
   if (!name_below(graph, folder).empty()) return job;

@@ -22,6 +22,7 @@ Result<std::unique_ptr<StepLog>> StepLog::open(const TrainingParts& parts, int64
 }
 
 StepLog::StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics)
+    // The order of the names is the order of the fetches in the training plan.
     : parts_(parts), metrics_(std::move(metrics)), names_{"loss"} {
   if (has_accuracy(parts.job)) names_.push_back(kAccuracy);
   if (parts.rules.drops_rows()) names_.push_back(kDropped);
@@ -44,6 +45,8 @@ StepValues StepLog::values(TrainingSteps& steps, int64_t step) const {
 Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate) {
   const bool f32 = parts_.job.precision == DType::f32;
   std::vector<StepMetric> row;
+  // With precision f32 a value is written with the digits of a float, so a reader gets the same
+  // bits.
   const auto add = [&](std::string_view name, double value, bool narrow) {
     if (narrow)
       row.push_back({name, static_cast<float>(value)});
@@ -56,12 +59,14 @@ Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optio
     else
       add(names_[i], fetched[i], f32 && names_[i] != kDropped);
   }
+  // No host fetches it: it follows from the schedule and the step.
   if (parts_.rules.has_learning_rate_of_step())
     add("learning_rate", learning_rate_at(parts_.spec, step), f32);
   return metrics_->append(step + 1, row, rate);
 }
 
 Status StepLog::add_held(const HeldStep& held) {
+  // Rows count from 1 and steps from 0, so the first step without a row is last_step().
   for (int64_t step = metrics_->last_step(); step < held.step; ++step) {
     const auto row = held.rows.find(step);
     if (row != held.rows.end()) LEAT_RETURN_IF_ERROR(add(step, row->second));
@@ -72,6 +77,8 @@ Status StepLog::add_held(const HeldStep& held) {
 bool StepLog::has_ended(int64_t epoch, int64_t done) const {
   const TrainingLength& length = parts_.length;
   if (epoch > length.epochs || length.end_of(epoch) > done) return false;
+  // A step beyond the end was done, so the epoch had ended before. At the end itself the row
+  // decides: the training may have stopped between the last step and the evaluation.
   if (length.end_of(epoch) < done) return true;
   const auto& epochs = metrics_->epochs();
   return std::any_of(epochs.begin(), epochs.end(), [&](const EpochResult& result) {
@@ -93,7 +100,9 @@ Result<LoggedMetrics> StepLog::rows_after(int64_t step) const {
 }
 
 Status StepLog::recall(int64_t done, EpochProgress& progress, TrainObserver& observer) const {
+  // The observer first hears of whole epochs, then of the last step.
   for (const EpochResult& epoch : metrics_->epochs()) observer.epoch_recalled(epoch);
+  // The rows of the current epoch, and at least the last one.
   const int64_t begin = parts_.length.until_epoch(progress.epoch - 1);
   LEAT_ASSIGN_OR_RETURN(const LoggedMetrics logged, rows_after(std::min(begin, done - 1)));
   const bool with_accuracy = has_accuracy(parts_.job);
@@ -101,6 +110,7 @@ Status StepLog::recall(int64_t done, EpochProgress& progress, TrainObserver& obs
     if (row.values.empty()) continue;
     std::optional<double> accuracy;
     if (with_accuracy && row.values.size() > 1) accuracy = row.values[1];
+    // The sums of the current epoch begin after `begin`; an earlier row only gives the last result.
     if (row.step > begin)
       progress.add(row.values[0], accuracy, row.skipped);
     else

@@ -11,6 +11,7 @@ namespace {
 bool matches_glob(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') {
+    // '*' may stand for any number of characters, so each rest of the text is tried.
     for (size_t i = 0; i <= text.size(); ++i) {
       if (matches_glob(pattern.substr(1), text.substr(i))) return true;
     }
@@ -20,6 +21,7 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
          matches_glob(pattern.substr(1), text.substr(1));
 }
 
+// The fields that an optimizer does not know stay in the spec; it ignores them.
 OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
   OptimizerSpec spec;
   spec.kind = o.name == Job::OptimizerName::sgd    ? OptimizerKind::sgd
@@ -56,6 +58,7 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
       break;
   }
   spec.warmup_steps = s.warmup_steps;
+  // The decay begins after the warmup. At least 1, since it is a divisor.
   spec.decay_steps =
       s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, total_steps - s.warmup_steps);
   spec.alpha = s.alpha;
@@ -67,6 +70,7 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
 
 }  // namespace
 
+// Attributes know only int64, so the flag and the seed are cast; the reader casts the seed back.
 Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
   const auto sizes = [](const Shape& shape) {
     return std::vector<int64_t>(shape.begin(), shape.end());
@@ -98,6 +102,7 @@ TrainSpec train_spec(const Job& job, const DatasetInfo& info, int64_t total_step
   spec.global_batch = job.global_batch_size;
   spec.shards = job.shards;
   spec.precision = job.precision;
+  // The function has a copy of the patterns, so it does not depend on the life of the job.
   spec.frozen = [freeze = job.model.freeze](const std::string& name) {
     return std::any_of(freeze.begin(), freeze.end(),
                        [&](const std::string& pattern) { return matches_glob(pattern, name); });

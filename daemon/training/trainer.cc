@@ -11,11 +11,13 @@
 namespace leat {
 namespace {
 
+// TrainingParts and JobCheckpoints keep a reference to it, so it lives as long as the process.
 const Clock& real_clock() {
   static const RealClock clock;
   return clock;
 }
 
+// A cluster may train an elastic job on fewer workers than the job asks for.
 int64_t workers_of(const Job& job, const TrainOptions& options) {
   return options.workers > 0 ? options.workers : job.num_workers;
 }
@@ -30,6 +32,7 @@ JobCheckpoints checkpoints_of(const Job& job, const TrainOptions& options, Files
 TrainingParts parts_of(const Catalogue& catalogue, Files& files, const Job& job,
                        const TrainOptions& options, HostGroup& hosts, const TrainingInput& input) {
   const int64_t workers = workers_of(job, options);
+  // The length depends on the rows of the data, so it is known only after the headers were read.
   const TrainingLength length = training_length(job, input.train.count);
   return {catalogue,
           files,
@@ -49,6 +52,8 @@ TrainingParts parts_of(const Catalogue& catalogue, Files& files, const Job& job,
 Trainer::Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions options,
                  std::unique_ptr<HostGroup> hosts, std::unique_ptr<TrainingInput> input,
                  PhaseTimes times)
+    // The order of the members: each is made of those before it, and the parts refer to all of
+    // them.
     : job_(std::move(job)),
       options_(std::move(options)),
       hosts_(std::move(hosts)),
@@ -64,6 +69,8 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
                                                  std::unique_ptr<HostGroup> hosts) {
   PhaseTimes times(real_clock());
   bool every_float = false;  // a training keeps to the rule of its checkpoints
+  // The model is read before the checkpoint, but the rule by which its floats are trained is in the
+  // checkpoint's manifest: only that is read here.
   if (options.resume && job.model.graph.ends_with(".onnx")) {
     const auto from = checkpoints_of(job, options, files).newest();
     every_float = from && from->every_float;
@@ -78,6 +85,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options) {
   const int workers = static_cast<int>(workers_of(job, options));
+  // All hosts are in this process, so they share its cores.
   if (options.threads <= 0) options.threads = std::max(1, cpu::usable_cores() / workers);
   auto hosts = make_local_hosts(workers, options.threads, files);
   return create(catalogue, files, std::move(job), std::move(options), std::move(hosts));
@@ -89,10 +97,12 @@ Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
 
 Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<bool()>& stop) {
   StartFinder finder(parts_, variables_, checkpoints_, observer);
+  // A folder with checkpoints of another training must not cost the time of a compilation.
   LEAT_RETURN_IF_ERROR(finder.look_at_disk());
   // Errors in the job show here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(plans_.compile());
   times_.end("plans");
+  // From here on the training writes into the folder.
   LEAT_RETURN_IF_ERROR(make_way(parts_, checkpoints_.folder(), observer));
   LEAT_ASSIGN_OR_RETURN(TrainingStart start, finder.find());
   times_.end("what is held");

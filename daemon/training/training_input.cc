@@ -22,8 +22,10 @@ Result<DatasetReport> inspect(const HostGroup& group, const DatasetFiles& files)
   const std::vector<HostHandle*>& hosts = group.hosts();
   LEAT_ASSIGN_OR_RETURN(DatasetReport first, hosts[0]->inspect(files, 0));
   for (size_t h = 1; h < hosts.size(); ++h) {
+    // Hosts of one process see the same files.
     if (are_local(*hosts[0], *hosts[h])) continue;
     LEAT_ASSIGN_OR_RETURN(const DatasetReport other, hosts[h]->inspect(files, 0));
+    // A fingerprint stands for the content, so no host sends its data.
     const auto same = [&](const std::string& name, const std::string& a, const std::string& b) {
       if (a == b) return Status();
       return failed_precondition(cat("'", name, "': expected the same data on all workers, ",
@@ -80,6 +82,7 @@ Status check_labels(const Job& job, const Graph& model, const Job::Files& files,
         model.type_text(output), ", the output of '", job.model.graph, "', received ",
         info.label_dtype, info.label_shape, layout_hint(info.label_shape, output.shape, first)));
   }
+  // Classes beyond the number of outputs are found by a look at all labels, which the host makes.
   if (!classes || !output.shape[1].is_constant()) return {};
   return host.inspect(dataset_files(job, files), output.shape[1].factor).status();
 }
@@ -107,6 +110,7 @@ Status check_records(const Job& job, const Graph& model, const Job::Files& files
 Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Files& files,
                                                   const Job& job, const HostGroup& hosts,
                                                   bool every_float) {
+  // Relative names of data sets are below this root on every host, so it comes first.
   for (HostHandle* host : hosts.hosts()) host->set_data_root(job.name, job.data.root);
   LEAT_ASSIGN_OR_RETURN(const DatasetReport train,
                         inspect(hosts, dataset_files(job, job.data.train)));
@@ -117,9 +121,11 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
     validation = report.info;
   }
   LEAT_ASSIGN_OR_RETURN(Model model, load_model(files, catalogue, job.model.graph, every_float));
+  // The hash goes into the manifests, where a later run sees whether the graph has changed.
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(job.model.graph));
   LEAT_ASSIGN_OR_RETURN(std::string sha256, sha256_of(*file));
   const Graph& graph = model.training;
+  // These checks come before anything is compiled or sent.
   LEAT_RETURN_IF_ERROR(check_size(job.model.graph, graph, job.shards));
   LEAT_RETURN_IF_ERROR(check_constraints(job, graph));
   LEAT_RETURN_IF_ERROR(check_batch(job, model.batch));

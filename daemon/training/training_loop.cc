@@ -32,6 +32,8 @@ TrainingLoop::TrainingLoop(const TrainingParts& parts, JobPlans& plans, JobVaria
 
 Status TrainingLoop::open(TrainingStart start, PhaseTimes& times) {
   done_ = start.step();
+  // The order: the variables exist before the runs that use them, the data of the evaluation is
+  // opened before a step costs time, and the folder is changed after all of that has succeeded.
   LEAT_RETURN_IF_ERROR(variables_.make(!start.held, done_));
   LEAT_ASSIGN_OR_RETURN(steps_, start_steps(parts_, plans_.training(), done_));
   if (parts_.job.data.validation) LEAT_RETURN_IF_ERROR(evaluator_.prepare());
@@ -102,6 +104,7 @@ Result<TrainOutcome> TrainingLoop::run() {
   checkpoints_.start();
   TrainOutcome outcome;
   Ending ending = Ending::none;
+  // The log tells how far the training had come, evaluations included.
   while (log_->has_ended(progress_.epoch, done_)) ++progress_.epoch;
   if (done_ > 0) LEAT_RETURN_IF_ERROR(log_->recall(done_, progress_, observer_));
   for (; progress_.epoch <= parts_.length.epochs && ending == Ending::none; ++progress_.epoch) {
@@ -126,6 +129,8 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
   while (done_ < epoch_end) {
     LEAT_RETURN_IF_ERROR(train_to(epoch_end));
     if (stepping_ == Stepping::aborted) return Ending::aborted;
+    // Read before the checkpoint, which takes time: a stop that comes meanwhile ends the next
+    // round.
     const bool stopped = stop_();
     LEAT_RETURN_IF_ERROR(checkpointer_->take_if_due(done_));
     if (is_to_yield() && done_ < epoch_end) return Ending::yields;
@@ -173,6 +178,7 @@ Status TrainingLoop::train_to(int64_t fence) {
     LEAT_RETURN_IF_ERROR(checkpointer_->take_if_passed(done_, *steps_));
     if (parts_.asked_to_yield() && log_->metrics().is_behind())
       LEAT_RETURN_IF_ERROR(log_->metrics().flush());
+    // An overdue checkpoint moves the fence to the first step that is not allowed yet.
     if (checkpointer_->hurries()) fence = std::max(allowed, done_ + 1);
     LEAT_ASSIGN_OR_RETURN(allowed, allow(allowed, fence, stop_due));
     if (done_ == allowed) break;
@@ -226,6 +232,7 @@ Status TrainingLoop::wait_for_step(Moment& stop_due) {
     if (steps_->settled(done_, std::min(stop_due.value_or(until), until))) break;
     if (now - warned < options.slow_step) continue;
     warned = now;
+    // The deadline is now, so this only asks for the reasons of the wait.
     const Status why = steps_->wait(done_, now);
     if (steps_->settled(done_, now)) break;
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begun).count();
@@ -340,6 +347,7 @@ Result<TrainOutcome> TrainingLoop::finish(TrainOutcome outcome) {
 // Hashes the weights, and writes them into the folder unless the training was interrupted.
 Status TrainingLoop::write_weights(TrainOutcome& outcome) {
   LEAT_ASSIGN_OR_RETURN(auto weights, variables_.read());
+  // The optimizer's state is in the checkpoints, and no part of the weights.
   std::erase_if(weights,
                 [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
   outcome.weights_sha256 = weights_sha256(weights);

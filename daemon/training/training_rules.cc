@@ -9,6 +9,7 @@ namespace leat {
 
 TrainingRules training_rules(const Job& job, int64_t workers) {
   TrainingRules rules;
+  // The spec of the job excludes that both hold.
   if (job.asynchronous()) rules.mode = StepMode::apart;
   if (job.has_quorum()) rules.mode = StepMode::quorum;
   const Strategy& strategy = strategy_of(job);

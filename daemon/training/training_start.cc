@@ -47,6 +47,8 @@ Result<Checkpoint> StartFinder::newest_checkpoint() {
 Status StartFinder::look_at_disk() {
   const TrainOptions& options = parts_.options;
   if (!options.resume) return checkpoints_.expect_none();
+  // To read and verify a checkpoint takes long, and the hosts may be farther: only its step is
+  // read.
   if (options.survivors) {
     on_disk_ = checkpoints_.follow_newest().value_or(0);
   } else if (!options.begin_anew) {
@@ -59,6 +61,8 @@ Result<TrainingStart> StartFinder::find() {
   LEAT_ASSIGN_OR_RETURN(start_.held, variables_.find_held(on_disk_));
   if (!parts_.options.resume || start_.checkpoint || start_.held) return std::move(start_);
   auto newest = newest_checkpoint();
+  // No host is as far as the newest checkpoint, so it is read after all. If it is damaged, an older
+  // step of the hosts may be good enough.
   const int64_t least = newest.ok() ? newest->manifest.step : 0;
   if (least < on_disk_) {  // the newest ones are damaged
     LEAT_ASSIGN_OR_RETURN(start_.held, variables_.find_held(least));
@@ -77,6 +81,7 @@ Result<TrainingStart> StartFinder::find() {
 Result<std::optional<Checkpoint>> StartFinder::begin_anew(const Status& why) {
   std::optional<Checkpoint> from;
   if (!parts_.options.begin_anew || why.code() != Code::failed_precondition) return why;
+  // To begin again gives other weights here, and no program should decide for that.
   if (parts_.job.depends_on_timing()) {
     return why.while_doing(
         "going on, and its weights depend on timing, so that to begin once more is for a person to "
@@ -105,6 +110,7 @@ Status set_aside_refused(const TrainingParts& parts, const JobCheckpoints& check
 
 Status make_way(const TrainingParts& parts, const std::string& checkpoints,
                 TrainObserver& observer) {
+  // Passes an error on, and warns of a path that was set aside.
   const auto told = [&](Result<std::string> aside) -> Status {
     LEAT_RETURN_IF_ERROR(aside.status());
     if (!aside->empty()) observer.warned(cat("what stood in the way was set aside, as ", *aside));

@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// One run of all hosts. Its steps have the numbers of the job's steps, so the calls go through.
 class StepsTogether final : public TrainingSteps {
  public:
   StepsTogether(std::unique_ptr<PlanRun> run, int64_t first_step)
@@ -18,6 +19,7 @@ class StepsTogether final : public TrainingSteps {
 
   int64_t window() const override { return static_cast<int64_t>(run_->window()); }
   void extend(int64_t limit) override {
+    // hold() is the only way to take steps back.
     limit_ = std::max(limit_, limit);
     run_->extend(static_cast<uint64_t>(limit_));
   }
@@ -60,6 +62,8 @@ constexpr auto kReplicasPoll = std::chrono::milliseconds(50);
 // More steps than a replica can ever do.
 constexpr int64_t kEndless = int64_t{1} << 50;
 
+// The closing run has the steps of the job. The replicas' runs only feed it, each at its own pace;
+// a lost one is noticed by a look at their timelines.
 class StepsOfQuorum final : public TrainingSteps {
  public:
   StepsOfQuorum(std::unique_ptr<PlanRun> closing, std::vector<std::unique_ptr<PlanRun>> replicas,
@@ -68,6 +72,7 @@ class StepsOfQuorum final : public TrainingSteps {
         replicas_(std::move(replicas)),
         needed_(needed),
         lost_(replicas_.size(), false) {
+    // A replica waits for its next step number in the graph itself, so its run needs no limit.
     for (auto& run : replicas_) run->extend(static_cast<uint64_t>(first_step + kEndless));
   }
 
@@ -98,6 +103,7 @@ class StepsOfQuorum final : public TrainingSteps {
   std::vector<std::string> losses_;  // not yet taken
 };
 
+// The first failure among the partitions of a run; ok while it runs.
 Status status_of(PlanRun& run) {
   Status status;
   for (size_t p = 0; p < run.partitions() && status.ok(); ++p) status = run.finished_on(p).status();
@@ -114,6 +120,7 @@ Status StepsOfQuorum::failure() {
     --left;
     const bool lost =
         status.code() == Code::unavailable || status.code() == Code::deadline_exceeded;
+    // An error of the job itself, such as bad data, would come on every replica.
     if (!lost) return status;
     if (first.ok()) first = status;
     if (lost_[r]) continue;
@@ -127,6 +134,7 @@ bool StepsOfQuorum::settled(int64_t step, Deadline until) {
   while (true) {
     const auto now = std::chrono::steady_clock::now();
     if (closing_.settled(step, std::min(until, now + kReplicasPoll))) return true;
+    // wait() returns this failure at once.
     if (!failure().ok()) return true;
     if (now >= until) return false;
   }
@@ -136,6 +144,7 @@ Status StepsOfQuorum::wait(int64_t step, Deadline deadline) {
   settled(step, deadline);
   const Status failed = failure();
   if (!failed.ok()) abort(failed);
+  // settled() has waited already, so this does not block.
   const Status status = closing_.wait(step, std::chrono::steady_clock::now());
   if (status.code() != Code::deadline_exceeded) return status;
   std::vector<std::string> texts{status.message()};
@@ -150,6 +159,7 @@ struct Bell {
   uint64_t rings = 0;
   Status failure;  // the first
 
+  // Called on the threads of the runs.
   void ring(const Status& status) {
     std::lock_guard lock(mutex);
     ++rings;
@@ -158,6 +168,8 @@ struct Bell {
   }
 };
 
+// Each run is a lane with steps of its own. order_ lists the finished ones of all lanes, and step n
+// of the job is the n-th of that list.
 class StepsApart final : public TrainingSteps {
  public:
   StepsApart(std::vector<std::unique_ptr<PlanRun>> runs, int64_t first_step)
@@ -217,6 +229,7 @@ class StepsApart final : public TrainingSteps {
 
 void StepsApart::extend(int64_t limit) {
   for (; first_ + granted_ < limit; ++granted_) {
+    // Each further step goes to the run that has the fewest in flight, so a slow one gets fewer.
     Lane& least = *std::min_element(lanes_.begin(), lanes_.end(), [](auto& a, auto& b) {
       return a.granted - a.seen < b.granted - b.seen;
     });
@@ -225,6 +238,7 @@ void StepsApart::extend(int64_t limit) {
   for (Lane& lane : lanes_) lane.run->extend(static_cast<uint64_t>(first_ + lane.granted));
 }
 
+// Every run answers with the limit that is left to it, and the grants are counted anew from these.
 Result<int64_t> StepsApart::hold() {
   granted_ = 0;
   for (Lane& lane : lanes_) {
@@ -239,6 +253,8 @@ void StepsApart::collect() {
   for (size_t l = 0; l < lanes_.size(); ++l) {
     Lane& lane = lanes_[l];
     const int64_t finished = static_cast<int64_t>(lane.run->finished()) - first_;
+    // The order among lanes is that of the lanes here; it differs from run to run, as the weights
+    // of an asynchronous job do.
     for (; lane.seen < finished; ++lane.seen) order_.push_back({l, first_ + lane.seen});
   }
 }
@@ -246,6 +262,7 @@ void StepsApart::collect() {
 // Makes every run that may step ring the bell when it has done one step more than was seen.
 void StepsApart::arm() {
   for (Lane& lane : lanes_) {
+    // The bell of this lane is armed already, or the lane has nothing to do.
     if (lane.awaited > lane.seen || lane.granted == lane.seen) continue;
     lane.awaited = lane.seen + 1;
     for (uint32_t p : lane.run->fetching()) {
@@ -295,6 +312,7 @@ Status StepsApart::drain(Deadline deadline) {
 }
 
 double StepsApart::fetched_scalar(uint32_t i, int64_t step) {
+  // The steps before are consumed, and their fetches may be overwritten.
   for (; next_ < step; ++next_) order_.pop_front();
   const Done& done = order_.front();
   return lanes_[done.lane].run->fetched_scalar(i, static_cast<uint64_t>(done.step));
@@ -339,6 +357,7 @@ Result<std::unique_ptr<TrainingSteps>> start_steps(
     LEAT_ASSIGN_OR_RETURN(auto run, parts.hosts.run(plan, job.name, options));
     runs.push_back(std::move(run));
   }
+  // In the order of compile_training(): with a quorum the closing plan comes first.
   if (mode == StepMode::apart) return steps_apart(std::move(runs), done);
   auto first = std::move(runs[0]);
   runs.erase(runs.begin());

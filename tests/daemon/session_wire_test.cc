@@ -229,13 +229,15 @@ TEST_CASE("a session whose runner is killed fails with the cause", "[cluster]") 
 
 TEST_CASE("what no session is asked for is refused", "[cluster]") {
   OnDaemons place(1);
-  const auto refused = [&](const RemoteSessionOptions& options, const std::string& text) {
+  const auto refused = [&](auto RemoteSessionOptions::*field, const std::string& text) {
+    RemoteSessionOptions options;
+    options.*field = {};
     check_says(place.open_with(options).status(), Code::invalid_argument, text);
   };
-  refused({.workers = 0}, "num_workers");
-  refused({.shards = 0}, "shards: expected 1 to 4096, received 0");
-  refused({.plans = 0}, "plans: expected 1 to 1024, received 0");
-  refused({.timeout = std::chrono::milliseconds(0)}, "timeout");
+  refused(&RemoteSessionOptions::workers, "num_workers");
+  refused(&RemoteSessionOptions::shards, "shards: expected 1 to 4096, received 0");
+  refused(&RemoteSessionOptions::plans, "plans: expected 1 to 1024, received 0");
+  refused(&RemoteSessionOptions::timeout, "timeout");
 }
 
 TEST_CASE("the example program fits its line on daemons", "[cluster]") {

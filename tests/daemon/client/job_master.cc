@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "daemon/master/wire_client_service.h"
+#include "daemon/spec/job.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "transport/rpc/server.h"

@@ -70,7 +70,7 @@ TEST_CASE("the pulses of two runners agree on what went over their links, also a
     for (uint32_t t : {0u, 1u}) must(cluster.release(t, kTrainRun));
     LinkCounters traffic[2];
     for (uint32_t t : {0u, 1u}) {
-      const Deadline deadline = std::chrono::steady_clock::now() + 10s;
+      const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
       RunnerPulse pulse;
       while (pulse.turns < kSteps + 1) pulse = cluster.next_pulse(t, deadline);
       traffic[t] = cluster.next_pulse(t, deadline).traffic;

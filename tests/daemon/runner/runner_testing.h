@@ -111,13 +111,14 @@ class RunnerTestCluster {
   // Waits for a pulse with this number of turns. Returns the number, and whether a step is in
   // flight.
   std::pair<uint64_t, bool> await_pulse(uint32_t task, uint64_t turns);
+  // The next pulse that comes.
+  RunnerPulse next_pulse(uint32_t task, Deadline deadline);
   // Waits for a pulse that reports a step in flight that waits for peers.
   void await_waiting(uint32_t task);
 
  private:
   friend struct WireRunner;
   struct Inside;
-  RunnerPulse next_pulse(uint32_t task, Deadline deadline);
   std::unique_ptr<Inside> inside_;
 };
 
