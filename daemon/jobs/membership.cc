@@ -157,7 +157,7 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
     member.moved_at = now.steady;
     if (member.stuck) {
       member.stuck = false;
-      changed(member, "", now);
+      changed(member, member.drain_reason, now);
     }
   }
   member.progress = heartbeat.progress;
@@ -236,6 +236,7 @@ Result<Membership::Events> Membership::retire(const WorkerRef& worker, Moment no
 }
 
 void Membership::drains(Member& member, std::string reason, Moment now, Events& events) {
+  member.drain_reason = reason;
   // The reason of a stuck worker stays: state() shows it as stuck.
   if (!member.stuck) changed(member, std::move(reason), now);
   events.push_back(WorkerDraining{member.info.worker, member.draining || member.retires});

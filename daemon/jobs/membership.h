@@ -134,6 +134,7 @@ class Membership {
     bool retires = false;
     bool stuck = false;
     std::string reason;
+    std::string drain_reason;  // why it is draining, also while it is stuck; "" if it is not
     int64_t since_ms = 0;
     Clock::Steady heard_at;  // of the last heartbeat; when lost, of that
     uint64_t sequence = 0;

@@ -55,7 +55,7 @@ MetricsLine MetricsLine::parse(std::string_view text) {
   line.epoch = take_number(text, "{\"epoch\": ");
   // The key of an epoch's row comes first, so its step has a comma before it.
   const int64_t step = take_number(text, line.epoch > 0 ? ", \"step\": " : "{\"step\": ");
-  if (step < 1 || (text[0] != ',' && text[0] != '}')) return line;
+  if (step < 1 || (text[0] != ',' && text[0] != '}')) return {};
   line.step = step;
   line.rest = text;
   return line;

@@ -88,6 +88,10 @@ TEST_CASE("a torn row is dropped when a log is opened again, and a line that is 
           "{\"step\": 2, \"loss\": 0.5, \"accuracy\": 0.1}\n"
           "{\"step\": 3, \"loss\": 0.3333333333333333, \"accuracy\": 0.1}\n");
   }
+  // The row of an epoch without a valid step, where no row of a step comes before it.
+  std::ofstream(path, std::ios::trunc) << "{\"epoch\": 1, \"st}\n";
+  write_steps(path, 0, 1, 1);
+  CHECK(contents(path) == "{\"step\": 1, \"loss\": 1, \"accuracy\": 0.1}\n");
 }
 
 TEST_CASE("the metrics of a log are read back as they were appended") {

@@ -229,7 +229,7 @@ TEST_CASE("a session whose runner is killed fails with the cause", "[cluster]") 
 
 TEST_CASE("what no session is asked for is refused", "[cluster]") {
   OnDaemons place(1);
-  const auto refused = [&](auto RemoteSessionOptions::*field, const std::string& text) {
+  const auto refused = [&](auto field, const std::string& text) {
     RemoteSessionOptions options;
     options.*field = {};
     check_says(place.open_with(options).status(), Code::invalid_argument, text);

@@ -199,6 +199,19 @@ TEST_CASE("a step without progress for 10 s is stuck, and moves on") {
   CHECK(cluster.view("w1").reason == "");
 }
 
+TEST_CASE("a worker that is drained while it is stuck says so when it moves on") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  cluster.pass(milliseconds(11000), 7, true);
+  CHECK(name_of(cluster.view("w1").state) == "STUCK");
+  const std::string stuck = cluster.view("w1").reason;
+  CHECK(cluster.members.drain("w1", true, moment_of(cluster.clock)).ok());
+  CHECK(cluster.view("w1").reason == stuck);
+  cluster.pass(milliseconds(250), 8, true);
+  CHECK(name_of(cluster.view("w1").state) == "DRAINING");
+  CHECK_THAT(cluster.view("w1").reason, Catch::Equals("gets no new jobs"));
+}
+
 TEST_CASE("a step may take as long as it likes while something is computed") {
   Cluster cluster;
   cluster.join("w1", 1);
