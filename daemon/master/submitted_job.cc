@@ -137,8 +137,11 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
                                        Submission submission, const std::string& folder) {
   std::string data_root;
   const auto check = [&]() -> Status {
-    if (submission.name.empty()) submission.name = "job";  // until its file is read
+    // The name and the workers are in the job file, which is read below; the faults name workers.
+    if (submission.name.empty()) submission.name = "job";
     submission.num_workers = std::max<uint32_t>(1, submission.num_workers);
+    std::vector<std::string> chaos = std::move(submission.chaos);
+    submission.chaos.clear();
     LEAT_RETURN_IF_ERROR(check_submission(submission));
     LEAT_RETURN_IF_ERROR(unpack(submission, blobs, folder));
     LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
@@ -149,6 +152,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     submission.name = job.name;
     submission.num_workers = workers_of(job);
     submission.min_workers = static_cast<uint32_t>(job.min_workers);
+    submission.chaos = std::move(chaos);
     // Faults that the job orders itself do not count against its max_failures.
     for (const std::string& each : submission.chaos) {
       LEAT_RETURN_IF_ERROR(check_chaos(each, submission.num_workers));

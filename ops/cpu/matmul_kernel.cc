@@ -19,22 +19,16 @@ struct Tile {
   int64_t item = 0, items = 1, row = 0, rows = 0, column = 0, columns = 0;
 };
 
-// oneDNN takes other paths, with other bits, for a tile of one column, of one row, or, if B is
-// transposed, of fewer than 16 rows. For larger tiles the bits of an element follow from its row,
-// its column and k alone. A smaller tile of a product that can be cut is therefore computed as a
-// larger one, with zeros behind A and B.
+// A product that is computed as a larger one, with zeros behind A and B.
 class Padding {
  public:
   Padding() = default;
-  Padding(const Product& p, const Tile& tile)
-      // Only a product whose rows can be cut must not depend on the number of rows in a tile.
-      : rows_(p.tiling.rows > 0 && p.items() == 1 ? (p.trans_b ? 16 : 2) : 1),
-        columns_(p.n > 1 ? 2 : 1),
-        pads_a_(tile.rows > 0 && tile.rows < rows_),
-        pads_b_(tile.columns > 0 && tile.columns < columns_) {
-    rows_ = std::max(rows_, tile.rows);
-    columns_ = std::max(columns_, tile.columns);
-  }
+  // A product of rows x columns that is computed with at least so many.
+  Padding(int64_t rows, int64_t columns, int64_t least_rows, int64_t least_columns)
+      : rows_(std::max(rows, least_rows)),
+        columns_(std::max(columns, least_columns)),
+        pads_a_(rows > 0 && rows < least_rows),
+        pads_b_(columns > 0 && columns < least_columns) {}
   bool needed() const { return pads_a_ || pads_b_; }
   size_t scratch_bytes(int64_t k) const {
     const int64_t operands = (pads_a_ ? rows_ * k : 0) + (pads_b_ ? columns_ * k : 0);
@@ -81,6 +75,52 @@ class Padding {
   bool pads_a_ = false, pads_b_ = false;
 };
 
+// With AVX-512, oneDNN takes other paths, with other bits, for a tile of one column, of one row,
+// or, if B is transposed, of fewer than 16 rows. For larger tiles the bits of an element follow
+// from its row, its column and k alone. A smaller tile of a product that can be cut is therefore
+// padded.
+Padding padding_for(const Product& p, const Tile& tile) {
+  // Only a product whose rows can be cut must not depend on the number of rows in a tile.
+  const int64_t rows = p.tiling.rows > 0 && p.items() == 1 ? (p.trans_b ? 16 : 2) : 1;
+  return {tile.rows, tile.columns, rows, p.n > 1 ? 2 : 1};
+}
+
+// Without AVX-512, oneDNN computes panels of 12 rows by 16 columns, and takes another path, with
+// other bits, for a panel that is not full, and for large products. The bits of an element in a
+// full panel of a call of this size follow from its row, its column and k alone.
+constexpr int64_t kPanelRows = 12, kPanelColumns = 16;
+constexpr int64_t kCallRows = 72, kCallColumns = 512;
+
+size_t panels_scratch_bytes(int64_t k) {
+  const int64_t operands = (kPanelRows + kPanelColumns) * k;
+  return static_cast<size_t>(operands + kPanelRows * kCallColumns) * sizeof(float);
+}
+
+// The lines of the next call: as many whole panels as it may take, or the rest of one.
+int64_t lines_of_call(int64_t left, int64_t panel, int64_t most) {
+  return left < panel ? left : std::min(left / panel * panel, most);
+}
+
+// Multiplies panel after panel, and pads those that are not full.
+bool gemm_in_panels(const onednn::Gemm& g, const float* a, const float* b, float* c,
+                    std::byte* scratch) {
+  onednn::Gemm call = g;
+  for (int64_t row = 0; row < g.m; row += call.m) {
+    call.m = lines_of_call(g.m - row, kPanelRows, kCallRows);
+    for (int64_t column = 0; column < g.n; column += call.n) {
+      call.n = lines_of_call(g.n - column, kPanelColumns, kCallColumns);
+      const float* of_a = a + (g.trans_a ? row : row * g.lda);
+      const float* of_b = b + (g.trans_b ? column * g.ldb : column);
+      float* of_c = c + row * g.ldc + column;
+      const Padding padding(call.m, call.n, kPanelRows, kPanelColumns);
+      if (!(padding.needed() ? padding.gemm(call, of_a, of_b, of_c, scratch)
+                             : onednn::sgemm(call, of_a, of_b, of_c)))
+        return false;
+    }
+  }
+  return true;
+}
+
 // One tile multiplies its box of Y and finishes it, item after item.
 template <typename T>
 class ProductKernel final : public Kernel {
@@ -88,7 +128,9 @@ class ProductKernel final : public Kernel {
   ProductKernel(Product product, std::vector<Tile> tiles)
       : p_(std::move(product)), tiles_(std::move(tiles)) {
     for (const Tile& tile : tiles_) {
-      scratch_bytes_ = std::max(scratch_bytes_, padding(tile).scratch_bytes(p_.k));
+      const size_t bytes =
+          in_panels_ ? panels_scratch_bytes(p_.k) : padding(tile).scratch_bytes(p_.k);
+      scratch_bytes_ = std::max(scratch_bytes_, bytes);
     }
   }
 
@@ -120,11 +162,12 @@ class ProductKernel final : public Kernel {
  private:
   static constexpr bool kFloat = std::is_same_v<T, float>;
   Padding padding(const Tile& tile) const {
-    return kFloat && p_.k > 0 ? Padding(p_, tile) : Padding();
+    return kFloat && p_.k > 0 ? padding_for(p_, tile) : Padding();
   }
-  static bool multiply(const Padding& padding, const onednn::Gemm& g, const T* a, const T* b, T* y,
-                       std::byte* scratch) {
+  bool multiply(const Padding& padding, const onednn::Gemm& g, const T* a, const T* b, T* y,
+                std::byte* scratch) const {
     if constexpr (kFloat) {
+      if (in_panels_ && g.m > 0 && g.n > 0) return gemm_in_panels(g, a, b, y, scratch);
       if (padding.needed()) return padding.gemm(g, a, b, y, scratch);
     }
     return gemm<T>(g, a, b, y, scratch);
@@ -167,6 +210,7 @@ class ProductKernel final : public Kernel {
 
   Product p_;
   std::vector<Tile> tiles_;
+  const bool in_panels_ = kFloat && p_.k > 0 && !onednn::has_avx512();
   size_t scratch_bytes_ = gemm_scratch_bytes<T>();
 };
 

@@ -393,6 +393,10 @@ class OneDnnConv final : public ConvEngine {
 
 }  // namespace
 
+bool has_avx512() {
+  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+}
+
 bool sgemm(const Gemm& g, const float* a, const float* b, float* c) {
   // The thread count must be one before the first call of the library on this thread.
   single_thread();

@@ -31,6 +31,10 @@ struct Gemm {
 // undefined then. REQUIRES: m, n, k > 0.
 bool sgemm(const Gemm& gemm, const float* a, const float* b, float* c);
 
+// True if the library computes with AVX-512. ONEDNN_MAX_CPU_ISA=AVX2 in the environment keeps it
+// from that, for tests.
+bool has_avx512();
+
 // A convolution of f32, always with the direct algorithm. Operands in another layout than the
 // implementation's are reordered in the scratch memory of the tile. `like` (made by this function,
 // or null) determines the format of the packed weights.

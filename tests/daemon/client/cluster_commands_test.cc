@@ -155,7 +155,7 @@ TEST_CASE("leat submit prints the job's id and returns at once") {
   CHECK(submission.text == kCommandsJob);
   CHECK(submission.num_workers == 2);
   CHECK(submission.overrides == std::vector<std::string>{"epochs=3", "shards=4", "num_workers=2",
-                                                         "model.graph=\"graph/model.onnxtxt\""});
+                                                         "model.graph=graph/model.onnxtxt"});
   REQUIRE(submission.files.size() == 1);
   CHECK(submission.files[0].name == "graph/model.onnxtxt");
   CHECK(submission.files[0].bytes == kGraph);
