@@ -22,10 +22,12 @@ class Decoder {
         wire_(std::string(kDoing), chunks) {}
 
   Result<Graph> run() {
+    // A later version may mean anything by its fields, so nothing else is read of it.
     if (version_ != 1) return wire_.error(cat("expected version 1, received ", version_));
     LEAT_ASSIGN_OR_RETURN(ops_, wire_.ops(op_names_, catalogue_));
     if (regions_.size() == 0) return wire_.error("expected a graph, there is none");
     LEAT_RETURN_IF_ERROR(wire_.at_most("regions", limits::kNodes, regions_.size()));
+    // Each region is used exactly once, so the work is bounded by the size of the message.
     used_.resize(regions_.size(), false);
     used_[0] = true;
     LEAT_ASSIGN_OR_RETURN(Graph graph, region(0, 0));
@@ -36,6 +38,8 @@ class Decoder {
   }
 
  private:
+  // Builds one graph in the order of its values' indices: inputs, then the outputs of each node.
+  // Indices in the message are then equal to ids in the graph.
   Result<Graph> region(uint32_t index, int nesting) {
     if (nesting > limits::kNesting) {
       return wire_.error(cat("expected at most ", limits::kNesting, " nested graphs"));
@@ -51,12 +55,14 @@ class Decoder {
       LEAT_ASSIGN_OR_RETURN(ValueType t, type(value, symbols));
       graph.add_input(std::move(name), std::move(t));
     }
+    // The nodes. The count is of all regions together, as is the limit.
     const auto nodes = in.getNodes();
     nodes_ += nodes.size();
     LEAT_RETURN_IF_ERROR(wire_.at_most("nodes", limits::kNodes, nodes_));
     for (const auto node : nodes) {
       LEAT_RETURN_IF_ERROR(add_node(node, index, nesting, graph));
     }
+    // The outputs, of which each may be any value.
     const auto outputs = in.getOutputs();
     LEAT_RETURN_IF_ERROR(wire_.at_most("outputs", limits::kOperands, outputs.size()));
     for (const uint32_t output : outputs) {
@@ -67,6 +73,8 @@ class Decoder {
     return graph;
   }
 
+  // Adds the symbols and returns their ids by index. A name with '*' would be read as a multiple of
+  // a size in the text form, and two symbols of one name would become one there.
   Result<std::vector<SymbolId>> add_symbols(wire::Region::Reader in, Graph& graph) {
     const auto list = in.getSymbols();
     LEAT_RETURN_IF_ERROR(wire_.at_most("symbols", limits::kOperands, list.size()));
@@ -88,6 +96,7 @@ class Decoder {
     return symbols;
   }
 
+  // Reads the type of an input. A constant size may be 0, but the factor of a symbol may not.
   Result<ValueType> type(wire::Value::Reader in, const std::vector<SymbolId>& symbols) {
     ValueType type;
     if (in.getKind() > static_cast<uint8_t>(ValueKind::token)) {
@@ -110,6 +119,7 @@ class Decoder {
     return type;
   }
 
+  // Adds a node with what it reads, then its outputs, and the rest of its fields.
   Status add_node(wire::Node::Reader in, uint32_t region, int nesting, Graph& graph) {
     const auto id = static_cast<NodeId>(graph.nodes());
     if (in.getOp() >= ops_.size())
@@ -120,10 +130,14 @@ class Decoder {
     LEAT_RETURN_IF_ERROR(wire_.at_most("inputs of a node", limits::kOperands, list.size()));
     std::vector<ValueId> inputs;
     for (const uint32_t input : list) {
+      // The input is an index + 1. At most graph.values() means that the value exists, so it was
+      // made above.
       if (input > graph.values())
         return wire_.error(cat("node ", id, " reads value ", input - 1, " before it is made"));
       inputs.push_back(input == 0 ? kNone : input - 1);
     }
+    // Regions are decoded while the attributes of their node are read. The recursion ends at
+    // kNesting.
     const auto nested = [&](uint32_t index) { return this->nested(index, region, nesting); };
     LEAT_ASSIGN_OR_RETURN(Attrs attrs, wire_.attrs(in.getAttrs(), nested));
     graph.add_node(*ops_[in.getOp()], std::move(inputs), std::move(attrs), 0);
@@ -131,6 +145,7 @@ class Decoder {
     return fill_node(in, id, graph.node(id));
   }
 
+  // Makes the outputs that are wanted, in order, and keeps the places of the others.
   Status add_outputs(wire::Node::Reader in, NodeId id, Graph& graph) {
     const auto outputs = in.getOutputs();
     LEAT_RETURN_IF_ERROR(wire_.at_most("outputs of a node", limits::kOperands, outputs.size()));
@@ -143,6 +158,8 @@ class Decoder {
     return {};
   }
 
+  // Reads control edges, names and the numbers of the node. Control edges lead to nodes above only,
+  // so that no cycle can come from a message.
   Status fill_node(wire::Node::Reader in, NodeId id, Node& node) {
     const auto after = in.getAfter();
     edges_ += after.size();
@@ -158,6 +175,8 @@ class Decoder {
     return {};
   }
 
+  // Decodes the region of an attribute. An index that is not larger than that of the region around
+  // it, or that was used before, could make an endless recursion.
   Result<Attr> nested(uint32_t index, uint32_t region, int nesting) {
     if (index >= used_.size() || index <= region || used_[index]) {
       return wire_.error(
@@ -187,6 +206,7 @@ Result<Graph> decode_graph(std::span<const std::byte> message, const ChunkSource
     LEAT_ASSIGN_OR_RETURN(WireMessage words, WireMessage::open(kDoing, message));
     return Decoder(words.root<wire::Graph>(), chunks, catalogue).run();
   } catch (const kj::Exception& e) {
+    // Cap'n Proto throws for pointers out of bounds and when the traversal limit is used up.
     return invalid_argument(
         cat("decoding a graph: the message is broken: ", e.getDescription().cStr()));
   }

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::string_view kEncoding = "encoding a graph";
 
+// Writes one graph. It collects first and writes afterwards, because lists of a message have a
+// fixed length, and the index of an op is its place in the sorted list of all.
 class Encoder {
  public:
   Result<EncodedGraph> run(const Graph& graph) {
@@ -20,6 +22,7 @@ class Encoder {
     root.setVersion(1);
     auto ops = root.initOps(static_cast<unsigned>(ops_.size()));
     unsigned next = 0;
+    // The map is sorted by name, so equal graphs number their ops in the same way.
     for (auto& [name, index] : ops_) {
       index = next++;
       ops.set(index, wire_text(name));
@@ -39,6 +42,7 @@ class Encoder {
         wire_.at_most("nested graphs", limits::kNesting, static_cast<uint64_t>(nesting)));
     index_[&graph] = static_cast<uint32_t>(regions_.size());
     regions_.push_back(&graph);
+    // A cycle has no order, and must be an error before anything relies on one.
     LEAT_RETURN_IF_ERROR(graph.topological_order().status());
     nodes_ += graph.nodes();
     LEAT_RETURN_IF_ERROR(wire_.at_most("nodes", limits::kNodes, nodes_));
@@ -48,11 +52,15 @@ class Encoder {
       edges_ += node.inputs.size();
       LEAT_RETURN_IF_ERROR(wire_.at_most("edges", limits::kEdges, edges_));
     }
+    // Regions are numbered in topological order, each after the one that holds it. The reader
+    // relies on this: it accepts only larger indices, so regions cannot contain each other.
     LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph.topological_order());
     for (const NodeId id : order) {
       for (const auto& [_, attr] : graph.node(id).attrs) {
         const auto* region = std::get_if<std::shared_ptr<Graph>>(&attr);
         if (region == nullptr) continue;
+        // Two nodes may share a region in memory. The format has no such thing: a reader would
+        // decode it once for each use, which could multiply the work without a limit.
         if (index_.contains(region->get())) {
           return invalid_argument("encoding a graph: expected each region once, one is shared");
         }
@@ -62,6 +70,8 @@ class Encoder {
     return {};
   }
 
+  // Writes one graph. The ids of symbols, values and nodes in memory depend on how the graph was
+  // made, so each gets a new index by its place: values in the order of inputs and then of nodes.
   Status put_region(const Graph& graph, wire::Region::Builder out) {
     out.setName(wire_text(graph.name));
     std::map<SymbolId, uint32_t> symbols;  // index + 1
@@ -82,6 +92,7 @@ class Encoder {
       LEAT_RETURN_IF_ERROR(put_node(graph, order[i], values, next, positions, nodes[i]));
     }
     auto outputs = out.initOutputs(static_cast<unsigned>(graph.outputs().size()));
+    // An output that no written node makes has no index.
     for (unsigned i = 0; i < outputs.size(); ++i) {
       const ValueId id = graph.outputs()[i];
       if (id == kNone || values[id] == 0) {
@@ -93,6 +104,8 @@ class Encoder {
     return {};
   }
 
+  // Writes the symbols in order of first use by an input, then those that only have a bound.
+  // Symbols of other values are left out: the reader infers these types again.
   static void put_symbols(const Graph& graph, wire::Region::Builder out,
                           std::map<SymbolId, uint32_t>& symbols) {
     std::vector<SymbolId> used;
@@ -118,6 +131,8 @@ class Encoder {
     }
   }
 
+  // Writes an input with its type. A dimension without a symbol leaves 0 in the field, which means
+  // none.
   static void put_value(const Graph& graph, ValueId id, const std::map<SymbolId, uint32_t>& symbols,
                         wire::Value::Builder out) {
     const ValueType& type = graph.value(id).type;
@@ -132,6 +147,8 @@ class Encoder {
     }
   }
 
+  // Writes a node and gives its outputs the next indices. Its inputs have theirs already, since the
+  // nodes are written in topological order.
   Status put_node(const Graph& graph, NodeId id, std::vector<uint32_t>& values, uint32_t& next,
                   const std::vector<uint32_t>& positions, wire::Node::Builder out) {
     const Node& node = graph.node(id);
@@ -144,6 +161,7 @@ class Encoder {
     out.setOp(ops_.at(node.op->full_name()));
     auto inputs = out.initInputs(static_cast<unsigned>(node.inputs.size()));
     for (unsigned i = 0; i < inputs.size(); ++i) {
+      // `values` has the index + 1, as the message has it. An absent input stays 0.
       if (node.inputs[i] != kNone) inputs.set(i, values[node.inputs[i]]);
     }
     auto outputs = out.initOutputs(static_cast<unsigned>(node.outputs.size()));
@@ -155,6 +173,8 @@ class Encoder {
       outputs[i].setWanted(true);
       outputs[i].setName(wire_text(name));
     }
+    // The rest has no ids of values: control edges by the position of the node, names, and
+    // attributes.
     auto after = out.initAfter(static_cast<unsigned>(node.after.size()));
     for (unsigned i = 0; i < after.size(); ++i) after.set(i, positions[node.after[i]]);
     out.setDevice(wire_text(node.device));
@@ -165,6 +185,7 @@ class Encoder {
         .while_doing(cat("encoding ", graph.describe_node(id)));
   }
 
+  // Brings the message into its canonical form, which makes equal graphs equal bytes.
   Result<EncodedGraph> finish(wire::Graph::Reader root) {
     LEAT_ASSIGN_OR_RETURN(Bytes message, canonical_bytes(kEncoding, root));
     return EncodedGraph{std::move(message), wire_.take_chunks()};

@@ -37,6 +37,7 @@ class Filler {
   size_t at_ = 0;
 };
 
+// Reads a number at a byte that need not be aligned. The caller has checked that it is there.
 template <typename T>
 T get(std::span<const std::byte> from, size_t offset) {
   T value;
@@ -44,6 +45,7 @@ T get(std::span<const std::byte> from, size_t offset) {
   return value;
 }
 
+// The error of a file that is no graph's file, or a damaged one.
 Status broken(std::string_view message) {
   return invalid_argument(cat("reading a graph's file: ", message));
 }
@@ -51,6 +53,8 @@ Status broken(std::string_view message) {
 }  // namespace
 
 Bytes pack_graph_file(const EncodedGraph& encoded) {
+  // The size is known beforehand, so the file is allocated once. A chunk takes 8 bytes more for its
+  // length.
   size_t size = kHeader + encoded.message.size();
   for (const EncodedGraph::Chunk& chunk : encoded.chunks) size += 8 + padded(chunk.bytes.size());
   Filler out(size);
@@ -70,6 +74,7 @@ Bytes pack_graph_file(const EncodedGraph& encoded) {
   return file;
 }
 
+// The checksum leaves out the magic, the version and itself. The reader compares the first two.
 void seal_graph_file(std::span<std::byte> file) {
   if (file.size() < kHeader) return;
   const uint32_t checksum = crc32c(file.subspan(kChecked));
@@ -84,6 +89,7 @@ Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file) {
     return broken(cat("expected version 1, received ", get<uint32_t>(file, 8)));
   }
   const auto message = get<uint64_t>(file, 16), count = get<uint64_t>(file, 24);
+  // Sizes in the file are only trusted after they were compared with what is there.
   if (message > limits::kMessageBytes || message % 8 != 0 || message > file.size() - kHeader) {
     return broken(cat("expected a message of ", message, " bytes, the file has ", file.size()));
   }
@@ -91,6 +97,7 @@ Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file) {
   const auto begin = file.begin() + kHeader;
   encoded.message.assign(begin, begin + static_cast<std::ptrdiff_t>(message));
   std::span<const std::byte> rest = file.subspan(kHeader + message);
+  // A chunk has at least one byte, so the loop ends with the file, whatever `count` says.
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t size = rest.size() < 8 ? 0 : get<uint64_t>(rest, 0);
     if (size == 0 || size > kChunkBytes || padded(size) > rest.size() - 8) {
@@ -98,6 +105,7 @@ Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file) {
           cat("expected ", count, " chunks of 1 byte to 1 MiB, the file ends in chunk ", i));
     }
     const auto bytes = rest.subspan(8, size);
+    // The file has no digests: the message names them, and the decoder looks for each one.
     encoded.chunks.push_back({sha256(bytes), Bytes(bytes.begin(), bytes.end())});
     const auto filling = rest.subspan(8 + size, padded(size) - size);
     if (std::any_of(filling.begin(), filling.end(), [](std::byte b) { return b != std::byte{}; })) {
@@ -105,6 +113,7 @@ Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file) {
     }
     rest = rest.subspan(8 + padded(size));
   }
+  // The checksum comes last, so that a file of the wrong size has an error that says so.
   if (!rest.empty()) return broken(cat("expected the end, found ", rest.size(), " bytes more"));
   const auto expected = get<uint32_t>(file, kChecksumAt), received = crc32c(file.subspan(kChecked));
   if (received != expected) {

@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+// False if a tensor of bools has a byte that is neither 0 nor 1, which no kernel may read.
 bool check_bools(const Tensor& tensor) {
   if (tensor.dtype() != DType::boolean) return true;
   const auto* bytes = static_cast<const uint8_t*>(tensor.raw());
@@ -31,6 +32,7 @@ Status WireAttrWriter::put(const Attrs& attrs, capnp::List<wire::Attr>::Builder 
   LEAT_RETURN_IF_ERROR(at_most("attributes", limits::kAttributes, attrs.size()));
   unsigned index = 0;
   for (const auto& [name, attr] : attrs) {
+    // Attributes are sorted by name, so the message has them in ascending order.
     out[index].setName(wire_text(name));
     LEAT_RETURN_IF_ERROR(put(attr, out[index++]));
   }
@@ -38,6 +40,7 @@ Status WireAttrWriter::put(const Attrs& attrs, capnp::List<wire::Attr>::Builder 
 }
 
 Status WireAttrWriter::put(const Attr& attr, wire::Attr::Builder out) {
+  // Exactly one of the following cases holds.
   if (const auto* i = std::get_if<int64_t>(&attr)) out.setInt(*i);
   if (const auto* f = std::get_if<double>(&attr)) out.setFloat(*f);
   if (const auto* s = std::get_if<std::string>(&attr)) {
@@ -68,6 +71,8 @@ Status WireAttrWriter::put(const Attr& attr, wire::Attr::Builder out) {
   return {};
 }
 
+// A small tensor is part of the message. A larger one is cut every 1 MiB into chunks, which stand
+// outside of it under their digests.
 Status WireAttrWriter::put(const Tensor& tensor, wire::Tensor::Builder out) {
   if (!tensor.valid()) return invalid_argument(cat(doing_, ": expected a tensor, it has no type"));
   out.setDtype(static_cast<uint8_t>(dtype_onnx_code(tensor.dtype())));
@@ -89,6 +94,7 @@ Status WireAttrWriter::put(const Tensor& tensor, wire::Tensor::Builder out) {
     const Sha256Digest digest = sha256(piece);
     chunks[i].setSha256(wire_bytes(digest));
     chunks[i].setSize(static_cast<uint32_t>(piece.size()));
+    // The chunk is kept once, however often its bytes occur.
     if (seen_.insert(digest).second) {
       chunks_.push_back({digest, Bytes(piece.begin(), piece.end())});
     }
@@ -113,6 +119,7 @@ Result<std::string> WireAttrReader::name(capnp::Text::Reader text) const {
   return std::string(text.cStr(), text.size());
 }
 
+// Code 0 means that the type is not known. Every other code must be a type that this build has.
 Result<DType> WireAttrReader::dtype(uint8_t code) const {
   const DType dtype = dtype_from_onnx_code(code);
   if (dtype == DType::invalid && code != 0) {
@@ -136,6 +143,8 @@ Result<std::vector<const OpDef*>> WireAttrReader::ops(capnp::List<capnp::Text>::
   return ops;
 }
 
+// Reads the attributes of a node. The names of attributes that belong to the graph are refused: the
+// text form would take them for the node's own fields.
 Result<Attrs> WireAttrReader::attrs(capnp::List<wire::Attr>::Reader list, const Regions& regions) {
   Attrs attrs;
   LEAT_RETURN_IF_ERROR(at_most("attributes", limits::kAttributes, list.size()));
@@ -202,6 +211,8 @@ Result<Attr> WireAttrReader::strings(capnp::List<capnp::Data>::Reader list) cons
   return Attr(std::move(strings));
 }
 
+// The shape is checked and all bytes are at hand before the tensor is allocated, so a small message
+// cannot declare a large one.
 Result<Tensor> WireAttrReader::tensor(wire::Tensor::Reader in) {
   LEAT_ASSIGN_OR_RETURN(const DType dtype, this->dtype(in.getDtype()));
   if (dtype == DType::invalid) return error("expected a constant with an element type");
@@ -216,6 +227,7 @@ Result<Tensor> WireAttrReader::tensor(wire::Tensor::Reader in) {
   const uint64_t bytes = static_cast<uint64_t>(shape->elements()) * dtype_size(dtype);
   LEAT_ASSIGN_OR_RETURN(const auto pieces, this->pieces(in, bytes));
   LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(dtype, *shape));
+  // The pieces follow each other without gaps, and their sizes add up to that of the tensor.
   auto* out = static_cast<std::byte*>(tensor.raw());
   for (const auto piece : pieces) {
     if (!piece.empty()) std::memcpy(out, piece.data(), piece.size());
@@ -229,6 +241,8 @@ Result<Tensor> WireAttrReader::tensor(wire::Tensor::Reader in) {
 Result<std::vector<std::span<const std::byte>>> WireAttrReader::pieces(wire::Tensor::Reader in,
                                                                        uint64_t bytes) {
   std::vector<std::span<const std::byte>> pieces;
+  // A size has one form only: inline up to the limit, chunks beyond it. Otherwise equal graphs
+  // could have different bytes, and different hashes.
   if (in.isInline()) {
     const capnp::Data::Reader data = in.getInline();
     if (data.size() != bytes || bytes > limits::kInlineConstantBytes) {
@@ -238,6 +252,7 @@ Result<std::vector<std::span<const std::byte>>> WireAttrReader::pieces(wire::Ten
     return pieces;
   }
   if (!in.isChunks()) return error("expected the bytes of a constant");
+  // The total counts every use of a chunk, because each becomes memory of its own.
   constant_bytes_ += bytes;
   LEAT_RETURN_IF_ERROR(at_most("bytes of constants", limits::kConstantBytes, constant_bytes_));
   const auto chunks = in.getChunks();
@@ -246,6 +261,7 @@ Result<std::vector<std::span<const std::byte>>> WireAttrReader::pieces(wire::Ten
     return error(cat("expected a constant of ", bytes, " bytes in chunks of 1 MiB, received ",
                      chunks.size(), " chunks"));
   }
+  // All chunks but the last are 1 MiB.
   uint64_t left = bytes;
   for (const auto chunk : chunks) {
     const uint64_t size = std::min<uint64_t>(left, kChunkBytes);
@@ -256,6 +272,7 @@ Result<std::vector<std::span<const std::byte>>> WireAttrReader::pieces(wire::Ten
   return pieces;
 }
 
+// Gets the bytes of a chunk from the source, which is not trusted: their digest is computed again.
 Result<std::span<const std::byte>> WireAttrReader::fetch(wire::Chunk::Reader chunk, uint64_t size) {
   Sha256Digest digest;
   const capnp::Data::Reader named = chunk.getSha256();
@@ -288,6 +305,7 @@ Status check_wire_size(std::string_view doing, uint64_t words, uint64_t most) {
 
 Result<WireMessage> WireMessage::open(std::string_view doing, std::span<const std::byte> bytes,
                                       uint64_t most) {
+  // The whole message is one segment without a table, so its size is that of the bytes.
   if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0 || bytes.size() > most) {
     return invalid_argument(cat(doing, ": expected a message of 8 bytes to ", human_bytes(most),
                                 " in words, received ", bytes.size(), " bytes"));
@@ -296,11 +314,14 @@ Result<WireMessage> WireMessage::open(std::string_view doing, std::span<const st
   const size_t words = bytes.size() / sizeof(capnp::word);
   kj::ArrayPtr<const capnp::word> segment(reinterpret_cast<const capnp::word*>(bytes.data()),
                                           words);
+  // Cap'n Proto reads words where they lie. Bytes from a file or a socket may lie at any address.
   if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(capnp::word) != 0) {
     message.words_ = kj::heapArray<capnp::word>(words);
     std::memcpy(message.words_.begin(), bytes.data(), bytes.size());
     segment = message.words_.asPtr();
   }
+  // The reader keeps a pointer to the list of segments, and the message may move, so the list is on
+  // the heap.
   message.segments_ = std::make_unique<kj::ArrayPtr<const capnp::word>>(segment);
   capnp::ReaderOptions options;
   // Lists are read more than once, and shared pointers in a malicious message must not multiply
@@ -313,6 +334,7 @@ Result<WireMessage> WireMessage::open(std::string_view doing, std::span<const st
 
 ChunkSource chunk_source(std::string doing, const std::vector<EncodedChunk>& chunks) {
   std::map<Sha256Digest, std::span<const std::byte>> by_digest;
+  // The function keeps its own index, but only views of the bytes.
   for (const EncodedChunk& chunk : chunks) by_digest[chunk.digest] = chunk.bytes;
   return [doing = std::move(doing), by_digest = std::move(by_digest)](
              const Sha256Digest& digest) -> Result<std::span<const std::byte>> {

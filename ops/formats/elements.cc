@@ -15,6 +15,8 @@ Result<Tensor> to_c_order(const Tensor& fortran) {
   const size_t size = dtype_size(fortran.dtype());
   const auto* from = static_cast<const std::byte*>(fortran.raw());
   auto* to = static_cast<std::byte*>(out.raw());
+  // `index` counts through the output in C's order, the last dimension fastest. In the file the
+  // offset of that element is index[0] + shape[0] * (index[1] + shape[1] * ...), in elements.
   std::array<int64_t, kMaxRank> index{};
   for (int64_t i = 0, n = shape.elements(); i < n; ++i, to += size) {
     int64_t element = 0;
@@ -29,6 +31,7 @@ uint16_t swapped(uint16_t x) { return __builtin_bswap16(x); }
 uint32_t swapped(uint32_t x) { return __builtin_bswap32(x); }
 uint64_t swapped(uint64_t x) { return __builtin_bswap64(x); }
 
+// Reverses each element of sizeof(T) bytes where it stands. The elements need no alignment.
 template <typename T>
 void swap_all(std::span<std::byte> bytes) {
   for (size_t at = 0; at < bytes.size(); at += sizeof(T)) {
@@ -45,6 +48,7 @@ std::optional<int64_t> bytes_of(DType dtype, const Shape& shape) {
 
 Status check_size(const ArrayHeader& header, uint64_t file_bytes, std::string_view subject) {
   const auto expected = bytes_of(header.dtype, header.shape);
+  // The header was read from the file, so the file has at least `offset` bytes.
   const uint64_t received = file_bytes - header.offset;
   if (expected && static_cast<uint64_t>(*expected) == received) return {};
   return invalid_argument(cat("'", subject, "': expected ", expected ? cat(*expected) : "over 2^63",
@@ -52,6 +56,7 @@ Status check_size(const ArrayHeader& header, uint64_t file_bytes, std::string_vi
                               header.offset, " to the end, received ", received));
 }
 
+// The message names the byte of the file, so that a user can find the damage.
 Status check_booleans(DType dtype, std::span<const std::byte> bytes, std::string_view subject,
                       uint64_t offset) {
   if (dtype != DType::boolean) return {};
@@ -72,6 +77,7 @@ Result<Tensor> tensor_from_bytes(DType dtype, const Shape& shape, std::span<cons
                                  std::string_view subject, uint64_t offset) {
   auto tensor = Tensor::create(dtype, shape);
   if (!tensor.ok()) return tensor.status().while_doing(cat("reading ", subject));
+  // An empty tensor may have no memory, and memcpy() may not get a null pointer.
   if (!bytes.empty()) std::memcpy(tensor->raw(), bytes.data(), bytes.size());
   LEAT_RETURN_IF_ERROR(check_booleans(*tensor, subject, offset));
   return tensor;
@@ -91,6 +97,7 @@ void swap_bytes(std::span<std::byte> elements, DType dtype) {
 }
 
 Result<Tensor> in_c_order(const ArrayHeader& header, Tensor elements) {
+  // With less than two dimensions both orders are the same.
   if (!header.fortran_order || header.shape.rank() < 2) return elements;
   return to_c_order(elements);
 }

@@ -9,6 +9,7 @@
 namespace leat {
 namespace {
 
+// The element type of byte 2; invalid for a code that the format does not have.
 DType dtype_of_code(uint8_t code) {
   switch (code) {
     case 0x08:
@@ -28,14 +29,18 @@ DType dtype_of_code(uint8_t code) {
   }
 }
 
+// Four bytes, then a size of 4 bytes for each dimension.
 constexpr uint64_t kLongestHeader = 4 + 4 * kMaxRank;
 
+// Reads the header from the first bytes of a file, of which there may be fewer than it needs. The
+// checks go from front to back, so that a message names the first byte that is wrong.
 Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_view subject) {
   if (bytes.size() < 4) {
     return invalid_argument(
         cat("'", subject, "': expected an IDX header of 4 bytes, the file has ", bytes.size()));
   }
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(bytes[i]); };
+  // Two zeros, then the element type and the number of dimensions, are the magic number of IDX.
   if (byte(0) != 0 || byte(1) != 0) {
     return invalid_argument(cat("'", subject,
                                 "': expected 0, 0 at byte 0 as in an IDX file, received ", byte(0),
@@ -47,6 +52,7 @@ Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_v
                                 "': expected an IDX type (8, 9, 11, 12, 13 or 14) at ",
                                 "byte 2, received ", byte(2)));
   }
+  // A scalar has no IDX file: the format begins at one dimension.
   const size_t rank = byte(3);
   if (rank < 1 || rank > kMaxRank) {
     return invalid_argument(
@@ -59,8 +65,10 @@ Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_v
   }
   std::array<int64_t, kMaxRank> dims{};
   for (size_t i = 0; i < rank; ++i) {
+    // Sizes are big-endian, so the bytes of each one are reversed.
     dims[i] = __builtin_bswap32(load_little<uint32_t>(bytes.data() + 4 + 4 * i));
   }
+  // Sizes of 32 bits can have a product beyond 64 bits, which must not wrap around.
   const auto shape = Shape::checked({dims.data(), rank});
   if (!shape) {
     return invalid_argument(cat("'", subject, "': expected sizes whose product is at most 2^62 at ",
@@ -72,6 +80,7 @@ Result<ArrayHeader> parse_header(std::span<const std::byte> bytes, std::string_v
 }  // namespace
 
 const ArrayFormat& idx_format() {
+  // The last field says that elements are big-endian.
   static constexpr ArrayFormat kFormat{parse_header, kLongestHeader, true};
   return kFormat;
 }

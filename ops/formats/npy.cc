@@ -11,6 +11,7 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
+// Magic, version and the size of 4 bytes that versions 2 and 3 have, then the literal.
 constexpr uint64_t kLongestNpyHeader = 12 + kNpyHeaderBytes;
 
 struct Descr {
@@ -36,6 +37,8 @@ class LiteralParser {
   LiteralParser(std::string_view text, size_t offset, std::string_view subject)
       : text_(text), offset_(offset), subject_(subject) {}
 
+  // Parses the braces, the items with their commas, then the padding. A comma may follow the last
+  // item.
   Result<ArrayHeader> parse() {
     LEAT_RETURN_IF_ERROR(expect('{'));
     while (!accept('}')) {
@@ -55,6 +58,7 @@ class LiteralParser {
  private:
   static constexpr std::array<std::string_view, 3> kKeys = {"descr", "fortran_order", "shape"};
 
+  // True if the key was read.
   bool has(std::string_view key) const {
     for (size_t i = 0; i < kKeys.size(); ++i) {
       if (kKeys[i] == key) return seen_[i];
@@ -62,6 +66,8 @@ class LiteralParser {
     return false;
   }
 
+  // Parses one "'key': value". A key that occurs twice is refused: readers disagree which one
+  // counts.
   Status parse_item() {
     const size_t start = at_;
     std::string_view key;
@@ -76,6 +82,8 @@ class LiteralParser {
     return which == 1 ? parse_order() : parse_shape();
   }
 
+  // Parses the element type, such as '<f4': byte order, kind, and size in bytes. The two types that
+  // a user meets in practice and that cannot be read have messages of their own.
   Status parse_descr() {
     skip_space();
     if (peek() == '[') {
@@ -95,6 +103,7 @@ class LiteralParser {
                                quoted(descr), ": save array.astype('<",
                                quoted(descr.substr(1)).substr(1), ")"));
     }
+    // '|' means that the order of bytes is irrelevant, which is true of one-byte elements only.
     const bool ordered = descr.starts_with('<') || descr.starts_with('|');
     for (const Descr& known : kDescrs) {
       if (!ordered || descr.substr(1) != known.name) continue;
@@ -105,6 +114,7 @@ class LiteralParser {
     return wrong("an element type such as '<f4'", start);
   }
 
+  // Parses True or False.
   Status parse_order() {
     skip_space();
     for (bool value : {false, true}) {
@@ -130,12 +140,14 @@ class LiteralParser {
       comma = accept(',');
     }
     if (rank == 1 && !comma) return wrong("',' after a single size", at_ - 1);
+    // The product may not overflow, since every later size is computed from it.
     const auto shape = Shape::checked({dims.data(), rank});
     if (!shape) return wrong("sizes whose product is at most 2^62");
     header_.shape = *shape;
     return {};
   }
 
+  // Parses one size. from_chars reads "-0" as 0, so a sign is refused by itself.
   Status parse_size(int64_t& size) {
     skip_space();
     const std::string_view rest = text_.substr(at_);
@@ -164,6 +176,7 @@ class LiteralParser {
     }
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  // Consumes `c` after blanks and returns true if it is next.
   bool accept(char c) {
     skip_space();
     if (peek() != c || at_ == text_.size()) return false;
@@ -171,6 +184,7 @@ class LiteralParser {
     return true;
   }
   Status expect(char c) { return accept(c) ? Status() : wrong(cat("'", c, "'")); }
+  // The error says what the parser expected and what stands at that byte of the file instead.
   Status wrong(std::string_view expected) const { return wrong(expected, at_); }
   Status wrong(std::string_view expected, size_t at) const {
     const std::string_view rest = text_.substr(std::min(at, text_.size()));
@@ -187,11 +201,14 @@ class LiteralParser {
   ArrayHeader header_;
 };
 
+// The header's text, and its place in the file.
 struct Literal {
   std::string_view text;
   size_t offset;
 };
 
+// Checks magic, version and size, and returns the literal behind them. `bytes` is the beginning of
+// a file, which may end anywhere.
 Result<Literal> find_literal(std::span<const std::byte> bytes, std::string_view subject) {
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!all.starts_with(kMagic)) {
@@ -209,6 +226,8 @@ Result<Literal> find_literal(std::span<const std::byte> bytes, std::string_view 
                              "': expected NPY version 1.0, 2.0 or 3.0 at byte 6, received ", major,
                              ".", minor));
   }
+  // Version 1 has a size of 2 bytes, versions 2 and 3 have one of 4 bytes. They differ in nothing
+  // else that the reader accepts.
   const size_t offset = major == 1 ? 10 : 12;
   if (bytes.size() < offset) return truncated(offset);
   const uint64_t size = major == 1 ? load_little<uint16_t>(bytes.data() + 8)
@@ -221,6 +240,7 @@ Result<Literal> find_literal(std::span<const std::byte> bytes, std::string_view 
   return Literal{all.substr(offset, size), offset};
 }
 
+// The header of the file with the offset of its elements. The padding belongs to the literal.
 Result<ArrayHeader> parse_npy_header(std::span<const std::byte> bytes, std::string_view subject) {
   LEAT_ASSIGN_OR_RETURN(const Literal literal, find_literal(bytes, subject));
   LEAT_ASSIGN_OR_RETURN(ArrayHeader header,
@@ -229,6 +249,7 @@ Result<ArrayHeader> parse_npy_header(std::span<const std::byte> bytes, std::stri
   return header;
 }
 
+// The name without byte order; "" for a type that numpy lacks.
 std::string_view descr_of(DType dtype) {
   for (const Descr& known : kDescrs) {
     if (known.dtype == dtype) return known.name;
@@ -242,6 +263,9 @@ std::string format_header(const Tensor& tensor) {
       cat("{'descr': '", dtype_size(tensor.dtype()) == 1 ? '|' : '<', descr_of(tensor.dtype()),
           "', 'fortran_order': False, 'shape': (", join(tensor.shape().dims(), ", "),
           tensor.shape().rank() == 1 ? "," : "", "), }");
+  // The prefix has the magic, two bytes of version and two of size. With eight sizes at most, the
+  // literal is far below the 65,535 bytes of version 1. A newline ends the padding, as numpy does
+  // it.
   const size_t prefix = kMagic.size() + 4;
   literal.append(63 - (prefix + literal.size()) % 64, ' ');
   literal += '\n';

@@ -37,6 +37,7 @@ class Record {
   std::string bytes_;
 };
 
+// One file of the archive, as its local header and the directory describe it.
 struct ZipEntry {
   std::string name;
   uint32_t crc = 0;
@@ -55,6 +56,7 @@ uint32_t crc32(std::span<const std::byte> bytes) {
     }
     return table;
   }();
+  // The register begins and ends inverted. One table look-up shifts eight bits out of it.
   uint32_t crc = 0xffffffff;
   for (const std::byte byte : bytes)
     crc = crc >> 8 ^ kTable[(crc ^ static_cast<uint32_t>(byte)) & 255];
@@ -63,10 +65,12 @@ uint32_t crc32(std::span<const std::byte> bytes) {
 
 // Adds the common part of a local header and an entry of the directory.
 void add_entry(Record& record, const ZipEntry& entry, uint16_t extra) {
+  // Flags, no compression, time, date and CRC. The two sizes are in the extra field of 64 bits.
   record.u16(kNamesAreUtf8).u16(0).u16(0).u16(kFirstDay).u32(entry.crc);
   record.u32(kSee64Wide).u32(kSee64Wide).u16(entry.name.size()).u16(extra);
 }
 
+// The header before a file. Its extra field has 4 bytes of its own header and the two sizes.
 Record local_header(const ZipEntry& entry) {
   Record record;
   record.text("PK\x03\x04").u16(kVersion);
@@ -75,6 +79,7 @@ Record local_header(const ZipEntry& entry) {
   return record;
 }
 
+// The directory's entry. Its extra field has the offset of the local header after the two sizes.
 void add_to_directory(Record& directory, const ZipEntry& entry) {
   directory.text("PK\x01\x02").u16(kVersion).u16(kVersion);
   add_entry(directory, entry, 28);
@@ -86,6 +91,8 @@ void add_to_directory(Record& directory, const ZipEntry& entry) {
 // The records that end the archive. The directory begins at byte `begin`.
 Record end_of_directory(size_t entries, uint64_t begin, uint64_t size) {
   Record record;
+  // The end in 64 bits, the locator that says where it begins, and the end in 32 bits, whose fields
+  // all refer to the one in 64 bits. 44 is the size of the first record after this field.
   record.text("PK\x06\x06").u64(44).u16(kVersion).u16(kVersion).u32(0).u32(0);
   record.u64(entries).u64(entries).u64(size).u64(begin);
   record.text("PK\x06\x07").u32(0).u64(begin + size).u32(1);
@@ -93,12 +100,14 @@ Record end_of_directory(size_t entries, uint64_t begin, uint64_t size) {
   return record.u32(kSee64Wide).u32(kSee64Wide).u16(0);
 }
 
+// Checks all arrays before `take` gets the first byte.
 Status check_arrays(const std::map<std::string, Tensor>& arrays) {
   for (const auto& [name, value] : arrays) {
     if (name.size() > kLongestName) {
       return invalid_argument(cat("npz: expected names of at most ", kLongestName,
                                   " bytes, received one of ", name.size()));
     }
+    // An empty array has the same type, so its header fails for the same reason.
     const Tensor none(value.dtype(), Shape({0}));
     LEAT_RETURN_IF_ERROR(format_npy(none).status().while_doing(cat("writing '", name, "'")));
   }
@@ -110,6 +119,7 @@ Status check_arrays(const std::map<std::string, Tensor>& arrays) {
 Status format_npz(const std::map<std::string, Tensor>& arrays,
                   const std::function<Status(std::span<const std::byte>)>& take) {
   LEAT_RETURN_IF_ERROR(check_arrays(arrays));
+  // The offsets of the files are known only when they were written, so the directory follows them.
   Record directory;
   uint64_t at = 0;
   for (const auto& [name, value] : arrays) {

@@ -17,6 +17,7 @@ Result<uint64_t> check_prefix(uint64_t header_bytes, uint64_t file_bytes,
     return invalid_argument(cat("'", subject, "': expected a header of at most ",
                                 kSafeTensorsHeaderBytes, " bytes, byte 0 says ", header_bytes));
   }
+  // The caller has made sure that the file has the 8 bytes of the prefix, so this does not wrap.
   if (header_bytes > file_bytes - kSafeTensorsPrefix) {
     return invalid_argument(cat("'", subject, "': expected a header of ", header_bytes,
                                 " bytes at byte 8, the file has ", file_bytes, " bytes"));
@@ -24,6 +25,7 @@ Result<uint64_t> check_prefix(uint64_t header_bytes, uint64_t file_bytes,
   return header_bytes;
 }
 
+// The error of a file that ends before the size of its header.
 Status too_short(uint64_t file_bytes, std::string_view subject) {
   return invalid_argument(cat("'", subject,
                               "': expected the 8 bytes of the header's size at byte 0, ",
@@ -36,6 +38,7 @@ std::string subject_of(std::string_view file, std::string_view tensor) {
 
 }  // namespace
 
+// The header is checked whole against the size of the data, so each entry's range is in `bytes`.
 Result<SafeTensors> parse_safetensors(std::span<const std::byte> bytes, std::string_view subject) {
   if (bytes.size() < kSafeTensorsPrefix) return too_short(bytes.size(), subject);
   LEAT_ASSIGN_OR_RETURN(const uint64_t header_bytes,
@@ -59,6 +62,7 @@ Result<SafeTensors> parse_safetensors(std::span<const std::byte> bytes, std::str
 Result<SafeTensorsIndex> read_safetensors_index(const ReadableFile& file) {
   if (file.size() < kSafeTensorsPrefix) return too_short(file.size(), file.path());
   std::array<std::byte, kSafeTensorsPrefix> prefix;
+  // The header is allocated only after its size was compared with the file's.
   LEAT_RETURN_IF_ERROR(file.read(0, prefix));
   LEAT_ASSIGN_OR_RETURN(
       const uint64_t header_bytes,
@@ -69,8 +73,10 @@ Result<SafeTensorsIndex> read_safetensors_index(const ReadableFile& file) {
                                   file.path());
 }
 
+// The elements go from the file straight into the tensor. The index has checked the entry's range.
 Result<Tensor> read_safetensors_entry(const ReadableFile& file, const std::string& name,
                                       const SafeTensorsIndex::Entry& entry) {
+  // The name is used in messages only: the entry alone says where the tensor is.
   const std::string subject = subject_of(file.path(), name);
   auto tensor = Tensor::create(entry.dtype, entry.shape);
   if (!tensor.ok()) return tensor.status().while_doing(cat("reading ", subject));
@@ -102,6 +108,7 @@ Status format_safetensors(const SafeTensors& content,
 Result<Bytes> format_safetensors(const SafeTensors& content) {
   LEAT_ASSIGN_OR_RETURN(const FormattedSafeTensors formatted, format_safetensors_header(content));
   const auto header = std::as_bytes(std::span(formatted.header));
+  // The whole file is built in memory, in one allocation.
   size_t bytes = header.size();
   for (std::span<const std::byte> data : formatted.data) bytes += data.size();
   Bytes out;
@@ -115,6 +122,7 @@ Result<Bytes> format_safetensors(const SafeTensors& content) {
 Status write_safetensors(Files& files, const std::string& path, const SafeTensors& content) {
   auto formatted = format_safetensors_header(content);
   if (!formatted.ok()) return formatted.status().while_doing(cat("writing '", path, "'"));
+  // The pieces are the caller's own tensors, so writing makes no copy of them.
   std::vector<std::span<const std::byte>> pieces = {std::as_bytes(std::span(formatted->header))};
   pieces.insert(pieces.end(), formatted->data.begin(), formatted->data.end());
   return write_file_atomically(files, path, pieces);

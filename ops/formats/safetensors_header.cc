@@ -17,6 +17,7 @@ using NamedTensor = std::pair<const std::string, Tensor>;
 
 constexpr std::string_view kMetadata = "__metadata__";
 
+// The type with this name in the format, such as "F32"; invalid if DType has none.
 DType dtype_from_safetensors_name(std::string_view name) {
   for (int i = 1; i < kDTypeCount; ++i) {
     if (dtype_safetensors_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
@@ -58,6 +59,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   const Status& status() const { return status_; }
   SafeTensorsIndex take() { return std::move(index_); }
 
+  // The format has three kinds of objects: the file, the metadata, and the entry of a tensor.
   bool start_object(size_t) override {
     switch (place_) {
       case Place::start:
@@ -75,6 +77,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     return tensor_key(key);
   }
 
+  // An object ends where a key could follow. The end of a tensor's entry checks the entry.
   bool end_object() override {
     if (place_ == Place::file) return go(Place::end);
     if (place_ == Place::tensor && !end_tensor()) return false;
@@ -107,6 +110,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     return wrong("a number");
   }
 
+  // The shape may have no sizes, which is a scalar. The offsets are always two.
   bool end_array() override {
     if (place_ == Place::offsets_item && offsets_ != 2) return refuse("expected two data_offsets");
     return go(Place::tensor);
@@ -130,6 +134,8 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   }
 
  private:
+  // The place is what the parser expects next. `file`, `metadata` and `tensor` expect a key, and
+  // the others the value after one.
   enum class Place {
     start,
     file,
@@ -151,6 +157,8 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   }
   uint64_t position() const { return kSafeTensorsPrefix + position_; }
 
+  // Ends the parse with an error: the parser stops when an event returns false. Names come from the
+  // file, so a message shows their first 100 bytes only.
   bool refuse(std::string_view what) {
     const bool in_tensor = place_ != Place::start && place_ != Place::file;
     status_ = invalid_argument(
@@ -161,6 +169,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
   bool wrong(std::string_view received) {
     return refuse(cat("expected ", expected(), ", received ", received));
   }
+  // The words of a message for what the place expects.
   std::string_view expected() const {
     switch (place_) {
       case Place::start:
@@ -184,6 +193,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     if (key == kMetadata ? has_metadata_ : index_.entries.contains(key)) {
       return refuse(cat("expected every name once, received '", key.substr(0, 100), "' twice"));
     }
+    // The limit counts while the header is read, so a hostile header cannot fill the memory first.
     if (index_.entries.size() == kSafeTensorsCount) {
       return refuse(cat("expected at most ", kSafeTensorsCount, " tensors"));
     }
@@ -207,6 +217,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     return go(Place::tensor);
   }
 
+  // The three keys of an entry may come in any order, each once.
   bool tensor_key(const std::string& key) {
     static constexpr std::array<std::string_view, 3> kKeys = {"dtype", "shape", "data_offsets"};
     static constexpr std::array<Place, 3> kPlaces = {Place::dtype, Place::shape, Place::offsets};
@@ -235,6 +246,7 @@ class HeaderHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  // Takes the entry of a tensor. Its offsets are compared with its shape later, by check_offsets().
   bool end_tensor() {
     if (!seen_[0] || !seen_[1] || !seen_[2]) {
       return refuse("expected dtype, shape and data_offsets, one is missing");
@@ -278,6 +290,7 @@ Status check_offsets(const SafeTensorsIndex& index, uint64_t data_bytes, std::st
                                   entry.dtype, entry.shape, ": expected ", expected,
                                   ", received data_offsets [", entry.begin, ",", entry.end, "]"));
     };
+    // An empty tensor has equal offsets. The sort puts it before the tensor that begins there.
     if (!bytes || entry.end < entry.begin ||
         entry.end - entry.begin != static_cast<uint64_t>(*bytes)) {
       return refuse(bytes ? cat(*bytes, " bytes") : "fewer than 2^63 bytes");
@@ -306,6 +319,7 @@ std::vector<const NamedTensor*> data_order(const std::map<std::string, Tensor>& 
   return order;
 }
 
+// Refuses what would give a file that this reader refuses.
 Status check_content(const SafeTensors& content) {
   for (const auto& [name, tensor] : content.tensors) {
     if (name == kMetadata) {
@@ -320,6 +334,7 @@ Status check_content(const SafeTensors& content) {
   return {};
 }
 
+// The text as a JSON string, with quotes. The library throws for text that is not UTF-8.
 Result<std::string> json_text(std::string_view text) {
   try {
     return Json(text).dump();
@@ -328,6 +343,7 @@ Result<std::string> json_text(std::string_view text) {
   }
 }
 
+// Formats "__metadata__":{...}, keys in order.
 Result<std::string> format_metadata(const std::map<std::string, std::string>& metadata) {
   std::string json;
   for (const auto& [key, value] : metadata) {
@@ -342,6 +358,7 @@ Result<std::string> format_metadata(const std::map<std::string, std::string>& me
 
 Result<SafeTensorsIndex> parse_safetensors_header(std::string_view header, uint64_t data_bytes,
                                                   std::string_view subject) {
+  // JSON would allow blanks before the object, but the format does not.
   if (!header.starts_with('{')) {
     return invalid_argument(cat("'", subject, "': expected '{' at byte 8, received ",
                                 header.empty() ? "no header" : "something else"));
@@ -356,6 +373,7 @@ Result<SafeTensorsIndex> parse_safetensors_header(std::string_view header, uint6
     return internal_error(cat("'", subject, "': the header was refused without a reason"));
   SafeTensorsIndex index = handler.take();
   LEAT_RETURN_IF_ERROR(check_offsets(index, data_bytes, subject));
+  // The header counts offsets from the data, the index from the beginning of the file.
   for (auto& [name, entry] : index.entries) {
     entry.begin += kSafeTensorsPrefix + header.size();
     entry.end += kSafeTensorsPrefix + header.size();
@@ -382,6 +400,7 @@ Result<FormattedSafeTensors> format_safetensors_header(const SafeTensors& conten
     out.data.push_back(bytes_of(tensor));
   }
   json += '}';
+  // With spaces up to a multiple of 8, the data begin at one as well, since the prefix has 8 bytes.
   json.append((8 - json.size() % 8) % 8, ' ');
   if (json.size() > kSafeTensorsHeaderBytes) {
     return invalid_argument(cat("expected a header of at most ", kSafeTensorsHeaderBytes,

@@ -17,6 +17,8 @@ using Names = std::vector<DraftName>;
 
 // Collects the names that regions use and do not define, in order of first use, each once.
 void collect_free(const DraftGraph& graph, std::set<std::string>& seen, Names& free) {
+  // `defined` grows node by node, because a name that is used above its definition is not the
+  // region's own: it must come from the graph around it.
   std::set<std::string> defined;
   for (const DraftValue& input : graph.inputs) defined.insert(input.name.name);
   for (const DraftConstant& constant : graph.constants) defined.insert(constant.name.name);
@@ -27,6 +29,7 @@ void collect_free(const DraftGraph& graph, std::set<std::string>& seen, Names& f
   for (const DraftNode& node : graph.nodes) {
     for (const DraftName& input : node.inputs) use(input);
     for (const auto& [_, attr] : node.attrs) {
+      // The names that a nested region lacks may be defined here. Only the others are free.
       const auto* region = std::get_if<std::shared_ptr<DraftGraph>>(&attr);
       if (region == nullptr) continue;
       Names inner;
@@ -39,6 +42,8 @@ void collect_free(const DraftGraph& graph, std::set<std::string>& seen, Names& f
   for (const DraftValue& output : graph.outputs) use(output.name);
 }
 
+// Collects the free names of all regions of the node. `seen` is shared between the regions, so that
+// a name that two branches use becomes one capture.
 Names free_names(const DraftNode& node) {
   Names free;
   std::set<std::string> seen;
@@ -71,6 +76,8 @@ Attr fit(Attr attr, const OpDef& op, std::string_view name) {
 // Builds one graph. Each region has an assembler of its own that shares the totals.
 class Assembler {
  public:
+  // The counts of the whole file: a region must not get around the limits by its nesting, and
+  // sources number the nodes of all graphs in the order of the file.
   struct Totals {
     uint32_t sources = 0;
     size_t nodes = 0, edges = 0;
@@ -81,6 +88,8 @@ class Assembler {
             Totals& totals)
       : draft_(draft), locate_(locate), totals_(totals), graph_(catalogue) {}
 
+  // Builds the graph. The order is that of the definitions: inputs, captures, constants, nodes. The
+  // outputs come last, because they may name any of these.
   Result<Graph> run(const Names& captures) {
     graph_.name = draft_.name;
     LEAT_RETURN_IF_ERROR(add_borders(captures));
@@ -97,6 +106,8 @@ class Assembler {
     return invalid_argument(cat(locate_(offset), ": ", message));
   }
 
+  // Makes the name known to all that follows. A name with '%' connects values, but the graph itself
+  // does not keep it.
   Status define(const DraftName& name, ValueId value) {
     const auto [it, fresh] = values_.emplace(name.name, std::pair(value, name.offset));
     if (!fresh) {
@@ -107,6 +118,9 @@ class Assembler {
     return {};
   }
 
+  // Returns the value with this name, kNone for an absent operand. An unknown name is an error,
+  // which suggests a similar one; the search for it is skipped in large graphs, where it would take
+  // long.
   Result<ValueId> find(const DraftName& name) const {
     if (name.name.empty()) return kNone;
     const auto it = values_.find(name.name);
@@ -118,6 +132,7 @@ class Assembler {
                                   known.size() > 10'000 ? "" : did_you_mean(name.name, known)));
   }
 
+  // Converts a size: a number, a fresh symbol for an unknown size, a symbol, or a multiple of one.
   Result<Dim> dim(const DraftDim& draft, size_t offset) {
     if (draft.size) {
       if (*draft.size >= 0) return Dim::of(*draft.size);
@@ -157,6 +172,8 @@ class Assembler {
     return type;
   }
 
+  // The inputs of the graph are the declared ones and then the captures, in the same order in which
+  // add_captures() appends them to the inputs of the node. A capture has no type before inference.
   Status add_borders(const Names& captures) {
     for (const DraftValue& input : draft_.inputs) {
       LEAT_ASSIGN_OR_RETURN(ValueType t, type(input));
@@ -171,6 +188,7 @@ class Assembler {
     return {};
   }
 
+  // Counts a node with its inputs, before anything is built of it.
   Status count(const DraftName& where, size_t inputs) {
     totals_.edges += inputs;
     if (++totals_.nodes > limits::kNodes) {
@@ -182,6 +200,7 @@ class Assembler {
     return {};
   }
 
+  // An initializer becomes a Constant node, which has a source number as any other node.
   Status add_constant(const DraftConstant& constant) {
     LEAT_RETURN_IF_ERROR(count(constant.name, 0));
     totals_.constant_bytes += constant.value.bytes();
@@ -204,6 +223,7 @@ class Assembler {
       return error(draft.offset, cat("expected a known op, got '", name, "'",
                                      graph_.catalogue().suggestion(name)));
     }
+    // The node takes its number before its regions are assembled, as in the order of the file.
     const uint32_t source = totals_.sources++;
     LEAT_ASSIGN_OR_RETURN(std::vector<ValueId> inputs, find_inputs(draft.inputs));
     LEAT_ASSIGN_OR_RETURN(Attrs attrs, build_attrs(draft, *op, inputs));
@@ -224,6 +244,8 @@ class Assembler {
     return values;
   }
 
+  // Makes the outputs that have a name. The list keeps places of absent outputs at its end, because
+  // the number of outputs that the file has written is part of the node.
   Status add_outputs(NodeId id, const Names& names) {
     for (size_t i = 0; i < names.size(); ++i) {
       if (names[i].name.empty()) continue;
@@ -244,6 +266,8 @@ class Assembler {
     Attrs attrs;
     for (const auto& [name, value] : draft.attrs) {
       if (const auto* region = std::get_if<std::shared_ptr<DraftGraph>>(&value)) {
+        // Every region gets all captures of the node, even those that only another region uses: all
+        // of them take the same additional inputs.
         Assembler inner(**region, graph_.catalogue(), locate_, totals_);
         LEAT_ASSIGN_OR_RETURN(Graph graph, inner.run(captures));
         attrs[name] = std::make_shared<Graph>(std::move(graph));
@@ -255,6 +279,8 @@ class Assembler {
     return attrs;
   }
 
+  // Appends the captured values to the node's inputs. A file that already has `captures` has listed
+  // them itself, so a further free name in it is an error.
   Status add_captures(const DraftNode& draft, const OpDef& op, const Names& captures,
                       std::vector<ValueId>& inputs) const {
     if (draft.attrs.contains("captures")) {
@@ -289,6 +315,8 @@ class Assembler {
     return taken;
   }
 
+  // Moves the attributes that belong to the graph from the node's attributes to the node's own
+  // fields.
   Status take_reserved(NodeId id, size_t offset) {
     LEAT_ASSIGN_OR_RETURN(auto device, take<std::string>(id, "device", offset));
     if (device) graph_.node(id).device = *device;
@@ -305,6 +333,7 @@ class Assembler {
     LEAT_ASSIGN_OR_RETURN(auto after, take<std::vector<std::string>>(id, "after", offset));
     if (!after) return {};
     for (const std::string& name : *after) {
+      // Only nodes above are known by now, so control edges alone cannot make a cycle.
       LEAT_ASSIGN_OR_RETURN(const NodeId before, find_node(name, offset));
       graph_.node(id).after.push_back(before);
     }
@@ -327,6 +356,7 @@ class Assembler {
                      name, "'"));
   }
 
+  // Reads the declared types and the outputs, when all values are known.
   Status close() {
     for (const DraftValue& declared : draft_.types) {
       LEAT_RETURN_IF_ERROR(declare(declared));
@@ -339,6 +369,8 @@ class Assembler {
     return {};
   }
 
+  // Gives a value the type that the file declares for it. An input keeps the type of its own
+  // declaration, and validate() infers the types of the others again.
   Status declare(const DraftValue& declared) {
     LEAT_ASSIGN_OR_RETURN(const ValueId value, find(declared.name));
     if (value == kNone) return error(declared.name.offset, "expected a name, got \"\"");

@@ -14,6 +14,7 @@ bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 }  // namespace
 
+// The token may be megabytes long, so a message shows its first 40 bytes only.
 std::string describe(const Token& token) {
   if (token.kind == TokenKind::end) return "end of file";
   if (token.kind == TokenKind::bad && token.text.starts_with('"')) return "a string without an end";
@@ -27,6 +28,7 @@ std::string unquote(const Token& token) {
   std::string content;
   content.reserve(token.text.size());
   for (size_t i = 1; i + 1 < token.text.size(); ++i) {
+    // The lexer has made sure that a character follows each '\' before the closing quote.
     if (token.text[i] == '\\') ++i;
     content.push_back(token.text[i]);
   }
@@ -48,6 +50,7 @@ bool is_identifier(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return is_alpha(c) || is_digit(c); });
 }
 
+// Counts from the beginning of the text, which is slow for a large file but happens once per error.
 std::string line_and_column(std::string_view text, size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto lines = std::count(before.begin(), before.end(), '\n');
@@ -68,6 +71,7 @@ Token Lexer::take() {
   return taken;
 }
 
+// Skips blanks and comments. A comment ends before its newline, which is then skipped as a blank.
 void Lexer::skip_blanks() {
   while (position_ < text_.size()) {
     if (text_[position_] == '#') {
@@ -80,6 +84,7 @@ void Lexer::skip_blanks() {
   }
 }
 
+// The token reaches from `begin` to the current position.
 Token Lexer::token(TokenKind kind, size_t begin) const {
   return {kind, text_.substr(begin, position_ - begin), begin};
 }
@@ -93,9 +98,11 @@ Token Lexer::scan() {
     while (is_alpha(at(position_)) || is_digit(at(position_))) ++position_;
     return token(TokenKind::identifier, begin);
   }
+  // A '-' has no other use than as a sign, so it begins a number in every place.
   if (is_digit(c) || c == '-') return scan_number(begin);
   if (c == '"') return scan_string(begin);
   ++position_;
+  // A character that begins no token is consumed as well, so that each call makes progress.
   if (c == '=' && at(position_) == '>') ++position_;
   constexpr std::string_view kPunctuation = "<>()[]{}=:,.@?";
   const bool known = kPunctuation.find(c) != std::string_view::npos;
@@ -109,6 +116,8 @@ Token Lexer::scan_number(size_t begin) {
     return token(TokenKind::real, begin);
   }
   if (!is_digit(at(position_))) return token(TokenKind::bad, begin);
+  // Digits with at most one '.', then an exponent. The lexer does not check that digits follow the
+  // '.' or the 'e': the conversion to a number refuses a token that it cannot read to its end.
   bool real = false;
   while (is_digit(at(position_)) || (at(position_) == '.' && !real)) {
     real = real || at(position_) == '.';
@@ -126,6 +135,7 @@ Token Lexer::scan_number(size_t begin) {
 Token Lexer::scan_string(size_t begin) {
   ++position_;
   while (position_ < text_.size() && text_[position_] != '"') {
+    // A '\' as the last byte of the text moves the position past the end, which is repaired below.
     position_ += text_[position_] == '\\' ? 2 : 1;
   }
   if (position_ >= text_.size()) {

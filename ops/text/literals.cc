@@ -17,6 +17,7 @@ Result<int64_t> Cursor::integer(std::string_view what) {
   const Token& token = peek();
   if (token.kind != TokenKind::integer) return expected(what);
   const char* end = token.text.data() + token.text.size();
+  // The lexer has checked the form, so the only failure here is a number of more than 64 bits.
   const auto [parsed, failure] = std::from_chars(token.text.data(), end, value);
   if (failure != std::errc() || parsed != end) return expected(cat(what, " of 64 bits"));
   take();
@@ -35,6 +36,7 @@ Result<std::string> Cursor::string(std::string_view what) {
   return content;
 }
 
+// An error leaves the token where it is, because its message describes the next token.
 Result<DraftName> Cursor::name(std::string_view what) {
   const Token& token = peek();
   if (token.kind != TokenKind::identifier && token.kind != TokenKind::string) return expected(what);
@@ -49,6 +51,7 @@ Result<DraftName> Cursor::name(std::string_view what) {
 
 namespace {
 
+// Converts ASCII letters alone: the result must not depend on the locale.
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) {
@@ -90,6 +93,8 @@ std::optional<T> real_of(std::string_view text) {
 
 }  // namespace
 
+// Without a sign, "inf" and "nan" are identifiers for the lexer, so they are looked at by their
+// text.
 bool at_number(const Cursor& in) {
   const Token& token = in.peek();
   if (token.kind == TokenKind::integer || token.kind == TokenKind::real) return true;
@@ -107,6 +112,8 @@ Result<double> parse_real(Cursor& in) {
 bool at_type(const Cursor& in) {
   if (in.peek().kind != TokenKind::identifier) return false;
   const std::string_view word = in.peek().text;
+  // The list has types that Leat refuses too: they must reach parse_type(), which names the error,
+  // and not pass as names of values.
   constexpr std::string_view kOthers[] = {"seq",    "map",    "optional",  "sparse_tensor",
                                           "opaque", "string", "complex64", "complex128"};
   const auto dtype = dtype_from_name(word);
@@ -114,6 +121,7 @@ bool at_type(const Cursor& in) {
          std::find(std::begin(kOthers), std::end(kOthers), word) != std::end(kOthers);
 }
 
+// Parses one size: ?, 128, N or "2*N". assemble() takes the symbol's text apart.
 static Result<DraftDim> parse_dim(Cursor& in) {
   if (in.accept("?")) return DraftDim();
   if (in.peek().kind == TokenKind::integer) {
@@ -124,6 +132,7 @@ static Result<DraftDim> parse_dim(Cursor& in) {
   return DraftDim{std::nullopt, std::move(symbol.name)};
 }
 
+// Parses: float, float[N,8]. "float[]", an unknown rank in ONNX, is refused.
 static Result<DraftType> parse_tensor_type(Cursor& in) {
   DraftType type;
   const auto dtype =
@@ -148,6 +157,7 @@ static Result<DraftType> parse_tensor_type(Cursor& in) {
 
 Result<DraftType> parse_type(Cursor& in) {
   DraftType type;
+  // A token: opaque(leat.token).
   if (in.at_identifier("opaque")) {
     in.take();
     LEAT_RETURN_IF_ERROR(in.expect("("));
@@ -158,6 +168,7 @@ Result<DraftType> parse_type(Cursor& in) {
     in.take();
     type.kind = ValueKind::token;
   } else if (in.at_identifier("optional") || in.at_identifier("sparse_tensor")) {
+    // A resource or rows of a table, each with the tensor's type in parentheses.
     const ValueKind kind = in.take().text == "optional" ? ValueKind::resource : ValueKind::rows;
     LEAT_RETURN_IF_ERROR(in.expect("("));
     LEAT_ASSIGN_OR_RETURN(type, parse_tensor_type(in));
@@ -176,10 +187,12 @@ template <typename T>
 Status parse_element(Cursor& in, T& element) {
   const Token token = in.peek();
   if constexpr (std::is_floating_point_v<T>) {
+    // The text is converted to T directly: by way of double, a float would be rounded twice.
     const auto value = at_number(in) ? real_of<T>(token.text) : std::nullopt;
     if (!value) return in.expected(cat("an element of type ", DTypeOf<T>::value));
     element = *value;
   } else {
+    // The integer that is read: of bool a byte of 0 or 1, of a 16-bit float its bits.
     using Bits = std::conditional_t<std::is_same_v<T, bool>, uint8_t,
                                     std::conditional_t<std::is_class_v<T>, uint16_t, T>>;
     Bits value = 0;
@@ -203,6 +216,7 @@ Status parse_element(Cursor& in, T& element) {
 }  // namespace
 
 Result<Tensor> parse_elements(Cursor& in, const DraftType& type) {
+  // Only a tensor with constant sizes can be written down, and only inside the file itself.
   const size_t begin = in.peek().offset;
   std::vector<int64_t> dims;
   for (const DraftDim& dim : type.dims) {
@@ -226,6 +240,7 @@ Result<Tensor> parse_elements(Cursor& in, const DraftType& type) {
     int64_t read = 0;
     while (!in.at("}")) {
       if (read > 0) LEAT_RETURN_IF_ERROR(in.expect(","));
+      // A surplus element is found before it is read, so its place is the one in the message.
       T element{};
       if (read == count) return in.expected(cat("'}' after ", count, " elements"));
       LEAT_RETURN_IF_ERROR(parse_element(in, element));
@@ -235,6 +250,7 @@ Result<Tensor> parse_elements(Cursor& in, const DraftType& type) {
     }
     if (read != count) return in.expected(cat(count, " elements, not ", read));
     in.take();
+    // The tensor is allocated only now that all of its elements were in the text.
     LEAT_ASSIGN_OR_RETURN(Tensor tensor, Tensor::create(type.dtype, *shape));
     if (!bytes.empty()) std::memcpy(tensor.raw(), bytes.data(), bytes.size());
     return tensor;

@@ -16,6 +16,7 @@ class Parser {
  public:
   explicit Parser(Cursor& in) : in_(in) {}
 
+  // Parses the whole file: an optional header in < >, then one graph, then nothing.
   Result<DraftGraph> model() {
     DraftGraph graph;
     std::map<std::string, int64_t, std::less<>> bounds;
@@ -36,6 +37,7 @@ class Parser {
     do {
       const Token key = in_.take();
       LEAT_RETURN_IF_ERROR(in_.expect(":"));
+      // Most keys are read and dropped: they say nothing that a graph of Leat keeps.
       const auto is = [&](std::string_view word) {
         return key.kind == TokenKind::identifier && key.text == word;
       };
@@ -58,6 +60,8 @@ class Parser {
     return in_.expect(">");
   }
 
+  // Parses: ["" : 20, "leat" : 1]. Domains that are not known here are accepted: their ops are not,
+  // if the graph uses any.
   Status opset_import() {
     LEAT_RETURN_IF_ERROR(in_.expect("["));
     if (in_.accept("]")) return {};
@@ -74,6 +78,7 @@ class Parser {
     return in_.expect("]");
   }
 
+  // Parses: ["leat.bounds": "N<=128"]. Other keys are ignored, as the metadata of other tools.
   Status metadata(Bounds& bounds) {
     LEAT_RETURN_IF_ERROR(in_.expect("["));
     if (in_.accept("]")) return {};
@@ -90,6 +95,7 @@ class Parser {
   // Parses: N<=128, T<=64
   Status parse_bounds(std::string_view text, const Token& token, Bounds& bounds) const {
     while (!text.empty()) {
+      // The text comes from inside a string, so every error points to the token of that string.
       const size_t comma = std::min(text.find(','), text.size());
       std::string_view one = text.substr(0, comma);
       text.remove_prefix(std::min(comma + 1, text.size()));
@@ -112,10 +118,12 @@ class Parser {
   Result<DraftGraph> graph(int nesting) {
     DraftGraph graph;
     LEAT_ASSIGN_OR_RETURN(const DraftName name, in_.name("the graph's name"));
+    // The functions call each other for every nested graph, so the limit also bounds the stack.
     if (nesting > limits::kNesting) {
       return in_.error(name.offset, cat("expected at most ", limits::kNesting, " nested graphs"));
     }
     graph.name = name.name;
+    // The borders. An output cannot have a value, so it gets no list of constants.
     if (in_.at("(")) LEAT_RETURN_IF_ERROR(values("(", ")", graph.inputs, &graph.constants, true));
     LEAT_RETURN_IF_ERROR(in_.expect("=>"));
     LEAT_RETURN_IF_ERROR(values("(", ")", graph.outputs, nullptr, true));
@@ -123,6 +131,7 @@ class Parser {
       LEAT_RETURN_IF_ERROR(values("<", ">", graph.types, &graph.constants, false));
     }
     LEAT_RETURN_IF_ERROR(in_.expect("{"));
+    // The nodes. The end of the file is no node, so the loop ends there with an error.
     while (!in_.accept("}")) {
       LEAT_ASSIGN_OR_RETURN(DraftNode node, this->node(nesting));
       graph.nodes.push_back(std::move(node));
@@ -161,6 +170,7 @@ class Parser {
   Result<DraftNode> node(int nesting) {
     DraftNode node;
     node.offset = in_.peek().offset;
+    // The name of the node, which may be empty.
     if (in_.accept("[")) {
       if (!in_.at("]")) {
         LEAT_ASSIGN_OR_RETURN(DraftName name, in_.name("the node's name"));
@@ -169,6 +179,7 @@ class Parser {
       LEAT_RETURN_IF_ERROR(in_.expect("]"));
     }
     LEAT_RETURN_IF_ERROR(operands(node.outputs));
+    // ONNX allows the attributes before or after the inputs. The printer writes regions after them.
     LEAT_RETURN_IF_ERROR(node.outputs.empty() ? expect_node() : in_.expect("="));
     LEAT_RETURN_IF_ERROR(op(node));
     if (in_.at("<")) LEAT_RETURN_IF_ERROR(attributes(node, nesting));
@@ -190,6 +201,7 @@ class Parser {
     node.offset = in_.peek().offset;
     do {
       if (in_.peek().kind != TokenKind::identifier) return in_.expected("an op's name");
+      // With each further part, the part before it turns out to belong to the domain.
       if (!node.domain.empty()) node.domain += '.';
       node.domain += node.op;
       node.op = std::string(in_.take().text);
@@ -221,6 +233,7 @@ class Parser {
     }
   }
 
+  // Parses: <axis = 1, kind: ints = []>. Each name may occur once.
   Status attributes(DraftNode& node, int nesting) {
     LEAT_RETURN_IF_ERROR(in_.expect("<"));
     do {
@@ -257,6 +270,7 @@ class Parser {
       in_.take();
     }
     LEAT_RETURN_IF_ERROR(in_.expect("="));
+    // The written kind must be that of the value. For a float it decides how an integer is read.
     const Token begin = in_.peek();
     if (in_.at("[")) return list(kind);
     LEAT_ASSIGN_OR_RETURN(DraftAttr value, single(kind == "float", nesting));
@@ -267,6 +281,8 @@ class Parser {
     return value;
   }
 
+  // Parses a value that is no list. The order of the tests matters: the words of numbers and types
+  // are identifiers too, and every other identifier is the name of a graph.
   Result<DraftAttr> single(bool as_float, int nesting) {
     const Token token = in_.peek();
     if (token.kind == TokenKind::string) {
@@ -282,6 +298,7 @@ class Parser {
     return in_.expected("a number, a string, a list, a tensor or a graph");
   }
 
+  // Without a kind, the form of the number decides: 1 is an int, 1.0 a float.
   Result<DraftAttr> number(bool as_float) {
     if (in_.peek().kind == TokenKind::integer && !as_float) {
       LEAT_ASSIGN_OR_RETURN(const int64_t value, in_.integer("an integer"));
@@ -306,6 +323,8 @@ class Parser {
   Result<DraftAttr> list(std::string_view kind) {
     const size_t begin = in_.take().offset;
     if (in_.accept("]")) return empty_list(kind, begin);
+    // The first element decides the kind of the list, unless "floats" is written: then integers are
+    // read as floats as well.
     std::vector<std::string> strings;
     std::vector<double> floats;
     std::vector<int64_t> ints;
@@ -337,6 +356,7 @@ class Parser {
     return DraftAttr(std::move(value));
   }
 
+  // An empty list has no element that tells its kind, so the kind must be written.
   Result<DraftAttr> empty_list(std::string_view kind, size_t begin) const {
     if (kind == "ints") return DraftAttr(Attr(std::vector<int64_t>()));
     if (kind == "floats") return DraftAttr(Attr(std::vector<double>()));
@@ -361,6 +381,7 @@ Result<DraftGraph> parse_draft(std::string_view text, std::string_view file_name
 Result<Graph> parse_graph(std::string_view text, const Catalogue& catalogue,
                           std::string_view file_name) {
   LEAT_ASSIGN_OR_RETURN(const DraftGraph draft, parse_draft(text, file_name));
+  // The offsets of the draft are bytes of the text, which become a line and a column for a message.
   return assemble(draft, catalogue, [&](size_t offset) {
     return cat(file_name, ":", line_and_column(text, offset));
   });

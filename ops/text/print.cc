@@ -23,10 +23,12 @@ bool is_reserved(std::string_view word) {
   return lower == "inf" || lower == "infinity" || lower == "nan";
 }
 
+// A name as the parser reads it back: in quotes unless it is a plain identifier.
 std::string id_text(std::string_view name) {
   return is_identifier(name) && !is_reserved(name) ? std::string(name) : quote(name);
 }
 
+// The shortest text that gives the same bits when it is read back. Of a NaN only the sign is left.
 template <typename T>
 std::string real_text(T value) {
   if (std::isnan(value)) return std::signbit(value) ? "-nan" : "nan";
@@ -41,6 +43,7 @@ std::string float_text(double value) {
 }
 
 template <typename Range, typename F>
+// Joins text(item) of all items with ", ".
 std::string list_text(const Range& range, F&& text) {
   std::string out;
   for (const auto& item : range) {
@@ -88,6 +91,8 @@ class Printer {
     name_symbols();
   }
 
+  // Prints the name, the borders and the nodes. A region has no header and another rule for its
+  // name.
   std::string run(bool top) {
     std::string out = top ? id_text(graph_.name) : region_name();
     out += " (" + list_text(graph_.inputs(), [&](ValueId v) { return border(v); }) + ") => (" +
@@ -97,6 +102,7 @@ class Printer {
     return out + "}";
   }
 
+  // "N<=128, T<=64", of the symbols that have a bound; "" without any.
   std::string bounds() {
     std::string out;
     for (SymbolId id = 0; id < graph_.symbols(); ++id) {
@@ -109,6 +115,8 @@ class Printer {
   }
 
  private:
+  // Gives each value the name that the text uses. The number counts all values, also those with a
+  // name of their own, because "%12" must be the id that the value has after it was read back.
   void name_values() {
     values_.resize(graph_.values());
     std::unordered_set<std::string_view> used;
@@ -151,6 +159,8 @@ class Printer {
     }
   }
 
+  // Gives each symbol a name of its own: two symbols of a graph may have the same name, and the
+  // parser would make one of them.
   void name_symbols() {
     std::unordered_set<std::string> used;
     for (SymbolId id = 0; id < graph_.symbols(); ++id) {
@@ -162,6 +172,7 @@ class Printer {
     }
   }
 
+  // The value by which control edges name the node; kNone if it makes none.
   ValueId first_output(NodeId id) const {
     for (const ValueId output : graph_.node(id).outputs) {
       if (output != kNone) return output;
@@ -187,6 +198,7 @@ class Printer {
     return quote(cat(dim.factor, "*", symbols_[dim.symbol]));
   }
 
+  // The type in ONNX's syntax: see ops/text/parse.h for the kinds that have no counterpart there.
   std::string type_text(const ValueType& type) const {
     if (type.kind == ValueKind::token) return "opaque(leat.token)";
     std::string out(dtype_name(type.dtype));
@@ -200,6 +212,7 @@ class Printer {
     return out;
   }
 
+  // An input or output, with its type unless nothing is known of it.
   std::string border(ValueId id) const {
     if (id == kNone) return name(id);
     const ValueType& type = graph_.value(id).type;
@@ -207,6 +220,8 @@ class Printer {
     return known ? type_text(type) + " " + name(id) : name(id);
   }
 
+  // Prints one line: [name] outputs = op <attributes> (inputs). A node with a region has its
+  // attributes at the end, so that the inputs stand before the many lines of the region.
   void add_node(std::string& out, NodeId id) {
     const Node& node = graph_.node(id);
     out.append(static_cast<size_t>(indent_) + 2, ' ');
@@ -226,6 +241,8 @@ class Printer {
   }
 
   std::string attrs_text(const Node& node) {
+    // The parser counts in the same way: the node first, then the nodes of its regions. A source is
+    // written only if it differs from the count. The text has no form for a node without a source.
     const uint32_t source = sources_++;
     std::map<std::string_view, std::string> texts;
     for (const auto& [name, attr] : node.attrs) texts[name] = attr_text(attr);
@@ -239,6 +256,7 @@ class Printer {
     return " <" + list_text(texts, [](const auto& t) { return cat(t.first, t.second); }) + ">";
   }
 
+  // How `after` names a node: by its first value, or as "[name]" if it makes none.
   std::string reference(NodeId id) const {
     const ValueId output = first_output(id);
     return quote(output == kNone ? "[" + nodes_[id] + "]" : values_[output]);

@@ -11,8 +11,10 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kDoing = "decoding a plan";
+// Longer attributes are not shared: the key would cost more than it saves.
 constexpr size_t kLongestKey = 1024;
 
+// The size comes first, so that two lists of parts never give the same key.
 void add_bytes(std::string& key, const void* data, size_t bytes) {
   key.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
   key.append(static_cast<const char*>(data), bytes);
@@ -51,6 +53,7 @@ class Decoder {
   Result<Plan> run() {
     if (root_.getVersion() != 1)
       return wire_.error(cat("expected version 1, received ", root_.getVersion()));
+    // An unknown op is found first: the message may be from a build that has more ops.
     LEAT_ASSIGN_OR_RETURN(ops_, wire_.ops(root_.getOps(), catalogue_));
     Plan plan;
     LEAT_ASSIGN_OR_RETURN(plan.name, wire_.name(root_.getName()));
@@ -63,6 +66,7 @@ class Decoder {
       LEAT_ASSIGN_OR_RETURN(Partition part, partition(in));
       plan.partitions.push_back(std::move(part));
     }
+    // The fault is the message's, so the internal error of verify() becomes invalid_argument.
     const Status safe = verify(plan);
     if (!safe.ok()) return wire_.error(safe.message());
     return plan;
@@ -107,6 +111,7 @@ class Decoder {
     return borders;
   }
 
+  // Reads one partition. A kind that this build does not know is an error.
   Result<Partition> partition(wire::Partition::Reader in) {
     Partition part;
     LEAT_ASSIGN_OR_RETURN(part.device, wire_.name(in.getDevice()));
@@ -122,6 +127,8 @@ class Decoder {
     return wire_.error("expected a partition with a body, or elsewhere");
   }
 
+  // Reads the body of a partition. Each list is checked against its limit before room is reserved
+  // for it.
   Status fill(wire::Body::Reader in, Partition& part) {
     part.arena_bytes = in.getArenaBytes();
     const auto values = in.getValues();
@@ -160,6 +167,7 @@ class Decoder {
     LEAT_RETURN_IF_ERROR(wire_.at_most(what, limits::kOperands, list.size()));
     std::vector<uint32_t> ids;
     ids.reserve(list.size());
+    // The subtraction wraps to kNone for 0. Indices that are too large are left to verify().
     for (const uint32_t id : list) ids.push_back(id - 1);
     return ids;
   }
@@ -172,6 +180,8 @@ class Decoder {
                            static_cast<int>(received)));
   }
 
+  // Reads a value. A field that its home does not use must be 0, because otherwise equal plans
+  // could have different bytes.
   Result<PlanValue> value(wire::PlanValue::Reader in) const {
     PlanValue value;
     value.type.present = true;
@@ -206,9 +216,11 @@ class Decoder {
     };
     LEAT_ASSIGN_OR_RETURN(Attrs made, wire_.attrs(list, regions));
     const auto key = key_of(made);
+    // A plan repeats most of its attributes thousands of times. Attrs share their map when copied.
     return key ? known_.try_emplace(*key, std::move(made)).first->second : made;
   }
 
+  // The index comes from the message, so it is checked here.
   Result<const OpDef*> op(uint32_t index) const {
     if (index < ops_.size()) return ops_[index];
     return wire_.error(cat("expected one of ", ops_.size(), " ops, received number ", index));

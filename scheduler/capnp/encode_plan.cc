@@ -20,6 +20,8 @@ class Encoder {
   Encoder(const Plan& plan, uint32_t only) : plan_(plan), only_(only) {}
 
   Result<EncodedPlan> run() {
+    // Lists of a message have a fixed length, so all sizes and ops are known before the first field
+    // is written.
     LEAT_RETURN_IF_ERROR(check_sizes());
     LEAT_RETURN_IF_ERROR(collect_ops());
     capnp::MallocMessageBuilder builder;
@@ -44,6 +46,7 @@ class Encoder {
   }
 
  private:
+  // True if the message describes the partition in full.
   bool has_body(uint32_t partition) const {
     return !plan_.partitions[partition].elsewhere && (only_ == kNone || only_ == partition);
   }
@@ -51,6 +54,8 @@ class Encoder {
     return wire_.at_most("bytes of a name", limits::kNameLength, name.size());
   }
 
+  // Refuses what decode_plan() would refuse, so that an error appears on the side that made the
+  // plan.
   Status check_sizes() const {
     LEAT_RETURN_IF_ERROR(wire_.at_most("partitions", limits::kPartitions, plan_.partitions.size()));
     LEAT_RETURN_IF_ERROR(wire_.at_most("edges", limits::kPlanEdges, plan_.edges.size()));
@@ -81,11 +86,13 @@ class Encoder {
         ops_[resource.op->full_name()] = 0;
       }
     }
+    // The map is sorted, so equal plans number their ops in the same way.
     uint32_t next = 0;
     for (auto& [name, index] : ops_) index = next++;
     return {};
   }
 
+  // Writes one partition. One that the receiver does not run has its device only.
   Status put_partition(uint32_t p, wire::Partition::Builder out) {
     const Partition& part = plan_.partitions[p];
     LEAT_RETURN_IF_ERROR(check_name(part.device));
@@ -121,6 +128,8 @@ class Encoder {
     for (unsigned i = 0; i < out.size(); ++i) out.set(i, ids[i] + 1);
   }
 
+  // ONNX's number of the type, 0 for none. A value out of the enum's range is an error, not an
+  // index.
   static Result<uint8_t> code_of(DType dtype) {
     if (static_cast<int>(dtype) < kDTypeCount) return static_cast<uint8_t>(dtype_onnx_code(dtype));
     return wrong(cat("expected an element type, received number ", static_cast<int>(dtype)));
@@ -136,10 +145,12 @@ class Encoder {
     out.setLayout(static_cast<uint8_t>(value.type.layout));
     out.setHome(static_cast<uint8_t>(value.home));
     out.setOffset(value.offset);
+    // The reader refuses an index where the home has none.
     if (value.home != Home::arena && value.home != Home::none) out.setIndex(value.index);
     LEAT_RETURN_IF_ERROR(wire_.at_most("pieces", limits::kOperands, value.pieces.size()));
     if (!value.pieces.empty())
       put_ids(value.pieces, out.initPieces(static_cast<unsigned>(value.pieces.size())));
+    // kNone becomes 0, the default, which takes no room in a canonical message.
     out.setAlias(value.alias + 1);
     out.setName(wire_text(value.name));
     return {};
@@ -181,6 +192,8 @@ class Encoder {
     out.setFrom(edge.from);
     out.setTo(edge.to);
     out.setBytes(edge.bytes);
+    // A plan of thousands of partitions has many edges. Their names would make up most of each
+    // message.
     const bool ours = only_ == kNone || edge.from == only_ || edge.to == only_;
     out.setName(ours ? wire_text(edge.name) : capnp::Text::Reader(""));
     return {};
@@ -203,11 +216,13 @@ class Encoder {
   const Plan& plan_;
   const uint32_t only_;
   std::map<std::string, uint32_t> ops_;
+  // Plans have no regions yet, so an attribute that is one ends the encoding.
   WireAttrWriter wire_{std::string(kEncoding), [](const Graph&) -> Result<uint32_t> {
                          return wrong("an attribute is a graph, which plans cannot hold");
                        }};
 };
 
+// An exception here is a fault of ours, because all sizes were checked before.
 Result<EncodedPlan> encode(const Plan& plan, uint32_t only) {
   try {
     return Encoder(plan, only).run();

@@ -23,6 +23,7 @@ Result<Bytes> take(std::span<const std::byte>& rest, uint64_t limit) {
   if (rest.size() < kLengthBytes) return invalid_argument("reading a plan's blob: it is cut short");
   std::memcpy(&size, rest.data(), kLengthBytes);
   rest = rest.subspan(kLengthBytes);
+  // The length is compared with what is left before anything of that length is allocated.
   if (size > limit || size > rest.size()) {
     return invalid_argument(cat("reading a plan's blob: expected a piece of at most ", limit,
                                 " bytes, of the ", rest.size(), " that are left, received ", size));
@@ -38,6 +39,7 @@ Bytes pack_plan(const EncodedPlan& encoded) {
   size_t size = kLengthBytes + encoded.message.size();
   for (const EncodedChunk& chunk : encoded.chunks) size += kLengthBytes + chunk.bytes.size();
   Bytes blob;
+  // A plan with large constants has gigabytes, so the blob is allocated once.
   blob.reserve(size);
   append(blob, encoded.message);
   for (const EncodedChunk& chunk : encoded.chunks) append(blob, chunk.bytes);
@@ -47,6 +49,8 @@ Bytes pack_plan(const EncodedPlan& encoded) {
 Result<EncodedPlan> unpack_plan(std::span<const std::byte> blob) {
   EncodedPlan encoded;
   LEAT_ASSIGN_OR_RETURN(encoded.message, take(blob, kPlanMessageBytes));
+  // The digest is computed from the bytes, so a damaged chunk is one that the message does not
+  // name.
   while (!blob.empty()) {
     LEAT_ASSIGN_OR_RETURN(Bytes bytes, take(blob, kChunkBytes));
     const Sha256Digest digest = sha256(bytes);

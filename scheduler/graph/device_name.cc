@@ -18,8 +18,11 @@ std::vector<std::string> split_name(const std::string& text, char separator) {
 }
 
 bool matches_device(const std::string& constraint, const std::string& device) {
+  // Most constraints of a planned graph are full names, so the comparison saves the work below.
   if (constraint.empty() || constraint == device) return true;
   const auto have = split_name(device, '/');
+  // Each part of the constraint must be met by some part of the device's name. A part without a
+  // number, or with "*" for it, is met by any number.
   for (const std::string& want : split_name(constraint, '/')) {
     if (want.empty() || want == "*") continue;
     const auto wanted = split_name(want, ':');

@@ -39,6 +39,7 @@ Status check_borders(const Graph& graph, const Borders& borders) {
 std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
   std::vector<bool> fed(graph.values(), false);
   for (ValueId feed : borders.feeds) fed[feed] = true;
+  // A search backwards from the fetches and targets, through inputs and control edges.
   std::vector<bool> keep(graph.nodes(), false);
   std::vector<NodeId> stack;
   const auto want_node = [&](NodeId id) {
@@ -61,6 +62,7 @@ std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
   return keep;
 }
 
+// Copies the nodes that are kept, in topological order, into a graph whose inputs are the feeds.
 Result<Graph> copy_kept(const Graph& graph, Borders& borders, const std::vector<bool>& keep) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   // Inputs that nobody feeds are dropped; fed inner values become inputs.
@@ -79,12 +81,15 @@ Result<Graph> copy_kept(const Graph& graph, Borders& borders, const std::vector<
   for (NodeId id : order) {
     if (!keep[id]) continue;
     const Node& node = graph.node(id);
+    // Only inputs of kept nodes count: an input that nothing needs may stay without a feed.
     for (ValueId input : node.inputs) {
       if (input != kNone && graph.value(input).producer == kNone && !fed.count(input)) {
         return invalid_argument(cat(graph.describe_node(id), ": needs the input '",
                                     graph.describe(input), "', which is not fed"));
       }
     }
+    // A node that makes a fed value may be kept for its other outputs or for its effect. Its copy
+    // must not replace the fed value for the readers, so that value is mapped to the input again.
     std::vector<std::pair<ValueId, ValueId>> inputs_kept;
     for (ValueId output : node.outputs) {
       if (output != kNone && fed.count(output))
@@ -106,6 +111,7 @@ Result<Graph> prune(const Graph& graph, Borders& borders) {
 Result<Graph> prune(Graph&& graph, Borders& borders) {
   LEAT_RETURN_IF_ERROR(check_borders(graph, borders));
   const auto keep = reachable(graph, borders);
+  // The common case of later calls: the graph itself is the result, with the same ids.
   const bool keeps_all = std::find(keep.begin(), keep.end(), false) == keep.end();
   if (keeps_all && graph.inputs() == borders.feeds && is_canonical(graph)) return std::move(graph);
   return copy_kept(graph, borders, keep);

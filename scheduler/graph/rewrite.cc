@@ -16,10 +16,13 @@ bool is_canonical(const Graph& graph) {
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const Node& node = graph.node(id);
     const auto waits = [&](NodeId before) { return before != kNone && before >= id; };
+    // A copy adds nodes in topological order. This is the order of ids only if each node follows
+    // those that it waits for.
     if (std::any_of(node.after.begin(), node.after.end(), waits)) return false;
     for (ValueId input : node.inputs) {
       if (input != kNone && waits(graph.value(input).producer)) return false;
     }
+    // A copy ends the list of outputs with the last one that is there.
     if (!node.outputs.empty() && node.outputs.back() == kNone) return false;
     for (ValueId output : node.outputs) {
       if (output != kNone && output != next++) return false;
@@ -46,6 +49,8 @@ Rewriter::Rewriter(const Graph& from, const std::vector<ValueId>& inputs)
   }
 }
 
+// With a spare graph the inputs and the attributes of the old node move into the copy. Its outputs
+// stay: they say which new value stands for which old one.
 NodeId Rewriter::copy(NodeId id) {
   const Node& old = from_.node(id);
   Node* const spare = spare_ ? &spare_->node(id) : nullptr;
@@ -65,6 +70,7 @@ NodeId Rewriter::copy(NodeId id) {
   made.name = spare ? std::move(spare->name) : old.name;
   made.source = old.source;
   made.first_row = old.first_row;
+  // A node that was left out, or replaced without map_node(), leaves no control edge behind.
   for (NodeId before : old.after) {
     if (nodes_[before] != kNone) made.after.push_back(nodes_[before]);
   }
@@ -77,6 +83,7 @@ NodeId Rewriter::add(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, 
 }
 
 Result<Graph> Rewriter::finish(Borders& borders) {
+  // A border that no new value stands for is an error of the pass, not of the caller's graph.
   const auto renamed = [&](std::vector<ValueId>& list, const char* what) -> Status {
     for (ValueId& v : list) {
       const ValueId now = value(v);
@@ -93,6 +100,7 @@ Result<Graph> Rewriter::finish(Borders& borders) {
       return internal_error(cat("target ", from_.describe_node(target), " was lost in a pass"));
     target = nodes_[target];
   }
+  // Outputs of the graph that the pass has removed are left out: nothing runs for their sake.
   std::vector<ValueId> outputs;
   for (ValueId output : from_.outputs()) {
     if (value(output) != kNone) outputs.push_back(value(output));

@@ -36,6 +36,7 @@ Result<Copied> copy_model(const Graph& model, const MakeInput& make_input) {
   Rewriter rewriter(model);
   Graph& to = rewriter.to();
   {
+    // The input comes before all nodes, because their copies may read it.
     GraphBuilder builder(to);
     rewriter.map_value(model.inputs()[0], make_input(builder));
     LEAT_RETURN_IF_ERROR(builder.status());
@@ -44,10 +45,13 @@ Result<Copied> copy_model(const Graph& model, const MakeInput& make_input) {
   const OpDef* all_reduce = model.catalogue().find("leat.AllReduce");
   for (NodeId id : order) {
     const Node& node = model.node(id);
+    // The variables have their first values already: make_init_graph() has the nodes that write
+    // them.
     if (is_op(node, "leat.Initialize")) continue;
     // A shard's write (of running statistics) becomes the mean over the shards.
     if (is_op(node, "leat.Assign") || is_op(node, "leat.AssignAdd")) {
       const ValueId value = rewriter.value(node.inputs[1]);
+      // Only this copy reads the mean. Other readers of the value go on with the shard's own one.
       const NodeId mean = rewriter.add(*all_reduce, {value}, {{"op", std::string("mean")}}, 1);
       const ValueId restored = node.inputs[1];
       rewriter.map_value(restored, to.node(mean).outputs[0]);
@@ -72,6 +76,9 @@ struct Batch {
 
 // A shard's rows, rescaled and in the shape that the model's input asks for.
 Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ValueType& input, bool wrap) {
+  // The reader draws the rows of one shard out of the global batch. In an evaluation it reads them
+  // in order and stops at the end of the data instead of beginning again, so it has a third output:
+  // the weight of each row, 0 past the end.
   Attrs attrs = spec.input.reader;
   const int64_t rows = spec.global_batch / spec.shards;
   attrs["global_batch"] = spec.global_batch;
@@ -86,7 +93,9 @@ Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ValueType& input,
   if (!wrap)
     batch.weights = g.op("Cast", {read[2]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   ValueId x = g.op("Cast", {read[0]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
+  // The cast comes before the product, because features may be bytes.
   if (spec.input.rescale != 1) x = g.op("Mul", {x, g.scalar(spec.precision, spec.input.rescale)});
+  // The shape of a row is that of the record where it fits, else that of the model's input.
   const Shape record(attr_ints(attrs, "record_shape"));
   const Shape row = row_shape(record, input.shape);
   const bool fits = fits_row(record, input.shape);
@@ -113,6 +122,7 @@ Batch with_fitting_labels(GraphBuilder& g, const TrainSpec& spec, ValueId output
 
 // Sum over the shard's rows of the loss of each, weighted if there are weights.
 ValueId loss_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const Batch& batch) {
+  // With weights the loss of each row is needed, so that rows past the end can be multiplied by 0.
   if (spec.loss == LossKind::cross_entropy) {
     const ValueId labels =
         g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
@@ -122,6 +132,8 @@ ValueId loss_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const B
         g.op("SoftmaxCrossEntropyLoss", {output, labels}, {{"reduction", std::string("none")}});
     return g.op("ReduceSum", {g.op("Mul", {each, batch.weights})}, {{"keepdims", int64_t{0}}});
   }
+  // Mean squared error: of each row the mean over its elements of (output - target)^2, then the sum
+  // over the rows. Both are brought to [rows, elements] first, since labels may have another rank.
   const ValueId target =
       g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   const int64_t rows = spec.global_batch / spec.shards;
@@ -141,6 +153,7 @@ ValueId loss_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const B
 ValueId correct_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const Batch& batch) {
   const ValueId labels =
       g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
+  // The class with the largest output along axis 1. The hits are added as numbers of the precision.
   const ValueId predicted =
       g.op("ArgMax", {output}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
   const ValueId hits = g.op("Cast", {g.op("Equal", {predicted, labels})},
@@ -155,32 +168,41 @@ ValueId all_reduce(GraphBuilder& g, ValueId value, std::string name) {
 
 // factor(t) of the schedule, in f64; t = max(0, step - warmup_steps).
 ValueId schedule_factor(GraphBuilder& g, const ScheduleSpec& spec, ValueId step) {
+  // The schedule is computed in f64 and rounded once at the end, in learning_rate(). In f32 the
+  // number of a step beyond 2^24 would not be exact.
   const auto number = [&](double v) { return g.scalar(DType::f64, v); };
   const auto warmup = static_cast<double>(spec.warmup_steps);
   const ValueId t = g.op("Max", {g.op("Sub", {step, number(warmup)}), number(0)});
+  // A schedule without steps must not divide by zero.
   const double decay = static_cast<double>(std::max<int64_t>(1, spec.decay_steps));
   const auto part = [&] { return g.op("Min", {g.op("Div", {t, number(decay)}), number(1)}); };
   switch (spec.kind) {
     case ScheduleKind::constant:
       return number(1);
+    // 1 + part * (alpha - 1): from 1 down to alpha.
     case ScheduleKind::linear:
       return g.op("Add", {g.op("Mul", {part(), number(spec.alpha - 1)}), number(1)});
+    // alpha + (1 - alpha) * (1 + cos(pi * part)) / 2.
     case ScheduleKind::cosine: {
       const ValueId cosine = g.op("Cos", {g.op("Mul", {part(), number(std::numbers::pi)})});
       const ValueId half =
           g.op("Mul", {g.op("Add", {cosine, number(1)}), number(0.5 * (1 - spec.alpha))});
       return g.op("Add", {half, number(spec.alpha)});
     }
+    // gamma^floor(t / step_size).
     case ScheduleKind::step: {
       const double size = static_cast<double>(std::max<int64_t>(1, spec.step_size));
       return g.op("Pow", {number(spec.gamma), g.op("Floor", {g.op("Div", {t, number(size)})})});
     }
+    // decay_rate^(t / decay_steps), without an end.
     case ScheduleKind::exponential:
       return g.op("Pow", {number(spec.decay_rate), g.op("Div", {t, number(decay)})});
   }
   return number(1);
 }
 
+// The rate of the step: learning_rate * factor(t) * min(1, (step + 1) / warmup_steps). The step
+// counts from 0, so the first step of the warm-up has a rate above 0.
 ValueId learning_rate(GraphBuilder& g, const TrainSpec& spec, ValueId step_index) {
   const auto to_f64 = [&](ValueId v) {
     return g.op("Cast", {v}, {{"to", int64_t{dtype_onnx_code(DType::f64)}}});
@@ -219,6 +241,7 @@ double factor_at(const ScheduleSpec& spec, double t) {
   return 1;
 }
 
+// A variable that is trained, and the value of its one Read.
 struct Trained {
   std::string name;
   ValueId variable = kNone;
@@ -247,6 +270,7 @@ Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSp
     if (!is_op(node, "leat.Read")) continue;
     const Node& variable = graph.node(graph.value(node.inputs[0]).producer);
     const std::string name = attr_string(variable.attrs, "name");
+    // Frozen variables, and those that are not trainable, get no gradient.
     if (attr_int(variable.attrs, "trainable", 1) == 0 || (spec.frozen && spec.frozen(name)))
       continue;
     if (!names.insert(name).second) {
@@ -263,6 +287,7 @@ Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSp
   return out;
 }
 
+// State of the optimizer beside a variable: of the same shape, and never trained itself.
 ValueId slot(GraphBuilder& g, const TrainSpec& spec, const Trained& v, std::string_view kind) {
   return g.op("leat.Variable", {},
               {{"name", cat(kOptimizerPrefix, v.name, "/", kind)},
@@ -271,6 +296,8 @@ ValueId slot(GraphBuilder& g, const TrainSpec& spec, const Trained& v, std::stri
                {"trainable", int64_t{0}}});
 }
 
+// Adds the node that updates one variable. SGD without momentum has an op of its own, which needs
+// no slot.
 NodeId apply(GraphBuilder& g, const TrainSpec& spec, const Trained& v, ValueId grad, ValueId rate,
              ValueId step) {
   const OptimizerSpec& o = spec.optimizer;
@@ -321,6 +348,7 @@ Result<std::vector<NodeId>> before(const Graph& graph, ValueId value) {
   };
   need(value);
   std::vector<NodeId> nodes;
+  // Backwards, so that all readers of a node have been seen before the node itself.
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     if (!needed[*id]) continue;
     for (const ValueId input : graph.node(*id).inputs) need(input);
@@ -330,6 +358,7 @@ Result<std::vector<NodeId>> before(const Graph& graph, ValueId value) {
   return nodes;
 }
 
+// True for the values that can become infinite or NaN.
 bool is_number(const ValueType& type, DType precision) {
   return type.kind == ValueKind::tensor && type.dtype == precision;
 }
@@ -359,6 +388,7 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   LEAT_ASSIGN_OR_RETURN(const auto trained, trained_variables(job.graph, spec));
   std::vector<ValueId> operands{loss};
   for (const Trained& v : trained) operands.push_back(v.read);
+  // The gradients are of the shard's part of the loss. The AllReduce of each adds up the shards.
   const auto grads = g.ops("leat.Gradients", operands, {}, static_cast<int>(trained.size()));
   const ValueId step = g.op("leat.Step");
   const ValueId rate = learning_rate(g, spec, step);
@@ -400,11 +430,13 @@ Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec) {
       if (output == kNone || !is_number(graph.value(output).type, spec.precision)) continue;
       places[output] = check.values.size();
       check.values.push_back(value);
+      // The sum of x * 0 over all elements is 0, or NaN if an x is NaN or infinite.
       const ValueId sum =
           g.op("ReduceSum", {g.op("Mul", {output, zero})}, {{"keepdims", int64_t{0}}});
       sums.push_back(g.op("Reshape", {sum, one}));
     }
   }
+  // One fetch has all the sums, and one AllReduce adds them over the shards: NaN stays NaN.
   const ValueId all = g.op("Concat", sums, {{"axis", int64_t{0}}});
   check.job.fetches = {all_reduce(g, all, "sums")};
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the sums"));
@@ -414,6 +446,8 @@ Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec) {
 std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& finite) {
   if (check.values.empty() || finite.size() != check.values.size() || finite.back())
     return "no value of its forward pass, done once more";
+  // From the loss towards the input, as long as an input of the node is not finite either. Inputs
+  // have smaller indices, so this ends.
   size_t at = check.values.size() - 1;
   for (bool found = true; found;) {
     found = false;
@@ -452,6 +486,7 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
   batch = with_fitting_labels(g, spec, copied.output, batch);
+  // The sums of several steps add up to those of the data set, so nothing is divided here.
   job.fetches = {all_reduce(g, loss_sum(g, spec, copied.output, batch), "loss_sum")};
   job.fetches.push_back(
       all_reduce(g, g.op("ReduceSum", {batch.weights}, {{"keepdims", int64_t{0}}}), "rows"));
@@ -468,6 +503,7 @@ Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType prec
     return invalid_argument(cat("model '", model.name, "': expected one input and one output"));
   }
   ValueType& input = typed.value(typed.inputs()[0]).type;
+  // A plan needs concrete shapes, so the size of the batch is fixed before inference.
   if (input.shape.rank() > 0) input.shape.set(0, Dim::of(rows));
   LEAT_RETURN_IF_ERROR(validate(typed));
   JobGraph job{std::move(typed), {}, {}, {}};
@@ -486,6 +522,8 @@ Result<Graph> convert_precision(const Graph& graph, DType precision) {
   }
   for (NodeId id = 0; id < out.nodes(); ++id) {
     Node& node = out.node(id);
+    // The loop goes over a copy, because it changes the node's own attributes. A type is written as
+    // a tensor, as a name, or as ONNX's number.
     for (const auto& [key, attr] : Attrs(node.attrs)) {
       if (const auto* tensor = std::get_if<Tensor>(&attr); tensor && tensor->dtype() == DType::f32)
         node.attrs[key] = tensor->cast(precision);

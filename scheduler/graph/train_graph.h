@@ -97,7 +97,7 @@ Result<JobGraph> make_init_graph(const Graph& model, DType precision);
 
 // The graph of an evaluation step; `model` is in inference form. Step b reads batch b; rows past
 // the end of the data count nothing. Fetches: the sum of the loss over the rows, the number of
-// rows, and the number of correct predictions.
+// rows, and, if the spec asks for the accuracy, the number of correct predictions.
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
 
 // A graph that predicts `rows` rows; `model` is in inference form. Feed 0: the input. Fetch 0: the

@@ -29,6 +29,7 @@ OpTypes Partition::types_of(const PlanInstruction& instruction, const Attrs& att
   return types;
 }
 
+// The link, and not the partition, may own this memory. It counts here because the device needs it.
 uint64_t Partition::slot_bytes() const {
   uint64_t bytes = 0;
   for (const PlanInstruction& instruction : instructions) {
@@ -39,6 +40,7 @@ uint64_t Partition::slot_bytes() const {
   return bytes;
 }
 
+// An alias lies in the pages of its root, so it adds nothing.
 uint64_t Partition::page_bytes() const {
   uint64_t bytes = 0;
   for (const PlanValue& value : values)
@@ -60,6 +62,7 @@ uint32_t Partition::commit() const {
   return found == instructions.end() ? kNone : static_cast<uint32_t>(found - instructions.begin());
 }
 
+// A partition that writes nothing needs no Commit.
 bool Plan::commits() const {
   return std::all_of(partitions.begin(), partitions.end(), [](const Partition& partition) {
     return partition.last_write() == kNone || partition.commit() != kNone;
@@ -68,6 +71,7 @@ bool Plan::commits() const {
 
 namespace {
 
+// Formats an attribute. Of a tensor it shows the first elements only.
 std::string attr_text(const Attr& attr) {
   if (const auto* tensor = std::get_if<Tensor>(&attr)) return tensor->to_string(8);
   if (const auto* text = std::get_if<std::string>(&attr)) return "\"" + *text + "\"";
@@ -97,6 +101,7 @@ std::string values_text(const std::vector<uint32_t>& values) {
   return join(items, ", ");
 }
 
+// Prints one line: id, type, layout, home with its index and offset, alias, name.
 void print_value(std::ostream& out, uint32_t id, const PlanValue& value) {
   static constexpr std::string_view kHomes[] = {"none", "arena", "resource", "constant",
                                                 "slot", "pages", "joined"};
@@ -112,6 +117,7 @@ void print_value(std::ostream& out, uint32_t id, const PlanValue& value) {
   out << "  # " << value.name << "\n";
 }
 
+// Prints one line: outputs = op or transfer (inputs), then rows and chain.
 void print_instruction(std::ostream& out, uint32_t id, const PlanInstruction& i) {
   static constexpr std::string_view kKinds[] = {"", "send", "receive", "retire", "fetch"};
   out << "  " << id << ": ";
@@ -128,6 +134,7 @@ void print_instruction(std::ostream& out, uint32_t id, const PlanInstruction& i)
 
 }  // namespace
 
+// The golden files of tests hold this text, so its order and its spaces are part of it.
 std::string Plan::text() const {
   std::ostringstream out;
   out << "plan " << name << "\n";
@@ -163,6 +170,7 @@ std::string Plan::text() const {
 
 std::string Plan::summary() const {
   std::ostringstream out;
+  // A reduced plan, as a runner gets it, describes its own partition only.
   for (size_t p = 0; p < partitions.size(); ++p) {
     const Partition& part = partitions[p];
     if (part.elsewhere) continue;

@@ -9,12 +9,15 @@
 namespace leat {
 namespace {
 
+// The largest value that a tensor can have: the most elements of the widest type.
 constexpr uint64_t kValueBytes = static_cast<uint64_t>(limits::kElements) * 8;
 
 class Verifier {
  public:
   explicit Verifier(const Plan& plan) : plan_(plan), uses_(plan) {}
 
+  // The order matters: partitions index edges and borders, which are checked first, and the last
+  // two checks rely on partitions whose operands and edges are valid.
   Status run() {
     LEAT_RETURN_IF_ERROR(check_sizes());
     LEAT_RETURN_IF_ERROR(check_edges());
@@ -69,6 +72,8 @@ class Verifier {
     return {};
   }
 
+  // An edge is sent once and received and retired once in each step. An end in a partition that is
+  // elsewhere was not seen, so it must have been counted 0 times.
   Status check_uses() const {
     for (size_t e = 0; e < plan_.edges.size(); ++e) {
       const PlanEdge& edge = plan_.edges[e];
@@ -91,6 +96,8 @@ class Verifier {
   // A step on paper: each partition in its order, a receive after its send. Sends never wait in
   // it, and those of later steps wait for retires of earlier ones, which are then through.
   Status check_progress() const {
+    // `next` is the position of each partition. A partition that comes to a receive whose value was
+    // not sent stops there, and goes on when the send wakes it. Each instruction is visited once.
     std::vector<size_t> next(plan_.partitions.size(), 0);
     std::vector<bool> sent(plan_.edges.size(), false);
     std::vector<bool> awaited(plan_.edges.size(), false);
@@ -112,6 +119,7 @@ class Verifier {
         if (awaited[i.edge]) ready.push_back(plan_.edges[i.edge].to);
       }
     }
+    // A partition that is not at its end waits for a partition that waits for it.
     for (uint32_t p = 0; p < plan_.partitions.size(); ++p) {
       if (next[p] == plan_.partitions[p].instructions.size()) continue;
       return wrong(cat("partition ", p, " waits forever for '",

@@ -5,6 +5,7 @@
 namespace leat {
 namespace {
 
+// The first and the last instruction that touch a value, or of a chain, its first member.
 struct Life {
   uint32_t first = kNone, last = 0;
 };
@@ -32,6 +33,8 @@ std::vector<Life> find_lives(const Partition& partition) {
 
 // Values in order of birth, each against those that live then, which lie side by side.
 std::optional<std::pair<uint32_t, uint32_t>> find_overlap(const Partition& partition) {
+  // An offset and a size were checked against the arena, so their sum does not overflow. Values
+  // without bytes overlap nothing.
   const std::vector<Life> lives = find_lives(partition);
   const auto offset = [&](uint32_t v) { return partition.values[v].offset; };
   const auto end = [&](uint32_t v) { return offset(v) + partition.values[v].type.bytes(); };
@@ -44,6 +47,8 @@ std::optional<std::pair<uint32_t, uint32_t>> find_overlap(const Partition& parti
                    [&](uint32_t a, uint32_t b) { return lives[a].first < lives[b].first; });
   std::stable_sort(by_death.begin(), by_death.end(),
                    [&](uint32_t a, uint32_t b) { return lives[a].last < lives[b].last; });
+  // The values that live are disjoint until the first overlap is found, so the neighbours of a new
+  // one in the order of offsets are the only ones that it can overlap.
   std::map<uint64_t, uint32_t> living;  // by offset
   auto dead = by_death.begin();
   for (const uint32_t v : by_birth) {

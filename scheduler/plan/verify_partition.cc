@@ -36,6 +36,7 @@ Status PartitionVerifier::wrong(const PlanInstruction& instruction, const std::s
 }
 
 Status PartitionVerifier::run() {
+  // A runner knows only the device of such a partition, so anything else in it is a mistake.
   if (part_.elsewhere) {
     const bool empty = part_.values.empty() && part_.instructions.empty() &&
                        part_.resources.empty() && part_.constants.empty() && part_.feeds.empty() &&
@@ -46,6 +47,8 @@ Status PartitionVerifier::run() {
   produced_.assign(part_.values.size(), false);
   contents_.assign(part_.values.size(), kNone);
   dtypes_.assign(part_.values.size(), 0);
+  // Values are checked before instructions, because the checks of instructions rely on them. The
+  // contents of each value are then followed through the step.
   LEAT_RETURN_IF_ERROR(check_sizes());
   LEAT_RETURN_IF_ERROR(check_resources());
   LEAT_RETURN_IF_ERROR(find_producers());
@@ -55,6 +58,7 @@ Status PartitionVerifier::run() {
     LEAT_RETURN_IF_ERROR(check_instruction(i));
   }
   LEAT_RETURN_IF_ERROR(check_commit());
+  // This comes last: it relies on indices, offsets and aliases.
   const auto overlap = find_overlap(part_);
   if (!overlap) return {};
   return wrong(cat("value ", overlap->first, " '", part_.values[overlap->first].name,
@@ -70,6 +74,7 @@ Status PartitionVerifier::check_sizes() {
   LEAT_RETURN_IF_ERROR(at_most("instructions", limits::kInstructions, part_.instructions.size()));
   LEAT_RETURN_IF_ERROR(at_most("resources", limits::kInstructions, part_.resources.size()));
   LEAT_RETURN_IF_ERROR(at_most("constants", limits::kInstructions, part_.constants.size()));
+  // The bytes of constants and the arena count, and later those of resources, slots and pages.
   for (const Tensor& constant : part_.constants) {
     if (!constant.valid()) return wrong("has a constant without a type");
     LEAT_RETURN_IF_ERROR(take_memory(constant.bytes()));
@@ -88,6 +93,8 @@ Status PartitionVerifier::take_memory(uint64_t bytes) {
 
 Status PartitionVerifier::check_resources() {
   for (const PlanResource& resource : part_.resources) {
+    // The op of a resource infers the type from its attributes. The bytes that the plan declares
+    // must be those of this type, since memory is allocated by them.
     const std::string subject = cat("resource '", resource.name, "'");
     if (!resource.op || !resource.op->make_resource)
       return wrong(cat(subject, ": expected an op that makes a resource"));
@@ -118,6 +125,7 @@ Status PartitionVerifier::find_producers() {
     }
     for (const uint32_t v : i.outputs) {
       if (v == kNone) continue;
+      // Two instructions that make one value would let a reader see either of them.
       if (produced_[v]) return wrong(i, cat("makes value ", v, ", which is made already"));
       produced_[v] = true;
     }
@@ -136,6 +144,8 @@ Status PartitionVerifier::check_feeds() {
     const uint32_t v = part_.feeds[f];
     if (v == kNone) continue;
     const PlanBorder& border = plan_.feeds[f];
+    // The caller writes a feed between steps, so its bytes must be its own and no kernel may write
+    // them.
     if (v >= part_.values.size() || fed_[v] || produced_[v] || part_.values[v].alias != kNone ||
         part_.values[v].home != Home::arena || !is_plain_tensor(part_.values[v].type) ||
         !equal(part_.values[v].type, border.dtype, border.shape)) {
@@ -156,6 +166,8 @@ Status PartitionVerifier::check_value(uint32_t id) {
     if (value.home == Home::none && value.alias == kNone) return {};
     return wrong(cat("value ", id, " is a token with a place"));
   }
+  // A value with bytes of its own. Constants and resources hold their contents before the step
+  // begins.
   if (value.alias == kNone) {
     LEAT_RETURN_IF_ERROR(check_home(id));
     dtypes_[id] = bit_of(value.type.dtype);
@@ -164,6 +176,8 @@ Status PartitionVerifier::check_value(uint32_t id) {
   }
   if (value.alias >= id || part_.values[value.alias].alias != kNone)
     return wrong(cat("value ", id, " has a bad alias"));
+  // An alias shares all bytes of an earlier value, or, as a view that no instruction makes, a
+  // range.
   const PlanValue& of = part_.values[value.alias];
   const bool same_bytes = of.offset == value.offset && of.type.bytes() == value.type.bytes();
   const bool range = !produced_[id] && value.offset % kAlignment == 0 &&
@@ -174,6 +188,8 @@ Status PartitionVerifier::check_value(uint32_t id) {
     return wrong(
         cat("value ", id, " has other bytes than value ", value.alias, ", whose bytes it shares"));
   }
+  // A value that a kernel computes in place may have another type of the same size. Later views may
+  // then use the bytes with this type, too.
   if (!produced_[id]) return check_view(id);
   dtypes_[value.alias] |= bit_of(value.type.dtype);
   return {};
@@ -181,6 +197,8 @@ Status PartitionVerifier::check_value(uint32_t id) {
 
 Status PartitionVerifier::check_home(uint32_t id) {
   const PlanValue& value = part_.values[id];
+  // Only resources are in resources, only values of the arena have offsets, only joined ones have
+  // pieces.
   const bool is_resource = value.type.kind == ValueKind::resource;
   if (is_resource != (value.home == Home::resource) ||
       (value.home != Home::arena && value.offset != 0) ||
@@ -224,6 +242,8 @@ Status PartitionVerifier::check_home(uint32_t id) {
 Status PartitionVerifier::check_pieces(uint32_t id) const {
   const PlanValue& value = part_.values[id];
   uint64_t bytes = 0;
+  // All pieces but the last must be whole pages, so the sum before each one is a multiple of a
+  // page.
   for (const uint32_t p : value.pieces) {
     const PlanValue* piece = p < id ? &part_.values[p] : nullptr;
     if (!piece || piece->alias != kNone ||
@@ -242,6 +262,8 @@ Status PartitionVerifier::check_pieces(uint32_t id) const {
 Status PartitionVerifier::check_view(uint32_t id) const {
   const PlanValue& value = part_.values[id];
   const PlanValue& of = part_.values[value.alias];
+  // A view of a variable is allowed, but not one of a queue. The view must have a type with which
+  // the bytes were used before: the bits of another type may be no valid elements.
   const bool readable = of.type.kind == ValueKind::tensor || dtype_size(of.type.dtype) > 0;
   if (readable && value.type.layout == Layout::plain && of.type.layout == Layout::plain &&
       (dtypes_[value.alias] & bit_of(value.type.dtype)) != 0)
@@ -256,6 +278,7 @@ Status PartitionVerifier::check_instruction(uint32_t index) {
   const PlanInstruction& i = part_.instructions[index];
   LEAT_RETURN_IF_ERROR(check_reads(i));
   if (i.kind == Kind::kernel) return check_kernel(index);
+  // A transfer ends the current chain, and has nothing that only kernels have.
   chain_ = {};
   if (i.op || !i.attrs.empty() || i.chain != kNone || i.tile_rows != 0)
     return wrong(i, "is a transfer with a kernel");
@@ -291,6 +314,7 @@ bool PartitionVerifier::is_there(uint32_t id) const {
     return std::all_of(of.pieces.begin(), of.pieces.end(),
                        [&](uint32_t piece) { return contents_[piece] == piece; });
   }
+  // The bytes hold this value, or it is a view of whatever they hold now.
   const uint32_t held = contents_[part_.root(id)];
   const bool is_view = part_.values[id].alias != kNone && !produced_[id];
   return held != kNone && (held == id || is_view);
@@ -323,6 +347,7 @@ Status PartitionVerifier::check_receive(const PlanInstruction& instruction) {
   const PlanValue& value = part_.values[v];
   if (value.home != Home::slot || value.index != e || value.alias != kNone)
     return wrong(instruction, "is received into another place than its slot");
+  // From here to its retire the slot holds the value.
   landed_[e] = contents_[v] = v;
   return take_memory(kSlotDepth * plan_.edges[e].bytes);
 }
@@ -335,6 +360,7 @@ Status PartitionVerifier::check_retire(const PlanInstruction& instruction) {
   if (!instruction.outputs.empty() || instruction.inputs.size() != (has_value ? 1 : 0) ||
       (has_value && instruction.inputs[0] != landed->second))
     return wrong(instruction, "retires another value than the one received");
+  // The sender may write to the slot from now on, so no later instruction may read it.
   if (has_value) contents_[landed->second] = kNone;
   return {};
 }
@@ -347,6 +373,7 @@ Status PartitionVerifier::check_fetch(const PlanInstruction& instruction) {
   const OperandType& type = part_.values[instruction.inputs[0]].type;
   if (!is_plain_tensor(type) || !equal(type, fetch.dtype, fetch.shape))
     return wrong(instruction, cat("is no ", fetch.dtype, fetch.shape, " to fetch"));
+  // A fetch keeps a ring of its last values.
   return take_memory(kFetchDepth * type.bytes());
 }
 
@@ -360,6 +387,8 @@ Status PartitionVerifier::check_commit() const {
     if (index < commit && writes) return wrong(i, "is written before the step is committed");
     if (index <= commit) continue;
     if (i.op == part_.instructions[commit].op) return wrong(i, "commits the step once more");
+    // Between the Commit and the last write a transfer, or a kernel that uses a queue, could wait
+    // for another run. If that run failed, half of a step would be written.
     if (last == kNone || index > last) continue;
     if (i.kind != Kind::kernel) return wrong(i, "stands between the writes of a commit");
     for (const uint32_t v : i.inputs) {
@@ -378,6 +407,7 @@ Status PartitionVerifier::check_kernel(uint32_t index) {
   const PlanInstruction& i = part_.instructions[index];
   if (!i.op) return wrong(i, "has no op");
   if (i.op->make_resource || i.edge != kNone) return wrong(i, "is no kernel");
+  // The types of the operands with the attributes' defaults, as kernels see them.
   const Attrs attrs = with_defaults(*i.op, i.attrs);
   OpTypes types;
   types.attrs = &attrs;
@@ -390,9 +420,12 @@ Status PartitionVerifier::check_kernel(uint32_t index) {
       elements = std::max(elements, out->back().shape.elements());
     }
   }
+  // Kernels multiply the first row by sizes of operands, which must not overflow.
   const auto reach = checked_mul(i.first_row, elements);
   if (i.first_row < 0 || !reach || *reach > kMostGlobal)
     return wrong(i, cat("begins at row ", i.first_row, " of the global tensor"));
+  // The types come first: tilings and layouts are computed from types that the op's inference
+  // accepted.
   LEAT_RETURN_IF_ERROR(check_types(i, types));
   if (!layouts_fit(*i.op, types)) return wrong(i, "has operands in layouts that it cannot have");
   LEAT_RETURN_IF_ERROR(check_chain(index, types));
@@ -404,6 +437,7 @@ Status PartitionVerifier::check_types(const PlanInstruction& instruction,
                                       const OpTypes& types) const {
   std::vector<const Tensor*> constants;
   for (const uint32_t v : instruction.inputs) {
+    // A rule may look at the elements of a constant. A range of one is not known to it.
     const bool known = v != kNone && part_.values[v].home == Home::constant &&
                        part_.values[v].type.bytes() == part_.values[part_.root(v)].type.bytes();
     // Of a view: the same elements, whatever the shape; rules look at lists.
@@ -431,15 +465,19 @@ Status PartitionVerifier::check_outputs(const PlanInstruction& instruction) {
   for (size_t k = 0; k < instruction.outputs.size(); ++k) {
     const uint32_t v = instruction.outputs[k];
     if (v == kNone || part_.values[v].type.kind == ValueKind::token) continue;
+    // A slot, a constant or a variable is no output: kernels write to a variable by the op's own
+    // rule, as an input.
     const Home home = part_.values[v].home;
     if ((home != Home::arena && home != Home::pages) || fed_[v])
       return wrong(instruction, cat("writes value ", v, ", which is not of the arena"));
     if (part_.values[v].alias == kNone) continue;
+    // Two outputs may not take the bytes of the same input.
     if (!may_overwrite(instruction, k) ||
         std::find(overwritten.begin(), overwritten.end(), part_.root(v)) != overwritten.end())
       return wrong(instruction, cat("computes value ", v, " in place of another than its input"));
     overwritten.push_back(part_.root(v));
   }
+  // Only now the old contents are gone: the instruction itself still reads them.
   for (const uint32_t v : instruction.outputs) {
     if (v != kNone && part_.values[v].type.kind != ValueKind::token) contents_[part_.root(v)] = v;
   }
@@ -467,6 +505,8 @@ Status PartitionVerifier::check_chain(uint32_t index, const OpTypes& types) {
     chain_ = {};
     return i.tile_rows == 0 ? Status() : wrong(i, "has tiles and no chain");
   }
+  // The first member begins the chain. All members must be cut into the same tiles, which each op
+  // allows.
   const Tiling tiling = i.op->tiling ? i.op->tiling(types) : Tiling();
   if (i.chain == index) {
     chain_ = {};
@@ -489,6 +529,8 @@ Status PartitionVerifier::check_chain(uint32_t index, const OpTypes& types) {
 Status PartitionVerifier::check_member(const PlanInstruction& instruction, const Tiling& tiling) {
   for (size_t k = 0; k < instruction.inputs.size(); ++k) {
     const uint32_t v = instruction.inputs[k];
+    // When a tile of this member runs, other tiles of earlier members may not be done. So it may
+    // read what the chain made only row by row.
     const auto made = v == kNone ? chain_.made.end() : chain_.made.find(part_.root(v));
     if (made == chain_.made.end()) continue;
     const Shape& shape = part_.values[v].type.shape;
@@ -501,6 +543,8 @@ Status PartitionVerifier::check_member(const PlanInstruction& instruction, const
   for (size_t k = 0; k < instruction.outputs.size(); ++k) {
     const uint32_t v = instruction.outputs[k];
     if (v == kNone) continue;
+    // A member runs on its first tile before earlier members run on their last. It may not
+    // overwrite what those still have to read, unless the chain itself made it row by row.
     const bool fresh = !chain_.made.contains(part_.root(v));
     if (fresh && chain_.read.contains(part_.root(v)))
       return wrong(instruction,

@@ -23,6 +23,8 @@ bool sizes_fit(const Shape& shape) {
   return true;
 }
 
+// A bit for each operand that has a layout other than the plain one. There are 32 bits, so the
+// caller makes sure that all operands behind them are plain.
 uint32_t blocked_operands(const std::vector<OperandType>& types) {
   uint32_t bits = 0;
   for (size_t k = 0; k < std::min<size_t>(types.size(), 32); ++k) {
@@ -60,6 +62,7 @@ std::string fault_of(const OperandType& type) {
     default:
       return "is of no kind that a plan can have";
   }
+  // The only other layout has blocks of 16 channels of a [N, C, H, W] tensor.
   if (type.layout == Layout::plain) return "";
   const bool blocked = type.layout == Layout::channels16 && type.kind == ValueKind::tensor &&
                        type.shape.rank() == 4 && type.shape[1] % 16 == 0;
@@ -69,6 +72,8 @@ std::string fault_of(const OperandType& type) {
 Result<std::vector<OperandType>> infer_concrete(const OpDef& op, const Attrs& attrs,
                                                 const std::string& subject, const OpTypes& types,
                                                 const std::vector<const Tensor*>& constants) {
+  // The call is built from the plan's types alone: constants are known by their bytes, and no value
+  // has a name. Inference then works as it does for a graph.
   std::vector<ValueType> inputs;
   for (const OperandType& type : types.inputs)
     inputs.push_back({type.kind, type.dtype, type.shape});
@@ -85,6 +90,8 @@ Result<std::vector<OperandType>> infer_concrete(const OpDef& op, const Attrs& at
   }
   for (const OperandType& type : types.outputs) call.wanted.push_back(type.present);
   SymbolId symbols = 0;
+  // A rule may answer with a symbol for a size that it cannot know. Such an output is refused
+  // below.
   call.fresh_symbol = [&] { return symbols++; };
   call.shape_text = [](const SymbolicShape& shape) {
     std::vector<std::string> sizes;
@@ -113,6 +120,8 @@ bool layouts_fit(const OpDef& op, const OpTypes& types) {
   if (inputs == 0 && outputs == 0) return true;
   if (is_op(op, "leat.Reorder")) return true;  // from one layout to the other
   if (!op.layouts) return false;
+  // The op says which operands it can take blocked when all are plain. Those must be blocked
+  // together.
   OpTypes plain = types;
   for (OperandType& type : plain.inputs) type.layout = Layout::plain;
   for (OperandType& type : plain.outputs) type.layout = Layout::plain;

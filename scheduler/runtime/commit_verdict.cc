@@ -4,6 +4,7 @@
 
 namespace leat {
 
+// Without a Commit, `first_` is above all entries, so covers() is false for each of them.
 CommitVerdict::CommitVerdict(Program& program)
     : program_(program),
       first_(program.commit() == kNone ? ~uint64_t{0} : program.commit()),
@@ -21,6 +22,8 @@ void CommitVerdict::announce(uint64_t first_step) {
 // The failed bit and the count are one word, so that a failure and a decision have an order.
 bool CommitVerdict::decide(uint64_t turn) {
   uint64_t verdict = verdict_.load(std::memory_order_acquire);
+  // A failed exchange reads the word again: either the run has failed meanwhile, or another thread
+  // has changed the count.
   while ((verdict & 1) == 0) {
     if (verdict_.compare_exchange_weak(verdict, 2 * (turn + 1), std::memory_order_acq_rel))
       return true;
@@ -32,6 +35,8 @@ bool CommitVerdict::await(uint64_t turn) const {
   while (true) {
     const uint64_t verdict = verdict_.load(std::memory_order_acquire);
     if (verdict >> 1 > turn) return true;
+    // The decision is a moment away, because its entry was claimed before. So the thread does not
+    // park.
     if ((verdict & 1) != 0) return false;
     sched_yield();
   }

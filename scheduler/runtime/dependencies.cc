@@ -37,6 +37,8 @@ class LastAccesses {
     std::vector<uint32_t> readers;  // since that write
   };
 
+  // A read follows the last write. A write also follows the reads since then, and becomes the last
+  // write.
   static void touch(Range& range, bool write, uint32_t who, std::vector<uint32_t>& out) {
     if (range.writer != kNone && range.writer != who) out.push_back(range.writer);
     if (!write) {
@@ -50,6 +52,7 @@ class LastAccesses {
     range.writer = who;
   }
 
+  // Cuts the range that has `at` inside, so that an access covers whole ranges only.
   void split(uintptr_t at) {
     auto it = ranges_.upper_bound(at);
     if (it == ranges_.begin()) return;
@@ -71,6 +74,8 @@ class Ancestors {
     return bits_[of * words_ + who / 64] >> (who % 64) & 1;
   }
   void add(uint32_t of, uint32_t who) {
+    // `of` also follows all that `who` follows. Entries come in order, so the bits of `who` are
+    // complete.
     bits_[of * words_ + who / 64] |= uint64_t{1} << (who % 64);
     for (size_t w = 0; w < words_; ++w) bits_[of * words_ + w] |= bits_[who * words_ + w];
   }
@@ -80,6 +85,8 @@ class Ancestors {
   std::vector<uint64_t> bits_;
 };
 
+// Drops from each list the entries that another one of the list follows. Its bits grow with the
+// square of the entries, which is the reason of kReduceLimit.
 void drop_implied(std::vector<std::vector<uint32_t>>& after) {
   Ancestors ancestors(after.size());
   for (uint32_t e = 0; e < after.size(); ++e) {
@@ -126,6 +133,8 @@ void tell(Entry& entry, const std::vector<uint32_t>& before, uint32_t n) {
 
 void find_dependencies(const std::vector<std::vector<Access>>& accesses,
                        std::vector<Entry>& entries) {
+  // Entry e of the first step is number e, that of the second number n + e. The second step shows
+  // what a step waits for in the one before; the first has nothing before it.
   const auto n = static_cast<uint32_t>(entries.size());
   const bool reduces = n <= kReduceLimit;
   LastAccesses last;

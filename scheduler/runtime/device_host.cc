@@ -6,6 +6,7 @@ namespace leat {
 
 namespace {
 
+// The full name of the one device that a host has.
 std::string device_of(int task) { return cat("job:worker/task:", task, "/cpu:0"); }
 
 }  // namespace
@@ -19,6 +20,7 @@ DeviceHost::~DeviceHost() = default;
 
 void DeviceHost::become(int task) { device_name_ = device_of(task); }
 
+// The state outlives the runs of a job: a recovery steps on with the variables that are here.
 JobResources& DeviceHost::resources(const std::string& job, const std::string& data_root) {
   std::lock_guard lock(mutex_);
   auto& table = jobs_[job];
@@ -34,6 +36,7 @@ void DeviceHost::drop(const std::string& job) {
   jobs_.erase(job);
 }
 
+// The table of slots comes first: the code that makes the links fills it before there are channels.
 std::shared_ptr<HostedPartition> DeviceHost::prepare(std::shared_ptr<const Plan> plan,
                                                      uint32_t partition) {
   auto run = std::make_shared<HostedPartition>(std::move(plan), partition);
@@ -44,6 +47,7 @@ std::shared_ptr<HostedPartition> DeviceHost::prepare(std::shared_ptr<const Plan>
 Status DeviceHost::open_slots(HostedPartition& run, const std::vector<bool>& from) {
   const std::vector<PlanEdge>& edges = run.plan().edges;
   for (uint32_t e = 0; e < edges.size(); ++e) {
+    // Slots of values from other peers are opened by the links to those.
     if (edges[e].to == run.partition() && (from.empty() || from[edges[e].from]))
       LEAT_RETURN_IF_ERROR(run.slots().open(e, edges[e].bytes, device_));
   }
@@ -53,6 +57,8 @@ Status DeviceHost::open_slots(HostedPartition& run, const std::vector<bool>& fro
 Status DeviceHost::connect(HostedPartition& run, std::vector<std::unique_ptr<Channel>> channels,
                            const std::string& job, RunOptions options) {
   run.channels_ = std::move(channels);
+  // The run borrows the program, the program borrows slots and channels, and all of them belong to
+  // `run`. Its members are destroyed in the opposite order.
   Exchange exchange;
   exchange.slots = run.slots_.get();
   for (auto& channel : run.channels_) exchange.channels.push_back(channel.get());
@@ -65,6 +71,7 @@ Status DeviceHost::connect(HostedPartition& run, std::vector<std::unique_ptr<Cha
 
 void DeviceHost::start(HostedPartition& run) { executor_.add(run.run()); }
 
+// The limit rises before the wake, so that the executor finds something to do.
 void DeviceHost::extend(HostedPartition& run, uint64_t limit) {
   run.run().extend(limit);
   executor_.wake(run.run());
@@ -83,6 +90,7 @@ Status DeviceHost::between_steps(HostedPartition& run, uint64_t step,
 }
 
 void DeviceHost::release(HostedPartition& run) {
+  // A partition that was never connected has no run to remove.
   if (run.run_) executor_.remove(run.run());
 }
 

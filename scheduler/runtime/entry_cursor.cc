@@ -11,11 +11,14 @@ constexpr uint64_t kMostAlone = 64;  // more cheap entries are worth sharing wit
 
 EntryCursor::EntryCursor(Program& program, const CommitVerdict& verdict)
     : program_(program), verdict_(verdict), entries_(program.entries()) {
+  // Both lists are filled from the back, so that each look forward takes one step.
   next_special_.assign(entries_.size() + 1, static_cast<uint32_t>(entries_.size()));
   next_heavy_ = next_special_;
   const bool host = program.device().host_visible();
   for (size_t e = entries_.size(); e-- > 0;) {
     const Entry& entry = entries_[e];
+    // On an asynchronous device a transfer reads or writes what the queue may still be working on,
+    // so it has to wait for the queue.
     const bool special =
         entry.may_block || !entry.awaits.empty() || (!host && entry.kind != Entry::Kind::kernel);
     next_special_[e] = special ? static_cast<uint32_t>(e) : next_special_[e + 1];
@@ -46,6 +49,7 @@ bool EntryCursor::ready(uint64_t position, Awaited& awaited) {
   const uint64_t turn = position / entries_.size();
   const Entry& entry = entries_[position % entries_.size()];
   for (const Await& await : entry.awaits) {
+    // In the first `lag` turns there is nothing to wait for: all slots are free.
     if (turn + 1 <= await.lag || await.timeline->reached(turn + 1 - await.lag)) continue;
     awaited = {await.timeline, turn + 1 - await.lag, await.instruction};
     return false;
@@ -58,6 +62,7 @@ bool EntryCursor::ready(uint64_t position, Awaited& awaited) {
 bool EntryCursor::drained(uint64_t position, Awaited& awaited) {
   if (program_.device().host_visible()) return true;
   Queue& queue = program_.device().queue();
+  // One mark for each position is enough: nothing is issued while the run waits there.
   if (marked_position_ != position) {
     mark_ = queue.mark();
     marked_position_ = position;
@@ -89,9 +94,12 @@ uint64_t EntryCursor::cheap_end(uint64_t end) const {
 
 Segment EntryCursor::cut(uint64_t end, bool cheaply) const {
   const uint64_t cheap = cheap_end(end);
+  // A few cheap entries are done before another thread would be awake.
   bool alone = cheaply || (cheap > position_ && cheap - position_ <= kMostAlone);
   if (alone) end = cheap;
   // A segment ends before a step is decided, or when all of its writes are made.
+  // `end` may be inside the writes of a step. If the deciding entry still lies ahead, the segment
+  // stops before it; else it takes all the writes along.
   const uint64_t turn_begin = (end - 1) / entries_.size() * entries_.size();
   if (verdict_.covers(end - turn_begin)) {
     const uint64_t deciding = verdict_.deciding_entry();

@@ -74,11 +74,15 @@ void Executor::Core::wake(Run* run, bool fired) {
   const auto it = places.find(run);
   if (it == places.end()) return;
   Place& place = it->second;
+  // A timeline calls a callback once, so the next wait needs a new one.
   if (fired) place.registered = nullptr;
+  // Somebody has said already that there is work, and nobody has looked since.
   if (place.ready) return;
   place.ready = true;
   set_busy(place, true);
   if (place.advancing) return;
+  // This thread advances the run if no other one does, and if it is not stepping a run itself: a
+  // kernel that signals a timeline must not run another program's kernels inside its own.
   if (fired && !driving && queue.empty() && run->has_cheap_entries() && !AtWork::here()) {
     drive(lock, run, place, true);
   } else {
@@ -102,11 +106,14 @@ void Executor::Core::drive(std::unique_lock<std::mutex>& lock, Run* run, Place& 
     Awaited awaited;
     const Advanced advanced = run->advance(awaited, &neighbours, cheaply);
     lock.lock();
+    // The run has more to do, but not here: it goes to the end of the queue.
     if (advanced == Advanced::stops) {
       place.ready = true;
       break;
     }
     if (advanced == Advanced::all && !place.ready) set_busy(place, false);
+    // The wait may be over before the callback is registered. Then the callback comes at once, sets
+    // `ready`, and the loop goes on.
     if (advanced == Advanced::waits) register_wait(lock, run, place, awaited);
     if (!cheaply && !queue.empty()) break;  // others first
   }
@@ -161,6 +168,7 @@ void Executor::remove(Run& run) {
   std::unique_lock lock(core_->mutex);
   const auto it = core_->places.find(&run);
   if (it == core_->places.end()) return;
+  // A callback that comes after this finds no place, and returns.
   core_->stopped_advancing.wait(lock, [&] { return !core_->places[&run].advancing; });
   core_->set_busy(it->second, false);
   core_->places.erase(it);

@@ -12,12 +12,16 @@
 namespace leat {
 namespace {
 
+// A note names so many instructions; the others are counted.
 constexpr size_t kShownNames = 4;
 
+// "Conv 'conv1'", as messages name an instruction.
 std::string subject_of(const PlanInstruction& instruction) {
   return cat(instruction.op->full_name(), " '", instruction.name, "'");
 }
 
+// The text of an attribute that is short. For any other kind the name of the instruction stands,
+// which makes the instruction like no other one.
 std::string text_of(const Attr& attr, const PlanInstruction& of) {
   if (const auto* number = std::get_if<int64_t>(&attr)) return std::to_string(*number);
   if (const auto* number = std::get_if<double>(&attr)) return shortest(*number);
@@ -46,6 +50,8 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
                                                         const PlanInstruction& instruction,
                                                         std::string_view kind, Device* device,
                                                         JobResources* resources) {
+  // A kernel is made from a node. The node lives during the call alone, and so do the attributes
+  // with their defaults: kernels copy what they need.
   const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
   Node node;
   node.op = instruction.op;
@@ -60,11 +66,13 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
   setup.device = device;
   setup.resources = resources;
   setup.subject = subject_of(instruction);
+  // A kernel may look at the elements of a constant when it is made.
   for (uint32_t input : instruction.inputs) {
     const bool known = input != kNone && partition.values[input].home == Home::constant;
     setup.constants.push_back(known ? &partition.constants[partition.values[input].index]
                                     : nullptr);
   }
+  // An op may have kernels for some kinds of devices only.
   const auto factory = instruction.op->kernels.find(kind);
   if (factory == instruction.op->kernels.end()) {
     return unimplemented(cat(setup.subject, ": has no kernel for ", kind));
@@ -80,6 +88,8 @@ Result<std::vector<std::string>> kernel_notes(const Plan& plan) {
       if (instruction.kind != PlanInstruction::Kind::kernel) continue;
       const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
       const OpTypes types = partition.types_of(instruction, attrs);
+      // Only products and convolutions have notes. The kernel of each distinct one is made once,
+      // since a deep model repeats its layers.
       if (product_flops(*instruction.op, types) == 0) continue;
       const auto [like, fresh] = made.try_emplace(likeness(instruction, types));
       if (fresh) {

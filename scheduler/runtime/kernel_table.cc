@@ -22,6 +22,7 @@ Status KernelTable::make() {
   if (profile_) timed_.resize(n);
   uint64_t workspace_bytes = 0;
   for (size_t i = 0; i < n; ++i) {
+    // A transfer has no kernel, and an empty workspace.
     const PlanInstruction& instruction = partition_.instructions[i];
     workspace_offsets_.push_back(workspace_bytes);
     if (instruction.kind != PlanInstruction::Kind::kernel) continue;
@@ -50,6 +51,8 @@ uint32_t KernelTable::bind(uint32_t index) {
   bound->outputs = static_cast<uint32_t>(instruction.outputs.size());
   const size_t operands = instruction.inputs.size() + instruction.outputs.size();
   bound->operands.reserve(kSlotDepth * operands);  // contexts point into it
+  // A value in a slot has another address in odd turns than in even ones, so there are two
+  // contexts.
   for (uint64_t parity = 0; parity < kSlotDepth; ++parity) {
     const auto address = [&](uint32_t value) {
       return value == kNone ? nullptr : memory_.address(value, parity);

@@ -13,6 +13,7 @@ namespace {
 // A kernel on so few bytes takes about as long as waking another thread.
 constexpr uint64_t kCheapBytes = 16 << 10;
 constexpr uint32_t kCheapTiles = 4;
+// A bundle runs on one thread in one go, so it must not hold a step's worth of work.
 constexpr size_t kMostBundled = 256;
 
 class EntryLister {
@@ -67,6 +68,8 @@ EntryList EntryLister::run() {
       ++i;
       continue;
     }
+    // The members of a chain stand side by side. A chain that cannot be cut into common tiles is
+    // listed as single kernels, which gives the same bits.
     uint32_t last = i + 1;
     while (instruction.chain != kNone && last < n &&
            partition_.instructions[last].chain == instruction.chain)
@@ -102,6 +105,7 @@ void EntryLister::list_kernel(uint32_t index, int from, int to) {
     entry.first = kernel;
     entry.last = kernel + 1;
     entry.instruction = index;
+    // Usually there is one stretch with all tiles.
     uint32_t begin = 0;
     for (uint32_t end : cuts(index, static_cast<uint32_t>(kernels_.of(index)->tiles(phase)))) {
       entry.first_tile = begin;
@@ -125,6 +129,8 @@ std::vector<uint32_t> EntryLister::cuts(uint32_t index, uint32_t tiles) const {
       const PlanValue& whole = partition_.values[operand];
       const uint64_t tile_bytes =
           static_cast<uint64_t>(per_tile) * std::max<uint64_t>(1, dtype_size(whole.type.dtype));
+      // A tile that has a part of two pieces belongs to the earlier stretch, so that stretch waits
+      // for both.
       const auto cut = [&](uint64_t byte) {
         const uint64_t tile = (byte + tile_bytes - 1) / tile_bytes;
         if (tile > 0 && tile < tiles) ends.insert(static_cast<uint32_t>(tile));
@@ -133,6 +139,7 @@ std::vector<uint32_t> EntryLister::cuts(uint32_t index, uint32_t tiles) const {
       uint64_t at = 0;
       for (const ByteRange& part : memory_.parts_of(operand, 0, whole.type.bytes()))
         cut(at += part.end - part.begin);
+      // Ranges of the value are sent one by one, so the tiles of each range form a stretch, too.
       for (uint32_t v : memory_.aliases(partition_.root(operand))) {
         const PlanValue& range = partition_.values[v];
         if (range.offset < whole.offset || range.type.bytes() >= whole.type.bytes()) continue;
@@ -195,6 +202,8 @@ void EntryLister::list_transfer(uint32_t index) {
   } else if (entry.kind == Entry::Kind::send) {
     entry.channel = channel_to(plan_.edges[entry.edge].to);
     if (entry.channel) await_credit(entry);  // a plan that is only tried has no channels
+    // A send is cheap if its value is small, lies in its place already, or is read by the channel
+    // later. The copy of a large value is work that another thread may take.
     const bool placed = entry.channel && memory_.is_in_place(index);
     entry.cheap = is_small(entry) || placed || entry.in_place;
   } else {
@@ -239,6 +248,7 @@ uint64_t EntryLister::touched_bytes(const PlanInstruction& instruction) const {
   const std::vector<int>& picks = instruction.op->picks;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     const uint64_t whole = bytes(instruction.inputs[i]);
+    // An input of which the kernel picks some rows counts no more bytes than the outputs have.
     const bool picked = std::find(picks.begin(), picks.end(), static_cast<int>(i)) != picks.end();
     read += picked ? std::min(whole, written) : whole;
   }
@@ -266,6 +276,7 @@ void EntryLister::bundle() {
   const auto tells = [](const Entry& entry) {
     return entry.kind == Entry::Kind::send || entry.kind == Entry::Kind::retire;
   };
+  // From each send or retire, the row is extended as long as its entries fit and another one tells.
   std::vector<Entry> listed = std::exchange(list_.entries, {});
   list_.entries.reserve(listed.size());
   for (size_t i = 0; i < listed.size();) {

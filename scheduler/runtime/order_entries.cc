@@ -41,6 +41,8 @@ class EntryOrder {
 };
 
 void EntryOrder::run() {
+  // The awaits of places and pieces are added before order_commit(), which moves those of the
+  // writes to the deciding entry.
   find_commit();
   std::vector<std::vector<Access>> accesses(entries_.size());
   for (size_t e = 0; e < entries_.size(); ++e) {
@@ -78,9 +80,12 @@ std::vector<ByteRange> EntryOrder::parts_of(const Entry& entry, uint32_t index,
                                             uint32_t value) const {
   if (value == kNone || partition_.values[value].type.kind == ValueKind::token) return {};
   const PlanValue& v = partition_.values[value];
+  // A queue has no bytes in the plan. One byte at its address stands for all of it.
   if (v.is_opaque()) return {{value, 0, 1}};
   const uint64_t bytes = v.type.bytes();
   const Kernel* kernel = kernels_.of(index);
+  // A stretch of tiles of an element-wise kernel touches its own elements of each operand. A single
+  // element is used by all tiles.
   const int64_t per_tile =
       entry.kind == Entry::Kind::kernel && entry.phase >= 0 && kernel ? tile_elements(*kernel) : 0;
   if (per_tile == 0 || v.type.shape.elements() < 2) return memory_.parts_of(value, 0, bytes);
@@ -103,6 +108,7 @@ void EntryOrder::touch(const ByteRange& part, bool write, std::vector<Access>& o
 void EntryOrder::touch_instruction(const Entry& entry, uint32_t index,
                                    std::vector<Access>& out) const {
   const PlanInstruction& instruction = partition_.instructions[index];
+  // A retire counts as a write: the sender overwrites the slot, so all readers must be done before.
   const bool hands_back = instruction.kind == PlanInstruction::Kind::retire;
   for (size_t k = 0; k < instruction.inputs.size(); ++k) {
     const auto& writes = instruction.op ? instruction.op->writes : std::vector<int>();
@@ -114,6 +120,7 @@ void EntryOrder::touch_instruction(const Entry& entry, uint32_t index,
   for (uint32_t output : instruction.outputs) {
     for (const ByteRange& part : parts_of(entry, index, output)) touch(part, true, out);
   }
+  // A workspace counts as written, so that two steps never use it at the same time.
   const Kernel* kernel = kernels_.of(index);
   if (!kernel || kernel->workspace_bytes() == 0) return;
   const auto begin = reinterpret_cast<uintptr_t>(kernels_.workspace(index));

@@ -17,6 +17,7 @@ namespace {
 // Shares below it are shown in one line.
 constexpr double kSmallest = 1e-3;
 
+// CPU time of the calling thread, which stands still while the thread waits or is preempted.
 uint64_t thread_cpu_nanoseconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -37,12 +38,15 @@ Row row_of(const Partition& partition, const PlanInstruction& instruction,
   std::vector<double> seconds;
   std::vector<std::string> tiles;
   for (int phase = 0; phase < kernel.phases(); ++phase) {
+    // The calls are counted by tile, so the number of steps is the calls divided by the tiles of a
+    // step.
     const double steps =
         static_cast<double>(kernel.calls(phase)) / std::max(1, kernel.tiles(phase));
     seconds.push_back(steps > 0 ? kernel.seconds(phase) / steps : 0);
     row.seconds += seconds.back();
     tiles.push_back(std::to_string(kernel.tiles(phase)));
   }
+  // The tiles of each phase, and, if there are several phases, the share of each in the time.
   row.tiles = join(tiles, "+");
   row.note = kernel.note();
   if (seconds.size() > 1 && row.seconds > 0) {
@@ -55,12 +59,14 @@ Row row_of(const Partition& partition, const PlanInstruction& instruction,
   const OpTypes types = partition.types_of(instruction, attrs);
   row.flops = product_flops(*instruction.op, types);
   row.bytes = operand_bytes(types);
+  // The line shows the type of the first output, if that is a tensor.
   const bool writes = !types.outputs.empty() && types.outputs[0].kind == ValueKind::tensor &&
                       types.outputs[0].present;
   if (writes) row.type = cat(" ", types.outputs[0].dtype, types.outputs[0].shape);
   return row;
 }
 
+// Giga-units per second; "" where there is nothing to divide.
 std::string rate(double amount, double seconds) {
   if (amount == 0 || seconds == 0) return "";
   char text[32];
@@ -89,6 +95,7 @@ Progress TimedKernel::run(KernelContext& context, int phase, int tile) {
   const Progress progress = kernel_->run(context, phase, tile);
   if (progress == Progress::blocked) return progress;  // it runs again
   Sum& sum = sums_[static_cast<size_t>(phase)];
+  // The calls of the first step are those with the lowest numbers: one for each tile of the phase.
   const bool first_step = sum.calls.fetch_add(1, std::memory_order_relaxed) <
                           static_cast<uint64_t>(kernel_->tiles(phase));
   if (!first_step)
@@ -103,6 +110,7 @@ double TimedKernel::seconds(int phase) const {
 
 uint64_t TimedKernel::calls(int phase) const {
   const uint64_t calls = sums_[static_cast<size_t>(phase)].calls.load(std::memory_order_relaxed);
+  // The first step is subtracted, because its time was not added.
   const auto first_step = static_cast<uint64_t>(kernel_->tiles(phase));
   return calls > first_step ? calls - first_step : 0;
 }
@@ -118,6 +126,7 @@ std::string profile_text(const Program& program) {
     total += rows.back().seconds;
   }
   if (total == 0) return "";
+  // A stable sort keeps plan order among rows of equal time.
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
   char all[32];
@@ -125,6 +134,7 @@ std::string profile_text(const Program& program) {
   std::string out = cat("CPU time of the kernels on ", partition.device, ": ", all,
                         " ms a step, the first step not counted\n",
                         "     %    us/step  GFLOP/s     GB/s  op, output, name\n");
+  // Rows below kSmallest of the total are added up into one line.
   double small = 0;
   size_t others = 0;
   for (const Row& row : rows) {

@@ -19,6 +19,7 @@ Program::Program(const Plan& plan, uint32_t partition, Device& device, JobResour
 Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t partition,
                                                  Device& device, JobResources& resources,
                                                  Exchange exchange, bool profile) {
+  // The constructor allocates nothing, so make() can report each failure as a Status.
   std::unique_ptr<Program> program(
       new Program(plan, partition, device, resources, std::move(exchange), profile));
   const Status status = program->make(plan);
@@ -56,6 +57,7 @@ Status Program::allocate_fetches(size_t fetches) {
 }
 
 void* Program::feed(uint32_t i) {
+  // Both parities of a value of the arena have one address, so that of the first is the feed's.
   const uint32_t value = i < partition_.feeds.size() ? partition_.feeds[i] : kNone;
   return value == kNone ? nullptr : memory_.addresses(value)[0];
 }

@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// There are contexts and fetches of kFetchDepth turns, and a segment stays well below that.
 constexpr uint64_t kTurnsPerSegment = kFetchDepth / 2;
 constexpr uint64_t kEntriesBesideOthers = 4;  // of a segment, while other runs have steps to do
 constexpr uint64_t kMostCheap = 1024;         // entries that one call runs cheaply
@@ -31,6 +32,7 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
 Run::~Run() {
   // Channels may still read values that are on their way out, unless they are told to stop.
   Awaited awaited;
+  // Turns that are begun may have sent values whose bytes have not left yet.
   const uint64_t issued = cursor_.turns_begun(cursor_.position());
   if (cursor_.turns_sent(issued, awaited) < issued) abort(cancelled("the run was ended"));
   // An asynchronous device may still run kernels of this run.
@@ -42,6 +44,7 @@ Run::~Run() {
 }
 
 void Run::extend(uint64_t limit) {
+  // The Commits must know of the writes before the first one can happen.
   verdict_.announce(options_.first_step);
   limit_.extend(limit);
 }
@@ -78,9 +81,13 @@ Tensor Run::fetched(uint32_t i, uint64_t step) {
 Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheaply) {
   const AtWork here;
   const Visit visit{neighbours, cheaply, cursor_.position() + kMostCheap};
+  // Each round does one thing: it calls back, settles finished turns, or runs a segment. The limit
+  // is read again in every round, because it may change at any time.
   for (bool first = true; !outcome_.failed(); first = false) {
     const StepLimit::Allowance allowed = limit_.allowance();
     const uint64_t turn = cursor_.empty() ? outcome_.turns() : cursor_.turn();
+    // The callback comes when all that was issued before is done, and before the turns count as
+    // finished. A cheap call leaves it to the driver, because nothing says how long it takes.
     if (turn == allowed.pause) {
       if (cheaply) return Advanced::stops;
       if (!cursor_.drained(awaited)) return wait(awaited);
@@ -88,9 +95,13 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
       continue;
     }
     if (outcome_.turns() < turn && !settle_turns(turn, awaited)) return wait(awaited);
+    // A run at its limit that has sent values in place waits until they have left.
     if (turn >= allowed.turns) return outcome_.turns() < turn ? wait(awaited) : Advanced::all;
+    // The first segment always runs, so that each visit makes progress however many neighbours
+    // there are.
     if (!first && neighbours && neighbours->ready.load(std::memory_order_relaxed) > 0)
       return Advanced::stops;
+    // A program without entries has only its turns to count.
     if (cursor_.empty()) {
       if (limit_.claim(allowed.turns)) outcome_.finish(allowed.turns);
       continue;
@@ -117,6 +128,8 @@ Advanced Run::wait(const Awaited& awaited) {
 
 // Runs the next segment of the turns below `allowed`. Returns why it did not, or nothing.
 std::optional<Advanced> Run::run_entries(uint64_t allowed, const Visit& visit, Awaited& awaited) {
+  // A segment is longer when nothing else wants the device, since each start of the pool costs
+  // time.
   const uint64_t turns = program_.device().host_visible() ? kTurnsPerSegment : 1;
   uint64_t cap = cursor_.begin_of(std::min(allowed, cursor_.turn() + turns));
   if (visit.neighbours && visit.neighbours->busy.load(std::memory_order_relaxed) > 1)
@@ -126,6 +139,7 @@ std::optional<Advanced> Run::run_entries(uint64_t allowed, const Visit& visit, A
   if (visit.cheaply && (!cursor_.entry().cheap || cursor_.position() >= visit.cheap_positions_end))
     return Advanced::stops;
   const Segment segment = cursor_.cut(end, visit.cheaply);
+  // The limit was lowered between allowance() and here. The next round sees the new one.
   if (!limit_.claim(cursor_.turns_begun(segment.end))) return {};
   execution_.run(segment);
   // Also of a run that failed meanwhile: what was decided is written.

@@ -8,7 +8,9 @@
 namespace leat {
 
 void RunOutcome::abort(const Status& cause) {
+  // The verdict comes first: once a wait fails, no further step may be decided.
   verdict_.refuse();
+  // Only the first failure goes on, so peers and callers all see the same cause.
   if (failed_.exchange(true, std::memory_order_acq_rel)) return;
   Exchange& exchange = program_.exchange();
   for (Channel* channel : exchange.channels) {
@@ -24,6 +26,7 @@ void RunOutcome::fail(uint64_t step, uint32_t instruction, const Status& status)
   const PlanInstruction& made_by = partition.instructions[instruction];
   const std::string subject =
       made_by.op ? cat(made_by.op->full_name(), " '", made_by.name, "'") : made_by.name;
+  // A kernel's message may name its node already.
   std::string message = status.message();
   if (message.find(made_by.name) == std::string::npos) message = cat(subject, ": ", message);
   abort(Status(status.code(), message)
@@ -31,6 +34,7 @@ void RunOutcome::fail(uint64_t step, uint32_t instruction, const Status& status)
                 cat("running step ", step, " of ", options_.name, " on ", partition.device)));
 }
 
+// A timeline that failed may have reached the value before, and then the run can go on.
 bool RunOutcome::fails_with(const Awaited& awaited) {
   if (!awaited.timeline->failed() || awaited.timeline->reached(awaited.value)) return false;
   abort(awaited.timeline->status());

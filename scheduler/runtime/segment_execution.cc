@@ -27,6 +27,8 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
       outcome_(outcome),
       tiles_(program, contexts, pool.threads()),
       done_(new std::atomic<uint64_t>[program.entries().size()]) {
+  // The tiles are numbered through the entries of a turn, so a claimed number can be turned into an
+  // entry and a tile.
   uint64_t tiles = 0;
   for (size_t e = 0; e < entries_.size(); ++e) {
     done_[e].store(0, std::memory_order_relaxed);
@@ -34,12 +36,16 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
     tiles += entries_[e].tiles;
   }
   tile_prefix_.push_back(tiles);
+  // The list never grows beyond the channels, so no step allocates.
   held_.reserve(program.exchange().channels.size());
 }
 
 void SegmentExecution::run(const Segment& segment) {
   const uint64_t n = entries_.size();
+  // The contexts are filled before any thread joins, and stay as they are until the segment is
+  // done.
   for (uint64_t turn = segment.begin / n; turn * n < segment.end; ++turn) contexts_.number(turn);
+  // One queue of an asynchronous device takes work from one thread at a time.
   if (segment.alone || pool_.threads() == 1 || !host_visible_) {
     run_in_order(segment);
     return;
@@ -61,6 +67,8 @@ void SegmentExecution::run_in_order(const Segment& segment) {
   for (uint64_t position = segment.begin; position < segment.end; ++position) {
     if (position == (turn + 1) * n) ++turn;
     const Entry& entry = entries_[position - turn * n];
+    // After a failure only the writes of decided steps are left. A write that fails spoils the
+    // verdict, and the other writes are still made.
     const bool writes = verdict_.covers(position - turn * n) && verdict_.decided(turn);
     if (!ok && !writes) continue;
     // Values that are sent before work that takes a while travel together.
@@ -120,6 +128,8 @@ bool SegmentExecution::run_blocking(uint64_t position, Awaited& awaited) {
   const Entry& entry = entries_[position % n];
   contexts_.number(turn);
   for (; blocking_tile_ < entry.tiles; ++blocking_tile_) {
+    // The kernel says in its context what it waits for. The tiles before this one are done and are
+    // not run again.
     const Progress progress = tiles_.run_exclusively(entry, turn, blocking_tile_);
     if (progress == Progress::blocked) {
       const KernelContext& context = program_.kernel(entry.first).context[turn % kSlotDepth];
@@ -149,6 +159,7 @@ void SegmentExecution::share(Shared& shared, size_t thread) {
     const uint64_t claimed = shared.next.fetch_add(1, std::memory_order_relaxed);
     if (claimed >= shared.tiles) return;
     const uint64_t number = offset + claimed;
+    // The numbers that one thread claims only rise, so it walks through the entries once.
     while (number >= position_first + entries_[position - turn * n].tiles) {
       position_first += entries_[position - turn * n].tiles;
       if (++position == (turn + 1) * n) {

@@ -8,6 +8,7 @@ namespace leat {
 
 void StepLimit::extend(uint64_t limit) {
   const std::lock_guard lock(changing_);
+  // After hold() or fence() the ceiling is what they left, so a late extend() changes nothing.
   limit = std::min(limit, ceiling_);
   if (limit > limit_.load(std::memory_order_relaxed))
     limit_.store(limit, std::memory_order_release);
@@ -16,6 +17,7 @@ void StepLimit::extend(uint64_t limit) {
 uint64_t StepLimit::hold() {
   const std::lock_guard lock(changing_);
   const uint64_t most = limit_.load(std::memory_order_relaxed);
+  // Steps that are begun cannot be taken back, so the limit stays above them.
   const auto begun = [&] {
     return std::min(most, options_.first_step + claimed_.load(std::memory_order_seq_cst));
   };
@@ -40,6 +42,7 @@ void StepLimit::fence(uint64_t limit) {
 Status StepLimit::between_steps(uint64_t step, std::function<void()> between) {
   const std::lock_guard lock(changing_);
   const uint64_t turns = step - options_.first_step;
+  // The callback is set before the pause, and call_between() takes it under the same lock.
   between_ = std::move(between);
   pause_.store(turns, std::memory_order_seq_cst);
   const uint64_t claimed = claimed_.load(std::memory_order_seq_cst);
@@ -51,6 +54,8 @@ Status StepLimit::between_steps(uint64_t step, std::function<void()> between) {
 }
 
 bool StepLimit::claim(uint64_t turns) {
+  // Only this thread writes the claim. Turns that were claimed before may go on, whatever the limit
+  // is.
   if (turns <= claimed_.load(std::memory_order_relaxed)) return true;
   claimed_.store(turns, std::memory_order_seq_cst);
   return turns <= std::min(limit_.load(std::memory_order_seq_cst) - options_.first_step,

@@ -13,6 +13,7 @@ TileExecution::TileExecution(Program& program, TurnContexts& contexts, int threa
       threads_(static_cast<size_t>(threads)),
       worked_(new Worked[threads_]) {
   for (size_t t = 0; t < threads_; ++t) {
+    // Each thread's memory begins on a cache line, so that no two threads write to the same one.
     scratch_storage_.emplace_back(program.scratch_bytes() + kCacheLine);
     auto* raw = scratch_storage_.back().data();
     scratch_.push_back(raw +
@@ -36,6 +37,8 @@ bool TileExecution::run(const Entry& entry, uint64_t turn, uint32_t tile, size_t
 // follow from the tile.
 Progress TileExecution::run_in_tile_memory(const BoundKernel& bound, KernelContext context,
                                            int phase, uint32_t tile) const {
+  // The lists of the bound kernel are shared by all threads, so this thread changes a copy. A
+  // member with more operands than the arrays hold has none in tile memory.
   std::array<void*, kMostTileOperands> inputs, outputs;
   std::copy_n(context.inputs, std::min<size_t>(bound.inputs, inputs.size()), inputs.begin());
   std::copy_n(context.outputs, std::min<size_t>(bound.outputs, outputs.size()), outputs.begin());
@@ -56,6 +59,7 @@ bool TileExecution::run_bundle(const Entry& bundle, uint64_t turn, size_t thread
     const Entry& member = program_.bundled(i);
     for (uint32_t tile = 0; ok && tile < member.tiles; ++tile) ok = run(member, turn, tile, thread);
   }
+  // Every hold has its flush, also after a failure: others may have values in the same frame.
   for (Channel* channel : bundle.channels) {
     const Status flushed = channel->flush();
     if (flushed.ok() || !ok) continue;
@@ -73,12 +77,14 @@ bool TileExecution::run_transfer(const Entry& entry, uint64_t turn) {
   switch (entry.kind) {
     case Entry::Kind::send: {
       const PlanValue& value = program_.partition().values[instruction.inputs[0]];
+      // A token has no bytes: the push alone tells the peer.
       const size_t bytes = value.home == Home::none ? 0 : value.type.bytes();
       status = entry.in_place ? entry.channel->push_in_place(entry.edge, turn, input(), bytes)
                               : entry.channel->push(entry.edge, turn, input(), bytes);
       break;
     }
     case Entry::Kind::retire:
+      // The link listens to this timeline and gives the sender its credit back.
       exchange.slots->edge(entry.edge).retired.signal(turn + 1);
       break;
     case Entry::Kind::fetch: {

@@ -29,6 +29,7 @@ class Search {
   TileValues run() {
     for (uint32_t i = first_; i < last_; ++i) look_at_member(i);
     for (auto& [value, candidate] : candidates_)
+      // A value that others touch must be whole in the arena when the chain is done.
       candidate.fits = candidate.fits && uses_.only_within(value, first_, last_);
     return place();
   }
@@ -52,6 +53,7 @@ class Search {
     for (size_t k = 0; k < operands.size(); ++k) {
       if (operands[k] == kNone) continue;
       const PlanValue& value = partition_.values[operands[k]];
+      // Every use narrows the candidate. One use that is not by rows leaves the value in the arena.
       Candidate& candidate = candidates_[partition_.root(operands[k])];
       candidate.first = std::min(candidate.first, i);
       candidate.last = std::max(candidate.last, i);
@@ -63,6 +65,8 @@ class Search {
                                       : 0;
       if (candidate.tile_bytes == 0) candidate.tile_bytes = tile_bytes;
       const bool rows_alone = k < 32 && (by_rows >> k & 1) && has_rows;
+      // All uses must have the same bytes in a row, so that a tile has the same rows in each of
+      // them.
       const bool whole =
           value.type.bytes() == partition_.values[partition_.root(operands[k])].type.bytes();
       candidate.fits = candidate.fits && rows_alone && whole && value.home == Home::arena &&
@@ -83,12 +87,15 @@ class Search {
     std::vector<std::pair<TileValue, Candidate>> placed;  // ascending by offset
     for (const auto& [value, candidate] : sorted) {
       const uint64_t size = aligned(candidate.tile_bytes);
+      // The lowest gap between the values that live with this one. `placed` is in the order of
+      // offsets, so the first gap that is large enough is the lowest.
       uint64_t at = 0;
       for (const auto& [other, life] : placed) {
         if (!candidate.meets(life)) continue;
         if (at + size <= other.offset) break;
         at = std::max(at, other.offset + aligned(other.tile_bytes));
       }
+      // A value that does not fit stays in the arena.
       if (at + size > kMostBytes) continue;
       const TileValue made{value, candidate.tile_bytes, at};
       const auto where = std::upper_bound(
@@ -120,6 +127,7 @@ ValueUses::ValueUses(const Partition& partition)
     first_[root] = std::min(first_[root], first);
     last_[root] = std::max(last_[root], last);
   };
+  // The caller writes a feed, so it is used outside of any chain.
   for (uint32_t feed : partition.feeds) use(feed, 0, kNone);
   for (uint32_t i = 0; i < partition.instructions.size(); ++i) {
     for (uint32_t v : partition.instructions[i].inputs) use(v, i, i);

@@ -11,6 +11,8 @@
 
 namespace leat {
 
+// Each part needs those before it: addresses come first, then a place moves a value and its
+// aliases, and a joined value shows its pieces where they are in the end.
 Status ValueMemory::bind() {
   LEAT_RETURN_IF_ERROR(allocate());
   LEAT_RETURN_IF_ERROR(open_resources());
@@ -32,6 +34,7 @@ Status ValueMemory::allocate() {
     device_.copy_to_device(buffer->data(), constant.raw(), constant.bytes());
     constants_.push_back(std::move(buffer));
   }
+  // Links have opened the slots that must lie in memory of their own. The others are opened here.
   SlotTable* slots = exchange_.slots;
   for (uint32_t e = 0; slots && e < plan_.edges.size(); ++e) {
     const PlanEdge& edge = plan_.edges[e];
@@ -112,6 +115,8 @@ void ValueMemory::bind_places() {
         !may_be_placed(partition_, i))
       continue;
     const uint32_t first = partition_.root(instruction.inputs[0]);
+    // The value has one place. A further channel with another one gets a copy when the value is
+    // sent.
     if (places_.contains(first) && !is_in_place(i)) continue;
     const auto put = [&](uint32_t v) {
       places_[v].push_back(&channel->credit(instruction.edge));
@@ -183,6 +188,7 @@ void ValueMemory::find_pieces() {
 std::vector<ByteRange> ValueMemory::parts_of(uint32_t value, uint64_t begin, uint64_t end) const {
   const PlanValue& of = partition_.values[partition_.root(value)];
   if (of.home != Home::joined) return {{value, begin, end}};
+  // A view's offset counts from the joined value, whose pieces follow each other without gaps.
   begin += partition_.values[value].offset;
   end += partition_.values[value].offset;
   std::vector<ByteRange> parts;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/wire/runner_pulse.h"
 #include "daemon/worker/worker.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -170,7 +171,8 @@ TEST_CASE("the death of a runner is told with its signal") {
 TEST_CASE("a runner that gives no sign of life for 2.5 s is killed") {
   // The first one pulses once and then stops. The others have never pulsed.
   const TemporaryDirectory folder;
-  Scene scene(cat("if mkdir ", folder / "first", "; then printf '%016d\\000' 0 >&3; fi; ", kWaits));
+  Scene scene(cat("if mkdir ", folder / "first", "; then printf '%0", kPulseBytes - 1,
+                  "d\\000' 0 >&3; fi; ", kWaits));
   must(scene.master.start("job-1", 1));
   const pid_t silent = scene.runner();
   must(scene.master.start("job-2", 1));
