@@ -17,6 +17,7 @@ Status SlotTable::open(uint32_t edge, size_t bytes, Device& device) {
     if (!slot.ok()) return slot.status().while_doing(cat("opening the slots of edge ", edge));
     opened->slots.push_back(std::move(*slot));
   }
+  // The edge is open only when all of its slots are there.
   edges_[edge] = std::move(opened);
   return {};
 }

@@ -18,6 +18,7 @@ struct Member {
   OpTypes types;
 };
 
+// Goes through the instructions once. A chain grows as long as the next instruction may join it.
 class Chains {
  public:
   explicit Chains(Partition& partition) : partition_(partition) {}
@@ -30,18 +31,21 @@ class Chains {
         continue;
       }
       close();
+      // An instruction that cannot join the chain may begin the next one.
       if (member.tiling.rows > 1) add(i, member);
     }
     close();
   }
 
  private:
+  // The tiling of an instruction; one without rows for a transfer or an op that is never cut.
   Member look(const PlanInstruction& instruction) const {
     Member member;
     if (instruction.kind != PlanInstruction::Kind::kernel || !instruction.op->tiling) return member;
     const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
     member.types = partition_.types_of(instruction, attrs);
     member.tiling = instruction.op->tiling(member.types);
+    // The attributes with their defaults end with this function.
     member.types.attrs = nullptr;
     return member;
   }
@@ -54,12 +58,17 @@ class Chains {
   // A member reads what the chain made row by row, and makes nothing that the chain has read whole.
   bool joins(uint32_t i, const Member& member) const {
     if (member.tiling.rows != rows_ || members_.size() == kMostMembers) return false;
+    // Ops go together only if the smallest tiles that suit them differ by a factor of 4 at most:
+    // one size of tiles has to suit all members.
     if (member.tiling.min_rows > 4 * min_rows_ || min_rows_ > 4 * member.tiling.min_rows)
       return false;
+    // The bits of such an op depend on its tiles, so the chain must take exactly these.
     const int64_t fixed = member.tiling.fixed_rows;
     if (fixed > 0 && ((fixed_rows_ > 0 && fixed != fixed_rows_) || min_rows_ > fixed)) return false;
     if (fixed_rows_ > 0 && member.tiling.min_rows > fixed_rows_) return false;
     const PlanInstruction& instruction = partition_.instructions[i];
+    // A member must share rows with the chain. Otherwise tiles would gain nothing by running
+    // together.
     bool connected = false;
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       const uint32_t value = instruction.inputs[k];
@@ -110,9 +119,12 @@ class Chains {
   }
 
   void close() {
+    // A chain of one instruction is none: its kernel chooses its own tiles.
     if (members_.size() > 1) {
       uint64_t bytes = 1;
       for (auto [value, row] : row_bytes_) bytes += row;
+      // As many rows as fit the cache, fewer if there would be less than kMinTiles tiles, but never
+      // less than some member needs. A member with fixed rows decides alone.
       int64_t tile = static_cast<int64_t>(kChainTileBytes / bytes);
       tile = std::min(tile, std::max<int64_t>(1, rows_ / kMinTiles));
       tile =

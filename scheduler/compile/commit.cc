@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// Finds out whether all writes of a step can follow one Commit on each device.
 class Committer {
  public:
   Committer(const Graph& graph, const Borders& borders) : graph_(graph), borders_(borders) {}
@@ -15,6 +16,7 @@ class Committer {
   // The devices that need a Commit; none if it cannot be.
   Result<std::set<std::string>> run() {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+    // The plan is made without Commits then, and Plan::commits() says so.
     if (!fetches_scalars() || !can_commit(order)) return std::set<std::string>();
     return std::move(writing_);
   }
@@ -57,6 +59,7 @@ class Committer {
       }
       if (!node.op->writes.empty()) writing_.insert(node.device);
     }
+    // The Commit reads the fetched values, so none of them may come after a write.
     return can && std::none_of(borders_.fetches.begin(), borders_.fetches.end(), [&](ValueId v) {
              const NodeId producer = graph_.value(v).producer;
              return producer != kNone && written[producer];

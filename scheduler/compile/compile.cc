@@ -34,12 +34,15 @@ Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
 
 // One device's part, from its graph to its instructions.
 Result<Partition> plan_part(Part part) {
+  // Passes that change nodes come before the order, and memory last: it depends on the order and on
+  // the chains.
   LEAT_ASSIGN_OR_RETURN(part.graph, fuse(std::move(part.graph), part.borders, part.depth));
   LayoutChoice layouts;
   LEAT_ASSIGN_OR_RETURN(part.graph,
                         choose_layouts(std::move(part.graph), part.borders, part.depth, layouts));
   LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
   LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts));
+  // The graph is not needed any more. Its memory is freed before the next pass takes some.
   part.graph = Graph(part.graph.catalogue());
   form_chains(made);
   LEAT_RETURN_IF_ERROR(lay_out_memory(made));
@@ -50,6 +53,7 @@ Result<Partition> plan_part(Part part) {
 Status plan_parts(Graph whole, const Borders& borders, const std::vector<std::string>& devices,
                   Plan& plan) {
   LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, devices));
+  // Parts and partitions have the same numbers, which the edges name.
   plan.edges = std::move(parts.edges);
   plan.partitions.reserve(parts.devices().size());
   for (uint32_t i = 0; i < parts.devices().size(); ++i) {
@@ -80,6 +84,8 @@ Status check_memory(const Plan& plan, uint64_t available) {
 Result<Plan> compile(Graph graph, const CompileRequest& request) {
   Borders borders = request.borders;
   const Catalogue& catalogue = graph.catalogue();
+  // Gradients are expanded only for what is left after the first prune(). The second one removes
+  // the gradients that nothing reads.
   LEAT_ASSIGN_OR_RETURN(Graph whole, prune(std::move(graph), borders));
   graph = Graph(catalogue);
   {
@@ -90,6 +96,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
+  // The next two passes see one replica: the strategy copies what they make to every shard.
   if (strategy.moves_rows(request)) {
     LEAT_ASSIGN_OR_RETURN(whole, sparsify(std::move(whole), borders, request.shards));
   }
@@ -97,8 +104,10 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
     LEAT_ASSIGN_OR_RETURN(whole, guard_writes(std::move(whole), borders));
   }
   LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders, {request, request.devices}));
+  // The strategy may have made equal nodes, so the graph is simplified once more.
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, place(std::move(whole), request.devices));
+  // A Commit belongs to a device, so devices come first.
   if (request.recoverable) {
     LEAT_ASSIGN_OR_RETURN(whole, add_commits(std::move(whole), borders));
   }
@@ -107,6 +116,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
   LEAT_RETURN_IF_ERROR(plan_parts(std::move(whole), borders, request.devices, plan));
   LEAT_RETURN_IF_ERROR(check_memory(plan, request.device_memory_bytes));
+  // A fault here is one of the passes, and no fault of the graph.
   LEAT_RETURN_IF_ERROR(verify(plan));
   return plan;
 }

@@ -12,6 +12,9 @@
 namespace leat {
 namespace {
 
+// Turns the nodes of a part into instructions, in their order. Each value of the graph becomes a
+// plan value when the node that makes it is visited, so ids of plan values rise in the order of the
+// step.
 class Emitter {
  public:
   Emitter(const Part& part, const Order& order, const LayoutChoice& layouts)
@@ -21,6 +24,8 @@ class Emitter {
         layouts_(layouts),
         value_(part.graph.values(), kNone),
         is_piece_(part.graph.values(), false) {
+    // The pieces of joined values must be known first: the kernel that makes a piece puts it in
+    // pages.
     for (NodeId id : order_.nodes) {
       if (joins_pages(id)) {
         for (ValueId piece : graph_.node(id).inputs) is_piece_[piece] = true;
@@ -33,6 +38,7 @@ class Emitter {
     out_.values.reserve(graph_.values());
     out_.instructions.reserve(order_.nodes.size());
     for (size_t i = 0; i < part_.borders.fetches.size(); ++i) {
+      // One value may be fetched several times.
       fetches_[part_.borders.fetches[i]].push_back(part_.fetch_index[i]);
     }
     for (size_t i = 0; i < part_.borders.feeds.size(); ++i) {
@@ -41,6 +47,7 @@ class Emitter {
         out_.feeds.resize(part_.feed_index[i] + 1, kNone);
       out_.feeds[part_.feed_index[i]] = value;
     }
+    // A fed value may be fetched as it is.
     for (ValueId input : graph_.inputs()) fetch(input);
     for (NodeId id : order_.nodes) LEAT_RETURN_IF_ERROR(visit(id));
     add_retires();
@@ -67,6 +74,8 @@ class Emitter {
     return value_[value] = static_cast<uint32_t>(out_.values.size() - 1);
   }
 
+  // Adds the fetches of a value right behind the instruction that makes it, while its bytes are
+  // there.
   void fetch(ValueId value) {
     const auto it = fetches_.find(value);
     if (it == fetches_.end() || value_[value] == kNone) return;
@@ -86,6 +95,9 @@ class Emitter {
     if (!is_op(node, "leat.Join") || !matches_device("cpu", part_.device)) return false;
     uint64_t at = 0;
     for (ValueId piece : node.inputs) {
+      // A piece must have memory of its own that can be mapped twice: it is no view, resource,
+      // constant or joined value, and begins at a whole page of the joined one. A Join of other
+      // pieces is a kernel.
       const NodeId producer = graph_.value(piece).producer;
       if (producer == kNone || layout_of(piece) != Layout::plain || at % kPageBytes != 0)
         return false;
@@ -103,6 +115,8 @@ class Emitter {
     return true;
   }
 
+  // True if the output shares the input's bytes. A read that a later write would overtake is a
+  // copy.
   bool is_view(NodeId id) const {
     const Node& node = graph_.node(id);
     if (!node.op->view) return false;
@@ -116,6 +130,8 @@ class Emitter {
     return value < layouts_.of_value.size() ? layouts_.of_value[value] : Layout::plain;
   }
 
+  // Turns one node into what the plan has for it. Resources, constants, views and joined values
+  // take no instruction.
   Status visit(NodeId id) {
     const Node& node = graph_.node(id);
     const std::string& op = node.op->name;
@@ -131,6 +147,7 @@ class Emitter {
     return kernel(id);
   }
 
+  // Adds a resource. It has bytes only if it is a variable.
   Status resource(NodeId id) {
     const Node& node = graph_.node(id);
     PlanResource made{node.op, node.attrs,
@@ -166,6 +183,8 @@ class Emitter {
   Status view(NodeId id) {
     const Node& node = graph_.node(id);
     const uint32_t input = value_[node.inputs[0]];
+    // A view has the home and index of its input, and names the root: aliases of aliases do not
+    // exist.
     LEAT_ASSIGN_OR_RETURN(const uint32_t output, define(node.outputs[0], out_.values[input].home,
                                                         out_.values[input].index));
     PlanValue& view = out_.values[output];
@@ -205,6 +224,7 @@ class Emitter {
       out_.values.push_back(token);
       instruction.inputs.push_back(static_cast<uint32_t>(out_.values.size() - 1));
     }
+    // A transfer has the name of the value that it moves, for messages.
     instruction.name =
         instruction.inputs.empty()
             ? (instruction.outputs.empty() ? "token" : out_.values[instruction.outputs[0]].name)
@@ -232,6 +252,7 @@ class Emitter {
       LEAT_ASSIGN_OR_RETURN(const uint32_t made,
                             define(output, is_piece_[output] ? Home::pages : Home::arena));
       instruction.outputs.push_back(made);
+      // A node without a name is called after its first output, or else after its first input.
       if (instruction.name.empty()) instruction.name = out_.values[made].name;
     }
     if (instruction.name.empty() && !instruction.inputs.empty() && instruction.inputs[0] != kNone)
@@ -258,6 +279,8 @@ class Emitter {
       if (instruction.kind == PlanInstruction::Kind::receive) last[instruction.edge] = i;
       for (uint32_t input : instruction.inputs) {
         if (input == kNone) continue;
+        // A slot is in use until the last instruction that reads it, a view of it, or a value
+        // joined from it.
         for (uint32_t read : read_with(input)) {
           if (out_.values[read].home == Home::slot) last[out_.values[read].index] = i;
         }
@@ -265,12 +288,15 @@ class Emitter {
     }
     std::map<size_t, std::vector<uint32_t>> after;
     for (auto [edge, position] : last) {
+      // A retire between the writes of a commit would be a transfer among them: it moves behind the
+      // last one.
       const bool committing =
           commit != kNone && last_write != kNone && position >= commit && position < last_write;
       after[committing ? last_write : position].push_back(edge);
     }
     if (after.empty()) return;
     std::map<uint32_t, uint32_t> landed;
+    // The list is built anew, because inserting into it would move its tail for each retire.
     std::vector<PlanInstruction> listed;
     listed.reserve(out_.instructions.size() + last.size());
     for (size_t i = 0; i < out_.instructions.size(); ++i) {

@@ -11,6 +11,7 @@ namespace {
 // Ops that can apply an activation to what they are about to store declare this attribute.
 constexpr std::string_view kActivationAttr = "leat_activation";
 
+// True if the op can apply an activation, and the node does not have one yet.
 bool takes_activation(const Node& node) {
   const auto& attrs = node.op->attributes;
   const bool declared = std::any_of(attrs.begin(), attrs.end(),
@@ -29,6 +30,7 @@ class Fusion {
         rewriter_(graph),
         absorbed_(graph.nodes(), false) {}
 
+  // Most parts have nothing to fuse, and the pass can return them as they are.
   bool finds_any() const {
     for (NodeId id = 0; id < graph_.nodes(); ++id) {
       if (activation_after(id) != kNone || mask_after(id) != kNone) return true;
@@ -39,6 +41,7 @@ class Fusion {
   Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
     for (NodeId id : order) {
+      // The node is part of one that came before it in the order.
       if (absorbed_[id]) continue;
       if (const NodeId activation = activation_after(id); activation != kNone)
         fuse_activation(id, activation);

@@ -30,6 +30,7 @@ class LayoutPass {
     reorder_ = graph_.catalogue().find("leat.Reorder");
     for (ValueId input : graph_.inputs()) note(rewriter_.value(input), Layout::plain);
     for (NodeId id : order) LEAT_RETURN_IF_ERROR(visit(id));
+    // The caller gets plain values. A Reorder for its sake comes at the end of the part.
     for (ValueId& fetch : borders.fetches) {
       const ValueId plain = in_layout(fetch, Layout::plain, 0);
       rewriter_.map_value(fetch, plain);
@@ -41,6 +42,7 @@ class LayoutPass {
 
  private:
   Layout layout_of(ValueId old_value) const { return layout_[rewriter_.value(old_value)]; }
+  // Records the layout of a value of the new graph.
   void note(ValueId value, Layout layout) {
     if (layout_.size() <= value) layout_.resize(value + 1, Layout::plain);
     layout_[value] = layout;
@@ -53,6 +55,8 @@ class LayoutPass {
     const Attrs attrs = with_defaults(*node.op, node.attrs);
     LEAT_ASSIGN_OR_RETURN(const OpTypes types, concrete_types(graph_, node, attrs));
     const LayoutSupport support = node.op->layouts(types);
+    // A convolution wants blocked operands. Other ops take them only from an input that is blocked
+    // already, so that no Reorder is added for their sake.
     if (support.prefers_blocked) return support;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if ((support.inputs >> i & 1) && node.inputs[i] != kNone &&
@@ -66,9 +70,12 @@ class LayoutPass {
   ValueId in_layout(ValueId old_value, Layout layout, uint32_t depth) {
     const ValueId value = rewriter_.value(old_value);
     if (layout_[value] == layout) return value;
+    // All readers that want the other layout share one Reorder.
     auto [it, fresh] = reordered_.try_emplace({value, layout}, kNone);
     if (!fresh) return it->second;
     const NodeId made = rewriter_.add(*reorder_, {value}, {}, 1);
+    // The Reorder has as many hops before it as its reader or its input, whichever has more:
+    // order() goes by hops.
     depth_.push_back(depth_.empty() ? 0 : std::max(depth, depth_of(value)));
     const ValueId out = rewriter_.to().node(made).outputs[0];
     rewriter_.to().value(out).type = rewriter_.to().value(value).type;
@@ -123,6 +130,7 @@ class LayoutPass {
 Result<Graph> choose_layouts(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
                              LayoutChoice& layouts) {
   LEAT_ASSIGN_OR_RETURN(const bool any, prefers_any(graph));
+  // Most graphs have no convolution, so they pass without a copy.
   if (!any && is_canonical(graph)) {
     layouts.of_value.assign(graph.values(), Layout::plain);
     return graph;

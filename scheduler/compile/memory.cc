@@ -91,6 +91,8 @@ class MemoryPlanner {
  public:
   explicit MemoryPlanner(Partition& partition) : partition_(partition) {}
 
+  // Lives are found twice: once for the decision what is computed in place, and then with the
+  // longer lives of the roots that took over other values.
   Status run() {
     find_positions();
     find_lives();
@@ -163,6 +165,7 @@ class MemoryPlanner {
         if (!in_arena(output) || !in_arena(input) || partition_.values[output].alias != kNone)
           continue;
         const uint32_t from = root(input);
+        // A feed's bytes are the caller's. Any other input must be read here for the last time.
         if (is_feed[from] || last_reader[from] != i ||
             std::find(taken.begin(), taken.end(), from) != taken.end())
           continue;
@@ -173,6 +176,7 @@ class MemoryPlanner {
         taken.push_back(from);
         partition_.values[output].alias = from;
         if (instruction.chain != kNone) of_chain_[from].made = true;
+        // From here on the root has the output's readers, too.
         last_reader[from] = std::max(last_reader[from], last_reader[output]);
       }
     }

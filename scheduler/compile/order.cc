@@ -15,16 +15,20 @@ bool is_receive(const Node& node) {
   return is_op(node, "leat.Receive") || is_op(node, "leat.ReceiveToken");
 }
 bool is_send(const Node& node) { return is_op(node, "leat.Send") || is_op(node, "leat.SendToken"); }
+// True if the list of operands has operand i.
 bool contains(const std::vector<int>& list, size_t i) {
   return std::find(list.begin(), list.end(), static_cast<int>(i)) != list.end();
 }
 
+// Builds a graph of what must come before what, and then lists the nodes by it.
 class Orderer {
  public:
   Orderer(const Graph& graph, const std::vector<uint32_t>& depth)
       : graph_(graph), depth_(depth), consumers_(graph.consumers()), next_(graph.nodes()) {}
 
   Result<Order> run() {
+    // Data and control edges come first. The next two calls add edges for variables and for the
+    // Commit.
     for (NodeId id = 0; id < graph_.nodes(); ++id) {
       for (ValueId input : graph_.node(id).inputs) {
         if (input != kNone && graph_.value(input).producer != kNone)
@@ -40,6 +44,7 @@ class Orderer {
   }
 
  private:
+  // By node: true if it comes after one of these, as the edges are now.
   std::vector<bool> reach(NodeId from) const { return reach(std::vector<NodeId>{from}); }
   std::vector<bool> reach(std::vector<NodeId> stack) const {
     std::vector<bool> seen(graph_.nodes(), false);
@@ -107,12 +112,15 @@ class Orderer {
     for (size_t w = 0; w < writers.size(); ++w) {
       std::vector<bool> after = reach(writers[w]);
       for (size_t o = 0; o < w; ++o) {
+        // Two writes without an order would give bits that depend on chance.
         if (after[writers[o]] || reach(writers[o])[writers[w]]) continue;
         return invalid_argument(cat(
             describe_writer(writers[o]), " and ", describe_writer(writers[w]), ": both write ",
             describe_variable(resource), "; expected a control edge that says which comes first"));
       }
       for (NodeId read : reads) {
+        // A Read is a view of the variable, so all readers of its bytes must come before the write.
+        // If one of them must come after it, the Read is a copy, and only the copy comes before.
         if (after[read]) continue;
         std::set<NodeId> users;
         readers(graph_.node(read).outputs[0], users);
@@ -128,6 +136,7 @@ class Orderer {
         for (NodeId user : users) {
           if (user != writers[w]) next_[user].push_back(writers[w]);
         }
+        // The new edges may have put more nodes behind this writer.
         after = reach(writers[w]);
       }
     }
@@ -180,10 +189,13 @@ class Orderer {
       const NodeId id = std::get<3>(ready.top());
       ready.pop();
       out_.nodes.push_back(id);
+      // A node is ready when all that it follows are listed. Edges may be there twice, and count
+      // twice.
       for (NodeId next : next_[id]) {
         if (--waiting[next] == 0) ready.push(key(next));
       }
     }
+    // Nodes of a cycle are never ready.
     if (out_.nodes.size() == graph_.nodes()) return {};
     return internal_error(
         cat("graph '", graph_.name, "': the order of reads and writes has a cycle"));
@@ -195,6 +207,7 @@ class Orderer {
     std::vector<bool> done(graph_.nodes(), false);
     for (NodeId id : out_.nodes) {
       if (is_receive(graph_.node(id))) continue;
+      // A Receive is listed before the first node that needs it.
       const auto need = [&](NodeId before) {
         if (before != kNone && is_receive(graph_.node(before)) && !done[before]) {
           done[before] = true;
@@ -205,6 +218,7 @@ class Orderer {
         if (input != kNone) need(graph_.value(input).producer);
       }
       for (NodeId before : graph_.node(id).after) need(before);
+      // Nothing may wait behind the Commit, so all values that are still to come arrive before it.
       if (rank_[id] == 1) {
         for (NodeId before : out_.nodes) need(before);
       }

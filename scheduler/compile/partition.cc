@@ -71,6 +71,8 @@ class Router {
   std::unordered_set<uint64_t> tokens_;   // nodes of others, by part
 };
 
+// Gives each device that has nodes a number. A graph without nodes still needs a part for its
+// fetches.
 void Router::number_parts(const std::vector<NodeId>& order) {
   std::unordered_map<std::string_view, size_t> numbers;
   for (size_t d = 0; d < devices_.size(); ++d) numbers.emplace(devices_[d], d);
@@ -109,11 +111,13 @@ void Router::count_hops(const std::vector<NodeId>& order) {
   }
 }
 
+// Adds an edge, and returns its number.
 uint32_t Router::connect(uint32_t from, uint32_t to, uint64_t bytes, std::string name) {
   out_.edges.push_back({from, to, bytes, std::move(name)});
   return static_cast<uint32_t>(out_.edges.size() - 1);
 }
 
+// Adds the transfer of a value to both parts. A size that is not known could have no slot.
 Status Router::receive(ValueId value, uint32_t part) {
   const ValueType& type = graph_.value(value).type;
   const auto shape = type.shape.concrete();
@@ -125,11 +129,13 @@ Status Router::receive(ValueId value, uint32_t part) {
   const uint32_t from = out_.part_of[graph_.value(value).producer];
   const uint64_t bytes = static_cast<uint64_t>(shape->elements()) * dtype_size(type.dtype);
   const uint32_t edge = connect(from, part, bytes, graph_.describe(value));
+  // The producer was routed before this reader, so its copy stands in the sender's list already.
   out_.steps[from].push_back({Step::Kind::send, value, edge});
   out_.steps[part].push_back({Step::Kind::receive, value, edge});
   return {};
 }
 
+// Makes a value available in a part, once for all its readers there.
 Status Router::bring(ValueId value, uint32_t part) {
   const NodeId producer = graph_.value(value).producer;
   if (producer != kNone && out_.part_of[producer] == part) return {};
@@ -141,6 +147,7 @@ Status Router::bring(ValueId value, uint32_t part) {
   return {};
 }
 
+// Carries a control edge to another part: a transfer without bytes.
 void Router::receive_token(NodeId before, uint32_t part) {
   const uint32_t from = out_.part_of[before];
   if (from == part || !tokens_.insert(key(before, part)).second) return;
@@ -165,6 +172,7 @@ Result<Routes> Router::run() {
   number_parts(order);
   count_hops(order);
   for (NodeId id : order) LEAT_RETURN_IF_ERROR(route(id));
+  // A fetch is made where its value is. A fed value is fetched on the first part.
   for (ValueId fetch : borders_.fetches) {
     const NodeId producer = graph_.value(fetch).producer;
     out_.part_of_fetch.push_back(producer == kNone ? 0 : out_.part_of[producer]);
@@ -269,6 +277,7 @@ void Partitioned::Maker::copy(Part& part, NodeId id) {
   std::vector<ValueId> inputs;
   for (ValueId input : node.inputs) inputs.push_back(input == kNone ? kNone : local(input));
   std::vector<NodeId> after;
+  // A node of another part is represented by the token that arrives for it.
   for (NodeId before : node.after) {
     const bool here = routes_.part_of[before] == routes_.part_of[id];
     after.push_back(here ? copy_of_[before] : tokens_.at(before));
@@ -313,6 +322,7 @@ void Partitioned::Maker::take(Part& part, const Step& step) {
 }
 
 Part Partitioned::Maker::make(uint32_t index) {
+  // Both maps are of one part.
   brought_.clear();
   tokens_.clear();
   Part part{Graph(graph_.catalogue()), routes_.devices[index], {}, {}, {}, {}};

@@ -36,6 +36,7 @@ class Groups {
       for (size_t r = 0; r < reasons_.size(); ++r) {
         for (auto [x, y] :
              {std::pair(reasons_[r].a, reasons_[r].b), std::pair(reasons_[r].b, reasons_[r].a)}) {
+          // Each reason joins two nodes, and leads both ways.
           if (x == queue[i] && y != a && !from.count(y)) {
             from[y] = {x, r};
             queue.push_back(y);
@@ -61,6 +62,7 @@ class Groups {
   std::vector<Reason> reasons_;
 };
 
+// The size of a value; 0 if it is not known.
 uint64_t value_bytes(const Graph& graph, ValueId value) {
   const ValueType& type = graph.value(value).type;
   const auto shape = type.shape.concrete();
@@ -87,6 +89,8 @@ class DeviceIndex {
   const Numbers& all() const { return all_; }
   const Numbers& matching(const std::string& constraint) {
     if (constraint.empty()) return all_;
+    // The search happens once for each text. References to the result stay valid: the map does not
+    // move it.
     const auto [it, fresh] = found_.try_emplace(constraint);
     if (fresh) it->second = find(constraint);
     return it->second;
@@ -106,6 +110,7 @@ class DeviceIndex {
       if (it == with_.end()) return {};
       wanted.push_back(&it->second);
     }
+    // The shortest list comes first, so that few devices are compared with the others.
     std::sort(wanted.begin(), wanted.end(),
               [](const Numbers* a, const Numbers* b) { return a->size() < b->size(); });
     Numbers found = wanted.empty() ? all_ : *wanted[0];
@@ -131,6 +136,7 @@ struct Place {
   const Numbers& allowed() const { return shared ? *shared : met; }
 };
 
+// Joins each node that has a resource as input with the node that makes the resource.
 Groups group_by_resource(const Graph& graph) {
   Groups groups(graph.nodes());
   for (NodeId id = 0; id < graph.nodes(); ++id) {
@@ -162,6 +168,8 @@ Result<std::vector<Place>> find_places(const Graph& graph, DeviceIndex& index,
       std::set_intersection(place.allowed().begin(), place.allowed().end(), own.begin(), own.end(),
                             std::back_inserter(both));
       if (both.empty()) {
+        // The message names the last constraint before this one and the chain of resources between
+        // both.
         const NodeId other = place.narrowed_by != kNone ? place.narrowed_by : group;
         return invalid_argument(cat(graph.describe_node(id), " on '", constraint, "' and ",
                                     graph.describe_node(other), " on '", graph.node(other).device,

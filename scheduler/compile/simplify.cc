@@ -9,6 +9,7 @@
 namespace leat {
 namespace {
 
+// Both maps are sorted by name, so that one pass compares them.
 bool equal_attrs(const Attrs& a, const Attrs& b) {
   if (a.size() != b.size()) return false;
   for (auto i = a.begin(), j = b.begin(); i != a.end(); ++i, ++j) {
@@ -17,6 +18,8 @@ bool equal_attrs(const Attrs& a, const Attrs& b) {
   return true;
 }
 
+// A node with an effect, or one that draws something new each time, stays by itself. Two nodes that
+// name one variable are one resource.
 bool may_merge(const Node& node) {
   return node.op->pure() || (node.op->make_resource && !node.op->stateful);
 }
@@ -42,6 +45,8 @@ class Simplifier {
   Result<Graph> run(Borders& borders) {
     LEAT_ASSIGN_OR_RETURN(const auto order, known_.topological_order());
     for (NodeId id : order) {
+      // A node is replaced only after its producers, so equal inputs have become the same value by
+      // then.
       if (is_known(id))
         fold(id);
       else if (may_merge(known_.node(id)))
@@ -53,6 +58,8 @@ class Simplifier {
   }
 
  private:
+  // True if inference knows the elements of all outputs. A target is kept, because a node is asked
+  // for.
   bool is_known(NodeId id) const {
     const Node& node = known_.node(id);
     return node.op->pure() && node.op != constant_ && !node.outputs.empty() && !is_target_[id] &&
@@ -67,6 +74,7 @@ class Simplifier {
       const NodeId made =
           rewriter_.add(*constant_, {}, {{"value", *inference_.constant(output)}}, 1);
       rewriter_.to().node(made).device = node.device;
+      // A constant waits for nothing, so the control edges of the node are left out.
       rewriter_.to().node(made).source = node.source;
       const ValueId value = rewriter_.to().node(made).outputs[0];
       rewriter_.to().value(value).type = known_.value(output).type;
@@ -83,6 +91,7 @@ class Simplifier {
     const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const Made& made) {
       return made.outputs == outputs && is_equal(node, rewriter_.to().node(made.id));
     });
+    // The first of equal nodes stays, so the result depends on the order of the graph alone.
     if (same == candidates.end()) {
       candidates.push_back({rewriter_.copy(id), outputs});
       return;
@@ -91,6 +100,7 @@ class Simplifier {
     for (size_t i = 0; i < outputs; ++i) {
       const ValueId old = node.outputs[i];
       if (old == kNone) continue;
+      // The node that stays may lack an output that only this one had.
       const ValueId value = rewriter_.to().ensure_output(same->id, static_cast<int>(i));
       rewriter_.to().value(value).type = known_.value(old).type;
       if (rewriter_.to().value_name(value).empty())
@@ -139,6 +149,7 @@ class Simplifier {
 Result<Graph> simplify(Graph graph, Borders& borders) {
   Graph out(graph.catalogue());
   {
+    // The inference refers to the graph, which the Simplifier takes apart. Both end before prune().
     Inference inference(graph);
     LEAT_RETURN_IF_ERROR(inference.run());
     LEAT_ASSIGN_OR_RETURN(out, Simplifier(graph, inference, borders).run(borders));

@@ -18,6 +18,7 @@ const std::vector<Strategy>& all_strategies() {
 }
 
 Result<Strategy> find_strategy(std::string_view name) {
+  // The names are for the message about an unknown one.
   std::vector<std::string> names;
   for (const Strategy& strategy : all_strategies()) {
     if (strategy.name == name) return strategy;

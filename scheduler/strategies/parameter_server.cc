@@ -125,6 +125,8 @@ bool Placement::combines(NodeId id) const {
   return producer != kNone && sharded_[producer];
 }
 
+// Puts each node that touches a variable on the variable's server. A node that touches variables of
+// two servers has no place.
 Status Placement::pin() {
   for (NodeId id = 0; id < graph_.nodes(); ++id) {
     const auto names = touched(graph_, graph_.node(id));
@@ -194,6 +196,7 @@ void Placement::settle() {
   }
 }
 
+// Lists the workers that need a copy of each node, from the readers back to the producers.
 void Placement::find_homes(const Borders& borders) {
   std::vector<std::set<int>> wanted(graph_.nodes());
   for (ValueId fetch : borders.fetches) {
@@ -209,6 +212,7 @@ void Placement::find_homes(const Borders& borders) {
         if (sharded_[reader] && place_[reader] == kAnywhere)
           wanted[id].insert(holders_.begin(), holders_.end());
       }
+      // A node that nothing reads has one copy.
       if (wanted[id].empty()) wanted[id].insert(holders_[0]);
     }
     homes_[id].assign(wanted[id].begin(), wanted[id].end());
@@ -313,6 +317,7 @@ VariableServers spread_variables(const std::vector<const Graph*>& graphs, int se
   for (const std::string& name : groups.names()) {
     if (groups.find(name) == name) firsts.push_back(name);
   }
+  // The largest group comes first, because the small ones then even out the loads.
   std::stable_sort(firsts.begin(), firsts.end(), [&](const std::string& a, const std::string& b) {
     return groups.bytes(a) > groups.bytes(b);
   });

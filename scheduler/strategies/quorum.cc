@@ -58,6 +58,7 @@ class Splitter {
   std::map<int, NodeId> awaited_;  // by server
 };
 
+// Adds the pool that all replicas share. It hands out tickets and counts arrivals, on server 0.
 ValueId Splitter::add_pool() {
   const std::string name = "replica pool";
   servers_[name] = 0;
@@ -69,6 +70,7 @@ ValueId Splitter::add_pool() {
                     1));
 }
 
+// The clock of a server says which step its variables have seen. Each half adds it once.
 ValueId Splitter::clock(int server) {
   const auto found = clocks_.find(server);
   if (found != clocks_.end()) return found->second;
@@ -98,6 +100,7 @@ NodeId Splitter::await_step(int server) {
   return awaited_[server] = add("leat.AwaitStep", {clock(server), output(ticket_)}, {}, 0);
 }
 
+// The server of the variable that a node reads or writes; an error if it has none.
 Result<int> Splitter::server_of(const Node& node) const {
   const std::string name = resource_name(graph_, node.inputs[0]);
   const auto found = servers_.find(name);
@@ -121,6 +124,8 @@ Status Splitter::check(const std::vector<NodeId>& order) const {
     const ValueType& type = graph_.value(node.inputs[0]).type;
     const bool staged =
         (type.dtype == DType::f32 || type.dtype == DType::f64) && type.shape.concrete().has_value();
+    // A second collective behind the first one would need a sum that is not there until the step
+    // closes.
     if (is_op(node, "leat.AllReduce") && (op == "sum" || op == "mean") && !after[id] && staged)
       continue;
     return unimplemented(
@@ -154,6 +159,8 @@ void Splitter::read_chunk(NodeId id) {
   rewriter_.map_value(step, was);
 }
 
+// Leaves the replica's value of a collective at its owner. The step must have begun there, because
+// the values of the step before are still being added up until then.
 NodeId Splitter::stage(NodeId id) {
   rewriter_.copy(id);
   const ValueId value = rewriter_.value(graph_.node(id).outputs[0]);
@@ -164,6 +171,7 @@ NodeId Splitter::stage(NodeId id) {
   return made;
 }
 
+// Adds up the staged values of the replicas that the step has taken as members.
 void Splitter::sum(NodeId id, ValueId members) {
   const Node& node = graph_.node(id);
   const ValueId values = staging(id);
@@ -177,6 +185,8 @@ void Splitter::sum(NodeId id, ValueId members) {
   rewriter_.map_value(node.outputs[0], output(made));
 }
 
+// Removes what the half does not need: a replica has no updates, and the closing graph no forward
+// pass.
 Result<Graph> Splitter::finish(Borders& borders) {
   Borders none;
   LEAT_ASSIGN_OR_RETURN(Graph whole, rewriter_.finish(none));
@@ -187,6 +197,8 @@ Result<Graph> Splitter::finish(Borders& borders) {
 Result<Graph> Splitter::replica(Borders& borders) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
   LEAT_RETURN_IF_ERROR(check(order));
+  // The ticket has the number of the step and that of the chunk of rows. Both replace what the step
+  // counter gives to a graph that all workers run together.
   ticket_ = add("leat.NextTicket", {pool_}, {{"replica", int64_t{options_.quorum.replica}}}, 2);
   std::vector<NodeId> staged;
   for (NodeId id : order) {
@@ -204,6 +216,7 @@ Result<Graph> Splitter::replica(Borders& borders) {
       rewriter_.copy(id);
     }
   }
+  // A replica has arrived when all of its values are staged. Nothing is fetched from it.
   const NodeId arrive =
       add("leat.Arrive", {pool_}, {{"replica", int64_t{options_.quorum.replica}}}, 0);
   rewriter_.to().node(arrive).after = staged;
@@ -214,6 +227,7 @@ Result<Graph> Splitter::replica(Borders& borders) {
 Result<Graph> Splitter::closing(Borders& borders) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
   LEAT_RETURN_IF_ERROR(check(order));
+  // The first output says which replicas are in the step, the second how many chunks were dropped.
   const NodeId quorum = add("leat.AwaitQuorum", {pool_},
                             {{"quorum", int64_t{options_.quorum.replicas_to_aggregate}}}, 2);
   std::map<int, std::vector<NodeId>> before;  // by server: what its clock waits for
@@ -234,6 +248,8 @@ Result<Graph> Splitter::closing(Borders& borders) {
     before[server].push_back(rewriter_.node(target));
     out.targets.push_back(rewriter_.node(target));
   }
+  // A clock goes on when all sums and updates of its server are done. Replicas wait for it before
+  // they read the variables of the next step.
   for (int server = 0; server < options_.servers; ++server) {
     const NodeId advance = add("leat.AdvanceStep", {clock(server)}, {}, 0);
     // A sum that nobody reads is gone from the graph, but for the clock.

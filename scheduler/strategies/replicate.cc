@@ -120,6 +120,8 @@ class Replicator {
   std::map<NodeId, Collected> collected_;
 };
 
+// Copies a node. `copy` is its index among the copies: the shard of a sharded node, else the
+// worker.
 NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
   const Node& old = from_.node(id);
   std::vector<ValueId> inputs;
@@ -147,6 +149,8 @@ NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
   node.name = old.name;
   node.source = old.source;
   for (NodeId before : old.after) {
+    // A control edge goes to the copies on the same device. If there is none, it goes to all
+    // copies.
     std::vector<NodeId> here;
     for (NodeId copy_before : node_copies_[before]) {
       if (to_.node(copy_before).device == node.device) here.push_back(copy_before);
@@ -189,6 +193,8 @@ std::vector<uint32_t> Replicator::count_waves(const std::vector<NodeId>& order) 
   return waves;
 }
 
+// Sorts the nodes into waves. A ReduceScatter or AllToAll is sharded and a collective at once, so
+// it stands in both lists.
 void Replicator::list_waves(const std::vector<NodeId>& order) {
   const auto waves = count_waves(order);
   for (NodeId id : order) {
@@ -220,6 +226,7 @@ int Replicator::choose_owner(NodeId collective, int64_t elements) {
   const DType dtype = from_.value(from_.node(collective).inputs[0]).type.dtype;
   const int owner = division_.owners[collective];
   const auto it = owner < 0 ? std::min_element(load_.begin(), load_.end()) : load_.begin() + owner;
+  // One byte more, so that values without bytes are spread, too.
   *it += static_cast<uint64_t>(elements) * dtype_size(dtype) + 1;
   return static_cast<int>(it - load_.begin());
 }
@@ -379,6 +386,7 @@ std::vector<ValueId> Replicator::reduce_equal(NodeId id) {
   return sums;
 }
 
+// The values of all shards side by side, in the order of shards, on one worker.
 ValueId Replicator::all_gather(NodeId id) {
   const Node& node = from_.node(id);
   const Attrs attrs{{"axis", attr_int(node.attrs, "axis")}};
@@ -386,6 +394,7 @@ ValueId Replicator::all_gather(NodeId id) {
   return to_.node(add("Concat", copies_[node.inputs[0]], attrs, 1, owner, node.source)).outputs[0];
 }
 
+// The sum over the shards, cut into a part for each shard.
 std::vector<ValueId> Replicator::reduce_scatter(NodeId id) {
   const Node& node = from_.node(id);
   int holder = 0;
@@ -394,6 +403,8 @@ std::vector<ValueId> Replicator::reduce_scatter(NodeId id) {
   return to_.node(add("Split", {sum}, attrs, shards_, holder, node.source)).outputs;
 }
 
+// Each shard cuts its value into a part for each receiver, and each receiver joins the parts in the
+// order of the senders.
 std::vector<ValueId> Replicator::all_to_all(const Node& node) {
   const Attrs split{{"axis", attr_int(node.attrs, "split_axis")},
                     {"num_outputs", int64_t{shards_}}};

@@ -14,11 +14,13 @@ namespace leat {
 namespace {
 
 constexpr size_t kControlRoom = 64 << 10;  // room for control frames beside the values
+// The inbox holds more than the largest frame, so that a whole frame always fits.
 constexpr size_t kInboxBytes = 4 * (kFrameHeaderBytes + kBundleBytes);
 
 // Pings and pongs are signs of life, which the counters leave out.
 bool is_beat(FrameKind kind) { return kind == FrameKind::ping || kind == FrameKind::pong; }
 
+// True for values that travel in bundles.
 bool is_small(const LinkEdge& edge) { return edge.bytes <= kSmallBytes; }
 
 // The most that may be under way: every window is full, and every incoming edge has a credit.
@@ -44,6 +46,7 @@ Express::Express(Reactor& reactor, Descriptor socket, LinkState& state, bool val
       owed_(values ? state.setup().incoming.size() : 0),
       inbox_(kInboxBytes),
       raised_(values ? kBundleBytes / kRecordBytes : 0) {
+  // The buffers get their room at once, so that no step allocates.
   filling_.reserve(room_);
   sending_.reserve(room_);
   owing_.reserve(owed_.size());
@@ -71,6 +74,7 @@ std::byte* Express::append_record(size_t payload) {
   return filling_.data() + filling_.size() - bytes;
 }
 
+// Closes the open bundle: writes its header and checksum, and counts its credits as told.
 void Express::seal() {
   if (!bundle_open_) return;
   FrameHeader header;
@@ -88,6 +92,7 @@ void Express::seal() {
   owing_.clear();
 }
 
+// The open bundle is sealed first, because frames go out in the order of their numbers.
 void Express::append_frame(FrameHeader header, std::span<const std::byte> payload) {
   seal();
   header.bytes = static_cast<uint32_t>(payload.size());
@@ -102,6 +107,7 @@ void Express::append_frame(FrameHeader header, std::span<const std::byte> payloa
 
 Status Express::write() {
   while (!blocked_) {
+    // The last batch has left. The frames that have collected meanwhile become the next one.
     if (sent_ == sending_.size()) {
       if (filling_.empty()) return {};
       if (due_) LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_bundle"));
@@ -118,6 +124,7 @@ Status Express::write() {
     if (n >= 0) {
       sent_ += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {
+      // The reactor calls writable() when the socket has room again.
       blocked_ = true;
       if (watch_) watch_->want_write();
     } else if (errno != EINTR) {
@@ -195,9 +202,12 @@ void Express::credit(size_t i, uint64_t count) {
       owed.record = static_cast<size_t>(record - filling_.data());
       owing_.push_back(static_cast<uint32_t>(i));
     }
+    // A later credit replaces an earlier one that has not gone yet.
     encode_record({Record::What::credit, state_.setup().incoming[i].edge, count, {}},
                   filling_.data() + owed.record);
     owed.count = count;
+    // The peer may be waiting for this credit. If nothing small is ever sent, no bundle would take
+    // it along.
     const bool window_closed = count - owed.flushed >= kSlotDepth;
     due_ = due_ || window_closed || !lazy_credit_;
     if (holds_ == 0 && due_) status = write();
@@ -288,6 +298,7 @@ Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
       return state_.unreadable(head, frames_in_,
                                "frame: kind: expected no large value on the express socket");
     }
+    // The rest of the frame is still to come.
     if (bytes.size() < taken + kFrameHeaderBytes + header->bytes) return {};
     const auto payload = bytes.subspan(taken + kFrameHeaderBytes, header->bytes);
     if (!checksum_holds(head, payload)) {
@@ -295,6 +306,8 @@ Status Express::take(std::span<const std::byte> bytes, size_t& taken) {
                                 static_cast<int>(header->kind), ", edge ", header->edge, ", turn ",
                                 header->turn, ") arrived damaged"));
     }
+    // The checksum was compared first, so that a damaged frame does not look like a peer that
+    // breaks the protocol.
     if (header->sequence != frames_in_) {
       return state_.protocol_error(
           cat("frame: sequence: expected ", frames_in_, ", received ", header->sequence));

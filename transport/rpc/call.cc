@@ -5,8 +5,10 @@
 namespace leat {
 namespace {
 
+// The most bytes of an error's text, in both directions: a peer may send any text.
 constexpr size_t kMaxMessage = 4096;
 
+// KJ wants a zero behind the text, which a view does not have.
 kj::String kj_text(std::string_view text) { return kj::heapString(text.data(), text.size()); }
 
 }  // namespace
@@ -18,6 +20,7 @@ Status no_answer(std::string_view what, std::chrono::nanoseconds deadline) {
 
 Status to_status(const kj::Exception& exception, std::string_view what) {
   const std::string message = cat(what, ": ", exception.getDescription().cStr());
+  // KJ has four types of exceptions. The caller can do something about three of them.
   switch (exception.getType()) {
     case kj::Exception::Type::DISCONNECTED:
       return unavailable(message);
@@ -33,6 +36,7 @@ Status to_status(const kj::Exception& exception, std::string_view what) {
 
 kj::Exception to_exception(const Status& status) {
   using Type = kj::Exception::Type;
+  // The reverse of to_status(). Codes that KJ has no type for become FAILED, and the text stays.
   Type type = Type::FAILED;
   if (status.code() == Code::unavailable) type = Type::DISCONNECTED;
   if (status.code() == Code::unimplemented) type = Type::UNIMPLEMENTED;
@@ -41,6 +45,7 @@ kj::Exception to_exception(const Status& status) {
 }
 
 void write_status(const Status& status, wire::Status::Builder out) {
+  // The numbers of the codes are the same in common.capnp.
   out.setCode(static_cast<wire::Status::Code>(status.code()));
   out.setMessage(kj_text(std::string_view(status.message()).substr(0, kMaxMessage)));
 }
@@ -49,6 +54,7 @@ Status read_status(wire::Status::Reader in) {
   const auto text = in.getMessage();
   std::string message(text.cStr(), std::min<size_t>(text.size(), kMaxMessage));
   const auto code = static_cast<uint16_t>(in.getCode());
+  // The peer may be a later build, or hostile. An error must never turn into success here.
   if (code == 0 || code > static_cast<uint16_t>(Code::internal)) {
     return internal_error(cat("error of unknown code ", code, ": ", message));
   }

@@ -20,6 +20,7 @@ void append(Blob& blob, capnp::Data::Reader bytes) {
   blob.insert(blob.end(), begin, begin + bytes.size());
 }
 
+// Collects the bytes of one upload, and gives the blob to its taker.
 class UploadSink final : public Service<wire::Upload> {
  public:
   UploadSink(const BlobInfo& info, const UploadLimits& limits, std::shared_ptr<ByteBudget> budget,
@@ -45,6 +46,7 @@ class UploadSink final : public Service<wire::Upload> {
   kj::Promise<void> finish(FinishContext context) override {
     return finish_blob().then([this, context, self = thisCap()](Status status) mutable {
       (void)charge_.set(0);
+      // The memory counts until the taker is done with the blob.
       answer(status, context.getResults().initOutcome());
     });
   }
@@ -53,6 +55,7 @@ class UploadSink final : public Service<wire::Upload> {
   // Keeps the first error for finish(), because a write of a stream has no answer.
   void accept(uint64_t offset, capnp::Data::Reader bytes) {
     if (!status_.ok()) return;
+    // A sender that sends more than it promised, or out of order, gets nothing more accepted.
     if (offset != blob_.size() || bytes.size() > kMaxTransferBytes ||
         bytes.size() > info_.size - blob_.size()) {
       return give_up(invalid_argument(cat("upload of ", info_.size, " bytes: expected at most ",
@@ -60,6 +63,8 @@ class UploadSink final : public Service<wire::Upload> {
                                           ", received ", bytes.size(), " at ", offset)));
     }
     const uint64_t needed = blob_.size() + bytes.size();
+    // The capacity doubles with what has come, up to the promised size: a promise alone costs no
+    // memory.
     if (needed > blob_.capacity()) {
       const uint64_t room =
           std::min<uint64_t>(info_.size, std::max<uint64_t>(2 * blob_.capacity(), needed));
@@ -79,6 +84,7 @@ class UploadSink final : public Service<wire::Upload> {
       return Status(invalid_argument(
           cat("upload: expected ", info_.size, " bytes, received ", blob_.size())));
     }
+    // From here on a second finish(), and further writes, fail.
     status_ = failed_precondition("upload was finished before");
     Blob blob = std::move(blob_);
     Status status = check_digest(hash_.finish(), info_.sha256);
@@ -86,6 +92,7 @@ class UploadSink final : public Service<wire::Upload> {
     return take_(std::move(blob));
   }
 
+  // Ends the upload with an error, and gives the memory back at once.
   void give_up(Status why) {
     status_ = std::move(why);
     blob_ = Blob();
@@ -102,6 +109,7 @@ class UploadSink final : public Service<wire::Upload> {
   kj::Promise<void> expiry_;
 };
 
+// Offers a blob for reading. Reads share the blob and change nothing.
 class DownloadSource final : public Service<wire::Download> {
  public:
   explicit DownloadSource(std::shared_ptr<const Blob> blob) : blob_(std::move(blob)) {}
@@ -129,6 +137,8 @@ class DownloadSource final : public Service<wire::Download> {
 // Writes the bytes that follow the first `done`. The whole blob begins at `offset`.
 kj::Promise<void> write_from(wire::Upload::Client to, uint64_t offset,
                              std::shared_ptr<const Blob> bytes, size_t done) {
+  // The method is a stream: its promise is fulfilled when the window has room for more, and not
+  // when the peer has taken the bytes. So this loop keeps about one window in flight.
   if (done == bytes->size()) return kj::READY_NOW;
   const size_t size = std::min(kTransferBytes, bytes->size() - done);
   auto request = to.writeRequest();
@@ -139,6 +149,7 @@ kj::Promise<void> write_from(wire::Upload::Client to, uint64_t offset,
   });
 }
 
+// Reads what follows the bytes that `blob` has, one piece after the other.
 kj::Promise<Status> read_from(wire::Download::Client from, std::shared_ptr<Blob> blob,
                               uint64_t size) {
   if (blob->size() == size) return Status();
@@ -150,6 +161,7 @@ kj::Promise<Status> read_from(wire::Download::Client from, std::shared_ptr<Blob>
       [from, blob = std::move(blob), size, wanted](auto&& response) mutable -> kj::Promise<Status> {
         const auto outcome = response.getOutcome();
         if (Status status = status_of(outcome); !status.ok()) return status;
+        // A peer that answers with fewer bytes could otherwise keep this loop going for ever.
         if (outcome.getOk().size() != wanted) {
           return internal_error(cat("read of ", wanted, " bytes at offset ", blob->size(),
                                     ": received ", outcome.getOk().size()));
@@ -176,6 +188,7 @@ Result<Sha256Digest> read_digest(capnp::Data::Reader bytes) {
 Result<wire::Upload::Client> receive_upload(const BlobInfo& info, const UploadLimits& limits,
                                             std::shared_ptr<ByteBudget> budget, kj::Timer& timer,
                                             std::function<Status(Blob)> take) {
+  // A taker that answers at once is one whose promise is fulfilled already.
   const auto promised = [take = std::move(take)](Blob blob) -> kj::Promise<Status> {
     return take(std::move(blob));
   };
@@ -194,6 +207,7 @@ Result<wire::Upload::Client> receive_upload_elsewhere(
 }
 
 kj::Promise<Status> upload(wire::Upload::Client to, std::shared_ptr<const Blob> blob) {
+  // An error of a write reaches the sender as the answer of finish().
   return write_bytes(to, 0, std::move(blob)).then([to]() mutable {
     return finish_upload(kj::mv(to));
   });

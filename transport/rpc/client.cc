@@ -8,11 +8,15 @@
 
 namespace leat {
 
+// A connection after the hello, with its RPC system. The loop owns it, and destroys it when it
+// stops.
 class RpcClient::Connection final : public LoopOwned {
  public:
   Connection(LoopContext& context, kj::Own<kj::AsyncIoStream> stream,
              std::shared_ptr<const RpcClientOptions> options, bool authenticated)
       : options_(std::move(options)),
+        // The budget is the connection's own: a client has one server, and no other peer to
+        // protect.
         budget_(options_->limits.call_bytes * 4),
         network_(kj::mv(stream), capnp::rpc::twoparty::Side::CLIENT, options_->limits,
                  authenticated, context, budget_),
@@ -33,6 +37,7 @@ class RpcClient::Connection final : public LoopOwned {
   using System = capnp::RpcSystem<capnp::rpc::twoparty::VatId>;
   static capnp::Capability::Client bootstrap_of(System& system) {
     capnp::word space[4] = {};
+    // The first message asks for the server's bootstrap capability. It fits on the stack.
     capnp::MallocMessageBuilder message(space);
     auto server = message.initRoot<capnp::rpc::twoparty::VatId>();
     server.setSide(capnp::rpc::twoparty::Side::SERVER);
@@ -61,6 +66,7 @@ struct Opening {
 };
 
 template <typename Bytes>
+// Reads exactly one message of the hello. The caller keeps the opening and the address alive.
 kj::Promise<void> read(Opening& opening, Bytes& bytes, const std::string& address) {
   return opening.stream->tryRead(bytes.data(), bytes.size(), bytes.size())
       .then([&bytes, &address](size_t size) {
@@ -77,15 +83,20 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
                                                   std::shared_ptr<const RpcClientOptions> options) {
   const Status sound = check_identity(options->identity);
   if (!sound.ok()) return Connected(sound);
+  // Every step below holds `opening` and `options`, because the promise may be dropped between any
+  // two.
   const auto opening = std::make_shared<Opening>(options->identity, options->address);
   auto& network = loop.context().io.provider->getNetwork();
+  // Resolve, dial, hello, answer, proof, verdict. The deadline of the call covers all of it.
   return network.parseAddress(options->address.c_str())
       .then([&timer = loop.context().timer](kj::Own<kj::NetworkAddress> address) {
+        // The address lives as long as the attempts that use it.
         auto connected = dial(*address, timer);
         return connected.attach(kj::mv(address));
       })
       .then([opening](kj::Own<kj::AsyncIoStream> stream) {
         opening->stream = kj::mv(stream);
+        // The options are set before the first byte, so that a hello is not delayed either.
         KJ_IF_MAYBE (fd, opening->stream->getFd()) {
           set_control_options(*fd);
         }
@@ -103,6 +114,7 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
       })
       .then([&loop, opening, options](Status status) -> Connected {
         if (!status.ok()) return status;
+        // Only now Cap'n Proto gets the stream.
         auto peer = opening->handshake.on_verdict(opening->verdict);
         if (!peer.ok()) return peer.status();
         auto connection = kj::heap<Connection>(loop.context(), kj::mv(opening->stream), options,
@@ -129,6 +141,8 @@ void RpcClient::connect(RpcLoop& loop, RpcClientOptions options,
 }
 
 RpcClient::~RpcClient() {
+  // The connection ends on the loop's thread. If the loop has stopped, it has destroyed the
+  // connection.
   (void)loop_.run([this] { loop_.context().release(id_); });
 }
 

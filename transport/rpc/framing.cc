@@ -29,11 +29,13 @@ Status MessageFraming::read_header() {
   const size_t have = end_ - begin_;
   if (total_ != 0 || have < 4) return {};
   const uint32_t last_segment = word32(0);
+  // The field has the count less one, and a peer may claim up to 2^32 segments.
   if (last_segment >= kMaxSegments) {
     return invalid_argument(cat("message of ", uint64_t{last_segment} + 1,
                                 " segments: expected at most ", kMaxSegments));
   }
   const uint64_t segments = uint64_t{last_segment} + 1;
+  // The sizes are added in 64 bits, so 511 of them cannot overflow.
   if (have < table_bytes(segments)) return {};
   uint64_t total = table_bytes(segments);
   for (uint64_t i = 0; i < segments; ++i) total += uint64_t{word32(4 * (i + 1))} * kWord;
@@ -48,6 +50,7 @@ Status MessageFraming::read_header() {
 // Grows the buffer with the bytes that have come, not with those that the table promises.
 void MessageFraming::make_room() {
   const size_t have = end_ - begin_;
+  // The bytes that are left move to the front, so that the free space is in one piece.
   if (begin_ > 0) {
     auto* bytes = reinterpret_cast<std::byte*>(buffer_.data());
     std::memmove(bytes, bytes + begin_, have);
@@ -72,6 +75,7 @@ Result<std::optional<FramedMessage>> MessageFraming::next() {
   return std::optional<FramedMessage>(take());
 }
 
+// Copies the message out of the buffer, which is used again for the next one.
 FramedMessage MessageFraming::take() {
   FramedMessage message;
   const uint32_t segments = word32(0) + 1;
@@ -92,6 +96,7 @@ std::vector<uint32_t> segment_table(std::span<const uint32_t> segment_words) {
   std::vector<uint32_t> table;
   table.push_back(static_cast<uint32_t>(segment_words.size()) - 1);
   table.insert(table.end(), segment_words.begin(), segment_words.end());
+  // The table ends on a word of 8 bytes.
   if (table.size() % 2 != 0) table.push_back(0);
   return table;
 }

@@ -23,6 +23,7 @@ constexpr size_t kStreamWindow = 1u << 20;  // bytes of one `-> stream` in fligh
 
 using capnp::rpc::Message;
 
+// The library's name for 8 bytes.
 kj::ArrayPtr<const capnp::word> as_words(const uint64_t* words, size_t count) {
   return kj::arrayPtr(reinterpret_cast<const capnp::word*>(words), count);
 }
@@ -40,6 +41,8 @@ struct GuardedNetwork::Shared final : kj::Refcounted {
   }
 };
 
+// A message of the peer. It owns the words that the library reads, and holds the reader to the
+// limits.
 class GuardedNetwork::Incoming final : public capnp::IncomingRpcMessage {
  public:
   Incoming(FramedMessage framed, const RpcLimits& limits)
@@ -78,6 +81,7 @@ class GuardedNetwork::Incoming final : public capnp::IncomingRpcMessage {
   capnp::SegmentArrayMessageReader reader_;
 };
 
+// A message of ours. It is counted, because it waits in the queue after the library has let it go.
 class GuardedNetwork::Outgoing final : public capnp::OutgoingRpcMessage, public kj::Refcounted {
  public:
   Outgoing(GuardedConnection& connection, kj::uint first_segment_words)
@@ -99,6 +103,7 @@ class GuardedNetwork::Outgoing final : public capnp::OutgoingRpcMessage, public 
   capnp::MallocMessageBuilder message_;
 };
 
+// The connection that the library uses. It is the only reader and the only writer of the stream.
 class GuardedNetwork::GuardedConnection final : public capnp::TwoPartyVatNetworkBase::Connection,
                                                 public kj::Refcounted {
  public:
@@ -119,6 +124,7 @@ class GuardedNetwork::GuardedConnection final : public capnp::TwoPartyVatNetwork
                                                                                : Side::CLIENT);
   }
   ~GuardedConnection() noexcept(false) {
+    // If nothing else has ended the connection, its owner has.
     shared_->note(cancelled("closed by this end"));
     shared_->ended->fulfill();
   }
@@ -199,12 +205,14 @@ void GuardedNetwork::GuardedConnection::fail(const Status& why) {
 
 kj::Promise<GuardedNetwork::GuardedConnection::Received>
 GuardedNetwork::GuardedConnection::receive() {
+  // The library reads again after each message, and learns of a failure here.
   KJ_IF_MAYBE (failure, failure_) {
     return kj::cp(*failure);
   }
   auto next = framing_.next();
   if (!next.ok()) end(next.status());
   if (next->has_value()) return deliver(std::move(**next));
+  // The deadline counts from the first byte of the message, however many reads it takes.
   if (framing_.in_message() && message_due_ == nullptr) {
     message_due_ = context_.timer.now() + to_kj(limits_.message_deadline);
   }
@@ -222,6 +230,7 @@ GuardedNetwork::GuardedConnection::receive() {
 
 kj::Promise<size_t> GuardedNetwork::GuardedConnection::read_some() {
   const auto space = framing_.space();
+  // One read takes all that has come, which may be many small messages.
   auto read = stream_->tryRead(space.data(), 1, space.size())
                   .catch_([this](kj::Exception&& error) -> size_t {
                     end(unavailable(error.getDescription().cStr()));
@@ -266,6 +275,8 @@ void GuardedNetwork::GuardedConnection::take_account(Incoming& message) {
 }
 
 void GuardedNetwork::GuardedConnection::check_charge() {
+  // The memory that this peer costs: the buffer of reads, the calls that are not finished, and what
+  // it has not read.
   const size_t held = framing_.held_bytes() + ledger_.call_bytes() + unsent_bytes_;
   if (!charge_.set(held)) {
     fail(resource_exhausted(
@@ -309,6 +320,8 @@ void GuardedNetwork::GuardedConnection::send(Outgoing& message) {
   check_charge();
   if (writing_) return;
   writing_ = true;
+  // The write begins when the loop has nothing else to do, so that it takes all messages of this
+  // turn.
   write_task_ = kj::evalLast([this] {
                   return write_batch();
                 }).catch_([this](kj::Exception&& error) {
@@ -322,6 +335,8 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::write_batch() {
     std::deque<std::vector<uint32_t>> tables;
     kj::Vector<kj::ArrayPtr<const kj::byte>> pieces;
   };
+  // The batch owns the messages and their tables until the kernel has taken all bytes. A deque does
+  // not move its elements, to which the pieces point.
   auto batch = kj::heap<Batch>();
   size_t bytes = 0;
   while (!unsent_.empty() && bytes < kBatchBytes && batch->pieces.size() < kBatchPieces) {
@@ -345,6 +360,7 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::write_batch() {
       .attach(kj::mv(batch))
       .exclusiveJoin(kj::mv(late))
       .then([this, bytes]() -> kj::Promise<void> {
+        // A batch counts until it is written as a whole.
         unsent_bytes_ -= bytes;
         check_charge();
         if (!unsent_.empty()) return write_batch();
@@ -358,6 +374,8 @@ kj::Promise<void> GuardedNetwork::GuardedConnection::write_batch() {
 
 void GuardedNetwork::GuardedConnection::write_failed(kj::Exception&& error) {
   writing_ = false;
+  // Nothing can be sent any more, not even the reason. A shutdown() that waits for the rest goes
+  // on.
   write_broken_ = true;
   unsent_.clear();
   unsent_bytes_ = 0;
@@ -421,6 +439,7 @@ Status GuardedNetwork::cause() const { return shared_->cause; }
 
 kj::Maybe<kj::Own<GuardedNetwork::Connection>> GuardedNetwork::connect(
     capnp::rpc::twoparty::VatId::Reader id) {
+  // The library asks once for the connection to the other side. There is none to this side itself.
   if (id.getSide() == side_ || connection_.get() == nullptr) return nullptr;
   return kj::Own<Connection>(kj::mv(connection_));
 }

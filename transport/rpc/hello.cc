@@ -20,6 +20,7 @@ constexpr std::string_view kMagic = "LEAT";
 constexpr size_t kClusterBytes = 32;
 constexpr size_t kMinSecret = 16;
 
+// Reads a little-endian number.
 template <typename T>
 T get(std::span<const uint8_t> bytes, size_t offset) {
   T value = 0;
@@ -34,6 +35,7 @@ void put(std::span<uint8_t> bytes, size_t offset, T value) {
   }
 }
 
+// Copies a text. The caller has checked that there is room, and the rest stays zeros.
 void put_text(std::span<uint8_t> bytes, size_t offset, std::string_view text) {
   if (!text.empty()) std::memcpy(bytes.data() + offset, text.data(), text.size());
 }
@@ -42,6 +44,8 @@ bool has_magic(std::span<const uint8_t> bytes) {
   return std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
+// The HMAC over the label and both messages; zeros without a secret. The labels differ, so that a
+// proof of one end cannot be sent back as that of the other.
 Proof prove(std::string_view secret, std::string_view label, const Hello& hello,
             const RpcAnswer& answer) {
   Proof proof{};
@@ -52,6 +56,7 @@ Proof prove(std::string_view secret, std::string_view label, const Hello& hello,
   if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
            reinterpret_cast<const unsigned char*>(said.data()), said.size(), proof.data(),
            &length) == nullptr) {
+    // Without the function there is no way to go on safely.
     std::fprintf(stderr, "libcrypto has no HMAC-SHA256: it is not installed properly\n");
     std::abort();
   }
@@ -105,6 +110,7 @@ std::string_view refusal_name(Refusal refusal) {
 }
 
 Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_view address) {
+  // The other end has told one number. The text names the field and what this end has in it.
   const std::string who = cat(address, " refused the hello: ");
   switch (refusal) {
     case Refusal::version:
@@ -125,6 +131,7 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
               identity.secret.empty() ? "this end has no secret" : "the secrets differ"));
     case Refusal::busy:
       return unavailable(cat(who, "it has no room for more connections"));
+    // A later version may have further reasons.
     default:
       return failed_precondition(cat(who, "for a reason that this end does not know"));
   }
@@ -153,6 +160,7 @@ Nonce random_nonce() {
 }
 
 std::optional<RpcAnswer> AcceptorHandshake::on_hello(const Hello& hello) {
+  // Bytes that are no hello get no answer at all: they may be of any protocol.
   if (!has_magic(hello)) return std::nullopt;
   hello_ = hello;
   refusal_ = judge();
@@ -169,6 +177,7 @@ std::optional<RpcAnswer> AcceptorHandshake::on_hello(const Hello& hello) {
 Refusal AcceptorHandshake::judge() const {
   if (get<uint16_t>(hello_, 4) != identity_.protocol_version) return Refusal::version;
   if ((identity_.required_features & ~get<uint64_t>(hello_, 8)) != 0) return Refusal::features;
+  // The zeros behind the name are compared as well, so that a name never matches a longer one.
   Hello mine{};
   put_text(mine, 40, identity_.cluster);
   if (!std::equal(mine.begin() + 40, mine.begin() + 40 + kClusterBytes, hello_.begin() + 40)) {
@@ -178,6 +187,8 @@ Refusal AcceptorHandshake::judge() const {
 }
 
 Refusal AcceptorHandshake::on_proof(const Proof& proof) const {
+  // Without a secret both are zeros. An opener that has a secret is refused then, and the other way
+  // round.
   const Proof expected = prove(identity_.secret, kOpener, hello_, answer_);
   return same(proof, expected) ? Refusal::none : Refusal::authentication;
 }
@@ -217,6 +228,7 @@ Result<Proof> OpenerHandshake::on_answer(const RpcAnswer& answer) {
                                    "' at the start of its answer"));
   }
   answer_ = answer;
+  // The version comes first: with another one, the other fields may mean anything.
   const auto version = get<uint16_t>(answer, 4);
   if (version != identity_.protocol_version) {
     return failed_precondition(cat("protocol version of ", address_, ": expected ",
@@ -224,6 +236,8 @@ Result<Proof> OpenerHandshake::on_answer(const RpcAnswer& answer) {
   }
   const auto refusal = static_cast<Refusal>(get<uint16_t>(answer, 6));
   const auto features = get<uint64_t>(answer, 8);
+  // The answer has the features that the other end requires, so this message can name those that
+  // lack.
   if (refusal == Refusal::features) {
     return failed_precondition(cat("features of this end: ", address_, " expected also 0x",
                                    std::hex, get<uint64_t>(answer, 16) & ~identity_.features,
@@ -246,6 +260,7 @@ Result<RpcPeer> OpenerHandshake::on_verdict(const Verdict& verdict) const {
   const auto refusal = static_cast<Refusal>(get<uint16_t>(verdict, 4));
   if (refusal != Refusal::none) return refusal_status(refusal, identity_, address_);
   const Proof expected = prove(identity_.secret, kAcceptor, hello_, answer_);
+  // The opener has proved itself before, so it must not go on with an end that cannot do the same.
   if (!same(std::span(verdict).subspan(8), expected)) {
     return failed_precondition(
         cat(address_, " does not know the secret of cluster '", identity_.cluster, "'"));

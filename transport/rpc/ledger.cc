@@ -8,6 +8,8 @@ using capnp::rpc::Call;
 using capnp::rpc::CapDescriptor;
 using capnp::rpc::Message;
 
+// Counts one more reference to a capability that this end gives away. `ids` gets its number, so
+// that the end of the call can take the references back.
 void Ledger::End::add_export(CapDescriptor::Reader descriptor, Ids* ids) {
   uint32_t id;
   switch (descriptor.which()) {
@@ -17,6 +19,8 @@ void Ledger::End::add_export(CapDescriptor::Reader descriptor, Ids* ids) {
     case CapDescriptor::SENDER_PROMISE:
       id = descriptor.getSenderPromise();
       break;
+    // A two-party network has no third party. The number counts anyway, because a peer may send
+    // one.
     case CapDescriptor::THIRD_PARTY_HOSTED:
       id = descriptor.getThirdPartyHosted().getVineId();
       break;
@@ -31,6 +35,8 @@ void Ledger::End::add_exports(capnp::List<CapDescriptor>::Reader table, Ids* ids
   for (const auto descriptor : table) add_export(descriptor, ids);
 }
 
+// Takes references back. A count that is too large drops them all: the library judges such a
+// message.
 void Ledger::End::drop_export(uint32_t id, uint32_t count) {
   const auto found = exports.find(id);
   if (found == exports.end()) return;
@@ -45,6 +51,7 @@ void Ledger::End::drop_exports(const Ids& ids) {
   for (const uint32_t id : ids) drop_export(id, 1);
 }
 
+// Forgets a call with its bytes. REQUIRES: the call is in the table.
 void Ledger::End::erase(uint32_t question) {
   const auto found = questions.find(question);
   question_bytes -= found->second.bytes;
@@ -52,9 +59,11 @@ void Ledger::End::erase(uint32_t question) {
 }
 
 Status Ledger::received(Message::Reader message, size_t bytes) {
+  // Results that go elsewhere, or stay at the callee, would be calls that the ledger cannot follow.
   if (message.isCall() && !message.getCall().getSendResultsTo().isCaller()) {
     return invalid_argument("call whose results go elsewhere: expected results to the caller");
   }
+  // The tables are changed first and judged then, so a limit is passed by one message at most.
   LEAT_RETURN_IF_ERROR(passed(theirs_, mine_, message, bytes));
   return check();
 }
@@ -65,6 +74,7 @@ Status Ledger::sent(Message::Reader message, size_t bytes) {
 }
 
 Status Ledger::passed(End& from, End& to, Message::Reader message, size_t bytes) {
+  // Each message changes what its sender holds of the receiver, or gives back what it held.
   switch (message.which()) {
     case Message::BOOTSTRAP:
       return on_call(from, message.getBootstrap().getQuestionId(), bytes);
@@ -93,6 +103,7 @@ Status Ledger::passed(End& from, End& to, Message::Reader message, size_t bytes)
 }
 
 Status Ledger::on_call(End& from, uint32_t question, size_t bytes) {
+  // The caller chooses the number. A number in use would let two calls share one entry.
   const auto [entry, is_new] = from.questions.try_emplace(question);
   if (!is_new) return invalid_argument(cat("call ", question, ": its number is in use"));
   entry->second.bytes = bytes;
@@ -101,6 +112,8 @@ Status Ledger::on_call(End& from, uint32_t question, size_t bytes) {
 }
 
 void Ledger::on_return(End& from, End& to, capnp::rpc::Return::Reader message, size_t bytes) {
+  // The results count against the caller until it sends a Finish, because the callee keeps them
+  // until then.
   const auto found = to.questions.find(message.getAnswerId());
   if (found == to.questions.end() || found->second.returned) return;
   Question& question = found->second;
@@ -123,12 +136,14 @@ void Ledger::on_finish(End& from, End& to, capnp::rpc::Finish::Reader message) {
   if (found == from.questions.end()) return;
   Question& question = found->second;
   question.finished = true;
+  // A call that is finished before it returned is cancelled. Its entry waits for the Return.
   if (!question.returned) return;
   if (message.getReleaseResultCaps()) to.drop_exports(question.result_exports);
   from.erase(message.getQuestionId());
 }
 
 Status Ledger::check() const {
+  // The number of our own calls is not judged here: may_call() stops them before they are sent.
   const auto past = [](std::string_view what, size_t limit) {
     return resource_exhausted(cat("more than ", limit, " ", what));
   };

@@ -40,6 +40,7 @@ class KjLog final : public kj::ExceptionCallback {
   const Logger& log_;
 };
 
+// Logs the errors of tasks that nobody waits for.
 class LoggedErrors final : public kj::TaskSet::ErrorHandler {
  public:
   explicit LoggedErrors(const Logger& log) : log_(log) {}
@@ -65,6 +66,7 @@ class BlockedSignals {
   sigset_t before_;
 };
 
+// The text of the exception that is being handled. REQUIRES: a catch block is active.
 std::string describe_current_exception() {
   try {
     throw;
@@ -87,6 +89,7 @@ class RpcLoop::Thread {
     if (wake_ >= 0) ::close(wake_);
   }
 
+  // Starts the thread and waits until its event loop exists, so that a failure is the caller's.
   Status start() {
     wake_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_ < 0) return resource_exhausted("rpc thread: no descriptor for its eventfd");
@@ -108,6 +111,7 @@ class RpcLoop::Thread {
       closed_ = true;
     }
     wake();
+    // Several threads may stop the loop. All of them return when the thread is gone.
     const std::lock_guard lock(join_mutex_);
     if (thread_.joinable()) thread_.join();
   }
@@ -117,6 +121,7 @@ class RpcLoop::Thread {
     {
       const std::lock_guard lock(mutex_);
       if (closed_) return false;
+      // Only the first function of a batch costs a write to the eventfd.
       first = queue_.empty() && !taking_;
       queue_.push_back(std::move(task));
     }
@@ -144,6 +149,8 @@ class RpcLoop::Thread {
     id_ = std::this_thread::get_id();
     bool told = false;
     try {
+      // KJ finds the log through a list of the thread, so it must live on this stack while KJ is
+      // used.
       const KjLog kj_log(log_);
       auto io = kj::setupAsyncIo();
       LoggedErrors errors(log_);
@@ -174,6 +181,7 @@ class RpcLoop::Thread {
                         .next_id = 1,
                         .owned = {}};
     context_ = &context;
+    // Promises go before the objects that they use, and new objects before older ones.
     KJ_DEFER({
       tasks_.reset();
       while (!context.owned.empty()) context.release(context.owned.rbegin()->first);
@@ -190,6 +198,8 @@ class RpcLoop::Thread {
       kj::evalLast([] {}).wait(io.waitScope);  // after everything that is ready to run
       if (over) break;
       if (std::exchange(news, context.news) != context.news) patience_.progress();
+      // A poll looks for descriptors without sleeping; the next round runs what they have made
+      // ready.
       patience_.look_again() ? port.poll() : port.wait();
     }
     pump.wait(io.waitScope);
@@ -223,6 +233,7 @@ class RpcLoop::Thread {
     bool closed;
     {
       const std::lock_guard lock(mutex_);
+      // The functions run without the lock, because they may post others.
       tasks.swap(queue_);
       closed = closed_;
       taking_ = true;
@@ -247,6 +258,7 @@ class RpcLoop::Thread {
       closed_ = true;
       left.swap(queue_);
     }
+    // The functions are destroyed without the lock: their destructors may post, and are refused.
     left.clear();
     const std::lock_guard lock(mutex_);
     finished_ = true;

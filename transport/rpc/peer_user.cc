@@ -46,6 +46,7 @@ std::string listed(const SocketAddress& address) {
 // user, ...
 std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own) {
   std::ifstream table(peer.storage.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
+  // In the peer's line the local address is the peer's own, and the remote one is this end's.
   const std::string from = listed(peer), to = listed(own);
   for (std::string line; std::getline(table, line);) {
     std::istringstream fields(line);

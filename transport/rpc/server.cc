@@ -19,10 +19,12 @@
 namespace leat {
 namespace {
 
+// So many callers at most are accepted before other work on the loop has its turn.
 constexpr int kAcceptsPerTurn = 64;
 constexpr std::chrono::milliseconds kFirstBackOff{10};
 constexpr std::chrono::milliseconds kLastBackOff{1'000};
 
+// True if the peer's process belongs to this process's user or to root.
 bool is_same_user(const SocketAddress& peer, int fd) {
   const auto user = user_of_peer(peer, local_address(fd));
   return user && (*user == ::geteuid() || *user == 0);
@@ -57,6 +59,7 @@ class Seat {
 
 }  // namespace
 
+// The loop's thread counts, and any thread reads.
 struct RpcServer::Counters {
   std::atomic<uint64_t> accepted{0}, refused{0}, half_open_ended{0}, over_rate{0}, no_descriptor{0},
       dropped{0}, live{0};
@@ -118,6 +121,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     GuardedNetwork network;
     capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
   };
+  // A descriptor that is closed with its owner.
   class Closing {
    public:
     explicit Closing(int fd) : fd_(fd) {}
@@ -190,6 +194,7 @@ kj::Promise<void> RpcServer::Acceptor::accept_loop() {
       continue;
     }
     const int error = errno;
+    // The caller hung up before it was accepted. The next one may be there.
     if (error == EINTR || error == ECONNABORTED) continue;
     if (error != EAGAIN && error != EWOULDBLOCK) return back_off(error);
     return readable_.whenBecomesReadable().then([this] { return accept_loop(); });
@@ -209,6 +214,7 @@ kj::Promise<void> RpcServer::Acceptor::back_off(int error) {
       ++counters_->no_descriptor;
     }
   }
+  // The reserve is taken back. If that fails, the next back_off() tries again.
   if (reserve_ < 0) reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   options_.log.warning("rpc server: cannot accept, errno ", error, "; waiting ", back_off_.count(),
                        " ms");
@@ -216,6 +222,8 @@ kj::Promise<void> RpcServer::Acceptor::back_off(int error) {
   return context_.timer.afterDelay(to_kj(wait)).then([this] { return accept_loop(); });
 }
 
+// Begins the handshake of a new connection, unless its address or its user keeps it out. The checks
+// that cost least come first.
 void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
   const bool limited = options_.limit_loopback || !from.is_loopback();
   if (limited && !rate_.admit(from.owner(), std::chrono::steady_clock::now())) {
@@ -259,6 +267,8 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
                   .eagerlyEvaluate(nullptr);
 }
 
+// Reads the hello, answers, reads the proof, and says the verdict. A refusal is sent before the
+// connection ends, so that the opener learns the reason.
 kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
   return read(half, half.hello)
       .then([this, &half] {
@@ -287,6 +297,8 @@ kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
   });
 }
 
+// Judges a peer that has sent its proof, and takes its seat. The seat is taken before the verdict
+// is sent: otherwise two peers could be promised the last one.
 Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   if (const Refusal refusal = half.handshake.on_proof(half.proof); refusal != Refusal::none) {
     return refusal;
@@ -312,6 +324,7 @@ void RpcServer::Acceptor::end_half_open(uint64_t id, Status why) {
   half_open_.erase(found);
 }
 
+// Turns a connection whose verdict was sent into one that Cap'n Proto serves.
 void RpcServer::Acceptor::begin(uint64_t id) {
   const auto found = half_open_.find(id);
   if (found == half_open_.end()) return;
@@ -325,6 +338,8 @@ void RpcServer::Acceptor::begin(uint64_t id) {
         const auto ended = live_.find(id);
         if (ended == live_.end()) return;
         const Status cause = ended->second->network.cause();
+        // A peer that hangs up is nothing special. Any other cause is a limit that the peer has
+        // passed.
         if (cause.code() != Code::unavailable) {
           ++counters_->dropped;
           options_.log.warning("rpc: dropped ", ended->second->address, ": ", cause.message());
@@ -342,6 +357,7 @@ void RpcServer::Acceptor::end(uint64_t id) {
   --counters_->live;
 }
 
+// Repeats the warning for as long as the server lives, so that it is in every part of a log.
 kj::Promise<void> RpcServer::Acceptor::warn_loop() {
   options_.log.warning("rpc: ", local_address(socket_).to_string(),
                        " takes connections from the network without authentication");
@@ -360,6 +376,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::listen(RpcLoop& loop, RpcServerOpt
   }
   LEAT_ASSIGN_OR_RETURN(const int socket, listen_on(address));
   const std::string bound = local_address(socket).to_string();
+  // The acceptor is made on the loop's thread, where it will live.
   auto counters = std::make_shared<Counters>();
   uint64_t id = 0;
   const bool ran = loop.run([&] {
@@ -381,6 +398,7 @@ RpcServer::~RpcServer() {
 
 void RpcServer::drop(uint64_t connection) {
   (void)loop_.post([&loop = loop_, id = id_, connection] {
+    // The server may be gone by the time this runs, so the number is looked up again.
     const auto found = loop.context().owned.find(id);
     if (found == loop.context().owned.end()) return;
     static_cast<Acceptor&>(*found->second).drop(connection);

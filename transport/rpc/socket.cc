@@ -15,6 +15,7 @@
 namespace leat {
 namespace {
 
+// REQUIRES: the family is the one of the name.
 const sockaddr_in& v4(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr_in&>(address.storage);
 }
@@ -22,6 +23,7 @@ const sockaddr_in6& v6(const SocketAddress& address) {
   return reinterpret_cast<const sockaddr_in6&>(address.storage);
 }
 
+// One message for all that is wrong with an address: it shows the forms that are accepted.
 Status bad_address(std::string_view text) {
   return invalid_argument(cat("address '", text,
                               "': expected an IP address or localhost, a colon and a port, as in "
@@ -60,6 +62,7 @@ std::string SocketAddress::owner() const {
 }
 
 Result<SocketAddress> parse_socket_address(std::string_view text) {
+  // The last colon separates the port. An IPv6 address has further ones, so it must be in brackets.
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon + 1 == text.size()) return bad_address(text);
   std::string host(text.substr(0, colon));
@@ -74,6 +77,7 @@ Result<SocketAddress> parse_socket_address(std::string_view text) {
     return bad_address(text);
   }
   addrinfo hints{};
+  // No name is looked up: that could block the thread for seconds.
   hints.ai_flags = AI_NUMERICHOST;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -88,6 +92,8 @@ Result<SocketAddress> parse_socket_address(std::string_view text) {
 Result<int> listen_on(const SocketAddress& address) {
   const int fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int one = 1;
+  // A restarted process gets its port back even if connections of the last one are still timing
+  // out.
   if (fd >= 0 && ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
       ::bind(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0 &&
       ::listen(fd, SOMAXCONN) == 0) {

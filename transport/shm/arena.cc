@@ -17,13 +17,19 @@ namespace {
 constexpr size_t kLine = 64, kPage = 4096;
 constexpr uint64_t kArenaMagic = 0x314D48535441454C;  // "LEATSHM1"
 
+// The first bytes of an arena, as arena.h draws them. The size and the checksum of the edges show
+// that both ends have the same layout.
 struct Header {
   uint64_t magic, size, edges;
 };
 
+// A slot takes whole pages, so that a joined value can map them a second time.
 size_t slot_bytes(const LinkEdge& edge) { return align_up(edge.bytes, kPage); }
+// The header has one cache line, and each counter one of its own: the two ends write different
+// lines.
 size_t counters_end(size_t edges) { return align_up(kLine + edges * 2 * kLine, kPage); }
 
+// CRC-32C over the index and the size of each edge, in order.
 uint32_t checksum(const std::vector<LinkEdge>& edges) {
   uint32_t crc = 0;
   for (const LinkEdge& e : edges) {
@@ -50,6 +56,7 @@ class SlotBuffer final : public Buffer {
 }  // namespace
 
 Result<std::shared_ptr<MemoryFile>> MemoryFile::map(Descriptor file, size_t bytes) {
+  // The pages are mapped in advance, because a page fault would cost time in the middle of a step.
   void* data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   if (data == MAP_FAILED)
@@ -61,6 +68,8 @@ Result<std::shared_ptr<MemoryFile>> MemoryFile::map(Descriptor file, size_t byte
 
 Result<std::shared_ptr<MemoryFile>> MemoryFile::create(const char* name, size_t bytes,
                                                        Writers writers) {
+  // A memory file has no name that another process could open. It goes only where its descriptor
+  // goes.
   Descriptor file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) return system_error("shared memory", errno);
   // Allocates the pages now, because a page that is missing later raises SIGBUS.
@@ -77,6 +86,7 @@ Result<std::shared_ptr<MemoryFile>> MemoryFile::create(const char* name, size_t 
 Result<std::shared_ptr<MemoryFile>> MemoryFile::open(Descriptor file, size_t bytes,
                                                      std::string_view peer) {
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  // A peer that could cut the file short would kill this process with SIGBUS.
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return invalid_argument(cat("shared memory of ", peer, ": expected a sealed memory file"));
   struct stat about {};
@@ -97,6 +107,7 @@ size_t Arena::bytes_for(const std::vector<LinkEdge>& edges) {
 
 Arena::Arena(std::shared_ptr<MemoryFile> file, std::vector<LinkEdge> edges)
     : file_(std::move(file)), edges_(std::move(edges)) {
+  // Both ends compute the same offsets from the same edges, so none are sent.
   size_t offset = counters_end(edges_.size());
   for (const LinkEdge& edge : edges_) {
     offsets_.push_back(offset);
@@ -113,6 +124,7 @@ Result<Arena> Arena::create(const std::vector<LinkEdge>& edges) {
 
 Result<Arena> Arena::open(Descriptor descriptor, const std::vector<LinkEdge>& edges,
                           std::string_view peer) {
+  // The size is compared before the file is mapped, and the header before any counter is read.
   LEAT_ASSIGN_OR_RETURN(auto file, MemoryFile::open(std::move(descriptor), bytes_for(edges), peer));
   const Header expected{kArenaMagic, file->size(), checksum(edges)};
   if (std::memcmp(file->data(), &expected, sizeof expected) != 0)
@@ -132,6 +144,7 @@ std::byte* Arena::slot(size_t i, uint64_t turn) const {
 void Arena::open_slots(SlotTable& slots) const {
   for (size_t i = 0; i < edges_.size(); ++i) {
     std::vector<std::unique_ptr<Buffer>> buffers;
+    // A token has counters and no slots.
     for (uint64_t parity = 0; edges_[i].bytes > 0 && parity < kSlotDepth; ++parity)
       buffers.push_back(std::make_unique<SlotBuffer>(file_, slot(i, parity), edges_[i].bytes));
     slots.open(edges_[i].edge, edges_[i].bytes, std::move(buffers));

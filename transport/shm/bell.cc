@@ -12,9 +12,13 @@
 namespace leat::shm {
 namespace {
 
+// The two words have a page of their own.
 constexpr size_t kBellBytes = 4096;
+// The longest delay that a peer which fails to ring can cause.
 constexpr std::chrono::milliseconds kLongestSleep{200};
 
+// The C library has no function for this system call. Its flag for private memory is not set,
+// because processes share the word.
 long futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
   return ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, timeout,
@@ -44,6 +48,8 @@ void Bell::ring() {
 void Bell::park(uint32_t seen, std::chrono::milliseconds timeout) {
   words().parked.store(1, std::memory_order_seq_cst);
   const timespec limit{timeout.count() / 1000, (timeout.count() % 1000) * 1'000'000};
+  // The kernel compares the word once more, so that a ring between the look and the sleep is not
+  // lost.
   if (rings() == seen) futex(words().rings, FUTEX_WAIT, seen, &limit);
   words().parked.store(0, std::memory_order_seq_cst);
 }
@@ -57,6 +63,7 @@ Waiter::Waiter(Bell bell, std::chrono::microseconds spin)
     : bell_(std::move(bell)), patience_(spin), thread_([this] { run(); }) {}
 
 Waiter::~Waiter() {
+  // The ring ends a sleep, and the loop then sees that it is to stop.
   stopped_.store(true);
   bell_.ring();
   thread_.join();
@@ -65,6 +72,7 @@ Waiter::~Waiter() {
 void Waiter::run() {
   ::pthread_setname_np(::pthread_self(), "shm");
   while (!stopped_.load()) {
+    // The rings are read before the look: a ring that comes during the look keeps the thread awake.
     const uint32_t seen = bell_.rings();
     if (look() || copies_.help()) {
       patience_.progress();
@@ -75,6 +83,7 @@ void Waiter::run() {
 }
 
 bool Waiter::look() {
+  // The flag spares the lock in almost every look.
   if (any_asked_.load(std::memory_order_acquire)) {
     std::vector<std::function<void()>> asked;
     {
@@ -94,6 +103,7 @@ void Waiter::copy(void* to, const void* from, size_t bytes) {
 }
 
 void Waiter::ask(std::function<void()> change) {
+  // Shared, because this thread may be gone before set_value() returns.
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> waited = done->get_future();
   {

@@ -30,11 +30,13 @@ bool HelpedCopy::begin(void* to, const void* from, size_t bytes) {
 }
 
 void HelpedCopy::copy(void* to, const void* from, size_t bytes, const std::function<void()>& wake) {
+  // Two values that are sent at the same time do not share the helper.
   if (bytes < kLeastHelped || !begin(to, from, bytes)) return stream_copy(to, from, bytes);
   wake();
   while (true) {
     std::unique_lock lock(mutex_);
     const Part part = take();
+    // All bytes are taken, and every helper has finished its part.
     if (part.bytes == 0 && helpers_ == 0) {
       under_way_ = false;
       return;
@@ -54,6 +56,7 @@ bool HelpedCopy::help() {
     if (!under_way_) return false;
     part = take();
     if (part.bytes == 0) return false;
+    // Counted under the same lock as the part is taken, so that the owner of the copy waits for it.
     ++helpers_;
   }
   stream_part(part.to, part.from, part.bytes);

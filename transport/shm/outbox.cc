@@ -41,6 +41,8 @@ class SharedSlot final : public Buffer {
   size_t bytes_;
 };
 
+// Sends our message: the head, the places of the edges to this peer, and the file with the first
+// place.
 Status tell(int socket, const Outbox* mine, const LinkSetup& setup, Deadline deadline,
             std::string_view subject) {
   std::vector<Place> places;
@@ -62,6 +64,8 @@ Result<std::vector<std::unique_ptr<Buffer>>> map_slots(int file, uint64_t file_b
                                                        const Place& place, uint64_t bytes,
                                                        std::string_view subject) {
   const uint64_t stride = align_up(bytes, kSlotAlignment);
+  // The peer says where the slots are, so each number is compared with the file's size. The
+  // subtraction comes after the comparison, and cannot wrap.
   if (bytes == 0 || place.offset % kSlotAlignment != 0 || place.offset > file_bytes ||
       file_bytes - place.offset < kSlotDepth * stride)
     return invalid_argument(cat(subject, ": edge ", place.edge, ": expected slots of ", bytes,
@@ -77,6 +81,7 @@ Result<std::vector<std::unique_ptr<Buffer>>> map_slots(int file, uint64_t file_b
   return slots;
 }
 
+// The size of a peer's file, if the file cannot shrink any more.
 Result<uint64_t> sealed_bytes(int file, std::string_view subject) {
   const int seals = ::fcntl(file, F_GET_SEALS);
   struct stat about {};
@@ -95,6 +100,7 @@ Result<std::shared_ptr<const Outbox>> Outbox::create(const std::vector<Value>& v
   uint64_t at = 0;
   for (const Value& value : values) {
     const uint64_t stride = align_up(value.bytes, kSlotAlignment);
+    // All edges of the value name the same slots.
     for (uint32_t edge : value.edges) outbox->offsets_[edge] = {at, stride};
     at += kSlotDepth * stride;
   }
@@ -109,6 +115,7 @@ std::byte* Outbox::slot(uint32_t edge, uint64_t turn) const {
 std::vector<LinkEdge> edges_outside(const std::vector<LinkEdge>& edges, const Outbox* outbox) {
   std::vector<LinkEdge> outside = edges;
   for (LinkEdge& edge : outside)
+    // Such an edge keeps its counters in the receiver's arena.
     if (outbox && outbox->has(edge.edge)) edge.bytes = 0;
   return outside;
 }
@@ -126,6 +133,7 @@ Result<ShownSlots> exchange_outboxes(int socket, const Outbox* mine, const LinkS
   Head head;
   LEAT_RETURN_IF_ERROR(
       receive_all(socket, std::as_writable_bytes(std::span(&head, 1)), deadline, subject));
+  // The number is judged before memory is taken for the places.
   if (head.magic != kOutboxMagic || head.places > setup.incoming.size())
     return invalid_argument(cat(subject, ": expected places of ", setup.incoming.size(),
                                 " edges at most, received ", head.places));
@@ -147,6 +155,7 @@ Result<ShownSlots> exchange_outboxes(int socket, const Outbox* mine, const LinkS
     LEAT_ASSIGN_OR_RETURN(auto slots,
                           map_slots(files[0].get(), bytes, place, edge->bytes, subject));
     shown.shown_.push_back({*edge, std::move(slots)});
+    // A second place for the same edge is refused, since it now has no bytes.
     edge->bytes = 0;
   }
   return shown;

@@ -14,6 +14,7 @@ namespace {
 // A step that sends more than this does not fit in the cache until the receiver reads it.
 constexpr uint64_t kMostCached = 12 << 20;
 
+// The bytes that all values of one step have together.
 uint64_t bytes_of_step(const std::vector<LinkEdge>& edges) {
   uint64_t bytes = 0;
   for (const LinkEdge& edge : edges) bytes += edge.bytes;
@@ -40,12 +41,15 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
                  [this](const Status& status, bool) { on_failure(status); }),
         credits_(state_, *this) {}
 
+  // The waits end first. Then the waiter and the reactor let the link go, before its members are
+  // destroyed.
   ~ShmLink() override {
     fail(cancelled(cat("link ", state_.setup().self, " to ", peer(), ": it was closed here")));
     waiter_.remove(*this);
     reactor_.sync([this] { express_.close(); });
   }
 
+  // The order matters: the link follows its retired values before the waiter can deliver one.
   Status open() {
     credits_.start();
     waiter_.add(*this);
@@ -62,6 +66,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     if (data != slot) copy(slot, data, bytes);
     LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/publish"));
     state_.count_sent(0, bytes);
+    // The release puts the bytes of the value before its number, for the reader that acquires it.
     theirs_.published(i).store(turn + 1, std::memory_order_release);
     ring();
     return {};
@@ -78,11 +83,14 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   }
 
  private:
+  // True if several consumers read the edge's value in the outbox.
   bool is_shared(uint32_t edge) const { return outbox_ && outbox_->has(edge); }
   std::byte* slot_of(uint32_t edge, size_t i, uint64_t turn) const {
     return is_shared(edge) ? outbox_->slot(edge, turn) : theirs_.slot(i, turn);
   }
 
+  // If what a step sends fits the cache, values are copied through it, and the receiver finds them
+  // there. Otherwise the copy goes past the cache, with the help of the waiter.
   void copy(void* slot, const void* data, size_t bytes) const {
     if (streams_)
       waiter_.copy(slot, data, bytes);
@@ -91,6 +99,8 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
   }
 
   void ring() {
+    // The thread that holds may flush between the two looks at `holds_`. Then either that flush()
+    // sees the owed ring, or this call does.
     if (holds_.load() > 0) {
       owed_ring_.store(true);
       if (holds_.load() > 0) return;  // the flush() of the thread that holds will ring
@@ -158,6 +168,7 @@ class ShmLink final : public ExpressLink, private CreditSink, private Waiter::Po
     return news;
   }
 
+  // Takes the values up to the published number. Each is judged, as if it had come over a wire.
   Status take(size_t i, uint64_t published) {
     const LinkEdge& edge = state_.setup().incoming[i];
     if (published < state_.taken(i))

@@ -49,6 +49,8 @@ Status BulkSocket::push(uint32_t edge, uint64_t turn, std::span<const std::byte>
     if (state_.failed()) return state_.status();
     queue_.push_back({edge, turn, value});
   }
+  // A push that waits sends on its own thread. Otherwise the reactor sends what the socket does not
+  // take now.
   if (wait) return wait_for(sent, turn, edge);
   LEAT_ASSIGN_OR_RETURN(const bool done, pump());
   if (!done) watch_->want_write();
@@ -63,6 +65,7 @@ Status BulkSocket::wait_for(Timeline& sent, uint64_t turn, uint32_t edge) {
     LEAT_RETURN_IF_ERROR(pump().status());
     if (sent.reached(turn + 1)) return {};
     if (state_.failed()) return state_.status();
+    // Any byte that leaves counts, also one of another value: the peer is slow then, and not gone.
     if (const uint64_t now = progress_.load(); now != progress) {
       progress = now;
       deadline = std::chrono::steady_clock::now() + state_.setup().stall;
@@ -89,6 +92,7 @@ Result<bool> BulkSocket::pump() {
         LEAT_ASSIGN_OR_RETURN(const bool sent, send_piece(out));
         if (!sent) return false;
       }
+      // The timeline is signalled without the lock, because its callbacks may push.
       done = out;
       queue_.erase(queue_.begin());
     }
@@ -101,11 +105,13 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
   const auto bytes =
       out.value.subspan(out.piece * kPieceBytes, piece_bytes(out.value.size(), out.piece));
   if (!out.framed) LEAT_RETURN_IF_ERROR(frame_piece(out, bytes));
+  // The first piece of a value has no checksum of an earlier piece before its header.
   const auto head =
       std::span<const std::byte>(between_out_).subspan(out.piece == 0 ? kChecksumBytes : 0);
   const auto tail =
       std::span<const std::byte>(last_checksum_out_).first(out.last() ? kChecksumBytes : 0);
   const size_t whole = head.size() + bytes.size() + tail.size();
+  // How many of `sent` bytes belong to the piece itself.
   const auto of_bytes = [&](size_t sent) {
     return std::clamp(sent, head.size(), head.size() + bytes.size()) - head.size();
   };
@@ -123,6 +129,7 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
     const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
       const size_t from = of_bytes(out.sent), to = of_bytes(out.sent + static_cast<size_t>(n));
+      // The checksum goes on over the bytes that have just left.
       if (!out.last()) checksum_out_ = crc32c(bytes.subspan(from, to - from), checksum_out_);
       out.sent += static_cast<size_t>(n);
       progress_.fetch_add(static_cast<uint64_t>(n), std::memory_order_relaxed);
@@ -132,6 +139,7 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
       return state_.peer_gone(errno, "sending");
     }
   }
+  // The checksum stands before the next piece's header, which frame_piece() writes behind it.
   std::memcpy(between_out_.data(), &checksum_out_, kChecksumBytes);
   ++out.piece;
   out.sent = 0;
@@ -187,6 +195,7 @@ bool BulkSocket::readable() {
 
 // Receives with one recvmsg() the rest of the piece, its checksum and the next header.
 Status BulkSocket::receive_once(bool& more) {
+  // The bytes of the piece go straight to their slot, and what follows them goes to between_in_.
   const size_t of_piece = incoming_.bytes - target_have_;
   iovec parts[2] = {{target_ + target_have_, of_piece},
                     {between_in_.data() + between_have_, between_in_.size() - between_have_}};
@@ -209,6 +218,7 @@ Status BulkSocket::receive_once(bool& more) {
   target_have_ += std::min(got, of_piece);
   const size_t had = between_have_;
   between_have_ += got - std::min(got, of_piece);
+  // The piece ends as soon as its checksum is here. The next header may be late, or never come.
   if (had < kChecksumBytes && between_have_ >= kChecksumBytes) LEAT_RETURN_IF_ERROR(end_piece());
   return between_have_ == between_in_.size() ? begin_piece() : Status();
 }
@@ -221,6 +231,7 @@ Status BulkSocket::begin_piece() {
     return state_.unreadable(head, frames_in_,
                              "frame: kind: expected only values on the bulk socket");
   }
+  // The checksum of the header is compared before any field decides where bytes are written.
   if (!checksum_holds(head, {})) {
     return state_.damaged(
         cat("the header of frame ", frames_in_, " from ", state_.setup().peer, " arrived damaged"));
@@ -232,6 +243,7 @@ Status BulkSocket::begin_piece() {
   }
   LEAT_ASSIGN_OR_RETURN(target_, state_.admit_piece(incoming_.edge, incoming_.turn, incoming_.piece,
                                                     incoming_.bytes));
+  // The bytes of a closed turn are read and dropped, because the next frame stands behind them.
   if (!target_) {
     dropped_.resize(kPieceBytes);
     target_ = dropped_.data();
@@ -245,6 +257,7 @@ Status BulkSocket::begin_piece() {
 Status BulkSocket::end_piece() {
   uint32_t sent;
   std::memcpy(&sent, between_in_.data(), kChecksumBytes);
+  // The slot has the damaged bytes now, but the value never arrives: the link fails.
   if (crc32c({target_, incoming_.bytes}, checksum_in_) != sent) {
     return state_.damaged(cat("edge ", incoming_.edge, " turn ", incoming_.turn, " piece ",
                               incoming_.piece, " from ", state_.setup().peer, " arrived damaged"));

@@ -24,6 +24,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
         credits_(state_, *this) {
     if (!bulk) return;
     bulk_.emplace(reactor, std::move(bulk), state_, [this](const Status& status, bool closed) {
+      // The bulk socket carries no control, so the express socket tells the peer what is wrong.
       if (!closed && !state_.failed()) express_.send_abort(status);
       on_failure(status, closed, bulk_gone_);
     });
@@ -39,6 +40,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
     });
   }
 
+  // On the reactor's thread, so that no byte is handled before all parts are open.
   Status open() {
     Status status;
     reactor_.sync([&] {
@@ -62,6 +64,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
 
   void abort(const Status& cause) override {
     ExpressLink::abort(cause);
+    // Values that are pushed in place must not be read after abort() has returned.
     if (bulk_) bulk_->stop_sending();
   }
 
