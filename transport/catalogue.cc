@@ -84,6 +84,7 @@ Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds sp
   LEAT_RETURN_IF_ERROR(open_slots(b));
   const Deadline deadline = std::chrono::steady_clock::now() + kPairTimeout;
   auto threads = std::make_shared<Threads>(spin);
+  // The key is random, so that no other process of the machine can take the place of an end.
   const Listener::Expected expected{Identity{}, link_nonce()};
   PairGate gate(expected);
   LEAT_ASSIGN_OR_RETURN(const auto listener,
@@ -126,6 +127,8 @@ Result<LinkPair> shm_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds sp
   LinkPair pair;
   auto made = shm::make_link(threads->io_a, *threads->a, std::move(sockets.first),
                              std::move(arena_a), std::move(a), deadline);
+  // Both results are taken before either error returns: the other thread uses variables of this
+  // function.
   auto made_other = other.get();
   LEAT_ASSIGN_OR_RETURN(pair.a, std::move(made));
   LEAT_ASSIGN_OR_RETURN(pair.b, std::move(made_other));

@@ -195,6 +195,7 @@ class Decoder {
     LEAT_ASSIGN_OR_RETURN(value.name, wire_.name(in.getName()));
     value.offset = in.getOffset();
     value.index = in.getIndex();
+    // 0 wraps to kNone, as for ids().
     value.alias = in.getAlias() - 1;
     const auto pieces = in.getPieces();
     LEAT_RETURN_IF_ERROR(wire_.at_most("pieces", limits::kOperands, pieces.size()));

@@ -14,6 +14,7 @@ constexpr std::string_view kActivationAttr = "leat_activation";
 // True if the op can apply an activation, and the node does not have one yet.
 bool takes_activation(const Node& node) {
   const auto& attrs = node.op->attributes;
+  // A node with further outputs keeps its activation apart: it would change only one of them.
   const bool declared = std::any_of(attrs.begin(), attrs.end(),
                                     [](const AttrDef& a) { return a.name == kActivationAttr; });
   return declared && attr_string(node.attrs, kActivationAttr).empty() && node.outputs.size() == 1;
@@ -80,6 +81,8 @@ class Fusion {
   }
 
   void fuse_activation(NodeId id, NodeId activation) {
+    // The copy computes what the activation would have made, so it takes over its name and its
+    // readers.
     const NodeId made = copy(id);
     Node& node = rewriter_.to().node(made);
     node.attrs[std::string(kActivationAttr)] = std::string("relu");

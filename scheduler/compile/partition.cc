@@ -75,6 +75,7 @@ class Router {
 // fetches.
 void Router::number_parts(const std::vector<NodeId>& order) {
   std::unordered_map<std::string_view, size_t> numbers;
+  // The names become numbers once, since a graph has far more nodes than there are devices.
   for (size_t d = 0; d < devices_.size(); ++d) numbers.emplace(devices_[d], d);
   std::vector<uint32_t> device_of(graph_.nodes());
   std::vector<bool> used(devices_.size(), false);
@@ -105,6 +106,7 @@ void Router::count_hops(const std::vector<NodeId>& order) {
     };
     for (ValueId input : graph_.node(id).inputs) {
       const NodeId producer = input == kNone ? kNone : graph_.value(input).producer;
+      // A constant is cloned into each part, so it is no hop.
       if (producer != kNone && !is_constant(graph_, producer)) follow(producer);
     }
     for (NodeId before : graph_.node(id).after) follow(before);
@@ -253,6 +255,7 @@ void Partitioned::Maker::receive(Part& part, ValueId value, int64_t edge) {
   bring(part, value, part.graph.node(made).outputs[0]);
 }
 
+// Gives the part a constant of its own, which nothing comes before.
 void Partitioned::Maker::clone_constant(Part& part, ValueId value) {
   const Node& node = graph_.node(graph_.value(value).producer);
   const NodeId made = add(part, node.op, {}, node.attrs, 1, 0);
@@ -267,12 +270,15 @@ void Partitioned::Maker::add_input(Part& part, ValueId value) {
   brought_[value] = input;
 }
 
+// The token is sent after the node, since it has no value that would order the two.
 void Partitioned::Maker::send_token(Part& part, NodeId before, int64_t edge) {
   const NodeId sent = add(part, "leat.SendToken", {}, {{"edge", edge}}, 0, routes_.depth[before]);
   part.graph.node(sent).after.push_back(copy_of_[before]);
 }
 
 void Partitioned::Maker::copy(Part& part, NodeId id) {
+  // Inputs and control edges are looked up first: they name what earlier steps of this part have
+  // made.
   const Node& node = graph_.node(id);
   std::vector<ValueId> inputs;
   for (ValueId input : node.inputs) inputs.push_back(input == kNone ? kNone : local(input));

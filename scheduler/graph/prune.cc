@@ -73,6 +73,7 @@ Result<Graph> copy_kept(const Graph& graph, Borders& borders, const std::vector<
   Rewriter rewriter(graph, inputs);
   std::set<ValueId> fed(borders.feeds.begin(), borders.feeds.end());
   Graph& to = rewriter.to();
+  // A value inside the graph that is fed becomes an input with its name and type.
   for (ValueId feed : borders.feeds) {
     if (graph.value(feed).producer != kNone) {
       rewriter.map_value(feed, to.add_input(graph.describe(feed), graph.value(feed).type));

@@ -20,6 +20,7 @@ uint64_t Partition::constant_bytes() const {
   return bytes;
 }
 
+// An absent operand has a type that is not present, so that operands keep their positions.
 OpTypes Partition::types_of(const PlanInstruction& instruction, const Attrs& attrs) const {
   OpTypes types;
   types.attrs = &attrs;
@@ -33,6 +34,8 @@ OpTypes Partition::types_of(const PlanInstruction& instruction, const Attrs& att
 uint64_t Partition::slot_bytes() const {
   uint64_t bytes = 0;
   for (const PlanInstruction& instruction : instructions) {
+    // Every received value has two slots, for the step that is read and for the one that arrives. A
+    // token has no output and no slot.
     if (instruction.kind != PlanInstruction::Kind::receive) continue;
     for (uint32_t output : instruction.outputs)
       bytes += 2 * values[output].type.bytes();  // kSlotDepth
@@ -55,6 +58,7 @@ uint32_t Partition::last_write() const {
   return kNone;
 }
 
+// verify() allows one Commit at most.
 uint32_t Partition::commit() const {
   const auto found =
       std::find_if(instructions.begin(), instructions.end(),

@@ -63,6 +63,7 @@ void* Program::feed(uint32_t i) {
 }
 
 void* Program::fetch(uint32_t i, uint64_t turn) {
+  // The ring has kFetchDepth values side by side.
   const PlanValue& value = partition_.values[fetch_values_[i]];
   return static_cast<std::byte*>(fetch_rings_[i]->data()) +
          (turn % kFetchDepth) * value.type.bytes();

@@ -21,6 +21,8 @@ Result<Graph> keep_one(const Graph& graph, Borders& borders) {
           cat(graph.describe_node(id), ": expected one replica, as the job has"));
     }
     const ValueId input = rewriter.value(node.inputs[0]);
+    // With one replica the result of a collective is its input. Nodes that wait for the collective
+    // wait for the input's producer instead.
     rewriter.map_value(node.outputs[0], input);
     const NodeId producer = rewriter.to().value(input).producer;
     if (producer != kNone) rewriter.map_node(id, producer);

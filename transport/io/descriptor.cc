@@ -117,6 +117,7 @@ Status send_descriptors(int fd, std::span<const std::byte> bytes, std::span<cons
   message.msg_control = control.bytes;
   message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
   cmsghdr* header = CMSG_FIRSTHDR(&message);
+  // The receiver gets numbers of its own for the same open files.
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
@@ -145,6 +146,8 @@ Result<std::vector<Descriptor>> receive_descriptors(int fd, std::span<std::byte>
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
+  // The descriptors come with the first byte. Whatever the read leaves of the message is read
+  // below.
   ssize_t n = -1;
   while ((n = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0) {
     if (errno == EAGAIN) {

@@ -155,6 +155,7 @@ Status Express::push(uint32_t edge, uint64_t turn, std::span<const std::byte> va
   Status status;
   {
     std::unique_lock lock(mutex_);
+    // The record may need a new bundle, and the open one may have to be sealed first.
     status = await_room(lock, record_bytes(value.size()) + 2 * kFrameHeaderBytes);
     if (status.ok()) {
       encode_record({Record::What::value, edge, turn, value}, append_record(value.size()));
@@ -261,6 +262,8 @@ void Express::writable() {
 bool Express::readable() {
   while (true) {
     const size_t space = inbox_.size() - received_;
+    // `space` is never 0: each round takes all whole frames out of the inbox, which has room for
+    // several.
     const ssize_t n = ::recv(socket_.get(), inbox_.data() + received_, space, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return true;
@@ -278,6 +281,8 @@ bool Express::readable() {
     size_t taken = 0;
     const Status status = take({inbox_.data(), received_}, taken);
     if (!status.ok()) {
+      // The peer learns what is wrong with the bytes that it sent, unless it is the one that has
+      // failed.
       if (!peer_failed_) send_abort(status);
       on_failure_(status, false);
       return false;

@@ -66,6 +66,8 @@ class UploadSink final : public Service<wire::Upload> {
     // The capacity doubles with what has come, up to the promised size: a promise alone costs no
     // memory.
     if (needed > blob_.capacity()) {
+      // The charge comes before the memory, so that all connections together stay within the
+      // budget.
       const uint64_t room =
           std::min<uint64_t>(info_.size, std::max<uint64_t>(2 * blob_.capacity(), needed));
       if (!charge_.set(room)) {
@@ -236,6 +238,7 @@ kj::Promise<Result<Blob>> download(wire::Download::Client from, const BlobInfo& 
   auto blob = std::make_shared<Blob>();
   return read_from(kj::mv(from), blob, info.size).then([blob, info](Status status) -> Result<Blob> {
     if (!status.ok()) return status;
+    // The peer said the digest itself, so a difference is a fault of that end or of the way.
     if (Status intact = check_digest(sha256(*blob), info.sha256); !intact.ok()) {
       return internal_error(intact.message());
     }

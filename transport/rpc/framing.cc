@@ -39,6 +39,7 @@ Status MessageFraming::read_header() {
   if (have < table_bytes(segments)) return {};
   uint64_t total = table_bytes(segments);
   for (uint64_t i = 0; i < segments; ++i) total += uint64_t{word32(4 * (i + 1))} * kWord;
+  // The error comes before any memory is taken for the message, and the caller ends the connection.
   if (total > max_message_bytes_) {
     return resource_exhausted(
         cat("message of ", total, " bytes: expected at most ", max_message_bytes_));
@@ -81,6 +82,7 @@ FramedMessage MessageFraming::take() {
   const uint32_t segments = word32(0) + 1;
   for (uint32_t i = 0; i < segments; ++i) message.segment_words.push_back(word32(4 * (i + 1)));
   const size_t table = table_bytes(segments);
+  // The segments lie behind the table, one after the other, as they came.
   message.words.resize((total_ - table) / kWord);
   if (!message.words.empty()) {
     std::memcpy(message.words.data(),

@@ -152,6 +152,7 @@ Status check_identity(const RpcIdentity& identity) {
 
 Nonce random_nonce() {
   Nonce nonce;
+  // A nonce that can be guessed would let an old proof count again, so there is no way to go on.
   if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
     std::fprintf(stderr, "the kernel gives no random numbers\n");
     std::abort();
@@ -164,6 +165,7 @@ std::optional<RpcAnswer> AcceptorHandshake::on_hello(const Hello& hello) {
   if (!has_magic(hello)) return std::nullopt;
   hello_ = hello;
   refusal_ = judge();
+  // The answer is the same with and without a refusal, except for that field. Both proofs cover it.
   put_text(answer_, 0, kMagic);
   put<uint16_t>(answer_, 4, identity_.protocol_version);
   put<uint16_t>(answer_, 6, static_cast<uint16_t>(refusal_));
@@ -257,6 +259,7 @@ Result<RpcPeer> OpenerHandshake::on_verdict(const Verdict& verdict) const {
     return failed_precondition(
         cat(address_, ": expected '", kMagic, "' at the start of its verdict"));
   }
+  // A number that this version does not know is a refusal, too.
   const auto refusal = static_cast<Refusal>(get<uint16_t>(verdict, 4));
   if (refusal != Refusal::none) return refusal_status(refusal, identity_, address_);
   const Proof expected = prove(identity_.secret, kAcceptor, hello_, answer_);

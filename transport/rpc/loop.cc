@@ -139,6 +139,7 @@ class RpcLoop::Thread {
   const Logger& log() const { return log_; }
 
  private:
+  // Ends the thread's sleep. Any thread may call it.
   void wake() {
     const uint64_t one = 1;
     if (wake_ >= 0) (void)!::write(wake_, &one, sizeof(one));  // full is fine: it wakes, too

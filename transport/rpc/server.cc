@@ -189,6 +189,7 @@ kj::Promise<void> RpcServer::Acceptor::accept_loop() {
     const int fd = ::accept4(socket_, reinterpret_cast<sockaddr*>(&from.storage), &from.size,
                              SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
+      // A success ends the row of failures, so the next pause is short again.
       back_off_ = kFirstBackOff;
       admit(fd, from);
       continue;
@@ -330,6 +331,8 @@ void RpcServer::Acceptor::begin(uint64_t id) {
   if (found == half_open_.end()) return;
   auto half = kj::mv(found->second);
   half_open_.erase(found);
+  // The handshake object is taken apart here: stream, address, capability and seat go on in the
+  // connection.
   ++counters_->accepted;
   ++counters_->live;
   auto& live = *live_.emplace(id, kj::heap<Live>(context_, *half, options_, budget_)).first->second;

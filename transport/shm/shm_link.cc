@@ -231,6 +231,7 @@ Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descri
                                         std::shared_ptr<const Outbox> outbox) {
   const std::string subject = cat("link ", setup.self, " to ", setup.peer, ": sharing memory");
   constexpr std::string_view kHere = "LEATSHM1";
+  // Both ends send first and receive then, so that neither waits for the other.
   const int mine[] = {arena.descriptor(), waiter.bell().descriptor()};
   LEAT_RETURN_IF_ERROR(
       send_descriptors(socket.get(), std::as_bytes(std::span(kHere)), mine, deadline, subject));
@@ -242,6 +243,7 @@ Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Waiter& waiter, Descri
   LEAT_ASSIGN_OR_RETURN(
       Arena theirs,
       Arena::open(std::move(files[0]), edges_outside(setup.outgoing, outbox.get()), setup.peer));
+  // The bell is that of the peer's process: its other links share it.
   LEAT_ASSIGN_OR_RETURN(Bell bell, Bell::open(std::move(files[1]), setup.peer));
   auto link = std::make_unique<ShmLink>(reactor, waiter, std::move(socket), std::move(arena),
                                         std::move(theirs), std::move(bell), std::move(outbox),

@@ -72,6 +72,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
   Status push(uint32_t edge, uint64_t turn, const void* data, size_t bytes, bool wait) {
     LEAT_RETURN_IF_ERROR(state_.check_push(edge, turn, bytes).status());
     const std::span value(static_cast<const std::byte*>(data), bytes);
+    // A small value is copied into a bundle, so its bytes may be reused at once.
     if (bytes <= kSmallBytes) {
       LEAT_RETURN_IF_ERROR(express_.push(edge, turn, value));
       state_.sent(edge).signal(turn + 1);  // copied
@@ -102,6 +103,7 @@ class TcpLink final : public ExpressLink, private CreditSink {
   void on_failure(const Status& status, bool closed, bool& gone) {
     if (!closed || !bulk_ || !reactor_.is_this_thread()) return fail(status);
     const bool first = !express_gone_ && !bulk_gone_;
+    // One socket has closed before, and this is the other one.
     const bool last = express_gone_ != bulk_gone_ && !gone;
     gone = true;
     if (last) return fail(status);
