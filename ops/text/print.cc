@@ -42,8 +42,8 @@ std::string float_text(double value) {
   return text;
 }
 
-template <typename Range, typename F>
 // Joins text(item) of all items with ", ".
+template <typename Range, typename F>
 std::string list_text(const Range& range, F&& text) {
   std::string out;
   for (const auto& item : range) {

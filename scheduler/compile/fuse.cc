@@ -14,9 +14,9 @@ constexpr std::string_view kActivationAttr = "leat_activation";
 // True if the op can apply an activation, and the node does not have one yet.
 bool takes_activation(const Node& node) {
   const auto& attrs = node.op->attributes;
-  // A node with further outputs keeps its activation apart: it would change only one of them.
   const bool declared = std::any_of(attrs.begin(), attrs.end(),
                                     [](const AttrDef& a) { return a.name == kActivationAttr; });
+  // The activation would change one output only, so a node with several does not take one.
   return declared && attr_string(node.attrs, kActivationAttr).empty() && node.outputs.size() == 1;
 }
 

@@ -37,7 +37,7 @@ class RpcClient::Connection final : public LoopOwned {
   using System = capnp::RpcSystem<capnp::rpc::twoparty::VatId>;
   static capnp::Capability::Client bootstrap_of(System& system) {
     capnp::word space[4] = {};
-    // The first message asks for the server's bootstrap capability. It fits on the stack.
+    // This message is only the name of the server's side. It fits on the stack.
     capnp::MallocMessageBuilder message(space);
     auto server = message.initRoot<capnp::rpc::twoparty::VatId>();
     server.setSide(capnp::rpc::twoparty::Side::SERVER);
@@ -65,8 +65,8 @@ struct Opening {
   Verdict verdict;
 };
 
-template <typename Bytes>
 // Reads exactly one message of the hello. The caller keeps the opening and the address alive.
+template <typename Bytes>
 kj::Promise<void> read(Opening& opening, Bytes& bytes, const std::string& address) {
   return opening.stream->tryRead(bytes.data(), bytes.size(), bytes.size())
       .then([&bytes, &address](size_t size) {
