@@ -135,7 +135,7 @@ void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault&
   // If the first answer got lost, the master's refusal of the second request shows that it has
   // written the fault.
   const bool comes =
-      announced.ok() || (again && announced.message().find("has come before") != std::string::npos);
+      announced.ok() || (again && announced.message().find(kFaultCameBefore) != std::string::npos);
   lock.unlock();
   if (comes) {
     log_.warning("chaos: ", to_string(due.fault));

@@ -50,11 +50,15 @@ Result<std::vector<std::string>> set_aside_checkpoints_after(Files& files,
                                                              const std::string& folder,
                                                              int64_t step) {
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
-  // With a step of -1 no name matches, so all of them are set aside.
+  // The names are in the order of the steps, except that a longer one is later. With a step of -1
+  // all of them are set aside.
   const std::string last = step < 0 ? "" : checkpoint_name(step);
+  const auto is_after = [&](const std::string& name) {
+    return name.size() != last.size() ? name.size() > last.size() : name > last;
+  };
   std::vector<std::string> names;
   for (const std::string& path : paths) {  // the newest first
-    if (name_in(path) == last) break;
+    if (!is_after(name_in(path))) break;
     LEAT_ASSIGN_OR_RETURN(const std::string to, set_aside(files, path));
     names.push_back(name_in(to));
   }

@@ -1,5 +1,6 @@
 // Turns events into facts of a job. cluster_job.cc derives decisions from the facts.
 #include "daemon/jobs/cluster_job.h"
+#include "daemon/spec/chaos_fault.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -94,7 +95,7 @@ struct ClusterJob::Listener {
     const bool over = !goes(event) || has_ended(job.state()) || job.finished_;
     if (over || failures.now() != nullptr) return false;
     if (job.past_.ask(event)) return decide();
-    job.context_.refuse(event, "it has come before");
+    job.context_.refuse(event, kFaultCameBefore);
     return true;
   }
   template <typename Other>

@@ -366,8 +366,9 @@ Status Journal::check_database() {
 
 Status Journal::check_meta() {
   LEAT_ASSIGN_OR_RETURN(const std::string version, database_->ask("PRAGMA user_version"));
-  LEAT_ASSIGN_OR_RETURN(const std::string keys,
-                        database_->ask("SELECT group_concat(key) FROM meta ORDER BY key"));
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string keys,
+      database_->ask("SELECT group_concat(key) FROM (SELECT key FROM meta ORDER BY key)"));
   LEAT_ASSIGN_OR_RETURN(cluster_id_,
                         database_->ask("SELECT value FROM meta WHERE key = 'cluster_id'"));
   LEAT_ASSIGN_OR_RETURN(const std::string generation,

@@ -60,6 +60,8 @@ Result<ChaosFault> parse_chaos_fault(std::string_view text);
 // unknown).
 Status check_chaos(std::string_view spec, uint32_t num_workers);
 inline constexpr size_t kMostChaos = 64;  // entries of a job
+// A part of the message with which the master refuses a fault that its journal has already.
+inline constexpr std::string_view kFaultCameBefore = "it has come before";
 
 // Returns all faults of a job, in the order of the entries; those of a seed in the order of time.
 // REQUIRES: check_chaos() is ok for each entry.

@@ -7,18 +7,25 @@
 namespace leat {
 namespace {
 
-// '*' stands for any characters, '?' for one.
+// '*' stands for any characters, '?' for one. If a character does not match, the last '*' takes one
+// more; earlier ones need not change, so the time is that of pattern times text at most, whatever
+// the job file has.
 bool matches_glob(std::string_view pattern, std::string_view text) {
-  if (pattern.empty()) return text.empty();
-  if (pattern[0] == '*') {
-    // '*' may stand for any number of characters, so each rest of the text is tried.
-    for (size_t i = 0; i <= text.size(); ++i) {
-      if (matches_glob(pattern.substr(1), text.substr(i))) return true;
+  size_t p = 0, t = 0, after_star = std::string_view::npos, taken = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      after_star = ++p;
+      taken = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p, ++t;
+    } else if (after_star != std::string_view::npos) {
+      p = after_star;
+      t = ++taken;
+    } else {
+      return false;
     }
-    return false;
   }
-  return !text.empty() && (pattern[0] == '?' || pattern[0] == text[0]) &&
-         matches_glob(pattern.substr(1), text.substr(1));
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 // The fields that an optimizer does not know stay in the spec; it ignores them.

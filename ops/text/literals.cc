@@ -84,9 +84,18 @@ std::optional<T> real_of(std::string_view text) {
   const auto [parsed, failure] = std::from_chars(text.data(), end, value);
   if (parsed != end) return std::nullopt;
   if (failure == std::errc()) return value;
-  // Out of range: below the smallest number the result is zero, above the largest an error.
+  // Out of range: below the smallest number the result is zero, above the largest an error. A
+  // number that is too large for a long double, too, has an exponent or digits before its point.
   long double wide = 0;
-  std::from_chars(text.data(), end, wide);
+  if (std::from_chars(text.data(), end, wide).ec != std::errc()) {
+    const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+    const size_t exponent = digits.find_first_of("eE");
+    const bool is_small = exponent == std::string_view::npos
+                              ? digits.starts_with("0.") || digits.starts_with('.')
+                              : digits.substr(exponent + 1).starts_with('-');
+    if (!is_small) return std::nullopt;
+    wide = std::copysign(0.0L, text.starts_with('-') ? -1.0L : 1.0L);
+  }
   if (std::abs(wide) < 1) return static_cast<T>(wide);
   return std::nullopt;
 }

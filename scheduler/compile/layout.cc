@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "ops/graph/op.h"
@@ -58,7 +59,8 @@ class LayoutPass {
     // A convolution wants blocked operands. Other ops take them only from an input that is blocked
     // already, so that no Reorder is added for their sake.
     if (support.prefers_blocked) return support;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
+    // The mask has 32 bits; later inputs stay plain.
+    for (size_t i = 0; i < std::min<size_t>(32, node.inputs.size()); ++i) {
       if ((support.inputs >> i & 1) && node.inputs[i] != kNone &&
           layout_of(node.inputs[i]) == Layout::channels16)
         return support;

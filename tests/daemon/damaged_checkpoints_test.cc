@@ -157,6 +157,16 @@ TEST_CASE("a disk that cannot set a checkpoint aside is an error, and names stay
   CHECK(set_aside(real_files(), path + "-none").status().code() == Code::failed_precondition);
 }
 
+TEST_CASE("checkpoints after a step are set aside, also if that step has none") {
+  const TemporaryDirectory folder;
+  for (const int64_t step : {10, 20, 30, 100'000'000})
+    fs::create_directories(folder / checkpoint_name(step));
+  CHECK(must(set_aside_checkpoints_after(real_files(), folder.path(), 25)).size() == 2);
+  CHECK(must(list_checkpoints(real_files(), folder.path())).size() == 2);
+  CHECK(must(set_aside_checkpoints_after(real_files(), folder.path(), 10)).size() == 1);
+  CHECK(must(set_aside_checkpoints_after(real_files(), folder.path(), -1)).size() == 1);
+}
+
 // On real daemons ---------------------------------------------------------------------------------
 
 constexpr uint64_t kJobSteps = kSlowness > 1 ? 400 : 1500;

@@ -85,6 +85,7 @@ TEST_CASE("an attribute in text has a name of its own and a value of its kind") 
        {with_attribute("a: int = 1.5"), "expected a value of kind int, got float"},
        {with_attribute("a: ints = [1.5]"), "expected a value of kind ints, got floats"},
        {with_attribute("a = 1e999"), "expected a number that fits a double"},
+       {with_attribute("a = -1e5000"), "expected a number that fits a double"},
        {with_attribute("source = -1"), "the attribute 'source': expected 0 to "},
        {with_attribute("source = 4294967295"), "the attribute 'source': expected 0 to "}});
 }
