@@ -10,7 +10,7 @@ using namespace leat;
 
 namespace {
 
-Result<ArrayHeader> header_of(const std::string& path) {
+Result<ArrayHeader> idx_header_of(const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(const auto file,
                         ArrayFile::open(real_files(), path, idx_format(), ~uint64_t{0}));
   return file.header();
@@ -99,7 +99,7 @@ TEST_CASE("Fashion-MNIST as Debian ships it is read") {
   }
   const auto images = read_idx(real_files(), folder + "train-images-idx3-ubyte.gz");
   REQUIRE(images.ok());
-  const auto header = header_of(folder + "train-images-idx3-ubyte.gz");
+  const auto header = idx_header_of(folder + "train-images-idx3-ubyte.gz");
   REQUIRE(header.ok());
   CHECK(header->shape == images->shape());
   CHECK(images->dtype() == DType::u8);

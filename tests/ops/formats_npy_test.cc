@@ -10,7 +10,7 @@ using namespace leat;
 
 namespace {
 
-Result<ArrayHeader> header_of(const std::string& path) {
+Result<ArrayHeader> npy_header_of(const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(const auto file,
                         ArrayFile::open(real_files(), path, npy_format(), ~uint64_t{0}));
   return file.header();
@@ -272,13 +272,14 @@ TEST_CASE("a compressed NPY file is read, its header without the rest") {
   REQUIRE(back.ok());
   CHECK(back->identical(tensor));
   write(gzipped(text.substr(0, 128)));  // without elements
-  const auto header = header_of(dir / "a.npy");
+  const auto header = npy_header_of(dir / "a.npy");
   REQUIRE(header.ok());
   CHECK(header->dtype == DType::f32);
   CHECK(header->shape == Shape{3, 2});
   CHECK_FALSE(read_npy(real_files(), dir / "a.npy").ok());
   write(text.substr(0, 140));  // the size of a plain file is known
-  CHECK(header_of(dir / "a.npy").status().message().find("expected 24 bytes") != std::string::npos);
+  CHECK(npy_header_of(dir / "a.npy").status().message().find("expected 24 bytes") !=
+        std::string::npos);
 }
 
 TEST_CASE("a compressed NPY file is inflated to what its header says, and no further") {
@@ -323,7 +324,7 @@ TEST_CASE("an NPY file is written to disk and read back") {
   const auto back = read_npy(real_files(), dir / "a.npy");
   REQUIRE(back.ok());
   CHECK(back->identical(tensor));
-  CHECK(header_of(dir / "a.npy")->shape == Shape{2, 2});
+  CHECK(npy_header_of(dir / "a.npy")->shape == Shape{2, 2});
   CHECK(read_npy(real_files(), dir / "a.npy", 10).status().code() == Code::resource_exhausted);
   CHECK(write_npy(real_files(), dir / "b", Tensor(DType::bf16, {1})).message().find(dir / "b") !=
         std::string::npos);
