@@ -16,6 +16,7 @@ Result<std::shared_ptr<const Plan>> HostGroup::compile(JobGraph graph, const Pla
     return invalid_argument(
         cat("workers: expected 1 to ", hosts_.size(), ", received ", options.workers));
   }
+  // The plan is made for the memory of the first host.
   CompileRequest request{options, graph.borders(), {}, hosts_[0]->memory_bytes()};
   for (int w = 0; w < options.workers; ++w)
     request.devices.push_back(hosts_[static_cast<size_t>(w)]->device_name());
@@ -23,6 +24,7 @@ Result<std::shared_ptr<const Plan>> HostGroup::compile(JobGraph graph, const Pla
   return std::make_shared<const Plan>(std::move(plan));
 }
 
+// Returns the host with this device, or null. The names of devices are unique within a job.
 HostHandle* HostGroup::host_of(const std::string& device) const {
   const auto it = std::find_if(hosts_.begin(), hosts_.end(),
                                [&](HostHandle* host) { return host->device_name() == device; });
@@ -31,6 +33,7 @@ HostHandle* HostGroup::host_of(const std::string& device) const {
 
 Result<std::unique_ptr<PlanRun>> HostGroup::run(std::shared_ptr<const Plan> plan,
                                                 const std::string& job, const RunOptions& options) {
+  // One run starts at a time, because a handle takes one call at a time.
   std::lock_guard registering(registering_);
   std::vector<std::unique_ptr<PartitionRun>> partitions;
   const Status prepared = prepare(plan, job, partitions);
@@ -44,6 +47,7 @@ Result<std::unique_ptr<PlanRun>> HostGroup::run(std::shared_ptr<const Plan> plan
 // Gives each host its partition, without waiting for any of them.
 Status HostGroup::prepare(const std::shared_ptr<const Plan>& plan, const std::string& job,
                           std::vector<std::unique_ptr<PartitionRun>>& partitions) {
+  // All hosts know the run by this number.
   const uint64_t number = ++runs_;
   for (uint32_t p = 0; p < plan->partitions.size(); ++p) {
     const std::string& device = plan->partitions[p].device;

@@ -13,6 +13,7 @@ class LocalRun final : public PartitionRun {
       : worker_(worker), snapshot_(snapshot), run_(std::move(run)), job_(std::move(job)) {}
   ~LocalRun() override { stop(); }
 
+  // Peers of this process push straight into the slots, so the endpoint needs no address.
   Endpoint endpoint() const override {
     Endpoint endpoint;
     endpoint.slots = &run_->slots();
@@ -20,6 +21,8 @@ class LocalRun final : public PartitionRun {
   }
 
   void connect(std::span<const Endpoint> peers, const RunOptions& options) override {
+    // In one process nothing has to be waited for. The outcome is kept for connected(), where the
+    // caller looks for it.
     connected_ = bind(peers, options);
   }
   Status connected() override { return connected_; }
@@ -29,6 +32,7 @@ class LocalRun final : public PartitionRun {
   Result<uint64_t> hold() override { return worker_.hold(*run_); }
   void fence(uint64_t limit) override { worker_.fence(*run_, limit); }
   bool snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) override {
+    // A failure of the copy is found by the reader of the snapshot, which finds none of that step.
     const auto take = [this, step, names] {
       (void)snapshot_.take(worker_.resources(job_), static_cast<int64_t>(step), names);
     };
@@ -40,6 +44,7 @@ class LocalRun final : public PartitionRun {
     return run_->run().fetched_data(i, step);
   }
   void abort(const Status& cause) override {
+    // Before connect() there is no run yet that could fail.
     if (run_->connected()) run_->run().abort(cause);
   }
   void stop() override { worker_.release(*run_); }
@@ -47,6 +52,8 @@ class LocalRun final : public PartitionRun {
   std::string profile() override { return profile_text(run_->run().program()); }
 
  private:
+  // Makes a channel to each partition that gets a value of this one, then starts the run. The limit
+  // of the run is still 0, so no step begins.
   Status bind(std::span<const Endpoint> peers, const RunOptions& options) {
     std::vector<std::unique_ptr<Channel>> channels(peers.size());
     for (const PlanEdge& edge : run_->plan().edges) {
@@ -82,6 +89,7 @@ Result<DatasetReport> LocalHost::inspect(const DatasetFiles& files, int64_t clas
 Result<std::unique_ptr<PartitionRun>> LocalHost::prepare(std::shared_ptr<const Plan> plan,
                                                          uint32_t partition, const std::string& job,
                                                          uint64_t) {
+  // The slots are open before any partition connects: a peer may push as soon as it steps.
   auto run = worker_.prepare(std::move(plan), partition);
   LEAT_RETURN_IF_ERROR(worker_.open_slots(*run));
   return std::unique_ptr<PartitionRun>(new LocalRun(worker_, snapshot_, std::move(run), job));
@@ -108,6 +116,7 @@ Status LocalHost::take_snapshot(const std::string& job, int64_t step,
 
 Status LocalHost::read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) {
   LEAT_ASSIGN_OR_RETURN(const auto values, snapshot_.read(step));
+  // The stop is looked at between two pieces.
   return format_part(*values, step, [&](std::span<const std::byte> piece) {
     return stop.stop_requested() ? cancelled("a snapshot is not wanted any more") : take(piece);
   });

@@ -18,6 +18,7 @@ std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files
   std::vector<std::shared_ptr<HostHandle>> handles;
   for (int task = 0; task < hosts; ++task) {
     const auto owned = std::make_shared<OwnedHost>(task, threads, files);
+    // The pointer is to the handle, and keeps the devices alive with it.
     handles.emplace_back(owned, &owned->handle);
   }
   return std::make_unique<HostGroup>(std::move(handles));

@@ -11,6 +11,8 @@ namespace leat {
 PlanRun::PlanRun(std::shared_ptr<const Plan> plan, uint64_t first_step,
                  std::vector<std::unique_ptr<PartitionRun>> partitions)
     : plan_(std::move(plan)), first_step_(first_step), runs_(std::move(partitions)) {
+  // These are the partitions that fetch, ascending and each once. Without fetches, all count as
+  // such.
   for (const PlanBorder& fetch : plan_->fetches) fetching_.push_back(fetch.partition);
   std::sort(fetching_.begin(), fetching_.end());
   fetching_.erase(std::unique(fetching_.begin(), fetching_.end()), fetching_.end());
@@ -25,6 +27,8 @@ PlanRun::~PlanRun() {
 
 Status PlanRun::connect(const RunOptions& options) {
   for (const auto& run : runs_) LEAT_RETURN_IF_ERROR(run->prepared());
+  // An endpoint is known only when its partition is prepared, and each partition needs those of
+  // all.
   std::vector<Endpoint> endpoints;
   for (const auto& run : runs_) endpoints.push_back(run->endpoint());
   for (const auto& run : runs_) run->connect(endpoints, options);
@@ -62,6 +66,7 @@ bool PlanRun::snapshot_in_passing(uint64_t step,
     if (!runs_[p]->snapshot_in_passing(step, own->second)) return false;
     ++asked;
   }
+  // A name of a device without a partition here means that its host was not asked.
   return asked == names.size();
 }
 
@@ -82,6 +87,7 @@ void PlanRun::renumber(uint64_t step) {
 }
 
 void PlanRun::stop() {
+  // All are told before the first wait, so that they end side by side.
   for (auto& run : runs_) run->release();
   for (auto& run : runs_) run->stop();
 }
@@ -90,6 +96,7 @@ Status PlanRun::wait(uint64_t step, std::chrono::steady_clock::time_point deadli
   const uint64_t turns = step + 1 - first_step_;
   const auto wait_for = [&](size_t p) {
     const Status status = runs_[p]->finished().wait(turns, deadline);
+    // A run that failed with deadline_exceeded keeps its own message.
     if (status.code() != Code::deadline_exceeded || runs_[p]->finished().failed()) return status;
     return deadline_exceeded(cat("step ", step, " did not finish in time: ", waits_for()));
   };
@@ -126,6 +133,7 @@ Tensor PlanRun::fetched(uint32_t i, uint64_t step) {
 
 double PlanRun::fetched_scalar(uint32_t i, uint64_t step) {
   const PlanBorder& fetch = plan_->fetches[i];
+  // The fetch is a float or a double with one element.
   const void* data = runs_[fetch.partition]->fetched(i, step);
   return fetch.dtype == DType::f64 ? *static_cast<const double*>(data)
                                    : *static_cast<const float*>(data);

@@ -15,6 +15,7 @@ namespace {
 constexpr size_t kBytesOfThread = 8 << 20;
 constexpr size_t kMostThreads = 4;  // more do not increase the bandwidth
 
+// Describes a range of bytes to copy.
 struct Piece {
   std::byte* to;
   const std::byte* from;
@@ -29,6 +30,7 @@ void copy_all(std::vector<Piece> pieces) {
   const size_t threads =
       std::clamp<size_t>(total / kBytesOfThread, 1,
                          std::min<size_t>(kMostThreads, static_cast<size_t>(cpu::usable_cores())));
+  // Each thread gets the same number of bytes, so a large variable may be split between threads.
   const size_t share = total / threads + 1;
   std::vector<std::future<void>> others;
   size_t next = 0;
@@ -45,6 +47,7 @@ void copy_all(std::vector<Piece> pieces) {
     const auto copy = [](const std::vector<Piece>& all) {
       for (const Piece& piece : all) stream_copy(piece.to, piece.from, piece.bytes);
     };
+    // The calling thread copies the last share. The destructors of the futures wait for the others.
     if (t + 1 == threads)
       copy(own);
     else
@@ -67,8 +70,10 @@ std::shared_ptr<VariableSnapshot::Copy> VariableSnapshot::writable() {
 
 Status VariableSnapshot::take(JobResources& resources, int64_t step,
                               const std::vector<std::string>& names) {
+  // One thread at a time makes a copy; readers of the last snapshot go on meanwhile.
   const std::lock_guard taking(taking_);
   const std::shared_ptr<Copy> copy = writable();
+  // The old tensors are kept aside, and those of equal name and type are used again.
   Variables before = std::exchange(copy->values, {});
   std::vector<Piece> pieces;
   for (const std::string& name : names) {
@@ -85,6 +90,8 @@ Status VariableSnapshot::take(JobResources& resources, int64_t step,
                         static_cast<const std::byte*>(variable->data()), value.bytes()});
   }
   copy_all(std::move(pieces));
+  // The copy becomes visible only now, when all of it is there. After an error there is no
+  // snapshot.
   copy->step = step;
   const std::lock_guard lock(mutex_);
   copy_ = copy;
@@ -97,6 +104,7 @@ Result<std::shared_ptr<const Variables>> VariableSnapshot::read(int64_t step) co
     return failed_precondition(cat("a snapshot: expected one of step ", step, ", found ",
                                    copy_ ? cat("that of step ", copy_->step) : "none"));
   const std::lock_guard readers(copy_->mutex);
+  // The count keeps take() from writing into this copy until the last pointer to it is gone.
   ++copy_->readers;
   return std::shared_ptr<const Variables>(&copy_->values, [copy = copy_](const Variables*) {
     const std::lock_guard readers(copy->mutex);

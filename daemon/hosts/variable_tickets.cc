@@ -8,6 +8,7 @@ namespace leat {
 
 uint32_t VariableTickets::number(const std::string& name) {
   std::lock_guard lock(mutex_);
+  // A number is never given up, so it stays the index of its variable.
   const auto [it, fresh] = numbers_.try_emplace(name, static_cast<uint32_t>(variables_.size()));
   if (fresh) variables_.push_back({name, {}});
   return it->second;
@@ -17,8 +18,11 @@ bool VariableTickets::take(Holder& holder, const std::vector<VariableUse>& uses)
   std::lock_guard lock(mutex_);
   holder.uses_ = &uses;
   holder.missing_ = 0;
+  // One lock for all queues gives every queue the same order of tickets, which excludes a cycle.
   for (const VariableUse& use : uses) {
     auto& queue = variables_[use.variable].queue;
+    // A reader joins other readers only at the end of the queue: behind a writer that waits it
+    // waits, too.
     const bool granted =
         queue.empty() || (!use.write && queue.back().granted && !queue.back().write);
     queue.push_back({&holder, use.write, granted});
@@ -34,6 +38,7 @@ void VariableTickets::grant(Variable& variable, std::vector<Holder*>& admitted) 
     if (!first && place.write) return;
     if (!place.granted) {
       place.granted = true;
+      // The callers of this function call admitted() later, without the lock.
       if (--place.holder->missing_ == 0) admitted.push_back(place.holder);
     }
     if (place.write) return;
@@ -41,6 +46,7 @@ void VariableTickets::grant(Variable& variable, std::vector<Holder*>& admitted) 
   }
 }
 
+// REQUIRES: the mutex is held, and the holder has a ticket.
 void VariableTickets::leave(Holder& holder, std::vector<Holder*>& admitted) {
   for (const VariableUse& use : *holder.uses_) {
     Variable& variable = variables_[use.variable];
@@ -65,6 +71,8 @@ bool VariableTickets::withdraw(Holder& holder) {
   std::vector<Holder*> admitted;
   {
     std::lock_guard lock(mutex_);
+    // A ticket without missing uses is admitted already, or another thread is about to call
+    // admitted().
     if (!holder.uses_ || holder.missing_ == 0) return false;
     leave(holder, admitted);
   }
@@ -79,6 +87,7 @@ std::string VariableTickets::waits_for(const Holder& holder) const {
     const Variable& variable = variables_[use.variable];
     for (const Place& place : variable.queue) {
       if (place.holder == &holder) break;
+      // A reader does not wait for another reader, but for a writer between them.
       if (!place.write && !use.write) continue;
       return cat(variable.name, ", which ", place.holder->subject(),
                  place.write ? " writes" : " reads");

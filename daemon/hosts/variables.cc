@@ -21,6 +21,7 @@ Result<Tensor> fit(const Variable& variable, const Tensor& value, Restore what) 
 
 }  // namespace
 
+// The tensors are copies, since the next step changes the variables in place.
 std::map<std::string, Tensor> read_variables(JobResources& resources) {
   std::map<std::string, Tensor> out;
   for (const Variable* variable : resources.variables()) {
@@ -33,6 +34,7 @@ std::map<std::string, Tensor> read_variables(JobResources& resources) {
 
 Status write_variables(JobResources& resources, const std::map<std::string, Tensor>& values,
                        Restore what, std::optional<uint64_t> step) {
+  // The first pass looks for values without a variable, the second for variables without a value.
   if (what != Restore::superset) {
     for (const auto& [name, value] : values) {
       if (!resources.find_variable(name))
@@ -40,6 +42,8 @@ Status write_variables(JobResources& resources, const std::map<std::string, Tens
             cat("variable '", name, "': the file has it, the job's graph does not"));
     }
   }
+  // All values are checked before the first is written, so an error leaves the variables as they
+  // were.
   std::vector<std::pair<Variable*, Tensor>> fitted;
   for (Variable* variable : resources.variables()) {
     const auto it = values.find(variable->name());
@@ -51,6 +55,7 @@ Status write_variables(JobResources& resources, const std::map<std::string, Tens
           cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
     }
   }
+  // From here on the variables are of no particular step, until declare() says otherwise.
   resources.commits().taint();
   for (auto& [variable, value] : fitted) {
     if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());

@@ -14,6 +14,7 @@ Result<std::unique_ptr<HostGroup>> make_assembly_hosts(MasterParts& parts, const
   LEAT_ASSIGN_OR_RETURN(
       auto runners, parts.workforce->runners(action.job, action.assembly, action.workers.size()));
   RemoteHostsOptions options;
+  // The id goes into each run's setup, as 16 bytes.
   if (!from_hex(parts.journal->cluster_id(), options.cluster))
     return internal_error(cat("cluster id: expected 32 hexadecimal digits, the journal has '",
                               parts.journal->cluster_id(), "'"));
@@ -24,6 +25,7 @@ Result<std::unique_ptr<HostGroup>> make_assembly_hosts(MasterParts& parts, const
 std::string processors_of(const MasterParts& parts, const RunJob& action) {
   std::set<std::string> models;
   for (const WorkerRef& worker : action.workers) {
+    // A worker that was lost meanwhile is left out: its assembly ends anyway.
     const auto info = parts.state->tables().member(worker);
     if (!info) continue;
     for (const WorkerDevice& device : info->devices) {
@@ -44,6 +46,7 @@ Status arm_faults(MasterParts& parts, const RunJob& action, const std::vector<Ar
   Status first;  // of a runner; the others are armed all the same
   for (const auto& [task, own] : by_task) {
     const auto runner = parts.workforce->runner(action.job, action.assembly, task);
+    // This waits for the runner's answer, one runner after the other.
     const Status told = runner.ok() ? (*runner)->arm(own, action.ran) : runner.status();
     if (first.ok()) first = told;
   }

@@ -62,21 +62,25 @@ struct ClientConnection {
   Permits streams;
 };
 
+// Returns the error of a call for which there is no permit.
 Status too_many(std::string_view what) {
   return resource_exhausted(cat("too many ", what, " at a time; try again when some have ended"));
 }
 
+// Answers a call with the view of a job, or with the error.
 template <typename Context>
 kj::Promise<void> reply_job(kj::Promise<Result<JobView>> promise, Context context) {
   return reply(kj::mv(promise), context,
                [](const JobView& view, auto outcome) { write_view(view, outcome.initOk()); });
 }
 
+// Reads the id, or the prefix of one, that a call names. An empty prefix would stand for any job.
 Result<std::string> read_id(capnp::Text::Reader id) {
   if (id.size() > 0 && id.size() <= kMaxId) return to_string(id);
   return invalid_argument(cat("job's id: expected 1 to ", kMaxId, " bytes, received ", id.size()));
 }
 
+// Estimates the bytes that a view takes in a message; 512 stands for all that has a fixed size.
 size_t size_of(const JobView& view) {
   size_t size = 512 + view.id.size() + view.name.size() + view.condition.reason.size();
   for (const std::string& worker : view.condition.workers) size += 24 + worker.size();
@@ -98,6 +102,7 @@ std::span<const JobView> newest(const std::vector<JobView>& jobs) {
 void trim(LogPage& page) {
   size_t bytes = 0, count = 0;
   for (LogLine& line : page.lines) {
+    // The first line always stays: a page without lines would say that there is none yet.
     if (line.text.size() > kLogBytes) line.text.resize(kLogBytes);
     bytes += line.text.size() + line.worker.size();
     if (count > 0 && (bytes > kLogBytes || count == kLogLines)) break;
@@ -133,7 +138,10 @@ class Hashing : public std::enable_shared_from_this<Hashing> {
         file_(std::move(file)),
         done_(std::move(done)) {}
 
+  // Runs on the thread "client-disk". It reads one piece and posts itself for the next one, so that
+  // the calls of other clients come in between.
   void go_on() {
+    // A client that is gone gets no answer; `done_` is destroyed with this object.
     if (asked_by_.expired()) return;
     Bytes bytes(std::min<uint64_t>(kHashBytes, file_->size() - offset_));
     if (Status status = file_->read(offset_, bytes); !status.ok()) return done_(status);
@@ -163,9 +171,11 @@ struct Disk {
   template <typename T, typename Work>
   kj::Promise<Outcome<T>> run(std::string what, std::chrono::nanoseconds deadline,
                               Work work) const {
+    // The permit goes into the task, so it counts as long as the task waits or runs.
     const auto permit = connection->disk_calls.take();
     if (permit == nullptr) return Outcome<T>(too_many("calls"));
     auto waiting = answered_elsewhere<T>(shared->loop, what);
+    // A task that is not taken destroys `done`, which answers the call with `cancelled`.
     (void)shared->disk.post([work = std::move(work), done = std::move(waiting.done), permit,
                              asked_by = std::weak_ptr<ClientConnection>(connection)]() mutable {
       if (!asked_by.expired()) work(std::move(done));
@@ -184,6 +194,7 @@ class FileDownload final : public Service<wire::Download> {
   kj::Promise<void> read(ReadContext context) override {
     const uint64_t offset = context.getParams().getOffset();
     const uint64_t size = context.getParams().getSize();
+    // The order of the checks keeps `file_->size() - offset` from wrapping around.
     if (size > kMaxTransferBytes || offset > file_->size() || size > file_->size() - offset) {
       return refuse(
           invalid_argument(cat("read of ", size, " bytes at offset ", offset, ": expected at most ",
@@ -247,6 +258,7 @@ class MasterServer final : public Service<wire::Master> {
                                  human_bytes(limits.upload_bytes))),
           context);
     }
+    // The file is begun on the disk's thread, with the first byte.
     auto begin = [shared = shared_, info] {
       return shared->jobs.begin_blob(info.sha256, info.size);
     };
@@ -256,6 +268,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> jobs(JobsContext context) override {
+    // The loop reads the tables itself, because they are in memory.
     const auto all = shared_->status.jobs();
     const auto shown = newest(all);
     auto list = context.getResults().initOutcome().initOk(static_cast<uint32_t>(shown.size()));
@@ -354,6 +367,7 @@ class MasterServer final : public Service<wire::Master> {
           std::make_shared<Hashing>(shared, asked_by, std::move(*file), std::move(done))->go_on();
         });
     return reply(kj::mv(opened), context, [this, permit](const OpenFile& opened, auto outcome) {
+      // The permit goes to the download, and returns when the client drops that.
       auto file = outcome.initOk();
       file.setSize(opened.file->size());
       file.setSha256({opened.sha256.data(), opened.sha256.size()});
@@ -378,6 +392,7 @@ class MasterServer final : public Service<wire::Master> {
     if (sessions == nullptr) return refuse(unimplemented("there are no sessions here"), context);
     auto request = read_opening(context.getParams().getRequest());
     if (!request.ok()) return refuse(request.status(), context);
+    // The journal must have the session's job before the client gets its capability.
     using Host = std::shared_ptr<SessionHost>;
     auto opened = answered_elsewhere<Host>(shared_->loop, "Master.openSession");
     sessions->open(*request, shared_->lent->lend<Host>(opened.done));
@@ -396,8 +411,10 @@ class MasterServer final : public Service<wire::Master> {
   kj::Promise<void> waiting(std::string what, Context context, Ask ask, Fill fill) {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
+    // The completion holds the permit: a call that its client gave up counts until it is answered.
     const auto permit = connection_->waits.take();
     if (permit == nullptr) return refuse(too_many("calls that wait"), context);
+    // The client's time is cut, so that no call waits without a bound.
     const auto wait = std::min<std::chrono::milliseconds>(
         std::chrono::milliseconds(context.getParams().getWaitMs()), shared_->limits.wait);
     auto elsewhere = answered_elsewhere<T>(shared_->loop, what);
@@ -430,6 +447,7 @@ Result<std::unique_ptr<ClientService>> ClientService::start(RpcLoop& loop, JobSe
 }
 
 ClientService::~ClientService() {
+  // The thread that makes calls ends first, so that no completion is lent after take_back().
   shared_->disk.stop();
   shared_->lent->take_back();
 }

@@ -21,11 +21,13 @@ ClusterState::ClusterState(const ClusterStateOptions& options, std::function<uin
 // Once it has returned, reads of the state show all restored jobs.
 void ClusterState::start(const std::vector<StoredJob>& jobs,
                          std::set<std::string, std::less<>> drained, uint64_t generation) {
+  // The tables are filled on the calling thread; the actions belong to the thread "jobs".
   JobActions actions = tables_.restore(jobs, std::move(drained), generation);
   post([this, actions = std::move(actions)]() mutable { perform(std::move(actions)); });
 }
 
 void ClusterState::settle(std::chrono::milliseconds most) {
+  // The promise is shared with the task, which may run after `most` is over.
   const auto settled = std::make_shared<std::promise<void>>();
   auto answered = settled->get_future();
   post([this, settled] { tickets_.settle(settled); });
@@ -33,6 +35,7 @@ void ClusterState::settle(std::chrono::milliseconds most) {
 }
 
 void ClusterState::stop() {
+  // After the thread has ended, its tickets and watchers belong to this one.
   thread_.stop();
   tickets_.cancel(stopping());
   watchers_.cancel(stopping());
@@ -49,6 +52,7 @@ void ClusterState::handle(JobEvent event) {
 // `done` is told also if the thread has stopped.
 void ClusterState::ask(Done<JobView> done, std::function<JobEvent(uint64_t ticket)> event) {
   const bool posted = thread_.post([this, done, event = std::move(event)] {
+    // A request that comes after settle() is refused, since its answer might come after the stop.
     if (tickets_.settling()) return done(stopping());
     apply(event(tickets_.open(done)));
   });
@@ -80,6 +84,7 @@ void ClusterState::watch(std::string id, uint64_t seen,
 }
 
 void ClusterState::fault_due(FaultAsked fault, std::function<void(Status)> done) {
+  // A fault is asked for like a request of a client, because it waits for the journal, too.
   ask([done = std::move(done)](const Result<JobView>& view) { done(view.status()); },
       [fault = std::move(fault)](uint64_t ticket) mutable {
         fault.ticket = ticket;
@@ -93,6 +98,7 @@ void ClusterState::drain(std::string name, bool draining, Done<NodeView> done) {
         [&](Membership& members, const Moment& now) { return members.drain(name, draining, now); });
     if (!events.ok()) return done(events.status());
     apply(std::move(*events));
+    // The answer is read after the events, so it shows what they did to the worker.
     for (NodeView& node : tables_.nodes()) {
       if (node.worker.info.worker.name == name) return done(std::move(node));
     }
@@ -139,9 +145,12 @@ void ClusterState::lose(WorkerRef worker, std::string reason) {
 // Events and actions ------------------------------------------------------------------------------
 
 void ClusterState::apply(JobEvent event) {
+  // The event is moved into the table, so what is needed of it afterwards is copied before.
   const auto* written = std::get_if<JournalWritten>(&event);
   const JournalWritten write = written != nullptr ? *written : JournalWritten();
   JobActions actions = tables_.handle(std::move(event));
+  // The hands hear of a change that is written before they perform its actions, so that the job's
+  // log has the change before its consequences.
   if (written != nullptr) this->written(write);
   perform(std::move(actions));
   watchers_.answer(tables_.jobs_version());
@@ -149,6 +158,7 @@ void ClusterState::apply(JobEvent event) {
 
 void ClusterState::apply(Membership::Events events) {
   if (events.empty()) return;
+  // The heart server gets the new members first: a lost worker is refused from then on.
   if (const auto workers = tables_.changed_members()) hands_.members_changed(*workers);
   for (JobEvent& event : events) {
     if (const auto* lost = std::get_if<WorkerLost>(&event)) {
@@ -159,6 +169,7 @@ void ClusterState::apply(Membership::Events events) {
 }
 
 void ClusterState::written(const JournalWritten& event) {
+  // Other records than changes of jobs, such as faults, are not in the map.
   const auto found = changes_.find(event.write);
   if (found == changes_.end()) return;
   const std::string id = std::move(found->second);
@@ -168,6 +179,7 @@ void ClusterState::written(const JournalWritten& event) {
 }
 
 void ClusterState::perform(JobActions actions) {
+  // There is one function for each kind of action; a new kind does not compile without one.
   struct Performer {
     ClusterState& state;
     void operator()(WriteJournal& action) { state.perform(std::move(action)); }
@@ -184,6 +196,7 @@ void ClusterState::perform(JobActions actions) {
 }
 
 void ClusterState::perform(WriteJournal action) {
+  // The number of the write leads from the journal's answer back to the job.
   if (const auto* submitted = std::get_if<JobSubmitted>(&action.record)) {
     changes_[action.write] = submitted->id;
   } else if (const auto* changed = std::get_if<JobChanged>(&action.record)) {
@@ -193,12 +206,15 @@ void ClusterState::perform(WriteJournal action) {
 }
 
 void ClusterState::expel(const ExpelWorker& action) {
+  // The table asks for it, or the worker's connection has ended. No events come for a worker that
+  // is not a member any more, so both may happen.
   apply(tables_.change_members([&](Membership& members, const Moment& now) {
     return members.lose(action.worker, action.reason, now);
   }));
 }
 
 void ClusterState::tick() {
+  // The members come first, so that the table's own tick knows which workers were found silent.
   apply(tables_.change_members(
       [](Membership& members, const Moment& now) { return members.tick(now); }));
   apply(Tick());

@@ -7,6 +7,7 @@ namespace leat {
 JobActions ClusterTables::restore(const std::vector<StoredJob>& jobs,
                                   std::set<std::string, std::less<>> drained, uint64_t generation) {
   const std::lock_guard lock(mutex_);
+  // The names come first: no worker has joined yet, as drain_names() requires.
   members_.drain_names(std::move(drained));
   return table_.restore(jobs, moment_of(clock_), generation);
 }
@@ -18,6 +19,7 @@ JobActions ClusterTables::handle(JobEvent event) {
 
 std::optional<std::vector<WorkerView>> ClusterTables::changed_members() {
   const std::lock_guard lock(mutex_);
+  // Most events change no member, and the list of all workers is not made for these.
   if (members_.version() == published_version_) return std::nullopt;
   published_version_ = members_.version();
   return members_.workers(moment_of(clock_));
@@ -45,8 +47,10 @@ std::string ClusterTables::job_of_request(const std::string& request_id) const {
 
 std::vector<NodeView> ClusterTables::nodes() const {
   const std::lock_guard lock(mutex_);
+  // Both tables are read under one lock, so that a worker and its job are of the same moment.
   std::vector<NodeView> nodes;
   for (WorkerView& worker : members_.workers(moment_of(clock_))) {
+    // A lost worker serves no job, even if the table of jobs has not heard of the loss yet.
     const bool lives = worker.state != WorkerState::lost;
     std::string job = lives ? table_.job_on(worker.info.worker.name) : "";
     nodes.push_back({std::move(worker), std::move(job)});
@@ -56,6 +60,7 @@ std::vector<NodeView> ClusterTables::nodes() const {
 
 std::optional<WorkerInfo> ClusterTables::member(const WorkerRef& worker) const {
   const std::lock_guard lock(mutex_);
+  // find() goes by the name alone; another life of the worker is not the one that was asked for.
   const WorkerInfo* info = members_.find(worker.name);
   if (info == nullptr || info->worker != worker) return std::nullopt;
   return *info;

@@ -15,6 +15,7 @@ struct Arrival {
   std::function<Result<std::unique_ptr<ArrivingBlob>>()> begin;
   std::unique_ptr<ArrivingBlob> blob;  // null: before its first byte
 
+  // An empty file has no byte, so finish() begins it as well.
   Status begun() {
     if (blob != nullptr) return {};
     LEAT_ASSIGN_OR_RETURN(blob, begin());
@@ -49,6 +50,7 @@ class FileUpload final : public Service<wire::Upload> {
   kj::Promise<void> write(WriteContext context) override {
     const auto params = context.getParams();
     const auto bytes = params.getBytes();
+    // After an error the rest of the stream is ignored, and finish() answers with the error.
     if (!status_.ok()) return kj::READY_NOW;
     if (params.getOffset() != received_ || bytes.size() > kMaxTransferBytes ||
         bytes.size() > info_.size - received_) {
@@ -67,7 +69,11 @@ class FileUpload final : public Service<wire::Upload> {
     silent_ = nullptr;
     auto in_time = within(kj::mv(appended), loop_.context().timer, kOnDisk, "Upload.write");
     return in_time.then([this, self = thisCap()](Status status) {
+      // `self` keeps this object until the disk has answered, even if the peer drops the
+      // capability.
       if (!status.ok()) return give_up(std::move(status));
+      // The clock of the peer's silence starts when the disk is done, since the peer waits for it,
+      // too.
       if (status_.ok()) await_byte();
     });
   }
@@ -82,6 +88,7 @@ class FileUpload final : public Service<wire::Upload> {
  private:
   kj::Promise<Status> finished() {
     if (!status_.ok()) return status_;
+    // This is the answer to a second finish(), and it makes later writes do nothing.
     status_ = failed_precondition("upload was finished before");
     silent_ = nullptr;
     auto kept = on_disk("Upload.finish", [](Arrival& arrival) { return arrival.finish(); });
@@ -91,6 +98,7 @@ class FileUpload final : public Service<wire::Upload> {
   template <typename Work>
   kj::Promise<Status> on_disk(std::string_view what, Work work) {
     auto waiting = answered_elsewhere<void>(loop_, what);
+    // The queue of the thread keeps the order of the writes.
     (void)disk_.post([work = std::move(work), done = std::move(waiting.done), arrival = arrival_] {
       done(work(*arrival));
     });
@@ -105,6 +113,8 @@ class FileUpload final : public Service<wire::Upload> {
               give_up(deadline_exceeded(cat("upload of ", info_.size, " bytes: no byte came for ",
                                             silence_.count(), " ms after ", received_)));
             })
+            // KJ runs a continuation only if its promise is awaited, and this one has no other
+            // reader.
             .eagerlyEvaluate(nullptr);
   }
 

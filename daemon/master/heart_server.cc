@@ -11,6 +11,7 @@
 namespace leat {
 namespace {
 
+// Serves one connection of a worker, on the thread of the heart server's loop.
 class HeartService final : public Service<wire::Heart> {
  public:
   explicit HeartService(HeartServer& hearts) : hearts_(hearts) {}
@@ -39,6 +40,7 @@ class HeartService final : public Service<wire::Heart> {
 
 }  // namespace
 
+// On failure `hearts` destroys the parts that it has, the server before its loop.
 Result<std::unique_ptr<HeartServer>> HeartServer::open(ClusterState& state, HeartOptions options) {
   std::unique_ptr<HeartServer> hearts(new HeartServer(state));
   LEAT_ASSIGN_OR_RETURN(hearts->loop_, RpcLoop::start(options.log));
@@ -54,6 +56,8 @@ Result<std::unique_ptr<HeartServer>> HeartServer::open(ClusterState& state, Hear
       RpcServer::listen(
           *hearts->loop_, std::move(server),
           [raw = hearts.get()](const RpcPeer& peer) -> kj::Maybe<capnp::Capability::Client> {
+            // Clients and runners have nothing to do here; the server refuses a peer without a
+            // capability.
             if (peer.role != RpcRole::worker) return nullptr;
             return capnp::Capability::Client(kj::heap<HeartService>(*raw));
           }));
@@ -64,11 +68,13 @@ HeartServer::HeartServer(ClusterState& state) : state_(state) {}
 HeartServer::~HeartServer() = default;
 
 std::string HeartServer::address() const {
+  // Workers know the host of the master already, under a name that this process may not know.
   const std::string& address = server_->address();
   return address.substr(address.rfind(':'));
 }
 
 void HeartServer::set_members(const std::vector<WorkerView>& workers) {
+  // The new map is made before the lock is taken, so that no heartbeat waits for it.
   std::map<std::string, Member, std::less<>> members;
   for (const WorkerView& worker : workers) {
     members[worker.info.worker.name] = {worker.info.worker.incarnation,
@@ -81,6 +87,8 @@ void HeartServer::set_members(const std::vector<WorkerView>& workers) {
 Status HeartServer::check(const WorkerRef& worker) const {
   const std::lock_guard lock(mutex_);
   const auto found = members_.find(worker.name);
+  // Both answers make the worker stop its runners and register with a new incarnation; only the
+  // reason differs.
   if (found == members_.end() || found->second.incarnation != worker.incarnation) {
     return failed_precondition(
         cat("worker '", worker.name,

@@ -19,14 +19,17 @@ void list_files(const std::filesystem::path& folder, const std::string& prefix,
   for (auto at = fs::directory_iterator(folder, gone); !gone && at != fs::directory_iterator();
        at.increment(gone)) {
     const std::string name = prefix + at->path().filename().string();
+    // Neither what the client submitted nor a file that is being written is a result of the job.
     if (name == "submitted" || name.find(".tmp") != std::string::npos) continue;
     if (!is_left_file(name)) continue;  // no client takes it
     std::error_code error;
     if (at->is_directory(error)) {
+      // A link to a folder could lead out of the job's folder, or around in a circle.
       if (at->is_symlink(error)) continue;
       list_files(at->path(), name + "/", files);
     } else if (at->is_regular_file(error)) {
       const auto size = at->file_size(error);
+      // A file that vanishes between the two calls is left out.
       if (!error) files.push_back({name, size});
     }
   }
@@ -50,6 +53,7 @@ std::vector<JobFile> JobFolders::files(const std::string& job) const {
 
 Result<std::string> JobFolders::file_path(const std::string& job, const std::string& name) const {
   std::vector<std::string> names;
+  // Only a name from the list is taken, so no name with ".." leads to another folder.
   for (const JobFile& file : files(job)) {
     if (file.name == name) return cat(path_of(job), "/", name);
     names.push_back(file.name);
@@ -73,9 +77,11 @@ Status JobFolders::clear(const std::string& job) const {
 
 void JobFolders::clear_forgotten(Journal& journal, const std::vector<StoredJob>& jobs,
                                  const Logger& log) const {
+  // These are jobs that the journal has removed, but whose folders may still be there.
   const auto forgotten = journal.forgotten_jobs();
   if (!forgotten.ok()) return log.warning(forgotten.status().message());
   for (const std::string& job : *forgotten) {
+    // A job that lives may have the id by now; its folder must stay.
     const bool is_another = std::any_of(jobs.begin(), jobs.end(),
                                         [&](const StoredJob& each) { return each.id == job; });
     Status status = is_another ? Status() : clear(job);

@@ -21,7 +21,9 @@ namespace {
 constexpr uint64_t kStride = 64;  // lines between two offsets that are kept
 constexpr uint64_t kPageBytes = 256u << 10;
 constexpr size_t kLongestLine = 16u << 10;
+// The file is indexed in blocks of this size.
 constexpr uint64_t kBlock = 1u << 20;
+// This is the length of "2025-01-31T12:00:00.123Z".
 constexpr size_t kTimeLength = 24;
 constexpr std::string_view kDropped = " master dropped earlier lines: ";
 
@@ -33,6 +35,7 @@ Status failed(const std::string& path, std::string_view what) {
              : unavailable(text);
 }
 
+// Returns the time at the beginning of a line, in milliseconds of Unix time, or 0 if it is not one.
 int64_t unix_ms(std::string_view text) {
   std::tm date{};
   int ms = 0;
@@ -46,6 +49,7 @@ int64_t unix_ms(std::string_view text) {
   return int64_t{::timegm(&date)} * 1000 + ms;
 }
 
+// Reverses print(). A line without a time and a name becomes a text only.
 LogLine parse(std::string_view line) {
   LogLine out;
   const size_t who = kTimeLength + 1;
@@ -60,6 +64,8 @@ LogLine parse(std::string_view line) {
   return out;
 }
 
+// Appends a line in the form of the file. Each line of its text becomes one, cut at kLongestLine,
+// and an empty text an empty line.
 void print(const LogLine& line, std::string& out) {
   const std::string begin = cat(iso_time(line.at_ms), " ", line.worker, " ");
   std::string_view text = line.text;
@@ -86,7 +92,9 @@ Status JobLog::append(std::span<const LogLine> lines) {
   for (const LogLine& line : lines) print(line, bytes);
   const std::lock_guard lock(mutex_);
   LEAT_RETURN_IF_ERROR(open(true));
+  // The log may grow beyond the limit by one call's lines, or while it has too few lines to drop.
   if (size_ + bytes.size() > max_bytes_) LEAT_RETURN_IF_ERROR(drop_older_half());
+  // Otherwise the first new line would become a part of the torn one.
   if (torn_) bytes.insert(0, "\n");
   LEAT_RETURN_IF_ERROR(write(bytes));
   torn_ = false;
@@ -106,6 +114,7 @@ Result<LogPage> JobLog::page(uint64_t from, size_t most) {
   page.end = first_ + lines_;
   page.first = std::clamp(from, first_, page.end);
   if (page.first == page.end) return page;
+  // Reading begins at the last kept offset that is not after the page's first line.
   const uint64_t skip = (page.first - first_) % kStride;
   const uint64_t begin = offsets_[(page.first - first_) / kStride];
   // More than the lines to be passed over and a page of the longest lines.
@@ -115,6 +124,7 @@ Result<LogPage> JobLog::page(uint64_t from, size_t most) {
   uint64_t taken = 0;
   for (uint64_t i = 0; page.lines.size() < most && taken < kPageBytes; ++i) {
     const size_t newline = rest.find('\n');
+    // The last piece may end within a line, which is then for the next page.
     if (newline == std::string_view::npos) break;
     if (i >= skip) {
       page.lines.push_back(parse(rest.substr(0, newline)));
@@ -130,6 +140,7 @@ Status JobLog::open(bool make) {
   if (fd_ >= 0) return {};
   if (make) LEAT_RETURN_IF_ERROR(real_files().make_directories(directory_of(path_)));
   fd_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | (make ? O_CREAT : 0), 0640);
+  // A read-only file system still lets people read the log.
   if (fd_ < 0 && !make && errno == EROFS) fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) {
     if (!make && errno == ENOENT) return {};  // nothing was written yet
@@ -143,12 +154,14 @@ Status JobLog::index() {
   if (::fstat(fd_, &about) != 0) return failed(path_, "stat");
   first_ = lines_ = size_ = 0;
   offsets_.clear();
+  // An empty file counts as one whose last line is whole.
   std::string last = "\n";
   for (const auto size = static_cast<uint64_t>(about.st_size); size_ < size;) {
     LEAT_ASSIGN_OR_RETURN(last, read(size_, std::min(size - size_, kBlock)));
     if (const size_t end = last.find('\n'); size_ == 0 && end != std::string::npos) {
       const std::string_view line = std::string_view(last).substr(0, end);
       const size_t at = line.find(kDropped);
+      // The marker of dropped lines says how many there were. It stands for the last of them.
       if (at == kTimeLength) {
         const std::string_view number = line.substr(at + kDropped.size());
         (void)std::from_chars(number.data(), number.data() + number.size(), first_);
@@ -195,8 +208,10 @@ Status JobLog::write(std::string_view bytes) {
 Status JobLog::drop_older_half() {
   if (offsets_.size() < 4) return {};
   const size_t half = offsets_.size() / 2;
+  // The half is cut at a kept offset, so the number of its first line is known.
   LEAT_ASSIGN_OR_RETURN(const std::string kept, read(offsets_[half], size_ - offsets_[half]));
   const uint64_t next = first_ + half * kStride;
+  // The marker gets the time of the first line that stays.
   const std::string marker =
       cat(kept.substr(0, std::min(kTimeLength, kept.size())), kDropped, next, "\n");
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(marker)),

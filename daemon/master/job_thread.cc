@@ -39,11 +39,14 @@ void JobThread::end() {
   std::shared_ptr<SessionHost> session;
   {
     const std::lock_guard lock(mutex_);
+    // The flag is for the training and for await(), the condition for threads that wait for this
+    // one.
     ended_ = true;
     session = session_;
     changed_.notify_all();
   }
   parts_.sessions.wake();
+  // The session is ended without the mutex, since that calls completions of clients.
   if (session != nullptr) session->end(told_to_end());
 }
 
@@ -68,12 +71,15 @@ bool JobThread::wait(std::chrono::steady_clock::time_point until) {
 }
 
 void JobThread::live(std::shared_ptr<JobThread> before) {
+  // The kernel takes 15 bytes of a name.
   ::pthread_setname_np(::pthread_self(), cat("job ", action_.job).substr(0, 15).c_str());
   Result<JobResult> result = deadline_exceeded("the job's last run did not end");
+  // Two runs must never write into the job's folder at the same time.
   if (before == nullptr || before->wait(std::chrono::steady_clock::now() + kBefore)) {
     before.reset();
     result = work();
   }
+  // A run that yielded has told its end itself.
   if (result.ok() && !told_) {
     parts_.tell(JobFinished{action_.job, action_.assembly, *result});
   } else if (!result.ok()) {
@@ -101,6 +107,7 @@ Result<JobResult> JobThread::work() {
 }
 
 Result<JobResult> JobThread::serve_session() {
+  // The variables of a session live in its runners only, and no checkpoint has them.
   if (action_.assembly > 1) {
     return failed_precondition(
         cat("session '", action_.job, "': what it held is gone with the master's restart"));
@@ -111,6 +118,7 @@ Result<JobResult> JobThread::serve_session() {
   LEAT_ASSIGN_OR_RETURN(const auto hosts, parts_.make_hosts(action_));
   {
     const std::lock_guard lock(mutex_);
+    // end() either finds the session here, or is seen here; it cannot fall between the two.
     if (ended_) return told_to_end();
     session_ = host;
   }
@@ -126,6 +134,7 @@ Result<std::vector<ArmedFault>> JobThread::faults_to_come(const Submission& subm
                         chaos_schedule(submission.chaos, submission.num_workers));
   std::vector<std::string> lines;
   for (uint32_t i = 0; i < faults.size(); ++i) {
+    // Later assemblies do not repeat the schedule. A fault that happened before is not armed again.
     if (action_.assembly == 1) lines.push_back(cat("chaos ", i, ": ", to_string(faults[i])));
     const bool fired =
         std::find(action_.fired.begin(), action_.fired.end(), i) != action_.fired.end();
@@ -160,8 +169,10 @@ Result<Job> JobThread::unpack_job(const Submission& submission, const std::strin
 Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   TrainOptions options;
   options.folder = folder;
+  // An elastic job trains with the workers that this assembly has.
   options.workers = static_cast<int>(action_.workers.size());
   options.yields = [this] { return yields_.load(); };
+  // Runners that are kept from the last assembly may still hold the variables in memory.
   options.survivors = action_.assembly > 1;
   options.begin_anew = true;
   options.first_checkpoint = [this, folder] {
@@ -178,16 +189,19 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
 Result<JobResult> JobThread::train(const Submission& submission) {
   const std::string& id = action_.job;
   const std::string folder = cat(parts_.folder, "/", id);
+  // The files come first, so that a full disk delays the job before its runners do any work.
   LEAT_ASSIGN_OR_RETURN(const Job job, unpack_job(submission, folder));
   LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
   const std::string cpu = parts_.cpu_of(action_);
   LEAT_ASSIGN_OR_RETURN(const auto faults, faults_to_come(submission));
   MasterFaults master_faults(parts_, action_, faults, job.asynchronous() || job.has_quorum());
+  // The runners must have their faults before the first step.
   if (!faults.empty()) LEAT_RETURN_IF_ERROR(parts_.arm(action_, master_faults.of_runners()));
   LEAT_ASSIGN_OR_RETURN(TrainOptions options, train_options(folder));
   LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job,
                                                       std::move(options), std::move(hosts)));
   for (const std::string& note : trainer->notes()) log("note: " + note);
+  // The reporter calls back on this thread, while run() trains.
   TrainingReporter reporter(
       job, trainer->rows(), parts_.clock,
       [&](const ProgressReport& report) {
@@ -203,6 +217,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
     broke(ran.status());
     return ran.status();
   }
+  // The job came to a fence. It goes on in another assembly, so this is not the end of the job.
   if (ran->yielded) {
     reporter.report();
     told_ = true;
@@ -210,7 +225,9 @@ Result<JobResult> JobThread::train(const Submission& submission) {
     log(cat("came to a fence at step ", ran->steps));
     return JobResult();
   }
+  // The table asked for this end, and ignores what is told of it.
   if (ran->interrupted) return told_to_end();
+  // The job has succeeded: the log gets the facts on which the weights depend.
   const JobResult result{ran->weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu,
                          job.depends_on_timing()};
   log(cat("weights sha256 ", result.weights_sha256, ", shards ", result.shards, ", seed ",

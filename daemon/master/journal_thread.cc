@@ -12,6 +12,8 @@ JournalThread::JournalThread(std::unique_ptr<Journal> journal)
 JournalThread::~JournalThread() { thread_.stop(); }
 
 void JournalThread::write(WriteJournal action, Written written) {
+  // Only the first pending change posts a task. Those that come before the task runs are part of
+  // its batch, so many changes cost one sync of the disk.
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
@@ -25,10 +27,12 @@ void JournalThread::write_pending() {
   std::vector<Pending> batch;
   {
     const std::lock_guard lock(mutex_);
+    // From here on the next change is the first one again, and posts its own task behind this one.
     batch = std::exchange(pending_, {});
   }
   std::vector<JournalRecord> records;
   for (const Pending& each : batch) records.push_back(each.action.record);
+  // append() writes all records or none, so after a failure each can be tried alone.
   Status status = journal_->append(records);
   for (size_t i = 0; i < batch.size(); ++i) {
     // One that cannot be written does not refuse the others.
@@ -41,11 +45,13 @@ void JournalThread::write_pending() {
 }
 
 bool JournalThread::post(std::function<void(Journal&)> task) {
+  // The queue keeps the order of all tasks, so `task` sees every change that was written before.
   return thread_.post([this, task = std::move(task)] { task(*journal_); });
 }
 
 Result<Submission> JournalThread::submission(const std::string& id,
                                              std::chrono::milliseconds within) {
+  // The promise is shared with the task, which may still run when this call has given up.
   const auto promise = std::make_shared<std::promise<Result<Submission>>>();
   auto answer = promise->get_future();
   if (!post([promise, id](Journal& journal) { promise->set_value(journal.submission(id)); })) {

@@ -10,6 +10,8 @@ namespace leat {
 Status remove_leftovers_of_job(Files& files, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(folder));
   if (!there) return {};
+  // Files are written under a name with .tmp first and renamed at the end, so such a name is that
+  // of a file whose writer has died.
   LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
   for (const std::string& name : names) {
     if (name.ends_with(".tmp")) LEAT_RETURN_IF_ERROR(files.remove_all(folder + "/" + name));
@@ -34,8 +36,11 @@ void Leftovers::sweep(Clock::Steady now) {
     for (const auto& [job, due] : due_) {
       if (due <= now) jobs.push_back(job);
     }
+    // A job is forgotten before its folder is swept: a failure is told once and not tried again in
+    // this life of the master.
     for (const std::string& job : jobs) due_.erase(job);
   }
+  // The disk is used without the mutex, because the thread of the jobs calls ended().
   for (const std::string& job : jobs) {
     const Status removed = remove_leftovers_of_job(files_, cat(folder_, "/", job));
     if (!removed.ok()) log_.warning("what job ", job, " left stays: ", removed.message());

@@ -18,6 +18,7 @@
 namespace leat {
 namespace {
 
+// The table of jobs draws its random numbers here, such as those in the ids of jobs.
 uint64_t random_number() {
   const Nonce nonce = random_nonce();
   uint64_t number = 0;
@@ -25,6 +26,8 @@ uint64_t random_number() {
   return number;
 }
 
+// Returns the address for the port of the heartbeats: the same host, with a port that the kernel
+// chooses.
 std::string port_zero(const std::string& address) {
   return address.substr(0, address.rfind(':')) + ":0";
 }
@@ -68,11 +71,13 @@ Result<std::unique_ptr<Master>> Master::start(const MasterConfig& config,
 Master::~Master() { (void)stop(); }
 
 Status Master::open() {
+  // The folder is made private before anything in it is read or written.
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(parts_.config.state_dir));
   if (!warning.empty()) parts_.log.warning(warning);
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), parts_.config.state_dir, limits));
+  // A journal that cannot be written does not stop the start: people can still look at their jobs.
   parts_.cannot_write = journal->opened();
   if (!parts_.cannot_write.ok()) {
     parts_.log.error(
@@ -80,11 +85,13 @@ Status Master::open() {
         "that there is can be looked at and fetched: ",
         parts_.cannot_write.message());
   }
+  // The jobs are read before the journal goes to its own thread, while no other thread uses it.
   LEAT_ASSIGN_OR_RETURN(const std::vector<StoredJob> jobs, journal->replay());
   LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());
   gate_.clear_checks();
   parts_.folders.clear_forgotten(*journal, jobs, parts_.log);
   parts_.journal = std::make_unique<JournalThread>(std::move(journal));
+  // Each part is made after those that it uses.
   parts_.logs = std::make_unique<JobLogs>(parts_.folders.path(), parts_.tuning.log_bytes,
                                           parts_.clock, parts_.log.named("logs"));
   LEAT_ASSIGN_OR_RETURN(parts_.loop, RpcLoop::start(parts_.log, RpcLoop::kSpin));
@@ -95,9 +102,11 @@ Status Master::open() {
   open_state();
   LEAT_RETURN_IF_ERROR(open_workforce());
   open_runs();
+  // The hands know the jobs before the table begins to act on them.
   hands_.restore(jobs);
   parts_.state->start(jobs, {drained.begin(), drained.end()}, parts_.journal->generation());
   for (const StoredJob& job : jobs) {
+    // The table learns the sizes of ended jobs as events, so that it can keep within their limit.
     if (has_ended(job.condition.state)) hands_.weigh(job.id);
   }
   parts_.log.info("journal of cluster ", parts_.journal->cluster_id(), ", start ",
@@ -106,6 +115,8 @@ Status Master::open() {
 }
 
 void Master::open_state() {
+  // Ids of folders that exist are taken, although the journal may not know their jobs: a new job
+  // must never get the folder of another.
   ClusterStateOptions options = parts_.tuning.cluster;
   options.members.max_workers = static_cast<size_t>(parts_.config.max_workers);
   options.jobs.grow_after = parts_.config.grow_after;
@@ -139,6 +150,8 @@ Status Master::open_workforce() {
 }
 
 void Master::open_runs() {
+  // The functions below are called on the threads of jobs and on the loop, so each change of the
+  // table goes through its queue.
   ClusterState& state = *parts_.state;
   parts_.sessions = std::make_unique<SessionHosts>(
       SessionHostsParts{*parts_.loop, parts_.catalogue,
@@ -181,6 +194,8 @@ Status Master::listen() {
       parts_.server,
       RpcServer::listen(*parts_.loop, std::move(options),
                         [this](const RpcPeer& peer) -> kj::Maybe<capnp::Capability::Client> {
+                          // The role of the hello decides which interface the peer gets. No master
+                          // serves another master.
                           switch (peer.role) {
                             case RpcRole::client:
                               return capnp::Capability::Client(parts_.clients->serve(peer));
@@ -194,12 +209,16 @@ Status Master::listen() {
                         }));
   address_ = parts_.server->address();
   status_.set_rpc_address(address_);
+  // From now on the workforce can end the connections of workers that it has lost.
   parts_.workforce->use(parts_.server.get());
   return {};
 }
 
 Status Master::stop() {
   if (std::exchange(stopped_, true)) return stop_status_;
+  // The stop goes against the flow of work: first the parts that make new events, then the table,
+  // then the runs and their runners, and the journal last. A failed start may have made only some
+  // parts.
   if (parts_.disk != nullptr) parts_.disk->stop();
   if (parts_.state != nullptr) {
     parts_.state->settle(parts_.tuning.settle);
@@ -209,12 +228,14 @@ Status Master::stop() {
   // Jobs that the next master goes on with leave a checkpoint, while their runners are there.
   if (parts_.runs != nullptr) (void)parts_.runs->stop(parts_.tuning.farewell);
   if (parts_.logs != nullptr) parts_.logs->stop();
+  // A run that did not end by itself waits for a runner; without its runners it ends.
   if (parts_.workforce != nullptr) parts_.workforce->end_all("the master is stopping");
   if (parts_.runs != nullptr && !parts_.runs->stop(parts_.tuning.end)) {
     stop_status_ = deadline_exceeded(cat("the runs of these jobs did not end within ",
                                          parts_.tuning.end.count(),
                                          " ms: ", join(parts_.runs->running(), ", ")));
   }
+  // The server goes before the services that its connections use.
   parts_.server.reset();
   parts_.clients.reset();
   parts_.hearts.reset();
@@ -235,6 +256,7 @@ void Master::beat_journal(std::function<void()> beat) {
 void Master::sweep() {
   parts_.leftovers->sweep(parts_.clock.steady());
   if (parts_.clock.steady() < collect_blobs_at_) return;
+  // A blob that no job names therefore stays for about a sixth of its time too long at most.
   collect_blobs_at_ = parts_.clock.steady() + parts_.tuning.blob_age / 6;
   (void)parts_.journal->post([this](Journal& journal) {
     const Status collected = journal.collect_blobs(parts_.tuning.blob_age);
@@ -260,6 +282,8 @@ Result<std::unique_ptr<ArrivingBlob>> Master::begin_blob(const Sha256Digest& sha
 void Master::cancel(std::string id, std::string by, Done<JobView> done) {
   parts_.state->cancel(
       std::move(id), std::move(by), [done = std::move(done)](Result<JobView> view) {
+        // A job that is CANCELLED already is no error, so that a repeated call gets the same
+        // answer.
         const JobState state = view.ok() ? view->condition.state : JobState::cancelled;
         if (has_ended(state) && state != JobState::cancelled) {
           return done(failed_precondition(cat("job '", view->id, "' has ended: it is ",
@@ -283,6 +307,7 @@ void Master::remove(std::string id, std::string by, Done<JobView> done) {
 
 // The journal keeps it by the worker's name: it also holds for processes of that name to come.
 void Master::drain(std::string worker, bool draining, std::string by, Done<NodeView> done) {
+  // Only a drain needs a known worker. Its undo may name a worker that is gone for good.
   const std::vector<NodeView> nodes = parts_.state->tables().nodes();
   const bool known = std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& node) {
     return node.worker.info.worker.name == worker;
@@ -291,6 +316,8 @@ void Master::drain(std::string worker, bool draining, std::string by, Done<NodeV
     return done(failed_precondition(cat("there is no worker '", worker, "'")));
   parts_.log.info("worker '", worker, "' ", draining ? "is to drain" : "drains no more",
                   ", asked by ", name_or_unknown(by));
+  // The journal has the drain before the table acts on it, so a master that crashes between them
+  // drains the worker at its next start.
   const bool posted = parts_.journal->post([this, worker, draining, done](Journal& journal) {
     const Status written = journal.append(WorkerDrained{worker, draining});
     if (!written.ok()) return done(written.while_doing(cat("draining worker '", worker, "'")));

@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// Returns the name of this machine, or "" if the kernel does not give it.
 std::string this_host() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
@@ -29,6 +30,7 @@ Result<std::unique_ptr<MasterProcess>> MasterProcess::start(const MasterConfig& 
   std::unique_ptr<MasterProcess> process(new MasterProcess(config, lifetime));
   LEAT_ASSIGN_OR_RETURN(process->daemon_, Master::start(config, {}, log));
   if (config.http != "off") LEAT_RETURN_IF_ERROR(process->open_http(log.named("http")));
+  // This comes last, because the signs of life come from loops that must exist.
   process->watch();
   return process;
 }
@@ -40,6 +42,7 @@ Status MasterProcess::open_http(const Logger& log) {
   options.policy.token = config_.security.http_token;
   if (const std::string host = this_host(); !host.empty()) options.policy.names = {host};
   options.log = log;
+  // The status page has a thread of its own, so that it answers while the master's loops are busy.
   reactor_ = std::make_unique<Reactor>();
   LEAT_ASSIGN_OR_RETURN(
       http_, open_status_server(*reactor_, config_.http, daemon_->status(), std::move(options)));
@@ -48,6 +51,7 @@ Status MasterProcess::open_http(const Logger& log) {
 }
 
 void MasterProcess::watch() {
+  // The watchdog asks each loop for a sign of life; a loop that hangs does not run the beat.
   const auto watch = [&](std::string name, void (Master::*loop)(std::function<void()>)) {
     registrations_.push_back(lifetime_.watch(std::move(name), [this, loop](LifeSign sign) {
       (daemon_.get()->*loop)([sign] { sign.beat(); });
@@ -70,6 +74,8 @@ ReadyAddresses MasterProcess::addresses() const {
 std::vector<std::string> MasterProcess::hints() const {
   std::string join =
       cat("a worker joins with: leatd worker --master ", dialled(daemon_->address()));
+  // A cluster's name is part of the command only if it is not the default one. The secret itself
+  // is never shown.
   if (config_.cluster != MasterConfig().cluster) join += " --set cluster=" + config_.cluster;
   if (!config_.security.secret_file.empty()) join += " --secret-file FILE";
   std::vector<std::string> hints{std::move(join)};
@@ -78,6 +84,7 @@ std::vector<std::string> MasterProcess::hints() const {
   return hints;
 }
 
+// The order is that of use: the watchdog asks the loops, and the status page asks the master.
 Status MasterProcess::stop() {
   registrations_.clear();  // before the loops that they ask
   http_.reset();

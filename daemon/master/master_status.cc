@@ -27,6 +27,7 @@ ClusterView MasterStatus::cluster() const {
   view.id = parts_.journal->cluster_id();
   view.version = leat_version();
   view.generation = parts_.journal->generation();
+  // The view is not of one moment: each part is read under its own lock.
   view.membership = parts_.state->tables().membership_version();
   view.started_ms = started_ms_;
   view.now_ms = moment_of(parts_.clock).wall_ms;
@@ -44,6 +45,7 @@ Result<JobView> MasterStatus::job(std::string_view id) const {
 std::vector<NodeView> MasterStatus::nodes() const { return parts_.state->tables().nodes(); }
 
 Result<LogPage> MasterStatus::log(std::string_view id, uint64_t from, size_t most) const {
+  // The table takes a prefix of an id; the folder of the log has all of it.
   LEAT_ASSIGN_OR_RETURN(const JobView view, job(id));
   return parts_.logs->page(view.id, from, most);
 }
@@ -55,11 +57,13 @@ Status MasterStatus::journal_status() const {
 }
 
 Status MasterStatus::ready() const {
+  // A master whose journal cannot be written takes no jobs, so it is not ready.
   const Status journal = journal_status();
   return journal.ok() ? journal : Status(journal.code(), "the journal: " + journal.message());
 }
 
 std::vector<Metric> MasterStatus::metrics() const {
+  // Callers that were turned away for any reason count as refused.
   const RpcServerCounts counts = parts_.server->counts();
   const auto one = [](uint64_t value) {
     return std::vector<MetricSample>{{{}, static_cast<double>(value)}};
@@ -75,6 +79,7 @@ std::vector<Metric> MasterStatus::metrics() const {
 }
 
 std::string MasterStatus::dump() const {
+  // A person reads this to find what hangs: first the jobs that go on, then the workers.
   std::string text;
   for (const JobView& job : jobs()) {
     const JobCondition& now = job.condition;

@@ -22,6 +22,8 @@ class RegistryService final : public Service<Registry> {
       : inside_(std::move(inside)), role_(peer.role), connection_(peer.connection) {}
 
   ~RegistryService() {
+    // The object goes with its connection. The table hears of a lost worker by this, without the
+    // wait for its heartbeats to stop.
     if (worker_) inside_->worker_hangs_up(*worker_, connection_);
     if (place_) inside_->runner_hangs_up(connection_);
   }
@@ -49,6 +51,7 @@ class RegistryService final : public Service<Registry> {
   std::optional<RunnerPlace> place_;  // with which a runner has registered
 };
 
+// Workers and runners get the same interface; each method belongs to one role.
 Status RegistryService::check_role(RpcRole role, std::string_view method) const {
   if (role_ == role) return {};
   return failed_precondition(cat("Registry.", method, ": expected a connection of role ",
@@ -71,6 +74,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
                                      "': expected a connection for each incarnation, and this one "
                                      "is that of another"));
   }
+  // Nothing is stored before all that the worker sent was read and checked.
   const auto tokens = read_tokens(params.getInfo());
   if (status.ok()) status = tokens.status();
   if (status.ok())
@@ -82,6 +86,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
   // Known at once: should the connection end before the answer, it has been joined and is lost.
   worker_ = info.worker;
   auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.registerWorker");
+  // The membership decides on its own thread. Meanwhile other calls of this connection are served.
   inside_->parts().state.join(info, answered.done);
   return answered.promise.then([this, context](Status&& joined) mutable {
     auto outcome = context.getResults().initOutcome();
@@ -158,6 +163,7 @@ kj::Promise<void> RegistryService::log(LogContext context) {
     status = invalid_argument(
         cat("Registry.log: expected at most ", kMaxLogBytes, " bytes of lines, received ", bytes));
   }
+  // The table also takes a prefix of an id, which must not become the name of a log.
   const auto known = inside_->parts().state.tables().job(job);
   if (status.ok() && (!known.ok() || known->id != job)) {
     status = failed_precondition(cat("Registry.log: there is no job '", job, "'"));
@@ -168,6 +174,8 @@ kj::Promise<void> RegistryService::log(LogContext context) {
   }
   auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.log");
   inside_->parts().logs.add(job, worker_->name, std::move(lines),
+                            // The answer comes when the lines are written, so a worker cannot send
+                            // faster than the disk writes.
                             [done = answered.done] { done(Status()); });
   return answered.promise.then(
       [context](Status&& written) mutable { answer(written, context.getResults().initOutcome()); });
@@ -192,6 +200,7 @@ kj::Promise<void> RegistryService::inputStarved(InputStarvedContext context) {
   InputStarved event;
   event.assembly = params.getAssembly();
   event.how = to_string(params.getHow()).substr(0, kMaxRunnerText);
+  // A number that makes no sense is cut, so that no sum of times overflows.
   event.waited = std::chrono::milliseconds(std::min<uint64_t>(params.getWaitedMs(), 3600'000));
   if (status.ok()) status = inside_->input_starved(connection_, std::move(event));
   answer(status, context.getResults().initOutcome());
@@ -205,6 +214,7 @@ kj::Promise<void> RegistryService::chaos(ChaosContext context) {
     // With a master that has just started: it asks again.
     status = unavailable("Registry.chaos: expected the runner to have registered, it has not yet");
   }
+  // The text goes into the journal and the log of the job, so it has to be a fault.
   if (status.ok()) status = check_chaos(to_string(params.getFault()), 0);
   if (!status.ok()) {
     answer(status, context.getResults().initOutcome());

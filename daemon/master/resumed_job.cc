@@ -32,9 +32,11 @@ Status keep_parts(Files& files, Blobs& blobs, const std::string& path, const Man
     const std::string name = part_name(i, manifest.parts.size());
     LEAT_ASSIGN_OR_RETURN(const auto file, files.open(cat(path, "/", name)));
     LEAT_ASSIGN_OR_RETURN(const Sha256Digest sha256, digest_of(manifest.parts[i].sha256));
+    // A part of a checkpoint never changes once it is written, so the blob may be the same file.
     LEAT_RETURN_IF_ERROR(blobs.share(*file, sha256));
     kept.push_back(blob_of(prefix + name, sha256, file->size()));
   }
+  // The manifest comes after its parts. It is small, so it is written anew.
   LEAT_ASSIGN_OR_RETURN(const Bytes text,
                         read_file(files, cat(path, "/", kManifestName), kManifestBytes));
   const Sha256Digest sha256 = leat::sha256(text);
@@ -52,6 +54,7 @@ Status keep_metrics(Files& files, Blobs& blobs, const std::string& folder,
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
   LEAT_ASSIGN_OR_RETURN(const std::string hex, sha256_of(*file));
   LEAT_ASSIGN_OR_RETURN(const Sha256Digest sha256, digest_of(hex));
+  // The first job may add rows to its own file later, so this one is copied.
   LEAT_RETURN_IF_ERROR(blobs.copy(*file, sha256));
   kept.push_back(blob_of(cat(kResumed, "metrics.jsonl"), sha256, file->size()));
   return {};
@@ -62,6 +65,7 @@ Result<KeptCheckpoint> keep_one_of(Files& files, Blobs& blobs, const std::string
                                    const std::vector<std::string>& paths) {
   KeptCheckpoint kept;
   for (const std::string& path : paths) {
+    // The paths have the newest checkpoint first. One that is damaged is passed over, and named.
     const auto manifest = verify_checkpoint(files, path);
     if (!manifest.ok()) {
       kept.passed_over.push_back(manifest.status().message());
@@ -77,6 +81,7 @@ Result<KeptCheckpoint> keep_one_of(Files& files, Blobs& blobs, const std::string
                                  join(kept.passed_over, "; ")));
 }
 
+// Copies a file piece by piece to `take`, and checks that it has the SHA-256 that was expected.
 Status copy_checked(const ReadableFile& file, const std::string& sha256, const TakeBytes& take) {
   Sha256 hash;
   LEAT_RETURN_IF_ERROR(read_in_pieces(file, [&](std::span<const std::byte> piece) {
@@ -91,6 +96,8 @@ Status copy_checked(const ReadableFile& file, const std::string& sha256, const T
 Status copy_checkpoint(Files& files, const std::string& path, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const Manifest manifest, verify_checkpoint(files, path));
   const size_t parts = manifest.parts.size();
+  // The checkpoint appears under its name only with commit(), so a crash leaves none that is half
+  // there.
   LEAT_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::begin(files, folder, manifest.step, parts));
   for (size_t i = 0; i < parts; ++i) {
     const std::string from = cat(path, "/", part_name(i, parts));
@@ -109,6 +116,7 @@ Status copy_checkpoint(Files& files, const std::string& path, const std::string&
 Status copy_metrics(Files& files, const std::string& from, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(from));
   if (!there) return {};
+  // The file is whole under its name, or not there: it is renamed after it was synced.
   const std::string fresh = folder + "/metrics.jsonl.tmp";
   LEAT_RETURN_IF_ERROR(files.remove_all(fresh));
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(from));
@@ -124,6 +132,8 @@ Status copy_metrics(Files& files, const std::string& from, const std::string& fo
 Result<KeptCheckpoint> keep_checkpoint(Files& files, Blobs& blobs, const std::string& job,
                                        const std::string& folder) {
   for (int tries = 1;; ++tries) {
+    // A checkpoint may vanish while it is read, if its job writes newer ones. Then the list has
+    // changed, or a file was not as expected, and the next try sees the newer ones.
     LEAT_ASSIGN_OR_RETURN(const auto before, list_checkpoints(files, folder + "/checkpoints"));
     auto kept = keep_one_of(files, blobs, job, folder, before);
     if (kept.ok() || tries == kTries) return kept;
@@ -137,6 +147,7 @@ Result<bool> take_checkpoint(Files& files, const std::string& submitted,
                              const std::string& folder) {
   const std::string own = folder + "/checkpoints";
   LEAT_ASSIGN_OR_RETURN(const auto there, list_checkpoints(files, own));
+  // The job's own checkpoint is newer than the one that it began with.
   if (!there.empty()) return true;
   const std::string from = cat(submitted, "/", kResumed);
   LEAT_ASSIGN_OR_RETURN(const auto came, list_checkpoints(files, from + "checkpoints"));

@@ -7,6 +7,7 @@
 
 namespace leat {
 
+// Fills the token with nonces; its 32 bytes are a whole number of them.
 RunnerToken random_token() {
   RunnerToken token;
   for (auto at = token.begin(); at != token.end();) {
@@ -17,6 +18,8 @@ RunnerToken random_token() {
 }
 
 bool equal(const RunnerToken& a, const RunnerToken& b) {
+  // All bytes are compared. A loop that stops at the first difference would tell the caller, by its
+  // time, how many bytes of a guess are right.
   uint8_t differences = 0;
   for (size_t i = 0; i < a.size(); ++i) differences |= static_cast<uint8_t>(a[i] ^ b[i]);
   return differences == 0;
@@ -31,8 +34,12 @@ RunnerTable::Slot* RunnerTable::find(const RunnerPlace& place) {
   return found != slots_.end() ? &found->second : nullptr;
 }
 
+// A runner that is moved gets its place in the new assembly before it has stopped to report about
+// the old one. So the slot of a report is found by `from`, and not by the assembly of its place.
 RunnerTable::Slots::iterator RunnerTable::locate(const WorkerRef& worker, const std::string& job,
                                                  uint64_t assembly) {
+  // The places are in the order of job, assembly and task, so those of a job lie next to each
+  // other.
   for (auto at = slots_.lower_bound({job, 0, 0}); at != slots_.end(); ++at) {
     if (at->first.job != job) break;
     if (at->second.worker == worker && at->second.from <= assembly) return at;
@@ -53,6 +60,7 @@ const RunnerPlace* RunnerTable::place_of(uint64_t connection) const {
 
 RunnerTable::Slot* RunnerTable::of_connection(uint64_t connection) {
   const RunnerPlace* const place = place_of(connection);
+  // Another runner may have the place by now; the connection of the slot tells one from the other.
   Slot* const slot = place != nullptr ? find(*place) : nullptr;
   return slot != nullptr && slot->connection == connection ? slot : nullptr;
 }
@@ -69,6 +77,8 @@ void RunnerTable::seat(const RunnerPlace& place, uint64_t connection) {
 }
 
 RunnerTable::Slot& RunnerTable::move(const WorkerRef& worker, const RunnerPlace& to) {
+  // The node itself changes its key, so that the slot, its token and its capability stay as they
+  // are.
   auto moved = slots_.extract(locate(worker, to.job, to.assembly));
   moved.key() = to;
   Slot& slot = slots_.insert(std::move(moved)).position->second;
@@ -77,6 +87,7 @@ RunnerTable::Slot& RunnerTable::move(const WorkerRef& worker, const RunnerPlace&
 }
 
 void RunnerTable::fail(const std::string& job, uint64_t assembly, const Status& cause) {
+  // The slots stay: their runners live until their workers report that they have ended.
   for (auto at = slots_.lower_bound({job, assembly, 0}); at != slots_.end(); ++at) {
     if (at->first.job != job || at->first.assembly != assembly) return;
     if (at->second.runner != nullptr) at->second.runner->lost(cause);
@@ -92,6 +103,7 @@ void RunnerTable::remove(const WorkerRef& worker, const std::string& job, uint64
 }
 
 std::vector<uint64_t> RunnerTable::remove(const WorkerRef& worker, const Status& cause) {
+  // A slot without a capability is of a runner that is only expected, so there is nothing to close.
   std::vector<uint64_t> connections;
   std::erase_if(slots_, [&](const auto& each) {
     const Slot& slot = each.second;
@@ -103,6 +115,7 @@ std::vector<uint64_t> RunnerTable::remove(const WorkerRef& worker, const Status&
   return connections;
 }
 
+// The rpc thread calls it when the master stops. Threads that wait for a runner get the cause.
 void RunnerTable::clear(const Status& cause) {
   for (auto& [place, slot] : slots_) {
     if (slot.runner != nullptr) slot.runner->lost(cause);

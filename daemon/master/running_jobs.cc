@@ -11,6 +11,7 @@ RunningJobs::~RunningJobs() = default;
 void RunningJobs::run(RunJob action) {
   const std::lock_guard lock(mutex_);
   reap();
+  // The new thread gets the last one of its job, and waits for it before it does anything.
   auto& newest = newest_[action.job];
   newest = std::make_shared<JobThread>(parts_, std::move(action), newest);
   runs_.push_back(newest);
@@ -40,14 +41,17 @@ void RunningJobs::reap() {
       ++at;
       continue;
     }
+    // The last pointer to a run joins its thread, which is done, so the wait is short.
     at = runs_.erase(at);
     const auto newest = newest_.find(run->action().job);
+    // A later run of the job may have taken the place by now.
     if (newest != newest_.end() && newest->second == run) newest_.erase(newest);
   }
 }
 
 bool RunningJobs::stop(std::chrono::milliseconds within) {
   const std::lock_guard lock(mutex_);
+  // All are told before the first wait, so that they end side by side.
   for (const auto& run : runs_) run->end();
   const auto until = std::chrono::steady_clock::now() + within;
   for (const auto& run : runs_) {
@@ -63,6 +67,7 @@ bool RunningJobs::await_end(const std::string& job, std::chrono::milliseconds wi
   for (const auto& run : runs_) {
     if (run->action().job == job) runs.push_back(run);
   }
+  // The wait is without the mutex: other jobs begin and end meanwhile. The pointers keep the runs.
   lock.unlock();
   const auto until = std::chrono::steady_clock::now() + within;
   return std::all_of(runs.begin(), runs.end(), [&](const auto& run) { return run->wait(until); });

@@ -37,6 +37,8 @@ SessionHost::~SessionHost() = default;
 
 // Questions ---------------------------------------------------------------------------------------
 
+// Returns the reason why a call is refused that came after the end. This function and the next need
+// the mutex held.
 Status SessionHost::cause() const {
   if (!cause_.ok()) return cause_;
   return failed_precondition(cat("session '", options_.name, "' is closed"));
@@ -49,12 +51,14 @@ Status SessionHost::cause_before() const {
 }
 
 void SessionHost::enqueue(Task task) {
+  // The completion is foreign code, so it is called without the mutex.
   Status refused;
   {
     const std::lock_guard lock(mutex_);
     if (over_) {
       refused = cause();
     } else if (tasks_.size() >= kMaxTasks) {
+      // Without a limit, clients that never wait for answers would fill the memory.
       refused = resource_exhausted(
           cat("session '", options_.name, "': ", kMaxTasks, " calls wait; try again in a moment"));
     } else {
@@ -71,6 +75,8 @@ std::shared_ptr<SessionHost::Call> SessionHost::extend(uint64_t version,
   const auto call = std::make_shared<Call>();
   enqueue({call,
            [version, graph = std::move(graph), done](Session& session) {
+             // The graph is decoded here, on a thread of the host, since that takes a while for a
+             // large one.
              auto made = graph();
              done(made.ok() ? session.extend(version, *made) : Result<uint64_t>(made.status()));
            },
@@ -100,6 +106,8 @@ void SessionHost::close(std::function<void(Status)> done) {
   Status status;
   {
     const std::lock_guard lock(mutex_);
+    // serve() wakes up by this, ends the session, and calls the closers when no step is computed
+    // any more.
     if (!over_) over_ = true;
     if (!served_ && cause_.ok()) {
       closers_.push_back(std::move(done));
@@ -114,6 +122,7 @@ void SessionHost::close(std::function<void(Status)> done) {
 // Steps -------------------------------------------------------------------------------------------
 
 std::shared_ptr<SessionHost::Step> SessionHost::run(HostedRequest request, Done<Fetches> done) {
+  // `done` is here twice: for a step that runs, and for a task that is refused.
   auto step = std::make_shared<Step>(std::move(request), done);
   enqueue({step, [this, step](Session& session) { start(session, step); }, done});
   return step;
@@ -122,6 +131,7 @@ std::shared_ptr<SessionHost::Step> SessionHost::run(HostedRequest request, Done<
 // On one of the host's threads.
 Result<StepHandle> SessionHost::launch(Session& session, const HostedRequest& request,
                                        Session::Finished finished) {
+  // The time of a step begins here, and not while it waited in the queue.
   Session::Deadline deadline;
   if (request.timeout.count() > 0) deadline = std::chrono::steady_clock::now() + request.timeout;
   LEAT_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, request.feeds());
@@ -143,11 +153,15 @@ Result<StepHandle> SessionHost::launch(Session& session, const HostedRequest& re
 void SessionHost::start(Session& session, const std::shared_ptr<Step>& step) {
   {
     const std::lock_guard lock(mutex_);
+    // The step counts before it starts, so that serve() does not end between its start and its
+    // result.
     ++running_;
   }
   // Called on a thread of the runtime's, perhaps before launch() returns.
   auto finished = [self = shared_from_this(), step] {
     const std::lock_guard lock(self->mutex_);
+    // Results come before new calls: they free the memory of steps that are over. The limit of the
+    // queue does not hold for them, and they have no `refuse`, so they are taken in any case.
     self->tasks_.push_front(
         {step, [self = self.get(), step](Session&) { self->take(step); }, nullptr});
     self->changed_.notify_all();
@@ -158,6 +172,7 @@ void SessionHost::start(Session& session, const std::shared_ptr<Step>& step) {
     auto handle = launch(session, step->request, std::move(finished));
     if (handle.ok()) {
       step->handle.emplace(std::move(*handle));
+      // A cancel() that came before the handle was there found nothing to cancel.
       if (step->cancelled) step->handle->cancel();
       return;
     }
@@ -165,6 +180,7 @@ void SessionHost::start(Session& session, const std::shared_ptr<Step>& step) {
   }
   {
     const std::lock_guard lock(mutex_);
+    // A session that ends refuses new steps; its client learns why it ended.
     if (over_ && failed.code() == Code::failed_precondition) failed = cause_before();
   }
   step->done(failed);
@@ -178,6 +194,7 @@ void SessionHost::take(const std::shared_ptr<Step>& step) {
     fetches = step->handle->wait();  // it is over: at once
     step->handle.reset();
   }
+  // Without a caller, the fetches are only destroyed.
   if (!step->dropped()) step->done(std::move(fetches));
   taken(*step);
 }
@@ -198,8 +215,10 @@ void SessionHost::cancel(const std::shared_ptr<Step>& step) {
   step->cancelled = true;  // for start(), if that comes later
   {
     const std::lock_guard lock(mutex_);
+    // A step that is over needs no task.
     if (step->taken) return;
   }
+  // A thread of the host does it, because start() may hold the step's mutex while a plan is made.
   const auto cancel = [step](Session&) {
     const std::lock_guard lock(step->mutex);
     if (step->handle) step->handle->cancel();
@@ -210,7 +229,9 @@ void SessionHost::cancel(const std::shared_ptr<Step>& step) {
 // Life --------------------------------------------------------------------------------------------
 
 Status SessionHost::serve(HostGroup& hosts) {
+  // On failure the job fails. Its end comes back as end(), which answers the calls that wait.
   LEAT_ASSIGN_OR_RETURN(const auto session, Session::open(hosts, options_));
+  // The threads may begin before `serving_` is set; the calls that wait are in the queue already.
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([this, session = session.get()] {
@@ -223,9 +244,11 @@ Status SessionHost::serve(HostGroup& hosts) {
   changed_.notify_all();
   changed_.wait(lock, [&] { return over_; });
   lock.unlock();
+  // Steps in flight end with `cancelled` here, and their results come into the queue.
   session->close();
   lock.lock();
   changed_.wait(lock, [&] { return tasks_.empty() && busy_ == 0 && running_ == 0; });
+  // Only now no call and no step is left, and the threads end.
   stop_ = true;
   changed_.notify_all();
   lock.unlock();
@@ -248,6 +271,8 @@ void SessionHost::work(Session& session) {
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
     ++busy_;
+    // A call that was dropped is not begun. Tasks without `refuse` take results, and are always
+    // done.
     const Status refused = over_ && task.refuse ? cause_before() : Status();
     lock.unlock();
     if (!refused.ok()) {
@@ -267,8 +292,10 @@ void SessionHost::end(const Status& cause) {
   std::vector<std::function<void(Status)>> closers;
   {
     const std::lock_guard lock(mutex_);
+    // The cause of a session that was closed stays ok, although its job's end comes here as well.
     if (!over_) cause_ = cause;
     over_ = true;
+    // With no thread that serves, this call answers what waits.
     if (!serving_) {
       refused.swap(tasks_);
       closers.swap(closers_);

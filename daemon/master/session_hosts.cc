@@ -8,6 +8,7 @@
 namespace leat {
 namespace {
 
+// No valid job file begins like this, so the first line tells sessions from jobs.
 constexpr std::string_view kSession = "session:\n";
 
 // Never read: it tells one session from another, and from jobs.
@@ -17,6 +18,8 @@ std::string text_of(const SessionOptions& options) {
              "\n  timeout: ", options.timeout.count(), "ms\n");
 }
 
+// Returns the error for calls of a session whose job ends: unavailable if it failed, else
+// cancelled.
 Status ended(const JobView& job) {
   const std::string text = cat(
       "session '", job.id,
@@ -38,6 +41,7 @@ void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<Sess
   submission.text = text_of(options);
   submission.num_workers = opening.num_workers;
   submission.max_restarts = 0;  // what it held is gone with a runner
+  // The request id makes a repeated call find the job of the first one.
   parts_.submit(std::move(submission), [this, options, done](Result<JobView> view) {
     opened(std::move(view), options, done);
   });
@@ -50,6 +54,8 @@ void SessionHosts::opened(Result<JobView> view, SessionOptions options,
   std::shared_ptr<SessionHost> host;
   {
     const std::lock_guard lock(mutex_);
+    // The host exists already if the client opens its session again. After a restart of the master
+    // it is made anew, and the thread of the job waits in await() for it.
     auto& found = hosts_[view->id];
     if (found == nullptr) found = std::make_shared<SessionHost>(view->id, std::move(options));
     host = found;
@@ -60,10 +66,13 @@ void SessionHosts::opened(Result<JobView> view, SessionOptions options,
 }
 
 void SessionHosts::left(const std::shared_ptr<SessionHost>& host) {
+  // The check does not keep a host alive, and a client that holds the session again by then saves
+  // it.
   auto check = [this, host = std::weak_ptr(host)] {
     const auto held = host.lock();
     if (held != nullptr && held->is_abandoned(parts_.lease)) give_up(held->job());
   };
+  // The check comes one millisecond after the end of the lease, and not just before it.
   const auto later = parts_.lease + std::chrono::milliseconds(1);
   (void)parts_.loop.post([this, check = std::move(check), later]() mutable {
     LoopContext& context = parts_.loop.context();
@@ -77,6 +86,7 @@ void SessionHosts::give_up(const std::string& job) {
 
 void SessionHosts::close(const std::shared_ptr<SessionHost>& host,
                          std::function<void(Status)> done) {
+  // A job that does not run has no thread that would serve the end of its session.
   if (parts_.runs(host->job())) return host->close(std::move(done));
   parts_.cancel(host->job(), "its client, who closed it");
   done(Status());
@@ -85,6 +95,7 @@ void SessionHosts::close(const std::shared_ptr<SessionHost>& host,
 Result<std::shared_ptr<SessionHost>> SessionHosts::await(const std::string& job,
                                                          const std::function<bool()>& ended) {
   std::unique_lock lock(mutex_);
+  // changed_ also wakes this thread for other sessions, and for the end of this run.
   const auto here = [&] { return hosts_.contains(job) || ended(); };
   if (!changed_.wait_for(lock, parts_.lease, here)) {
     return unavailable(cat("session '", job, "': its client did not come back within ",
@@ -100,6 +111,7 @@ void SessionHosts::wake() {
 }
 
 void SessionHosts::changed(const JobView& job) {
+  // A job that is being cancelled ends its session now; its host is forgotten with the job's end.
   const JobState state = job.condition.state;
   if (!has_ended(state) && state != JobState::cancelling) return;
   std::shared_ptr<SessionHost> host;
@@ -120,6 +132,7 @@ void SessionHosts::stop(const Status& cause) {
     for (const auto& [_, host] : hosts_) hosts.push_back(host);
     changed_.notify_all();
   }
+  // end() calls completions of clients, so it is called without the mutex.
   for (const auto& host : hosts) host->end(cause);
 }
 

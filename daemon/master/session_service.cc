@@ -14,7 +14,9 @@
 namespace leat {
 namespace {
 
+// A call may take this long; a step gets it on top of its own timeout.
 constexpr auto kSessionAnswer = std::chrono::seconds(30);
+// One upload has this many bytes at most.
 constexpr uint64_t kMaxStaged = 256u << 20;
 constexpr auto kUpload = std::chrono::seconds(90);
 
@@ -47,6 +49,8 @@ Result<std::vector<Tensor>> tensors_of(const std::vector<Fed>& feeds) {
   return tensors;
 }
 
+// Packs the fetches of a step for its answer, on one of the host's threads. Those that are too many
+// for the message become blobs, which count for the session until the client has dropped them.
 Result<std::vector<Fetched>> fetched_of(SessionHost& host, const std::vector<Tensor>& tensors) {
   std::vector<Fetched> all;
   for (PackedValue& value : pack_values(tensors)) {
@@ -58,6 +62,7 @@ Result<std::vector<Fetched>> fetched_of(SessionHost& host, const std::vector<Ten
                                       human_bytes(value.blob->size()),
                                       " of them in one, are more than the session may hold"));
       }
+      // The permit returns with the last copy of this pointer.
       fetched.blob = {value.blob.get(), [blob = value.blob, permit](const Blob*) {}};
     }
     fetched.value = std::move(value);
@@ -74,6 +79,8 @@ void write_fetched(const Fetched& fetched, wire::FetchedValue::Builder out) {
   blob.setContent(offer_download(fetched.blob));
 }
 
+// Holds a session for one client: while one of these objects lives, the session's lease does not
+// run.
 class SessionServer final : public Service<wire::Session> {
  public:
   SessionServer(RpcLoop& loop, SessionHosts& hosts, std::shared_ptr<SessionHost> host,
@@ -82,6 +89,7 @@ class SessionServer final : public Service<wire::Session> {
     host_->lease().hold();
   }
   ~SessionServer() noexcept(false) {
+    // The lease begins to run, and the master looks at its end whether another client came.
     host_->lease().release();
     hosts_.left(host_);
   }
@@ -91,6 +99,8 @@ class SessionServer final : public Service<wire::Session> {
     const auto params = context.getParams();
     const auto digest = read_digest(params.getSha256());
     if (!digest.ok()) return refuse(digest.status(), context);
+    // The bytes count from the start of the upload on, until the call that names them is done with
+    // them.
     const auto permit = host_->bytes().take(params.getSize());
     if (permit == nullptr) {
       return refuse(resource_exhausted(cat("stage: ", human_bytes(params.getSize()),
@@ -99,6 +109,7 @@ class SessionServer final : public Service<wire::Session> {
     }
     auto sink = receive_upload(
         {params.getSize(), *digest}, {.bytes = kMaxStaged, .deadline = kUpload}, uploads_, timer(),
+        // The upload may end after this object; then the map goes with the upload.
         [staged = staged_, number = params.getNumber(), permit](Blob blob) -> Status {
           (*staged)[number] = {std::make_shared<const Blob>(std::move(blob)), permit};
           return {};
@@ -114,6 +125,7 @@ class SessionServer final : public Service<wire::Session> {
     if (!file.ok()) return refuse(file.status(), context);
     std::vector<ValueId> ids;
     for (const uint32_t id : params.getInputIds()) ids.push_back(id);
+    // This runs on one of the host's threads.
     auto graph = [&hosts = hosts_, file = *file, ids]() -> Result<Graph> {
       LEAT_ASSIGN_OR_RETURN(const Graph graph, read_graph(*file.blob, hosts.catalogue()));
       return with_input_ids(graph, ids);
@@ -159,6 +171,8 @@ class SessionServer final : public Service<wire::Session> {
           done(fetches.ok() ? fetched_of(*host, *fetches) : Result<All>(fetches.status()));
         });
     (*steps_)[number] = step;
+    // The promise ends with the answer, with its deadline, or with the caller; a step that is still
+    // in flight is then cancelled. A later step may have the same number, and stays in the map.
     auto gone = kj::defer([host = host_, steps = steps_, number, step] {
       if (const auto found = steps->find(number); found != steps->end() && found->second == step)
         steps->erase(found);
@@ -175,6 +189,7 @@ class SessionServer final : public Service<wire::Session> {
   }
 
   kj::Promise<void> cancel(CancelContext context) override {
+    // A step that is over is not in the map any more, and the answer is ok all the same.
     const auto found = steps_->find(context.getParams().getNumber());
     if (found != steps_->end()) host_->cancel(found->second);
     context.getResults().initOutcome().initOk();
@@ -215,6 +230,7 @@ class SessionServer final : public Service<wire::Session> {
       return failed_precondition(
           cat("expected bytes that were staged as ", in.getStaged(), ", there are none"));
     }
+    // Staged bytes are used once: the call that names them takes them out.
     const Staged staged = std::move(found->second);
     staged_->erase(found);
     return staged;

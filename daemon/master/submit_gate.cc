@@ -37,6 +37,8 @@ void SubmitGate::clear_checks() const {
 Status SubmitGate::admit(const Submission& submission) const {
   LEAT_RETURN_IF_ERROR(check_chaos_allowed(submission, parts_.config));
   const Status& journal = parts_.cannot_write;
+  // A full disk may have room again, so the journal is tried; any other failure stays until the
+  // next start.
   const bool stays = !journal.ok() && journal.code() != Code::resource_exhausted;
   if (stays) return journal.while_doing("taking a job");
   const size_t checks = parts_.tuning.checks;
@@ -91,12 +93,15 @@ void SubmitGate::resume_checked(const std::string& job, Submission submission, D
   if (!known->empty()) {
     const auto first = parts_.journal->submission(*known, kTableDeadline);
     if (!first.ok()) return done(first.status());
+    // The files of the checkpoint come from the first submit, and those of the request from this
+    // one.
     std::copy_if(first->files.begin(), first->files.end(), std::back_inserter(submission.files),
                  [](const AttachedFile& file) { return file.name.starts_with(kResumed); });
     return check(std::move(submission), std::move(done));
   }
   const auto from = parts_.state->tables().job(job);
   if (!from.ok()) return done(from.status());
+  // The checkpoint becomes blobs before the job that left it may remove it.
   auto kept = keep_checkpoint(real_files(), blobs, from->id, parts_.folders.path_of(from->id));
   if (!kept.ok()) return done(kept.status());
   std::move(kept->files.begin(), kept->files.end(), std::back_inserter(submission.files));
@@ -113,6 +118,7 @@ void SubmitGate::resume_checked(const std::string& job, Submission submission, D
 // The job that an earlier submit of the same request made, or "". It waits until the table has
 // taken all submits that were handed to it before.
 Result<std::string> SubmitGate::job_of_request(const std::string& request_id) {
+  // The promise is shared with the task, which may run after this call gave up.
   const auto passed = std::make_shared<std::promise<void>>();
   auto reached = passed->get_future();
   parts_.state->post([passed] { passed->set_value(); });

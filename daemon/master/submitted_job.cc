@@ -22,12 +22,14 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kJobFile = "job.yaml";
 
+// Returns resource_exhausted for a full disk, for which callers wait, and unavailable for the rest.
 Status system_error(const fs::path& path, std::string_view what, const std::error_code& error) {
   const std::string text = cat("'", path.string(), "': ", what, " failed: ", error.message());
   const bool full = error == std::errc::no_space_on_device || error.value() == EDQUOT;
   return full ? resource_exhausted(text) : unavailable(text);
 }
 
+// Streams report no cause of their own, so `errno` is cleared before and read after.
 Status write_plain(const fs::path& path, const std::string& bytes) {
   errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -42,6 +44,7 @@ Status unpack(const AttachedFile& file, const Blobs& blobs, const fs::path& path
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) return system_error(path.parent_path(), "making the folder", error);
+  // A small file came with the submit; a large one was uploaded before and is a blob.
   if (file.bytes) return write_plain(path, *file.bytes);
   LEAT_ASSIGN_OR_RETURN(const bool there, blobs.has(file.sha256, file.size));
   if (!there) {
@@ -50,6 +53,8 @@ Status unpack(const AttachedFile& file, const Blobs& blobs, const fs::path& path
   }
   // No symbolic link: a graph's data is read only where it truly lies beside the graph.
   const fs::path blob = fs::absolute(blobs.path(file.sha256));
+  // A link costs no copy. It fails if the blobs are on another file system, and then the file is
+  // copied.
   fs::create_hard_link(blob, path, error);
   if (error) fs::copy_file(blob, path, error);
   return error ? system_error(path, "copying an uploaded file", error) : Status();
@@ -66,6 +71,8 @@ Status without_folder(const Status& status, const std::string& folder) {
   return Status(status.code(), std::move(message));
 }
 
+// Checks that `path`, the value of `key` in the job file, is one of the submitted files. The check
+// keeps a job from reading other files of the master.
 Status check_attached(const Submission& submission, const std::string& folder, std::string_view key,
                       const std::string& path) {
   if (path.empty()) return {};
@@ -103,6 +110,7 @@ uint32_t workers_of(const Job& job) { return static_cast<uint32_t>(job.num_worke
 
 Status unpack(const Submission& submission, const Blobs& blobs, const std::string& folder) {
   std::error_code error;
+  // An earlier attempt, or an earlier assembly, may have left files there.
   fs::remove_all(folder, error);
   if (!error) fs::create_directories(folder, error);
   if (error) return system_error(folder, "making the folder", error);
@@ -129,6 +137,7 @@ Result<Job> read_submitted_job(const Submission& submission, const std::string& 
   if (std::string name = name_below(job->data.root, folder); !name.empty()) {
     job->data.root = std::move(name);
   }
+  // Workers compare the name as text, so one data set must have one spelling.
   while (job->data.root.size() > 1 && job->data.root.ends_with('/')) job->data.root.pop_back();
   return job;
 }
@@ -146,6 +155,8 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(unpack(submission, blobs, folder));
     LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
     LEAT_RETURN_IF_ERROR(check_graph_name(job.model.graph));
+    // The graph is read in full, so that a job with an invalid one fails here and not on its
+    // workers.
     LEAT_ASSIGN_OR_RETURN(const Model model, load_model(files, catalogue, job.model.graph));
     LEAT_RETURN_IF_ERROR(check_size(job.model.graph, model.training, job.shards));
     LEAT_RETURN_IF_ERROR(check_resumed(files, job, folder));
@@ -165,6 +176,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     submission.dataset = data_root;
     return check_submission(submission);
   };
+  // The folder goes in any case. The run of the job unpacks the files again, into its own folder.
   const Status status = without_folder(check(), folder);
   std::error_code ignored;
   fs::remove_all(folder, ignored);
@@ -180,6 +192,7 @@ Status check_data_root(Files& files, const std::string& data_root,
     if (node.worker.state == WorkerState::lost) continue;
     any_worker = true;
     for (const std::string& each : node.worker.info.datasets) {
+      // A name or path that is listed as it is needs no look at the disk.
       if (each == data_root) found = true;
       if (!each.starts_with('/')) names.insert(each);
     }
@@ -192,6 +205,7 @@ Status check_data_root(Files& files, const std::string& data_root,
     return invalid_argument(cat(kJobFile, ": data.root: expected a folder of this machine, there ",
                                 "is no '", data_root, "'"));
   }
+  // The error names the data sets that there are, and the two ways out.
   const std::vector<std::string> offered(names.begin(), names.end());
   return invalid_argument(cat(kJobFile, ": data.root: expected a data set of the workers (",
                               offered.empty() ? "they have none" : join(offered, ", "),

@@ -13,6 +13,7 @@ namespace leat {
 
 namespace {
 
+// A removed job has ended, but its thread may still release its runners.
 constexpr std::chrono::milliseconds kEndOfRemovedRun{10'000};
 
 }  // namespace
@@ -21,6 +22,8 @@ void TableHands::restore(const std::vector<StoredJob>& jobs) {
   for (const StoredJob& job : jobs) {
     if (has_ended(job.condition.state)) {
       parts_.logs->end(job.id);
+      // No runner of the earlier master's life writes for this job, so its leftovers are due at
+      // once.
       parts_.leftovers->ended(job.id, parts_.clock.steady() - parts_.tuning.sweep_after);
     } else {
       assemblies_[job.id] = job.condition.assembly;
@@ -30,6 +33,7 @@ void TableHands::restore(const std::vector<StoredJob>& jobs) {
 
 void TableHands::write(WriteJournal action) {
   parts_.journal->write(std::move(action), [this](JournalWritten written) {
+    // This runs on the thread "journal". The outcome goes to the table as an event.
     if (written.status.ok()) parts_.wrote = true;
     parts_.state->handle(std::move(written));
   });
@@ -48,12 +52,15 @@ void TableHands::run_job(RunJob action) { parts_.runs->run(std::move(action)); }
 void TableHands::yield_run(YieldRun action) { parts_.runs->yield(action); }
 
 void TableHands::end_run(EndRun action) {
+  // The run is told first. The calls to its runners fail then, and wake it if it waits for one.
   parts_.runs->end(action);
   parts_.workforce->end_assembly(action.job, action.assembly, action.reason);
 }
 
 void TableHands::remove_job(RemoveJob action) {
   parts_.logs->remove(action.id);
+  // The disk's thread may wait for the run. The folder goes before the journal's record: after a
+  // crash between them the next master clears the folder again.
   (void)parts_.disk->post([this, id = action.id] {
     if (!parts_.runs->await_end(id, kEndOfRemovedRun))
       parts_.log.warning("job ", id, " goes on after its end");
@@ -75,6 +82,7 @@ void TableHands::members_changed(const std::vector<WorkerView>& workers) {
 void TableHands::job_changed(const JobView& job) {
   const JobCondition& now = job.condition;
   std::string text(name_of(now.state));
+  // A change of the assembly is told once, with the workers that it has.
   uint64_t& assembly = assemblies_[job.id];
   const bool assembled = std::exchange(assembly, now.assembly) != now.assembly &&
                          (now.state == JobState::starting || now.state == JobState::recovering);
@@ -82,6 +90,7 @@ void TableHands::job_changed(const JobView& job) {
   // The log has the reason of a recovery already: the change to RECOVERING wrote it.
   if (!now.reason.empty() && !assembled) text += ": " + now.reason;
   const bool ended = has_ended(now.state);
+  // The runners of the job may still write for a while, so the sweep of its folder comes later.
   if (ended) {
     assemblies_.erase(job.id);
     parts_.leftovers->ended(job.id, parts_.clock.steady());

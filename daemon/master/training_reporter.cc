@@ -10,6 +10,7 @@
 namespace leat {
 namespace {
 
+// Each report is an event for the table of jobs, so fast steps share one.
 constexpr auto kBetweenReports = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -21,6 +22,7 @@ TrainingReporter::TrainingReporter(const Job& job, int64_t rows, const Clock& cl
       line_(std::move(line)),
       // The servers are on the first workers.
       spared_from_(job.has_quorum() ? static_cast<uint32_t>(job.parameter_server.num_ps) : 0) {
+  // These facts hold for the whole run.
   progress_.in_parts = !strategy_of(job).replicates_variables;
   progress_.samples_per_step = static_cast<uint64_t>(job.global_batch_size);
   progress_.rows_per_epoch = static_cast<uint64_t>(rows);
@@ -48,6 +50,7 @@ void TrainingReporter::started(int64_t first_step, int64_t steps) {
                              name_of(progress_.from))
                        : cat("trains ", counted(steps, "step")));
   report();
+  // Faults of earlier steps, which an earlier master did not get to, are due now.
   if (on_step_ && first_step > 0) on_step_(progress_.step);
 }
 
@@ -71,6 +74,8 @@ void TrainingReporter::epoch_recalled(const EpochResult& result) {
 }
 
 void TrainingReporter::recalled(int64_t epoch, int64_t epochs, const StepResult& last) {
+  // An epoch that was under way when the last assembly ended is shown with what its steps had so
+  // far.
   epoch_begun(epoch, epochs, 0, 0);
   take(last);
   report();
@@ -85,12 +90,14 @@ void TrainingReporter::stepped(int64_t, const StepResult& result) {
   ++progress_.step;
   take(result);
   if (on_step_) on_step_(progress_.step);
+  // The first step is always reported, because it ends the recovery of a job.
   const bool is_first = progress_.step == progress_.first_step + 1;
   if (is_first || clock_.steady() - reported_at_ >= kBetweenReports) report();
 }
 
 void TrainingReporter::epoch_ended(const EpochResult& result) {
   take(result);
+  // The line names only the numbers that are known; a job without validation has no others.
   std::string text = cat("epoch ", result.epoch, "/", progress_.epochs, ", step ", result.step);
   std::string_view between = ": ";
   const auto add = [&](std::string_view name, double value) {
@@ -116,6 +123,7 @@ void TrainingReporter::checkpointed(int64_t step, const std::string&) {
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }
 
 void TrainingReporter::waits(const std::string& for_what) {
+  // The training says each time what it waits for, and the table hears of changes only.
   if (for_what == std::exchange(waits_for_, for_what)) return;
   if (on_wait_) on_wait_(for_what);
 }

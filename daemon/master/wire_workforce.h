@@ -81,9 +81,9 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void stopped(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                const std::string& how, const Status& status);
   void end_log_if_stopped(const std::string& job);
-  // Runs `task` later on the loop, unless clear() was called by then.
+  // Runs `task` later on the loop, unless this object is gone by then.
   void after(std::chrono::milliseconds delay, std::function<void()> task);
-  // Calls `done` with the result of a call, unless clear() was called by then.
+  // Calls `done` with the result of a call, unless this object is gone by then.
   void await(kj::Promise<Status> call, std::chrono::milliseconds deadline, std::string what,
              std::function<void(Status)> done);
 

@@ -14,6 +14,7 @@
 namespace leat {
 namespace {
 
+// The calls to a runner wait this long for the reason of its end, once its connection is gone.
 constexpr std::chrono::milliseconds kExitNews{100};
 
 }  // namespace
@@ -21,8 +22,10 @@ constexpr std::chrono::milliseconds kExitNews{100};
 // Runners -----------------------------------------------------------------------------------------
 
 void Workforce::Inside::start(const StartRunners& action) {
+  // All runners of an assembly get the same key, by which they recognize each other.
   const RunnerToken key = random_token();
   const auto sharers = static_cast<uint32_t>(std::max<size_t>(1, action.workers.size()));
+  // Workers that share one machine share its threads, too; each gets at least one.
   const uint32_t threads =
       parts_.options.shared_threads > 0 ? std::max(1u, parts_.options.shared_threads / sharers) : 0;
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
@@ -38,6 +41,8 @@ void Workforce::Inside::start(const RunnerPlace& place, const WorkerRef& worker,
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;  // the table hears that it was lost
   const RunnerToken token = random_token();
+  // The slot is there before the worker is asked: the runner may register before the worker has
+  // answered.
   Slot& slot = runners_.at(place);
   slot = {};
   slot.worker = worker;
@@ -63,9 +68,12 @@ void Workforce::Inside::advance(const RunnerPlace& to, const WorkerRef& worker,
                                 const RunnerToken& key) {
   if (!workers_.contains(worker)) return;  // the table hears that it was lost
   const Slot* const found = runners_.find(worker, to.job, to.assembly);
+  // A runner that cannot go on is stopped; its end makes the table begin another assembly.
   if (found == nullptr || found->runner == nullptr || found->hung_up)
     return stop(worker, to.job, to.assembly, {}, "could not go on: its connection is gone");
   Slot& slot = runners_.move(worker, to);
+  // The host of the old assembly is over: its calls fail now, and has_advanced() makes another
+  // host.
   slot.runner->lost(cancelled(cat("the job goes on in assembly ", to.assembly)));
   slot.runner = nullptr;
   tell_worker(to, slot, key);
@@ -73,6 +81,7 @@ void Workforce::Inside::advance(const RunnerPlace& to, const WorkerRef& worker,
 
 void Workforce::Inside::tell_worker(const RunnerPlace& to, const Slot& slot,
                                     const RunnerToken& key) {
+  // The worker comes first, since peers reach the runner through it. The runner keeps its token.
   auto request = workers_.at(slot.worker).worker.advanceRequest();
   write_order({to.job, to.assembly, to.task, 0, slot.token, key}, request.initSpec());
   auto call = request.send().then(
@@ -84,6 +93,7 @@ void Workforce::Inside::tell_worker(const RunnerPlace& to, const Slot& slot,
         });
 }
 
+// The runner is told once its worker knows the new assembly and key.
 void Workforce::Inside::tell_runner(const RunnerPlace& to, Slot& slot, const RunnerToken& key) {
   auto request = KJ_ASSERT_NONNULL(slot.wire).advanceRequest();
   request.setAssembly(to.assembly);
@@ -102,6 +112,7 @@ void Workforce::Inside::after_advance(const RunnerPlace& to, uint64_t connection
                                       const Status& status,
                                       const std::function<void(Slot&)>& then) {
   Slot* const found = runners_.find(to);
+  // While the call was on its way, the runner's slot may have gone or passed to another runner.
   if (found == nullptr || found->connection != connection) return;
   if (status.ok()) return then(*found);
   parts_.options.log.warning("advancing the runner of ", text_of(to), ": ", status.message());
@@ -110,6 +121,7 @@ void Workforce::Inside::after_advance(const RunnerPlace& to, uint64_t connection
 
 void Workforce::Inside::has_advanced(const RunnerPlace& to, Slot& slot) {
   if (slot.hung_up) return;  // its end is being seen to
+  // From here on, reports of the worker about the old assembly find no slot.
   slot.from = slot.facts.assembly = to.assembly;
   slot.facts.task = to.task;
   slot.facts.device_name = cat("job:worker/task:", to.task, "/cpu:0");
@@ -126,6 +138,7 @@ void Workforce::Inside::stop(const StopRunners& action) {
 void Workforce::Inside::stop(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                              std::chrono::milliseconds grace, const std::string& how) {
   const auto found = workers_.find(worker);
+  // A lost worker needs no order: its runners end with their connections, which are dropped.
   if (found == workers_.end()) return;
   ++stopping_[job];
   auto request = found->second.worker.stopRequest();
@@ -143,6 +156,7 @@ void Workforce::Inside::stop(const WorkerRef& worker, const std::string& job, ui
 
 void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job, uint64_t assembly,
                                 const std::string& how, const Status& status) {
+  // The count comes first, so that the log can end also if the worker did not answer.
   if (--stopping_[job] == 0) stopping_.erase(job);
   if (status.ok()) {
     runner_exited(worker, job, assembly, {how});
@@ -153,6 +167,7 @@ void Workforce::Inside::stopped(const WorkerRef& worker, const std::string& job,
   end_log_if_stopped(job);
 }
 
+// The runners write their last lines while they are stopped, so the log waits for these calls.
 void Workforce::Inside::end_log(const std::string& job) {
   ending_.insert(job);
   end_log_if_stopped(job);
@@ -167,6 +182,7 @@ Status Workforce::Inside::runner_connects(const RunnerPlace& place, const Runner
                                           RunnerFacts facts, wire::Runner::Client runner,
                                           uint64_t connection) {
   Slot* const found = runners_.find(place);
+  // A slot takes one runner: a second process with the same token is refused.
   const bool expected = found != nullptr && found->wire == nullptr;
   if (!expected || !equal(found->token, token)) {
     return failed_precondition(cat(
@@ -176,6 +192,7 @@ Status Workforce::Inside::runner_connects(const RunnerPlace& place, const Runner
   Slot& slot = *found;
   const auto worker = workers_.find(slot.worker);
   if (worker == workers_.end()) return failed_precondition("register: its worker was lost");
+  // Peers dial the data port of the worker, which hands the connection to the runner.
   facts.node = slot.worker.name;
   facts.data_address = worker->second.info.address;
   facts.machine = worker->second.info.machine;
@@ -219,6 +236,7 @@ void Workforce::Inside::runner_hangs_up(uint64_t connection) {
   if (seat == nullptr) return;
   const RunnerPlace place = *seat;  // the last one: without its connection it goes no further
   runners_.unseat(connection);
+  // The tasks below run later, when another runner may have the place.
   const auto still_there = [this, place, connection]() -> Slot* {
     Slot* const slot = runners_.find(place);
     return slot != nullptr && slot->connection == connection ? slot : nullptr;
@@ -241,6 +259,7 @@ void Workforce::Inside::runner_hangs_up(uint64_t connection) {
 
 void Workforce::Inside::runner_exited(const WorkerRef& worker, const std::string& job,
                                       uint64_t assembly, const RunnerEnd& end) {
+  // Calls to the runner fail before the table hears of its end, both with the same reason.
   runners_.remove(worker, job, assembly, unavailable(cat("its process ", end.how)));
   parts_.state.handle(RunnerExited{job, assembly, worker, end});
 }
@@ -256,10 +275,13 @@ Status Workforce::Inside::worker_connects(const WorkerInfo& info,
                                    "': expected one connection of each incarnation, and this one "
                                    "has another that lives"));
   }
+  // A registration may be repeated on the same connection.
   workers_.insert_or_assign(info.worker, Connected{info, kj::mv(worker), connection});
   for (size_t i = 0; i < info.runners.size(); ++i) {
     const HeldRunner& held = info.runners[i];
     const RunnerPlace place{held.job, held.assembly, held.task};
+    // The runners that outlived the last master are expected to register again, each with its
+    // token.
     if (runners_.find(place) != nullptr) continue;
     Slot& slot = runners_.at(place);
     slot.worker = info.worker;
@@ -273,6 +295,7 @@ void Workforce::Inside::worker_refused(const WorkerRef& worker, uint64_t connect
   const auto found = workers_.find(worker);
   if (found == workers_.end() || found->second.connection != connection) return;
   workers_.erase(found);
+  // The connection stays open: the worker may register on it again.
   (void)runners_.remove(worker, cancelled("its worker was refused"));
 }
 
@@ -286,6 +309,7 @@ void Workforce::Inside::worker_hangs_up(const WorkerRef& worker, uint64_t connec
 void Workforce::Inside::worker_lost(const WorkerRef& worker, const std::string& reason) {
   parts_.options.log.warning("worker '", worker.name, "' was lost: ", reason);
   const Status cause = unavailable(cat("its worker was lost: ", reason));
+  // Calls to its runners fail at once; TCP would not notice that a stopped process is gone.
   std::vector<uint64_t> connections = runners_.remove(worker, cause);
   const auto found = workers_.find(worker);
   if (found != workers_.end()) {
@@ -366,6 +390,7 @@ void Workforce::end_log(const std::string& job) {
 Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::runners(const std::string& job,
                                                                     uint64_t assembly,
                                                                     size_t count) {
+  // Each runner is asked for by itself; the first that is gone gives the error.
   std::vector<std::shared_ptr<RemoteHost>> runners;
   for (uint32_t task = 0; task < count; ++task) {
     LEAT_ASSIGN_OR_RETURN(auto runner, this->runner(job, assembly, task));
@@ -376,6 +401,7 @@ Result<std::vector<std::shared_ptr<RemoteHost>>> Workforce::runners(const std::s
 
 Result<std::shared_ptr<RemoteHost>> Workforce::runner(const std::string& job, uint64_t assembly,
                                                       uint32_t task) {
+  // A loop that has stopped does not run the function, and the answer stays as it is here.
   Result<std::shared_ptr<RemoteHost>> found = cancelled("the master is stopping");
   (void)loop_.run([&] { found = inside_->runners().runner({job, assembly, task}); });
   return found;

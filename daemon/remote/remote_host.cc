@@ -25,6 +25,7 @@ constexpr auto kInspectDeadline = std::chrono::seconds(60);
 constexpr int kRunBits = 32;                   // of a run's number within its assembly
 constexpr uint64_t kHeadersBytes = 64u << 20;  // of a file of variables, in addition to their bytes
 
+// Reads, on the loop, a blob that an answer offers.
 kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_bytes) {
   const auto digest = read_digest(from.getSha256());
   if (!digest.ok()) return Result<Blob>(digest.status());
@@ -44,6 +45,7 @@ auto stoppable(RunnerChannel& channel, std::string_view doing, const std::stop_t
   };
   const auto wait = std::make_shared<Wait>();
   const auto due = std::chrono::steady_clock::now() + kSnapshotDeadline;
+  // The callback shares `wait`, because it may come when this function has returned.
   channel.start(doing, kSnapshotDeadline, std::move(function), [wait](O outcome) {
     {
       const std::lock_guard lock(wait->mutex);
@@ -71,6 +73,7 @@ std::string RemoteHost::device_name() const { return facts().device_name; }
 uint64_t RemoteHost::memory_bytes() const { return facts().memory_bytes; }
 void RemoteHost::join(std::shared_ptr<AssemblyRuns> assembly) { assembly_ = std::move(assembly); }
 
+// The name goes to the runner with the setup of each run.
 void RemoteHost::set_data_root(const std::string&, const std::string& root) { data_root_ = root; }
 
 Result<DatasetReport> RemoteHost::inspect(const DatasetFiles& files, int64_t classes) {
@@ -93,10 +96,12 @@ Result<DatasetReport> RemoteHost::inspect(const DatasetFiles& files, int64_t cla
 Result<std::unique_ptr<PartitionRun>> RemoteHost::prepare(std::shared_ptr<const Plan> plan,
                                                           uint32_t partition, const std::string&,
                                                           uint64_t run) {
+  // A lost runner is refused before the plan is encoded.
   LEAT_RETURN_IF_ERROR(status());
   // With the assembly in its number, late reports of an earlier assembly match none of its runs.
   run |= assembly_->assembly << kRunBits;
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
+  // Each runner gets the plan with its own partition only.
   auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
   auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,
                                                 assembly_->group(run));

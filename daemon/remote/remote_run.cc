@@ -110,6 +110,7 @@ Result<Description> describe_run(RemoteRunState& state, std::chrono::nanoseconds
 RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<AssemblyRuns> assembly,
                      std::shared_ptr<const Bytes> plan, std::string data_root)
     : state_(std::move(state)), assembly_(std::move(assembly)), data_root_(std::move(data_root)) {
+  // The run is in the tables before its first call goes out, since that call uses them.
   (void)state_->channel->loop().post([state = state_] {
     state->channel->add(state);
     state->group->add(state);
@@ -128,6 +129,7 @@ RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<AssemblyRuns> assembly,
 }
 
 RemoteRun::~RemoteRun() {
+  // A caller that has released the run before has no need to abort it.
   if (!released_) abort(cancelled("the run was released"));
   stop();
 }
@@ -147,6 +149,7 @@ Endpoint RemoteRun::endpoint() const {
 }
 
 void RemoteRun::connect(std::span<const Endpoint> peers, const RunOptions& options) {
+  // Runners compare the hash with that of their peers, so that no two run different plans.
   const auto digest = assembly_->digest(state_->plan);
   if (!digest.ok()) return abort(digest.status());
   state_->first_step = options.first_step;
@@ -174,16 +177,19 @@ Status RemoteRun::feed(uint32_t i, const Tensor& value) {
     return invalid_argument(cat("feed '", expected.name, "': expected ", expected.dtype,
                                 expected.shape, ", received ", value.dtype(), value.shape()));
   }
+  // The last value of a feed counts.
   std::erase_if(feeds_, [&](const SmallFeed& feed) { return feed.index == i; });
   size_t bytes = value.bytes();
   for (const SmallFeed& feed : feeds_) bytes += feed.value.bytes();
   const auto* begin = static_cast<const std::byte*>(value.raw());
+  // Small feeds cost no call of their own; they go with the next extend().
   if (bytes <= kSmallFeedsBytes) {
     Tensor copy(value.dtype(), value.shape());
     if (value.bytes() > 0) std::copy_n(begin, value.bytes(), static_cast<std::byte*>(copy.raw()));
     feeds_.push_back({i, std::move(copy)});
     return {};
   }
+  // The copy lives until the upload has ended, whatever the caller does with its tensor.
   const Sending sending(std::make_shared<const Blob>(begin, begin + value.bytes()));
   return state_->channel->call(cat("feeding '", expected.name, "'"), kFeedDeadline,
                                [run = state_->run, i, sending](Client& runner) {
@@ -199,6 +205,8 @@ Status RemoteRun::feed(uint32_t i, const Tensor& value) {
 // A limit without feeds joins the call in flight or the next one; feeds need a call of their own.
 void RemoteRun::extend(uint64_t limit) {
   const uint64_t first = state_->first_step;
+  // The bound is raised before the call goes out: reports of these turns may come before its
+  // answer.
   if (limit > first) state_->allowed = std::max<uint64_t>(state_->allowed, limit - first);
   if (feeds_.empty()) {
     (void)state_->channel->loop().post([state = state_, limit] {
@@ -208,6 +216,7 @@ void RemoteRun::extend(uint64_t limit) {
     return;
   }
   auto extend = [state = state_, limit, feeds = std::exchange(feeds_, {})](Client& runner) {
+    // This runs on the loop. A limit that send_limit() has in hand is not asked for again.
     state->limit.asked = std::max(state->limit.asked, limit);
     auto request = runner.extendRequest();
     request.setRun(state->run);
@@ -224,6 +233,7 @@ void RemoteRun::extend(uint64_t limit) {
 }
 
 Result<uint64_t> RemoteRun::hold() {
+  // From here on no further limit goes out, which would let the run go on behind the hold.
   (void)state_->channel->loop().post([state = state_] { state->limit.held = true; });
   return state_->channel->call(
       "holding the run", kCallDeadline, [run = state_->run](Client& runner) {
@@ -277,6 +287,7 @@ const void* RemoteRun::fetched(uint32_t i, uint64_t step) {
 }
 
 void RemoteRun::abort(const Status& cause) {
+  // The runner must get the abort before the release, which a thread may send when fail() wakes it.
   state_->send_abort(cause);
   state_->fail(cause);
   (void)state_->channel->loop().post(
@@ -292,6 +303,7 @@ void RemoteRun::release() {
   };
   // Ignore the answer: the run on the runner ends in any case when the runner does.
   state_->channel->start("releasing", kReleaseDeadline, release, [state = state_](const Status&) {
+    // Reports that come later find no run, and are ignored.
     if (state->channel->on_loop()) state->channel->remove(state->run);
     state->released.signal(1);
   });

@@ -9,6 +9,7 @@
 
 namespace leat {
 
+// Threads that wait for any of the three get the cause. Only its first failure counts.
 void RemoteRunState::fail(const Status& cause) {
   prepared.fail(cause);
   connected.fail(cause);
@@ -16,6 +17,7 @@ void RemoteRunState::fail(const Status& cause) {
 }
 
 void RemoteRunState::send_abort(const Status& cause) {
+  // The runner takes only the first cause, so a second call would change nothing.
   if (abort_sent_.exchange(true)) return;
   const auto abort = [run = run, cause](wire::Runner::Client& runner) {
     auto request = runner.abortRequest();
@@ -28,11 +30,13 @@ void RemoteRunState::send_abort(const Status& cause) {
 
 void RunGroup::add(const std::shared_ptr<RemoteRunState>& member) {
   members_.push_back(member);
+  // A partition that is made after the failure fails with the same cause.
   if (over()) end(*member);
 }
 
 void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* from) {
   if (over()) return;
+  // The rest of this function is for errors that may be the consequence of another one.
   if (what == Failure::cause) return end(status);
   const bool first = waiting_.ok();
   // Combine the loss of a runner with the error that a peer saw.
@@ -42,10 +46,12 @@ void RunGroup::failed(const Status& status, Failure what, const RemoteRunState* 
     const Status& seen = what == Failure::loss ? waiting_ : status;
     return end(Status(loss.code(), cat(loss.message(), "; ", seen.message())));
   }
+  // An error that tells no more than the last one changes nothing, and its time runs already.
   if (!first && what <= waiting_as_) return;
   waiting_ = status;
   waiting_as_ = what;
   waiting_from_ = from;
+  // No peer is left that could tell more.
   if (what == Failure::loss && !others_at_work(from)) return end(status);
   if (first || what == Failure::loss) end_in(what == Failure::loss ? kGraceOfLoss : kGrace);
 }
@@ -67,6 +73,7 @@ void RunGroup::end_in(std::chrono::milliseconds grace) {
 }
 
 void RunGroup::end(const Status& cause) {
+  // The cause is set first: the calls below may come back to failed(), which then does nothing.
   cause_ = cause;
   for (const auto& each : members_) {
     if (const auto member = each.lock()) end(*member);
@@ -82,6 +89,7 @@ void RunGroup::end(RemoteRunState& member) const {
 
 std::shared_ptr<RunGroup> AssemblyRuns::group(uint64_t run) {
   const std::lock_guard lock(mutex_);
+  // Groups live as long as their partitions, and the map forgets those of runs that are over.
   std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<RunGroup> group = groups_[run].lock();
   if (!group) groups_[run] = group = std::make_shared<RunGroup>(loop);
@@ -90,6 +98,7 @@ std::shared_ptr<RunGroup> AssemblyRuns::group(uint64_t run) {
 
 Result<Sha256Digest> AssemblyRuns::digest(const std::shared_ptr<const Plan>& plan) {
   const std::lock_guard lock(mutex_);
+  // All partitions of a run ask for the hash of the same plan, one after the other.
   if (hashed_.lock() == plan) return digest_;
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan(*plan));
   digest_ = sha256(encoded.message);

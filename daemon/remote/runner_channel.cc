@@ -6,6 +6,7 @@
 namespace leat {
 namespace {
 
+// Holds a run and the calls that still set it up; the end of the run cancels these.
 struct RunEntry {
   std::shared_ptr<RemoteRunState> state;
   kj::Canceler setup;
@@ -18,6 +19,7 @@ struct RunnerChannel::Inside final : LoopOwned {
   explicit Inside(wire::Runner::Client runner)
       : Inside(kj::mv(runner), kj::newPromiseAndFulfiller<void>()) {}
   ~Inside() noexcept(false) override {
+    // Threads that wait for a run of this runner must not wait forever.
     for (auto& [id, run] : runs) run.state->fail(cancelled("the rpc thread has stopped"));
   }
 
@@ -35,6 +37,7 @@ RunnerChannel::RunnerChannel(RpcLoop& loop, RunnerFacts facts, wire::Runner::Cli
     : loop_(loop), facts_(std::move(facts)) {
   auto inside = kj::heap<Inside>(kj::mv(runner));
   inside_ = inside.get();
+  // KJ's objects must be destroyed on the thread of their loop, so the loop owns them.
   inside_id_ = loop.context().own(kj::mv(inside));
 }
 
@@ -56,9 +59,11 @@ void RunnerChannel::lost(const Status& cause) {
   }
   (void)loop_.post([self = shared_from_this()] {
     const Status cause = self->status();
+    // The runs are copied, because their failure may change the table.
     std::vector<std::shared_ptr<RemoteRunState>> runs;
     for (auto& [id, run] : self->inside_->runs) runs.push_back(run.state);
     for (auto& run : runs) run->group->failed(cause, Failure::loss, run.get());
+    // The runs hear of the loss first; this ends the calls that are in flight.
     self->inside_->lose->fulfill();
   });
 }

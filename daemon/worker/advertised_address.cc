@@ -15,6 +15,7 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
+// Returns the address as a number, "10.0.0.2", or "" if it has no such form.
 std::string number_of(const addrinfo& address) {
   char host[NI_MAXHOST];
   if (::getnameinfo(address.ai_addr, address.ai_addrlen, host, sizeof host, nullptr, 0,
@@ -31,6 +32,7 @@ bool is_number(const std::string& host) {
 
 bool is_loopback(std::string_view number) { return number.starts_with("127.") || number == "::1"; }
 
+// Brackets keep the colons of an IPv6 address apart from that before the port.
 std::string with_port(const std::string& number, std::string_view port) {
   return number.find(':') == std::string::npos ? cat(number, ":", port)
                                                : cat("[", number, "]:", port);
@@ -60,10 +62,12 @@ Result<std::string> look_up(const std::string& host, bool may_be_loopback) {
 
 Result<std::string> advertised_address(const std::string& configured, const std::string& bound) {
   if (configured.empty()) return bound;
+  // The configuration may name a host alone; then the port is the one that was bound.
   const auto own = split_host_port(bound), given = split_host_port(configured);
   const std::string port(std::string_view(bound).substr(bound.rfind(':') + 1));
   std::string host = given ? given->host : configured;
   if (!given && host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  // A name is looked up here and not by the peers, which may have another idea of it.
   if (!is_number(host)) {
     LEAT_ASSIGN_OR_RETURN(host, look_up(host, own && is_loopback(own->host)));
   }

@@ -12,6 +12,7 @@ Result<std::unique_ptr<DataPort>> DataPort::open(Reactor& reactor, const std::st
 DataPort::~DataPort() = default;
 
 std::optional<Listener::Expected> DataPort::expect(const LinkHello& hello) {
+  // The dialer names the runner by its incarnation. One that has ended has no door.
   const auto door = runners_.door(hello.identity.destination_incarnation);
   if (!door) return std::nullopt;
   // The runner checks run, plan and partitions, because only it knows them.
@@ -22,6 +23,7 @@ std::optional<Listener::Expected> DataPort::expect(const LinkHello& hello) {
 }
 
 void DataPort::accepted(Connection connection) {
+  // On failure the connection is closed here, and its peer dials again or gives up.
   const Status given = runners_.give(std::move(connection));
   if (!given.ok()) log_.warning("a peer's connection was dropped: ", given.message());
 }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds kBeatDeadline{1};
 
+// Sends one heartbeat, and waits for its answer. The pulse is of all runners together.
 Status beat_once(RpcClient& client, const Heart::Membership& membership, const RunnersPulse& pulse,
                  uint64_t sequence) {
   return client.call<wire::Heart>("Heart.beat", kBeatDeadline, [&](wire::Heart::Client heart) {
@@ -33,6 +34,7 @@ Status beat_once(RpcClient& client, const Heart::Membership& membership, const R
 }  // namespace
 
 Result<std::unique_ptr<Heart>> Heart::create(RpcIdentity identity, const Logger& log) {
+  // The loop lives through all memberships; each start() begins a thread that uses it.
   LEAT_ASSIGN_OR_RETURN(auto loop, RpcLoop::start(log.named("heart")));
   return std::unique_ptr<Heart>(new Heart(std::move(identity), std::move(loop)));
 }
@@ -72,6 +74,7 @@ void Heart::beat(const Membership& membership, const Runners& runners,
       changed_.wait_until(lock, due, [this] { return ending_; });
       if (ending_) return;
     }
+    // Beats that are late are not made up for: a burst of them would tell the master nothing.
     due = std::max(due + membership.beat_every, std::chrono::steady_clock::now());
     if (!client) {
       RpcClientOptions options;
@@ -79,10 +82,13 @@ void Heart::beat(const Membership& membership, const Runners& runners,
       options.identity = identity_;
       options.deadline = kBeatDeadline;
       auto connected = RpcClient::connect(*loop_, std::move(options));
+      // The next attempt is the next beat. Meanwhile the master counts the silence.
       if (!connected.ok()) continue;
       client = std::move(*connected);
     }
     const Status beaten = beat_once(*client, membership, runners.pulse(), sequence);
+    // The master counts this incarnation as lost, so a further beat cannot help. A beat without an
+    // answer in time keeps its connection.
     if (beaten.code() == Code::failed_precondition) return refused(beaten);
     if (beaten.code() == Code::unavailable) client.reset();
   }

@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
+// This is the deadline of calls to the master.
 constexpr auto kCall = 10s;
 constexpr std::chrono::milliseconds kHoldingPause = 250ms;  // at most, while runners continue
 constexpr std::chrono::milliseconds kLeastDial = 100ms;     // for the last attempt during that time
@@ -67,6 +68,7 @@ class MasterLink::Service final : public leat::Service<wire::Worker> {
         return kj::READY_NOW;
       }
       auto elsewhere = answered_elsewhere<void>(loop_, cat("starting job ", order->job));
+      // The process is forked on the thread "runners"; this loop only waits for its answer.
       runners_.start(std::move(*order), surroundings_, elsewhere.done);
       return answer_with(kj::mv(elsewhere.promise), context);
     });
@@ -129,6 +131,7 @@ void MasterLink::start(Runners& runners) {
 }
 
 void MasterLink::stop() {
+  // The thread sends what is left and ends. The loops stop after it, because it uses them.
   outbox_.stop();
   if (thread_.joinable()) thread_.join();
   loop_->stop();
@@ -145,6 +148,8 @@ void MasterLink::set_status(Status status) {
   status_ = std::move(status);
 }
 
+// The loop calls it for a lost connection, the heart for a refused beat, and the thread "master" at
+// the end of a membership. It wakes the thread out of next().
 void MasterLink::lost(const Status& cause) {
   outbox_.end(cause);
   heart_->end();
@@ -156,14 +161,17 @@ void MasterLink::live() {
   std::string said;
   alone_since_ = Steady::now();
   do {
+    // One pass of the loop is one attempt to register, and the membership that comes of it.
     const Status why = be_member();
     const bool was_member = status().ok();
     if (was_member) alone_since_ = Steady::now();
     const bool holds = holds_runners(why);
     if (!holds) {
+      // The next registration is that of a new worker, for which no old runner may work.
       runners_->stop_all(0ms);
       incarnation_ = 0;
     }
+    // The status is ok until here, so that `was_member` above is of this attempt.
     set_status(why);
     if (was_member) {
       wait = options_.least_pause;
@@ -174,6 +182,7 @@ void MasterLink::live() {
     }
     if (renounces_name(why)) break;
     if (!outbox_.pause(wait)) break;
+    // The pause doubles. It stays short while runners wait for a master to take them over.
     wait = std::min(holds ? kHoldingPause : options_.most_pause, wait * 2);
   } while (true);
 }
@@ -227,6 +236,7 @@ Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
       "Registry.registerWorker", kCall, [&](wire::Registry::Client registry) {
         auto known = kj::newPromiseAndFulfiller<std::array<uint8_t, 16>>();
         auto request = registry.registerWorkerRequest();
+        // The list of runners tells a restarted master which ones outlived it.
         write_worker(options_.info, incarnation_, runners_->orders(), request.initInfo());
         request.setWorker(
             kj::heap<Service>(*loop_, *runners_, options_.surroundings, kj::mv(known.promise)));
@@ -236,12 +246,14 @@ Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
           LEAT_RETURN_IF_ERROR(status_of(outcome));
           const auto registered = outcome.getOk();
           LEAT_ASSIGN_OR_RETURN(const auto id, read_cluster_id(registered.getClusterId().cStr()));
+          // Orders to start a runner that came before this answer go on now.
           fulfiller->fulfill(std::array<uint8_t, 16>(id));
           return Answered{registered.getClusterId().cStr(), registered.getHeartAddress().cStr(),
                           registered.getHeartbeatMs()};
         });
       });
   LEAT_RETURN_IF_ERROR(answered.status());
+  // This code makes the caller kill the runners, which belong to jobs of another cluster.
   if (std::exchange(cluster_id_, answered->cluster_id) != answered->cluster_id && holds) {
     return failed_precondition("the master is of another cluster than the runners here");
   }
@@ -249,6 +261,7 @@ Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
       .address = heart_address(answered->heart, options_.master),
       .worker = options_.info.worker.name,
       .incarnation = incarnation_,
+      // A number that makes no sense neither floods the master nor stops the beats.
       .beat_every = std::chrono::milliseconds(std::clamp(answered->beat_ms, 10u, 10'000u))};
 }
 
@@ -256,6 +269,7 @@ Result<Heart::Membership> MasterLink::register_with(RpcClient& client) {
 // heartbeat have ended when this returns.
 Status MasterLink::be_member() {
   name_.taken = false;
+  // This precedes the connection, whose loss may be told at any time from then on.
   outbox_.begin(incarnation_ == 0);
   RpcClientOptions options;
   options.address = options_.master;
@@ -267,6 +281,8 @@ Status MasterLink::be_member() {
   }
   LEAT_ASSIGN_OR_RETURN(const auto client, RpcClient::connect(*loop_, std::move(options)));
   const bool fresh = incarnation_ == 0;
+  // The number is drawn once and kept while runners wait for a master: a restarted one knows the
+  // worker by it.
   if (fresh) incarnation_ = fresh_incarnation();
   const auto registered = register_with(*client);
   // The master refuses a fresh incarnation with this code only because of its name.
@@ -289,6 +305,8 @@ Status MasterLink::pass_on(RpcClient& client) {
     if (const auto* ended = std::get_if<Status>(&next)) return *ended;
     if (const auto* output = std::get_if<WorkerOutput>(&next)) {
       const Status told = tell(client, *output);
+      // The membership ends, and this output is not sent again. The next registration lists the
+      // runners that are left.
       if (!told.ok()) return told.while_doing("passing on what a runner said");
       continue;
     }
@@ -307,6 +325,7 @@ Status MasterLink::tell_drain(RpcClient& client) {
 
 Status MasterLink::tell(RpcClient& client, const WorkerOutput& output) {
   const auto outcome_of = [](auto&& response) { return status_of(response.getOutcome()); };
+  // Both calls are sent at once: calls of one connection arrive in their order.
   const auto send_lines = [&](wire::Registry::Client& registry) -> kj::Promise<Status> {
     if (output.lines.empty()) return Status();
     auto request = registry.logRequest();

@@ -9,10 +9,12 @@ namespace {
 
 using OutboxClock = std::chrono::steady_clock;
 
+// A worker that stops goes on sending its news for so long.
 constexpr std::chrono::seconds kFarewell{1};
 constexpr size_t kMostNews = 4u << 20;     // bytes of lines that wait for the master
 constexpr size_t kLinesAtOnce = 64 << 10;  // bytes of lines in one message
 
+// One call to the master has the lines of one job and assembly.
 bool of_one_runner(const WorkerOutput& a, const WorkerOutput& b) {
   return a.job == b.job && a.assembly == b.assembly;
 }
@@ -29,6 +31,7 @@ void NewsOutbox::add(WorkerOutput output) {
   {
     const std::lock_guard lock(mutex_);
     const size_t bytes = output.bytes();
+    // The end of a runner has no lines, so it is never dropped here.
     if (bytes_ + bytes > kMostNews) {
       dropped_lines_ += output.lines.size();
       return;
@@ -42,6 +45,7 @@ void NewsOutbox::add(WorkerOutput output) {
 void NewsOutbox::drain(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   drains_ = true;
+  // An earlier drain may have been told to the master before it was restarted.
   drain_told_ = false;
   changed_.notify_all();
   changed_.wait_for(lock, patience, [this] { return drain_told_ || ended_ || stopping_; });
@@ -75,8 +79,10 @@ bool NewsOutbox::pause(std::chrono::milliseconds time) {
 
 void NewsOutbox::begin(bool fresh) {
   const std::lock_guard lock(mutex_);
+  // The end of the last membership must not end the new one.
   ended_.reset();
   leave_by_.reset();
+  // The master knows nothing of the runners of a lost incarnation, so it has no use for their news.
   if (!fresh) return;
   news_.clear();
   bytes_ = 0;
@@ -93,8 +99,11 @@ void NewsOutbox::end(const Status& cause) {
 NewsOutbox::Next NewsOutbox::next() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return ended_ || stopping_ || !news_.empty() || drains_; });
+  // The end of the membership comes before all news: they could not be sent.
   if (ended_) return *ended_;
   if (std::exchange(drains_, false)) return Drain{};
+  // The farewell begins with the first call after stop(), and does not begin again with the next
+  // ones.
   if (stopping_ && !leave_by_) leave_by_ = OutboxClock::now() + kFarewell;
   if (stopping_ && (news_.empty() || OutboxClock::now() > *leave_by_))
     return cancelled("the worker stops");
@@ -106,6 +115,7 @@ WorkerOutput NewsOutbox::take() {
   news_.pop_front();
   size_t bytes = next.bytes();
   bytes_ -= bytes;
+  // Lines that follow each other go into one message. An end stays behind the lines before it.
   while (next.end.how.empty() && !news_.empty() && news_.front().end.how.empty() &&
          of_one_runner(news_.front(), next)) {
     const size_t more = news_.front().bytes();
@@ -122,6 +132,7 @@ WorkerOutput NewsOutbox::take() {
     next.end = std::move(news_.front().end);
     news_.pop_front();
   }
+  // People who read the log of the job see that something is missing.
   if (dropped_lines_ > 0) {
     next.lines.insert(next.lines.begin(), cat("(", dropped_lines_, " lines were dropped)"));
     dropped_lines_ = 0;

@@ -25,12 +25,16 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   spec.setJob(order.job);
   spec.setAssembly(order.assembly);
   spec.setTask(order.task);
+  // The order of the master may have a number of threads; otherwise this worker's configuration
+  // holds.
   spec.setThreads(order.threads > 0 ? order.threads : surroundings.threads);
   spec.setToken(data_of(order.token));
   spec.setKey(data_of(order.key));
   boot.setWorker(surroundings.node);
   boot.setMasterAddress(surroundings.master);
   boot.setCluster(surroundings.cluster);
+  // The secret travels over the socket and not in arguments or the environment, which others can
+  // read.
   boot.setSecret(data_of(surroundings.secret));
   boot.setDirectory(directory);
   boot.setMemoryLimit(surroundings.memory_limit);
@@ -46,6 +50,7 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   auto transports = boot.initTransports(static_cast<unsigned>(surroundings.transports.size()));
   for (unsigned t = 0; t < transports.size(); ++t) transports.set(t, surroundings.transports[t]);
 
+  // The length comes first, in little-endian order, since the socket has no ends of messages.
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
   const auto bytes = words.asBytes();
   std::vector<std::byte> out(8 + bytes.size());

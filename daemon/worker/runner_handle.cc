@@ -30,6 +30,7 @@ constexpr size_t kLongestLine = 4096;  // bytes; longer lines are cut into sever
 constexpr auto kBootDeadline = std::chrono::seconds(1);
 constexpr int kSocketInChild = 3;
 
+// Draws the incarnation of a runner.
 uint64_t random_number() {
   const LinkNonce bytes = link_nonce();
   uint64_t number;
@@ -75,10 +76,12 @@ struct Launch {
   sigemptyset(&none);
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
+  // The worker's own handlers and its ignored signals must not pass on to the runner.
   for (const int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD})
     sigaction(number, &standard, nullptr);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const int null = open("/dev/null", O_RDONLY);
+  // The parent may have ended before prctl(), which then sends no signal; getppid() shows that.
   const bool ready =
       prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == launch.parent && setpgid(0, 0) == 0 &&
       null >= 0 && dup2(null, 0) == 0 && dup2(launch.output, 1) == 1 &&
@@ -107,6 +110,7 @@ Result<std::unique_ptr<RunnerHandle>> RunnerHandle::start(const RunnerOrder& ord
   std::unique_ptr<RunnerHandle> made(new RunnerHandle());
   made->incarnation_ = random_number();
   made->memory_limit_ = surroundings.memory_limit;
+  // Each runner has its own directory, also if two of one job follow each other.
   made->directory_ = cat(surroundings.directory, "/", made->incarnation_);
   std::error_code error;
   if (!std::filesystem::create_directory(made->directory_, error))
@@ -116,9 +120,12 @@ Result<std::unique_ptr<RunnerHandle>> RunnerHandle::start(const RunnerOrder& ord
   if (pipe2(pipe, O_CLOEXEC) < 0) return system_error("a pipe for a runner's output", errno);
   made->output_ = Descriptor(pipe[0]);
   const Descriptor output(pipe[1]);
+  // The thread "runners" must not wait in read(); it polls all runners at once.
   fcntl(made->output_.get(), F_SETFL, O_NONBLOCK);
   made->socket_ = std::move(sockets.first);
   LEAT_RETURN_IF_ERROR(made->spawn(surroundings, output.get(), sockets.second.get()));
+  // The runner waits for this message before it does anything. On failure here the destructor kills
+  // it.
   const auto boot = runner_boot(order, surroundings, made->directory_, made->incarnation_);
   LEAT_RETURN_IF_ERROR(send_all(made->socket_.get(), boot,
                                 std::chrono::steady_clock::now() + kBootDeadline,
@@ -153,11 +160,13 @@ Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, int output, i
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid_ < 0) return system_error("starting a runner", error);
+  // The child is not reaped yet, so its number cannot belong to another process.
   exit_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   return exit_ ? Status() : system_error("watching a runner", errno);
 }
 
 RunnerHandle::~RunnerHandle() {
+  // A process that was not reaped would stay as a zombie, and its number in use.
   if (pid_ > 0 && !reaped_) {
     signal(SIGKILL);
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
@@ -193,6 +202,7 @@ void RunnerHandle::take_lines(std::vector<std::string>& lines, bool at_end) {
       begin += kLongestLine;
       continue;
     }
+    // A line without its end may go on with the next read.
     if (!whole && !at_end) break;
     lines.push_back(unfinished_.substr(begin, end - begin));
     begin = end + (whole ? 1 : 0);
@@ -209,6 +219,7 @@ std::vector<std::string> RunnerHandle::read_output() {
     const ssize_t n = ::read(output_.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
+    // All writers have closed the pipe, or it cannot be read any more.
     if (n <= 0) {
       take_lines(lines, true);
       output_ = Descriptor();
@@ -232,6 +243,7 @@ std::optional<RunnerPulse> RunnerHandle::next_pulse() {
     }
     unread_.insert(unread_.end(), buffer, buffer + n);
   }
+  // Pulses have one size. Only the newest counts; the bytes of one that is incomplete stay.
   const size_t whole = unread_.size() / kPulseBytes * kPulseBytes;
   if (whole == 0) return std::nullopt;
   const auto last = std::span(unread_).first(whole).last<kPulseBytes>();

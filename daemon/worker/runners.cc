@@ -20,10 +20,12 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
+// stop_all() waits this long beyond the grace for runners that do not end.
 constexpr auto kEndOfAll = std::chrono::seconds(10);
 // A runner without a pulse for this time counts as dead, and is killed.
 constexpr auto kSilent = std::chrono::milliseconds(2500);
 constexpr auto kQuiet = std::chrono::milliseconds(500);  // reported to the master
+// The thread looks at all runners at least this often.
 constexpr auto kLongestWait = std::chrono::seconds(1);
 
 }  // namespace
@@ -45,6 +47,8 @@ class Runners::Core {
       const std::lock_guard lock(mutex_);
       asked_.push_back(std::move(work));
     }
+    // The eventfd wakes the thread out of poll(). It counts, so no wake is lost before the thread
+    // waits.
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = write(wake_.get(), &one, sizeof one);
   }
@@ -56,6 +60,7 @@ class Runners::Core {
   void advance(const RunnerOrder& order, const Done& done) {
     for (auto& child : children_) {
       RunnerOrder& is = child->order;
+      // A runner that is being ended must not look to the master as if it went on.
       if (is.job != order.job || is.assembly > order.assembly || child->killed || child->kill_at)
         continue;
       is.assembly = order.assembly;
@@ -64,6 +69,7 @@ class Runners::Core {
       {
         const std::lock_guard lock(mutex_);
         Reachable& reachable = doors_.at(child->process->incarnation());
+        // From here on a peer must prove the key of the new assembly.
         reachable.order = is;
         reachable.door.assembly = order.assembly;
         reachable.door.key = order.key;
@@ -77,7 +83,9 @@ class Runners::Core {
 
   void stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace, Done done) {
     for (auto& child : children_) {
+      // An order that is late must not end a runner that has gone on since.
       if (child->order.job != job || child->order.assembly > assembly) continue;
+      // Several orders may wait for the same end; bury() answers all.
       child->waiting.push_back(std::move(done));
       end(*child, grace);
       return;
@@ -149,6 +157,7 @@ class Runners::Core {
 
   Status try_start(const RunnerOrder& order, const RunnerSurroundings& surroundings) {
     for (const auto& child : children_) {
+      // The master may repeat an order, as every call.
       if (child->order.job == order.job && child->order.assembly == order.assembly) return {};
     }
     if (children_.size() >= static_cast<size_t>(surroundings.limits.max_runners)) {
@@ -160,6 +169,7 @@ class Runners::Core {
               process->pid());
     {
       const std::lock_guard lock(mutex_);
+      // The door opens before the master learns that the runner runs, since peers dial it then.
       doors_[process->incarnation()] = {
           {surroundings.cluster_id, order.assembly, order.key}, process->socket(), order};
     }
@@ -181,8 +191,12 @@ class Runners::Core {
   void run() {
     pthread_setname_np(pthread_self(), "runners");
     while (true) {
+      // Each pass does the orders first, kills the runners whose time is over, and waits for news
+      // of the others. At its end it judges those that were silent.
       do_asked();
       if (ending_ && children_.empty()) return;
+      // This is repeated in each pass, because an order that was queued may have started another
+      // runner.
       if (ending_) stop_all(std::chrono::milliseconds(0));
       kill_late();
       wait();
@@ -205,6 +219,7 @@ class Runners::Core {
     const auto now = Steady::now();
     const auto blind = now - std::exchange(looked_at_, now);
     for (auto& child : children_) {
+      // This process was stopped or starved; its runners could not be heard.
       if (blind > 2 * kLongestWait) child->heard_at = std::min(now, child->heard_at + blind);
       if (child->killed || now - child->heard_at < kSilent) continue;
       const bool stopped = child->process->is_stopped();
@@ -220,6 +235,7 @@ class Runners::Core {
     std::vector<std::function<void()>> asked;
     {
       const std::lock_guard lock(mutex_);
+      // The orders run without the mutex, which they take themselves.
       asked.swap(asked_);
     }
     for (auto& work : asked) work();
@@ -238,11 +254,13 @@ class Runners::Core {
     std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
     auto until = Steady::now() + kLongestWait;
     for (const auto& child : children_) {
+      // Descriptors of -1 are closed ones.
       for (const int fd : {child->process->exit_descriptor(), child->process->output_descriptor(),
                            child->process->socket()}) {
         if (fd >= 0) polled.push_back({fd, POLLIN, 0});
       }
       if (!child->killed && child->kill_at) until = std::min(until, *child->kill_at);
+      // The thread wakes when a runner becomes quiet or silent, unless it has looked since.
       for (const auto silent_at : {child->heard_at + kQuiet, child->heard_at + kSilent}) {
         if (!child->killed && silent_at > looked_at_) until = std::min(until, silent_at);
       }
@@ -261,9 +279,11 @@ class Runners::Core {
       child.beats = true;
       child.heard_at = Steady::now();
     }
+    // A runner that has closed its socket takes no more peers.
     if (child.process->socket() < 0) close_door(child);
     auto end = child.process->reap();
     if (!end) return true;
+    // "was killed by signal 9" would not say that this worker did it, and why.
     if (!child.killed_for.empty()) end = RunnerEnd{child.killed_for};
     // The output before its death is still in the pipe. A grandchild may hold the pipe open, so do
     // not wait for its end.
@@ -371,6 +391,7 @@ void Runners::stop(const std::string& job, uint64_t assembly, std::chrono::milli
 
 void Runners::stop_all(std::chrono::milliseconds grace) {
   core_->post([core = core_.get(), grace] { core->stop_all(grace); });
+  // A runner in an uninterruptible call does not end even by SIGKILL, so the wait has a bound.
   (void)core_->wait_until_empty(Steady::now() + grace + kEndOfAll);
 }
 

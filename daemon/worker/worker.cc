@@ -22,7 +22,9 @@ namespace {
 
 // The time for jobs to leave a worker that is about to end.
 constexpr std::chrono::milliseconds kDrain{5'000};
+// The master has this time to answer that it knows of the drain.
 constexpr std::chrono::milliseconds kTellMaster{1'000};
+// A drain looks this often whether this worker is still a member.
 constexpr std::chrono::milliseconds kLook{50};
 
 // The path of a socket below the runners' folder: "/<20 digits>/<a few letters>".
@@ -42,6 +44,7 @@ std::string_view transport_name(WorkerTransport transport) {
   return "";
 }
 
+// Returns the facts with which this worker registers. The link draws the incarnation.
 WorkerInfo describe(const WorkerConfig& config, const std::string& data_address, uint32_t threads) {
   WorkerInfo info;
   info.worker.name = config.name;
@@ -50,8 +53,11 @@ WorkerInfo describe(const WorkerConfig& config, const std::string& data_address,
   info.version = leat_version();
   const cpu::CpuDevice device(0, 1);
   WorkerDevice cpu{"cpu", device.name(), device.memory_bytes(), threads, cpu::cpu_model()};
+  // The master plans with the memory that a runner may use, and not with all that there is.
   if (config.memory_limit > 0) cpu.memory_bytes = std::min(cpu.memory_bytes, config.memory_limit);
   info.devices.push_back(cpu);
+  // The names come first: paths are for jobs that name a path, and the least needed if there are
+  // too many.
   for (const auto& [name, path] : config.datasets) info.datasets.push_back(name);
   for (const auto& [name, path] : config.datasets) {
     if (info.datasets.size() < kMostDatasets) info.datasets.push_back(path);
@@ -81,11 +87,13 @@ Status Worker::take_state(const std::string& directory, const Logger& log) {
   const std::string path = directory + "/lock";
   lock_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_) return system_error(cat("'", path, "'"), errno);
+  // The kernel drops the lock when this process ends in any way.
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) < 0) {
     return failed_precondition(
         cat("state directory '", directory, "': another worker runs on it; give each its own"));
   }
   runners_directory_ = directory + "/runners";
+  // A path that is too long would fail later, in each runner, and with a worse message.
   constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1 - kBelowDirectory;
   if (runners_directory_.size() > kLongest) {
     return invalid_argument(cat("state_dir '", directory, "': expected at most ",
@@ -94,6 +102,7 @@ Status Worker::take_state(const std::string& directory, const Logger& log) {
                                 directory.size()));
   }
   std::error_code error;
+  // The lock is held, so no other worker uses the folder, and the runners of a killed one are dead.
   std::filesystem::remove_all(runners_directory_, error);
   std::filesystem::create_directory(runners_directory_, error);
   std::filesystem::permissions(runners_directory_, std::filesystem::perms::owner_all, error);
@@ -117,6 +126,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   options.log = log;
   options.name_patience = config.name_patience;
   options.on_given_up = std::move(on_given_up);
+  // A runner inherits all of this from the configuration of its worker.
   RunnerSurroundings& around = options.surroundings;
   around.program = program;
   around.directory = daemon->runners_directory_;
@@ -151,6 +161,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   options.info = describe(config, address, threads);
   LEAT_ASSIGN_OR_RETURN(daemon->master_, MasterLink::create(std::move(options)));
   LEAT_RETURN_IF_ERROR(daemon->open_http(config, log.named("http")));
+  // This comes last: orders of the master may arrive at once.
   daemon->master_->start(*daemon->runners_);
   return daemon;
 }
@@ -163,6 +174,7 @@ Status Worker::open_http(const WorkerConfig& config, Logger log) {
   options.policy.token = config.security.http_token;
   options.log = std::move(log);
   options.counters = std::make_shared<HttpCounters>();
+  // The HTTP server calls this on the thread of the reactor.
   const auto metrics = [this, counters = options.counters] {
     const RunnersPulse pulse = runners_->pulse();
     std::vector<Metric> all = http_metrics(*counters);
@@ -185,9 +197,11 @@ Status Worker::open_http(const WorkerConfig& config, Logger log) {
 
 bool Worker::drain(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
+  // Without a master, no job can leave this worker in an orderly way.
   if (!status().ok()) return runners_->size() == 0;
   master_->drain(std::min(patience, kTellMaster));  // also without a runner: one may start soon
   if (runners_->size() == 0) return true;
+  // The wait is in short pieces, because a lost membership does not wake it.
   while (status().ok() && std::chrono::steady_clock::now() < deadline) {
     if (runners_->wait_until_none(std::min(deadline, std::chrono::steady_clock::now() + kLook)))
       return true;
@@ -197,6 +211,7 @@ bool Worker::drain(std::chrono::milliseconds patience) {
 
 void Worker::stop(std::chrono::milliseconds grace) {
   if (std::exchange(stopped_, true)) return;
+  // The runners end before the link, which still tells the master of their ends.
   if (runners_) runners_->stop_all(grace);
   if (master_) master_->stop();
 }
@@ -224,6 +239,7 @@ Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
   lifetime.ready(cat("data port ", daemon->data_address(), ", master ", config.master),
                  {.listen = "", .http = daemon->http_address(), .data = daemon->data_address()});
   lifetime.wait_for_stop();
+  // Another worker has the name. This one is not a member, so there is nothing to drain.
   if (const Status why = daemon->master().gave_up(); !why.ok()) {
     daemon->stop(std::chrono::milliseconds(0));
     lifetime.fail_with(kLeatdNameTaken);
