@@ -13,7 +13,7 @@ namespace {
 
 using wire::Registry;
 
-constexpr size_t kMaxLogBytes = 64 << 10;  // of a call
+constexpr size_t kMaxLogBytes = 128 << 10;  // of a call
 constexpr size_t kMaxRunnerText = 4 << 10;
 
 class RegistryService final : public Service<Registry> {
@@ -88,10 +88,11 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
   auto answered = answered_elsewhere<Status>(inside_->parts().loop, "Registry.registerWorker");
   // The membership decides on its own thread. Meanwhile other calls of this connection are served.
   inside_->parts().state.join(info, answered.done);
-  return answered.promise.then([this, context](Status&& joined) mutable {
+  return answered.promise.then([this, context, worker = info.worker](Status&& joined) mutable {
     auto outcome = context.getResults().initOutcome();
     if (!joined.ok()) {
-      inside_->worker_refused(*worker_, connection_);
+      inside_->worker_refused(worker, connection_);
+      // A repeated call may have been refused before this one.
       worker_.reset();
       return write_status(joined, outcome.initError());
     }
@@ -159,14 +160,16 @@ kj::Promise<void> RegistryService::log(LogContext context) {
     lines.push_back(to_string(line));
   }
   const std::string job = to_string(params.getJob());
-  if (status.ok() && bytes > 2 * kMaxLogBytes) {
+  if (status.ok() && bytes > kMaxLogBytes) {
     status = invalid_argument(
         cat("Registry.log: expected at most ", kMaxLogBytes, " bytes of lines, received ", bytes));
   }
   // The table also takes a prefix of an id, which must not become the name of a log.
   const auto known = inside_->parts().state.tables().job(job);
   if (status.ok() && (!known.ok() || known->id != job)) {
-    status = failed_precondition(cat("Registry.log: there is no job '", job, "'"));
+    // Not failed_precondition, which tells a worker that its incarnation is lost: a job may be
+    // removed while its last lines are on their way.
+    status = invalid_argument(cat("Registry.log: there is no job '", job, "'"));
   }
   if (!status.ok()) {
     answer(status, context.getResults().initOutcome());

@@ -37,6 +37,10 @@ std::string heart_address(const std::string& told, const std::string& master) {
   return master.substr(0, master.rfind(':')) + told;
 }
 
+// Returns whether the master has refused these lines, and not the worker: it has removed the job,
+// or the lines break a limit.
+bool refuses_lines(const Status& told) { return told.code() == Code::invalid_argument; }
+
 uint64_t fresh_incarnation() {
   const LinkNonce bytes = link_nonce();
   uint64_t number;
@@ -305,6 +309,10 @@ Status MasterLink::pass_on(RpcClient& client) {
     if (const auto* ended = std::get_if<Status>(&next)) return *ended;
     if (const auto* output = std::get_if<WorkerOutput>(&next)) {
       const Status told = tell(client, *output);
+      if (refuses_lines(told)) {
+        options_.log.warning("lines of job ", output->job, " are lost: ", told.message());
+        continue;
+      }
       // The membership ends, and this output is not sent again. The next registration lists the
       // runners that are left.
       if (!told.ok()) return told.while_doing("passing on what a runner said");

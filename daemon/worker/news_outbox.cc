@@ -11,8 +11,9 @@ using OutboxClock = std::chrono::steady_clock;
 
 // A worker that stops goes on sending its news for so long.
 constexpr std::chrono::seconds kFarewell{1};
-constexpr size_t kMostNews = 4u << 20;     // bytes of lines that wait for the master
-constexpr size_t kLinesAtOnce = 64 << 10;  // bytes of lines in one message
+constexpr size_t kMostNews = 4u << 20;  // bytes of lines that wait for the master
+// Bytes of lines in one message. The master refuses messages of more than twice as many.
+constexpr size_t kLinesAtOnce = 64 << 10;
 
 // One call to the master has the lines of one job and assembly.
 bool of_one_runner(const WorkerOutput& a, const WorkerOutput& b) {
@@ -37,9 +38,27 @@ void NewsOutbox::add(WorkerOutput output) {
       return;
     }
     bytes_ += bytes;
-    news_.push_back(std::move(output));
+    split(std::move(output));
   }
   changed_.notify_all();
+}
+
+// Queues the output as pieces that fit into a message each. The end stays with the last piece.
+void NewsOutbox::split(WorkerOutput output) {
+  WorkerOutput piece{output.job, output.assembly, {}};
+  size_t bytes = 0;
+  for (std::string& line : output.lines) {
+    const size_t more = line.size() + 1;
+    if (bytes > 0 && bytes + more > kLinesAtOnce) {
+      news_.push_back(piece);
+      piece.lines.clear();
+      bytes = 0;
+    }
+    bytes += more;
+    piece.lines.push_back(std::move(line));
+  }
+  piece.end = std::move(output.end);
+  news_.push_back(std::move(piece));
 }
 
 void NewsOutbox::drain(std::chrono::milliseconds patience) {
@@ -86,6 +105,7 @@ void NewsOutbox::begin(bool fresh) {
   if (!fresh) return;
   news_.clear();
   bytes_ = 0;
+  dropped_lines_ = 0;
 }
 
 void NewsOutbox::end(const Status& cause) {

@@ -36,8 +36,9 @@ class NewsOutbox {
   // The next news for the master, or the reason why there will be none.
   using Next = std::variant<WorkerOutput, Drain, Status>;
 
-  // Queues an output for the master. Drops it if the queued lines would exceed 4 MiB; the next
-  // output then contains the number of dropped lines.
+  // Queues an output for the master, in pieces of at most 64 KiB of lines, or one longer line.
+  // Drops it if the queued lines would exceed 4 MiB; the next output then contains the number of
+  // dropped lines.
   void add(WorkerOutput output);
   // Asks the sender to tell the master that this worker drains. Returns when the master knows or
   // cannot be told, at the latest after `patience`.
@@ -61,6 +62,7 @@ class NewsOutbox {
   void told_drain();
 
  private:
+  void split(WorkerOutput output);
   WorkerOutput take();
 
   mutable std::mutex mutex_;

@@ -134,7 +134,7 @@ class Runners::Core {
 
   bool wait_until_empty(Steady::time_point deadline) {
     std::unique_lock lock(mutex_);
-    return emptied_.wait_until(lock, deadline, [this] { return doors_.empty(); });
+    return emptied_.wait_until(lock, deadline, [this] { return doors_.empty() && !burying_; });
   }
 
  private:
@@ -314,7 +314,9 @@ class Runners::Core {
     children_.erase(children_.begin() + static_cast<ptrdiff_t>(i));
     {
       const std::lock_guard lock(mutex_);
+      // From here on no list of runners has it, so the report of its end is the last of it.
       doors_.erase(child->process->incarnation());
+      burying_ = true;
       ended_.progress += child->pulse.turns;
       ended_.traffic += child->pulse.traffic;
     }
@@ -322,6 +324,10 @@ class Runners::Core {
     child->process.reset();  // removes its directory before anybody learns of the end
     news_.exited(child->order.job, child->order.assembly, end);
     for (const Done& done : child->waiting) done({});
+    {
+      const std::lock_guard lock(mutex_);
+      burying_ = false;
+    }
     emptied_.notify_all();
   }
 
@@ -356,6 +362,7 @@ class Runners::Core {
   std::condition_variable emptied_;
   std::vector<std::function<void()>> asked_;
   std::map<uint64_t, Reachable> doors_;  // by incarnation
+  bool burying_ = false;  // a runner is out of doors_, and its end is not reported yet
   RunnersPulse pulse_;
   RunnersPulse ended_;  // the progress and traffic of ended runners, so that the sums never fall
   std::thread thread_;

@@ -69,7 +69,7 @@ TEST_CASE("heartbeats of who is no member are refused", "[cluster]") {
 TEST_CASE("a connection of another role is not what workers and runners call", "[cluster]") {
   Host host;
   FakeWorker worker(host.master->address(), "w1");
-  CHECK(worker.log("no-such-job", {"text"}).code() == Code::failed_precondition);
+  CHECK(worker.log("no-such-job", {"text"}).code() == Code::invalid_argument);
   const auto stray =
       FakeRunner::connect(host.master->address(), {"job", 1, 0, "", ""}, std::string(32, 'x'));
   CHECK(stray->registered().code() == Code::failed_precondition);

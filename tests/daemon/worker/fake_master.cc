@@ -57,6 +57,19 @@ class FakeRegistry final : public Service<wire::Registry> {
   }
   kj::Promise<void> log(LogContext context) override {
     const auto params = context.getParams();
+    size_t bytes = 0;
+    for (const auto line : params.getLines()) bytes += line.size() + 1;
+    Status answered;
+    {
+      const std::lock_guard lock(master_.mutex_);
+      answered = master_.log_answer_;
+      master_.most_log_bytes_ = std::max(master_.most_log_bytes_, bytes);
+    }
+    if (!answered.ok()) {
+      write_status(answered, context.getResults().initOutcome().initError());
+      master_.note(cat("refused lines of ", params.getJob().cStr()));
+      return kj::READY_NOW;
+    }
     for (const auto line : params.getLines())
       master_.note(cat("said ", params.getJob().cStr(), ": ", line.cStr()));
     context.getResults().initOutcome().initOk();
@@ -175,6 +188,16 @@ void FakeMaster::set_beat_answer(Status status) {
 void FakeMaster::start_at_once(std::string job) {
   const std::lock_guard lock(mutex_);
   at_once_ = std::move(job);
+}
+
+void FakeMaster::set_log_answer(Status status) {
+  const std::lock_guard lock(mutex_);
+  log_answer_ = std::move(status);
+}
+
+size_t FakeMaster::most_log_bytes() {
+  const std::lock_guard lock(mutex_);
+  return most_log_bytes_;
 }
 
 void FakeMaster::set_registration_answer(Status status) {

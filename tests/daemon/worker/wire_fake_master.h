@@ -35,6 +35,10 @@ class FakeMaster {
   void set_beat_answer(Status status);
   // Sets the answer to registrations from now on.
   void set_registration_answer(Status status);
+  // Sets the answer to lines of runners from now on.
+  void set_log_answer(Status status);
+  // The most bytes of lines that came in one call.
+  size_t most_log_bytes();
 
   // A worker that registers is told to start a runner of `job` before it gets the answer.
   void start_at_once(std::string job);
@@ -61,7 +65,8 @@ class FakeMaster {
   std::condition_variable changed_;
   std::vector<std::string> events_;
   uint64_t beats_ = 0;
-  Status beat_answer_, registration_answer_;
+  Status beat_answer_, registration_answer_, log_answer_;
+  size_t most_log_bytes_ = 0;
 
   std::string at_once_;
 

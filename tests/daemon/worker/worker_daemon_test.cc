@@ -90,6 +90,29 @@ TEST_CASE("a worker registers, beats, and says what its runners say") {
   CHECK(scene.worker->runners().size() == 0);
 }
 
+TEST_CASE("a runner may write much without a line's end") {
+  Scene scene("head -c 300000 /dev/zero | tr '\\0' x; exit 6");
+  must(scene.master.start("job-1", 4));
+  CHECK(scene.master.await("exited job-1") == "exited job-1 4: exited with status 6");
+  size_t bytes = 0;
+  for (const std::string& event : scene.master.events()) {
+    if (event.starts_with("said job-1: "))
+      bytes += event.size() - std::string("said job-1: ").size();
+  }
+  CHECK(bytes == 300'000);
+  CHECK(scene.master.most_log_bytes() <= 64 << 10);
+}
+
+TEST_CASE("a worker whose lines are refused stays a member, with its runners") {
+  Scene scene(kWaits);
+  scene.master.set_log_answer(invalid_argument("there is no job 'job-1'"));
+  must(scene.master.start("job-1", 4));
+  CHECK(scene.master.await("refused lines of job-1") == "refused lines of job-1");
+  CHECK(scene.master.await_beats(5));
+  CHECK(scene.worker->status().ok());
+  CHECK(scene.worker->runners().size() == 1);
+}
+
 // The worker usually has that runner before its own thread knows that it is registered.
 TEST_CASE("a worker that is told to start a runner before it is told that it is registered does") {
   for (int i = 0; i < 5; ++i) {
