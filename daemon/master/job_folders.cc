@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/jobs/grammar.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -18,14 +19,16 @@ void list_files(const std::filesystem::path& folder, const std::string& prefix,
   std::error_code gone;
   for (auto at = fs::directory_iterator(folder, gone); !gone && at != fs::directory_iterator();
        at.increment(gone)) {
-    const std::string name = prefix + at->path().filename().string();
+    const std::string last = at->path().filename().string();
+    const std::string name = prefix + last;
     // Neither what the client submitted nor a file that is being written is a result of the job.
-    if (name == "submitted" || name.find(".tmp") != std::string::npos) continue;
+    if (name == "submitted" || last.ends_with(".tmp") || last.starts_with(kTemporaryCheckpoint))
+      continue;
     if (!is_left_file(name)) continue;  // no client takes it
     std::error_code error;
+    // A link could lead out of the job's folder, or around in a circle.
+    if (at->is_symlink(error)) continue;
     if (at->is_directory(error)) {
-      // A link to a folder could lead out of the job's folder, or around in a circle.
-      if (at->is_symlink(error)) continue;
       list_files(at->path(), name + "/", files);
     } else if (at->is_regular_file(error)) {
       const auto size = at->file_size(error);

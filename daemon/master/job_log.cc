@@ -146,7 +146,11 @@ Status JobLog::open(bool make) {
     if (!make && errno == ENOENT) return {};  // nothing was written yet
     return failed(path_, "open");
   }
-  return indexed_ ? Status() : index();
+  if (indexed_) return {};
+  const Status status = index();
+  // Later calls must not use a part of the index: they try again.
+  if (!status.ok()) ::close(std::exchange(fd_, -1));
+  return status;
 }
 
 Status JobLog::index() {

@@ -82,16 +82,25 @@ void JobLogs::remove(const std::string& job) {
   (void)thread_.post([this, job] {
     {
       const std::lock_guard lock(mutex_);
-      std::erase(recent_, logs_[job]);
-      logs_.erase(job);
+      forget(job);
       // The calls that wait for a line are answered as at the end of the log. Afterwards the set
       // forgets the job, since ids of removed jobs would pile up in it.
       ended_.insert(job);
     }
     answer(job);
     const std::lock_guard lock(mutex_);
+    // The answers have looked for the log again.
+    forget(job);
     ended_.erase(job);
   });
+}
+
+// REQUIRES: the mutex is held.
+void JobLogs::forget(const std::string& job) {
+  const auto found = logs_.find(job);
+  if (found == logs_.end()) return;
+  std::erase(recent_, found->second);
+  logs_.erase(found);
 }
 
 std::shared_ptr<JobLog> JobLogs::log_of(const std::string& job) const {

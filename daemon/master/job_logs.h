@@ -52,6 +52,7 @@ class JobLogs {
     Done done;
   };
   std::shared_ptr<JobLog> log_of(const std::string& job) const;
+  void forget(const std::string& job);
   void write(const std::string& job, const std::vector<LogLine>& lines);
   // Answers those that wait for this job (all, if it is empty) and can be answered.
   void answer(const std::string& job);

@@ -231,7 +231,10 @@ void SessionHost::cancel(const std::shared_ptr<Step>& step) {
 Status SessionHost::serve(HostGroup& hosts) {
   // On failure the job fails. Its end comes back as end(), which answers the calls that wait.
   LEAT_ASSIGN_OR_RETURN(const auto session, Session::open(hosts, options_));
-  // The threads may begin before `serving_` is set; the calls that wait are in the queue already.
+  std::unique_lock lock(mutex_);
+  // The threads begin after this: from here on end() leaves what waits to them.
+  serving_ = true;
+  lock.unlock();
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([this, session = session.get()] {
@@ -239,9 +242,7 @@ Status SessionHost::serve(HostGroup& hosts) {
       work(*session);
     });
   }
-  std::unique_lock lock(mutex_);
-  serving_ = true;
-  changed_.notify_all();
+  lock.lock();
   changed_.wait(lock, [&] { return over_; });
   lock.unlock();
   // Steps in flight end with `cancelled` here, and their results come into the queue.

@@ -90,6 +90,7 @@ TEST_CASE("a posted function that throws ends alone", "[cluster]") {
   const auto loop = start();
   REQUIRE(loop->post([] { throw std::runtime_error("wrong"); }));
   REQUIRE(loop->post([] { KJ_FAIL_REQUIRE("wrong"); }));
+  CHECK(loop->run([] { throw std::runtime_error("wrong"); }));
   CHECK(loop->run([] {}));
 }
 

@@ -306,7 +306,13 @@ bool RpcLoop::run(const std::function<void()>& function) {
   std::promise<void> done;
   auto ran = done.get_future();
   const bool posted = post([&function, done = std::move(done)]() mutable {
-    function();
+    try {
+      function();
+    } catch (...) {
+      // The caller only waits for the end; the loop logs the exception.
+      done.set_value();
+      throw;
+    }
     done.set_value();
   });
   if (posted) {

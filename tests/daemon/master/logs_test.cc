@@ -163,11 +163,14 @@ TEST_CASE("what a job has left is listed by name, and nothing else can be had", 
   write(folder + "/checkpoints/step-1/manifest.json", "{}");
   write(folder + "/weights.safetensors.1.tmp", "half");
   write(folder + "/.profile", "hidden");
+  write(folder + "/notes.tmp.md", "{}");
+  std::filesystem::create_symlink("/etc/passwd", folder + "/link");
   const auto files = host.master->files(id);
   REQUIRE_OK(files.status());
   std::vector<std::string> names;
   for (const JobFile& file : *files) names.push_back(file.name);
-  CHECK(names == std::vector<std::string>{"checkpoints/step-1/manifest.json", "log.txt"});
+  CHECK(names ==
+        std::vector<std::string>{"checkpoints/step-1/manifest.json", "log.txt", "notes.tmp.md"});
   CHECK((*files)[0].size == 2);
   CHECK(contents(*host.master->file_path(id, "checkpoints/step-1/manifest.json")) == "{}");
   CHECK(host.master->file_path(id, "../../journal.sqlite").status().code() ==
