@@ -122,9 +122,15 @@ SymbolId Graph::symbol(std::string_view name) {
   return static_cast<SymbolId>(symbols_.size() - 1);
 }
 
-// The number of symbols makes the name unique among the made-up ones.
+// A file may have taken the name, so the first free number from the count of symbols on is used.
 SymbolId Graph::fresh_symbol() {
-  symbols_.push_back({cat("_", symbols_.size()), std::nullopt});
+  const auto is_taken = [this](const std::string& name) {
+    return std::any_of(symbols_.begin(), symbols_.end(),
+                       [&](const auto& each) { return each.name == name; });
+  };
+  size_t number = symbols_.size();
+  while (is_taken(cat("_", number))) ++number;
+  symbols_.push_back({cat("_", number), std::nullopt});
   return static_cast<SymbolId>(symbols_.size() - 1);
 }
 

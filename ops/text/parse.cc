@@ -109,7 +109,9 @@ class Parser {
       if (!bound.ok() || *bound < 0 || number.peek().kind != TokenKind::end) {
         return in_.expected("bounds such as \"N<=128, T<=64\"", token);
       }
-      bounds[std::string(one.substr(0, sign))] = *bound;
+      std::string_view name = one.substr(0, sign);
+      while (name.ends_with(' ')) name.remove_suffix(1);
+      bounds[std::string(name)] = *bound;
     }
     return {};
   }

@@ -80,6 +80,9 @@ TEST_CASE("the same name is the same symbol, and made-up ones are new") {
   CHECK(graph.symbol("M") != n);
   const SymbolId fresh = graph.fresh_symbol();
   CHECK(graph.fresh_symbol() != fresh);
+  const SymbolId taken = graph.symbol("_5");
+  const SymbolId next = graph.fresh_symbol();
+  CHECK(graph.dim_text(Dim::of_symbol(next)) != graph.dim_text(Dim::of_symbol(taken)));
   CHECK(graph.shape_text({Dim::of_symbol(n), Dim::of(3), Dim::of_symbol(n, 2)}) == "[N,3,2*N]");
   CHECK(graph.type_text({ValueKind::tensor, DType::f32, {Dim::of_symbol(n)}}) == "float[N]");
   CHECK(graph.type_text({ValueKind::resource, DType::f32, {}}) == "resource float[]");

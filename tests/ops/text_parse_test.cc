@@ -152,7 +152,7 @@ TEST_CASE("captures stand after absent operands, and pass through regions") {
 
 TEST_CASE("symbols may be multiplied, bounded and unknown") {
   const Catalogue ops = text_catalogue();
-  const Graph g = parse(R"(<metadata_props: ["leat.bounds": "N<=128, T<=7"]>
+  const Graph g = parse(R"(<metadata_props: ["leat.bounds": "N <=128, T<=7"]>
       g (float[N,"2*N",?,?] x) => (x) {})",
                         ops);
   const SymbolicShape& shape = g.value(0).type.shape;
