@@ -382,6 +382,23 @@ TEST_CASE("a peer that takes no byte stalls a push for a limited time") {
   CHECK(peer.arrived(0, 0).code() == Code::unavailable);
 }
 
+TEST_CASE("a peer that pings without end and reads nothing does not block the reactor") {
+  RawPeer peer({8}, {16384}, 60s);
+  constexpr uint32_t kPings = 50'000;
+  std::vector<std::byte> bytes;
+  FrameHeader header;
+  header.kind = FrameKind::ping;
+  for (header.sequence = 0; header.sequence < kPings; ++header.sequence) {
+    header.turn = header.sequence + 1;
+    const std::vector<std::byte> ping = frame(header);
+    bytes.insert(bytes.end(), ping.begin(), ping.end());
+  }
+  const std::vector<std::byte> grant = bundle(kPings, {credit_record(1, 3)});
+  bytes.insert(bytes.end(), grant.begin(), grant.end());
+  peer.send(peer.express, bytes);
+  CHECK(peer.link->credit(1).wait(3, soon()).ok());
+}
+
 TEST_CASE("a peer that grants without end and reads nothing cannot make the outbox grow") {
   RawPeer peer({8}, {16384}, 50ms);
   peer.send(peer.express, bundle(0, {credit_record(1, ~uint64_t{0})}));

@@ -180,17 +180,14 @@ Status Express::flush() {
   return status.ok() ? status : reason(status);
 }
 
-Status Express::send(FrameHeader header) {
-  Status status;
-  {
-    std::unique_lock lock(mutex_);
-    status = await_room(lock, 2 * kFrameHeaderBytes);
-    if (status.ok()) {
-      append_frame(header, {});
-      status = write();
-    }
-  }
-  return status.ok() ? status : reason(status);
+Status Express::answer_ping(uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (blocked_ || !has_room(2 * kFrameHeaderBytes)) return {};
+  FrameHeader header;
+  header.kind = FrameKind::pong;
+  header.turn = number;
+  append_frame(header, {});
+  return write();
 }
 
 void Express::credit(size_t i, uint64_t count) {
@@ -332,12 +329,8 @@ Status Express::dispatch(const FrameHeader& header, std::span<const std::byte> p
       return take_bundle(payload);
     case FrameKind::abort:
       return take_abort(header, payload);
-    case FrameKind::ping: {
-      FrameHeader pong;
-      pong.kind = FrameKind::pong;
-      pong.turn = header.turn;
-      return send(pong);
-    }
+    case FrameKind::ping:
+      return answer_ping(header.turn);
     case FrameKind::pong:
       if (header.turn > pings_.load())
         return state_.protocol_error("pong: no ping has this number");

@@ -81,8 +81,9 @@ class Express final : private Reactor::Watched {
   Status write();
   bool has_room(size_t bytes) const { return filling_.size() + bytes <= room_; }
 
-  // Sends a frame of control without a payload, at once. Its number and size are filled in.
-  Status send(FrameHeader header);
+  // Sends a pong. On a blocked socket bytes are under way, which replace it: the reactor, which
+  // serves all links, must not wait for a peer that pings and does not read.
+  Status answer_ping(uint64_t number);
   // Waits until `bytes` fit into the buffer, at most for the stall of the link.
   Status await_room(std::unique_lock<std::mutex>& lock, size_t bytes);
   // Takes the whole frames at the beginning of `frames`, and counts their bytes in `taken`.
