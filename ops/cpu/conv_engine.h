@@ -1,6 +1,13 @@
 // A convolution of a fixed number of images on one thread: the computation of one tile of Conv,
-// leat.ConvGradInput and leat.ConvGradWeights. The engine uses Winograd's algorithm if the spec
-// asks for it, else oneDNN if that has a fast implementation, else plain loops.
+// ConvTranspose, leat.ConvGradInput and leat.ConvGradWeights. make_conv_engine() uses Winograd's
+// algorithm if the spec asks for it, else the loops for few channels or oneDNN where they fit, else
+// plain loops.
+//
+//   auto engine = make_conv_engine(spec);  // forward, spec.images images
+//   if (engine->packs()) {
+//     for (int i = 0; i < engine->slices(); ++i) engine->pack(w, packed, i);
+//   }
+//   engine->run(x, engine->packs() ? packed : w, bias, y, scratch);  // scratch_bytes() of memory
 #pragma once
 
 #include <memory>
@@ -12,8 +19,13 @@
 
 namespace leat {
 
-// Threads: any; many threads may call run() and pack() of one engine at once. Failure: they return
-// false if the library fails, which no input can cause.
+// An engine is made once, when a plan is registered, and does not change; the kernel owns it.
+// Operands, packed weights and scratch memory come from the caller, and none of them may overlap.
+//
+// Threads: any; many threads may call run() and pack() of one engine at once, each with its own
+// scratch memory and outputs. Failure: they return false if the library fails, which no input can
+// cause. A conversion that an engine does not have returns false, too: Winograd's has only pack()
+// or only unpack(), by the kind.
 class ConvEngine {
  public:
   virtual ~ConvEngine() = default;
@@ -34,18 +46,21 @@ class ConvEngine {
   virtual bool pack(const void* weights, void* packed, int slice) const = 0;
   virtual bool unpack(const void* packed, void* weights, int slice) const = 0;
 
+  // The scratch memory in bytes for each thread that calls run(), aligned to 64.
   virtual size_t scratch_bytes() const = 0;
-  // `w` is packed if packs(). The kind determines the operands that run() writes; bias may be null
-  // if the spec has none.
+  // `w` is packed if packs(). The kind determines the operands that run() writes (y; x; or w and
+  // bias), whose old contents do not matter; bias may be null if the spec has none. The operands
+  // have the spec's dtype and layouts, and spec.images images.
   virtual bool run(void* x, void* w, void* bias, void* y, std::byte* scratch) const = 0;
 
   // The reason why the engine runs far below the processor's speed, for people; else "".
   virtual std::string note() const { return ""; }
 };
 
-// Makes the best engine for the spec: plain loops, with a note, if there is no other. `like`, if
-// given, is an engine of the same spec but for the number of images: the new engine then has its
-// packed format, or their packs() differ, and the two must not be used together.
+// Makes the best engine for the spec; it never returns null: plain loops, with a note, if there is
+// no other. `like`, if given, is an engine of the same spec but for the number of images: the new
+// engine then has its packed format, or their packs() differ, and the two must not be used
+// together. `like` is read only during the call. REQUIRES: winograd_fits(spec) if spec.winograd.
 std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec,
                                              const ConvEngine* like = nullptr);
 

@@ -9,8 +9,10 @@
 
 namespace leat {
 
-// Returns null if the spec is no such convolution, or if this CPU (or this build) lacks AVX-512.
-// The choice depends on nothing else; the bits of an image do not depend on the number of images.
+// Returns null if the spec is no such convolution, or if this CPU (or this build) lacks AVX-512. It
+// covers two spatial axes, at most 16 taps (input channels times the elements of the kernel) and a
+// multiple of 16 output channels; there is no backward-data. The choice depends on nothing else;
+// the bits of an image do not depend on the number of images.
 std::unique_ptr<ConvEngine> make_few_channels_conv(const ConvSpec& spec);
 
 }  // namespace leat

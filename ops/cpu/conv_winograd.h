@@ -9,11 +9,14 @@
 
 namespace leat {
 
-// True if this processor has the instructions and the algorithm covers the geometry.
+// True if this processor has the instructions and the algorithm covers the geometry: f32, two
+// spatial axes, 3x3, stride and dilation 1, one group, both numbers of channels multiples of 16, at
+// least one image.
 bool winograd_fits(const ConvSpec& spec);
 
 // True if winograd_fits() and the algorithm is faster than the direct convolution, for
-// `spec.images` images in all. The result depends on the shapes alone.
+// `spec.images` images in all. The result depends on the shapes and the processor's instructions
+// alone, never on a measurement.
 bool winograd_is_faster(const ConvSpec& spec);
 
 // Makes the engine. The bits of an image depend neither on the number of images nor on the layouts.

@@ -1,5 +1,9 @@
 // The kernel of elementwise ops: it walks broadcast operands and calls an inner loop over
 // contiguous output elements. elementwise_loops.h makes the loops.
+//
+// The walk merges neighbouring axes along which every operand is contiguous, so an op over operands
+// of equal shape is one call of the loop per tile. Tiles are about 32 Ki elements, or the rows of
+// dimension 0 that a chain gives.
 #pragma once
 
 #include <string>

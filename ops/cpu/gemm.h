@@ -1,5 +1,16 @@
 // One matrix product on one thread: the tile of MatMul and Gemm. Floats go to oneDNN. Doubles and
 // integers go to the plain loops below, which add in the order of k, whatever the tile.
+//
+// Matrices are row-major. op(A) is [m, k]: A itself with rows lda apart, or, with trans_a, the
+// transpose of a [k, m] matrix with rows lda apart; the same holds for B, whose op(B) is [k, n]. C
+// is [m, n] with rows ldc apart. C must overlap neither A nor B.
+//
+//   onednn::Gemm g{.m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n};
+//   if (!gemm<double>(g, a, b, c, scratch)) return Progress::failed;
+//
+// Threads: any, each with a scratch memory and a C of its own. Determinism: with the plain loops
+// each element of C is one sum in the order of k, which begins with 0. oneDNN's bits depend on the
+// size of the call, too; matmul_kernel.cc chooses and pads its calls accordingly.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +22,21 @@
 
 namespace leat {
 
+// The panel of op(B) that the plain loops copy and use for all rows of A: 64 x 256 doubles are 128
+// KiB, a part of the level 2 cache. The results do not depend on these sizes.
 inline constexpr int64_t kGemmDepth = 64;   // of a packed panel of B: k
 inline constexpr int64_t kGemmWidth = 256;  // of a packed panel of B: columns
 
-// The scratch memory of each thread that calls gemm<T>.
+// The scratch memory in bytes of each thread that calls gemm<T>, for any sizes; 0 for float, whose
+// scratch pointer may be null. It must be aligned for T.
 template <typename T>
 constexpr size_t gemm_scratch_bytes() {
   return std::is_same_v<T, float> ? 0 : sizeof(T) * kGemmDepth * kGemmWidth;
 }
 
-// Signed integers wrap around as unsigned ones do.
+// The type in which the plain loops compute. Integers use the unsigned type of their width, so that
+// signed sums wrap around without undefined behaviour; the bits of the result are the same. double
+// stays double.
 template <typename T, bool = std::is_integral_v<T>>
 struct Accumulator {
   using type = T;
@@ -30,7 +46,9 @@ struct Accumulator<T, true> {
   using type = std::make_unsigned_t<T>;
 };
 
-// Adds a panel of B (depth x width, rows `width` apart) times A's columns [k, k+depth) to C.
+// Adds A's columns [k, k + depth) times a panel of op(B) (depth x width, rows `width` apart) to the
+// m x width part of C at `c`. `a` is the whole matrix. The loop over p is outside of the one over
+// j, so each element adds its products in the order of k, and the inner loop vectorizes.
 template <typename U, typename T>
 void multiply_panel(const onednn::Gemm& g, const T* a, const U* panel, int64_t k, int64_t depth,
                     int64_t width, T* c) {
@@ -44,7 +62,9 @@ void multiply_panel(const onednn::Gemm& g, const T* a, const U* panel, int64_t k
   }
 }
 
-// C = op(A) * op(B) for the types that oneDNN lacks. The caller applies alpha.
+// C = op(A) * op(B) for the types that oneDNN lacks. It ignores g.alpha: the caller scales C
+// afterwards. No product is skipped, so a NaN or an infinity in A meets every element of its row,
+// zeros in B included. `scratch` has gemm_scratch_bytes<T>() bytes; it is not touched if k == 0.
 template <typename T>
 void plain_gemm(const onednn::Gemm& g, const T* a, const T* b, T* c, std::byte* scratch) {
   using U = typename Accumulator<T>::type;
@@ -65,8 +85,10 @@ void plain_gemm(const onednn::Gemm& g, const T* a, const T* b, T* c, std::byte* 
   }
 }
 
-// C = op(A) * op(B), which overwrites C; for k == 0, C is zero. It returns false if oneDNN refuses.
-// `scratch`: gemm_scratch_bytes<T>() bytes.
+// C = op(A) * op(B), which overwrites C (its old contents are not read); for k == 0, C is zero.
+// Floats are also multiplied by g.alpha, inside of oneDNN; for all other types the caller applies
+// alpha. m == 0 or n == 0 does nothing. It returns false if oneDNN refuses, and C is undefined
+// then; the plain loops cannot fail. `scratch`: gemm_scratch_bytes<T>() bytes.
 template <typename T>
 bool gemm(const onednn::Gemm& g, const T* a, const T* b, T* c, std::byte* scratch) {
   if (g.m == 0 || g.n == 0) return true;

@@ -1,6 +1,11 @@
 // Writes that a step may skip. An op that writes variables has an optional last input, its guard:
 // one f32, which is NaN in a step that must write nothing, and otherwise 0.
-// scheduler/compile/guard.cc adds guards.
+// scheduler/compile/guard.cc adds guards: a step in which a fetched value or an input of a write
+// has a NaN or an infinity leaves all variables as they are.
+//
+// The factory of such an op wraps its kernel as the last thing that it does:
+//
+//   return guarded(setup, kWriteGuard, make_element_kernel(n, run));
 #pragma once
 
 #include <cmath>
@@ -13,9 +18,16 @@
 
 namespace leat {
 
-// Runs another kernel, unless the guard is NaN.
+// Runs another kernel, unless the guard is NaN. It owns that kernel, and has its phases, tiles and
+// memory. Every tile of every phase tests the guard itself: the guard does not change within a
+// step, so either all tiles run or none. A skipped tile returns Progress::done and touches no other
+// operand; its workspace stays undefined.
+//
+// The kernel keeps the promise of ElementTiles of the kernel inside, because the guard has one
+// element. Threads: those of Kernel.
 class GuardedKernel final : public Kernel, public ElementTiles {
  public:
+  // `guard` is the index of the guard among the op's inputs, which must be present.
   GuardedKernel(std::unique_ptr<Kernel> kernel, int guard)
       : kernel_(std::move(kernel)), guard_(guard) {}
   int phases() const override { return kernel_->phases(); }
@@ -35,7 +47,8 @@ class GuardedKernel final : public Kernel, public ElementTiles {
   const int guard_;
 };
 
-// `kernel`, wrapped if the node has the input `guard`.
+// `kernel`, wrapped if the node has the input `guard` (an index); else `kernel` itself. An error in
+// place of a kernel is passed on, so the result of a factory can be given directly.
 inline Result<std::unique_ptr<Kernel>> guarded(const KernelSetup& setup, int guard,
                                                Result<std::unique_ptr<Kernel>> kernel) {
   if (!kernel.ok() || !setup.types.has_input(guard)) return kernel;

@@ -37,7 +37,10 @@ bool has_avx512();
 
 // A convolution of f32, always with the direct algorithm. Operands in another layout than the
 // implementation's are reordered in the scratch memory of the tile. `like` (made by this function,
-// or null) determines the format of the packed weights.
+// or null) determines the format of the packed weights; it is read only during the call.
+// unimplemented if the library refuses the spec or has only its reference implementation; internal
+// for any other failure. The call compiles machine code and allocates: plans make engines when they
+// are registered, never in a step.
 Result<std::unique_ptr<ConvEngine>> make_conv(const ConvSpec& spec, const ConvEngine* like);
 
 }  // namespace onednn

@@ -1,4 +1,18 @@
-// The elements of a plane that each window of a pool covers.
+// The elements of a plane that each window of a pool covers. A plane is one channel of one image,
+// or, in the layout channels16, 16 channels that are adjacent at each position. The functions count
+// positions, so the caller multiplies by 16 there.
+//
+// All windows are three-dimensional (see ops/definitions/window.h); for pools over fewer axes the
+// first sizes are 1. Elements of a kernel and positions of a plane are counted in row-major order.
+// This order is the order of the sums of a pool, and argmax counts in it.
+//
+//   for_windows(v, [&](int64_t at, const WindowTaps& taps) {
+//     float sum = 0;
+//     for_taps(v, taps, [&](int64_t, int64_t position) { sum += x[position]; });
+//     y[at] = sum / static_cast<float>(window_count(v, taps, false));
+//   });
+//
+// Threads: any; nothing here has state beyond its object.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +23,16 @@
 namespace leat {
 
 // Elements [begin, end) of the kernel that are inside the input, for one output along one axis.
+// begin >= end: none of them is, as for a window that lies in the padding alone.
 struct Taps {
+  // The position in the input of element 0. It is negative in the padding before the input. Element
+  // k is at start + k * dilation.
   int64_t start = 0;  // the input of element 0
   int64_t begin = 0, end = 0;
 };
 
+// The taps of output number `output` along `axis`. The padding at the end needs no test of its own:
+// it is whatever lies behind the input. REQUIRES: output < v.output[axis].
 LEAT_INLINE Taps taps_of(const Window& v, size_t axis, int64_t output) {
   Taps t;
   t.start = output * v.stride[axis] - v.begin[axis];
@@ -25,11 +44,17 @@ LEAT_INLINE Taps taps_of(const Window& v, size_t axis, int64_t output) {
   return t;
 }
 
+// The taps of one output along the three axes. A loop over outputs computes those of an outer axis
+// once for all outputs of the inner axes.
 struct WindowTaps {
   Taps axis[3];
 };
 
-// Iterates over the elements of one window that are inside the input, in order.
+// Iterates over the elements of one window that are inside the input, in row-major order. It keeps
+// references to both arguments, which must outlive it. Code that cannot use a lambda (functions for
+// AVX-512, whose target a lambda does not inherit) uses this class; other code uses for_taps().
+//
+// A window that covers no input is not valid() from the start.
 class TapIterator {
  public:
   LEAT_INLINE TapIterator(const Window& v, const WindowTaps& t)
@@ -47,10 +72,14 @@ class TapIterator {
     }
     row();
   }
+  // The number of the element in the kernel, from 0 to kernel_area() - 1, padding included: the
+  // value that argmax stores. REQUIRES: valid(), as for position().
   LEAT_INLINE int64_t element() const { return kernel_row_ + l_; }
+  // The position in the plane that this element reads.
   LEAT_INLINE int64_t position() const { return base_ + l_ * v_.dilation[2]; }  // in the plane
 
  private:
+  // Computes both counts for l_ == 0, so that a step along the last axis is one addition.
   LEAT_INLINE void row() {
     const int64_t row = (t_.axis[0].start + i_ * v_.dilation[0]) * v_.input[1] + t_.axis[1].start +
                         j_ * v_.dilation[1];
@@ -70,7 +99,9 @@ LEAT_INLINE void for_taps(const Window& v, const WindowTaps& t, F&& f) {
   for (TapIterator tap(v, t); tap.valid(); tap.next()) f(tap.element(), tap.position());
 }
 
-// Calls f(index of the output, its taps) for each output of a plane, in order.
+// Calls f(index of the output, its taps) for each output of a plane, in row-major order: the index
+// counts from 0 without a gap. The taps are reused for the next output, so f must not keep a
+// reference to them.
 template <typename F>
 LEAT_INLINE void for_windows(const Window& v, F&& f) {
   int64_t at = 0;
@@ -87,7 +118,10 @@ LEAT_INLINE void for_windows(const Window& v, F&& f) {
   }
 }
 
-// The divisor of a window's sum.
+// The divisor of a window's sum in AveragePool. With `count_pads` (ONNX's count_include_pad) it
+// counts the elements of the kernel that are inside the input or its padding; a window that
+// ceil_mode lets reach beyond the padding is smaller. Otherwise it counts only those inside the
+// input. It is at least 1, so that a window in the padding alone gives 0 / 1.
 LEAT_INLINE int64_t window_count(const Window& v, const WindowTaps& t, bool count_pads) {
   int64_t count = 1;
   for (size_t axis = 0; axis < 3; ++axis) {

@@ -1,6 +1,12 @@
 // Transcendental functions of f32 as straight-line code, which compilers vectorize. Every vector
-// width gives equal bits, which libm's vector variants do not guarantee. Errors are in units in the
-// last place (ulp).
+// width gives equal bits, which libm's vector variants do not guarantee: there is no branch, no
+// table and no call, and the build does not contract a * b + c. Errors are in units in the last
+// place (ulp).
+//
+// The functions are inlined into the loops that LEAT_VECTOR_CLONES compiles for each instruction
+// set. They accept every float, never trap and set no errno; a NaN gives a NaN. Templates over
+// float and double call them by the same names: for double they are the functions of the C library,
+// so a result in double has the same bits only with the same version of that library.
 #pragma once
 
 #include <bit>
@@ -12,7 +18,8 @@
 namespace leat::vmath {
 
 // e^x, at most 2 ulp. Cephes' expf: x = n ln2 + r, a polynomial in r, and 2^n from its exponent
-// bits in two halves, so that subnormal results and infinity are correct.
+// bits in two halves, so that subnormal results and infinity are correct. x is first clamped to
+// [-105, 89], beyond which the result is 0 or infinity in float.
 LEAT_INLINE float exp(float x) {
   float t = x > 89.0f ? 89.0f : x;
   t = t < -105.0f ? -105.0f : t;
@@ -36,8 +43,9 @@ LEAT_INLINE float exp(float x) {
   return p * a * b;
 }
 
-// At most 6 ulp. A rational function on [-7.9, 7.9], as in Eigen; outside the nearest float is 1 or
-// -1.
+// The hyperbolic tangent, at most 6 ulp. A rational function on [-7.9, 7.9], as in Eigen; outside
+// the nearest float is 1 or -1. For |x| < 0.0004 the result is x itself, so -0 stays -0 and
+// subnormals keep their bits.
 LEAT_INLINE float tanh(float x) {
   constexpr float kEnd = 7.90531110763549805f;
   float t = x > kEnd ? kEnd : x;
@@ -59,7 +67,8 @@ LEAT_INLINE float tanh(float x) {
   return tiny < 4e-4f ? x : y;  // which keeps the bits of subnormals, too
 }
 
-// At most 8 ulp. A rational function on [-4, 4], as in Eigen.
+// The error function of the exact Gelu, at most 8 ulp. A rational function on [-4, 4], as in Eigen;
+// x is clamped to that range, where erf has reached 1 or -1 in float up to the stated error.
 LEAT_INLINE float erf(float x) {
   float t = x > 4.0f ? 4.0f : x;
   t = t < -4.0f ? -4.0f : t;
@@ -79,6 +88,8 @@ LEAT_INLINE float erf(float x) {
   return t * (p / q);
 }
 
+// The logistic function 1 / (1 + e^-x). For large negative x the exponential is infinite and the
+// result 0; it never becomes NaN, unless x is.
 LEAT_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 
 // The same names for double, with the functions of the C library.

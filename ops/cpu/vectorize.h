@@ -1,4 +1,14 @@
 // Hot loops that the compiler vectorizes, once for each instruction set of today's machines.
+//
+//   // The template has the loop, and the plain function in front of it has the clones.
+//   template <typename T>
+//   LEAT_INLINE void scale(const T* x, T factor, T* y, int64_t n) {
+//     LEAT_NO_OVERLAP
+//     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+//   }
+//   LEAT_VECTOR_CLONES void scale_f32(const float* x, float factor, float* y, int64_t n) {
+//     scale(x, factor, y, n);
+//   }
 #pragma once
 
 // A plain function (no template) with LEAT_VECTOR_CLONES in front is compiled for AVX-512, AVX2 and
@@ -17,5 +27,6 @@
 #define LEAT_NO_OVERLAP
 #endif
 
-// Marks an element or loop function that such functions call.
+// Marks an element or loop function that such functions call. A function that is not inlined would
+// be compiled once, for the baseline, and each clone would call that.
 #define LEAT_INLINE inline __attribute__((always_inline))
