@@ -3,6 +3,10 @@
 //
 // No function throws: exceptions of Cap'n Proto become a Status. Functions that read bytes check
 // all of them: they check limits before they allocate memory.
+//
+//   LEAT_ASSIGN_OR_RETURN(const Bytes file, write_graph(graph));        // one file, to keep or
+//   send LEAT_ASSIGN_OR_RETURN(Graph copy, read_graph(file, catalogue));
+//   LEAT_RETURN_IF_ERROR(validate(copy));                               // a file is not trusted
 #pragma once
 
 #include <cstddef>
@@ -18,6 +22,8 @@
 
 namespace leat {
 
+// The size of all chunks of a constant but the last. It is part of the format: another size would
+// change the hashes of graphs.
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 
 // A piece of a large constant, at most 1 MiB, named by its digest.
@@ -51,12 +57,19 @@ Result<Graph> decode_graph(std::span<const std::byte> message, const ChunkSource
 Result<Graph> decode_graph(const EncodedGraph& encoded, const Catalogue& catalogue);
 
 // The identity of a graph: 64 hexadecimal digits of SHA-256 over the message, which contains the
-// digests of the chunks.
+// digests of the chunks. It covers the names, devices and sources of nodes, too. Errors are those
+// of encode_graph().
 Result<std::string> graph_hash(const Graph& graph);
 
 // Packs message and chunks into one file with a checksum. unpack finds damage; decode finds invalid
-// content.
+// content. The file, little-endian, each part padded with zeros to 8 bytes:
+//
+//   byte 0    "LEATGRPH"        byte 8    u32 version, 1    byte 12   u32 CRC-32C from byte 16 on
+//   byte 16   u64 bytes of the message                      byte 24   u64 number of chunks
+//   byte 32   the message       then      for each chunk u64 bytes, the bytes
 Bytes pack_graph_file(const EncodedGraph& encoded);
+// invalid_argument for another magic or version, sizes that do not fit the file, and a wrong
+// checksum. The digests of the chunks are computed, since the file does not have them.
 Result<EncodedGraph> unpack_graph_file(std::span<const std::byte> file);
 // Writes the correct checksum into changed bytes, for tests of the checks behind it.
 void seal_graph_file(std::span<std::byte> file);

@@ -1,4 +1,8 @@
 // A data set in memory: records and their labels, read once for a job and shared by its readers.
+//
+//   const DatasetFiles names = {"npy", "train.npy", "labels.npy", "/data"};
+//   LEAT_ASSIGN_OR_RETURN(const Dataset* data, Dataset::find_or_open(resources, names));
+//   const std::byte* image = data->record(7);      // data->record_bytes() bytes
 #pragma once
 
 #include <cstddef>
@@ -14,7 +18,8 @@
 
 namespace leat {
 
-// The description of a data set: `count` records of one shape and type, each with a label.
+// The description of a data set: `count` records of one shape and type, each with a label. The
+// shapes are those of one record and of one label, without the number of records.
 struct DatasetInfo {
   int64_t count = 0;
   Shape record_shape;
@@ -27,7 +32,8 @@ struct DatasetInfo {
 // are followed. With "" as root, any path is allowed, and relative ones start at the working
 // directory.
 struct DatasetFiles {
-  std::string format;  // "idx" (plain or gzip) or "npy"
+  std::string format;  // "idx" or "npy", each plain or gzip
+  // Arrays of which dimension 0 counts the records; both files have the same format.
   std::string features;
   std::string labels;
   std::string root;
@@ -37,20 +43,26 @@ struct DatasetFiles {
 class Dataset final : public Resource {
  public:
   // Reads both files whole. Dimension 0 of each counts the records. invalid_argument for an unknown
-  // format, a path that leaves the root, or a file of another format; failed_precondition for a
-  // missing file, or for files that do not belong together.
+  // format, a path that leaves the root, a file of another format or with damage, a scalar, files
+  // with different numbers of records, and for no record at all; failed_precondition for a missing
+  // file or root; resource_exhausted for a file above the limit of its format (kIdxBytes,
+  // kNpyBytes) or if there is no memory. It blocks for as long as the file system takes.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names);
-  // The same, but with `unavailable` if a limit is exceeded.
+  // The same, but with `unavailable` if a limit is exceeded. The reading is then abandoned, not
+  // stopped: see devices/base/bounded_reading.h.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
                                                const ReadingLimits& limits);
   // Sets the limits that find_or_open() applies for that job from now on.
   static void limit_reading(JobResources& resources, ReadingLimits limits);
-  // Returns the job's data set of those files, and opens it if it is new.
+  // Returns the job's data set of those files, and opens it if it is new: the names must be equal
+  // letter by letter, else the files are read again. It applies the limits of limit_reading() and
+  // of limit_dataset_memory(), and its errors are those of open() and of the grant. The table of
+  // resources is locked while the files are read. The result is valid as long as `resources`.
   static Result<const Dataset*> find_or_open(JobResources& resources, const DatasetFiles& names);
 
   std::string_view kind() const override { return "dataset"; }
   const DatasetInfo& info() const { return info_; }
-  // REQUIRES: 0 <= i < info().count.
+  // The elements of record i or label i, row-major. REQUIRES: 0 <= i < info().count.
   const std::byte* record(int64_t i) const {
     return features_.data<std::byte>() + i * record_bytes_;
   }
@@ -73,8 +85,9 @@ Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names);
 // invalid_argument names the first row whose label is no class. REQUIRES: integer labels.
 Status check_classes(Files& files, const DatasetFiles& names, int64_t classes);
 
-// An identity of a file among files of the same size: its number of bytes, and the checksum of the
-// first and the last MiB.
+// An identity of a file, to notice that it was replaced: its number of bytes, and the CRC-32C of
+// the first and the last MiB ("47040016 bytes, crc32c 0a1b2c3d"). Changes between them are not
+// seen.
 Result<std::string> fingerprint(Files& files, const std::string& path);
 
 // The results of these functions, for a process that builds a graph on another machine. With

@@ -16,7 +16,9 @@ namespace leat {
 // while the job's resources exist, and is counted once for each name.
 using GrantMemory = std::function<Status(const std::string& name, uint64_t bytes)>;
 
-// From now on Dataset::find_or_open() calls `grant` for that job.
+// From now on Dataset::find_or_open() calls `grant` for that job, on the thread of its caller and
+// under the lock of the resources' table: `grant` must not use that table. Data sets that are open
+// already are not asked about again. An empty function removes the limit.
 void limit_dataset_memory(JobResources& resources, GrantMemory grant);
 
 }  // namespace leat

@@ -1,4 +1,6 @@
-// The rules that all elementwise ops share: row tiles, layouts and sharding.
+// The rules that all elementwise ops share: row tiles, layouts and sharding. An op is elementwise
+// here if element i of output 0 depends on element i of each input alone, after numpy's broadcast.
+// All rules see concrete types; none looks at the values of operands.
 #pragma once
 
 #include <vector>
@@ -8,9 +10,11 @@
 
 namespace leat {
 
-// Tiles of rows of dimension 0. Operands that broadcast over it are whole.
+// Tiles of rows of dimension 0. Operands that broadcast over it are whole. There are none for a
+// scalar, for an output of at most one row, and for more than 32 inputs (they are bits of a set).
 Tiling elementwise_tiling(const OpTypes& types);
-// Operands of the output's shape may be blocked if all others are single elements.
+// Operands of the output's shape may be blocked if all others are single elements, for float
+// outputs of rank 4 whose channels are a multiple of 16. No elementwise op prefers the layout.
 LayoutSupport elementwise_layouts(const OpTypes& types);
 
 // One rule for each axis of output 0: operands that have the axis are split along it.

@@ -12,13 +12,15 @@
 
 namespace leat {
 
-// The elements to add before and after each axis; a negative number removes elements.
+// The elements to add before and after each axis; a negative number removes elements. Both lists
+// have one number for each axis of the data, 0 for the axes that operand `axes` does not name.
 struct PadMargins {
   std::vector<int64_t> before, after;
 };
 
-// The margins from the values of `pads` and `axes` (normalized). REQUIRES: pads.size() == 2 *
-// axes.size().
+// The margins from the values of `pads` and `axes` (normalized). As in ONNX's Pad, the first half
+// of `pads` has the elements before each axis of `axes`, the second half those after it. REQUIRES:
+// pads.size() == 2 * axes.size(), and each axis is in [0, rank) and occurs once.
 inline PadMargins pad_margins(const std::vector<int64_t>& pads, const std::vector<int>& axes,
                               int rank) {
   PadMargins m{std::vector<int64_t>(static_cast<size_t>(rank)),
@@ -30,6 +32,7 @@ inline PadMargins pad_margins(const std::vector<int64_t>& pads, const std::vecto
   return m;
 }
 
+// The default of operand `axes`: all axes, 0 to rank - 1.
 inline std::vector<int64_t> axes_to_pad(int rank) {
   std::vector<int64_t> axes;
   for (int d = 0; d < rank; ++d) axes.push_back(d);

@@ -1,4 +1,10 @@
 // The distributions of the random ops, for their definitions and their kernels.
+//
+// The numbers come from Philox, a counter-based generator (Salmon et al., "Parallel Random Numbers:
+// As Easy as 1, 2, 3", 2011): element i of the global tensor is a function of the seed, the step,
+// Node::source and i. The seed is the node's attribute `seed` if it has one, else the job's. No
+// element depends on another, so a split of the rows over shards, tiles and threads draws the same
+// bits as the whole tensor, and a repeated step draws its numbers again.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +18,8 @@
 
 namespace leat {
 
+// normal: attributes `mean` and `scale`, the standard deviation. uniform: [low, high). bernoulli: 1
+// with the probability that the element of the input gives, else 0; the output may be of any type.
 enum class RandomDraw : uint8_t { normal, uniform, bernoulli };
 
 }  // namespace leat

@@ -11,7 +11,8 @@
 namespace leat {
 
 // The axes [start, end) of an input of `rank`, from the attributes of Shape: negative numbers count
-// from the end, and both are clamped to [0, rank].
+// from the end, and both are clamped to [0, rank]. An absent `start` is 0 and an absent `end` is
+// the rank; if end <= start, the range is empty and begins at start. No value is an error.
 inline std::pair<int, int> shape_range(const Attrs& attrs, int rank) {
   const auto clamp = [rank](int64_t axis) {
     return static_cast<int>(std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank));

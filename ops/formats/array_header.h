@@ -1,4 +1,4 @@
-// The contents of the header of a file with one array.
+// The contents of the header of a file with one array, for all formats of ArrayFile.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,15 @@
 
 namespace leat {
 
+// A parsed header. The file follows it with exactly shape.elements() elements of dtype; that the
+// file is large enough is checked by ArrayFile, not by the parser.
 struct ArrayHeader {
   DType dtype = DType::invalid;
   Shape shape;
-  uint64_t offset = 0;         // bytes of the header: where the elements begin
-  bool fortran_order = false;  // elements vary fastest along dimension 0
+  // The bytes of the header, from the beginning of the (inflated) file to the first element.
+  uint64_t offset = 0;
+  // The elements vary fastest along dimension 0 in the file; the shape is the same either way.
+  bool fortran_order = false;
 };
 
 }  // namespace leat

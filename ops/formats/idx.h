@@ -25,7 +25,8 @@ inline constexpr uint64_t kIdxBytes = uint64_t{8} << 30;  // the default limit o
 // The format for ArrayFile, which reads a file whole or in pieces.
 const ArrayFormat& idx_format();
 
-// Reads a file, plain or gzip. The elements must end where the file ends.
+// Reads a file, plain or gzip. The elements must end where the file ends. Errors are those of
+// ArrayFile: invalid_argument for a file of another format, resource_exhausted above `limit` bytes.
 Result<Tensor> read_idx(Files& files, const std::string& path, uint64_t limit = kIdxBytes);
 
 }  // namespace leat

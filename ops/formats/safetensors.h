@@ -28,6 +28,7 @@ namespace leat {
 inline constexpr uint64_t kSafeTensorsHeaderBytes = 100'000'000;  // as in the reference reader
 inline constexpr size_t kSafeTensorsCount = 1'000'000;            // tensors in one file
 
+// The contents of a file. The tensors have memory of their own and do not refer to the file.
 struct SafeTensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
@@ -49,11 +50,15 @@ struct SafeTensorsIndex {
 // element type that DType lacks.
 Result<SafeTensors> parse_safetensors(std::span<const std::byte> bytes, std::string_view subject);
 
-// Reads tensor by tensor, so that the file is never in memory a second time.
+// Reads tensor by tensor, so that the file is never in memory a second time. Errors are those of
+// parse_safetensors() and of the file system.
 Result<SafeTensors> read_safetensors(Files& files, const std::string& path);
 
-// Read a file in two steps: the index first, then some of its tensors.
+// Read a file in two steps: the index first, then some of its tensors. The index is checked whole
+// against the size of the file.
 Result<SafeTensorsIndex> read_safetensors_index(const ReadableFile& file);
+// `name` is for messages; `entry` must be of the index of this file. invalid_argument for booleans
+// other than 0 and 1. Threads: several may read entries of one file.
 Result<Tensor> read_safetensors_entry(const ReadableFile& file, const std::string& name,
                                       const SafeTensorsIndex::Entry& entry);
 

@@ -1,4 +1,5 @@
-// The cost of ops in the roofline model: floating-point operations and bytes.
+// The cost of ops in the roofline model (Williams et al., 2009): floating-point operations and
+// bytes. The profile of a step divides them by the measured time, to show the speed of each op.
 #pragma once
 
 #include "ops/graph/kernel.h"
@@ -11,7 +12,8 @@ namespace leat {
 // REQUIRES: inference accepted the types.
 double product_flops(const OpDef& op, const OpTypes& types);
 
-// The bytes of all operands, each counted once.
+// The bytes of all operands that are present, each counted once although a kernel may read an
+// operand several times. A variable counts whole, also if an op picks some of its rows.
 double operand_bytes(const OpTypes& types);
 
 }  // namespace leat

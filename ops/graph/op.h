@@ -1,6 +1,10 @@
 // The definition of an op: its signature, its inference, its gradient, its sharding rule, its
 // kernels. Each (domain, name) has one OpDef, which the file of its op family makes and
-// ops/catalogue.cc lists.
+// ops/catalogue.cc lists. An op family such as ops/definitions/softmax.cc is the place to look at
+// for a complete example.
+//
+// The rules infer, gradient, sharding, tiling and layouts are functions of their arguments alone:
+// several threads may call one at the same time.
 #pragma once
 
 #include <functional>
@@ -24,13 +28,24 @@ namespace leat {
 // types of the outputs.
 
 // The view of one node that infer() gets. Its inputs have passed the checks of the signature:
-// arity, kinds, dtypes.
+// arity, kinds, dtypes. It lives during the call alone. A rule returns context.error() if the
+// operands do not fit, and must accept symbolic sizes that may turn out to fit: the kernel checks
+// them again.
+//
+//   Status infer_transposed(InferContext& ctx) {
+//     const SymbolicShape& x = ctx.shape(0);
+//     if (x.rank() != 2) return ctx.error(cat("expected a matrix, received ", ctx.text(x)));
+//     ctx.set_tensor(0, ctx.dtype(0), {x[1], x[0]});
+//     return {};
+//   }
 class InferContext {
  public:
   virtual ~InferContext() = default;
 
   virtual int inputs() const = 0;  // as written; absent optional inputs at the end do not count
+  // The outputs that the node has, with the places of those that it does not want.
   virtual int outputs() const = 0;
+  // These two accept any i >= 0, and return false past the end.
   virtual bool has_input(int i) const = 0;
   virtual bool wants_output(int i) const = 0;
   virtual const ValueType& input(int i) const = 0;  // REQUIRES: has_input(i)
@@ -38,18 +53,22 @@ class InferContext {
   virtual const Tensor* constant(int i) const = 0;
   virtual const Attrs& attrs() const = 0;  // defaults filled in
 
-  // The rule must set every wanted output. validate() refuses sizes out of range.
+  // The rule must set every wanted output; it may set others, which are ignored. validate() refuses
+  // sizes out of range.
   virtual void set_output(int i, ValueType type) = 0;
   // Sets the value of output i, if it is known at compile time (Shape's output, arithmetic on small
   // integers).
   virtual void set_constant(int i, Tensor value) = 0;
+  // A symbol for a size that nothing else is known of. Each call makes another one.
   virtual SymbolId fresh_symbol() = 0;
+  // "[N,10]", with the names of the graph's symbols.
   virtual std::string text(const SymbolicShape& shape) const = 0;
 
   // An invalid_argument error: "MatMul 'l2/mm': " + message.
   virtual Status error(std::string_view message) const = 0;
 
-  // Short forms of the calls above.
+  // Short forms of the calls above. They REQUIRE has_input(i); a resource has the dtype and shape
+  // of its variable.
   DType dtype(int i) const { return input(i).dtype; }
   const SymbolicShape& shape(int i) const { return input(i).shape; }
   void set_tensor(int i, DType dtype, SymbolicShape shape) {
@@ -59,9 +78,11 @@ class InferContext {
 
 // Checked arithmetic on sizes. Each function returns nothing on overflow.
 std::optional<Dim> multiply(Dim a, Dim b);  // symbol x symbol needs a new symbol: nothing
+// The size if it is no symbol.
 std::optional<int64_t> constant_of(Dim d);
-// The shape of a numpy broadcast; a symbolic size is compatible with itself and with 1. Nothing if
-// the shapes are not compatible.
+// The shape of a numpy broadcast. A symbolic size is compatible with itself, with 1, and with a
+// constant, which is then the result (the symbol must turn out to be that constant or 1). Nothing
+// if the shapes are not compatible; two different symbols count as such.
 std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicShape& b);
 // Maps an axis in [-rank, rank) to [0, rank); else the error names the axis.
 Result<int> normalize_axis(const InferContext& ctx, int64_t axis, int rank);
@@ -75,7 +96,15 @@ Status infer_broadcast_bool(InferContext& ctx);  // the same, to bool
 // Gradients: built from ops.
 
 // The view of one node that gradient() gets. The rule emits nodes and sets the gradient of each
-// differentiable input; an input that the rule does not set has no gradient.
+// differentiable input; an input that the rule does not set has no gradient. It lives during the
+// call alone. Errors of the calls stick: the rule may go on with the values that they return, and
+// add_gradients() returns the first error.
+//
+//   Status grad_of_mul(GradientContext& ctx) {   // y = a * b
+//     if (ctx.needs(0)) {
+//       const ValueId da = ctx.emit("Mul", {ctx.grad(0), ctx.input(1)});
+//       ctx.set_grad(0, ctx.unbroadcast(da, ctx.input(0)));
+//     } ...
 class GradientContext {
  public:
   virtual ~GradientContext() = default;
@@ -88,12 +117,15 @@ class GradientContext {
   // The forward node's optional output i (a mask, saved statistics). It is added to the node if it
   // is absent.
   virtual ValueId optional_output(int i) = 0;
-  virtual bool needs(int input) const = 0;  // true if another node needs this input's gradient
+  // True if the gradient of this input leads to an x. set_grad() ignores the others, so that
+  // needs() only saves nodes that nobody reads.
+  virtual bool needs(int input) const = 0;
   virtual const ValueType& type(ValueId value) const = 0;
 
-  // Adds a node (domain "" or "leat"), infers its types, and returns output 0. Attributes are as in
-  // ONNX.
+  // Adds a node (domain "" or "leat") on the device of the forward node, infers its types, and
+  // returns output 0. Attributes are as in ONNX.
   virtual ValueId emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) = 0;
+  // The same with all of `outputs` outputs.
   virtual std::vector<ValueId> emit_n(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                       int outputs) = 0;
   // Adds a constant: the first form of any shape, the second a scalar of the dtype of `like`.
@@ -103,7 +135,11 @@ class GradientContext {
   // are equal.
   virtual ValueId unbroadcast(ValueId grad, ValueId like) = 0;
 
+  // Adds `grad` to the gradient of an input: it must have the shape of that input. kNone is
+  // ignored, and so is an input that needs no gradient. REQUIRES: called at most once for each
+  // input, unless the sum of the calls is meant.
   virtual void set_grad(int input, ValueId grad) = 0;
+  // An invalid_argument error with the node as its subject.
   virtual Status error(std::string_view message) const = 0;
 };
 
@@ -121,7 +157,8 @@ struct Spread {
 };
 
 // One legal combination: if the inputs are spread as `inputs` says, the op applied on each shard
-// gives outputs spread as `outputs` says. "All whole" is always legal and not listed.
+// gives outputs spread as `outputs` says. "All whole" is always legal and not listed. The lists
+// have an entry for each operand of the node.
 struct ShardingRule {
   std::vector<Spread> inputs;
   std::vector<Spread> outputs;
@@ -131,15 +168,19 @@ struct ShardingRule {
 // ---------------------------------------------------------------------------------------------
 // The op.
 
+// A formal operand of a signature.
 struct Operand {
   std::string name;
-  std::string
-      type;  // a type variable ("T"), a dtype's name ("int64"), "resource", "token" or "any"
+  // A type variable ("T"), a dtype's name ("int64"), "resource", "token" or "any". Operands of one
+  // type variable have one dtype. "any" takes every kind of value; the op's rule checks it.
+  std::string type;
   bool optional = false;
   bool variadic = false;  // the last one only; one or more
   bool mixed = false;     // variadic operands may differ in dtype
 };
 
+// An attribute of a signature. One without default that is not required may be absent. validate()
+// refuses attributes that the signature lacks.
 struct AttrDef {
   std::string name;
   std::string kind;              // a result of attr_kind()
@@ -147,6 +188,8 @@ struct AttrDef {
   bool required = false;
 };
 
+// A complete definition. The catalogue owns it; its address is the identity of the op. Kernels may
+// be added while the catalogue is built; nothing changes afterwards.
 struct OpDef {
   std::string domain;  // "" is the domain of ONNX
   std::string name;
@@ -156,21 +199,30 @@ struct OpDef {
   std::map<std::string, DTypeSet, std::less<>> types;  // type variables
 
   // Effects and traits.
-  bool stateful =
-      false;  // reads or writes state or the outside: never folded, merged or pruned as pure
-  bool random = false;  // draws random numbers: keyed by Node::source, never merged
-  bool per_shard =
-      false;  // its rows depend on the shard: Node::first_row; never merged across shards
-  std::vector<int> writes;  // inputs (resources) that it writes
-  std::vector<int> reads;   // inputs (resources) that it reads
-  std::vector<int> picks;   // inputs of which it reads at most as many elements as it writes
-  bool view = false;        // output 0 has the bytes of input 0 under another shape (plain layout)
+  // Reads or writes state or the outside: never folded, merged or pruned as pure.
+  bool stateful = false;
+  // Draws random numbers: keyed by Node::source, never merged.
+  bool random = false;
+  // Its rows depend on the shard: Node::first_row; never merged across shards.
+  bool per_shard = false;
+  // Inputs (resources) that it writes, and those that it reads.
+  std::vector<int> writes;
+  std::vector<int> reads;
+  // Inputs of which it reads at most as many elements as it writes, for the estimate of its time.
+  std::vector<int> picks;
+  // Output 0 has the bytes of input 0 under another shape (plain layout). A plan may give both one
+  // address.
+  bool view = false;
+  // The two inputs may be exchanged without a change of the result.
   bool commutative = false;
-  std::vector<std::pair<int, int>>
-      in_place;  // (output, input): may share memory if that is the input's last use
+  // (output, input): may share memory if that is the input's last use. The kernels of all devices
+  // must be correct then.
+  std::vector<std::pair<int, int>> in_place;
 
+  // Every op has this rule; the following ones may be empty.
   std::function<Status(InferContext&)> infer;
-  std::function<Status(GradientContext&)> gradient;  // empty: not differentiable
+  // Empty: not differentiable. A rule that sets no gradient means a gradient of zero.
+  std::function<Status(GradientContext&)> gradient;
   std::function<std::vector<ShardingRule>(const std::vector<OperandType>& inputs,
                                           const std::vector<OperandType>& outputs, const Attrs&)>
       sharding;
@@ -181,13 +233,18 @@ struct OpDef {
   // Such a node is no instruction; its output is the resource's address.
   std::function<Result<Resource*>(const KernelSetup&)> make_resource;
 
+  // True if the outputs are a function of the inputs and attributes alone: such nodes may be
+  // folded, merged and dropped.
   bool pure() const { return !stateful && !random && !make_resource; }
+  // "Relu", "leat.Read".
   std::string full_name() const { return domain.empty() ? name : domain + "." + name; }
 };
 
 // Builds an OpDef in the order of its documentation:
 //   catalogue.add(Op("MatMul", 13).input("A", "T").input("B", "T").output("Y", "T")
 //                     .type("T", kNumbers).infer(...).gradient(...).kernel("cpu", ...));
+// Each call returns the object itself. Inputs and outputs are in the order of the calls; optional
+// ones follow the required ones, and a variadic one is the last. Traits are described at OpDef.
 class Op {
  public:
   explicit Op(std::string_view name, int since = 1);  // "Relu", or "leat.Read"
@@ -204,6 +261,7 @@ class Op {
   Op& stateful();
   Op& random();
   Op& per_shard();
+  // Makes the op stateful, too. reads() does not.
   Op& writes(int input);
   Op& reads(int input);
   Op& picks(int input);
@@ -223,14 +281,17 @@ class Op {
   OpDef def_;
 };
 
-// All ops known to a process. main builds it once; it does not change afterwards.
+// All ops known to a process. main builds it once; it does not change afterwards. Graphs and nodes
+// point to its OpDefs, which stay at their addresses: it outlives every graph. Threads: one while
+// it is built, any afterwards.
 class Catalogue {
  public:
   // REQUIRES: (domain, name) is new.
   void add(OpDef op);
   // Adds a kernel of an op; the plugins of devices call it. REQUIRES: the op is in the catalogue.
   void add_kernel(std::string_view full_name, std::string device_kind, KernelFactory factory);
-  // The op, or null if there is none. `full_name` is "Relu" or "leat.Read".
+  // The op, or null if there is none. `full_name` is "Relu" or "leat.Read". The domain "ai.onnx" is
+  // the same as "".
   const OpDef* find(std::string_view full_name) const;
   const OpDef* find(std::string_view domain, std::string_view name) const;
   // All ops, ascending by full name.

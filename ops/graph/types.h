@@ -14,7 +14,11 @@
 
 namespace leat {
 
+// The id of no node, no value or no symbol: an operand that is absent, the producer of a graph's
+// input, the symbol of a constant size.
 inline constexpr uint32_t kNone = 0xffffffff;
+// Indices into the tables of one Graph, counted from 0 in the order of creation. They stay valid as
+// long as the graph grows; a pass that makes a new graph gives new ids.
 using NodeId = uint32_t;
 using ValueId = uint32_t;
 using SymbolId = uint32_t;
@@ -22,7 +26,9 @@ using SymbolId = uint32_t;
 // One size: a constant, or factor x symbol. Two sizes with the same factor and symbol are equal;
 // other symbolic sizes may or may not be equal.
 struct Dim {
+  // The size itself if it is constant. REQUIRES of a symbolic size: at least 1.
   int64_t factor = 0;
+  // Of the graph that the value belongs to; kNone for a constant.
   SymbolId symbol = kNone;
 
   static Dim of(int64_t size) { return {size, kNone}; }
@@ -31,21 +37,28 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// A shape of known rank whose sizes may be symbolic.
+// A shape of known rank whose sizes may be symbolic. A value of at most kMaxRank sizes, without
+// memory on the heap. The symbols have a meaning only together with their graph:
+// Graph::shape_text() shows them by name. The rank is always known; leat has no tensors of unknown
+// rank.
 class SymbolicShape {
  public:
   SymbolicShape() = default;
   SymbolicShape(const Shape& shape);  // NOLINT: implicit, every concrete shape is one
+  // REQUIRES: at most kMaxRank sizes.
   SymbolicShape(std::initializer_list<Dim> dims);
 
   int rank() const { return rank_; }
+  // REQUIRES, here and in set(): 0 <= i < rank().
   Dim operator[](int i) const { return dims_[static_cast<size_t>(i)]; }
   void set(int i, Dim dim) { dims_[static_cast<size_t>(i)] = dim; }
   // REQUIRES: rank() < kMaxRank.
   void push_back(Dim dim) { dims_[static_cast<size_t>(rank_++)] = dim; }
+  // The sizes, outermost first; valid until the shape changes.
   std::span<const Dim> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
+  // True if no size is symbolic; so for a scalar.
   bool is_constant() const;
-  // The shape if all of its sizes are constant; else nothing.
+  // The shape if all of its sizes are constant; else nothing, also if a symbol has a bound.
   std::optional<Shape> concrete() const;
   bool operator==(const SymbolicShape& other) const;
 
@@ -61,6 +74,7 @@ bool known_to_differ(const SizeOrShape& a, const SizeOrShape& b) {
   return a.is_constant() && b.is_constant() && !(a == b);
 }
 
+// The kind of data of a value. The signature of an op checks it before its rules run.
 enum class ValueKind : uint8_t {
   tensor,    // dtype and shape
   rows,      // ids and values: the gradient of a table of which a step touches few rows
@@ -68,6 +82,9 @@ enum class ValueKind : uint8_t {
   token,     // carries order only, no data
 };
 
+// The type of a value in a graph. The default, a tensor of dtype invalid, is a type that inference
+// has not found yet. A resource that is no variable (a queue, a step counter) has dtype invalid as
+// well, and so has a token.
 struct ValueType {
   ValueKind kind = ValueKind::tensor;
   DType dtype = DType::invalid;  // of the elements; for a variable, of what it holds
@@ -89,6 +106,7 @@ struct OperandType {
   Layout layout = Layout::plain;
   ValueKind kind = ValueKind::tensor;
   bool present = false;  // false for an optional operand that is not there
+  // The bytes of the elements, for a resource those of the variable. Both layouts have as many.
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * dtype_size(dtype); }
 };
 

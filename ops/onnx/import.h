@@ -1,4 +1,5 @@
-// Reads ONNX models. This is a library of its own, because runners need no protobuf.
+// Reads ONNX models. This is a library of its own, because runners need no protobuf. A broken file
+// is an error, and costs no more memory than its own size and the limits allow.
 //
 // A model of any opset from 1 to 21 becomes a graph over the ops of this build; each node is
 // upgraded to the implemented version. Floats of attributes become the doubles with the same
@@ -39,8 +40,9 @@ struct OnnxModel {
 Result<OnnxModel> import_onnx(std::span<const std::byte> bytes, const Catalogue& catalogue,
                               std::string_view name, const OnnxOptions& options = {});
 
-// Imports a file, with external data in its directory or below. No file outside is opened, whatever
-// the model contains.
+// Imports a file of at most 2 GiB, with external data in its directory or below. No file outside is
+// opened, whatever the model contains. Errors are those of import_onnx() and of reading files. It
+// blocks for as long as the file system takes.
 Result<OnnxModel> import_onnx_file(Files& files, const std::string& path,
                                    const Catalogue& catalogue, const OnnxOptions& options = {});
 

@@ -15,18 +15,23 @@ namespace leat {
 
 // The program that made a file, as the file describes it.
 struct OnnxOrigin {
+  // The model's producer_name, such as "pytorch". Without a signature, the names that PyTorch's
+  // older exporter makes up are told from those of parameters only if it is "pytorch".
   std::string producer;
   // For each member of the exported module, by name: true for a parameter, false for a buffer or a
   // constant. It comes from the signature that PyTorch's exporter writes; empty if the file has
   // none.
   std::map<std::string, bool, std::less<>> members;
 
+  // True if the file has a signature, so that names need no guesses.
   bool knows() const { return !members.empty(); }
 };
-// Reads the signature's text, which has a line "p_w: PARAMETER target='w'" for each member.
+// Reads the signature's text, which has a line "p_w: PARAMETER target='w'" for each member. Lines
+// of another form are skipped, so any text is accepted.
 std::map<std::string, bool, std::less<>> read_signature(std::string_view text);
 
-// Threads: one. The draft must outlive this object.
+// The choice for one model. Only float constants with a rank can become variables; scalars are
+// constants such as epsilons. Threads: one. The draft must outlive this object.
 class OnnxParameters {
  public:
   OnnxParameters(OnnxOrigin origin, DraftGraph& graph);

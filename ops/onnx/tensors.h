@@ -1,4 +1,5 @@
-// Tensors of ONNX files.
+// Tensors of ONNX files. Private to ops/onnx. A file may come from anywhere: sizes are checked
+// before memory is allocated, and paths before they are opened.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,11 @@ class TensorProto;
 
 namespace leat {
 
-// The directory of external data; without `files`, there may be none.
+// The directory of external data; without `files`, there may be none. `files` must outlive it.
 struct OnnxExternal {
   Files* files = nullptr;
+  // The directory of the model. Locations in the model are relative to it and must stay in it or
+  // below it, also after symbolic links are followed.
   std::string directory;
 };
 
@@ -24,7 +27,12 @@ struct OnnxExternal {
 // since any number of tensors may name the same bytes of another file.
 uint64_t claimed_bytes(const onnx_wire::TensorProto& proto);
 
-// Reads the tensor from whichever field holds it. Messages begin with its name.
+// Reads the tensor from whichever field holds it: a file, raw_data, or the field of its type. The
+// result has memory of its own. invalid_argument if the type is no number or bool (a string), if
+// the shape is beyond the limits, if the number of elements or bytes is not that of the shape, if
+// an element does not fit its type, and for external data without `files`, outside of the directory
+// or past the end of its file. A byte other than 0 counts as true. Messages begin with the tensor's
+// name; errors of opening a file are those of Files.
 Result<Tensor> tensor_of(const onnx_wire::TensorProto& proto, const OnnxExternal& external);
 
 }  // namespace leat

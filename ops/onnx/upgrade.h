@@ -1,4 +1,8 @@
-// Upgrades nodes of older opsets to the version that this build implements.
+// Upgrades nodes of older opsets to the version that this build implements. Private to ops/onnx.
+//
+// ONNX changed ops over its versions: attributes became inputs (Squeeze's axes in opset 13),
+// defaults and meanings changed (Softmax before opset 13 flattened its input). The upgrade rewrites
+// a node so that it means the same in the implemented version; all other nodes pass through.
 #pragma once
 
 #include <map>
@@ -10,16 +14,23 @@
 
 namespace leat {
 
-// Upgrades the nodes of one graph.
+// Upgrades the nodes of one graph; a region has an upgrade of its own. Threads: one.
+//
+//   OnnxUpgrade upgrade(model_opset, declared_ranks);
+//   for (DraftNode& node : nodes) LEAT_RETURN_IF_ERROR(upgrade.add(std::move(node), graph.nodes));
 class OnnxUpgrade {
  public:
   // `opset` is the version of the domain "", 1 to 21; `ranks` are those that the file declares, by
-  // value.
+  // the name of the value. They may be incomplete: a rewrite that needs a missing one has a more
+  // general form, or returns unimplemented.
   OnnxUpgrade(int64_t opset, std::map<std::string, int> ranks)
       : opset_(opset), ranks_(std::move(ranks)) {}
 
-  // Appends the node to `out`, after the constants that its new inputs need. unimplemented if the
-  // newer version cannot express the node.
+  // Appends the node to `out`, after the constants that its new inputs need; one node may become
+  // several. Made-up values begin with "%upgrade", so that the graph does not keep their names.
+  // unimplemented if the newer version cannot express the node; invalid_argument if an attribute
+  // has a wrong kind or value. The messages have no subject, and `out` may have got constants by
+  // then.
   Status add(DraftNode node, std::vector<DraftNode>& out);
 
  private:

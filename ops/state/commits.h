@@ -5,6 +5,10 @@
 // variables. Every node that a step waits for, or that may fail, runs before the Commit, and every
 // write to a variable runs after it. The variables therefore contain a step as a whole or not at
 // all.
+//
+// The calls of a run, in their order: reserve() when the plan is bound, declare() when the first
+// step begins, then for each step stage() by leat.Commit and commit() when all writes are done. A
+// run whose write failed, or a plan that is not recoverable, calls taint().
 #pragma once
 
 #include <algorithm>
@@ -16,7 +20,7 @@
 
 namespace leat {
 
-// The state of a job on one device.
+// The state of a job on one device, as held() copies it.
 struct Held {
   // The values that the plan fetched in one step.
   struct Row {
@@ -24,16 +28,21 @@ struct Held {
     std::vector<double> values;
     bool operator==(const Row&) const = default;
   };
-  bool whole =
-      false;  // false: the variables are of no particular step, and the other fields do not count
-  uint64_t step = 0;      // the variables contain all steps below this one
-  std::vector<Row> rows;  // of the last steps below `step`, ascending
+  // False: the variables are of no particular step, and the other fields do not count.
+  bool whole = false;
+  // The variables contain all steps below this one, and no write of a later one.
+  uint64_t step = 0;
+  // Of the last steps below `step`, ascending. Steps of which no row is kept are left out.
+  std::vector<Row> rows;
 };
 
-// Each table of a job's resources has one. Threads: any.
+// Each table of a job's resources has one, which lives as long as the table. At first the variables
+// are of no particular step. No function blocks for longer than a copy of the rows takes.
+// Threads: any.
 class Commits {
  public:
-  static constexpr int kMostValues = 64;      // of a row
+  // The most values of a row: leat.Commit refuses more.
+  static constexpr int kMostValues = 64;
   static constexpr size_t kMostRows = 8'192;  // kept at most
 
   // The number of rows of so many values that are kept: more than the steps that a run takes
@@ -43,19 +52,25 @@ class Commits {
                               kMostRows);
   }
 
-  // Marks the variables as of no particular step, now or soon, until declare().
+  // Marks the variables as of no particular step, now or soon, until declare(). All rows are
+  // dropped, since they may belong to steps that the variables do not contain. Call it before the
+  // first byte of a variable is overwritten.
   void taint();
   // Declares that the variables contain exactly the steps below `step`, whatever they held before.
+  // Rows of `step` and of later steps are dropped, because these steps run again.
   void declare(uint64_t step);
 
-  // Reserves room for rows of so many values.
+  // Reserves room for rows_of(values) rows of so many values. If the number of values changes, all
+  // rows are dropped; else they stay, so that the next plan of the job keeps them.
   void reserve(size_t values);
-  // Stores the values fetched in `step`, which may still fail. It allocates nothing. REQUIRES: at
-  // most as many values as reserve() made room for.
+  // Stores the values fetched in `step`, which may still fail: held() has the row only after
+  // commit(). The newest rows overwrite the oldest. It allocates nothing. REQUIRES: reserve() was
+  // called, and `values` has at most as many values as it made room for.
   void stage(uint64_t step, std::span<const double> values);
   // Records that all writes of the steps below `step` are done.
   void commit(uint64_t step);
 
+  // A copy of the state; without steps and rows if the variables are of no particular step.
   // REQUIRES: no run of the job is in a step.
   Held held() const;
 

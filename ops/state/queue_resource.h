@@ -1,6 +1,11 @@
 // A first-in first-out queue of tuples of tensors, through which steps of one graph pass work to
 // steps of another. It never blocks a thread: an operation that must wait returns when to try
 // again.
+//
+//   QueueResource::Pending pending;                       // one for each caller
+//   auto attempt = queue.enqueue(addresses, pending);
+//   if (attempt.progress == Progress::blocked)            // full: try again later
+//     queue.events().when(attempt.await, [&](const Status&) { ... });
 #pragma once
 
 #include <cstdint>
@@ -18,17 +23,21 @@
 
 namespace leat {
 
-// The type of one tensor of each element.
+// The type of one tensor of each element. All elements of a queue have the same types.
 struct QueueComponent {
   DType dtype = DType::invalid;
   Shape shape;
   bool operator==(const QueueComponent&) const = default;
+  // Of the tensor; 0 if it has no elements.
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * dtype_size(dtype); }
   std::string to_string() const;  // "float[2,3]"
 };
 
-// Parses "float[2,3]" or "int64[]". invalid_argument describes the error in `text`.
+// Parses "float[2,3]" or "int64[]", a scalar. The sizes are constant and the text has no blanks.
+// invalid_argument shows `text`.
 Result<QueueComponent> parse_component(std::string_view text);
+// Parses all of them, in order. The first error is returned; invalid_argument for an empty list,
+// too.
 Result<std::vector<QueueComponent>> parse_components(const std::vector<std::string>& texts);
 
 // JobResources owns it. All memory is allocated at the start; operations allocate nothing.
@@ -48,7 +57,9 @@ class QueueResource final : public Resource {
   };
 
  public:
-  // resource_exhausted if `capacity` elements exceed `memory_limit` bytes. REQUIRES: capacity >= 1.
+  // Makes an empty, open queue of at most `capacity` elements. Each component is aligned to 64
+  // bytes. resource_exhausted if the memory for all elements exceeds `memory_limit` bytes, or if
+  // there is none. REQUIRES: capacity >= 1 and at least one component.
   static Result<std::unique_ptr<QueueResource>> create(std::string name,
                                                        std::vector<QueueComponent> components,
                                                        int64_t capacity, uint64_t memory_limit);
@@ -57,13 +68,17 @@ class QueueResource final : public Resource {
   const std::string& name() const { return name_; }
   const std::vector<QueueComponent>& components() const { return components_; }
   int64_t capacity() const { return static_cast<int64_t>(slots_.size()); }
-  int64_t size() const;  // the number of elements that a Dequeue could take now
+  // The number of elements that a Dequeue could take now. Elements that are being copied do not
+  // count. Another thread may change it at once.
+  int64_t size() const;
+  // True after the first close().
   bool closed() const;
   // A timeline that rises with every change after which a blocked operation may succeed.
   Timeline& events() { return shared_->events; }
 
   // The result of an operation. done; blocked: nothing was done, try again when events() reaches
-  // `await`; failed: `status`.
+  // `await`; failed: `status`. A retry may be blocked again, since another caller may be quicker:
+  // waiting callers have no order.
   struct Attempt {
     Progress progress = Progress::done;
     uint64_t await = 0;
@@ -78,7 +93,10 @@ class QueueResource final : public Resource {
     ~Pending() { reset(); }
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
+    // True from a blocked attempt until the enqueue is done or the claim is given back.
     bool held() const { return shared_ != nullptr; }
+    // Gives the claim back: the enqueue will not be retried. Dequeues that wait for it are
+    // notified. Without a claim it does nothing. Threads: the caller of enqueue().
     void reset();
 
    private:
@@ -86,10 +104,11 @@ class QueueResource final : public Resource {
     std::shared_ptr<Shared> shared_;
   };
 
-  // Copies component i from from[i]. A blocked attempt sets `pending`; the next attempt of the same
-  // caller must pass it, so that it may succeed although the queue was closed in between. If the
-  // queue is closed, the error is cancelled, unless `pending` is set and close() did not cancel it.
-  // REQUIRES: an address for each component; `pending` belongs to this queue alone.
+  // Copies component i from from[i]. If all slots are taken, the attempt is blocked and sets
+  // `pending`; the next attempt of the same caller must pass it, so that it may succeed although
+  // the queue was closed in between. If the queue is closed, the error is cancelled, unless
+  // `pending` is set and close() did not cancel it. REQUIRES: an address for each component;
+  // `pending` belongs to this queue alone.
   Attempt enqueue(std::span<const void* const> from, Pending& pending);
   // Copies component i to to[i], or nowhere if that is null or past the end. The error is cancelled
   // if the queue is closed, empty, and no enqueue is pending.

@@ -36,6 +36,8 @@ class ReplicaPool final : public Resource {
     bool requeue = true;
     bool operator==(const Options&) const = default;
   };
+  // The work of one replica: chunk number `chunk` of the data, counted from 0 over the whole job,
+  // for step `step`; -1 before the first draw.
   struct Ticket {
     int64_t step = -1;
     int64_t chunk = 0;
@@ -51,12 +53,18 @@ class ReplicaPool final : public Resource {
 
   std::string_view kind() const override { return "replica pool"; }
   const Options& options() const { return options_; }
-  // Every user joins first. The first user restarts the pool at step `first`.
+  // Every user joins first. The first user restarts the pool at step `first`, with no chunk drawn
+  // and no step allowed; the others join a pool that is in use, and `first` has no effect. A kernel
+  // joins in its first step and leaves in its destructor: a job that is rebuilt from a checkpoint
+  // therefore continues at the checkpoint's step.
   void join(int64_t first);
+  // Ends the use; once for each join().
   void leave();
 
-  // Assigns a chunk to `replica`. False: try again when events() reaches `await`. REQUIRES, for
-  // this and all functions below: the caller has joined, and 0 <= replica < replicas.
+  // Assigns a chunk of the open step to `replica`, which draws at most one in each step. False: the
+  // step is not allowed yet, the replica has drawn in it, or no chunk is left; try again when
+  // events() reaches `await`. REQUIRES, for this and all functions below: the caller has joined,
+  // and 0 <= replica < replicas.
   bool draw(int64_t replica, Ticket& ticket, uint64_t& await);
   // Reports that the chunk that `replica` drew last is computed. A late arrival is no error.
   void arrive(int64_t replica);

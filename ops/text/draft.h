@@ -1,5 +1,6 @@
 // A graph as its file describes it, connected by names and not validated yet. The parser of the
 // text form and the importer of ONNX files both make a draft, and assemble() turns it into a Graph.
+// A draft is plain data without a catalogue: passes may add, rename and remove entries.
 #pragma once
 
 #include <functional>
@@ -27,49 +28,60 @@ struct DraftName {
   size_t offset = 0;
 };
 
+// One size of a declared type.
 struct DraftDim {
   std::optional<int64_t> size;
   std::string symbol;  // "N" or "2*N"; without size and symbol the size is unknown
 };
 
+// A declared type. A token has no dtype and no sizes.
 struct DraftType {
   ValueKind kind = ValueKind::tensor;
   DType dtype = DType::invalid;
   std::vector<DraftDim> dims;
 };
 
+// An input, an output, or the declaration of another value; without a type nothing is declared.
 struct DraftValue {
   DraftName name;
   std::optional<DraftType> type;
 };
 
+// An initializer: assemble() makes a Constant node of it, before all other nodes.
 struct DraftConstant {
   DraftName name;
   Tensor value;
 };
 
+// An attribute, or a region that is still a draft. No DraftAttr holds a finished Graph.
 using DraftAttr = std::variant<Attr, std::shared_ptr<DraftGraph>>;
 
+// A node. The domain is "" or "ai.onnx" for ONNX's ops, "leat" for Leat's; `op` has no domain in
+// it.
 struct DraftNode {
   size_t offset = 0;
   std::string name, domain, op;
+  // Absent operands have the name "". Operands at the end may be left out.
   std::vector<DraftName> inputs, outputs;
   std::map<std::string, DraftAttr, std::less<>> attrs;
 };
 
+// A graph or a region. The nodes are in an order in which each name is defined before its use.
 struct DraftGraph {
   std::string name;
   std::vector<DraftValue> inputs, outputs;
   std::vector<DraftValue> types;  // of intermediate values: declarations, not used for inference
   std::vector<DraftConstant> constants;
   std::vector<DraftNode> nodes;
-  std::map<std::string, int64_t, std::less<>> bounds;  // of symbols
+  // The largest sizes of symbols, by the symbol's name.
+  std::map<std::string, int64_t, std::less<>> bounds;
 };
 
 // True for the attributes that belong to the graph and not to the op.
 bool is_reserved_attribute(std::string_view name);
 
-// A function that returns "cnn.onnxtxt:3:14" for an offset of the draft.
+// A function that returns "cnn.onnxtxt:3:14" for an offset of the draft. assemble() calls it for
+// errors alone.
 using Locate = std::function<std::string(size_t offset)>;
 
 // Connects a draft by its names. Every name must be defined once, and before its use. A region (an
@@ -84,7 +96,9 @@ using Locate = std::function<std::string(size_t offset)>;
 // count at their place.
 //
 // invalid_argument names the place of an error. Ops are looked up but types are not inferred:
-// validate() checks the rest.
+// validate() checks the rest. An int is accepted for an attribute that is a float, and for one of
+// Leat's own ops that is a list of ints; it is converted here. The catalogue must outlive the
+// graph.
 Result<Graph> assemble(const DraftGraph& draft, const Catalogue& catalogue, const Locate& locate);
 
 }  // namespace leat
