@@ -42,6 +42,8 @@ Status infer_matmul(InferContext& ctx) {
   SymbolicShape out = *batch;
   if (a.rank() > 1) out.push_back(a[a.rank() - (trans_a ? 1 : 2)]);
   if (b.rank() > 1) out.push_back(b[b.rank() - (trans_b ? 2 : 1)]);
+  if (ctx.has_input(2) && b.rank() == 1)
+    return ctx.error("bias: expected a matrix as B, received a vector");
   if (ctx.has_input(2) && (ctx.shape(2).rank() != 1 || out.rank() == 0 ||
                            known_to_differ(ctx.shape(2)[0], out[out.rank() - 1]))) {
     return ctx.error(cat("bias: expected one value for each column of ", ctx.text(out),

@@ -1,8 +1,17 @@
 #include "ops/graph/attrs.h"
 
+#include <algorithm>
+#include <bit>
 #include <type_traits>
 
 namespace leat {
+namespace {
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+}  // namespace
 
 // The names are in the order of the variant's alternatives.
 std::string_view attr_kind(const Attr& attr) {
@@ -11,8 +20,8 @@ std::string_view attr_kind(const Attr& attr) {
   return kKinds[attr.index()];
 }
 
-// Tensors are equal if their bytes are. Regions are compared by address, so two equal graphs in
-// different objects count as different.
+// Floats and tensors are equal if their bits are, since 1/0.0 and 1/-0.0 differ. Regions are
+// compared by address, so two equal graphs in different objects count as different.
 bool attrs_equal(const Attr& a, const Attr& b) {
   if (a.index() != b.index()) return false;
   if (const auto* tensor = std::get_if<Tensor>(&a)) return tensor->identical(std::get<Tensor>(b));
@@ -21,6 +30,10 @@ bool attrs_equal(const Attr& a, const Attr& b) {
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, Tensor>)
           return false;
+        else if constexpr (std::is_same_v<T, double>)
+          return same_bits(value, std::get<T>(b));
+        else if constexpr (std::is_same_v<T, std::vector<double>>)
+          return std::ranges::equal(value, std::get<T>(b), same_bits);
         else
           return value == std::get<T>(b);
       },

@@ -34,8 +34,8 @@ using Attr = std::variant<int64_t, double, std::string, Tensor, std::vector<int6
 // AttrDef::kind and messages use.
 std::string_view attr_kind(const Attr& attr);
 // True if both are of one kind and have the same content: tensors the same dtype, shape and bytes,
-// floats values that compare equal (so 0 equals -0, and NaN equals nothing). Regions are compared
-// by address: two equal graphs in different objects count as different.
+// floats the same bits (so 0 differs from -0, and NaN equals itself). Regions are compared by
+// address: two equal graphs in different objects count as different.
 bool attrs_equal(const Attr& a, const Attr& b);
 
 // A map from names to attributes, copied when it is written to. An empty object has no memory.

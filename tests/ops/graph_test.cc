@@ -167,6 +167,10 @@ TEST_CASE("attributes are equal when their kind and their bits are") {
   CHECK_FALSE(attrs_equal(one, one.reshaped({2, 1})));
   CHECK_FALSE(attrs_equal(std::string("a"), std::string("b")));
   CHECK(attrs_equal(std::vector<int64_t>{1, 2}, std::vector<int64_t>{1, 2}));
+  CHECK_FALSE(attrs_equal(0.0, -0.0));
+  CHECK(attrs_equal(std::nan(""), std::nan("")));
+  CHECK_FALSE(attrs_equal(std::vector<double>{1, 0.0}, std::vector<double>{1, -0.0}));
+  CHECK(attrs_equal(std::vector<double>{1, 2}, std::vector<double>{1, 2}));
 }
 
 TEST_CASE("attributes are read with a default, and an int may stand for a float") {

@@ -249,6 +249,8 @@ TEST_CASE("products of sizes that do not fit are refused by name and size") {
   CHECK(message(Tensor(DType::f32, {}), Tensor(DType::f32, {1})) ==
         "MatMul: expected operands of rank 1 or more, received [] and [1]");
   const Tensor a(DType::f32, {2, 3}), b(DType::f32, {3, 4});
+  CHECK(run_error("leat.MatMul", {a, Tensor(DType::f32, {a.shape()[1]}), Tensor(DType::f32, {3})})
+            .message() == "leat.MatMul: bias: expected a matrix as B, received a vector");
   CHECK(run_error("Gemm", {a, b, Tensor(DType::f32, {3})}).message() ==
         "Gemm: C does not broadcast to [2,4], it is [3]");
   CHECK(run_error("Gemm", {a, b}, {{"transA", int64_t{1}}}).message() ==
