@@ -1,5 +1,10 @@
 // A tensor in host memory. Tensors cross the borders of the runtime: constants, feeds, fetches,
 // checkpoints. Inside a step there are only the plan's values, which are addresses.
+//
+//   const Tensor a = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
+//   const Tensor row = a.reshaped({4});           // the same bytes
+//   const Tensor b = a.cast(DType::f64);          // bytes of its own
+//   for (const float x : a.span<float>()) sum += x;
 #pragma once
 
 #include <cstring>
@@ -118,7 +123,9 @@ class Tensor {
   Tensor(DType dtype, const Shape& shape);
   // The same for sizes that may be too large: resource_exhausted if there is no memory.
   static Result<Tensor> create(DType dtype, const Shape& shape);
-  // A tensor over memory at `data`, which `owner` keeps alive.
+  // A tensor over memory at `data`, which `owner` keeps alive: a mapped file, an arena, or a part
+  // of another tensor. Nothing is copied or checked. REQUIRES: `data` is aligned for the type and
+  // has bytes for all elements.
   static Tensor wrap(DType dtype, const Shape& shape, void* data, std::shared_ptr<void> owner);
 
   // Tensor::of<float>({2,2}, {1,2,3,4}). REQUIRES: as many values as elements.
@@ -160,14 +167,17 @@ class Tensor {
   Tensor reshaped(const Shape& shape) const;
   // A copy with bytes of its own.
   Tensor clone() const;
-  // Element i in row-major order, converted to double or to int64. REQUIRES: 0 <= i < elements().
+  // Element i in row-major order, converted to double or to int64. For tests and small constants:
+  // each call looks the type up. int_at() keeps all bits of a 64-bit integer, at() only 53.
+  // REQUIRES: 0 <= i < elements(); for int_at(), a float is in the range of int64.
   double at(int64_t i) const;
   int64_t int_at(int64_t i) const;
   // Sets element i from a double. REQUIRES: no other tensor shares the bytes.
   void set(int64_t i, double value);
   // A new tensor with every element converted as C++ converts it; to bool, any value but 0 is true.
   Tensor cast(DType dtype) const;
-  // True if type, shape and all bytes are the same.
+  // True if type, shape and all bytes are the same. Zeros of different signs differ, and a NaN
+  // equals a NaN with the same bits.
   bool identical(const Tensor& other) const;
   // "float[2,2] {1, 2, 3, 4}". Elements past the first `max_elements` are "...".
   std::string to_string(int64_t max_elements = 16) const;

@@ -15,10 +15,25 @@
 
 namespace leat {
 
+// cross_entropy: the mean over the rows of -log softmax(output)[label], with the classes along axis
+// 1 of the output; the labels are integers.
+// mse: the mean over all elements of (output - label)^2.
 enum class LossKind { cross_entropy, mse };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, linear, cosine, step, exponential };
 
+// The rules of the updates, with g the mean of the gradient over the global batch, p the weight and
+// lr the rate of the step. They are PyTorch's torch.optim.SGD, Adam and AdamW, and so are the
+// defaults of the betas and of epsilon.
+//
+//   sgd    u = momentum * u + g + weight_decay * p;  p -= lr * u
+//          nesterov: p -= lr * (g + weight_decay * p + momentum * u), with the new u
+//   adam   g += weight_decay * p;  m = beta_1 * m + (1 - beta_1) * g;
+//          v = beta_2 * v + (1 - beta_2) * g^2;
+//          p -= lr / (1 - beta_1^t) * m / (sqrt(v / (1 - beta_2^t)) + epsilon), t from 1
+//   adamw  p *= 1 - lr * weight_decay, then as adam without the first term
+//
+// Source: Kingma and Ba, Adam (2015); Loshchilov and Hutter, Decoupled Weight Decay (2019).
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::sgd;
   double learning_rate = 0.01;
@@ -29,12 +44,19 @@ struct OptimizerSpec {
   bool lazy = false;  // a variable that is only looked up by rows is updated in those rows alone
 };
 
-// How the learning rate changes: a factor of t, the steps since the warm-up.
+// How the learning rate changes: a factor of t, the steps since the warm-up. The rate is computed
+// in f64 and rounded once to the precision of the weights.
+//
+//   constant     1
+//   linear       1 + (alpha - 1) * min(t / decay_steps, 1)
+//   cosine       alpha + (1 - alpha) / 2 * (1 + cos(pi * min(t / decay_steps, 1)))
+//   step         gamma ^ floor(t / step_size)
+//   exponential  decay_rate ^ (t / decay_steps)
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::constant;
   int64_t warmup_steps = 0;  // the factor climbs from 1/warmup_steps to 1
   int64_t decay_steps = 0;   // linear, cosine, exponential
-  double alpha = 0;
+  double alpha = 0;          // linear, cosine: the factor at the end
   int64_t step_size = 0;
   double gamma = 0.1;
   double decay_rate = 0;
@@ -46,6 +68,8 @@ struct InputSpec {
   double rescale = 1;  // features are multiplied by it
 };
 
+// All that a job file says of its training steps. The graphs, and so the weights, follow from it
+// and the model alone: neither workers nor threads are in it.
 struct TrainSpec {
   InputSpec input;
   LossKind loss = LossKind::cross_entropy;
@@ -69,7 +93,11 @@ struct JobGraph {
 };
 
 // The graph of a training step. `model` is expanded (it has no layer nodes), in training form, and
-// has one input and one output. Fetches: "loss" (the mean over the global batch) and, if the spec
+// has one input and one output. Each running statistic, as that of a BatchNormalization, becomes
+// the mean over the shards of what each shard would write. The names of the optimizer's state are
+// kOptimizerPrefix, the variable's name, and "/momentum", "/m" or "/v". invalid_argument if the
+// shards do not divide the global batch, if no variable is trained, or if the labels do not fit the
+// output. Fetches: "loss" (the mean over the global batch) and, if the spec
 // asks for it, "accuracy".
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 

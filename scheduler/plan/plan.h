@@ -3,6 +3,15 @@
 // checks it once, and then hosts execute it unchecked for any number of steps.
 //
 // A plan is a plain record. Nothing changes it once it is verified, so any thread may read it.
+//
+// A step of a plan goes so: the caller writes its feeds into the arenas; each partition issues its
+// instructions in their order, on a host of its own; a send pushes a value into the slot of its
+// edge, which a receive waits for; a retire lets the sender write to the slot again; fetches are
+// copied out; and, in a plan that commits, variables change behind the Commit alone. The order is
+// fixed, so that the sums, and with them the weights, have the same bits in each execution.
+//
+// scheduler/capnp has the form in which a plan goes to other processes. docs/life-of-a-step.md
+// follows one from the graph to the weights.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +38,9 @@ enum class Home : uint8_t {
   joined,    // in its pieces, which one range of addresses shows as a whole
 };
 
+// One result of an instruction, a feed, a constant, or a variable as operands name it. Operands are
+// indices of the partition's `values`. The types are concrete: sizes that a graph leaves open are
+// known when it is compiled.
 struct PlanValue {
   OperandType type;
   Home home = Home::none;
@@ -48,7 +60,9 @@ struct PlanValue {
   bool is_opaque() const { return home == Home::resource && type.dtype == DType::invalid; }
 };
 
-// The work of one kernel, or one transfer.
+// The work of one kernel, or one transfer. A kernel is cut into tiles, which the threads of the
+// device share; the cut follows from the shapes alone, never from the number of threads. The
+// members of a chain run one behind the other on each tile, while its rows are in the cache.
 struct PlanInstruction {
   enum class Kind : uint8_t {
     kernel,
@@ -113,14 +127,17 @@ struct Partition {
   }
 };
 
-// A value that crosses partitions.
+// A value that crosses partitions: it has one send in `from`, and one receive and one retire in
+// `to`. The slot of an edge has room for kSlotDepth steps (transport/slots.h), so a sender may be
+// that far ahead of the receiver.
 struct PlanEdge {
   uint32_t from = 0, to = 0;  // partitions
   uint64_t bytes = 0;         // in a step; 0: the edge is there for order only
   std::string name;
 };
 
-// One tensor that the caller feeds or fetches.
+// One tensor that the caller feeds or fetches. A feed may be used in several partitions; a fetch
+// comes from one.
 struct PlanBorder {
   std::string name;
   DType dtype = DType::invalid;

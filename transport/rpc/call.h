@@ -1,5 +1,14 @@
 // Calls with a deadline, and the two ways between errors of ours and KJ's exceptions. Includes KJ:
 // for .cc files.
+//
+//   // On any thread but the loop's: waits for the answer, at most 10 s.
+//   const Result<uint64_t> size = call(loop, [&] {
+//     return master.sizeRequest().send().then(
+//         [](auto&& response) -> Result<uint64_t> { return response.getSize(); });
+//   }, 10s, "Master.size to 127.0.0.1:4711");
+//
+// No call is without a deadline: a peer that answers nothing, or a network that drops everything,
+// ends a call with deadline_exceeded and never keeps its caller.
 #pragma once
 
 #include <kj/async-io.h>
@@ -110,18 +119,21 @@ namespace rpc_internal {
 template <typename O>
 class Once {
  public:
+  // `why` begins with the name of the work, since it becomes the message of `cancelled`.
   Once(std::function<void(O)> done, std::string why)
       : done_(std::move(done)), why_(std::move(why)) {}
   Once(Once&& other) noexcept
       : done_(std::exchange(other.done_, nullptr)), why_(std::move(other.why_)) {}
   ~Once() { finish(cancelled(why_)); }
 
+  // Only the first call passes its outcome on; later ones do nothing.
+  // Threads: one at a time.
   void finish(O outcome) {
     if (auto done = std::exchange(done_, nullptr)) done(std::move(outcome));
   }
 
  private:
-  std::function<void(O)> done_;
+  std::function<void(O)> done_;  // null once it has been called
   std::string why_;
 };
 
