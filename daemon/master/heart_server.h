@@ -19,17 +19,20 @@ namespace leat {
 class ClusterState;
 class RpcServer;
 
+// The settings of the server, as those of the master's own port.
 struct HeartOptions {
   std::string address;  // as the master's, with port 0
   RpcIdentity identity;
   bool insecure_allow_network_without_authentication = false;
-  size_t connections = 512;
+  size_t connections = 512;  // at once; each worker has one
   Logger log;
 };
 
 // Threads: any.
 class HeartServer {
  public:
+  // Starts the thread and listens. Only connections of role worker are accepted. resource_exhausted
+  // if there is no thread or descriptor left, unavailable if the address cannot be bound. REQUIRES:
   // `state` outlives it.
   static Result<std::unique_ptr<HeartServer>> open(ClusterState& state, HeartOptions options);
   ~HeartServer();
@@ -40,7 +43,8 @@ class HeartServer {
   // The members from now on, and the workers that were lost, each with its reason.
   void set_members(const std::vector<WorkerView>& workers);
 
-  // The answer to a heartbeat of that worker: ok, or why it is not a member.
+  // The answer to a heartbeat of that worker: ok, or failed_precondition with the reason why it is
+  // not a member. The worker then stops its runners and registers with a new incarnation.
   Status check(const WorkerRef& worker) const;
   ClusterState& state() { return state_; }
 
@@ -48,8 +52,8 @@ class HeartServer {
   explicit HeartServer(ClusterState& state);
   struct Member {
     uint64_t incarnation = 0;
-    bool lives = false;
-    std::string reason;
+    bool lives = false;  // not lost
+    std::string reason;  // why it was lost
   };
 
   ClusterState& state_;

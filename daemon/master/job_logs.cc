@@ -95,7 +95,6 @@ void JobLogs::remove(const std::string& job) {
   });
 }
 
-// REQUIRES: the mutex is held.
 void JobLogs::forget(const std::string& job) {
   const auto found = logs_.find(job);
   if (found == logs_.end()) return;

@@ -51,8 +51,13 @@ class JobLogs {
     std::chrono::steady_clock::time_point deadline;
     Done done;
   };
+  // The log of a job, which is made when it is first asked for. Moves it to the front of recent_,
+  // and closes the file of the log that falls off the end.
   std::shared_ptr<JobLog> log_of(const std::string& job) const;
+  // Drops the log from the tables. REQUIRES: the mutex is held.
   void forget(const std::string& job);
+  // On the thread. Lines of an ended log are ignored: a page that said that it is complete must
+  // stay so.
   void write(const std::string& job, const std::vector<LogLine>& lines);
   // Answers those that wait for this job (all, if it is empty) and can be answered.
   void answer(const std::string& job);
@@ -65,9 +70,9 @@ class JobLogs {
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<JobLog>> logs_;
   mutable std::list<std::shared_ptr<JobLog>> recent_;  // those whose files may be open
-  std::set<std::string> ended_;
-  std::list<Waiting> waiting_;  // of the thread, as what follows
-  uint64_t lost_ = 0;           // lines, since that was said
+  std::set<std::string> ended_;                        // jobs whose logs get no more lines
+  std::list<Waiting> waiting_;                         // of the thread, as what follows
+  uint64_t lost_ = 0;                                  // lines, since that was said
   std::chrono::steady_clock::time_point lost_told_{};
   TaskThread thread_;  // last: it uses the rest
 };

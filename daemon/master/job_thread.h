@@ -15,13 +15,18 @@ namespace leat {
 
 class SessionHost;
 
+// The end of the run is reported once through RunningJobsParts::tell: JobFinished with the weights'
+// hash, JobBroke with the cause, or RunYielded if the training came to a fence and the job goes on
+// in another assembly. The report comes before the runners are released, which takes a while.
+//
 // Threads: any.
 class JobThread {
  public:
   // Starts the thread. `before` is the run of the job's last assembly, which must end first; it may
-  // be null.
+  // be null. The thread waits for it at most 30 s, and then breaks the run with deadline_exceeded:
+  // two runs never write into the job's folder at once. REQUIRES: `parts` outlives the thread.
   JobThread(const RunningJobsParts& parts, RunJob action, std::shared_ptr<JobThread> before);
-  // Waits for the thread. REQUIRES: the thread is done, or end() was called.
+  // Ends the run and waits for the thread.
   ~JobThread();
 
   const RunJob& action() const { return action_; }
@@ -33,23 +38,34 @@ class JobThread {
   bool wait(std::chrono::steady_clock::time_point until);
 
  private:
+  // The life of the thread: waits for `before`, works, and reports the end.
   void live(std::shared_ptr<JobThread> before);
+  // Reports a failure, unless an end was reported already.
   void broke(const Status& cause);
+  // Reads the submission from the journal and trains, or serves the session.
   Result<JobResult> work();
+  // Adds a line to the job's log.
   void log(std::string line);
+  // Tells the table of jobs what the run waits for; "" when it goes on.
   void tell_wait(std::string for_what);
+  // Unpacks the submission below `folder`, and reads its job file. Waits while the disk is full;
+  // the job's log and its state say so.
   Result<Job> unpack_job(const Submission& submission, const std::string& folder);
+  // The options of the trainer: where to resume, and whether runners may still hold the variables.
   Result<TrainOptions> train_options(const std::string& folder);
   Result<JobResult> train(const Submission& submission);
+  // The faults of the job's chaos schedule that have not happened yet.
   Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
+  // failed_precondition in a second assembly: the variables of a session were in its runners alone.
   Result<JobResult> serve_session();
+  // The error of a run that end() has ended.
   Status told_to_end() const;
 
   const RunningJobsParts& parts_;
   const RunJob action_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::atomic<bool> ended_{false};
+  std::atomic<bool> ended_{false};  // end() was called
   std::atomic<TrainYield> yields_{TrainYield::no};
   bool done_ = false;
   bool told_ = false;                     // the end was reported; used by the thread only

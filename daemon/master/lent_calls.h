@@ -12,7 +12,12 @@
 namespace leat {
 
 // An asynchronous call holds a completion, and may hold it for longer than the object lives that
-// the completion uses. A lent completion does nothing once take_back() was called. Threads: any.
+// the completion uses. A lent completion does nothing once take_back() was called.
+//
+//   calls->lend<JobView>([this](Result<JobView> job) { use(job); })   // given to a call
+//   calls->take_back();                                               // in the destructor
+//
+// Threads: any.
 class LentCalls : public std::enable_shared_from_this<LentCalls> {
  public:
   template <typename T>
@@ -41,11 +46,14 @@ class LentCalls : public std::enable_shared_from_this<LentCalls> {
   }
 
  private:
+  // Keeps a completion, and returns its number, which is never used again.
   uint64_t keep(std::shared_ptr<void> done) {
     const std::lock_guard lock(mutex_);
     kept_.emplace(next_, std::move(done));
     return next_++;
   }
+  // Passes a completion to `use` and forgets it; nothing if it was used or taken back. The lock is
+  // held meanwhile, so that take_back() waits for it: `use` must not call this object.
   void use(uint64_t id, const std::function<void(void*)>& use) {
     const std::lock_guard lock(mutex_);
     const auto found = kept_.find(id);

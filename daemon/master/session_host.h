@@ -34,6 +34,14 @@ struct HostedRequest {
   std::chrono::milliseconds timeout{0};  // 0: that of the session
 };
 
+// The order of calls: a call that is queued before serve() begins waits for it. Four threads take
+// tasks from the queue, and results of steps come before new calls, since they free memory. Once
+// the session is over, calls that have not begun fail with the cause of its end, or with
+// `cancelled` if it was closed.
+//
+// Limits: 4,096 calls may wait, and the host holds 1 GiB for its clients (bytes()); a call beyond
+// them fails with resource_exhausted, and its client may try again.
+//
 // Threads: any. A `Done` is called once, on another thread than the caller's, and must not block.
 // It is not called if the call was dropped or the host is gone.
 class SessionHost : public std::enable_shared_from_this<SessionHost> {
@@ -63,10 +71,15 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // The bytes that the host may hold for its clients.
   Permits& bytes() { return bytes_; }
 
+  // The calls of Session (daemon/session/session.h), with its results and errors. `graph` decodes
+  // the graph on a thread of the host. A caller that no longer wants the answer calls drop() of the
+  // returned object.
   std::shared_ptr<Call> extend(uint64_t version, std::function<Result<Graph>()> graph,
                                Done<uint64_t> done);
   std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done);
   std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done);
+  // Begins a step when a thread takes it from the queue; its timeout counts from there.
+  // invalid_argument if the feeds are not as many as the signature names.
   std::shared_ptr<Step> run(HostedRequest request, Done<Fetches> done);
   // The caller no longer waits for the step.
   void drop(const std::shared_ptr<Step>& step);
@@ -93,13 +106,21 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
     std::function<void(const Status&)> refuse;  // null: the task is done in any case
   };
 
+  // Adds a task to the queue, or refuses it at once, on the caller's thread.
   void enqueue(Task task);
+  // The life of a thread: does tasks until serve() sets stop_.
   void work(Session& session);
+  // Calls the session for a request. A step in flight occupies no thread: `finished` queues the
+  // task that takes its result.
   Result<StepHandle> launch(Session& session, const HostedRequest& request,
                             Session::Finished finished);
   void start(Session& session, const std::shared_ptr<Step>& step);
+  // Passes the result of a step that is over to its caller.
   void take(const std::shared_ptr<Step>& step);
+  // Counts a step as over, whether it has a result or did not start.
   void taken(Step& step);
+  // The errors of a call that came after the end, and of one that came before. REQUIRES: mutex_ is
+  // held.
   Status cause() const;
   Status cause_before() const;
 
@@ -111,12 +132,12 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
-  size_t busy_ = 0;     // tasks that threads are doing
-  size_t running_ = 0;  // steps that have begun and whose results are not taken
-  bool serving_ = false;
-  bool over_ = false;
-  bool stop_ = false;
-  bool served_ = false;
+  size_t busy_ = 0;       // tasks that threads are doing
+  size_t running_ = 0;    // steps that have begun and whose results are not taken
+  bool serving_ = false;  // threads take the tasks, so end() leaves those to them
+  bool over_ = false;     // closed or ended: no call is taken any more
+  bool stop_ = false;     // nothing is left to do, and the threads end
+  bool served_ = false;   // serve() has returned
   std::vector<std::function<void(Status)>> closers_;  // called when the session is over
   Status cause_;                                      // of the end; ok: it was closed
 };

@@ -1,4 +1,5 @@
-// How many clients hold a session, and since when none does.
+// How many clients hold a session, and since when none does. A session whose clients are gone must
+// not keep workers for ever: the master ends it when its lease has run out.
 #pragma once
 
 #include <chrono>
@@ -7,7 +8,8 @@
 
 namespace leat {
 
-// Threads: any.
+// A new session counts as left by its clients at the time when it was made, so that one that no
+// client takes up ends as well. Threads: any.
 class SessionLease {
  public:
   using Clock = std::chrono::steady_clock;

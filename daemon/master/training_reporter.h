@@ -11,6 +11,9 @@
 
 namespace leat {
 
+// An event for the table of jobs is a ProgressReport, with the numbers so far; a line of the log is
+// for people. The first step is reported at once, since it ends the recovery of a job.
+//
 // Threads: the one that trains.
 class TrainingReporter final : public TrainObserver {
  public:
@@ -42,6 +45,7 @@ class TrainingReporter final : public TrainObserver {
   void report();
 
  private:
+  // Put the numbers of a step or an epoch into the next report.
   void take(const StepResult& result);
   void take(const EpochResult& result);
 
@@ -50,7 +54,8 @@ class TrainingReporter final : public TrainObserver {
   const Line line_;
   std::function<void(uint64_t)> on_step_;
   std::function<void(std::string)> on_wait_;
-  std::string waits_for_;
+  std::string waits_for_;  // as on_wait_ was told
+  // The first worker that a quorum may do without; 0 if the job has no quorum.
   const uint32_t spared_from_;
   ProgressReport progress_;
   Clock::Steady reported_at_;

@@ -34,7 +34,9 @@ namespace leat {
 
 class RpcClient;
 
-// The settings of a MasterLink.
+// The settings of a MasterLink. The pauses between two attempts to register double, from
+// `least_pause` to `most_pause`; while runners wait for a master they stay at 250 ms or less, so
+// that a restarted master finds the worker soon.
 struct MasterLinkOptions {
   std::string master;    // its address
   RpcIdentity identity;  // with the role worker
@@ -81,20 +83,34 @@ class MasterLink {
   class Service;
   // The state of attempts to register while another worker has this worker's name.
   struct TakenName {
-    bool taken = false;
+    bool taken = false;  // by the answer to the last attempt
+    // The first of the attempts in a row that were refused for the name.
     std::optional<std::chrono::steady_clock::time_point> since;
   };
 
   explicit MasterLink(MasterLinkOptions options) : options_(std::move(options)) {}
+  // The life of the thread: one membership after the other, until stop() or until it renounces its
+  // name.
   void live();
+  // Connects, registers, and sends news until the membership ends. Returns why it ended, or why it
+  // did not begin. Each call to the master has a deadline of 10 s.
   Status be_member();
+  // The master's answer has the address for beats and their interval. failed_precondition if the
+  // master is that of another cluster than the last one, whose runners this worker still has, or
+  // if it has counted this incarnation as lost.
   Result<Heart::Membership> register_with(RpcClient& client);
+  // True if the runners may go on until the next registration: the master has not refused this
+  // incarnation, the worker does not stop, and `adopt_within` has not passed.
   bool holds_runners(const Status& why);
+  // Sends the news of the outbox until the membership ends. Lines that the master refuses are lost
+  // with a warning; any other error ends the membership.
   Status pass_on(RpcClient& client);
   Status tell(RpcClient& client, const WorkerOutput& output);
   Status tell_drain(RpcClient& client);
+  // Ends the membership. Threads: any.
   void lost(const Status& cause);
   void set_status(Status status);
+  // True if another worker has had the name for `name_patience`, so that attempts are useless.
   bool renounces_name(const Status& why);
 
   const MasterLinkOptions options_;
@@ -109,7 +125,7 @@ class MasterLink {
   std::chrono::steady_clock::time_point alone_since_;
   TakenName name_;
 
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards the two below
   Status status_, gave_up_;
   std::thread thread_;
 };

@@ -62,6 +62,8 @@ class NewsOutbox {
   void told_drain();
 
  private:
+  // These two need the mutex. split() queues pieces that fit into a message each; take() joins as
+  // many pieces of one runner as fit into the next message.
   void split(WorkerOutput output);
   WorkerOutput take();
 

@@ -16,6 +16,10 @@
 
 namespace leat {
 
+// Owns the process: it does not outlive the handle. Three descriptors tell of it, which the owner
+// polls: exit_descriptor() of its end, output_descriptor() of its lines, and socket() of its
+// pulses. No call waits for the runner but the destructor, which has killed it before.
+//
 // Threads: one thread, which must outlive the process, because the kernel kills a child when the
 // thread that started it ends.
 class RunnerHandle {
@@ -42,8 +46,10 @@ class RunnerHandle {
   void signal(int number) const;
   // True if SIGSTOP or a debugger has stopped the process.
   bool is_stopped() const;
-  // Returns the lines that it has written so far. At the end of its output, the last line need not
-  // have a newline.
+  // Returns the lines that it has written so far, without their newlines. A line of more than 4 KiB
+  // is cut into several. One call reads at most 128 KiB, so that a runner that writes without end
+  // does not keep the thread from the others. At the end of its output, the last line need not have
+  // a newline.
   std::vector<std::string> read_output();
   // Returns the last pulse that has arrived since the previous call, if any.
   std::optional<RunnerPulse> next_pulse();
@@ -53,11 +59,13 @@ class RunnerHandle {
 
  private:
   RunnerHandle() = default;
+  // Starts the program with the descriptors of its end of the pipe and the socket.
   Status spawn(const RunnerSurroundings& surroundings, int output, int socket);
+  // Moves whole lines from unfinished_ to `lines`; at the end, the rest as well.
   void take_lines(std::vector<std::string>& lines, bool at_end);
 
   pid_t pid_ = -1;
-  bool reaped_ = false;
+  bool reaped_ = false;   // the system may give the process id to another process from then on
   bool hung_up_ = false;  // the descriptor stays open, because another thread may be using it
   uint64_t incarnation_ = 0;
   uint64_t memory_limit_ = 0;  // for its counted memory; 0: none
