@@ -15,6 +15,7 @@ namespace leat {
 // shown: see computed().
 inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
+// Compares the bits, since a NaN is equal to no number.
 inline bool is_known(double value) {
   return !std::isnan(value) || std::bit_cast<uint64_t>(value) != std::bit_cast<uint64_t>(kNoNumber);
 }
@@ -25,12 +26,18 @@ inline double computed(double value) {
   return std::isnan(value) ? std::bit_cast<double>(kComputedNaN) : value;
 }
 
+// All numbers are kNoNumber until they are known; a job without accuracy or validation never knows
+// these.
 struct EpochResult {
-  uint32_t epoch = 0;       // from 1; 0: none has ended
-  uint64_t step = 0;        // steps of the job that are done
-  double loss = kNoNumber;  // mean over the epoch's steps, as accuracy
+  // Counts from 1; 0: no epoch has ended.
+  uint32_t epoch = 0;
+  // The steps of the job that are done at the end of the epoch.
+  uint64_t step = 0;
+  // The means over the steps of the epoch that were not skipped.
+  double loss = kNoNumber;
   double accuracy = kNoNumber;
-  double val_loss = kNoNumber;  // of the validation after it
+  // Of the validation after the epoch.
+  double val_loss = kNoNumber;
   double val_accuracy = kNoNumber;
   // These two depend on timing. They are of the part of the epoch that the last attempt trained.
   double seconds = kNoNumber;  // spent training

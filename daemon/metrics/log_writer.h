@@ -14,6 +14,9 @@
 
 namespace leat {
 
+// MetricsLog owns it. A line goes through three places: a buffer in memory, which survives nothing;
+// the operating system, which survives the end of this process; the disk, which survives a loss of
+// power.
 // Lines are buffered, then handed to the operating system, then synced. While the disk is full, up
 // to 64 MiB of lines are kept for later.
 //
@@ -24,10 +27,13 @@ class LogWriter {
   LogWriter(Files& files, std::string folder, std::unique_ptr<WritableFile> file)
       : files_(files), folder_(std::move(folder)), file_(std::move(file)) {}
 
-  // Buffers a line. The file gets it with flush() or sync(). Returns the bytes in the buffer.
+  // Buffers a line. The file gets it with flush() or sync(). Returns the bytes in the buffer. Never
+  // waits for the disk. `line` ends with '\n'.
   size_t add(std::string_view line);
   // Hands the buffered lines to the operating system. Leaves them in the buffer if the disk is
-  // full, or if sync() is handing lines over right now.
+  // full, or if sync() is handing lines over right now. Ok while lines wait for room;
+  // resource_exhausted when more than 64 MiB do. Other errors are those of the file. Does not wait
+  // for a sync().
   Status flush();
   // The same, but waits for a sync() that is handing lines over.
   Status write_through();
@@ -35,13 +41,15 @@ class LogWriter {
   // sync of the file that fails is not tried again: all later calls return unavailable.
   Status sync();
 
-  // The lines that the file may lack, oldest first.
+  // The lines that the file may lack, oldest first. Waits for a write in progress.
   std::string unwritten();
-  // Lines wait for room on the disk.
+  // Lines wait for room on the disk. The last write found no room.
   bool is_behind() const { return behind_; }
 
  private:
+  // As write(), but ok while the lines can wait for room. REQUIRES: writing_ is held.
   Status hand_over();
+  // Appends all lines to the file. REQUIRES: writing_ is held.
   Status write();
 
   Files& files_;
@@ -52,6 +60,7 @@ class LogWriter {
   std::mutex writing_;   // locked before buffering_
   std::string pending_;  // older lines
   std::atomic<bool> behind_ = false;
+  // The error of a sync that failed; the file is not used any more.
   Status broken_;
   std::mutex syncing_;  // locked before the other two
   bool named_ = false;  // the file's name survives a loss of power

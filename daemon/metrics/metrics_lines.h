@@ -13,22 +13,25 @@
 
 namespace leat {
 
+// A view of one line: nothing of the text is copied.
 struct MetricsLine {
   int64_t step = 0;       // 0: the line is neither the row of a step nor of an epoch
   int64_t epoch = 0;      // 0: it is not the row of an epoch
   std::string_view rest;  // the text after the step: ", ...}" or "}"
 
-  // `text` is the line without its '\n', and outlives the result.
+  // `text` is the line without its '\n', and outlives the result. Looks only at the first keys, so
+  // it is quick; a line that MetricsLog did not write has step 0.
   static MetricsLine parse(std::string_view text);
-  // The row of a step that was skipped.
+  // The row of a step that was skipped. False for the row of an epoch.
   bool is_skipped() const;
-  // REQUIRES: epoch > 0.
+  // REQUIRES: epoch > 0. Numbers that the row lacks are kNoNumber.
   EpochResult epoch_result() const;
 };
 
 // The lines that a log keeps of a text, as pieces of it: each row of a step must be of a later step
 // than the row before, and each row of an epoch must follow the row of its last step. A torn last
-// line and a line that is no row are left out.
+// line and a line that is no row are left out. Used both when a log is opened and when one is only
+// looked at, so that both agree on its rows.
 class KeptLines {
  public:
   // Keeps the lines up to step `last_step`. `text` outlives the object.
@@ -36,6 +39,7 @@ class KeptLines {
 
   // True if nothing of `text` was left out.
   bool keeps_all_of(std::string_view text) const;
+  // Neighbouring lines make one piece; a log that is kept as a whole has one.
   const std::vector<std::string_view>& pieces() const { return pieces_; }
   // Steps without a row before the last step that has one, from step to step, both included.
   const std::vector<std::pair<int64_t, int64_t>>& missing() const { return missing_; }
@@ -55,7 +59,7 @@ class KeptLines {
 };
 
 // The rows of steps in `text`, with the values of those after `after_step`. `f32`: the values were
-// written as floats.
+// written as floats. Rows of epochs, and steps out of order, are left out.
 LoggedMetrics parse_rows(std::string_view text, int64_t after_step, bool f32);
 
 }  // namespace leat

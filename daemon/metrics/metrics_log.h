@@ -86,6 +86,7 @@ Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, i
 // The bytes of the log at `path`; none if there is no log.
 Result<Bytes> read_metrics_file(Files& files, const std::string& path);
 
+// StepLog owns it. Rows go through a LogWriter, which says when they survive a crash.
 class MetricsLog {
  public:
   // Opens the log at `path`, and keeps its rows up to step `last_step`: a run continues so from a

@@ -11,6 +11,19 @@
 
 namespace leat {
 
+// A visitor is a class with these members, each a template or an overload where the type of the
+// field varies:
+//
+//   void name(std::string_view key, size_t longest, std::string& out);
+//   void address(std::string_view key, AddressUse use, std::string& out);
+//   void path(std::string_view key, std::string& out);
+//   void named_paths(std::string_view key, std::map<std::string, std::string>& out);
+//   void boolean(key, out), integer(key, range, out), bytes(key, out), duration(key, out);
+//   void choice(key, names, out), choices(key, names, out);
+//   void map(std::string_view key, const std::function<void(Visitor&)>& visit_fields);
+//
+// FieldReader reads a config; the two visitors of config_reader.cc list the keys and print the
+// values. A new key of a daemon is one line here and one field in daemon_config.h.
 // The use of an address decides which forms it may have.
 enum class AddressUse : uint8_t {
   bind,         // a literal address or localhost, with a port
@@ -19,15 +32,20 @@ enum class AddressUse : uint8_t {
   advertise,    // like dial, or a host without a port
 };
 
-// The names of enums, in the order of their values.
+// The names of enums, in the order of their values. An enum's value is the index of its name, so a
+// new name goes where the new value stands.
 inline constexpr auto kLogLevels =
     std::to_array<std::string_view>({"debug", "info", "warning", "error", "off"});
 inline constexpr auto kLogFormats = std::to_array<std::string_view>({"text", "json"});
 inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "shm", "tcp"});
 
-inline constexpr size_t kMaxClusterName = 32;  // the room in a hello message
-inline constexpr size_t kMaxWorkerName = 64;   // Linux's longest host name
+// In bytes: the room for the cluster's name in a hello message.
+inline constexpr size_t kMaxClusterName = 32;
+// In bytes: the longest host name of Linux.
+inline constexpr size_t kMaxWorkerName = 64;
+// The workers of `leatd dev` are threads of one process.
 inline constexpr int64_t kMaxDevWorkers = 64;
+// 0 stands for all cores that the process may use.
 inline constexpr IntRange kThreads = {.min = 0, .max = 1024};
 
 // visit() calls a member function of `v` for each key of a struct, in the order of the

@@ -17,18 +17,24 @@
 
 namespace leat {
 
-// Returns the value of a key such as "log.level"; null if there is none.
+// Returns the value of a key such as "log.level"; null if there is none. A key behind a value that
+// is no map counts as absent. The pointer is valid as long as the document.
 const YamlNode* find_path(const YamlDocument& document, std::string_view dotted);
 
 // The parts of "host:port"; the host of IPv6 has no brackets.
 struct HostPort {
   std::string host;
+  // 0 to 65535, written without a sign and without zeros in front.
   int port = 0;
 };
-// Returns nothing if the text is not "host:port" with a valid port.
+// Returns nothing if the text is not "host:port" with a valid port. The host is not resolved; an
+// IPv6 address must have brackets.
 std::optional<HostPort> split_host_port(std::string_view text);
 
 // Reports errors to the map's reader. A field whose key is absent keeps its value. Threads: one.
+// One object reads the keys of one map; map() makes another for a nested map. visit() of
+// config_fields.h calls the members. A value that a field may not have is reported with its place
+// and the text that was expected; reading goes on, so that one run reports all errors.
 class FieldReader {
  public:
   // Paths in the document's file are relative to `folder`, and paths in its overrides to the
@@ -40,15 +46,18 @@ class FieldReader {
   void name(std::string_view key, size_t longest, std::string& out);
   // An address in one of the forms that `use` allows.
   void address(std::string_view key, AddressUse use, std::string& out);
-  // Any path, which becomes absolute.
+  // Any path, which becomes absolute. The path need not exist.
   void path(std::string_view key, std::string& out);
-  // A map from names to paths, which become absolute. Adds its entries to `out`.
+  // A map from names to paths, which become absolute. Adds its entries to `out`. A name has
+  // letters, digits, '-' and '_', but no dot, since dots divide the keys of flags.
   void named_paths(std::string_view key, std::map<std::string, std::string>& out);
+  // true or false, in YAML's notation.
   void boolean(std::string_view key, bool& out) { map_->get_bool(key, Need::optional, out); }
+  // A decimal integer within `range`, both ends included.
   void integer(std::string_view key, IntRange range, int64_t& out) {
     map_->get_int(key, Need::optional, range, out);
   }
-  // A size such as 8GiB, 512MiB or 1073741824.
+  // A size such as 8GiB, 512MiB or 1073741824. See units.h for the units.
   void bytes(std::string_view key, uint64_t& out);
   // A time greater than 0 such as 30s or 500ms.
   void duration(std::string_view key, std::chrono::milliseconds& out);

@@ -3,6 +3,8 @@
 
 namespace leat {
 
+// Service managers act on these numbers: docs/daemons.md lists them, and the units in deploy/ do
+// not restart a daemon after 78 and 79.
 enum LeatdExit : int {
   kLeatdStopped = 0,     // the daemon was asked to stop, and everything ended in order
   kLeatdFailed = 1,      // something failed, or the stop took too long

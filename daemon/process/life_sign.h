@@ -8,6 +8,12 @@
 
 namespace leat {
 
+// A loop of a daemon calls beat() each time it runs; the watchdog asks for the age. The time is
+// shared by all copies and lives as long as the last of them.
+//
+//   LifeSign heart(clock);
+//   loop.post([heart] { heart.beat(); });  // on the thread of the loop
+//   if (heart.age() > silence) ...         // on another thread
 // Copies share the sign. Threads: any; a beat is one atomic store.
 class LifeSign {
  public:
@@ -21,7 +27,7 @@ class LifeSign {
 
   // REQUIRES, for beat() and age(): the sign was made with a clock.
   void beat() const { *last_ = clock_->steady().time_since_epoch().count(); }
-  // Returns the time since the last beat.
+  // Returns the time since the last beat. Never negative, as the clock is steady.
   Clock::Steady::duration age() const {
     return clock_->steady().time_since_epoch() - Clock::Steady::duration(last_->load());
   }

@@ -16,14 +16,19 @@ namespace leat {
 // One registration. Exactly one of its functions is set. A watched loop that beats by itself has
 // none.
 struct LifetimeCall {
+  // Called at the stop, and at each SIGHUP.
   std::function<void()> stop = {}, reload = {};
+  // Returns the text for the log at SIGUSR1.
   std::function<std::string()> dump = {};
   std::string watched = {};  // the name of a watched loop; "" for other registrations
+  // Makes the loop beat soon. Empty for a loop that beats by itself.
   std::function<void(LifeSign)> ask = {};
+  // Empty unless a loop is watched.
   LifeSign heart = {};
   bool silent = false;  // the watchdog has logged that the loop shows no life
 };
 
+// Lifetime owns it. A registration lives from add() to remove(); numbers are never used again.
 // Threads: any; for_each() belongs to one thread.
 class LifetimeCalls {
  public:
@@ -35,7 +40,8 @@ class LifetimeCalls {
   LifeSign heart(uint64_t id) const;
 
   // Calls `use` with each registration, in the order of their numbers, without holding a lock.
-  // Other threads may add and remove registrations meanwhile.
+  // Other threads may add and remove registrations meanwhile. A registration that is added
+  // meanwhile is called, too, since its number is greater.
   void for_each(const std::function<void(LifetimeCall&)>& use);
 
  private:

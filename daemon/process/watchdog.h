@@ -14,6 +14,8 @@ namespace leat {
 // A duration for people: "1.5 s".
 std::string tenths_of_seconds(Clock::Steady::duration time);
 
+// Lifetime owns it, and its thread calls look() when due() says so. The judgement is about the
+// beats that have arrived; the answers to the questions of this look count in the next one.
 // Threads: one.
 class Watchdog {
  public:

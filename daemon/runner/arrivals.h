@@ -25,23 +25,30 @@ class Arrivals final : public Listener::Gate {
  public:
   struct Options {
     RunnerAssembly assembly;
-    uint64_t incarnation = 0;                    // of this process
-    size_t most = 1024;                          // connections that wait at one time
+    uint64_t incarnation = 0;  // of this process
+    // A further connection is dropped at once.
+    size_t most = 1024;  // connections that wait at one time
+    // How long a connection may wait for its run.
     std::chrono::milliseconds patience{30'000};  // how long one may wait
     Logger log;
   };
   explicit Arrivals(Options options) : options_(std::move(options)), assembly_(options_.assembly) {}
 
-  // Takes a connection that the worker accepted and handed over.
+  // Takes a connection that the worker accepted and handed over. Drops a connection that is for
+  // another process or assembly, or whose role is shared memory. Does not block.
   void add(Connection connection);
   // Waits for the connection of this identity and role. Errors: deadline_exceeded if it does not
-  // come, or the status of `given_up` once that is not ok, see wake().
+  // come, or the status of `given_up` once that is not ok, see wake(). `given_up` is called under
+  // the lock of this object, so it must not call back. Connections for the same place with another
+  // identity are dropped.
   Result<Descriptor> take(const Identity& expected, SocketRole role, Deadline deadline,
                           const std::function<Status()>& given_up);
   // From now on lets in connections of this assembly. Drops the others that wait.
+  // REQUIRES: no run of the old assembly is being connected.
   void advance(const RunnerAssembly& to);
   // Makes every take() ask its `given_up` again.
   void wake();
+  // Connections that wait at the moment; also those that have waited for too long.
   size_t waiting() const;
 
  private:
@@ -50,13 +57,17 @@ class Arrivals final : public Listener::Gate {
     Deadline until;
   };
 
+  // The gate of the unix socket; the thread of the reactor calls these three, so they do not block.
   std::optional<Listener::Expected> expect(const LinkHello& hello) override;
   void accepted(Connection connection) override;
   void refused(const Status& why) override;
 
   RunnerAssembly assembly() const;
+  // The expected identity, as far as this process knows it before a run comes.
   Identity addressed_here(const Identity& said) const;
+  // Puts the connection among those that wait, in place of those that have waited for too long.
   void keep(Connection connection);
+  // REQUIRES: the mutex is held.
   std::optional<Connection> find(const Identity& expected, SocketRole role);
 
   const Options options_;

@@ -24,20 +24,25 @@ uint64_t rows_in_ring(size_t row_bytes);
 // The bytes of memory that the ring of such a run takes.
 size_t ring_bytes(const Plan& plan, uint32_t partition);
 
+// TurnLog owns it. The ring has room for up to 4096 rows in 256 KiB, for two rows where these are
+// larger than half of that, and for one row above 256 KiB. Turn t has its row at t modulo the
+// number of rows.
 // If the plan fetches nothing from this partition, rows have no bytes, and there is always room.
 // Threads: one at a time; the owner has a lock. No memory is allocated while rows are copied.
 class FetchedRows {
  public:
-  // REQUIRES: `run` is connected, and outlives it.
+  // REQUIRES: `run` is connected, and outlives it. Allocates the whole ring.
   explicit FetchedRows(HostedPartition& run);
 
-  // Copies the rows of finished turns, as far as there is room. Returns true if none is left.
+  // Copies the rows of finished turns, as far as there is room. Returns true if none is left. False
+  // means that the ring is full: the caller calls again after take().
   bool copy_finished();
   // Moves rows that were copied and not yet taken to `report`, `most` bytes at most: as many whole
   // rows as fit, or a part of a row that is larger than a report. Sets first_row and row_offset.
   void take(RunReport& report, size_t most);
 
   bool fetches_nothing() const { return fetches_.empty(); }
+  // Room for the next turn.
   bool has_room() const { return fetches_.empty() || copied_ - taken_ < room_; }
   // A report should come soon, or the run will wait for it.
   bool half_full() const { return !fetches_.empty() && copied_ - taken_ >= room_ / 2; }
@@ -46,6 +51,7 @@ class FetchedRows {
   uint64_t taken() const { return taken_; }
 
  private:
+  // Copies the fetches of one turn, in the plan's order, each at a multiple of 8 bytes.
   void copy(uint64_t turn);
 
   HostedPartition& run_;

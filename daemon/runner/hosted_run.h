@@ -20,12 +20,15 @@
 
 namespace leat {
 
+// RunTable owns it, and calls that are under way share it. Its states follow each other: made,
+// prepared (it has the plan and its memory is reserved), connected (it has links and a LiveRun),
+// released.
 // Threads: any. The members that block say so: call them on the run's strand, which keeps their
 // order. Every member may be called again, and then answers as it did the first time.
 class HostedRun final : public std::enable_shared_from_this<HostedRun> {
  public:
   // A run of `assembly`, whose plan is to come: its partition `partition` is for this runner, and
-  // `digest` is the digest of its bytes.
+  // `digest` is the digest of its bytes. `parts` outlives it. Reserves nothing yet.
   HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerAssembly& assembly,
             uint64_t id, uint32_t partition, const Sha256Digest& digest);
   HostedRun(const HostedRun&) = delete;
@@ -35,13 +38,22 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
 
   uint64_t id() const { return id_; }
   ControlThreads::Strand& strand() { return strand_; }
+  // True if a repeated call of the master is for the same plan and partition.
   bool expects(uint32_t partition, const Sha256Digest& digest) const {
     return partition == partition_ && digest == digest_;
   }
 
-  // Takes the plan's bytes, whose digest the caller has checked. Blocks.
+  // Takes the plan's bytes, whose digest the caller has checked. Blocks. Decodes the plan, reserves
+  // memory for it, and makes its program. invalid_argument if the plan is malformed, or if its
+  // partition is for another device; resource_exhausted, with the numbers, if it does not fit;
+  // failed_precondition if the run was released.
   Status prepare(const Bytes& bytes);
-  // Opens the links to all peers and binds everything. Blocks, for 30 s at most.
+  // Opens the links to all peers and binds everything. Blocks, for 30 s at most. Sets the data
+  // root, and hands the run to the executor; no step is allowed yet. Ok if the run is connected
+  // already. failed_precondition if it is not prepared; invalid_argument if the setup is for
+  // another assembly, incarnation or number of partitions, or names an unknown data set;
+  // resource_exhausted if a step fetches more than kMostRowBytes; otherwise the errors of
+  // RunLinks::open(). A run that failed to connect fails every further call in the same way.
   Status connect(const RunSetup& setup);
 
   // failed_precondition, or why connecting failed, if it is not connected.
@@ -49,14 +61,18 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   // Null if it is not connected.
   std::shared_ptr<LiveRun> live_or_null() const;
 
-  // The run is to end: a connect() that waits returns `cause`. The first cause stays.
+  // The run is to end: a connect() that waits returns `cause`. The first cause stays. Does not
+  // block, and may be called in every state.
   void cancel(const Status& cause);
-  // Ends the run with the cause that cancel() was given. Blocks.
+  // Ends the run with the cause that cancel() was given. Blocks. Does nothing if the run is not
+  // connected.
   void end();
-  // Nothing of the run is computed afterwards, and its memory is free. Blocks.
+  // Nothing of the run is computed afterwards, and its memory is free. Blocks. Waits up to 28 s for
+  // calls that still hold the LiveRun, and logs an error if that is not enough.
   void release();
 
-  // True if the plan has state of the job other than variables: queues, counters.
+  // True if the plan has state of the job other than variables: queues, counters. Known once the
+  // run is prepared. Such state is of no use after a failure.
   bool keeps_more_than_variables() const;
   // The turns that the run has finished, and the traffic of its links; also of a run that was
   // released.
@@ -64,15 +80,19 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
     uint64_t turns = 0;
     LinkCounters traffic;
   };
+  // Never falls from call to call. Zero for a run that was never connected.
   Work work() const;
 
  private:
   Result<std::shared_ptr<const Plan>> decode(const Bytes& bytes) const;
+  // Finds a setup that is not for this process and this run.
   Status check(const RunSetup& setup, const Plan& plan) const;
   std::unique_ptr<RunLinks> make_links(const RunSetup& setup);
+  // Opens the links, then binds plan and links to the job's resources, and starts the LiveRun.
   Status bind(const RunSetup& setup);
   Status bind_host(const RunSetup& setup, const std::string& root, RunLinks::Links links,
                    Deadline deadline);
+  // The directory for the data of the plan; the runner's own, empty one if `name` is "".
   Result<std::string> data_root(const std::string& name) const;
   std::string subject() const;
 
@@ -86,10 +106,13 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
 
   mutable std::mutex mutex_;
   std::shared_ptr<HostedPartition> prepared_;
-  std::unique_ptr<RunLinks> links_;  // from the call of connect() on
+  // Null until connect() is called.
+  std::unique_ptr<RunLinks> links_;
   std::shared_ptr<LiveRun> live_;
-  std::future<void> freed_;  // ready when nobody holds live_ any more
-  Status connected_;         // why it is not, once links_ is there
+  // Ready when nobody holds live_ any more.
+  std::future<void> freed_;
+  // The reason why the run is not connected, once links_ is there.
+  Status connected_;
   bool more_than_variables_ = false;
   std::optional<Work> released_;  // once the run is released: its work
 };

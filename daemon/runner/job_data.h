@@ -19,7 +19,9 @@ namespace leat {
 
 // Threads: any. A `done` is called once, on a control thread, and must not block; it is dropped
 // uncalled after stop(). The variables are read and written on the job's strand, in the order of
-// the calls, and only when no step is in flight.
+// the calls, and only when no step is in flight. JobRunner owns it. Wherever a call is for "no step
+// in flight", it waits up to 30 s for the allowed steps to be finished, and ends with
+// deadline_exceeded otherwise.
 class JobData {
  public:
   using Done = std::function<void(const Status&)>;
@@ -30,10 +32,11 @@ class JobData {
   JobData(const JobData&) = delete;
   JobData& operator=(const JobData&) = delete;
 
-  // The variables as a safetensors file.
+  // The variables as a safetensors file. Format: safetensors, in one piece of memory.
   void read_variables(std::function<void(Result<Bytes>)> done);
   // Sets the variables from such a file. `step`: the number of steps after which they had these
-  // values.
+  // values. invalid_argument for a file that cannot be parsed; otherwise the errors of
+  // write_variables() of variables.h, such as a shape that differs.
   void write_variables(Bytes file, Restore what, std::optional<uint64_t> step, Done done);
   // The commits whose values the variables have. failed_precondition while there are runs.
   void held(std::function<void(Result<Held>)> done);
@@ -41,14 +44,16 @@ class JobData {
   // Copies these variables, when no step is in flight.
   void take_snapshot(int64_t step, std::vector<std::string> names, Done done);
   // Makes the run copy them when it has done the steps below `step`: see interface Runner. A copy
-  // that fails is logged.
+  // that fails is logged. failed_precondition if the run is not connected.
   Status take_snapshot_in_passing(uint64_t run, int64_t step, std::vector<std::string> names);
   // Both give the copy as a part of a checkpoint: the first as bytes, the second as a file that is
-  // synced. Steps continue meanwhile, with a higher priority.
+  // synced. Steps continue meanwhile, with a higher priority. The error of VariableSnapshot::read()
+  // if the copy of that step is not there.
   void read_snapshot(int64_t step, std::function<void(Result<Bytes>)> done);
   void write_snapshot(int64_t step, PartPlace place,
                       std::function<void(Result<CheckpointPart>)> done);
-  // `files.root` is the data set's name.
+  // `files.root` is the data set's name. `classes`: more than 0 has it look at all labels.
+  // deadline_exceeded after 55 s. invalid_argument for a name that the worker does not have.
   void inspect_dataset(DatasetFiles files, int64_t classes,
                        std::function<void(Result<DatasetReport>)> done);
 

@@ -26,6 +26,8 @@
 namespace leat {
 
 // Threads: any. The calls that step a run (extend, hold, fence, feed, renumber) do not block.
+// HostedRun owns it between connect and release; calls that are under way share it. Steps are those
+// of the job, and turns count from the first step of this run.
 class LiveRun final : public GatedRun {
  public:
   // `links`: the run's, owned by `run`. `cause`: why the run is to end, once it is.
@@ -36,19 +38,27 @@ class LiveRun final : public GatedRun {
   void start();
 
   // Sets the feeds, then allows the steps below `limit`. failed_precondition for feeds while a step
-  // is unfinished.
+  // is unfinished. Ok and without effect if that many steps were allowed before, so a call may be
+  // repeated. Returns the error of a run that has failed.
   Status extend(uint64_t limit, const std::vector<std::pair<uint32_t, Bytes>>& feeds);
   // Takes back the steps that have not begun. Returns the limit that is left.
   uint64_t hold();
-  // Sets the limit for a run whose peers were held: it may be lower than before.
+  // Sets the limit for a run whose peers were held: it may be lower than before. Steps that have
+  // begun are finished all the same.
   void fence(uint64_t limit);
-  // failed_precondition while a step is unfinished.
+  // failed_precondition while a step is unfinished. `value` has exactly the bytes of the feed's
+  // shape and dtype: invalid_argument otherwise.
   Status feed(uint32_t index, const Bytes& value);
+  // Sets the number that kernels see for the next step. failed_precondition while a step is
+  // unfinished.
   Status renumber(uint64_t step);
   // As DeviceHost::between_steps().
   Status between_steps(uint64_t step, std::function<void()> between);
 
+  // Steps from `step` on do not begin, although the master has allowed them. A gate that moves up
+  // lets them pass.
   void set_gate(uint64_t step) override;
+  // Returns deadline_exceeded, or the error of a run that has failed.
   Status await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) override;
 
   // Ends the run with its cause. Blocks.
@@ -73,6 +83,7 @@ class LiveRun final : public GatedRun {
   std::string waits_for() const;
   // Nothing is computed until a value of a peer comes, or a peer takes one.
   bool waits_for_peer() const;
+  // A table of the kernels' times; "" if the run was not made with a profile.
   std::string profile() const;
   // As TurnLog::take(), and says whether a failure came from elsewhere.
   bool take_report(RunReport& report, size_t most);

@@ -23,13 +23,18 @@
 
 namespace leat {
 
+// tcp: one or two sockets; shm: an arena of shared memory, with a unix socket as its sign of life.
 enum class Carrier : uint8_t { tcp, shm };
 
-// A link that failed by itself, or could not be opened.
+// A link that failed by itself, or could not be opened. The master decides with these reports which
+// of two hosts is cut off.
 struct FailedLink {
+  // The number of the assembly of the run.
   uint64_t assembly = 0;
-  std::string peer;  // its node
+  // The node of the peer, or "task N" if it has no node.
+  std::string peer;
   LinkFault fault = LinkFault::lost;
+  // The link's error, for people.
   std::string how;
 };
 
@@ -39,21 +44,32 @@ struct FailedLink {
 Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
                                const Endpoint& there);
 
+// HostedRun makes one for each run in connect() and keeps it until the run is destroyed. The links
+// that open() returns belong to the caller and do not need the object, except for its callbacks.
 // Threads: any; open() is called once.
 class RunLinks {
  public:
   struct Setup {
+    // The values of the identity that both ends compare when they greet each other.
     std::array<uint8_t, 16> cluster{};
     uint64_t assembly = 0;
     uint64_t run = 0;
-    Sha256Digest plan{};          // of the whole plan
-    uint32_t partition = 0;       // of this runner
-    std::vector<Endpoint> peers;  // by partition of the plan, with this one
+    // The digest of the whole plan, so that runners with different plans refuse each other.
+    Sha256Digest plan{};
+    uint32_t partition = 0;  // of this runner
+    // By partition of the plan, this one included.
+    std::vector<Endpoint> peers;
+    // "auto", "shm" or "tcp": see choose_carrier().
     std::string transport = "auto";
+    // The key of the assembly.
     RunKey key{};
-    bool may_use_tcp = true;           // here; a peer that may not has no address
-    std::function<void()> on_failure;  // as LinkSetup has it, for every link
-    std::function<void(FailedLink)> on_unopened = nullptr;  // called by open() before it returns
+    // Whether this runner may use TCP. A peer that may not has no address.
+    bool may_use_tcp = true;
+    // As in LinkSetup, for every link. Any thread may call it, and it must not block.
+    std::function<void()> on_failure;
+    // Called by open() before it returns, for a link that could not be opened because the peer did
+    // not answer. A peer that refuses is no such link. May be empty.
+    std::function<void(FailedLink)> on_unopened = nullptr;
   };
   // The threads that links use. All outlive the links.
   struct Threads {
@@ -67,27 +83,40 @@ class RunLinks {
   RunLinks(Setup setup, Threads threads) : setup_(std::move(setup)), threads_(threads) {}
 
   // Opens the run's slots, then its links. On failure the links that are open already tell their
-  // peers the reason and close.
+  // peers the reason and close. Blocks until all links are open, at most until `deadline`; dials
+  // are given up after 2 s. deadline_exceeded if a peer does not dial in time; unavailable if one
+  // cannot be reached; failed_precondition if there is no carrier to a peer, or a peer refuses this
+  // runner; the cause after cancel().
   Result<Links> open(DeviceHost& worker, HostedPartition& run, Deadline deadline);
-  // Makes open() return `cause` soon, if it has not returned yet.
+  // Makes open() return `cause` soon, if it has not returned yet. The first cause stays. Does not
+  // block.
   void cancel(const Status& cause);
 
  private:
+  // A partition of the plan, as a neighbour of this one.
   struct Peer {
     LinkSetup setup;
     Carrier carrier = Carrier::tcp;
     bool linked() const { return !setup.incoming.empty() || !setup.outgoing.empty(); }
   };
 
+  // Sorts the plan's edges by peer and chooses the carriers.
   Result<std::vector<Peer>> find_peers(HostedPartition& run) const;
+  // Memory for values that several peers read, so that each is written once. Null if there are
+  // none.
   Result<std::shared_ptr<const shm::Outbox>> make_outbox(const Plan& plan,
                                                          const std::vector<Peer>& peers) const;
+  // Reports a link that nobody answered for.
   void tell_unopened(const Peer& peer, const Status& why) const;
+  // Opens one link over the peer's carrier.
   Result<std::unique_ptr<Link>> link(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> link_memory(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> share_memory(Descriptor socket, Peer& peer, Deadline deadline);
+  // Dials the peer, or waits for its connection if it has the lower number.
   Result<Descriptor> connection(uint32_t partition, SocketRole role, Deadline deadline);
+  // The identity of the link to that partition, which is equal at both ends.
   Identity identity_with(uint32_t partition) const;
+  // The cause of cancel(); ok before.
   Status cancelled_with() const;
 
   const Setup setup_;

@@ -17,6 +17,8 @@
 
 namespace leat {
 
+// JobRunner owns it. The master's calls find their run here. A run is in the table from expect()
+// until its release is done, so a repeated release waits for the first one.
 // Threads: any. A `done` is called once, on one of the control threads or by the caller, and must
 // not block; it is dropped uncalled if the control threads have stopped.
 class RunTable {
@@ -34,31 +36,41 @@ class RunTable {
   std::string device_name() const;
 
   // The run that a plan is to come for; made if it is new. failed_precondition if the run has
-  // another plan.
+  // another plan. resource_exhausted beyond the greatest number of runs; failed_precondition while
+  // the runner advances to another assembly; the cause of stop() after that call.
   Result<std::shared_ptr<HostedRun>> expect(uint64_t run, uint32_t partition,
                                             const Sha256Digest& digest);
   // failed_precondition if there is no such run.
   Result<std::shared_ptr<HostedRun>> find(uint64_t run) const;
   // The same, of a run that is connected; failed_precondition if it is not.
   Result<std::shared_ptr<LiveRun>> find_live(uint64_t run) const;
+  // A copy, in the order of the runs' numbers.
   std::vector<std::shared_ptr<HostedRun>> runs() const;
 
-  // Both are ok also for a run that is not there.
+  // Both are ok also for a run that is not there. The cause takes effect at once: a connect() that
+  // waits returns it. `done` is called when the run has ended, and always with ok.
   void abort(uint64_t run, const Status& cause, Done done);
   void release(uint64_t run, Done done);
 
   // Goes on in assembly `to`: peers of it are let in, and later runs are of it. Ends and releases
   // the runs that are left first. The job's variables stay as they are; but a job with other state
   // (queues, counters), which is of no use after a failure, begins with nothing.
-  // failed_precondition if the runner is in a later assembly already.
+  // failed_precondition if the runner is in a later assembly already. Calls for the job's variables
+  // that came before are done first. Ok at once if the runner is in `to` already. While it
+  // advances, expect() makes no run.
   void advance(const RunnerAssembly& to, Done done);
-  // Blocks until no run has an unfinished allowed step. deadline_exceeded after 30 s.
+  // Blocks until no run has an unfinished allowed step. deadline_exceeded after 30 s. Callers read
+  // or write variables next, so it runs on the job's strand. The deadline is for all runs together.
   Status settle() const;
+  // Sums over all runs, released ones included, so that turns and traffic never fall. Does not
+  // block on runs.
   RunnerPulse pulse() const;
-  // Ends all runs with this cause. New runs are refused with it.
+  // Ends all runs with this cause. New runs are refused with it. Does not wait for the ends of the
+  // runs. The first cause stays.
   void stop(const Status& cause);
 
  private:
+  // The last part of advance(), on the job's strand.
   void become(const RunnerAssembly& assembly);
 
   RunnerParts& parts_;

@@ -19,21 +19,28 @@
 namespace leat {
 
 // Files of this machine that a run wanted to read have not answered in time.
+// The runner reports it to the master, which may move the job to another worker.
 struct StarvedInput {
+  // The assembly of the run; the runner may be in a later one by the time of the report.
   uint64_t assembly = 0;
   std::string how;  // "'/data/x': expected its file system to answer within 10 s, ..."
   std::chrono::milliseconds waited{0};
 };
 
 // JobRunner owns it, and everything that it refers to outlives the runs. The callbacks are set
-// before there are runs; each may be empty.
+// before there are runs; each may be empty. JobRunner::create() fills it.
 struct RunnerParts {
   const RunnerConfig& config;
+  // The ops that plans may name.
   const Catalogue& catalogue;
+  // The device and its executor. All runs of the job share it.
   DeviceHost& host;
   RunLinks::Threads threads;
   DeviceMemory& memory;
-  std::mutex& binding;  // runs are bound one after the other: each sets where its data is
+  // Held while a run is bound: runs are bound one after the other, since each sets where its data
+  // is.
+  std::mutex& binding;
+  // Given to each LiveRun.
   TurnLog::News news;
   Logger log;
   // Called with each run that trains the job, before its first step.
@@ -51,6 +58,8 @@ struct RunnerParts {
 
 // The directory of a data set: by its name in the configuration, by the path that a name there
 // stands for, or as an absolute path below what "/" maps. invalid_argument if it is none of these.
+// The names are tried in this order. The message of the error lists the data sets that the worker
+// has. The function does not look whether the directory exists.
 Result<std::string> find_dataset(const RunnerConfig& config, const std::string& name);
 
 }  // namespace leat

@@ -16,6 +16,8 @@
 
 namespace leat {
 
+// LiveRun owns it. The class keeps three numbers in step: the limit that the master has granted,
+// the limit that the run has, and the turns whose fetches are copied.
 // Threads: any. It follows the run on the thread that finishes turns, where it allocates nothing.
 class TurnLog {
  public:
@@ -29,7 +31,8 @@ class TurnLog {
   // has failed or is not advanced any more.
   void start() { follow(); }
 
-  // Allows the run the steps below `limit`, as soon as there is room for their fetches.
+  // Allows the run the steps below `limit`, as soon as there is room for their fetches. A limit
+  // below an earlier one has no effect.
   void grant(uint64_t limit);
   // As Run's functions of these names. Steps that were granted beyond the new limit are taken back.
   uint64_t hold();
@@ -40,14 +43,17 @@ class TurnLog {
   uint64_t granted() const;
 
   // Moves news to `report`: see FetchedRows::take(). Returns false if there are none. A failure is
-  // reported once, with the last turns. REQUIRES: most > 0.
+  // reported once, with the last turns. REQUIRES: most > 0. `most`: bytes of rows. Threads: any,
+  // one at a time.
   bool take(RunReport& report, size_t most);
 
  private:
   static constexpr uint64_t kWindow = kFetchDepth / 2;
 
   void follow();
+  // The run has failed: the failure goes into a report after the last turn.
   void ended();
+  // The limit to give the run now; 0 if it needs none. REQUIRES: the mutex is held.
   uint64_t next_limit();
 
   DeviceHost& host_;

@@ -12,10 +12,13 @@ namespace leat {
 class RpcClient;
 
 // Makes the object that `runner` registers with the master, which calls it. Threads: the loop's.
-// `runner` outlives all tasks on the loop.
+// `runner` outlives all tasks on the loop. The methods do not block the loop: those that block run
+// on strands and answer by a promise.
 wire::Runner::Client make_runner_service(RpcLoop& loop, JobRunner& runner);
 
-// Registers the runner with the master of this connection. Threads: any except the loop's.
+// Registers the runner with the master of this connection. Threads: any except the loop's. Shows
+// the token of the configuration. Blocks for `deadline` at most. The errors are those of the
+// master, and unavailable or deadline_exceeded if it does not answer.
 Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
                        std::chrono::nanoseconds deadline);
 

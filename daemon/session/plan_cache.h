@@ -15,18 +15,25 @@ namespace leat {
 
 class SessionStep;
 
+// The idle runs are registered on the hosts and hold memory there, at most 16 for each plan.
 // A plan of the cache. A step keeps the entry of its plan also when the cache has dropped it.
 struct PlanEntry {
+  // The resolved signature and the shapes of the feeds, as text.
   std::string key;
   StepPlan made;
-  // Under the session's lock.
+  // The fields below are used under the session's lock.
+  //
+  // False once the cache has dropped the entry. Steps that still use it free their runs instead of
+  // putting them into `idle`.
   bool cached = true;
+  // Its place in the list of the cache; valid while `cached`.
   std::list<std::shared_ptr<PlanEntry>>::iterator place;
   std::vector<std::shared_ptr<SessionStep>> idle;
 };
 
 // Threads: under the session's lock. The steps that its functions return are to be freed without
-// that lock.
+// that lock. Replacement is by least recent use. A plan that is dropped while steps use it lives
+// until the last of these is over.
 class PlanCache {
  public:
   using Steps = std::vector<std::shared_ptr<SessionStep>>;

@@ -20,16 +20,22 @@ namespace leat {
 class GraphNames {
  public:
   GraphNames() = default;
-  // invalid_argument if two values have one name.
+  // invalid_argument if two values have one name. Values without a name cannot be fed or fetched.
+  // Several nodes may share a name; only a target of that name is then an error.
   static Result<GraphNames> of(const Graph& graph);
 
-  // Checks that values exist and are tensors, that none is fed twice or fed and fetched, that
-  // nothing that cannot be fetched is, and that there is something to do. invalid_argument with the
-  // nearest right name. REQUIRES: these are the names of `graph`, which is validated.
+  // Checks that all names exist, that feeds and fetches are tensors, and that no value is fed
+  // twice; prune() checks later that none is fed and fetched, and that there is something to do.
+  // invalid_argument with the nearest right name. The order of feeds, fetches and targets stays.
+  // REQUIRES: these are the names of `graph`, which is validated.
   Result<Borders> resolve(const Graph& graph, const Signature& signature) const;
 
  private:
+  // `what` is "feed" or "fetch" and begins the message. A variable is refused with the advice to
+  // fetch a leat.Read of it, a token with the advice to name it as a target.
   Result<ValueId> tensor(const Graph& graph, const char* what, const std::string& name) const;
+  // A target is the name of a node, or of a value that a node makes. An input of the graph has no
+  // node: invalid_argument.
   Result<NodeId> target(const Graph& graph, const std::string& name) const;
 
   std::map<std::string, ValueId, std::less<>> values_;

@@ -11,6 +11,8 @@
 
 namespace leat {
 
+// SessionCore owns it. A step is in it from its launch until its handle is destroyed or waited for,
+// so it also lists steps that are over and whose fetches nobody has taken yet.
 // Threads: under the session's lock. The steps that its functions return are to be used without
 // that lock.
 class StepsInFlight {
@@ -19,13 +21,19 @@ class StepsInFlight {
   // A step as it was when it was listed: it may serve another request later.
   struct Numbered {
     std::shared_ptr<SessionStep> step;
+    // The step's number at that time. SessionStep::end() compares it and does nothing if the step
+    // serves another request by now.
     uint64_t number;
   };
 
+  // Numbers count from 0 in the order of the launches, over all plans of the session.
   uint64_t next_number() { return next_number_++; }
+  // The map keeps the step alive until remove().
   void add(std::shared_ptr<SessionStep> step) { steps_.emplace(step.get(), std::move(step)); }
+  // Takes the step out and returns the reference. REQUIRES: the step is in the map.
   std::shared_ptr<SessionStep> remove(SessionStep& step);
 
+  // All steps, also those that are over. The references keep them alive without the lock.
   std::vector<Numbered> all() const;
   // The steps that are not over although their deadline has passed.
   std::vector<Numbered> late(Clock::time_point now) const;

@@ -23,14 +23,19 @@
 
 namespace leat {
 
+// The variables that one host contributes to a checkpoint. Each share becomes one part.
 struct CheckpointShare {
+  // Not null in a share of share_out().
   HostHandle* worker = nullptr;
+  // Ascending. Empty only if the job has no variables.
   std::vector<std::string> names;
 };
 
 // Gives each variable to one of the hosts that hold it, so that all hosts have about as many bytes.
 // `holds`: the names of the variables, by device. `bytes`: by variable. Hosts without a variable
-// get no share, but there is at least one share.
+// get no share, but there is at least one share. The largest variable is given away first, each to
+// its holder with the fewest bytes so far; among equals the first host wins. The result depends
+// only on the arguments.
 std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
                                        const std::map<std::string, std::set<std::string>>& holds,
                                        const std::map<std::string, uint64_t>& bytes);
@@ -39,15 +44,23 @@ std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
 struct CheckpointOrder {
   Files* files = nullptr;
   std::string folder;
-  int64_t keep = 1;  // the newest so many checkpoints stay in the folder
-  std::string job;   // as hosts know it
+  // The newest so many checkpoints stay in the folder; older ones are removed after this one is
+  // written.
+  int64_t keep = 1;
+  std::string job;  // as hosts know it
   std::vector<CheckpointShare> shares;
-  bool taken = false;  // the hosts have the snapshots of the manifest's step
-  Manifest manifest;   // without its parts
+  // True if the hosts have copied the variables in passing, after the step of the manifest.
+  bool taken = false;
+  // The task adds the parts.
+  Manifest manifest;
   // Writes everything that must be on the disk before the manifest. Called on another thread.
   std::function<Status()> first;
 };
 
+// Checkpointer owns it until it has collected the outcome. Phases: snapshots on the caller's
+// thread; then, on a thread of low priority, parts, `first`, the manifest, and the removal of old
+// checkpoints. A crash at any moment leaves either the whole checkpoint or a leftover that the next
+// one removes.
 // Threads: one; it has threads of its own.
 class CheckpointTask {
  public:
@@ -61,9 +74,11 @@ class CheckpointTask {
   CheckpointTask& operator=(const CheckpointTask&) = delete;
 
   int64_t step() const { return order_.manifest.step; }
+  // Does not block.
   bool done() const;
   // Waits for the end. A checkpoint that failed leaves nothing behind, and the checkpoints before
-  // it stay as they were.
+  // it stay as they were. May be called again. The wait is bounded by the deadlines of the calls to
+  // hosts; only the disk can make it longer. resource_exhausted if the disk is full.
   Result<Manifest> outcome();
   // The error of removing older checkpoints, once the task is done.
   const Status& tidied() const { return tidied_; }
@@ -73,7 +88,9 @@ class CheckpointTask {
 
  private:
   explicit CheckpointTask(CheckpointOrder order) : order_(std::move(order)) {}
+  // On all hosts at once; returns the first failure in the order of the shares.
   Status take_snapshots();
+  // The work of the thread.
   Result<Manifest> write(const std::stop_token& stop);
 
   const CheckpointOrder order_;

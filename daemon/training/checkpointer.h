@@ -21,6 +21,7 @@
 namespace leat {
 
 // The manifest of a checkpoint of the job after `step` steps, without its parts and its parent.
+// `metrics` is empty, too.
 Manifest manifest_of(const TrainingParts& parts, int64_t step);
 
 // A checkpoint that cannot be written costs the job nothing but the checkpoint: the observer is
@@ -34,6 +35,7 @@ class Checkpointer {
                MetricsLog& metrics, TrainObserver& observer);
 
   // The steps will continue after step `done`, at which all hosts are.
+  // REQUIRES: no step is in flight.
   void begin_steps(int64_t done);
   // Tells the hosts of the next checkpoint before `fence`, so that they copy it in passing. Returns
   // the limit for the steps: the checkpoint after that one, since hosts know one at a time; or the
@@ -44,9 +46,11 @@ class Checkpointer {
   // Takes a checkpoint if one is due now. REQUIRES: all hosts are at step `done`.
   Status take_if_due(int64_t done);
   // Takes the checkpoint of the step after which the training ends, and waits until it is written.
-  // REQUIRES: all hosts are at step `done`.
+  // REQUIRES: all hosts are at step `done`. resource_exhausted if the disk is full: the caller may
+  // try again. Does nothing if the newest checkpoint is of this step already.
   Status take_last(int64_t done);
   // Collects the checkpoint that is being written, if it is done; with `wait` it blocks until then.
+  // Fails only if the metrics cannot be written after a checkpoint has failed.
   Status collect(bool wait);
 
   // A checkpoint should be taken as soon as possible, and none is being written.

@@ -10,6 +10,8 @@
 
 namespace leat {
 
+// TrainingLoop owns it. The sums run in the order of the steps in f64, so the means do not depend
+// on timing; seconds and rates do.
 // Threads: one.
 class EpochProgress {
  public:
@@ -22,18 +24,24 @@ class EpochProgress {
   // The result of the last step, with the means over its epoch.
   StepResult last = {kNoNumber, {}, kNoNumber, {}};
 
-  // Adds the result of a step of the epoch. The means leave out skipped steps.
+  // Adds the result of a step of the epoch. The means leave out skipped steps. `last` then has the
+  // result of the step and the new means. A step that was recalled from the log is added, too, but
+  // not counted as trained here.
   void add(double loss, std::optional<double> accuracy, bool skipped);
   // Counts a step that this process trained, and the chunks that came too late for it.
+  // `dropped_chunks`: 0 unless the job has a quorum.
   void count_trained(double dropped_chunks);
 
   // Time counts as training from begin_training() to end_training().
   void begin_training();
   void end_training();
-  // Samples a second since the last call that returned a rate, about once a second.
+  // Samples a second since the last call that returned a rate, about once a second. The time since
+  // begin_training() counts at first. Nothing within a second of the last rate.
   std::optional<double> rate_if_due();
 
-  // The result of the epoch, which ends after `step` steps of the job; the sums begin again.
+  // The result of the epoch, which ends after `step` steps of the job; the sums begin again. If no
+  // step ended in this epoch, because it has fewer rows than a step takes, its means are those of
+  // the last step. seconds and samples_per_second cover only the part that this process trained.
   EpochResult end_epoch(int64_t step, const std::optional<Evaluation>& validation);
   // Over all epochs; 0 if no time was spent.
   double samples_per_second() const;
@@ -54,6 +62,7 @@ class EpochProgress {
   double dropped_ = 0;
   Total total_;
   Total before_;  // the epoch
+  // The last begin_training(), and the last rate.
   std::chrono::steady_clock::time_point begun_{}, rated_at_{};
   int64_t rated_ = 0;  // steps that this process had trained at rated_at_
 };

@@ -12,6 +12,9 @@
 
 namespace leat {
 
+// TrainingLoop owns it. The evaluation runs the inference graph over all rows once, in the order of
+// the files, with the variables that the training has on the hosts at that moment. The loss of all
+// rows is summed in the order of the steps in f64, and divided once at the end.
 // Threads: one.
 class Evaluator {
  public:
@@ -23,9 +26,13 @@ class Evaluator {
   Status prepare();
   // Evaluates the whole data. Nothing if `yields` became true meanwhile: the training that
   // continues begins the evaluation again. Blocks.
+  // REQUIRES: prepare() returned ok, and no training step is in flight. `yields` is asked at least
+  // every 100 ms. Errors are those of the run, such as unavailable for a lost host.
   Result<std::optional<Evaluation>> evaluate(const std::function<bool()>& yields);
 
  private:
+  // Over all shards: 256, or the fixed batch of the model on each shard. The last step may have
+  // fewer.
   int64_t rows_per_step() const;
 
   const TrainingParts& parts_;

@@ -14,6 +14,8 @@
 
 namespace leat {
 
+// Trainer owns it. All plans of a job are compiled here, because they must agree on the device of
+// each variable; the class remembers where they put them.
 // Threads: one.
 class JobPlans {
  public:
@@ -23,30 +25,40 @@ class JobPlans {
   explicit JobPlans(const TrainingParts& parts) : parts_(parts) {}
 
   // Compiles the plans that initialize the variables and that train. invalid_argument if the graph,
-  // the strategy and the hosts do not fit together.
+  // the strategy and the hosts do not fit together. The results are init() and training().
+  // REQUIRES: called before any other plan of the job is compiled and at most once.
   Status compile();
   // Compiles the plans of the training step: one if all hosts do each step together; one for each
   // host if they step by themselves; with a quorum the plan that closes the steps, and then one for
-  // each replica.
+  // each replica. Keeps no plan itself; compile() does.
   Result<std::vector<SharedPlan>> compile_training();
-  // Compiles another graph of the job, of `shards` shards, as the plan "<job>/<what>".
+  // Compiles another graph of the job, of `shards` shards, as the plan "<job>/<what>". The plan's
+  // variables count for held_by() and shares() from now on. invalid_argument if it puts a variable
+  // on another device than the plans before it, unless the strategy replicates variables.
   Result<SharedPlan> compile(JobGraph graph, const std::string& what, int64_t shards);
 
   // The results of compile(). Null if the model has no variables.
   const SharedPlan& init() const { return init_; }
   const std::vector<SharedPlan>& training() const { return training_; }
-  // The training plans make all variables that the plan init() fills.
+  // The training plans make all variables that the plan init() fills. A start from the memory of
+  // hosts then needs no run of init(). REQUIRES: init() is not null.
   bool training_makes_variables() const;
 
-  // The names of the variables that the plans so far have on a host, and on any.
+  // The names of the variables that the plans so far have on a host, and on any. Empty for a host
+  // without variables. The reference is valid until another plan is compiled.
   const std::set<std::string>& held_by(const HostHandle& host) const;
   std::set<std::string> held_by_any() const;
-  // One share of a checkpoint for each host that has one.
+  // One share of a checkpoint for each host that has one. Equal plans give equal shares: see
+  // share_out().
   std::vector<CheckpointShare> shares() const;
 
  private:
+  // Chooses the parameter server of each variable once for all graphs. Does nothing for other
+  // strategies.
   Status spread();
+  // Finds a variable that two plans put on different devices.
   Status check_one_holder() const;
+  // The options that all plans of the job have in common.
   PlanOptions options(const std::string& what, int64_t shards) const;
   Result<SharedPlan> compile(JobGraph graph, const PlanOptions& options);
 

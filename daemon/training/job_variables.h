@@ -17,11 +17,17 @@ namespace leat {
 // A step that the memory of hosts holds: the variables as they are after that many steps.
 struct HeldStep {
   int64_t step = 0;
-  std::string holder;                           // one of the hosts, for people
-  std::vector<bool> holds;                      // by host: all of its variables, at that step
-  std::map<int64_t, std::vector<double>> rows;  // by step, counted from 0: its fetches
+  // The name of a host that holds it, for messages.
+  std::string holder;
+  // By host, in the order of the group: true if it has all of its variables as they were after that
+  // step.
+  std::vector<bool> holds;
+  // The fetches of the last steps, by step, counted from 0. The metrics log may lack these rows.
+  std::map<int64_t, std::vector<double>> rows;
 };
 
+// Trainer owns it. The values pass through this process, except those of a checkpoint that hosts
+// write themselves. REQUIRES for all calls that read or write: no step is in flight.
 // Threads: one. All calls block.
 class JobVariables {
  public:
@@ -30,20 +36,28 @@ class JobVariables {
 
   // Makes the variables of the state before step `step` on every host that has none yet. With
   // `fill` it computes their first values; at step 0 it then loads the weights that the job names.
+  // The initial values follow from the job's seed. With TrainOptions::survivors and at step 0,
+  // variables of an earlier attempt become zero first, so that each attempt gives the same weights.
   Status make(bool fill, int64_t step);
-  // Writes each value to all hosts that hold its variable.
+  // Writes each value to all hosts that hold its variable. `step`: the number of steps after which
+  // the variables had these values; nothing if they belong to no step. A name that no host holds
+  // goes to the first host, which refuses it.
   Status write(const Variables& values, Restore what, std::optional<uint64_t> step);
-  // Reads each variable from the first host that holds it.
+  // Reads each variable from the first host that holds it. Reads a job whose variables are
+  // replicated from one host alone.
   Result<Variables> read();
 
   // The last step of at least `least` from which all hosts can continue: the hosts that are whole
   // hold all variables of it, and the metrics up to it are in the log or on a host. Nothing if
-  // there is none.
+  // there is none. Nothing without TrainOptions::survivors, and where hosts have no common steps. A
+  // host that does not answer counts as holding nothing. Step 0 is no progress and never found.
   Result<std::optional<HeldStep>> find_held(int64_t least);
   // Copies the variables from the hosts that hold the step to the hosts that hold another or none.
+  // Reads each value once, and only values that some host lacks.
   Status copy(const HeldStep& held);
 
  private:
+  // Sets what hosts hold of an earlier attempt to zero.
   Status clear();
   HeldStep held_at(int64_t step, const std::vector<Held>& held, std::set<std::string>& there) const;
   Result<bool> has_metrics(const HeldStep& held, int64_t least) const;

@@ -10,12 +10,19 @@
 
 namespace leat {
 
+// Layers are nodes already; training and inference have the same variables under the same names.
 struct Model {
+  // The graph for training steps: dropout drops, and normalization uses the statistics of the
+  // batch.
   Graph training;
+  // The graph for evaluation and prediction.
   Graph inference;
-  ModelBatch batch;                // of its input
-  std::vector<std::string> notes;  // for people, from the reader of the file
-  std::vector<std::string> data;   // as LoadedGraph has it
+  // The batch size of the input: free, or fixed with the reason why.
+  ModelBatch batch;
+  // Messages for people from the reader of the file.
+  std::vector<std::string> notes;
+  // The files beside the graph that hold its tensors, as in LoadedGraph.
+  std::vector<std::string> data;
 };
 
 // A key in the metadata of a run's weights.safetensors, with kTrainsParameters as its value. It is
@@ -23,7 +30,8 @@ struct Model {
 // it: see OnnxOptions.
 inline constexpr const char* kTrainsKey = "leat.trains";
 
-// `every_float`: see OnnxOptions. Errors are those of load_graph() and expand_layers().
+// `every_float`: see OnnxOptions. Errors are those of load_graph() and expand_layers(). `path` is
+// an ONNX file, binary or in ONNX's text form. The function reads the whole file, with its tensors.
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
                          bool every_float = false);
 

@@ -18,13 +18,19 @@ namespace leat {
 
 // The fetches of a training step.
 struct StepValues {
-  std::vector<double> fetched;  // in the order of the plan
-  double loss = 0;              // known: see computed()
+  // All fetches, in the order of the plan.
+  std::vector<double> fetched;
+  // Known: a NaN that was computed is kept apart from a number that is absent, see computed().
+  double loss = 0;
   std::optional<double> accuracy;
-  double dropped_chunks = 0;  // of a job with a quorum
-  bool skipped = false;       // of a job with on_nan: skip
+  // Of a job with a quorum: chunks of rows that came too late for the step.
+  double dropped_chunks = 0;
+  // Of a job with on_nan: skip. The hosts left out the update of the step.
+  bool skipped = false;
 };
 
+// Gives the fetches of a training plan their names, and owns the file of the metrics. The names and
+// their order follow from the job: loss, then accuracy, dropped and skipped where the job has them.
 // Threads: as MetricsLog.
 class StepLog {
  public:
@@ -38,9 +44,12 @@ class StepLog {
 
   // The fetches of a step (counted from 0) that is finished. REQUIRES: as fetched_scalar().
   StepValues values(TrainingSteps& steps, int64_t step) const;
-  // Adds the row of a step. `rate`: samples per second, if there is a new rate.
+  // Adds the row of a step. `rate`: samples per second, if there is a new rate. `step` counts from
+  // 0, the row's number from 1. The learning rate is added to the row where each step has one. With
+  // precision f32, numbers are written with the digits of a float, so a reader gets the same bits.
   Status add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate = {});
-  // Adds the rows of done steps that the log lacks and the memory of hosts has.
+  // Adds the rows of done steps that the log lacks and the memory of hosts has. Flushes the log. A
+  // row that neither has stays missing.
   Status add_held(const HeldStep& held);
 
   // Tells the observer of the epochs that have ended and of the last step, and brings `progress` to
@@ -52,6 +61,7 @@ class StepLog {
 
  private:
   StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics);
+  // Includes rows that are not written to the file yet.
   Result<LoggedMetrics> rows_after(int64_t step) const;
 
   const TrainingParts& parts_;

@@ -12,15 +12,19 @@ namespace leat {
 
 // The result of a step, and the mean over those steps of its epoch that are done and not skipped.
 struct StepResult {
+  // NaN or infinite if the step's loss was.
   double loss = 0;
+  // A fraction from 0 to 1, if the job asks for it.
   std::optional<double> accuracy;
   double mean_loss = 0;
   std::optional<double> mean_accuracy;
-  int64_t skipped_steps = 0;  // of the job so far: see Job::OnNan::skip
+  // The skipped steps of the job so far: see Job::OnNan::skip.
+  int64_t skipped_steps = 0;
 };
 
 struct Evaluation {
-  double loss = 0;  // mean over the rows
+  // The mean over all rows of the validation data, not over its batches.
+  double loss = 0;
   std::optional<double> accuracy;
 };
 
@@ -30,28 +34,48 @@ enum class TrainSource : uint8_t {
   checkpoint,  // of its folder
   memory,      // of hosts that hold a whole step
 };
-std::string_view name_of(TrainSource source);  // "start"
+// "start", "checkpoint" or "memory": the notation of logs and of the API.
+std::string_view name_of(TrainSource source);
 
+// The result of Trainer::run(). A training ends in one of three ways: it has done all of its steps;
+// it was stopped (interrupted); or it yielded, so that another training continues the job.
 struct TrainOutcome {
-  std::string weights_sha256;            // empty if the hosts were aborted: see stop_grace
-  std::optional<Evaluation> validation;  // of the last evaluation
-  double samples_per_second = 0;         // of training, evaluation left out
-  int64_t steps = 0;                     // done
+  // The hash of the weights by name: see weights_hash.h. Jobs whose results do not depend on timing
+  // give the same hash for any number of threads. Empty if the hosts were aborted, see
+  // TrainOptions::stop_grace, or if the training has yielded.
+  std::string weights_sha256;
+  // The result of the last evaluation; nothing if the job has no validation data.
+  std::optional<Evaluation> validation;
+  // Over the time of training in this process; evaluations are left out. 0 if no step was trained.
+  double samples_per_second = 0;
+  int64_t steps = 0;  // done
   bool interrupted = false;
-  bool yielded = false;    // all hosts have done `steps`; there is no weights_sha256
-  bool saved = false;      // if it has yielded: a checkpoint of `steps` exists, or `steps` is 0
-  std::string checkpoint;  // the last one written; may be empty
-  std::string profile;     // with TrainOptions::profile: a table for people
+  // All hosts have done exactly `steps`, and their memory still holds the variables of that step.
+  bool yielded = false;
+  // Of a training that has yielded: a checkpoint of `steps` exists, or `steps` is 0.
+  bool saved = false;
+  // The path of the last one written; empty if none was.
+  std::string checkpoint;
+  // With TrainOptions::profile: a table of the kernels' times, for people.
+  std::string profile;
   // Of a job with a quorum: rows that were computed for a step that was closed without them.
   int64_t dropped_rows = 0;
-  int64_t skipped_steps = 0;  // of all that are done
-  MetricsLoss lost_metrics;   // the rows that metrics.jsonl lacks of this training
+  // Of all steps that are done.
+  int64_t skipped_steps = 0;
+  MetricsLoss lost_metrics;  // the rows that metrics.jsonl lacks of this training
 };
 
-// Receives the events of a training, in order, on the thread that calls Trainer::run().
+// Receives the events of a training, in order, on the thread that calls Trainer::run(). The calls
+// come between two steps, so an observer that takes long delays the training. The observer outlives
+// the training.
+//
+// * A training calls resumed() and lost_metrics(), then started().
+// * For each epoch follow epoch_begun(), stepped() once a step, and epoch_ended().
+// * checkpointed(), warned(), waits() and noted() may come at any time.
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
+  // `first_step`: the steps that are done already. `steps`: those of the whole job.
   virtual void started(int64_t first_step, int64_t steps) = 0;
   // Before started(): the training continues after so many steps, from that source.
   virtual void resumed(int64_t /*step*/, TrainSource /*from*/) {}
@@ -59,11 +83,17 @@ class TrainObserver {
   virtual void epoch_recalled(const EpochResult& /*result*/) {}
   // ... and the result of the last step with its epoch.
   virtual void recalled(int64_t /*epoch*/, int64_t /*epochs*/, const StepResult& /*last*/) {}
+  // `first_step`: the steps of this epoch that are done already, which is more than 0 for an epoch
+  // that another training began. Epochs count from 1.
   virtual void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                            int64_t first_step) = 0;
+  // `step_of_epoch` counts from 1.
   virtual void stepped(int64_t step_of_epoch, const StepResult& result) = 0;
+  // Called after the evaluation of the epoch, if there is one.
   virtual void epoch_ended(const EpochResult& result) = 0;
+  // The checkpoint of `step` is on the disk, its manifest included; `path` is its folder.
   virtual void checkpointed(int64_t step, const std::string& path) = 0;
+  // A message that somebody should read; the training goes on.
   virtual void warned(const std::string& message) = 0;
   // Before started(): metrics.jsonl has lost rows for good. The observer is warned of it, too.
   virtual void lost_metrics(const MetricsLoss& /*loss*/) {}

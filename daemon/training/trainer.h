@@ -31,24 +31,41 @@
 
 namespace leat {
 
+// A training of one job in this process, on hosts that may be elsewhere. It owns the hosts, and so
+// it must be destroyed before `catalogue` and `files`.
+//
+//   auto trainer = Trainer::create(catalogue, files, job, {.folder = "run"});
+//   if (!trainer.ok()) return trainer.status();
+//   auto outcome = (*trainer)->run(observer, [] { return false; });
+//   if (outcome.ok()) print(outcome->weights_sha256);
+//
 // Threads: one.
 class Trainer {
  public:
   // Reads the model and the headers of the data sets; errors are those of read_input(). `catalogue`
-  // and `files` outlive the trainer.
+  // and `files` outlive the trainer. `hosts` has as many hosts as the job trains on. With
+  // TrainOptions::resume it also reads the manifest of the newest checkpoint. Writes nothing.
+  // Blocks on the hosts.
   static Result<std::unique_ptr<Trainer>> create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options,
                                                  std::unique_ptr<HostGroup> hosts);
-  // The same on hosts in this process.
+  // The same on hosts in this process. The number of hosts is that of the job or of
+  // TrainOptions::workers. Without TrainOptions::threads they divide the usable cores between them,
+  // at least one for each.
   static Result<std::unique_ptr<Trainer>> create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options);
 
   // Trains until the job's last step, or until `stop` is true between two steps. After unavailable
   // and deadline_exceeded another attempt, with resume and on other hosts, may succeed; other
-  // errors would come again. Called once. Blocks.
+  // errors would come again. Called once. Blocks. The folder stays as it is until the plans are
+  // compiled, so an error in the job replaces nothing of an earlier run. `stop` is asked often, on
+  // this thread, and must not block. failed_precondition if the folder has checkpoints and the
+  // training does not resume, or if a loss is not finite and the job asks to fail;
+  // resource_exhausted if the disk stays full for ten minutes.
   Result<TrainOutcome> run(TrainObserver& observer, const std::function<bool()>& stop);
 
-  // The plans of the training step, compiled but not run: see JobPlans::compile_training().
+  // The plans of the training step, compiled but not run: see JobPlans::compile_training(). For
+  // `leat plan`. Blocks for the compilation; the hosts compute nothing.
   Result<std::vector<std::shared_ptr<const Plan>>> plan_training();
 
   int64_t total_steps() const { return parts_.length.steps; }

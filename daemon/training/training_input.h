@@ -13,13 +13,22 @@
 
 namespace leat {
 
+// Trainer owns it for its whole life. Nothing in it changes after read_input().
 struct TrainingInput {
   Model model;
-  std::string graph_sha256;  // of the model's file
-  bool every_float = false;  // see OnnxOptions
+  // The SHA-256 of the model's file, in hexadecimal. Checkpoints record it, so that a training that
+  // continues can tell that the file has changed.
+  std::string graph_sha256;
+  // The rule of runs that older versions began: all floats of an .onnx file are trained, also those
+  // that are no parameters. See OnnxOptions.
+  bool every_float = false;
+  // Number, shape and dtype of the records.
   DatasetInfo train;
-  DatasetInfo validation;  // if the job has validation data
-  DataOrder order;         // of the training data
+  // All zero if the job has no validation data.
+  DatasetInfo validation;
+  // Identifies the order of the training data: its fingerprints, its size, the batch, whether it is
+  // shuffled. A checkpoint with another order cannot continue the job.
+  DataOrder order;
 
   // Only the parameters of the model are trained, not every float in its file.
   bool trains_parameters(const Job& job) const {
@@ -29,7 +38,10 @@ struct TrainingInput {
 
 // Reads the model and the headers of the data sets. The data must be the same on all hosts:
 // failed_precondition names two that differ. invalid_argument if the model does not fit the data,
-// the loss, the batch or the strategy. `catalogue` outlives the result.
+// the loss, the batch or the strategy. `catalogue` outlives the result. Sets the data root of the
+// job on each host. Reads headers on each host that is not in this process, and looks at all labels
+// on the first host if the loss is cross_entropy, so it may block for long on large data. REQUIRES:
+// there is at least one host.
 Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Files& files,
                                                   const Job& job, const HostGroup& hosts,
                                                   bool every_float);

@@ -10,13 +10,18 @@ namespace leat {
 
 // Threads: a value.
 struct TrainingLength {
-  int64_t records = 0;        // of the training data
-  int64_t rows_per_step = 1;  // of them
+  // The records of the training data: an epoch has so many.
+  int64_t records = 0;
+  // The records that a step takes, over all of its shards. At least 1.
+  int64_t rows_per_step = 1;
+  // The last step of the job, counted from 1; also the number of its steps.
   int64_t steps = 0;
+  // The epochs that the steps touch; the last one may be cut short.
   int64_t epochs = 1;
 
   // The steps until an epoch (counted from 1) has ended. Batches continue across epochs: an epoch
-  // ends with the step that takes its last record.
+  // ends with the step that takes its last record. 0 for epoch 0. Several epochs may end with the
+  // same step if they have fewer records than a step takes.
   int64_t until_epoch(int64_t epoch) const {
     return (epoch * records + rows_per_step - 1) / rows_per_step;
   }
@@ -24,7 +29,8 @@ struct TrainingLength {
   int64_t end_of(int64_t epoch) const { return std::min(steps, until_epoch(epoch)); }
 };
 
-// A job names its steps or its epochs; the function computes the other.
+// A job names its steps or its epochs; the function computes the other. `records`: greater than 0.
+// If the job names both, both stay as they are.
 inline TrainingLength training_length(const Job& job, int64_t records) {
   TrainingLength length{records, job.rows_per_step(), job.steps, job.epochs};
   if (length.steps <= 0) length.steps = length.until_epoch(job.epochs);

@@ -19,6 +19,7 @@ namespace leat {
 
 // Trainer owns it, and it outlives the classes that refer to it. Nothing in it changes.
 struct TrainingParts {
+  // The references are to objects of the trainer or of its caller.
   const Catalogue& catalogue;
   Files& files;
   const Clock& clock;
@@ -26,14 +27,21 @@ struct TrainingParts {
   const TrainOptions& options;
   HostGroup& hosts;
   const TrainingInput& input;
-  int64_t workers = 1;  // hosts that the job trains on
+  // The number of hosts that the job trains on; an elastic job may have fewer than it asks for.
+  int64_t workers = 1;
+  // Derived from the job and the rows of its training data.
   TrainingLength length;
+  // Derived from the job's strategy.
   TrainingRules rules;
-  TrainSpec spec;  // of the training graph
+  // The spec of the training graph. Evaluation and the search for NaN begin with a copy of it.
+  TrainSpec spec;
 
+  // True if the hosts leave out the update of a step whose loss or updates are not finite.
   bool skips() const { return job.on_nan == Job::OnNan::skip; }
   std::string metrics_path() const { return options.folder + "/metrics.jsonl"; }
 
+  // Asks the owner of the training now; the answer may change from call to call. False without
+  // TrainOptions::yields, as in `leat train`.
   bool asked_to_yield() const { return options.yields && options.yields() != TrainYield::no; }
   // A checkpoint is written before the training yields. A variable that only one host holds is
   // always saved: another host may take the place of that one. REQUIRES: options.yields.

@@ -16,13 +16,16 @@ enum class StepMode : uint8_t {
   quorum,    // the first replicas that are ready close a step
 };
 
-// Threads: a value.
+// Threads: a value. training_rules() makes it; a default-constructed value has the rules of a job
+// on one host.
 struct TrainingRules {
   StepMode mode = StepMode::together;
+  // A checkpoint or a new host can then take all values from any host.
   bool replicated = true;          // every host holds all variables
   bool spreads_variables = false;  // over parameter servers
   bool one_replica = false;        // several hosts need a graph with device constraints
-  // The shards of the graphs that all hosts run together, such as the evaluation.
+  // The shards of the graphs that all hosts run together, such as the evaluation. At least the
+  // number of hosts where these step by themselves, because each host then takes one shard.
   int64_t common_shards = 1;
 
   // All hosts come to the state after each step: it can be kept, copied in passing and repeated.

@@ -17,13 +17,16 @@ struct TrainingStart {
   std::optional<Checkpoint> checkpoint;
   std::optional<HeldStep> held;
 
+  // The number of steps that are done at the start.
   int64_t step() const { return checkpoint ? checkpoint->manifest.step : held ? held->step : 0; }
   TrainSource source() const {
     return held ? TrainSource::memory : checkpoint ? TrainSource::checkpoint : TrainSource::start;
   }
 };
 
-// Threads: one. All calls block.
+// Threads: one. All calls block. Trainer makes one in run(). The search has two parts, because a
+// folder with checkpoints of another training must not cost the time of a compilation, and what
+// hosts hold can be judged only with the plans.
 class StartFinder {
  public:
   // All outlive it.
@@ -31,14 +34,21 @@ class StartFinder {
               TrainObserver& observer);
 
   // Looks at the checkpoints before the job's plans are compiled. failed_precondition if the folder
-  // has checkpoints and the training does not resume, or if none of them can be resumed.
+  // has checkpoints and the training does not resume, or if none of them can be resumed. With
+  // TrainOptions::survivors it reads only the step of the newest checkpoint, without verifying it.
   Status look_at_disk();
   // Finds the start. The memory of the hosts comes first: a large checkpoint takes long to read and
-  // to verify. REQUIRES: look_at_disk() was called, and the plans are compiled.
+  // to verify. REQUIRES: look_at_disk() was called, and the plans are compiled. Damaged checkpoints
+  // are passed over with a warning. If none is whole and no host holds a step, the job begins again
+  // where TrainOptions::begin_anew allows it; failed_precondition otherwise, and for a job whose
+  // weights depend on timing, since it would end with others.
   Result<TrainingStart> find();
 
  private:
+  // The newest checkpoint that verifies. failed_precondition if there is none, or if it is of
+  // another job.
   Result<Checkpoint> newest_checkpoint();
+  // Sets all checkpoints aside; returns the one that the job was submitted with, if there was one.
   Result<std::optional<Checkpoint>> begin_anew(const Status& why);
 
   const TrainingParts& parts_;
