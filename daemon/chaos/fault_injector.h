@@ -29,13 +29,15 @@ namespace leat {
 class GatedRun {
  public:
   virtual ~GatedRun() = default;
-  // Sets the gate: the run does not begin this step or later ones until the gate moves.
+  // Sets the gate: the run does not begin this step or later ones until the gate moves. Never
+  // blocks.
   virtual void set_gate(uint64_t step) = 0;
   // Blocks until so many steps of the job are done: ok, deadline_exceeded, or the error of the run.
   virtual Status await_step(uint64_t step, std::chrono::steady_clock::time_point deadline) = 0;
 };
 
-// Owns the thread of the faults. Threads: any.
+// Owns the thread of the faults. Threads: any. A runner has one for its whole life. Without faults
+// it starts no thread and lets all steps pass.
 class FaultInjector {
  public:
   // Asks the master to write a fault to its journal: ok when it is there. Blocks. It runs on the
@@ -51,10 +53,11 @@ class FaultInjector {
   FaultInjector& operator=(const FaultInjector&) = delete;
 
   // Replaces the faults to inject; one that has happened is not repeated. `ran` is the time that
-  // the job has run so far.
+  // the job has run so far. Moves the gate of the run at once. A fault whose announcement is under
+  // way stays, also if it is not among `faults`.
   void arm(std::vector<ArmedFault> faults, std::chrono::milliseconds ran);
   // Sets the run whose steps are the job's from now on. The run must not have begun. Its gate is
-  // set when this returns.
+  // set when this returns. The injector never keeps a run alive for longer than 20 ms.
   void watch(std::weak_ptr<GatedRun> run);
   // Ends the thread: no fault happens after that. Waits for an announcement in progress.
   void stop();
@@ -74,12 +77,18 @@ class FaultInjector {
   // Waits for the step of the next fault, for at most 20 ms and without the lock. Returns true if
   // the run has done that step.
   bool await_next(std::unique_lock<std::mutex>& lock, ArmedFault& due);
+  // Announces one fault, and commits it if the master agrees. Called with the lock, which is free
+  // meanwhile.
   void strike(std::unique_lock<std::mutex>& lock, const ArmedFault& due);
   bool asks_again(const Status& announced) const;
   // Returns the next fault that has a step to wait for; null if there is none. REQUIRES: the mutex
   // is held.
   const ArmedFault* next_by_step() const;
+  // Finds a fault that the master has declared due, or whose time has come. REQUIRES: the mutex is
+  // held.
   bool take_due(ArmedFault& due) const;
+  // Puts the gate of the run before the next fault, or far away without one. REQUIRES: the mutex is
+  // held.
   void move_gate();
 
   const Announce announce_;

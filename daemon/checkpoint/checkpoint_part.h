@@ -15,6 +15,7 @@
 
 namespace leat {
 
+// The variables of a job by name. std::map orders the names, so equal variables give equal files.
 using Variables = std::map<std::string, Tensor>;
 
 // The size and hash of a part, as a manifest contains them.
@@ -43,11 +44,12 @@ struct PartPlace {
 // Receives the bytes of a file piece by piece, in order. The writer stops at the first error.
 using TakeBytes = std::function<Status(std::span<const std::byte>)>;
 
-// Passes the bytes of the part with these variables after `step` to `take`.
+// Passes the bytes of the part with these variables after `step` to `take`. The file is in
+// safetensors format, and its metadata contain the step.
 Status format_part(const Variables& variables, int64_t step, const TakeBytes& take);
 
 // Creates a file with the bytes that `fill` passes on, and returns when it is on disk.
-// failed_precondition if its folder does not exist.
+// failed_precondition if its folder does not exist. If it fails, the file may be there in part.
 Result<CheckpointPart> write_synced(Files& files, const std::string& path,
                                     const std::function<Status(const TakeBytes&)>& fill);
 

@@ -11,6 +11,7 @@ namespace leat {
 
 // The difference of one variable between two checkpoints.
 struct VariableDifference {
+  // type: dtype or shape differ, so no elements are compared.
   enum class Kind : uint8_t { only_first, only_second, type, elements };
   std::string name;
   Kind kind = Kind::elements;
@@ -23,7 +24,8 @@ struct VariableDifference {
   double largest = 0;                        // absolute difference; NaN if one side is NaN
 };
 
-// Returns the differences by name; none if all bytes are equal.
+// Returns the differences by name; none if all bytes are equal. Bytes are compared, not values: 0
+// and -0 differ, and a NaN is equal to a NaN of the same bits.
 std::vector<VariableDifference> compare(const Variables& first, const Variables& second);
 
 // Returns a line for people: "layer0/w: 3 of 97 elements differ, the first at 5: 1.5 and 1.25; by

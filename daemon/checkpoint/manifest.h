@@ -21,9 +21,11 @@ namespace leat {
 
 // The settings that decide, with the step, the seed and the shards, which records each step reads.
 struct DataOrder {
+  // Rows of a step over all shards.
   int64_t global_batch_size = 0;
   bool shuffle = true;
-  int64_t rows = 0;              // of the training data
+  // The number of rows of the training data.
+  int64_t rows = 0;
   std::string features, labels;  // fingerprint() of the data's files
   bool operator==(const DataOrder&) const = default;
 };
@@ -37,21 +39,28 @@ struct CheckpointParent {
 
 // The content of manifest.json.
 struct Manifest {
-  int64_t step = 0;   // steps of the job that are done
-  std::string job;    // its name
-  std::string graph;  // SHA-256 of the model's file
+  // The steps of the job that are done; at least 0.
+  int64_t step = 0;
+  std::string job;  // its name
+  // The SHA-256 of the model's file, in hexadecimal. A checkpoint of another graph can be resumed,
+  // with a warning.
+  std::string graph;
   uint64_t seed = 0;
   int64_t shards = 1;
   DataOrder data;
   // The plan that wrote it. Another strategy on other workers can continue from it, too.
   std::string strategy;
   int64_t workers = 1;
+  // Of an earlier step. Nothing in the first checkpoint of a job.
   std::optional<CheckpointParent> previous;
+  // 1 to kMaxCheckpointParts; part i has the name part_name(i, parts.size()).
   std::vector<CheckpointPart> parts;
   // True if the model is an .onnx file and all its floats are trained: see OnnxOptions. The
   // manifest of an older version, which had only this rule, also gives true.
   bool every_float = true;
-  std::optional<MetricsDigest> metrics;  // of the job's log, whose last row is that of `step`
+  // The digest of the job's log, whose last row is that of `step`. Nothing in checkpoints that have
+  // no log.
+  std::optional<MetricsDigest> metrics;
   bool operator==(const Manifest&) const = default;
 };
 
@@ -59,16 +68,20 @@ struct Manifest {
 inline constexpr const char* kTrainsParameters = "parameters";
 
 inline constexpr const char* kManifestName = "manifest.json";
+// Readers refuse a larger file.
 inline constexpr uint64_t kManifestBytes = 1 << 20;
 
-// Returns the text of manifest.json. Equal manifests give equal bytes.
+// Returns the text of manifest.json. Equal manifests give equal bytes. JSON in format 2, with the
+// keys in a fixed order.
 std::string print_manifest(const Manifest& manifest);
 
 // Returns the entry for this checkpoint in the manifest of the next one.
 CheckpointParent parent_of(const Manifest& manifest);
 
 // Reads manifest.json. invalid_argument describes the damage; its message begins with `subject`,
-// the file's path.
+// the file's path. Damage is: a wrong hash of the text, another format, a missing key, a wrong name
+// of a part, a number of parts out of range, or a parent that is not earlier. The parts are not
+// looked at.
 Result<Manifest> parse_manifest(std::span<const std::byte> bytes, std::string_view subject);
 
 }  // namespace leat

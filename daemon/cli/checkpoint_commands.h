@@ -9,14 +9,18 @@
 
 namespace leat {
 
-// Lists checkpoints.
+// Lists checkpoints. Prints a table, the newest first, from the manifests alone; with --json one
+// object for each. A damaged manifest is an error on stderr and in the exit code, and the others
+// are listed all the same.
 struct CheckpointLsCommand {
   ClusterOptions cluster;
   std::string name;
 };
 int run_checkpoint_ls(const CheckpointLsCommand& command);
 
-// Reads checkpoints and compares their bytes with their hashes.
+// Reads checkpoints and compares their bytes with their hashes. Also checks that each names the one
+// before it with the right hash. Copies all files of a job's checkpoints to a temporary folder
+// first.
 struct CheckpointVerifyCommand {
   ClusterOptions cluster;
   std::string name;
@@ -24,7 +28,8 @@ struct CheckpointVerifyCommand {
 // Returns kExitInvalid if any checkpoint is damaged.
 int run_checkpoint_verify(const CheckpointVerifyCommand& command);
 
-// Compares the variables of two checkpoints.
+// Compares the variables of two checkpoints. Prints a line for each variable that differs; both
+// checkpoints are read into memory.
 struct CheckpointDiffCommand {
   ClusterOptions cluster;
   std::string first, second;  // of each, the newest checkpoint that verifies
@@ -32,7 +37,8 @@ struct CheckpointDiffCommand {
 // Returns kExitFailed if they differ.
 int run_checkpoint_diff(const CheckpointDiffCommand& command);
 
-// Writes the variables of a checkpoint to a file for other tools.
+// Writes the variables of a checkpoint to a file for other tools. The newest checkpoint that
+// verifies is written, as a whole or not at all.
 struct CheckpointExportCommand {
   ClusterOptions cluster;
   std::string name;

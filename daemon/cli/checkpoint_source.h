@@ -13,7 +13,13 @@
 
 namespace leat {
 
-// Threads: one. Calls block.
+// Threads: one. Calls block. The temporary folder is deleted with the object.
+//
+//   CheckpointSource source(options);
+//   if (const int code = source.open(name); code != kExitOk) return code;
+//   for (const auto& found : source.checkpoints()) {
+//     const Status here = source.bring(found, CheckpointSource::Extent::manifest);
+//     ...
 class CheckpointSource {
  public:
   // A checkpoint that was found.
@@ -33,13 +39,17 @@ class CheckpointSource {
   int open(const std::string& name);
   // Returns the checkpoints, the newest first.
   const std::vector<Found>& checkpoints() const { return found_; }
-  // Copies these files of the checkpoint to its path, if it belongs to a job.
+  // Copies these files of the checkpoint to its path, if it belongs to a job. Does nothing for a
+  // folder of this machine, and for files that an earlier call has copied. Errors are those of
+  // ClusterClient::fetch().
   Status bring(const Found& found, Extent extent);
   // Reports an error of a checkpoint under its name for people, and returns the exit code.
   int report(const Found& found, const Status& status) const;
+  // The text of the error, with the name for people in place of the temporary path.
   std::string message(const Found& found, const Status& status) const;
 
  private:
+  // failed_precondition if there is no checkpoint in it.
   Status open_folder(const std::string& path);
   int open_job(const std::string& name);
 

@@ -9,18 +9,23 @@
 namespace leat {
 
 // The variables that the options are bound to. cluster_command() copies those of the command that
-// was given.
+// was given. All commands share these variables, because a command line has only one command.
 struct ClusterArguments {
+  // --master, --cluster, --secret-file and --json, which every command has.
   ClusterOptions options;
   SubmitCommand submit;
   LogsCommand logs;
   FetchCommand fetch;
   CheckpointExportCommand exported;
+  // The job, or the first name of a checkpoint command.
   std::string id;
+  // The jobs of `leat rm`.
   std::vector<std::string> ids;
+  // The second name of `leat checkpoint diff`.
   std::string second;
   std::string worker;
   bool undo = false;
+  // "90s", "10m" or "2h"; empty: no limit. Checked by the parser.
   std::string timeout;
   bool all = false;
   bool quiet = false;
@@ -30,10 +35,11 @@ struct ClusterArguments {
 };
 
 // Adds the commands to `app`; parsing writes to `arguments` and `color`, which must outlive it.
+// Adds the commands for checkpoints, too, whose names may be jobs of a cluster.
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color);
 
 // Returns the command with this full name ("leat ps"), with `color` in it; nothing if it is another
-// one.
+// one. PrintText for a `submit` without a job, or with two. REQUIRES: parsing succeeded.
 std::optional<Command> cluster_command(const std::string& name, ClusterArguments arguments,
                                        ColorMode color);
 

@@ -14,12 +14,15 @@
 namespace leat {
 
 // The cluster of a command, and the form of its output. Empty texts mean the values of environment
-// and config file.
+// and config file. find_cluster() of cluster_connection.h fills in what is empty.
 struct ClusterOptions {
-  std::string master;       // "host:port"
-  std::string cluster;      // its name
-  std::string secret_file;  // the file with the secret of its members
-  bool json = false;        // one JSON object on each line of stdout
+  // The master's address, "host:port".
+  std::string master;
+  // The cluster's name, which the master must have, too.
+  std::string cluster;
+  // The file with the secret that the members of the cluster share.
+  std::string secret_file;
+  bool json = false;  // one JSON object on each line of stdout
   ColorMode color = ColorMode::automatic;
 };
 
@@ -31,17 +34,26 @@ enum class Attend : uint8_t {
 };
 
 // Submits a job.
+// Prints the job's id on stdout, or with --json the job. Files that the job names are checked and
+// sent before the master has the job. Exit codes: 5 for a missing file, 7 for an invalid job, 3
+// without a master; with `attend` those of attend_job().
 struct SubmitCommand {
   ClusterOptions cluster;
   JobOptions job;
-  std::string resume;  // a run's folder, or a job of the cluster, to continue; empty: start anew
+  // A run's folder, or a job of the cluster, to continue; empty: start anew. A folder that exists
+  // counts before a job of the same name.
+  std::string resume;
   Attend attend = Attend::no;
-  std::optional<std::chrono::milliseconds> timeout;  // of the wait
-  std::vector<std::string> chaos = {};               // daemon/spec/chaos_fault.h
+  // Counts from the connection to the master. After this time the command ends with exit code 124.
+  std::optional<std::chrono::milliseconds> timeout;
+  // Faults that the job causes in itself, in the notation of daemon/spec/chaos_fault.h.
+  std::vector<std::string> chaos = {};
 };
 int run_submit(const SubmitCommand& command);
 
 // Lists the jobs of the cluster.
+// A table in the order of the status page, or JSON in the order of the master. On a narrow terminal
+// some columns become narrower or disappear.
 struct PsCommand {
   ClusterOptions cluster;
   bool all = false;     // also jobs that have ended
@@ -51,8 +63,11 @@ struct PsCommand {
 int run_ps(const PsCommand& command);
 
 // Describes a job.
+// Prints all that is known of it: the condition, the progress, the results of its epochs, and the
+// assemblies that it has lost. With `attend` it stays until the job has ended.
 struct ShowCommand {
   ClusterOptions cluster;
+  // An id, or a prefix of only one id; the other commands take the same.
   std::string id;
   Attend attend = Attend::no;
   std::optional<std::chrono::milliseconds> timeout;
@@ -60,24 +75,32 @@ struct ShowCommand {
 int run_show(const ShowCommand& command);
 
 // Prints the log of a job.
+// Each line is "worker | text", or a JSON object. Control characters are escaped. Exit code 0 also
+// if the master has dropped the oldest lines.
 struct LogsCommand {
   ClusterOptions cluster;
   std::string id;
+  // Also the lines to come, until the job has ended; Ctrl-C detaches and leaves the job running.
   bool follow = false;
   std::optional<int64_t> tail;  // the number of last lines; unset: all
 };
 int run_logs(const LogsCommand& command);
 
 // Cancels a job.
+// Exit code 6 if the job has ended before.
 struct CancelCommand {
   ClusterOptions cluster;
   std::string id;
+  // Until the job has ended. The exit code is then 6 if the job ended in another state than
+  // CANCELLED, and 124 after the timeout.
   bool wait = false;
   std::optional<std::chrono::milliseconds> timeout;
 };
 int run_cancel(const CancelCommand& command);
 
 // Deletes jobs that have ended.
+// Deletes their files, logs and records at the master. A job that cannot be deleted does not stop
+// the command; the exit code is that of the first failure.
 struct RmCommand {
   ClusterOptions cluster;
   std::vector<std::string> ids;
@@ -85,6 +108,8 @@ struct RmCommand {
 int run_rm(const RmCommand& command);
 
 // Drains a worker, or undoes that.
+// A drained worker gets no new job, and its job leaves it between two steps. Returns before the job
+// has left.
 struct DrainCommand {
   ClusterOptions cluster;
   std::string worker;
@@ -93,6 +118,7 @@ struct DrainCommand {
 int run_drain(const DrainCommand& command);
 
 // Lists the workers.
+// Warns on stderr if no worker has a data set, since no job can train then.
 struct NodesCommand {
   ClusterOptions cluster;
   bool quiet = false;  // only names
@@ -101,6 +127,9 @@ struct NodesCommand {
 int run_nodes(const NodesCommand& command);
 
 // Copies files that a job has left.
+// Works for jobs that run, too: a checkpoint is copied as a whole or not at all, although the job
+// removes old ones meanwhile. Prints the path of each copied file. Files that exist here are
+// replaced.
 struct FetchCommand {
   ClusterOptions cluster;
   std::string id;
@@ -110,6 +139,7 @@ struct FetchCommand {
 int run_fetch(const FetchCommand& command);
 
 // Describes the cluster.
+// Prints name, id, version and addresses of the master, and the state of its journal.
 struct ClusterCommand {
   ClusterOptions cluster;
 };

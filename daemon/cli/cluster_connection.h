@@ -50,7 +50,8 @@ enum class About : uint8_t {
 };
 
 // A connection to the master, and the reasons to stop waiting: Ctrl-C or a deadline. Prints errors
-// to stderr. Threads: one.
+// to stderr. Threads: one. A command has one on its stack. While it exists, Ctrl-C sets a flag in
+// place of ending the process.
 class ClusterConnection {
  public:
   explicit ClusterConnection(const ClusterOptions& options) : options_(options) {}

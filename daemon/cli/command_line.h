@@ -12,7 +12,8 @@
 
 namespace leat {
 
-// A command with its arguments, or a text to print instead.
+// A command with its arguments, or a text to print instead. run_command() needs an overload for
+// each alternative, so the compiler finds a command without one.
 using Command =
     std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
                  GraphCheckCommand, GraphConvertCommand, CheckpointLsCommand,
@@ -20,10 +21,15 @@ using Command =
                  SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
                  NodesCommand, DrainCommand, FetchCommand, ClusterCommand>;
 
-// Parses `arguments`, which do not contain the program's name. An error becomes a PrintText.
+// Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
+// kExitUsage. The files that the command names are not looked at.
+//
+//   const Command command = parse_command_line({"train", "job.yaml", "--seed", "7"});
+//   return run_command(command);
 Command parse_command_line(const std::vector<std::string>& arguments);
 
-// Runs the command and returns the exit code.
+// Runs the command and returns the exit code. The exit codes are those of exit_code.h. Blocks until
+// the command is done.
 int run_command(const Command& command);
 
 }  // namespace leat

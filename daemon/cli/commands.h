@@ -13,14 +13,17 @@
 
 namespace leat {
 
-// The job of a command, and the changes that the command line makes in it.
+// The job of a command, and the changes that the command line makes in it. load_job() applies them.
+// A key of --set wins over the file.
 struct JobOptions {
   std::string file;                // the job file; empty if --resume names the job
   JobOverrides overrides;          // --workers, --seed, --set
   std::optional<int64_t> threads;  // of each worker; unset: the workers divide the cores equally
 };
 
-// Trains a job on this machine.
+// Trains a job on this machine. Prints progress on stderr; stdout stays empty without --json, whose
+// events are in events.h. Ctrl-C ends the training with a checkpoint and exit code 130; a second
+// Ctrl-C ends the process at once.
 struct TrainCommand {
   JobOptions job;
   std::string output;    // the run's folder; empty: a new one under leat-runs/
@@ -31,7 +34,9 @@ struct TrainCommand {
 };
 int run_train(const TrainCommand& command);
 
-// Prints the plan of a job.
+// Prints the plan of a job: its partitions with their memory, and the transfers of a step. Compiles
+// as `leat train` does, but computes nothing. The data must exist, since its header gives the
+// shapes.
 struct PlanCommand {
   JobOptions job;
   bool json = false;
@@ -39,7 +44,8 @@ struct PlanCommand {
 };
 int run_plan(const PlanCommand& command);
 
-// Computes the predictions of a trained model.
+// Computes the predictions of a trained model. Prints for each row the class with the highest
+// score, the first one of equals; with --json also the score.
 struct PredictCommand {
   std::string run;     // a folder that `leat train` wrote
   std::string input;   // .npy or IDX, also with .gz
@@ -49,7 +55,8 @@ struct PredictCommand {
 };
 int run_predict(const PredictCommand& command);
 
-// Prints a graph as text.
+// Prints a graph as text. A table of layers with output shapes and numbers of parameters, or with
+// `expand` the text of the graph.
 struct GraphShowCommand {
   std::string file;
   bool expand = false;  // show ONNX nodes instead of layers
@@ -57,14 +64,15 @@ struct GraphShowCommand {
 };
 int run_graph_show(const GraphShowCommand& command);
 
-// Checks whether a graph is valid.
+// Checks whether a graph is valid. Exit code 0 and "valid" on stdout, or 7 and the first error.
 struct GraphCheckCommand {
   std::string file;
   ColorMode color = ColorMode::automatic;
 };
 int run_graph_check(const GraphCheckCommand& command);
 
-// Writes a graph in another format.
+// Writes a graph in another format. The graph that is written is checked first, and contains the
+// types of its outputs.
 struct GraphConvertCommand {
   std::string input;
   std::string output;  // its extension decides the format

@@ -10,20 +10,25 @@
 namespace leat {
 
 // The facts of a run on which the weights' hash depends; nothing else about the run changes it.
-// They are shown with each hash.
+// They are shown with each hash. Threads and workers are not among them: they change no result,
+// unless the weights depend on timing.
 struct RunIdentity {
   int64_t shards = 1;
   uint64_t seed = 0;
-  std::string cpu;  // the CPU's model name
+  // The CPU's model name: kernels for another instruction set may round differently.
+  std::string cpu;
 };
 
 // {"event": "started", "api_version": "leat/v1", "job", "run", "steps", "start_step",
 //  "global_batch_size", "strategy", "workers", "threads", "shards", "seed", "cpu"}
+// The first event.
 struct StartedEvent {
-  std::string job;         // its name
-  std::string run;         // its folder
-  int64_t steps = 0;       // of the whole job
-  int64_t start_step = 0;  // steps done before: not 0 when resumed
+  std::string job;    // its name
+  std::string run;    // its folder
+  int64_t steps = 0;  // of the whole job
+  // The steps that were done before; 0 unless the run is resumed.
+  int64_t start_step = 0;
+  // Rows of a step over all shards.
   int64_t global_batch_size = 0;
   std::string strategy;
   int64_t workers = 1;
@@ -34,12 +39,15 @@ std::string json_of(const StartedEvent& event);
 
 // {"event": "epoch", "epoch", "step", "seconds", "samples_per_second", "loss", "accuracy",
 //  "val_loss", "val_accuracy"}
+// Comes after the evaluation of the epoch.
 struct EpochEvent {
   int64_t epoch = 1;  // from 1
   int64_t step = 0;   // steps of the job that are done
+  // The time of training, without the evaluation.
   double seconds = 0;
   double samples_per_second = 0;
-  double loss = 0;  // mean over the epoch's steps
+  // The mean over the steps of the epoch.
+  double loss = 0;
   std::optional<double> accuracy;
   std::optional<double> val_loss;
   std::optional<double> val_accuracy;
@@ -47,6 +55,7 @@ struct EpochEvent {
 std::string json_of(const EpochEvent& event);
 
 // {"event": "checkpoint", "step", "path"}
+// Comes when the checkpoint is on the disk.
 struct CheckpointEvent {
   int64_t step = 0;
   std::string path;
@@ -56,6 +65,7 @@ std::string json_of(const CheckpointEvent& event);
 // {"event": "finished", "run", "weights_sha256", "val_accuracy", "val_loss", "samples_per_second",
 //  "steps", "shards", "seed", "cpu", "depends_on_timing", "steps_skipped",
 //  "metrics_missing_rows", "metrics_changed_until"}
+// The last event of a training that has done all of its steps.
 struct FinishedEvent {
   std::string run;
   std::string weights_sha256;
@@ -64,18 +74,24 @@ struct FinishedEvent {
   double samples_per_second = 0;  // of training, without evaluation
   int64_t steps = 0;
   RunIdentity identity;
-  bool depends_on_timing = false;  // the weights do
+  // True if another run of the same job may end with other weights.
+  bool depends_on_timing = false;
   int64_t steps_skipped = 0;
-  int64_t metrics_missing_rows = 0;   // from MetricsLoss
-  int64_t metrics_changed_until = 0;  // 0: null
+  // The rows that metrics.jsonl has lost: see MetricsLoss.
+  int64_t metrics_missing_rows = 0;
+  // Some rows up to this step were changed; 0, printed as null: none.
+  int64_t metrics_changed_until = 0;
 };
 std::string json_of(const FinishedEvent& event);
 
 // {"event": "interrupted", "run", "step", "checkpoint"}
+// The last event of a training that Ctrl-C or SIGTERM ended. An error gives no event: it is on
+// stderr.
 struct InterruptedEvent {
   std::string run;
   int64_t step = 0;
-  std::string checkpoint;  // to continue: leat train --resume RUN
+  // The newest checkpoint, from which `leat train --resume RUN` continues.
+  std::string checkpoint;
 };
 std::string json_of(const InterruptedEvent& event);
 

@@ -12,7 +12,8 @@ namespace leat {
 // Handles the signals from its construction to its destruction.
 class Interrupt {
  public:
-  // Installs the handlers; the destructor restores the previous ones.
+  // Installs the handlers; the destructor restores the previous ones. A handler only stores the
+  // number of the first signal, or ends the process: both are safe at any moment.
   Interrupt();
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;

@@ -7,7 +7,7 @@
 namespace leat {
 
 // Prints "no such data file: '...'" for the first missing file of the job and returns true; the
-// exit code is then kExitNoSuch.
+// exit code is then kExitNoSuch. Looks at graph, weights and data files on this machine.
 bool report_missing_files(const Job& job, ColorMode color);
 
 }  // namespace leat

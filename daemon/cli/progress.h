@@ -42,7 +42,8 @@ struct EpochStanding {
 std::string format_seconds(double seconds);
 // Returns "850us/step", "25ms/step" or "1.5s/step".
 std::string format_step_time(double seconds);
-// Returns "[=========>....................]", with `width` columns between the brackets.
+// Returns "[=========>....................]", with `width` columns between the brackets. The arrow
+// stands at the share of the steps that are done; without steps the bar is empty.
 std::string format_bar(int64_t step, int64_t steps, int64_t width);
 // Returns the value in the form of number_text().
 std::string format_value(double value);
@@ -63,7 +64,8 @@ std::string format_done(const EpochStanding& standing, std::span<const NamedValu
 // Returns the only line of an epoch if nothing is redrawn.
 std::string format_plain(const EpochStanding& standing, std::span<const NamedValue> values);
 
-// Writes the lines of a run. Threads: one. `out` and `clock` must outlive it.
+// Writes the lines of a run. Threads: one. `out` and `clock` must outlive it. The sequence is
+// begin_epoch(), update() as often as wanted, end_epoch(); break_line() at any time.
 class ProgressLine {
  public:
   // `redraw`: out is a terminal with `width` columns.

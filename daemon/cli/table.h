@@ -24,7 +24,7 @@ struct TableFit {
 // Formats a table whose columns are as wide as their widest cell, two spaces apart, with one line
 // for each row, and a line of headers if wanted. Escapes control characters in cells. Cells that
 // `fit` cuts end in "...", and so do lines that are still too long. REQUIRES: rows are as long as
-// the headers.
+// the headers. The width of a cell is its number of UTF-8 characters.
 std::string format_table(const std::vector<std::string>& headers,
                          const std::vector<std::vector<std::string>>& rows, bool with_headers,
                          const TableFit& fit = {});

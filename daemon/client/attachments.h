@@ -12,8 +12,10 @@
 namespace leat {
 
 // A file of a submit, with its size and hash. Without bytes, it is uploaded before the submit.
+// look_at() makes one for each file of a request, in the order of the request.
 struct Attached {
   AttachedFile file;
+  // Its path on this machine, from which it is read again for the upload.
   std::string path;
 };
 

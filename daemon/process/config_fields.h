@@ -1,16 +1,7 @@
 // The list of all keys of all daemons. Visitors read, list and print the keys: a visitor has one
 // member function for each kind of field, and its map() calls its argument with a visitor for the
 // keys below one key.
-#pragma once
-
-#include <array>
-#include <string_view>
-
-#include "daemon/base/yaml_reader.h"
-#include "daemon/process/daemon_config.h"
-
-namespace leat {
-
+//
 // A visitor is a class with these members, each a template or an overload where the type of the
 // field varies:
 //
@@ -24,6 +15,16 @@ namespace leat {
 //
 // FieldReader reads a config; the two visitors of config_reader.cc list the keys and print the
 // values. A new key of a daemon is one line here and one field in daemon_config.h.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "daemon/base/yaml_reader.h"
+#include "daemon/process/daemon_config.h"
+
+namespace leat {
+
 // The use of an address decides which forms it may have.
 enum class AddressUse : uint8_t {
   bind,         // a literal address or localhost, with a port

@@ -14,6 +14,7 @@ namespace leat {
 //   LifeSign heart(clock);
 //   loop.post([heart] { heart.beat(); });  // on the thread of the loop
 //   if (heart.age() > silence) ...         // on another thread
+//
 // Copies share the sign. Threads: any; a beat is one atomic store.
 class LifeSign {
  public:

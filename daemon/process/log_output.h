@@ -27,7 +27,8 @@ class LogOutput final : public LogSink {
   // outlive the output.
   static Result<std::shared_ptr<LogOutput>> open(const LogConfig& config, const Clock& clock);
 
-  // Threads: any; blocks while another thread writes. Control characters in the text are escaped.
+  // Threads: any; blocks while another thread writes. Logger has escaped control characters in
+  // `text`, so that it is one line.
   void write(LogLevel level, std::string_view who, std::string_view text) override;
   // Opens the file by its name again, after another program renamed the old file. If that fails,
   // the old file stays open.

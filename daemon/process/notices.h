@@ -17,8 +17,7 @@ struct ReadyAddresses {
   std::string data;
 };
 
-// Lifetime owns it. No call waits for systemd, whose socket takes a message at once; ready() may
-// wait for the reader of `ready_fd`.
+// Lifetime owns it. ready() may wait for the reader of `ready_fd`, so it notifies systemd first.
 // Sends the messages and remembers the last ones. Threads: any.
 class Notices {
  public:
@@ -47,7 +46,7 @@ class Notices {
   // Returns the last text that stopping() received. "nothing that it named" if it was never called.
   std::string waits_for() const;
   // Returns the status and the text of stopping(), one line for each that is set. "" before the
-  // first status. The dump of SIGUSR1 begins with it.
+  // first status. The dump of SIGUSR1 contains it.
   std::string describe() const;
 
  private:

@@ -26,10 +26,10 @@ class Arrivals final : public Listener::Gate {
   struct Options {
     RunnerAssembly assembly;
     uint64_t incarnation = 0;  // of this process
-    // A further connection is dropped at once.
-    size_t most = 1024;  // connections that wait at one time
+    // The most connections that wait at one time; a further one is dropped at once.
+    size_t most = 1024;
     // How long a connection may wait for its run.
-    std::chrono::milliseconds patience{30'000};  // how long one may wait
+    std::chrono::milliseconds patience{30'000};
     Logger log;
   };
   explicit Arrivals(Options options) : options_(std::move(options)), assembly_(options_.assembly) {}

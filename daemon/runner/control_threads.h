@@ -19,6 +19,7 @@ namespace leat {
 //   auto strand = control.strand();
 //   strand.post([&] { run.prepare(plan); });
 //   strand.post([&] { run.connect(setup); });  // begins after prepare() has returned
+//
 // A strand with work has one TaskThread to itself until that work is done; the thread then serves
 // the next strand. Threads: any.
 class ControlThreads {
@@ -26,7 +27,7 @@ class ControlThreads {
   struct Queue {
     std::deque<std::function<void()>> work;
     // True while a thread works for this queue.
-    bool served = false;  // by a thread
+    bool served = false;
   };
 
  public:

@@ -53,7 +53,7 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   // already. failed_precondition if it is not prepared; invalid_argument if the setup is for
   // another assembly, incarnation or number of partitions, or names an unknown data set;
   // resource_exhausted if a step fetches more than kMostRowBytes; otherwise the errors of
-  // RunLinks::open(). A run that failed to connect fails every further call in the same way.
+  // RunLinks::open(). Once the links were tried, further calls return the first result.
   Status connect(const RunSetup& setup);
 
   // failed_precondition, or why connecting failed, if it is not connected.

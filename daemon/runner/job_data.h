@@ -32,7 +32,7 @@ class JobData {
   JobData(const JobData&) = delete;
   JobData& operator=(const JobData&) = delete;
 
-  // The variables as a safetensors file. Format: safetensors, in one piece of memory.
+  // The variables as a safetensors file, which is in memory as a whole.
   void read_variables(std::function<void(Result<Bytes>)> done);
   // Sets the variables from such a file. `step`: the number of steps after which they had these
   // values. invalid_argument for a file that cannot be parsed; otherwise the errors of

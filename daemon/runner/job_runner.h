@@ -44,7 +44,8 @@ class JobRunner {
   JobRunner& operator=(const JobRunner&) = delete;
 
   // Callbacks and limits, see RunnerParts and DeviceMemory. To be set before there are runs. The
-  // callback runs before the first step of each run that trains, and may set its gate.
+  // callback of on_training() runs before the first step of each run that trains, and may set its
+  // gate.
   void on_training(std::function<void(std::shared_ptr<GatedRun>)> told) {
     parts_.on_training = std::move(told);
   }
@@ -76,8 +77,7 @@ class JobRunner {
   JobData& data() { return data_; }
 
   // Takes a connection that the worker hands over. The connection has proved the key of the
-  // assembly. It waits up to 30 s for its run, and is dropped with a line in the log if none takes
-  // it. Does not block.
+  // assembly. It waits for its run; after 30 s it gives way to later connections. Does not block.
   void arrived(Connection connection) { arrivals_.add(std::move(connection)); }
   // Ends all runs with this cause. New ones are refused. Returns before the runs have ended; the
   // destructor waits for them.

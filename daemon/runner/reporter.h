@@ -34,8 +34,8 @@ class Reporter {
   // thread. All outlive the tasks on the loop.
   void start(JobRunner& runner, RpcClient& master, std::function<void(const Status&)> failed);
   // Ignores the answer to a report in flight. The reporter may be started again, with another
-  // master. Waits for the loop, so do not call it on the loop's thread with a lock that the loop
-  // needs.
+  // master. Waits until the loop has run a short task, so the caller must hold no lock that the
+  // loop needs.
   void stop();
 
  private:

@@ -23,11 +23,12 @@
 
 namespace leat {
 
-// tcp: one or two sockets; shm: an arena of shared memory, with a unix socket as its sign of life.
+// tcp: one or two sockets; shm: an arena of shared memory, which the peers exchange over a unix
+// socket.
 enum class Carrier : uint8_t { tcp, shm };
 
-// A link that failed by itself, or could not be opened. The master decides with these reports which
-// of two hosts is cut off.
+// A link that failed by itself, or could not be opened. The master uses the report to decide which
+// worker leaves the job, if one has to.
 struct FailedLink {
   // The number of the assembly of the run.
   uint64_t assembly = 0;
@@ -45,7 +46,7 @@ Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
                                const Endpoint& there);
 
 // HostedRun makes one for each run in connect() and keeps it until the run is destroyed. The links
-// that open() returns belong to the caller and do not need the object, except for its callbacks.
+// that open() returns belong to the caller and do not need the object.
 // Threads: any; open() is called once.
 class RunLinks {
  public:

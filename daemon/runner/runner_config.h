@@ -15,8 +15,8 @@
 namespace leat {
 
 // An assembly of a job as one runner sees it. A runner begins in one assembly, and may continue in
-// later ones. The master starts a new assembly whenever the runners of a job change. Runners
-// of different assemblies refuse each other, because each assembly has its own key.
+// later ones. A failure or a change of workers ends an assembly. Runners of different assemblies
+// refuse each other, because each assembly has its own key.
 struct RunnerAssembly {
   // Rises with each assembly of the job.
   uint64_t number = 0;

@@ -19,7 +19,7 @@
 namespace leat {
 
 // Files of this machine that a run wanted to read have not answered in time.
-// The runner reports it to the master, which may move the job to another worker.
+// The runner reports it to the master before the run fails.
 struct StarvedInput {
   // The assembly of the run; the runner may be in a later one by the time of the report.
   uint64_t assembly = 0;
@@ -28,7 +28,7 @@ struct StarvedInput {
 };
 
 // JobRunner owns it, and everything that it refers to outlives the runs. The callbacks are set
-// before there are runs; each may be empty. JobRunner::create() fills it.
+// before there are runs; each may be empty. JobRunner fills it.
 struct RunnerParts {
   const RunnerConfig& config;
   // The ops that plans may name.

@@ -43,8 +43,7 @@ class TurnLog {
   uint64_t granted() const;
 
   // Moves news to `report`: see FetchedRows::take(). Returns false if there are none. A failure is
-  // reported once, with the last turns. REQUIRES: most > 0. `most`: bytes of rows. Threads: any,
-  // one at a time.
+  // reported once, with the last turns. REQUIRES: most > 0. `most`: bytes of rows.
   bool take(RunReport& report, size_t most);
 
  private:

@@ -43,14 +43,14 @@ class JobVariables {
   // the variables had these values; nothing if they belong to no step. A name that no host holds
   // goes to the first host, which refuses it.
   Status write(const Variables& values, Restore what, std::optional<uint64_t> step);
-  // Reads each variable from the first host that holds it. Reads a job whose variables are
-  // replicated from one host alone.
+  // Reads each variable from the first host that holds it; a job whose variables are replicated is
+  // read from one host alone.
   Result<Variables> read();
 
   // The last step of at least `least` from which all hosts can continue: the hosts that are whole
   // hold all variables of it, and the metrics up to it are in the log or on a host. Nothing if
-  // there is none. Nothing without TrainOptions::survivors, and where hosts have no common steps. A
-  // host that does not answer counts as holding nothing. Step 0 is no progress and never found.
+  // there is none, and always without TrainOptions::survivors and where hosts have no common steps.
+  // A host that does not answer counts as holding nothing. Step 0 is no progress and never found.
   Result<std::optional<HeldStep>> find_held(int64_t least);
   // Copies the variables from the hosts that hold the step to the hosts that hold another or none.
   // Reads each value once, and only values that some host lacks.

@@ -14,9 +14,11 @@ namespace leat {
 
 // Steps are deterministic unless workers step by themselves: the search goes back to the last
 // checkpoint, or to the start, repeats the steps up to the bad one, and computes that one with a
-// graph that sums every value. The first op of a chain of bad values that ends in the loss is
-// named. TrainingLoop makes one when a loss is NaN or infinite and the job's on_nan is fail; the
-// job ends afterwards. Threads: one.
+// graph that sums every value. The message names the first op of a chain of values that are not
+// finite and end in the loss. TrainingLoop makes one when a loss is NaN or infinite and the job's
+// on_nan is fail; the job ends afterwards.
+//
+// Threads: one.
 class NanSearch {
  public:
   // All outlive it. `checkpoints`: their folder. The search replaces the runs in `steps` by runs
@@ -33,8 +35,7 @@ class NanSearch {
  private:
   // Returns a clause for the message.
   std::string drop_bad_checkpoint(int64_t step);
-  // Returns the name of the op. An error if the search took too long, or if all values
-  // were finite the second time.
+  // Returns the name of the op. An error if the steps cannot be repeated in time.
   Result<std::string> find(int64_t step);
   // Returns when all hosts have the variables from before `step`.
   Status go_back(int64_t step);

@@ -54,7 +54,8 @@ struct TrainOutcome {
   bool yielded = false;
   // Of a training that has yielded: a checkpoint of `steps` exists, or `steps` is 0.
   bool saved = false;
-  // The path of the last one written; empty if none was.
+  // The path of the newest checkpoint that the training wrote or began from; empty if there is
+  // none.
   std::string checkpoint;
   // With TrainOptions::profile: a table of the kernels' times, for people.
   std::string profile;
@@ -69,7 +70,7 @@ struct TrainOutcome {
 // come between two steps, so an observer that takes long delays the training. The observer outlives
 // the training.
 //
-// * A training calls resumed() and lost_metrics(), then started().
+// * A training calls lost_metrics() if there is a loss, and resumed(), then started().
 // * For each epoch follow epoch_begun(), stepped() once a step, and epoch_ended().
 // * checkpointed(), warned(), waits() and noted() may come at any time.
 class TrainObserver {

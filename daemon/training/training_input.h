@@ -39,9 +39,9 @@ struct TrainingInput {
 // Reads the model and the headers of the data sets. The data must be the same on all hosts:
 // failed_precondition names two that differ. invalid_argument if the model does not fit the data,
 // the loss, the batch or the strategy. `catalogue` outlives the result. Sets the data root of the
-// job on each host. Reads headers on each host that is not in this process, and looks at all labels
-// on the first host if the loss is cross_entropy, so it may block for long on large data. REQUIRES:
-// there is at least one host.
+// job on each host. Reads the headers on the first host and on each other one that is not in this
+// process, and looks at all labels on the first host if the loss is cross_entropy, so it may block
+// for long on large data. REQUIRES: there is at least one host.
 Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Files& files,
                                                   const Job& job, const HostGroup& hosts,
                                                   bool every_float);

@@ -20,8 +20,9 @@ enum class StepMode : uint8_t {
 // on one host.
 struct TrainingRules {
   StepMode mode = StepMode::together;
-  // A checkpoint or a new host can then take all values from any host.
-  bool replicated = true;          // every host holds all variables
+  // Every host holds all variables, so a checkpoint or a new host can take all values from any of
+  // them.
+  bool replicated = true;
   bool spreads_variables = false;  // over parameter servers
   bool one_replica = false;        // several hosts need a graph with device constraints
   // The shards of the graphs that all hosts run together, such as the evaluation. At least the

@@ -36,6 +36,7 @@ class StartFinder {
   // Looks at the checkpoints before the job's plans are compiled. failed_precondition if the folder
   // has checkpoints and the training does not resume, or if none of them can be resumed. With
   // TrainOptions::survivors it reads only the step of the newest checkpoint, without verifying it.
+  // invalid_argument if the checkpoint that it has read is of another job.
   Status look_at_disk();
   // Finds the start. The memory of the hosts comes first: a large checkpoint takes long to read and
   // to verify. REQUIRES: look_at_disk() was called, and the plans are compiled. Damaged checkpoints
@@ -45,8 +46,8 @@ class StartFinder {
   Result<TrainingStart> find();
 
  private:
-  // The newest checkpoint that verifies. failed_precondition if there is none, or if it is of
-  // another job.
+  // The newest checkpoint that verifies. failed_precondition if there is none, invalid_argument if
+  // this job cannot continue from it.
   Result<Checkpoint> newest_checkpoint();
   // Sets all checkpoints aside; returns the one that the job was submitted with, if there was one.
   Result<std::optional<Checkpoint>> begin_anew(const Status& why);

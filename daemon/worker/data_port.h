@@ -13,13 +13,17 @@
 
 namespace leat {
 
+// Worker owns it. One port serves all runners of the worker, so a firewall needs one opening for
+// each machine.
 // Listens from open() until it is destroyed. Threads: any for address(); its callbacks run on the
 // reactor's.
 class DataPort final : private Listener::Gate {
  public:
-  // Returns the errors of Listener::open(). `reactor` and `runners` must outlive it.
+  // Returns the errors of Listener::open(). `reactor` and `runners` must outlive it. `address` is
+  // "host:port"; with port 0 the system chooses one.
   static Result<std::unique_ptr<DataPort>> open(Reactor& reactor, const std::string& address,
                                                 Runners& runners, Logger log);
+  // Stops listening. Connections that were handed over stay with their runners.
   ~DataPort();
 
   // Returns the address with the port that was bound.
@@ -27,7 +31,9 @@ class DataPort final : private Listener::Gate {
 
  private:
   DataPort(Runners& runners, Logger log) : runners_(runners), log_(std::move(log)) {}
+  // Finds the runner by its incarnation; nothing if it has ended, which refuses the dialer.
   std::optional<Listener::Expected> expect(const LinkHello& hello) override;
+  // Passes the connection on; if that fails, closes it with a line in the log.
   void accepted(Connection connection) override;
   void refused(const Status& why) override;
 

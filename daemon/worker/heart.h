@@ -22,6 +22,8 @@ namespace leat {
 
 class RpcClient;
 
+// MasterLink owns it for the life of the worker, and starts it once for each membership. Beats that
+// are late are not made up for. A lost connection is opened again with the next beat.
 // Threads: any, unless a member says otherwise; calls of start() and stop() alternate.
 class Heart {
  public:
@@ -30,6 +32,7 @@ class Heart {
     std::string address;  // the master listens for beats there
     std::string worker;   // its name
     uint64_t incarnation = 0;
+    // Chosen by the master.
     std::chrono::milliseconds beat_every{250};
   };
 
@@ -40,7 +43,8 @@ class Heart {
 
   // Beats for this membership. If the master counts this worker as lost, `refused` is called once,
   // on the thread "heart", and the beats end. An unanswered beat has no consequence here: the
-  // master decides whether this worker lives. `runners` must exist until stop() returns.
+  // master decides whether this worker lives. `runners` must exist until stop() returns. Does not
+  // block; the first beat goes out at once.
   void start(Membership membership, const Runners& runners,
              std::function<void(const Status&)> refused);
   // Makes the beats end soon. Does not block. Threads: any, including "heart".
@@ -53,6 +57,7 @@ class Heart {
  private:
   Heart(RpcIdentity identity, std::unique_ptr<RpcLoop> loop)
       : identity_(std::move(identity)), loop_(std::move(loop)) {}
+  // The function of the thread. An answer is awaited for 1 s at most.
   void beat(const Membership& membership, const Runners& runners,
             const std::function<void(const Status&)>& refused);
 
@@ -60,6 +65,7 @@ class Heart {
   const std::unique_ptr<RpcLoop> loop_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  // Guarded by the mutex.
   bool ending_ = false;
   std::thread thread_;
 };

@@ -7,7 +7,10 @@
 
 namespace leat {
 
-// Returns the bytes of the message, after their length (8 bytes, little-endian).
+// Returns the bytes of the message, after their length (8 bytes, little-endian). The message holds
+// the secret of the cluster, so the caller writes it to the runner's socket and nowhere else. The
+// order's number of threads counts; 0 there means that of `surroundings`. read_runner_config()
+// reads the message.
 std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroundings& surroundings,
                                    const std::string& directory, uint64_t incarnation);
 

@@ -40,9 +40,12 @@ struct RunnerSurroundings {
   std::string cluster;
   std::string secret;
   std::array<uint8_t, 16> cluster_id{};
-  uint32_t threads = 1;  // for an order that does not contain a number
+  // Compute threads of a runner whose order does not contain a number.
+  uint32_t threads = 1;
+  // In bytes, of each runner; 0: no limit.
   uint64_t memory_limit = 0;
   std::map<std::string, std::string> datasets;
+  // "local", "shm", "tcp".
   std::vector<std::string> transports;
   std::string log_level;
   RunnerLimits limits;
@@ -60,15 +63,23 @@ struct RunnerNews {
 
 // The progress of all runners together.
 struct RunnersPulse {
-  uint64_t progress = 0;  // rises with every step
+  // The turns that all runners have finished since the worker started. Never falls.
+  uint64_t progress = 0;
   bool stepping = false;  // at least one runner is in a step
-  bool waits = false;     // all runners in a step wait for peers
-  bool quiet = false;     // a runner has sent no pulse for half a second
-  uint64_t work = 0;      // changes while runners compute
-  LinkCounters traffic;   // of all runners since the worker started
+  // At least one runner is in a step, and all that are wait for peers.
+  bool waits = false;
+  bool quiet = false;  // a runner has sent no pulse for half a second
+  // Changes while runners compute, also within a step that takes long.
+  uint64_t work = 0;
+  LinkCounters traffic;  // of all runners since the worker started
 };
 
-// Threads: any. Each `done` is called once, on the thread "runners", and must not block.
+// Threads: any. Each `done` is called once, on the thread "runners", and must not block. Worker
+// owns it. Calls post to the thread and return; only the members that say so block.
+//
+//   auto runners = Runners::create(news, log);
+//   (*runners)->start(order, surroundings, [](const Status& started) { ... });
+//   (*runners)->stop(order.job, order.assembly, 10s, [](const Status&) { ... });
 class Runners {
  public:
   using Done = std::function<void(const Status&)>;
@@ -91,10 +102,12 @@ class Runners {
   // Asks the job's runner to end, and kills it after `grace`. The runner may be of this assembly or
   // an earlier one, but not of a later one. Ok when it has ended, or if there is none.
   void stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace, Done done);
-  // Blocks until there is no runner, or until the deadline. Returns true if there is none.
+  // Blocks until there is no runner, or until the deadline. Returns true if there is none. Does not
+  // ask the runners to end.
   bool wait_until_none(std::chrono::steady_clock::time_point deadline);
   // Ends all runners, and returns when they have ended, or 10 s after `grace`.
   void stop_all(std::chrono::milliseconds grace);
+  // Includes runners that are being ended.
   size_t size() const;
   // Returns the orders of all runners, including those that are being ended, with the assemblies
   // that they have advanced to.
@@ -109,7 +122,8 @@ class Runners {
   // Returns the door of the runner with that incarnation; nullopt if there is none.
   std::optional<Door> door(uint64_t incarnation) const;
   // Passes an authenticated connection to its runner. `unavailable` if the runner has ended or
-  // closed its socket; the connection is dropped on any error.
+  // closed its socket; the connection is dropped on any error. Does not block: a socket that is
+  // full counts as an error.
   Status give(Connection connection);
 
   // Returns the progress at the last look of the thread.

@@ -18,13 +18,18 @@
 
 namespace leat {
 
+// The parts and their order of life: the rpc loop and link to the master, then the runners, whose
+// news go through the link, then the data port, which passes connections to the runners, and the
+// HTTP server.
 // Threads: any, one at a time.
 class Worker {
  public:
   // Opens the data port and starts to connect to the master. `program` is the path of the leatd
   // that runners execute. failed_precondition if another worker has the state directory, or a data
   // set does not exist. `on_given_up` is called if another worker has its name and keeps it; see
-  // MasterLinkOptions.
+  // MasterLinkOptions. Also fails if the state directory's path is too long for sockets below it
+  // (invalid_argument), or if a port cannot be bound. Returns before the worker is registered.
+  // `on_given_up` runs on the thread "master".
   static Result<std::unique_ptr<Worker>> start(const WorkerConfig& config,
                                                const std::string& program, Logger log,
                                                std::function<void()> on_given_up = {});
@@ -41,14 +46,17 @@ class Worker {
   // Has jobs leave this worker between two steps. Returns true when no runner is left, false after
   // `patience`, and at once if it is not a member.
   bool drain(std::chrono::milliseconds patience);
-  // Ends the runners, which have `grace`, tells the master, and leaves the cluster. Blocks.
+  // Ends the runners, which have `grace`, tells the master, and leaves the cluster. Blocks. May be
+  // called again.
   void stop(std::chrono::milliseconds grace);
 
  private:
   Worker() = default;
+  // Locks the directory, and removes the files of a worker that was killed.
   Status take_state(const std::string& directory, const Logger& log);
   Status open_http(const WorkerConfig& config, Logger log);
 
+  // The kernel drops the lock when the process ends in any way.
   Descriptor lock_;
   std::string runners_directory_;
   Reactor reactor_;
