@@ -97,6 +97,11 @@ bool YamlMap::is_map(std::string_view key) const {
   return value != nullptr && value->kind == YamlNode::Kind::map;
 }
 
+bool YamlMap::is_list(std::string_view key) const {
+  const YamlNode* value = present() ? node_->find(key) : nullptr;
+  return value != nullptr && value->kind == YamlNode::Kind::list;
+}
+
 std::vector<std::string> YamlMap::keys() const {
   std::vector<std::string> out;
   if (!present()) return out;

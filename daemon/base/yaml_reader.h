@@ -53,6 +53,8 @@ class YamlMap {
   bool has(std::string_view key) const;
   // True if the key's value is a map. For keys that take a name or a map.
   bool is_map(std::string_view key) const;
+  // True if the key's value is a list. For keys that take a value or a list of them.
+  bool is_list(std::string_view key) const;
   // Returns the keys in the order of the text. For maps whose keys are names.
   std::vector<std::string> keys() const;
 

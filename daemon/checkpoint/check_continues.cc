@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,15 @@ Status check_continues(const Manifest& from, const Manifest& job, int64_t total_
   compare("global_batch_size", from.data.global_batch_size, job.data.global_batch_size);
   compare("data.shuffle", bool_text(from.data.shuffle), bool_text(job.data.shuffle));
   compare("rows", from.data.rows, job.data.rows);
-  compare("features of", from.data.features, job.data.features);
-  compare("labels of", from.data.labels, job.data.labels);
+  // Every file of either side, once.
+  std::map<std::string, std::string> all = from.data.files;
+  all.insert(job.data.files.begin(), job.data.files.end());
+  const auto print_of = [](const DataOrder& data, const std::string& name) -> std::string {
+    const auto found = data.files.find(name);
+    return found == data.files.end() ? "no file" : found->second;
+  };
+  for (const auto& [name, print] : all)
+    compare(name + " of", print_of(from.data, name), print_of(job.data, name));
   if (!expected.empty()) {
     return invalid_argument(cat("checkpoint of step ", from.step, ": expected ",
                                 join(expected, ", "), " as when it was written, received ",

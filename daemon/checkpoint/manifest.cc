@@ -33,6 +33,14 @@ Result<std::string_view> check_own_hash(std::string_view text, std::string_view 
                               " bytes that end otherwise: it is damaged"));
 }
 
+constexpr std::array kLabelled = {"features", "labels"};
+
+bool is_labelled(const DataOrder& data) {
+  return data.files.size() == kLabelled.size() &&
+         std::all_of(kLabelled.begin(), kLabelled.end(),
+                     [&](const char* name) { return data.files.contains(name); });
+}
+
 // The keys are in a fixed order, so equal manifests give equal bytes: a child names its parent by
 // their hash.
 nlohmann::ordered_json to_json(const Manifest& manifest) {
@@ -45,9 +53,10 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
   json["shards"] = manifest.shards;
   json["data"] = {{"global_batch_size", manifest.data.global_batch_size},
                   {"shuffle", manifest.data.shuffle},
-                  {"rows", manifest.data.rows},
-                  {"features", manifest.data.features},
-                  {"labels", manifest.data.labels}};
+                  {"rows", manifest.data.rows}};
+  // Data of features and labels has its fingerprints beside the other keys, as in older versions.
+  auto& files = is_labelled(manifest.data) ? json["data"] : json["data"]["files"];
+  for (const auto& [name, print] : manifest.data.files) files[name] = print;
   json["strategy"] = manifest.strategy;
   json["workers"] = manifest.workers;
   if (manifest.previous)
@@ -81,8 +90,11 @@ Manifest from_json(const nlohmann::json& json) {
   data.at("global_batch_size").get_to(manifest.data.global_batch_size);
   data.at("shuffle").get_to(manifest.data.shuffle);
   data.at("rows").get_to(manifest.data.rows);
-  data.at("features").get_to(manifest.data.features);
-  data.at("labels").get_to(manifest.data.labels);
+  if (data.contains("files")) {
+    data.at("files").get_to(manifest.data.files);
+  } else {
+    for (const char* name : kLabelled) data.at(name).get_to(manifest.data.files[name]);
+  }
   json.at("strategy").get_to(manifest.strategy);
   json.at("workers").get_to(manifest.workers);
   if (json.contains("previous")) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,7 +27,9 @@ struct DataOrder {
   bool shuffle = true;
   // The number of rows of the training data.
   int64_t rows = 0;
-  std::string features, labels;  // fingerprint() of the data's files
+  // fingerprint() of each of the data's files, by its name: the column's for a file of one column,
+  // else the file's own.
+  std::map<std::string, std::string> files;
   bool operator==(const DataOrder&) const = default;
 };
 

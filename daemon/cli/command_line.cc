@@ -95,7 +95,8 @@ void add_predict(CLI::App& app, Parsed& parsed) {
   PredictCommand& predict = parsed.predict;
   auto* sub = add_command(app, "predict", "Run a trained model on a file of inputs");
   add_argument(*sub, "RUN", predict.run, "The folder that leat train left")->required();
-  sub->add_option("--input", predict.input, "The inputs: .npy or IDX, plain or .gz")
+  sub->add_option("--input", predict.inputs,
+                  "The inputs: .npy or IDX, plain or .gz; NAME=FILE for each of several inputs")
       ->type_name("FILE")
       ->required();
   sub->add_option("-o,--output", predict.output, "Write the outputs to this .npy file")

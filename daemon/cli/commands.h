@@ -47,9 +47,9 @@ int run_plan(const PlanCommand& command);
 // Computes the predictions of a trained model. Prints for each row the class with the highest
 // score, the first one of equals; with --json also the score.
 struct PredictCommand {
-  std::string run;     // a folder that `leat train` wrote
-  std::string input;   // .npy or IDX, also with .gz
-  std::string output;  // .npy; empty: print the predicted classes to stdout
+  std::string run;                  // a folder that `leat train` wrote
+  std::vector<std::string> inputs;  // .npy or IDX, also with .gz; "NAME=FILE" for an input's name
+  std::string output;               // .npy; empty: print the predicted classes to stdout
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };

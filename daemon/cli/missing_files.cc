@@ -1,13 +1,20 @@
 #include "daemon/cli/missing_files.h"
 
+#include <algorithm>
+
+#include "devices/base/glob.h"
+
 namespace leat {
 
 bool report_missing_files(const Job& job, ColorMode color) {
   // The names of data files are relative to the data root.
   const auto missing_data = [&](const Job::Files& files) {
-    const std::string folder = job.data.root + "/";
-    return report_missing("data file", folder + files.features, color) ||
-           report_missing("data file", folder + files.labels, color);
+    return std::any_of(files.files.begin(), files.files.end(), [&](const std::string& each) {
+      const bool named = files.format == Job::Format::idx || files.format == Job::Format::npy;
+      const std::string name = named ? each.substr(each.find('=') + 1) : each;
+      // A pattern that matches nothing is found when the data is opened.
+      return !is_glob(name) && report_missing("data file", job.data.root + "/" + name, color);
+    });
   };
   // Only the first missing file is named: one cause, such as a wrong folder, often has many
   // results.

@@ -54,11 +54,19 @@ int run_predict(const PredictCommand& command) {
   if (report_missing("weights file", command.run + "/weights.safetensors", command.color)) {
     return kExitNoSuch;
   }
-  if (report_missing("input file", command.input, command.color)) return kExitNoSuch;
-  const auto input = read_input(command.input);
-  if (!input.ok()) return report(input.status(), command.color);
+  PredictInputs inputs;
+  for (const std::string& each : command.inputs) {
+    // A path may have '=', too: only what could be a name of an input is one.
+    const size_t equals = each.find('=');
+    const bool named = equals != std::string::npos && equals < each.find('/');
+    const std::string path = named ? each.substr(equals + 1) : each;
+    if (report_missing("input file", path, command.color)) return kExitNoSuch;
+    auto input = read_input(path);
+    if (!input.ok()) return report(input.status(), command.color);
+    inputs[named ? each.substr(0, equals) : ""] = std::move(input).value();
+  }
   const Catalogue catalogue = standard_catalogue();
-  const auto output = predict(catalogue, real_files(), command.run, *input);
+  const auto output = predict(catalogue, real_files(), command.run, inputs);
   if (!output.ok()) return report(output.status(), command.color);
   if (command.output.empty()) {
     if (output->shape().rank() > 0 && output->shape()[0] > 0 && output->elements() == 0)

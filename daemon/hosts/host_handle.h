@@ -106,7 +106,7 @@ class HostHandle {
   // Sets the folder of the data sets that the job's plans read: DatasetFiles::root.
   virtual void set_data_root(const std::string& job, const std::string& root) = 0;
   // Calls report_dataset() of ops/data/dataset.h for the files as the host sees them.
-  virtual Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) = 0;
+  virtual Result<DatasetReport> inspect(const DatasetFiles& files, const ClassCheck& check) = 0;
 
   // Gives the host a partition of a plan, for which it opens the receive slots; does not wait for a
   // host in another process. All partitions of a run have the same number `run`, and no other run

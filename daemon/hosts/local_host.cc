@@ -82,8 +82,8 @@ void LocalHost::set_data_root(const std::string& job, const std::string& root) {
   worker_.resources(job).set_data_root(root);
 }
 
-Result<DatasetReport> LocalHost::inspect(const DatasetFiles& files, int64_t classes) {
-  return report_dataset(files_, files, classes);
+Result<DatasetReport> LocalHost::inspect(const DatasetFiles& files, const ClassCheck& check) {
+  return report_dataset(files_, files, check);
 }
 
 Result<std::unique_ptr<PartitionRun>> LocalHost::prepare(std::shared_ptr<const Plan> plan,

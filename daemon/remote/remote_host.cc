@@ -76,15 +76,11 @@ void RemoteHost::join(std::shared_ptr<AssemblyRuns> assembly) { assembly_ = std:
 // The name goes to the runner with the setup of each run.
 void RemoteHost::set_data_root(const std::string&, const std::string& root) { data_root_ = root; }
 
-Result<DatasetReport> RemoteHost::inspect(const DatasetFiles& files, int64_t classes) {
-  return channel_->call("inspecting the data", kInspectDeadline, [files, classes](Client& runner) {
+Result<DatasetReport> RemoteHost::inspect(const DatasetFiles& files, const ClassCheck& check) {
+  return channel_->call("inspecting the data", kInspectDeadline, [files, check](Client& runner) {
     auto request = runner.inspectDatasetRequest();
-    auto out = request.initFiles();
-    out.setRoot(files.root);
-    out.setFormat(files.format);
-    out.setFeatures(files.features);
-    out.setLabels(files.labels);
-    request.setClasses(classes);
+    write_dataset_files(files, request.initFiles());
+    write_class_check(check, request.initCheck());
     return request.send().then([](auto&& response) -> Result<DatasetReport> {
       auto outcome = response.getOutcome();
       if (outcome.isError()) return read_status(outcome.getError());

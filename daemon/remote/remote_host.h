@@ -54,7 +54,7 @@ class RemoteHost final : public HostHandle {
   std::string device_name() const override;
   uint64_t memory_bytes() const override;
   void set_data_root(const std::string& job, const std::string& root) override;
-  Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) override;
+  Result<DatasetReport> inspect(const DatasetFiles& files, const ClassCheck& check) override;
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
                                                 uint32_t partition, const std::string& job,
                                                 uint64_t run) override;

@@ -93,18 +93,19 @@ void JobData::write_snapshot(int64_t step, PartPlace place,
   });
 }
 
-void JobData::inspect_dataset(DatasetFiles files, int64_t classes,
+void JobData::inspect_dataset(DatasetFiles files, ClassCheck check,
                               std::function<void(Result<DatasetReport>)> done) {
   // On a strand of its own: the files may be slow, and no step waits for them.
-  control_.strand().post([this, files = std::move(files), classes, done = std::move(done)] {
-    auto root = find_dataset(parts_.config, files.root);
-    if (!root.ok()) return done(root.status());
-    DatasetFiles there = files;
-    there.root = *root;
-    const Deadline deadline = std::chrono::steady_clock::now() + kInspectDeadline;
-    done(report_dataset(real_files(), there, classes,
-                        parts_.reading(deadline, runs_.assembly().number)));
-  });
+  control_.strand().post(
+      [this, files = std::move(files), check = std::move(check), done = std::move(done)] {
+        auto root = find_dataset(parts_.config, files.root);
+        if (!root.ok()) return done(root.status());
+        DatasetFiles there = files;
+        there.root = *root;
+        const Deadline deadline = std::chrono::steady_clock::now() + kInspectDeadline;
+        done(report_dataset(real_files(), there, check,
+                            parts_.reading(deadline, runs_.assembly().number)));
+      });
 }
 
 }  // namespace leat

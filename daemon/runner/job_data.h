@@ -54,7 +54,7 @@ class JobData {
                       std::function<void(Result<CheckpointPart>)> done);
   // `files.root` is the data set's name. `classes`: more than 0 has it look at all labels.
   // deadline_exceeded after 55 s. invalid_argument for a name that the worker does not have.
-  void inspect_dataset(DatasetFiles files, int64_t classes,
+  void inspect_dataset(DatasetFiles files, ClassCheck check,
                        std::function<void(Result<DatasetReport>)> done);
 
   // Returns when the work beside the steps is done; work that has not begun is dropped.

@@ -205,14 +205,10 @@ class RunnerServer final : public Service<wire::Runner> {
   }
 
   kj::Promise<void> inspectDataset(InspectDatasetContext context) override {
-    const auto names = context.getParams().getFiles();
-    DatasetFiles files;
-    files.root = names.getRoot();
-    files.format = names.getFormat();
-    files.features = names.getFeatures();
-    files.labels = names.getLabels();
+    const auto params = context.getParams();
     auto there = answered_elsewhere<DatasetReport>(loop_, "inspecting a data set");
-    runner_.data().inspect_dataset(std::move(files), context.getParams().getClasses(), there.done);
+    runner_.data().inspect_dataset(read_dataset_files(params.getFiles()),
+                                   read_class_check(params.getCheck()), there.done);
     return there.promise.then([context](Result<DatasetReport> report) mutable {
       auto outcome = context.getResults().initOutcome();
       if (!report.ok()) return write_status(report.status(), outcome.initError());

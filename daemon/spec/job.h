@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,14 +24,25 @@ struct Job {
     std::string graph;    // path of the graph file
     std::string weights;  // path of a safetensors file to start from; empty: initializers
     std::vector<std::string> freeze;  // globs of names of variables that are not trained
+    // The column of the data that each input of the graph reads. An input that is not named here
+    // reads the column of its own name; the only input of a graph may read the only column that is
+    // not the labels.
+    std::map<std::string, std::string> inputs;
+    // The graph's outputs that the job uses; the loss and the metrics are of the first one. Empty:
+    // all of the graph's.
+    std::vector<std::string> outputs;
     bool operator==(const Model&) const = default;
   };
 
-  enum class Format { idx, npy };
+  enum class Format { idx, npy, npz, tokens };
   struct Files {
     Format format = Format::idx;
-    std::string features;  // below data.root
-    std::string labels;    // below data.root
+    // Below data.root. idx, npy: "COLUMN=PATH" for each column. npz, tokens: paths, for tokens with
+    // '*' and '?' in the last part.
+    std::vector<std::string> files;
+    int64_t window = 0;        // tokens: the tokens of a row
+    int64_t stride = 0;        // tokens: from the beginning of a row to that of the next one
+    DType dtype = DType::u16;  // tokens: of files without a header
     bool operator==(const Files&) const = default;
   };
 
@@ -38,12 +50,21 @@ struct Job {
     std::string root;
     Files train;
     std::optional<Files> validation;
-    double rescale = 1;   // features are multiplied by it
+    // The columns that the job reads, as parse_column_view() of ops/data/dataset_files.h reads
+    // them: "tokens=window[:-1]". Empty: all columns of the files.
+    std::vector<std::string> columns;
+    double rescale = 1;   // inputs of floats are multiplied by it
     bool shuffle = true;  // shuffle the training rows, in a new order for each epoch
     bool operator==(const Data&) const = default;
   };
 
-  enum class Loss { cross_entropy, mse };
+  enum class LossName { cross_entropy, mse, output };
+  struct Loss {
+    LossName name = LossName::cross_entropy;
+    std::string output;                   // name output: the output of the graph that is the loss
+    std::optional<int64_t> ignore_index;  // cross_entropy: a label that counts nothing
+    bool operator==(const Loss&) const = default;
+  };
   enum class Metric { accuracy };
 
   enum class OptimizerName { sgd, adam, adamw };
@@ -104,7 +125,7 @@ struct Job {
   std::string name;
   Model model;
   Data data;
-  Loss loss = Loss::cross_entropy;
+  Loss loss;
   std::vector<Metric> metrics;
   Optimizer optimizer;
   Scheduler lr_scheduler;
@@ -180,7 +201,7 @@ std::string print_job(const Job& job);
 std::string describe_strategy(const Job& job);
 
 // The names of these values in a job file, for messages and summaries.
-std::string_view name_of(Job::Loss loss);
+std::string_view name_of(Job::LossName name);
 std::string_view name_of(Job::Metric metric);
 std::string_view name_of(Job::OptimizerName name);
 std::string_view name_of(Job::SchedulerName name);

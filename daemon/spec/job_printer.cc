@@ -34,21 +34,59 @@ class FlowMap {
 
 // The print_ functions below each give the value of one key. Keys that do not apply are left out,
 // because the reader refuses them.
+std::string print_list(const std::vector<std::string>& items) {
+  std::vector<std::string> quoted;
+  for (const std::string& item : items) quoted.push_back(yaml_string(item));
+  return "[" + join(quoted, ", ") + "]";
+}
+
+// Prints "NAME=VALUE" entries as a map.
+std::string print_named(const std::vector<std::string>& items) {
+  FlowMap map;
+  for (const std::string& item : items) {
+    const size_t equals = item.find('=');
+    map.add(yaml_string(item.substr(0, equals)), yaml_string(item.substr(equals + 1)));
+  }
+  return map.text();
+}
+
 std::string print_files(const Job::Files& files) {
-  return FlowMap()
-      .add("format", name_of(files.format))
-      .add("features", yaml_string(files.features))
-      .add("labels", yaml_string(files.labels))
-      .text();
+  FlowMap map;
+  map.add("format", name_of(files.format));
+  if (files.format == Job::Format::tokens) {
+    map.add("files", print_list(files.files)).add("window", files.window);
+    return map.add("stride", files.stride).add("dtype", dtype_name(files.dtype)).text();
+  }
+  if (files.format == Job::Format::npz)
+    return map.add("files", yaml_string(files.files.empty() ? "" : files.files[0])).text();
+  // The short form, if there is nothing else.
+  if (files.files.size() == 2 && files.files[0].starts_with("features=") &&
+      files.files[1].starts_with("labels=")) {
+    return map.add("features", yaml_string(files.files[0].substr(9)))
+        .add("labels", yaml_string(files.files[1].substr(7)))
+        .text();
+  }
+  return map.add("files", print_named(files.files)).text();
+}
+
+// A loss without options is its name.
+std::string print_loss(const Job::Loss& loss) {
+  if (loss.name == Job::LossName::output)
+    return FlowMap().add("output", yaml_string(loss.output)).text();
+  if (!loss.ignore_index) return std::string(name_of(loss.name));
+  return FlowMap().add("name", name_of(loss.name)).add("ignore_index", *loss.ignore_index).text();
 }
 
 std::string print_model(const Job::Model& model) {
   FlowMap map;
   map.add("graph", yaml_string(model.graph));
   if (!model.weights.empty()) map.add("weights", yaml_string(model.weights));
-  std::vector<std::string> freeze;
-  for (const std::string& glob : model.freeze) freeze.push_back(yaml_string(glob));
-  if (!freeze.empty()) map.add("freeze", "[" + join(freeze, ", ") + "]");
+  if (!model.freeze.empty()) map.add("freeze", print_list(model.freeze));
+  FlowMap inputs;
+  for (const auto& [input, column] : model.inputs)
+    inputs.add(yaml_string(input), yaml_string(column));
+  if (!model.inputs.empty()) map.add("inputs", inputs.text());
+  if (!model.outputs.empty()) map.add("outputs", print_list(model.outputs));
   return map.text();
 }
 
@@ -56,6 +94,7 @@ std::string print_data(const Job::Data& data) {
   std::string text = cat("data:\n  root: ", yaml_string(data.root), "\n");
   text += cat("  train: ", print_files(data.train), "\n");
   if (data.validation) text += cat("  validation: ", print_files(*data.validation), "\n");
+  if (!data.columns.empty()) text += cat("  columns: ", print_named(data.columns), "\n");
   text += cat("  rescale: ", shortest(data.rescale), "\n");
   return text + cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
 }
@@ -131,7 +170,7 @@ std::string print_job(const Job& job) {
   std::string text = cat("version: 1\nname: ", yaml_string(job.name), "\n");
   text += cat("model: ", print_model(job.model), "\n");
   text += print_data(job.data);
-  text += cat("loss: ", name_of(job.loss), "\n");
+  text += cat("loss: ", print_loss(job.loss), "\n");
   text += cat("metrics: ", print_metrics(job.metrics), "\n");
   text += cat("optimizer: ", print_optimizer(job.optimizer), "\n");
   text += cat("lr_scheduler: ", print_scheduler(job.lr_scheduler), "\n");
@@ -166,7 +205,7 @@ std::string describe_strategy(const Job& job) {
              servers.num_ps == 1 ? " server" : " servers", timing, ")");
 }
 
-std::string_view name_of(Job::Loss loss) { return word(kLosses, loss); }
+std::string_view name_of(Job::LossName name) { return word(kLosses, name); }
 std::string_view name_of(Job::Metric metric) { return word(kMetrics, metric); }
 std::string_view name_of(Job::OptimizerName name) { return word(kOptimizers, name); }
 std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, name); }

@@ -6,6 +6,7 @@
 #include "daemon/spec/names.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
+#include "ops/data/dataset_files.h"
 #include "scheduler/strategies/strategy.h"
 
 namespace leat {
@@ -15,6 +16,8 @@ using namespace job_names;
 
 constexpr IntRange kCount = {.min = 1, .max = int64_t{1} << 40};  // of steps
 constexpr IntRange kPlaces = {.min = 1, .max = 4096};             // of shards and workers
+// The losses that have a name in the job file; Job::LossName::output has a key instead.
+constexpr auto kNamedLosses = std::span(kLosses).first<2>();
 constexpr FloatRange kPositive = {.min = 0, .min_open = true};
 constexpr FloatRange kNotNegative = {.min = 0};
 constexpr FloatRange kBelowOne = {.min = 0, .max = 1, .max_open = true};
@@ -53,25 +56,113 @@ void read_model(YamlMap map, const std::filesystem::path& folder, Job::Model& mo
     model.weights = resolved(model.weights, folder);
   }
   map.get_strings("freeze", Need::optional, model.freeze);
+  if (YamlMap inputs = map.get_map("inputs", Need::optional); inputs.present()) {
+    for (const std::string& input : inputs.keys())
+      inputs.get_string(input, Need::required, model.inputs[input], "the name of a column");
+    inputs.finish();
+  }
+  map.get_strings("outputs", Need::optional, model.outputs);
   map.finish();
 }
 
-void read_file_below_root(YamlMap& map, std::string_view key, std::string& out) {
-  if (!map.get_string(key, Need::required, out, "the path of a file below data.root")) return;
-  // In normal form, ".." can only be at the beginning, where it would lead out of the root.
-  const auto path = std::filesystem::path(out).lexically_normal();
-  if (path.is_relative() && *path.begin() != "..") {
-    out = path.string();
-  } else {
-    map.fail(key, "expected the path of a file below data.root, received '" + out + "'");
+// Refuses keys that do not apply to this name, because they would be ignored otherwise.
+void refuse_keys(YamlMap& map, bool refuse, std::string_view name,
+                 std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (refuse && map.has(key)) map.fail(key, cat("is not a key of ", name));
   }
 }
 
-void read_files(YamlMap map, Job::Files& files) {
-  map.get_enum("format", Need::required, kFormats, files.format);
-  read_file_below_root(map, "features", files.features);
-  read_file_below_root(map, "labels", files.labels);
+// Brings a path below the root to its normal form; an error of `key` if it leaves the root.
+std::string below_root(YamlMap& map, std::string_view key, const std::string& received) {
+  // In normal form, ".." can only be at the beginning, where it would lead out of the root.
+  const auto path = std::filesystem::path(received).lexically_normal();
+  if (path.is_relative() && *path.begin() != "..") return path.string();
+  map.fail(key, "expected the path of a file below data.root, received '" + received + "'");
+  return received;
+}
+
+std::string read_file_below_root(YamlMap& map, std::string_view key) {
+  std::string path;
+  if (!map.get_string(key, Need::required, path, "the path of a file below data.root")) return "";
+  return below_root(map, key, path);
+}
+
+// Reads the names of columns and something for each: "NAME=VALUE" for each entry of the map.
+std::vector<std::string> read_named(YamlMap map, bool paths) {
+  std::vector<std::string> out;
+  for (const std::string& name : map.keys()) {
+    std::string value;
+    if (paths) {
+      value = read_file_below_root(map, name);
+    } else {
+      map.get_string(name, Need::required, value, "the name of a column");
+    }
+    out.push_back(cat(name, "=", value));
+    if (!is_column_name(name)) {
+      map.fail(name, cat("expected a name of letters, digits, '_', '.', '-' and '/', received '",
+                         name, "'"));
+    }
+    const auto view = parse_column_view(out.back());
+    if (!paths && !value.empty() && !view.ok()) map.fail(name, view.status().message());
+  }
   map.finish();
+  return out;
+}
+
+void read_arrays(YamlMap& map, Job::Files& files) {
+  if (map.has("files")) {
+    refuse_keys(map, true, "a data set with files", {"features", "labels"});
+    files.files = read_named(map.get_map("files", Need::required), true);
+    if (files.files.empty()) map.fail("files", "expected at least one column, received none");
+    return;
+  }
+  const std::string features = read_file_below_root(map, "features");
+  const std::string labels = read_file_below_root(map, "labels");
+  files.files = {"features=" + features, "labels=" + labels};
+}
+
+void read_tokens(YamlMap& map, Job::Files& files) {
+  std::vector<std::string> paths;
+  if (std::string one; map.is_list("files")) {
+    map.get_strings("files", Need::required, paths);
+  } else if (map.get_string("files", Need::required, one, "the path of a file below data.root")) {
+    paths = {one};
+  }
+  for (const std::string& path : paths) files.files.push_back(below_root(map, "files", path));
+  constexpr IntRange kTokens = {.min = 1, .max = int64_t{1} << 24};
+  map.get_int("window", Need::required, kTokens, files.window);
+  files.stride = files.window;
+  map.get_int("stride", Need::optional, kTokens, files.stride);
+  size_t index = 0;
+  map.get_choice("dtype", Need::optional, kTokenTypes, index);
+  files.dtype = *dtype_from_name(kTokenTypes[index]);
+}
+
+void read_files(YamlMap map, Job::Files& files) {
+  const bool known = map.get_enum("format", Need::required, kFormats, files.format);
+  const bool tokens = known && files.format == Job::Format::tokens;
+  const bool npz = known && files.format == Job::Format::npz;
+  refuse_keys(map, known && (tokens || npz), name_of(files.format), {"features", "labels"});
+  refuse_keys(map, known && !tokens, name_of(files.format), {"window", "stride", "dtype"});
+  if (tokens) {
+    read_tokens(map, files);
+  } else if (npz) {
+    files.files = {read_file_below_root(map, "files")};
+  } else {
+    read_arrays(map, files);
+  }
+  map.finish();
+}
+
+// Without columns, windows of tokens have the inputs and labels of a language model: each token's
+// label is the next token.
+void read_columns(YamlMap& map, Job::Data& data) {
+  if (map.has("columns")) {
+    data.columns = read_named(map.get_map("columns", Need::optional), false);
+  } else if (data.train.format == Job::Format::tokens) {
+    data.columns = {"tokens=window[:-1]", "labels=window[1:]"};
+  }
 }
 
 void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data) {
@@ -84,8 +175,30 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
     read_files(std::move(validation), files);
     data.validation = std::move(files);
   }
+  read_columns(map, data);
   map.get_float("rescale", Need::optional, kPositive, data.rescale);
   map.get_bool("shuffle", Need::optional, data.shuffle);
+  map.finish();
+}
+
+// A loss is a name, a map with a name, or a map with the graph's output that is the loss.
+void read_loss(YamlMap& top, Job::Loss& loss) {
+  if (!top.is_map("loss")) {
+    top.get_enum("loss", Need::required, kNamedLosses, loss.name);
+    return;
+  }
+  YamlMap map = top.get_map("loss", Need::required);
+  if (map.has("output")) {
+    loss.name = Job::LossName::output;
+    map.get_string("output", Need::required, loss.output, "the name of an output of the graph");
+    refuse_keys(map, true, "a loss that is an output of the graph", {"name", "ignore_index"});
+  } else {
+    map.get_enum("name", Need::required, kNamedLosses, loss.name);
+    refuse_keys(map, loss.name != Job::LossName::cross_entropy, name_of(loss.name),
+                {"ignore_index"});
+    if (int64_t ignored = 0; map.get_int("ignore_index", Need::optional, {}, ignored))
+      loss.ignore_index = ignored;
+  }
   map.finish();
 }
 
@@ -93,16 +206,9 @@ void read_metrics(YamlMap& top, Job& job) {
   std::vector<size_t> metrics;
   top.get_choices("metrics", Need::optional, kMetrics, metrics);
   for (const size_t metric : metrics) job.metrics.push_back(static_cast<Job::Metric>(metric));
-  if (!job.metrics.empty() && job.loss != Job::Loss::cross_entropy) {
-    top.fail("metrics", "accuracy needs class labels: expected loss: cross_entropy, received mse");
-  }
-}
-
-// Refuses keys that do not apply to this name, because they would be ignored otherwise.
-void refuse_keys(YamlMap& map, bool refuse, std::string_view name,
-                 std::initializer_list<std::string_view> keys) {
-  for (const std::string_view key : keys) {
-    if (refuse && map.has(key)) map.fail(key, cat("is not a key of ", name));
+  if (!job.metrics.empty() && job.loss.name != Job::LossName::cross_entropy) {
+    top.fail("metrics", cat("accuracy needs class labels: expected loss: cross_entropy, received ",
+                            name_of(job.loss.name)));
   }
 }
 
@@ -295,7 +401,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   read_name(top, job);
   read_model(top.get_map("model", Need::required), folder, job.model);
   read_data(top.get_map("data", Need::required), folder, job.data);
-  top.get_enum("loss", Need::required, kLosses, job.loss);
+  read_loss(top, job.loss);
   read_metrics(top, job);
   read_optimizer(top.get_map("optimizer", Need::required), job.optimizer);
   read_scheduler(top.get_map("lr_scheduler", Need::optional), job.lr_scheduler);

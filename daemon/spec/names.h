@@ -8,8 +8,11 @@
 
 namespace leat::job_names {
 
-inline constexpr auto kFormats = std::to_array<std::string_view>({"idx", "npy"});
-inline constexpr auto kLosses = std::to_array<std::string_view>({"cross_entropy", "mse"});
+inline constexpr auto kFormats = std::to_array<std::string_view>({"idx", "npy", "npz", "tokens"});
+// The types of tokens in files without a header. The first one is the default.
+inline constexpr auto kTokenTypes = std::to_array<std::string_view>(
+    {"uint16", "uint8", "uint32", "uint64", "int8", "int16", "int32", "int64"});
+inline constexpr auto kLosses = std::to_array<std::string_view>({"cross_entropy", "mse", "output"});
 inline constexpr auto kMetrics = std::to_array<std::string_view>({"accuracy"});
 inline constexpr auto kOptimizers = std::to_array<std::string_view>({"sgd", "adam", "adamw"});
 inline constexpr auto kSchedulers =

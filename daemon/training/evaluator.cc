@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/training/train_specs.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -16,17 +17,31 @@ constexpr int64_t kEvaluationRows = 256;
 
 int64_t Evaluator::rows_per_step() const {
   const int64_t shards = parts_.rules.common_shards;
-  const int64_t rows = std::max<int64_t>(1, kEvaluationRows / shards);
+  int64_t rows = std::max<int64_t>(1, kEvaluationRows / shards);
+  // A mean over rows past the end would count them: few rows make a smaller step.
+  if (leaves_out_rows()) rows = std::max<int64_t>(1, std::min(rows, count() / shards));
   // A model with a fixed batch takes exactly that many rows on each shard.
   return parts_.input.model.batch.fixed.value_or(rows) * shards;
 }
 
+bool Evaluator::leaves_out_rows() const {
+  return is_mean(parts_.input.model.inference, parts_.spec.loss);
+}
+
+int64_t Evaluator::count() const { return parts_.input.validation.info.count; }
+
 Status Evaluator::prepare() {
   const Job& job = parts_.job;
+  if (leaves_out_rows() && count() < rows_per_step()) {
+    return invalid_argument(cat("data.validation: expected at least ", rows_per_step(),
+                                " rows, one step of a loss that the model computes as a mean, ",
+                                "received ", count()));
+  }
   const int64_t shards = parts_.rules.common_shards;
   TrainSpec spec = parts_.spec;
   // Without shuffling, so the rows are in the same order in every evaluation.
-  spec.input.reader = reader_attrs(*job.data.validation, parts_.input.validation, false, 0);
+  spec.input.reader =
+      reader_attrs(dataset_files(job, *job.data.validation), parts_.input.validation, false, 0);
   spec.global_batch = rows_per_step();
   spec.shards = shards;
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(parts_.input.model.inference, spec));
@@ -41,7 +56,8 @@ Result<std::optional<Evaluation>> Evaluator::evaluate(const std::function<bool()
   const bool with_accuracy = has_accuracy(job);
   LEAT_ASSIGN_OR_RETURN(auto run, parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0}));
   // The last step may have fewer rows than the others; the graph counts those that there are.
-  const int64_t steps = (parts_.input.validation.count + rows_per_step() - 1) / rows_per_step();
+  const int64_t each = rows_per_step(), whole = count() / each;
+  const int64_t steps = leaves_out_rows() ? whole : (count() + each - 1) / each;
   double loss = 0, rows = 0, correct = 0;
   for (int64_t s = 0; s < steps; ++s) {
     // So many steps ahead that the hosts need not wait for this thread, but not so many that the

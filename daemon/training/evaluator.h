@@ -34,6 +34,10 @@ class Evaluator {
   // Over all shards: 256, or the fixed batch of the model on each shard. The last step may have
   // fewer.
   int64_t rows_per_step() const;
+  // True if the model computes the loss as a mean over the rows of a step, so that rows behind the
+  // last whole step are left out of the evaluation.
+  bool leaves_out_rows() const;
+  int64_t count() const;  // of the rows of the validation data
 
   const TrainingParts& parts_;
   JobPlans& plans_;

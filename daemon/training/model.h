@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/spec/job.h"
 #include "devices/base/files.h"
 #include "ops/graph/free_batch.h"
 #include "ops/graph/graph.h"
@@ -30,9 +31,13 @@ struct Model {
 // it: see OnnxOptions.
 inline constexpr const char* kTrainsKey = "leat.trains";
 
-// `every_float`: see OnnxOptions. Errors are those of load_graph() and expand_layers(). `path` is
-// an ONNX file, binary or in ONNX's text form. The function reads the whole file, with its tensors.
-Result<Model> load_model(Files& files, const Catalogue& catalogue, const std::string& path,
+// `every_float`: see OnnxOptions. Errors are those of load_graph() and expand_layers().
+// `model.graph` is an ONNX file, binary or in ONNX's text form. The function reads the whole file,
+// with its tensors.
+//
+// If the job names outputs, the graph keeps these alone, in that order, with what they need:
+// invalid_argument for one that the graph does not have.
+Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Model& model,
                          bool every_float = false);
 
 }  // namespace leat

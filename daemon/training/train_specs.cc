@@ -4,29 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "devices/base/glob.h"
+#include "ops/definitions/input.h"
+
 namespace leat {
 namespace {
-
-// '*' stands for any characters, '?' for one. If a character does not match, the last '*' takes one
-// more; earlier ones need not change, so the time is that of pattern times text at most, whatever
-// the job file has.
-bool matches_glob(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0, after_star = std::string_view::npos, taken = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      after_star = ++p;
-      taken = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p, ++t;
-    } else if (after_star != std::string_view::npos) {
-      p = after_star;
-      t = ++taken;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
 
 // The fields that an optimizer does not know stay in the spec; it ignores them.
 OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
@@ -77,20 +59,48 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
 
 }  // namespace
 
+DatasetFiles dataset_files(const Job& job, const Job::Files& files) {
+  DatasetFiles names;
+  names.format = std::string(name_of(files.format));
+  names.files = files.files;
+  names.root = job.data.root;
+  names.columns = job.data.columns;
+  if (files.format != Job::Format::tokens) return names;
+  names.window = files.window;
+  names.stride = files.stride;
+  names.element = files.dtype;
+  return names;
+}
+
 // Attributes know only int64, so the flag and the seed are cast; the reader casts the seed back.
-Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed) {
-  const auto sizes = [](const Shape& shape) {
-    return std::vector<int64_t>(shape.begin(), shape.end());
-  };
-  return {{"format", std::string(name_of(files.format))},
-          {"features", files.features},
-          {"labels", files.labels},
-          {"record_shape", sizes(info.record_shape)},
-          {"record_dtype", std::string(dtype_name(info.record_dtype))},
-          {"label_shape", sizes(info.label_shape)},
-          {"label_dtype", std::string(dtype_name(info.label_dtype))},
-          {"shuffle", int64_t{shuffle}},
-          {"seed", static_cast<int64_t>(seed)}};
+Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool shuffle,
+                   uint64_t seed) {
+  DatasetFiles without_patterns = names;
+  without_patterns.files = found.files;
+  Attrs attrs = reader_attributes(without_patterns, found.info);
+  attrs["shuffle"] = int64_t{shuffle};
+  attrs["seed"] = static_cast<int64_t>(seed);
+  return attrs;
+}
+
+LossSpec loss_spec(const Job& job) {
+  LossSpec spec;
+  switch (job.loss.name) {
+    case Job::LossName::cross_entropy:
+      spec.kind = LossKind::cross_entropy;
+      break;
+    case Job::LossName::mse:
+      spec.kind = LossKind::mse;
+      break;
+    case Job::LossName::output:
+      spec.kind = LossKind::output;
+      break;
+  }
+  spec.ignore_index = job.loss.ignore_index;
+  // The output that the loss is, or that it compares with the labels; "" is the graph's first one.
+  spec.output = job.loss.output;
+  if (spec.output.empty() && !job.model.outputs.empty()) spec.output = job.model.outputs[0];
+  return spec;
 }
 
 bool has_accuracy(const Job& job) {
@@ -98,11 +108,13 @@ bool has_accuracy(const Job& job) {
          job.metrics.end();
 }
 
-TrainSpec train_spec(const Job& job, const DatasetInfo& info, int64_t total_steps) {
+TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_steps) {
   TrainSpec spec;
-  spec.input.reader = reader_attrs(job.data.train, info, job.data.shuffle, job.seed);
+  spec.input.reader =
+      reader_attrs(dataset_files(job, job.data.train), found, job.data.shuffle, job.seed);
   spec.input.rescale = job.data.rescale;
-  spec.loss = job.loss == Job::Loss::cross_entropy ? LossKind::cross_entropy : LossKind::mse;
+  spec.input.columns = job.model.inputs;
+  spec.loss = loss_spec(job);
   spec.accuracy = has_accuracy(job);
   spec.optimizer = optimizer_spec(job.optimizer);
   spec.schedule = schedule_spec(job.lr_scheduler, total_steps);

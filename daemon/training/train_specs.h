@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "daemon/spec/job.h"
 #include "ops/data/dataset.h"
@@ -10,15 +12,27 @@
 
 namespace leat {
 
+// A data set as the hosts found it.
+struct FoundDataset {
+  DatasetInfo info;
+  std::vector<std::string> files;  // as in DatasetReport
+};
+
+// The data set that the job file describes, with the root of the job.
+DatasetFiles dataset_files(const Job& job, const Job::Files& files);
 // The attributes of the op that reads rows of a data set. Names of files are relative to the data
-// root of the job on each host. The seed is stored as int64; the op casts it back.
-Attrs reader_attrs(const Job::Files& files, const DatasetInfo& info, bool shuffle, uint64_t seed);
+// root of the job on each host; `found` has them without patterns. The seed is stored as int64; the
+// op casts it back.
+Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool shuffle,
+                   uint64_t seed);
+// The loss, and the output of the model that it is made from.
+LossSpec loss_spec(const Job& job);
 // True if the job asks for the accuracy of each step.
 bool has_accuracy(const Job& job);
-// The spec of the job's training graph. `info`: of the training data. `total_steps`: of the job; a
+// The spec of the job's training graph. `found`: the training data. `total_steps`: of the job; a
 // learning rate schedule that names no end of its decay ends with the job. The result does not
 // refer to the job. Parameters whose names match a pattern of model.freeze are frozen: '*' stands
 // for any characters, '?' for one.
-TrainSpec train_spec(const Job& job, const DatasetInfo& info, int64_t total_steps);
+TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_steps);
 
 }  // namespace leat

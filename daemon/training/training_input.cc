@@ -1,30 +1,32 @@
 #include "daemon/training/training_input.h"
 
+#include <map>
 #include <utility>
 
 #include "daemon/hosts/local_host.h"
 #include "daemon/spec/load_graph.h"
+#include "daemon/training/train_specs.h"
 #include "daemon/training/training_rules.h"
 #include "devices/base/counted.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/definitions/row_shape.h"
+#include "scheduler/graph/data_binding.h"
 
 namespace leat {
 namespace {
 
-DatasetFiles dataset_files(const Job& job, const Job::Files& files) {
-  return {std::string(name_of(files.format)), files.features, files.labels, job.data.root};
-}
+// The path of a file of a data set, without the name of its column.
+std::string name_of_file(const std::string& file) { return file.substr(file.find('=') + 1); }
 
 // Reads the headers of a data set on every host. All hosts must see the same files.
 Result<DatasetReport> inspect(const HostGroup& group, const DatasetFiles& files) {
   const std::vector<HostHandle*>& hosts = group.hosts();
-  LEAT_ASSIGN_OR_RETURN(DatasetReport first, hosts[0]->inspect(files, 0));
+  LEAT_ASSIGN_OR_RETURN(DatasetReport first, hosts[0]->inspect(files, {}));
   for (size_t h = 1; h < hosts.size(); ++h) {
     // Hosts of one process see the same files.
     if (are_local(*hosts[0], *hosts[h])) continue;
-    LEAT_ASSIGN_OR_RETURN(const DatasetReport other, hosts[h]->inspect(files, 0));
+    LEAT_ASSIGN_OR_RETURN(const DatasetReport other, hosts[h]->inspect(files, {}));
     // A fingerprint stands for the content, so no host sends its data.
     const auto same = [&](const std::string& name, const std::string& a, const std::string& b) {
       if (a == b) return Status();
@@ -32,8 +34,10 @@ Result<DatasetReport> inspect(const HostGroup& group, const DatasetFiles& files)
                                      hosts[0]->name(), " has ", a, ", ", hosts[h]->name(), " has ",
                                      b));
     };
-    LEAT_RETURN_IF_ERROR(same(files.features, first.features_print, other.features_print));
-    LEAT_RETURN_IF_ERROR(same(files.labels, first.labels_print, other.labels_print));
+    // A pattern may match other files on each host.
+    LEAT_RETURN_IF_ERROR(same("files", join(first.files, ", "), join(other.files, ", ")));
+    for (size_t f = 0; f < first.files.size(); ++f)
+      LEAT_RETURN_IF_ERROR(same(name_of_file(first.files[f]), first.prints[f], other.prints[f]));
   }
   return first;
 }
@@ -66,43 +70,53 @@ Status check_batch(const Job& job, const ModelBatch& batch) {
               : " give its input a batch of any size, such as [N, ...]"));
 }
 
-// Checks that the labels fit the model's output. The step that reads them would find it, too, but
-// perhaps hours later.
-Status check_labels(const Job& job, const Graph& model, const Job::Files& files,
-                    const DatasetInfo& info, HostHandle& host) {
-  if (model.outputs().empty()) return {};
-  const ValueType& output = model.value(model.outputs()[0]).type;
-  const bool classes = job.loss == Job::Loss::cross_entropy;
-  const int first = classes ? 2 : 1;  // dimension of a row's label, after the classes
-  if (output.shape.rank() < first) return {};
-  if (!fits_row(info.label_shape, output.shape, first)) {
-    return invalid_argument(cat(
-        "'", files.labels, "': expected ",
-        classes ? "a class for each row of " : "labels of the shape of a row of ",
-        model.type_text(output), ", the output of '", job.model.graph, "', received ",
-        info.label_dtype, info.label_shape, layout_hint(info.label_shape, output.shape, first)));
+// Checks that the labels fit the output that the loss compares them with. The step that reads them
+// would find it, too, but perhaps hours later.
+Status check_labels(const Job& job, const Graph& model, ValueId output, const DatasetFiles& files,
+                    const ColumnInfo& labels, HostHandle& host) {
+  const ValueType& type = model.value(output).type;
+  const bool classes = job.loss.name == Job::LossName::cross_entropy;
+  const auto wrong = [&](const std::string& expected, int first) {
+    return invalid_argument(cat("column 'labels': expected ", expected, model.type_text(type),
+                                ", the output of '", job.model.graph, "', received ", labels.dtype,
+                                labels.shape, layout_hint(labels.shape, type.shape, first)));
+  };
+  if (!classes) {
+    if (type.shape.rank() < 1 || fits_row(labels.shape, type.shape)) return {};
+    return wrong("labels of the shape of a row of ", 1);
   }
+  if (!is_int(labels.dtype)) {
+    return invalid_argument(cat("column 'labels': expected classes as integers, as the loss ",
+                                "cross_entropy needs, received ", labels.dtype));
+  }
+  const auto layout = class_layout(labels, type.shape);
+  if (!layout.ok()) return wrong("a class for each row of ", 2);
   // Classes beyond the number of outputs are found by a look at all labels, which the host makes.
-  if (!classes || !output.shape[1].is_constant()) return {};
-  return host.inspect(dataset_files(job, files), output.shape[1].factor).status();
+  const int rank = type.shape.rank();
+  const Dim count = rank < 2 ? Dim() : type.shape[layout->last ? rank - 1 : 1];
+  if (rank < 2 || !count.is_constant()) return {};
+  const ClassCheck check{labels.name, count.factor, job.loss.ignore_index};
+  return host.inspect(files, check).status();
 }
 
-// Checks that the model and the loss can take the records of the files.
-Status check_records(const Job& job, const Graph& model, const Job::Files& files,
-                     const DatasetInfo& info, HostHandle& host) {
-  if (job.loss == Job::Loss::cross_entropy && !is_int(info.label_dtype)) {
-    return invalid_argument(
-        cat("'", files.labels,
-            "': expected classes as integers, as the loss cross_entropy needs, received ",
-            info.label_dtype));
-  }
-  if (model.inputs().empty()) return {};  // refused when the training graph is made
-  const ValueType& input = model.value(model.inputs()[0]).type;
-  if (fits_row(info.record_shape, input.shape)) return check_labels(job, model, files, info, host);
-  return invalid_argument(cat("'", files.features, "': expected records of the shape of a row of ",
-                              model.type_text(input), ", the input of '", job.model.graph,
-                              "', received ", info.record_dtype, info.record_shape,
-                              layout_hint(info.record_shape, input.shape)));
+// Checks that the model and the loss can take the rows of the data.
+Status check_data(const Job& job, const Graph& model, const Job::Files& files,
+                  const DatasetInfo& info, HostHandle& host) {
+  const bool needs_labels = job.loss.name != Job::LossName::output;
+  LEAT_ASSIGN_OR_RETURN(const DataBinding binding,
+                        bind_columns(model, info.columns, job.model.inputs, needs_labels));
+  LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(model, loss_spec(job).output));
+  if (!needs_labels) return {};
+  return check_labels(job, model, output, dataset_files(job, files), info.columns[*binding.labels],
+                      host);
+}
+
+// The fingerprints of the data, by the names that manifests give the files.
+std::map<std::string, std::string> prints_of(const DatasetReport& report) {
+  std::map<std::string, std::string> out;
+  for (size_t f = 0; f < report.files.size(); ++f)
+    out[report.files[f].substr(0, report.files[f].find('='))] = report.prints[f];
+  return out;
 }
 
 }  // namespace
@@ -114,13 +128,13 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   for (HostHandle* host : hosts.hosts()) host->set_data_root(job.name, job.data.root);
   LEAT_ASSIGN_OR_RETURN(const DatasetReport train,
                         inspect(hosts, dataset_files(job, job.data.train)));
-  DatasetInfo validation;
+  FoundDataset validation;
   if (job.data.validation) {
     LEAT_ASSIGN_OR_RETURN(const DatasetReport report,
                           inspect(hosts, dataset_files(job, *job.data.validation)));
-    validation = report.info;
+    validation = {report.info, report.files};
   }
-  LEAT_ASSIGN_OR_RETURN(Model model, load_model(files, catalogue, job.model.graph, every_float));
+  LEAT_ASSIGN_OR_RETURN(Model model, load_model(files, catalogue, job.model, every_float));
   // The hash goes into the manifests, where a later run sees whether the graph has changed.
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(job.model.graph));
   LEAT_ASSIGN_OR_RETURN(std::string sha256, sha256_of(*file));
@@ -130,13 +144,14 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   LEAT_RETURN_IF_ERROR(check_constraints(job, graph));
   LEAT_RETURN_IF_ERROR(check_batch(job, model.batch));
   HostHandle& host = *hosts.hosts()[0];
-  LEAT_RETURN_IF_ERROR(check_records(job, graph, job.data.train, train.info, host));
+  LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, host));
   if (job.data.validation)
-    LEAT_RETURN_IF_ERROR(check_records(job, graph, *job.data.validation, validation, host));
+    LEAT_RETURN_IF_ERROR(check_data(job, graph, *job.data.validation, validation.info, host));
   const DataOrder order{job.global_batch_size, job.data.shuffle, train.info.count,
-                        train.features_print, train.labels_print};
-  return std::make_unique<TrainingInput>(TrainingInput{std::move(model), std::move(sha256),
-                                                       every_float, train.info, validation, order});
+                        prints_of(train)};
+  return std::make_unique<TrainingInput>(
+      TrainingInput{std::move(model), std::move(sha256), every_float,
+                    FoundDataset{train.info, train.files}, validation, order});
 }
 
 }  // namespace leat

@@ -8,6 +8,7 @@
 #include "daemon/hosts/host_group.h"
 #include "daemon/spec/job.h"
 #include "daemon/training/model.h"
+#include "daemon/training/train_specs.h"
 #include "devices/base/files.h"
 #include "ops/data/dataset.h"
 
@@ -22,10 +23,9 @@ struct TrainingInput {
   // The rule of runs that older versions began: all floats of an .onnx file are trained, also those
   // that are no parameters. See OnnxOptions.
   bool every_float = false;
-  // Number, shape and dtype of the records.
-  DatasetInfo train;
-  // All zero if the job has no validation data.
-  DatasetInfo validation;
+  FoundDataset train;
+  // Empty if the job has no validation data.
+  FoundDataset validation;
   // Identifies the order of the training data: its fingerprints, its size, the batch, whether it is
   // shuffled. A checkpoint with another order cannot continue the job.
   DataOrder order;

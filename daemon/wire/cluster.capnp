@@ -593,7 +593,7 @@ interface Runner {
   # A safetensors file. step: the values are those after so many steps; none: of no particular step.
   # Deadline 60 s.
 
-  inspectDataset @10 (files :DatasetFiles, classes :Int64) -> (outcome :Outcome(DatasetView));
+  inspectDataset @10 (files :DatasetFiles, check :ClassCheck) -> (outcome :Outcome(DatasetView));
   # Reads the data set's headers, makes a fingerprint of each file and, with classes > 0, checks
   # that all labels are in [0, classes). Deadline 60 s.
 
@@ -738,18 +738,32 @@ struct DatasetFiles {
   root @0 :Text;                  # a name of WorkerConfig.datasets, or a path if the worker allows
                                   # paths
   format @1 :Text;
-  features @2 :Text;
-  labels @3 :Text;
+  files @2 :List(Text);           # as in DatasetFiles of ops/data/dataset_files.h, as are the next
+  columns @3 :List(Text);
+  window @4 :Int64;
+  stride @5 :Int64;
+  element @6 :Text;               # the name of a type; empty: none
+}
+
+# A column of classes that the worker checks.
+struct ClassCheck {
+  column @0 :Text;
+  classes @1 :Int64;              # 0: no check
+  ignores @2 :Bool;               # a label of ignoreIndex is allowed
+  ignoreIndex @3 :Int64;
 }
 
 struct DatasetView {
   count @0 :UInt64;
-  recordShape @1 :List(Int64);
-  recordDtype @2 :Text;
-  labelShape @3 :List(Int64);
-  labelDtype @4 :Text;
-  featuresPrint @5 :Text;         # fingerprint() of ops/data/dataset.h
-  labelsPrint @6 :Text;
+  columns @1 :List(Column);
+  files @2 :List(Text);           # without patterns
+  prints @3 :List(Text);          # fingerprint() of ops/data/dataset.h, one for each file
+
+  struct Column {
+    name @0 :Text;
+    dtype @1 :Text;
+    shape @2 :List(Int64);        # of one row
+  }
 }
 
 # --------------------------------------------------------------------------------------------------

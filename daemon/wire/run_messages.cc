@@ -156,41 +156,95 @@ RunReport read_report(wire::RunReport::Reader in) {
   return report;
 }
 
+namespace {
+
+template <typename List>
+void write_texts(const std::vector<std::string>& texts, List list) {
+  for (unsigned i = 0; i < list.size(); ++i) list.set(i, texts[i]);
+}
+
+std::vector<std::string> read_texts(const capnp::List<capnp::Text>::Reader& list) {
+  std::vector<std::string> out;
+  for (const auto text : list) out.emplace_back(text.cStr(), text.size());
+  return out;
+}
+
+unsigned count_of(const auto& items) { return static_cast<unsigned>(items.size()); }
+
+}  // namespace
+
+void write_dataset_files(const DatasetFiles& names, wire::DatasetFiles::Builder out) {
+  out.setRoot(names.root);
+  out.setFormat(names.format);
+  write_texts(names.files, out.initFiles(count_of(names.files)));
+  write_texts(names.columns, out.initColumns(count_of(names.columns)));
+  out.setWindow(names.window);
+  out.setStride(names.stride);
+  if (names.element != DType::invalid) out.setElement(std::string(dtype_name(names.element)));
+}
+
+DatasetFiles read_dataset_files(wire::DatasetFiles::Reader in) {
+  DatasetFiles names;
+  names.root = in.getRoot();
+  names.format = in.getFormat();
+  names.files = read_texts(in.getFiles());
+  names.columns = read_texts(in.getColumns());
+  names.window = in.getWindow();
+  names.stride = in.getStride();
+  // A type that this build does not know is refused when the files are opened.
+  names.element = dtype_from_name(in.getElement().cStr()).value_or(DType::invalid);
+  return names;
+}
+
+void write_class_check(const ClassCheck& check, wire::ClassCheck::Builder out) {
+  out.setColumn(check.column);
+  out.setClasses(check.classes);
+  out.setIgnores(check.ignore_index.has_value());
+  out.setIgnoreIndex(check.ignore_index.value_or(0));
+}
+
+ClassCheck read_class_check(wire::ClassCheck::Reader in) {
+  ClassCheck check{in.getColumn(), in.getClasses(), {}};
+  if (in.getIgnores()) check.ignore_index = in.getIgnoreIndex();
+  return check;
+}
+
 void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) {
-  // The list was made with as many entries as the shape has.
-  const auto write_shape = [](const Shape& shape, auto list) {
-    for (unsigned i = 0; i < list.size(); ++i) list.set(i, shape[static_cast<int>(i)]);
-  };
   const DatasetInfo& info = report.info;
   out.setCount(static_cast<uint64_t>(info.count));
-  write_shape(info.record_shape,
-              out.initRecordShape(static_cast<unsigned>(info.record_shape.rank())));
-  out.setRecordDtype(std::string(dtype_name(info.record_dtype)));
-  write_shape(info.label_shape, out.initLabelShape(static_cast<unsigned>(info.label_shape.rank())));
-  out.setLabelDtype(std::string(dtype_name(info.label_dtype)));
-  out.setFeaturesPrint(report.features_print);
-  out.setLabelsPrint(report.labels_print);
+  auto columns = out.initColumns(count_of(info.columns));
+  for (unsigned c = 0; c < columns.size(); ++c) {
+    const ColumnInfo& column = info.columns[c];
+    columns[c].setName(column.name);
+    columns[c].setDtype(std::string(dtype_name(column.dtype)));
+    auto shape = columns[c].initShape(static_cast<unsigned>(column.shape.rank()));
+    for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, column.shape[static_cast<int>(i)]);
+  }
+  write_texts(report.files, out.initFiles(count_of(report.files)));
+  write_texts(report.prints, out.initPrints(count_of(report.prints)));
 }
 
 Result<DatasetReport> read_dataset(wire::DatasetView::Reader in) {
   DatasetReport report;
   // A count of 2^63 or more becomes negative, and is refused below.
   report.info.count = static_cast<int64_t>(in.getCount());
-  LEAT_ASSIGN_OR_RETURN(report.info.record_shape, read_shape(in.getRecordShape()));
-  LEAT_ASSIGN_OR_RETURN(report.info.label_shape, read_shape(in.getLabelShape()));
-  // The types are names, so one that this build does not know is found here.
-  const auto record = dtype_from_name(in.getRecordDtype().cStr());
-  const auto label = dtype_from_name(in.getLabelDtype().cStr());
-  if (report.info.count <= 0 || !record || !label) {
-    return invalid_argument(cat("a data set: received ", report.info.count, " records of ",
-                                in.getRecordDtype().cStr(), " with labels of ",
-                                in.getLabelDtype().cStr()));
+  for (const auto each : in.getColumns()) {
+    // The types are names, so one that this build does not know is found here.
+    const auto dtype = dtype_from_name(each.getDtype().cStr());
+    if (!dtype) {
+      return invalid_argument(cat("a data set: column '", each.getName().cStr(), "' is of type '",
+                                  each.getDtype().cStr(), "', which is unknown"));
+    }
+    ColumnInfo column{each.getName(), *dtype, {}};
+    LEAT_ASSIGN_OR_RETURN(column.shape, read_shape(each.getShape()));
+    report.info.columns.push_back(std::move(column));
   }
-  report.info.record_dtype = *record;
-  report.info.label_dtype = *label;
-  report.features_print = in.getFeaturesPrint().cStr();
-  report.labels_print = in.getLabelsPrint().cStr();
-  return report;
+  report.files = read_texts(in.getFiles());
+  report.prints = read_texts(in.getPrints());
+  if (report.info.count > 0 && report.files.size() == report.prints.size()) return report;
+  return invalid_argument(cat("a data set: received ", report.info.count, " rows in ",
+                              report.files.size(), " files with ", report.prints.size(),
+                              " fingerprints"));
 }
 
 }  // namespace leat

@@ -34,6 +34,10 @@ Result<Held> read_held(wire::Held::Reader in);
 void write_report(const RunReport& report, wire::RunReport::Builder out);
 RunReport read_report(wire::RunReport::Reader in);
 
+void write_dataset_files(const DatasetFiles& names, wire::DatasetFiles::Builder out);
+DatasetFiles read_dataset_files(wire::DatasetFiles::Reader in);
+void write_class_check(const ClassCheck& check, wire::ClassCheck::Builder out);
+ClassCheck read_class_check(wire::ClassCheck::Reader in);
 void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out);
 Result<DatasetReport> read_dataset(wire::DatasetView::Reader in);
 

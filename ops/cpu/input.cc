@@ -53,7 +53,7 @@ class EpochOrder {
   Permutation order_;
 };
 
-// Reads rows of batch number `index` (input 0): records, labels and weights. It keeps no state
+// Reads rows of batch number `index` (input 0): the columns, then the weights. It keeps no state
 // between steps, and its tiles are independent.
 class ReadBatchKernel final : public Kernel {
  public:
@@ -63,9 +63,8 @@ class ReadBatchKernel final : public Kernel {
         global_batch_(attr_int(setup.attrs(), "global_batch")),
         rows_(attr_int(setup.attrs(), "rows")),
         first_row_(setup.node ? setup.node->first_row : 0),
-        tile_rows_(setup.tile_rows > 0
-                       ? setup.tile_rows
-                       : default_tile_rows(rows_, dataset.info().record_shape.elements())),
+        tile_rows_(setup.tile_rows > 0 ? setup.tile_rows
+                                       : default_tile_rows(rows_, elements_of(dataset.info()))),
         seed_(static_cast<uint64_t>(attr_int(setup.attrs(), "seed"))),
         shuffle_(attr_int(setup.attrs(), "shuffle") != 0),
         wrap_(attr_int(setup.attrs(), "wrap") != 0),
@@ -90,27 +89,46 @@ class ReadBatchKernel final : public Kernel {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t position = *batch + first_row_ + row;
       const bool real = wrap_ || position < dataset_.info().count;
-      write_row(context, row, real ? order.record(position) : -1);
+      const Status written = write_row(context, row, real ? order.record(position) : -1);
+      if (written.ok()) continue;
+      context.step->fail(context.instruction, written.while_doing(cat("reading for ", subject_)));
+      return Progress::failed;
     }
     return Progress::done;
   }
 
  private:
+  // Elements of the longest row: it decides how many rows a tile has.
+  static int64_t elements_of(const DatasetInfo& info) {
+    int64_t most = 1;
+    for (const ColumnInfo& column : info.columns) most = std::max(most, column.shape.elements());
+    return most;
+  }
+
   // A record of -1 means none: weight 0. The row gets the first record, because a model may compute
   // NaN from zeros, and NaN times weight 0 is still NaN.
-  void write_row(KernelContext& context, int64_t row, int64_t record) const {
-    const float weight = record >= 0 ? 1.0f : 0.0f;
+  Status write_row(KernelContext& context, int64_t row, int64_t record) const {
     const int64_t shown = std::max<int64_t>(0, record);
-    write(context, 0, row, dataset_.record(shown), dataset_.record_bytes());
-    write(context, 1, row, dataset_.label(shown), dataset_.label_bytes());
-    write(context, 2, row, &weight, sizeof(weight));
+    const size_t columns = dataset_.info().columns.size();
+    for (size_t c = 0; c < columns; ++c) {
+      const auto bytes = static_cast<size_t>(dataset_.info().columns[c].row_bytes());
+      std::byte* out = row_of(context, c, row, bytes);
+      if (!out) continue;
+      if (const std::byte* memory = dataset_.in_memory(c, shown)) {
+        std::memcpy(out, memory, bytes);
+      } else {
+        LEAT_RETURN_IF_ERROR(dataset_.read(c, shown, {out, bytes}));
+      }
+    }
+    const float weight = record >= 0 ? 1.0f : 0.0f;
+    if (std::byte* out = row_of(context, columns, row, sizeof weight))
+      std::memcpy(out, &weight, sizeof weight);
+    return {};
   }
-  // Writes one row of an output, if it is wanted.
-  void write(KernelContext& context, size_t output, int64_t row, const void* from,
-             int64_t bytes) const {
-    if (output >= outputs_ || !context.outputs[output] || bytes == 0) return;
-    std::memcpy(static_cast<std::byte*>(context.outputs[output]) + row * bytes, from,
-                static_cast<size_t>(bytes));
+  // One row of an output; null if it is not wanted or has no bytes.
+  std::byte* row_of(KernelContext& context, size_t output, int64_t row, size_t bytes) const {
+    if (output >= outputs_ || !context.outputs[output] || bytes == 0) return nullptr;
+    return static_cast<std::byte*>(context.outputs[output]) + static_cast<size_t>(row) * bytes;
   }
 
   const Dataset& dataset_;
@@ -121,15 +139,16 @@ class ReadBatchKernel final : public Kernel {
   const size_t outputs_;  // the last ones may be absent
 };
 
-// The attributes gave inference the types of a record and a label. This compares them with the
-// files.
-Status expect_type(const KernelSetup& setup, const std::string& what, DType dtype,
-                   const Shape& shape) {
-  LEAT_ASSIGN_OR_RETURN(const BatchElement expected, batch_element(setup.attrs(), what));
-  if (expected.dtype == dtype && expected.shape == shape) return {};
-  return failed_precondition(cat(setup.subject, ": ", what, ": expected ", expected.dtype,
-                                 expected.shape, " as the attributes say, the files hold ", dtype,
-                                 shape));
+// The attributes gave inference the types of the columns. This compares them with the files.
+Status expect_types(const KernelSetup& setup, const DatasetInfo& info) {
+  LEAT_ASSIGN_OR_RETURN(const auto columns, reader_columns(setup.attrs()));
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c] == info.columns[c]) continue;
+    return failed_precondition(
+        cat(setup.subject, ": ", columns[c].name, ": expected ", column_type_text(columns[c]),
+            " as the attributes say, the files hold ", column_type_text(info.columns[c])));
+  }
+  return {};
 }
 
 Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
@@ -145,14 +164,11 @@ Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
                                 " rows from row ", first_row));
   }
   // All readers of a data set in these resources share it, so its files are read once.
-  const auto dataset = Dataset::find_or_open(
-      *setup.resources, {attr_string(attrs, "format"), attr_string(attrs, "features"),
-                         attr_string(attrs, "labels"), setup.resources->data_root()});
+  const auto dataset =
+      Dataset::find_or_open(*setup.resources, reader_files(attrs, setup.resources->data_root()));
   if (!dataset.ok())
     return dataset.status().while_doing(cat("opening the data of ", setup.subject));
-  const DatasetInfo& info = (*dataset)->info();
-  LEAT_RETURN_IF_ERROR(expect_type(setup, "record", info.record_dtype, info.record_shape));
-  LEAT_RETURN_IF_ERROR(expect_type(setup, "label", info.label_dtype, info.label_shape));
+  LEAT_RETURN_IF_ERROR(expect_types(setup, (*dataset)->info()));
   return std::unique_ptr<Kernel>(std::make_unique<ReadBatchKernel>(setup, **dataset));
 }
 

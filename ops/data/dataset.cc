@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <system_error>
 
 #include "devices/base/crc32c.h"
+#include "devices/base/glob.h"
 #include "devices/base/text.h"
 #include "ops/data/dataset_memory.h"
+#include "ops/data/path_text.h"
 #include "ops/formats/array_file.h"
 #include "ops/formats/idx.h"
 #include "ops/formats/npy.h"
@@ -18,81 +22,243 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if `path` is `root` or is below it. Both are absolute and normal.
-bool is_below(const fs::path& path, const fs::path& root) {
-  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
-}
+// One file of a data set and the header of its array. A file of tokens is an array of one
+// dimension.
+struct Place {
+  std::string column;  // empty for tokens
+  std::string name;    // relative to the root
+  std::string path;
+  ArrayHeader header;
+  bool plain = true;  // the elements are in the file as they are in memory
 
-// The shape of one record, without the number of records.
-Shape without_first(const Shape& shape) { return Shape(shape.dims().subspan(1)); }
+  // The bytes of memory that the elements take while they are read.
+  uint64_t memory() const {
+    const uint64_t bytes =
+        static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
+    return header.fortran_order ? 2 * bytes : bytes;
+  }
+  // The size of header and elements: a file that is replaced in the meantime must not be larger.
+  uint64_t file_bytes() const {
+    return header.offset +
+           static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
+  }
+};
 
-Status expected_records(const std::string& path) {
-  return invalid_argument(cat(path, ": expected an array of records, received a scalar"));
-}
+// What the headers of the files tell.
+struct Layout {
+  DatasetFiles names;  // without patterns
+  std::vector<Place> places;
+  DatasetInfo info;                 // of the columns that are read
+  std::vector<ColumnPart> parts;    // one for each of them
+  std::vector<std::string> stored;  // the column of the files that each of them is a part of
+};
 
-// Opens a file of the data set below its root and reads its header.
-Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std::string& name,
+bool is_tokens(const DatasetFiles& names) { return names.format == "tokens"; }
+
+// Opens a file of an array and reads its header.
+Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std::string& path,
                              uint64_t limit) {
-  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
-  const bool npy = names.format == "npy";
-  const uint64_t most = std::min(limit, npy ? kNpyBytes : kIdxBytes);
-  auto file = ArrayFile::open(files, path, npy ? npy_format() : idx_format(), most);
-  if (file.ok() && file->header().shape.rank() == 0) return expected_records(path);
+  const bool idx = names.format == "idx";
+  const uint64_t most = std::min(limit, idx ? kIdxBytes : kNpyBytes);
+  auto file = ArrayFile::open(files, path, idx ? idx_format() : npy_format(), most);
+  if (file.ok() && file->header().shape.rank() == 0) {
+    return invalid_argument(cat(path, ": expected an array of records, received a scalar"));
+  }
   return file;
 }
 
-// The bytes of memory that the elements take while they are read.
-uint64_t memory_of(const ArrayHeader& header) {
-  const uint64_t bytes = static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
-  return header.fortran_order ? 2 * bytes : bytes;
+Result<Place> locate_array(Files& files, const DatasetFiles& names, std::string_view file) {
+  LEAT_ASSIGN_OR_RETURN(const auto named, parse_named_file(file));
+  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, named.second));
+  LEAT_ASSIGN_OR_RETURN(const ArrayFile array, open_array(files, names, path, UINT64_MAX));
+  return Place{named.first, named.second, path, array.header(), array.is_plain()};
 }
 
-// The size of header and elements: a file that is replaced in the meantime must not be larger.
-uint64_t file_bytes(const ArrayHeader& header) {
-  return header.offset + static_cast<uint64_t>(header.shape.elements()) * dtype_size(header.dtype);
-}
-
-Status check_format(const std::string& format) {
-  if (format == "idx" || format == "npy") return {};
-  return invalid_argument(cat("format: expected 'idx' or 'npy', received '", format, "'"));
-}
-
-// Checks that features and labels belong together.
-Status check_pair(const DatasetFiles& names, const Shape& features, const Shape& labels) {
-  if (features[0] != labels[0]) {
-    return invalid_argument(cat("'", names.labels, "': expected ", features[0], " labels, as '",
-                                names.features, "' has records, received ", labels[0]));
+// A file of tokens is an NPY array of one dimension, or integers without a header.
+Result<Place> locate_tokens(Files& files, const DatasetFiles& names, const std::string& name) {
+  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
+  if (name.ends_with(".npy")) {
+    LEAT_ASSIGN_OR_RETURN(const ArrayFile array, open_array(files, names, path, UINT64_MAX));
+    const ArrayHeader& header = array.header();
+    if (header.shape.rank() == 1 && header.dtype == names.element && array.is_plain())
+      return Place{"", name, path, header, true};
+    return invalid_argument(cat("'", path, "': expected ", names.element,
+                                " tokens, an array of one dimension that is not compressed, ",
+                                "received ", header.dtype, header.shape));
   }
-  if (features[0] > 0) return {};
-  return invalid_argument(
-      cat("'", names.features, "': expected at least one record, received none"));
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
+  const uint64_t size = dtype_size(names.element);
+  if (file->size() % size != 0) {
+    return invalid_argument(cat("'", path, "': expected a multiple of ", size, " bytes, the size ",
+                                "of a token of type ", names.element, ", received ", file->size()));
+  }
+  const auto tokens = static_cast<int64_t>(file->size() / size);
+  return Place{"", name, path, {names.element, Shape{tokens}, 0, false}, true};
 }
 
-struct Headers {
-  ArrayHeader features, labels;
-};
+Status add_place(Layout& layout, Result<Place> place) {
+  if (!place.ok()) return place.status();
+  layout.places.push_back(std::move(place).value());
+  return {};
+}
+
+// Counts the rows. Files of arrays must have equally many.
+Status count_rows(Layout& layout) {
+  const std::vector<Place>& places = layout.places;
+  if (is_tokens(layout.names)) {
+    for (const Place& place : places) {
+      layout.info.count +=
+          window_count(place.header.shape[0], layout.names.window, layout.names.stride);
+    }
+    if (layout.info.count > 0) return {};
+    return invalid_argument(cat("'", places[0].name, "': expected at least one window of ",
+                                layout.names.window, " tokens in a file, received fewer"));
+  }
+  layout.info.count = places[0].header.shape[0];
+  for (const Place& place : places) {
+    if (place.header.shape[0] == layout.info.count) continue;
+    return invalid_argument(cat("'", place.name, "': expected ", layout.info.count, " rows, as '",
+                                places[0].name, "' has, received ", place.header.shape[0]));
+  }
+  if (layout.info.count > 0) return {};
+  return invalid_argument(cat("'", places[0].name, "': expected at least one row, received none"));
+}
+
+// The columns that the files have, by name, in the order of the files.
+std::vector<ColumnInfo> stored_columns(const Layout& layout) {
+  if (is_tokens(layout.names))
+    return {{"window", layout.names.element, Shape{layout.names.window}}};
+  std::vector<ColumnInfo> out;
+  for (const Place& place : layout.places) {
+    out.push_back({place.column, place.header.dtype, Shape(place.header.shape.dims().subspan(1))});
+  }
+  return out;
+}
+
+// Finds the columns that are read among those of the files.
+Status find_parts(Layout& layout) {
+  const std::vector<ColumnInfo> stored = stored_columns(layout);
+  std::vector<std::string> names;
+  for (const ColumnInfo& column : stored) names.push_back(column.name);
+  std::vector<std::string> wanted = layout.names.columns;
+  if (wanted.empty()) wanted = names;
+  for (const std::string& each : wanted) {
+    LEAT_ASSIGN_OR_RETURN(const ColumnView view, parse_column_view(each));
+    const auto found = std::find(names.begin(), names.end(), view.column);
+    if (found == names.end()) {
+      return invalid_argument(cat("column '", view.column, "': expected one of ", join(names, ", "),
+                                  did_you_mean(view.column, names)));
+    }
+    LEAT_ASSIGN_OR_RETURN(ColumnPart part,
+                          part_of(view, stored[static_cast<size_t>(found - names.begin())]));
+    layout.info.columns.push_back(part.info);
+    layout.parts.push_back(std::move(part));
+    layout.stored.push_back(view.column);
+  }
+  return {};
+}
 
 // Reads no elements: a caller decides by the headers whether there is memory for them.
-Result<Headers> read_headers(Files& files, const DatasetFiles& names) {
-  LEAT_RETURN_IF_ERROR(check_format(names.format));
-  LEAT_ASSIGN_OR_RETURN(const ArrayFile features,
-                        open_array(files, names, names.features, UINT64_MAX));
-  LEAT_ASSIGN_OR_RETURN(const ArrayFile labels, open_array(files, names, names.labels, UINT64_MAX));
-  LEAT_RETURN_IF_ERROR(check_pair(names, features.header().shape, labels.header().shape));
-  return Headers{features.header(), labels.header()};
+Result<Layout> read_layout(Files& files, const DatasetFiles& names) {
+  LEAT_RETURN_IF_ERROR(check_dataset_files(names));
+  Layout layout;
+  layout.names = names;
+  if (is_tokens(names)) {
+    LEAT_ASSIGN_OR_RETURN(layout.names.files, expand_patterns(files, names.root, names.files));
+  }
+  for (const std::string& each : layout.names.files) {
+    LEAT_RETURN_IF_ERROR(add_place(layout, is_tokens(names) ? locate_tokens(files, names, each)
+                                                            : locate_array(files, names, each)));
+  }
+  LEAT_RETURN_IF_ERROR(count_rows(layout));
+  LEAT_RETURN_IF_ERROR(find_parts(layout));
+  return layout;
 }
 
-// Looks at the text of the path only; links are followed later, in resolve_below().
-bool leaves_root(const fs::path& path) {
-  return path.is_absolute() || std::find(path.begin(), path.end(), fs::path("..")) != path.end();
+// True if the rows stay in the file.
+bool stays_in_file(const Layout& layout, const Place& place, uint64_t large_array) {
+  return is_tokens(layout.names) || (place.plain && place.memory() >= large_array);
 }
 
-// Looks up both files through `files`, which may bound the time. The later resolution of the paths
+// True if a column that is read has rows of this file.
+bool is_read(const Layout& layout, const Place& place) {
+  return is_tokens(layout.names) ||
+         std::find(layout.stored.begin(), layout.stored.end(), place.column) != layout.stored.end();
+}
+
+// The arrays that are kept in memory, by column.
+using Arrays = std::map<std::string, Tensor>;
+
+Result<Arrays> read_arrays(Files& files, const Layout& layout, uint64_t large_array) {
+  Arrays out;
+  for (const Place& place : layout.places) {
+    if (stays_in_file(layout, place, large_array) || !is_read(layout, place)) continue;
+    // The headers were read before, and the files may have changed since then.
+    LEAT_ASSIGN_OR_RETURN(ArrayFile file,
+                          open_array(files, layout.names, place.path, place.file_bytes()));
+    if (file.header().shape != place.header.shape || file.header().dtype != place.header.dtype) {
+      return failed_precondition(cat("'", place.name, "': expected ", place.header.dtype,
+                                     place.header.shape, " as a moment ago, received ",
+                                     file.header().dtype, file.header().shape));
+    }
+    LEAT_ASSIGN_OR_RETURN(Tensor values, file.read_all());
+    out.emplace(place.column, std::move(values));
+  }
+  return out;
+}
+
+Result<std::shared_ptr<const Column>> windows_of(Files& files, const Layout& layout) {
+  std::vector<TokenFile> parts;
+  for (const Place& place : layout.places) {
+    TokenFile part{nullptr, place.header.offset, place.header.shape[0]};
+    LEAT_ASSIGN_OR_RETURN(part.file, files.open(place.path));
+    parts.push_back(std::move(part));
+  }
+  const DatasetFiles& names = layout.names;
+  return std::shared_ptr<const Column>(
+      token_windows(std::move(parts), names.element, names.window, names.stride));
+}
+
+// Makes the columns of the files, from the arrays in memory and the files that keep theirs.
+Result<std::map<std::string, std::shared_ptr<const Column>>> make_columns(Files& files,
+                                                                          const Layout& layout,
+                                                                          Arrays arrays) {
+  std::map<std::string, std::shared_ptr<const Column>> out;
+  if (is_tokens(layout.names)) {
+    LEAT_ASSIGN_OR_RETURN(out["window"], windows_of(files, layout));
+    return out;
+  }
+  for (const Place& place : layout.places) {
+    if (!is_read(layout, place)) continue;
+    if (const auto found = arrays.find(place.column); found != arrays.end()) {
+      out[place.column] = column_of(place.column, std::move(found->second));
+      continue;
+    }
+    LEAT_ASSIGN_OR_RETURN(auto file, files.open(place.path));
+    ColumnInfo info{place.column, place.header.dtype, Shape(place.header.shape.dims().subspan(1))};
+    out[place.column] = column_in_file(std::move(info), place.header.shape[0], std::move(file),
+                                       place.header.offset);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Dataset>> make_dataset(Files& files, const Layout& layout, Arrays arrays) {
+  LEAT_ASSIGN_OR_RETURN(const auto columns, make_columns(files, layout, std::move(arrays)));
+  std::vector<Dataset::View> views;
+  for (size_t i = 0; i < layout.parts.size(); ++i)
+    views.push_back({columns.at(layout.stored[i]), layout.parts[i].offset});
+  return std::make_unique<Dataset>(layout.info, std::move(views));
+}
+
+// Looks the files up through `files`, which may bound the time. The later resolution of the paths
 // calls the operating system without a bound: this shows first whether the file system responds.
 void look_up(Files& files, const DatasetFiles& names) {
-  for (const std::string& name : {names.features, names.labels}) {
+  for (const std::string& each : names.files) {
+    const size_t equals = is_tokens(names) ? std::string::npos : each.find('=');
+    const std::string name = equals == std::string::npos ? each : each.substr(equals + 1);
     const bool inside = names.root.empty() || !leaves_root(name);
-    if (inside) (void)files.exists((fs::path(names.root) / name).string());
+    const fs::path path = fs::path(names.root) / name;
+    if (inside) (void)files.exists(is_glob(name) ? path.parent_path().string() : path.string());
   }
 }
 
@@ -131,94 +297,70 @@ Manners& manners_of(JobResources& resources) {
   return static_cast<Manners&>(**made);
 }
 
-struct Arrays {
-  Tensor features, labels;
-};
-
-// Reads files of at most these sizes, inflated.
-Result<Arrays> read_arrays(Files& files, const DatasetFiles& names, uint64_t features_limit,
-                           uint64_t labels_limit) {
-  LEAT_ASSIGN_OR_RETURN(ArrayFile features,
-                        open_array(files, names, names.features, features_limit));
-  LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, names, names.labels, labels_limit));
-  // Both headers are checked before the elements are read.
-  LEAT_RETURN_IF_ERROR(check_pair(names, features.header().shape, labels.header().shape));
-  Arrays read;
-  LEAT_ASSIGN_OR_RETURN(read.features, features.read_all());
-  LEAT_ASSIGN_OR_RETURN(read.labels, labels.read_all());
-  return read;
-}
-
 // The calling thread asks for the memory, and not the reading thread, which may be abandoned.
-Result<Arrays> read_granted(Files& files, const DatasetFiles& names, const Manners::Rules& rules) {
+Result<std::unique_ptr<Dataset>> open_granted(Files& files, const DatasetFiles& names,
+                                              const Manners::Rules& rules) {
   LEAT_ASSIGN_OR_RETURN(
-      const Headers headers,
-      read_within<Headers>(files, rules.limits, [names](Files& bounded) -> Result<Headers> {
+      const Layout layout,
+      read_within<Layout>(files, rules.limits, [names](Files& bounded) -> Result<Layout> {
         look_up(bounded, names);
-        return read_headers(bounded, names);
+        return read_layout(bounded, names);
       }));
   // Memory is asked for by the headers, before the elements are read. The files may change until
   // then, so the sizes in the headers are the limits of the second read.
-  if (rules.grant) {
-    LEAT_RETURN_IF_ERROR(
-        rules.grant(names.features, memory_of(headers.features) + memory_of(headers.labels)));
+  uint64_t memory = 0;
+  for (const Place& place : layout.places) {
+    if (!stays_in_file(layout, place, kLargeArray) && is_read(layout, place))
+      memory += place.memory();
   }
-  const uint64_t features = file_bytes(headers.features), labels = file_bytes(headers.labels);
-  return read_within<Arrays>(files, rules.limits, [names, features, labels](Files& bounded) {
-    return read_arrays(bounded, names, features, labels);
-  });
+  if (rules.grant && memory > 0) LEAT_RETURN_IF_ERROR(rules.grant(layout.places[0].name, memory));
+  LEAT_ASSIGN_OR_RETURN(Arrays arrays,
+                        read_within<Arrays>(files, rules.limits, [layout](Files& bounded) {
+                          return read_arrays(bounded, layout, kLargeArray);
+                        }));
+  // Files that stay open outlive the bounded file system. They have answered a moment ago.
+  return make_dataset(files, layout, std::move(arrays));
+}
+
+// All parts of the names: readers of other files or columns get a data set of their own.
+std::string key_of(const DatasetFiles& names) {
+  return join(std::vector<std::string>{names.format, names.root, join(names.files, "\n"),
+                                       join(names.columns, "\n"), std::to_string(names.window),
+                                       std::to_string(names.stride),
+                                       std::string(dtype_name(names.element))},
+              "\n\n");
 }
 
 }  // namespace
 
-Result<std::string> resolve_below(const std::string& root, const std::string& path) {
-  if (path.empty()) return invalid_argument("a data set's path: expected a file, received ''");
-  if (root.empty()) return path;
-  const fs::path relative(path);
-  if (leaves_root(relative)) {
-    return invalid_argument(
-        cat("'", path, "': expected a path below the data root '", root, "', without '..'"));
+const ColumnInfo* DatasetInfo::find(std::string_view name) const {
+  for (const ColumnInfo& column : columns) {
+    if (column.name == name) return &column;
   }
-  // Both paths are compared after all links are followed. The file itself may be missing: opening
-  // it gives the better error.
-  const fs::path whole = fs::path(root) / relative;
-  std::error_code error;
-  const fs::path real_root = fs::canonical(root, error);
-  if (error) {
-    return failed_precondition(
-        cat("data root '", root, "': expected a directory: ", error.message()));
-  }
-  const fs::path real = fs::weakly_canonical(whole, error);
-  if (error) return failed_precondition(cat("'", whole.string(), "': ", error.message()));
-  if (!is_below(real, real_root)) {
-    return invalid_argument(cat("'", path, "': expected a path below the data root '", root,
-                                "', links lead to '", real.string(), "'"));
-  }
-  return real.string();
+  return nullptr;
 }
 
-Dataset::Dataset(Tensor features, Tensor labels)
-    : features_(std::move(features)), labels_(std::move(labels)) {
-  info_.count = features_.shape()[0];
-  info_.record_shape = without_first(features_.shape());
-  info_.record_dtype = features_.dtype();
-  info_.label_shape = without_first(labels_.shape());
-  info_.label_dtype = labels_.dtype();
-  record_bytes_ =
-      info_.record_shape.elements() * static_cast<int64_t>(dtype_size(info_.record_dtype));
-  label_bytes_ = info_.label_shape.elements() * static_cast<int64_t>(dtype_size(info_.label_dtype));
+const std::byte* Dataset::in_memory(size_t column, int64_t row) const {
+  const View& view = views_[column];
+  const std::byte* memory = view.column->memory();
+  return memory ? memory + row * view.column->info().row_bytes() + view.offset : nullptr;
 }
 
-Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names) {
-  LEAT_RETURN_IF_ERROR(check_format(names.format));
-  LEAT_ASSIGN_OR_RETURN(Arrays read, read_arrays(files, names, UINT64_MAX, UINT64_MAX));
-  return std::unique_ptr<Dataset>(new Dataset(std::move(read.features), std::move(read.labels)));
+Status Dataset::read(size_t column, int64_t row, std::span<std::byte> out) const {
+  const View& view = views_[column];
+  return view.column->read(row, view.offset, out);
+}
+
+Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,
+                                               uint64_t large_array) {
+  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  LEAT_ASSIGN_OR_RETURN(Arrays arrays, read_arrays(files, layout, large_array));
+  return make_dataset(files, layout, std::move(arrays));
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,
                                                const ReadingLimits& limits) {
-  LEAT_ASSIGN_OR_RETURN(Arrays read, read_granted(files, names, {limits, {}}));
-  return std::unique_ptr<Dataset>(new Dataset(std::move(read.features), std::move(read.labels)));
+  return open_granted(files, names, {limits, {}});
 }
 
 void Dataset::limit_reading(JobResources& resources, ReadingLimits limits) {
@@ -230,55 +372,103 @@ void limit_dataset_memory(JobResources& resources, GrantMemory grant) {
 }
 
 Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const DatasetFiles& names) {
-  const std::string key =
-      join(std::vector<std::string>{names.format, names.root, names.features, names.labels}, "\n");
   // The rules are read first: they are a resource as well, and find_or_make() holds the table's
   // lock while it opens the files.
   const Manners::Rules rules = manners_of(resources).get();
-  // The key has all parts of the names: readers of other files get a data set of their own.
-  auto found = resources.find_or_make("dataset", key, [&]() -> Result<std::unique_ptr<Resource>> {
-    LEAT_ASSIGN_OR_RETURN(Arrays read, read_granted(real_files(), names, rules));
-    return std::unique_ptr<Resource>(new Dataset(std::move(read.features), std::move(read.labels)));
-  });
+  auto found =
+      resources.find_or_make("dataset", key_of(names), [&]() -> Result<std::unique_ptr<Resource>> {
+        LEAT_ASSIGN_OR_RETURN(auto dataset, open_granted(real_files(), names, rules));
+        return std::unique_ptr<Resource>(std::move(dataset));
+      });
   if (!found.ok()) return found.status();
   return static_cast<const Dataset*>(*found);
 }
 
 Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names) {
-  LEAT_ASSIGN_OR_RETURN(const Headers headers, read_headers(files, names));
-  const ArrayHeader &features = headers.features, &labels = headers.labels;
-  return DatasetInfo{features.shape[0], without_first(features.shape), features.dtype,
-                     without_first(labels.shape), labels.dtype};
+  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  return layout.info;
 }
 
-// Reads labels in pieces: a caller that only checks labels has no memory for all of them.
-Status check_classes(Files& files, const DatasetFiles& names, int64_t classes) {
-  constexpr int64_t kPiece = int64_t{1} << 16;
-  LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, names, names.labels, UINT64_MAX));
+namespace {
+
+// Checks the labels of a piece of an array. `row_of` tells the row of an element of the array, for
+// the message.
+struct ClassChecker {
+  const ClassCheck& check;
+  std::string file;
+  Status piece(const Tensor& labels, int64_t begin,
+               const std::function<int64_t(int64_t)>& row_of) const {
+    for (int64_t i = 0; i < labels.elements(); ++i) {
+      const int64_t label = labels.int_at(i);
+      if ((label >= 0 && label < check.classes) || label == check.ignore_index) continue;
+      return invalid_argument(cat("'", file, "': label of row ", row_of(begin + i),
+                                  ": expected in [0, ", check.classes - 1, "], received ", label));
+    }
+    return {};
+  }
+};
+
+constexpr int64_t kPiece = int64_t{1} << 16;  // elements that are read at once
+
+// The labels of a whole array, in pieces: a caller that only checks them has no memory for all.
+Status check_array(Files& files, const Layout& layout, const Place& place,
+                   const ClassChecker& checker) {
+  LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, layout.names, place.path, UINT64_MAX));
   const ArrayHeader& header = labels.header();
   const int64_t all = header.shape.elements(), rows = std::max<int64_t>(1, header.shape[0]);
   for (int64_t begin = 0; begin < all; begin += kPiece) {
     const Tensor piece(header.dtype, Shape{std::min(kPiece, all - begin)});
     LEAT_RETURN_IF_ERROR(
         labels.read({static_cast<std::byte*>(piece.raw()), static_cast<size_t>(piece.bytes())}));
-    for (int64_t i = 0; i < piece.elements(); ++i) {
-      const int64_t label = piece.int_at(i), at = begin + i;
-      if (label >= 0 && label < classes) continue;
-      // In Fortran's order the row is the fastest index.
-      return invalid_argument(cat("'", names.labels, "': label of row ",
-                                  header.fortran_order ? at % rows : at / (all / rows),
-                                  ": expected in [0, ", classes - 1, "], received ", label));
-    }
+    // In Fortran's order the row is the fastest index.
+    LEAT_RETURN_IF_ERROR(checker.piece(piece, begin, [&](int64_t at) {
+      return header.fortran_order ? at % rows : at / (all / rows);
+    }));
   }
   return labels.expect_end();
 }
 
+// All tokens of a file may be labels, whatever part of a window the column takes.
+Status check_tokens(Files& files, const Layout& layout, const Place& place,
+                    const ClassChecker& checker) {
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(place.path));
+  const int64_t all = place.header.shape[0];
+  for (int64_t begin = 0; begin < all; begin += kPiece) {
+    const Tensor piece(place.header.dtype, Shape{std::min(kPiece, all - begin)});
+    const uint64_t at =
+        place.header.offset + static_cast<uint64_t>(begin) * dtype_size(place.header.dtype);
+    LEAT_RETURN_IF_ERROR(
+        file->read(at, {static_cast<std::byte*>(piece.raw()), static_cast<size_t>(piece.bytes())}));
+    LEAT_RETURN_IF_ERROR(
+        checker.piece(piece, begin, [&](int64_t token) { return token / layout.names.stride; }));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_classes(Files& files, const DatasetFiles& names, const ClassCheck& check) {
+  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  for (size_t i = 0; i < layout.parts.size(); ++i) {
+    if (layout.parts[i].info.name != check.column) continue;
+    for (const Place& place : layout.places) {
+      const ClassChecker checker{check, place.name};
+      if (is_tokens(names)) {
+        LEAT_RETURN_IF_ERROR(check_tokens(files, layout, place, checker));
+      } else if (place.column == layout.stored[i]) {
+        LEAT_RETURN_IF_ERROR(check_array(files, layout, place, checker));
+      }
+    }
+  }
+  return {};
+}
+
 Result<std::string> fingerprint(Files& files, const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
-  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  constexpr uint64_t kEnd = uint64_t{1} << 20;
   // The two parts do not overlap: a file of less than two MiB is read once.
-  const uint64_t size = file->size(), first = std::min(size, kPiece),
-                 last = std::min(size - first, kPiece);
+  const uint64_t size = file->size(), first = std::min(size, kEnd),
+                 last = std::min(size - first, kEnd);
   Bytes bytes(static_cast<size_t>(std::max(first, last)));
   const std::span<std::byte> all(bytes);
   LEAT_RETURN_IF_ERROR(file->read(0, all.first(first)));
@@ -290,25 +480,24 @@ Result<std::string> fingerprint(Files& files, const std::string& path) {
   return cat(size, " bytes, crc32c ", digits);
 }
 
-Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes,
-                                     const ReadingLimits& limits) {
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
+                                     const ClassCheck& check, const ReadingLimits& limits) {
   return read_within<DatasetReport>(files, limits,
-                                    [names, classes](Files& bounded) -> Result<DatasetReport> {
+                                    [names, check](Files& bounded) -> Result<DatasetReport> {
                                       look_up(bounded, names);
-                                      return report_dataset(bounded, names, classes);
+                                      return report_dataset(bounded, names, check);
                                     });
 }
 
-Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes) {
-  const auto print = [&](const std::string& name) -> Result<std::string> {
-    LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
-    return fingerprint(files, path);
-  };
-  DatasetReport report;
-  LEAT_ASSIGN_OR_RETURN(report.info, inspect_dataset(files, names));
-  LEAT_ASSIGN_OR_RETURN(report.features_print, print(names.features));
-  LEAT_ASSIGN_OR_RETURN(report.labels_print, print(names.labels));
-  if (classes > 0) LEAT_RETURN_IF_ERROR(check_classes(files, names, classes));
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
+                                     const ClassCheck& check) {
+  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  DatasetReport report{layout.info, layout.names.files, {}};
+  for (const Place& place : layout.places) {
+    LEAT_ASSIGN_OR_RETURN(std::string print, fingerprint(files, place.path));
+    report.prints.push_back(std::move(print));
+  }
+  if (check.classes > 0) LEAT_RETURN_IF_ERROR(check_classes(files, layout.names, check));
   return report;
 }
 

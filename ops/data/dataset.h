@@ -1,53 +1,60 @@
-// A data set in memory: records and their labels, read once for a job and shared by its readers.
+// A data set that a job has open: the columns of its files, shared by the readers of the job.
 //
-//   const DatasetFiles names = {"npy", "train.npy", "labels.npy", "/data"};
 //   LEAT_ASSIGN_OR_RETURN(const Dataset* data, Dataset::find_or_open(resources, names));
-//   const std::byte* image = data->record(7);      // data->record_bytes() bytes
+//   LEAT_RETURN_IF_ERROR(data->read(0, 7, pixels));   // row 7 of column 0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "devices/base/bounded_reading.h"
 #include "devices/base/files.h"
 #include "devices/core/tensor.h"
+#include "ops/data/columns.h"
+#include "ops/data/dataset_files.h"
 #include "ops/state/resources.h"
 
 namespace leat {
 
-// The description of a data set: `count` records of one shape and type, each with a label. The
-// shapes are those of one record and of one label, without the number of records.
+// The description of a data set: `count` rows of these columns, in the order of
+// DatasetFiles::columns or, if that is empty, of the files.
 struct DatasetInfo {
   int64_t count = 0;
-  Shape record_shape;
-  DType record_dtype = DType::invalid;
-  Shape label_shape;
-  DType label_dtype = DType::invalid;
+  std::vector<ColumnInfo> columns;
+  // Null if there is no column of the name.
+  const ColumnInfo* find(std::string_view name) const;
 };
 
-// The files of a data set. Paths are relative to `root` and must stay below it, even after links
-// are followed. With "" as root, any path is allowed, and relative ones start at the working
-// directory.
-struct DatasetFiles {
-  std::string format;  // "idx" or "npy", each plain or gzip
-  // Arrays of which dimension 0 counts the records; both files have the same format.
-  std::string features;
-  std::string labels;
-  std::string root;
-};
+// An array of at least so many bytes stays in its file, if that is not compressed and has the
+// elements in C's order, and each row is read when a batch needs it.
+inline constexpr uint64_t kLargeArray = uint64_t{256} << 20;
 
-// Records and labels in memory. JobResources owns them. Immutable. Threads: any.
+// The rows of a data set. JobResources owns it. Immutable. Threads: any.
+//
+// Small arrays, and all that are compressed, are read into memory when the data set is opened.
+// Large ones and tokens stay in their files.
 class Dataset final : public Resource {
  public:
-  // Reads both files whole. Dimension 0 of each counts the records. invalid_argument for an unknown
-  // format, a path that leaves the root, a file of another format or with damage, a scalar, files
-  // with different numbers of records, and for no record at all; failed_precondition for a missing
-  // file or root; resource_exhausted for a file above the limit of its format (kIdxBytes,
+  // A column that is read: a part of the rows of one that the files have.
+  struct View {
+    std::shared_ptr<const Column> column;
+    int64_t offset = 0;  // of the part, in bytes of the row
+  };
+  // REQUIRES: a view for each column of `info`.
+  Dataset(DatasetInfo info, std::vector<View> views)
+      : info_(std::move(info)), views_(std::move(views)) {}
+  // Opens the files. invalid_argument for names that check_dataset_files() refuses, a path that
+  // leaves the root, a file of another format or with damage, a scalar, files with different
+  // numbers of rows, a column that no file has, and for no row at all; failed_precondition for a
+  // missing file or root; resource_exhausted for a file above the limit of its format (kIdxBytes,
   // kNpyBytes) or if there is no memory. It blocks for as long as the file system takes.
-  static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names);
+  static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
+                                               uint64_t large_array = kLargeArray);
   // The same, but with `unavailable` if a limit is exceeded. The reading is then abandoned, not
   // stopped: see devices/base/bounded_reading.h.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
@@ -62,47 +69,50 @@ class Dataset final : public Resource {
 
   std::string_view kind() const override { return "dataset"; }
   const DatasetInfo& info() const { return info_; }
-  // The elements of record i or label i, row-major. REQUIRES: 0 <= i < info().count.
-  const std::byte* record(int64_t i) const {
-    return features_.data<std::byte>() + i * record_bytes_;
-  }
-  const std::byte* label(int64_t i) const { return labels_.data<std::byte>() + i * label_bytes_; }
-  int64_t record_bytes() const { return record_bytes_; }
-  int64_t label_bytes() const { return label_bytes_; }
+  // The elements of a row, row-major, if the column is in memory; else null.
+  // REQUIRES: column < info().columns.size(), 0 <= row < info().count.
+  const std::byte* in_memory(size_t column, int64_t row) const;
+  // Copies a row of a column to `out`, which has info().columns[column].row_bytes() bytes. The
+  // errors are those of Column::read(). REQUIRES: as in_memory().
+  Status read(size_t column, int64_t row, std::span<std::byte> out) const;
 
  private:
-  Dataset(Tensor features, Tensor labels);
-  Tensor features_, labels_;
-  DatasetInfo info_;
-  int64_t record_bytes_, label_bytes_;
+  const DatasetInfo info_;
+  const std::vector<View> views_;
 };
 
 // Reads the headers of the files, for callers that build a graph with them. The errors are those of
 // Dataset::open, but damage behind the header of a compressed file is not found.
 Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names);
 
-// Checks that every label is a class, 0 to classes - 1. It reads the labels and not the features.
-// invalid_argument names the first row whose label is no class. REQUIRES: integer labels.
-Status check_classes(Files& files, const DatasetFiles& names, int64_t classes);
+// A column of classes, which a caller wants to have checked.
+struct ClassCheck {
+  std::string column;
+  int64_t classes = 0;                  // 0: no check
+  std::optional<int64_t> ignore_index;  // a label that is no class and is allowed
+};
+// Checks that every label is a class, 0 to classes - 1, or is ignored. It reads that column and no
+// other, in pieces. invalid_argument names the first row that has another one. REQUIRES: the data
+// set has the column, and its elements are integers.
+Status check_classes(Files& files, const DatasetFiles& names, const ClassCheck& check);
 
 // An identity of a file, to notice that it was replaced: its number of bytes, and the CRC-32C of
 // the first and the last MiB ("47040016 bytes, crc32c 0a1b2c3d"). Changes between them are not
 // seen.
 Result<std::string> fingerprint(Files& files, const std::string& path);
 
-// The results of these functions, for a process that builds a graph on another machine. With
-// classes > 0, labels are checked, too.
+// The results of these functions, for a process that builds a graph on another machine.
 struct DatasetReport {
   DatasetInfo info;
-  std::string features_print, labels_print;
+  // The files with their patterns replaced, in the form of DatasetFiles::files, and the fingerprint
+  // of each.
+  std::vector<std::string> files, prints;
 };
-Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes);
+// With check.classes > 0, that column is checked, too.
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
+                                     const ClassCheck& check);
 // The same, but with `unavailable` if a limit is exceeded.
-Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names, int64_t classes,
-                                     const ReadingLimits& limits);
-
-// Returns `path` below `root` as a path to open; the error is that of Dataset::open if it leaves
-// the root.
-Result<std::string> resolve_below(const std::string& root, const std::string& path);
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
+                                     const ClassCheck& check, const ReadingLimits& limits);
 
 }  // namespace leat

@@ -1,24 +1,21 @@
 // Input readers. A batch is a pure function of its index: the attributes alone determine its
-// records, so that a restart, another number of shards or a copy of the step reads the same ones.
+// rows, so that a restart, another number of shards or a copy of the step reads the same ones.
 #include "ops/definitions/input.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
+#include <charconv>
 
-#include "devices/base/philox.h"
 #include "devices/base/text.h"
-#include "ops/data/dataset.h"
 #include "ops/definitions/definitions.h"
 #include "ops/graph/op.h"
-#include "ops/state/resources.h"
 
 namespace leat {
 namespace {
 
-// The index is whole and all three outputs are of rows: each row is read on its own.
+// The index is whole and all outputs are of rows: each row is read on its own.
 Tiling batch_rows_tiling(const OpTypes& types) {
-  return {attr_int(*types.attrs, "rows"), 0, 0b111};
+  const uint32_t outputs = static_cast<uint32_t>(types.outputs.size());
+  return {attr_int(*types.attrs, "rows"), 0, (uint32_t{1} << outputs) - 1};
 }
 
 Shape batch_shape(int64_t rows, const Shape& element) {
@@ -32,10 +29,6 @@ Status infer_read_batch(InferContext& ctx) {
   if (ctx.shape(0).rank() != 0) {
     return ctx.error(cat("index: expected a scalar, received ", ctx.text(ctx.shape(0))));
   }
-  const std::string format = attr_string(attrs, "format");
-  if (format != "idx" && format != "npy") {
-    return ctx.error(cat("format: expected 'idx' or 'npy', received '", format, "'"));
-  }
   // A shard reads `rows` of the global batch, from its first_row on.
   const int64_t global_batch = attr_int(attrs, "global_batch"), rows = attr_int(attrs, "rows");
   if (global_batch < 1)
@@ -44,33 +37,120 @@ Status infer_read_batch(InferContext& ctx) {
     return ctx.error(
         cat("rows: expected 1 to ", global_batch, ", the global batch, received ", rows));
   }
-  const auto record = batch_element(attrs, "record"), label = batch_element(attrs, "label");
-  if (!record.ok()) return ctx.error(record.status().message());
-  if (!label.ok()) return ctx.error(label.status().message());
-  ctx.set_tensor(0, record->dtype, batch_shape(rows, record->shape));
-  if (ctx.wants_output(1)) ctx.set_tensor(1, label->dtype, batch_shape(rows, label->shape));
-  if (ctx.wants_output(2)) ctx.set_tensor(2, DType::f32, Shape{rows});
-  return {};
+  const auto columns = reader_columns(attrs);
+  if (!columns.ok()) return ctx.error(columns.status().message());
+  const Status named = check_dataset_files(reader_files(attrs, ""));
+  if (!named.ok()) return ctx.error(named.message());
+  const int count = static_cast<int>(columns->size());
+  for (int c = 0; c < count; ++c) {
+    const ColumnInfo& column = (*columns)[static_cast<size_t>(c)];
+    if (ctx.wants_output(c)) ctx.set_tensor(c, column.dtype, batch_shape(rows, column.shape));
+  }
+  if (ctx.wants_output(count)) ctx.set_tensor(count, DType::f32, Shape{rows});
+  if (!ctx.wants_output(count + 1)) return {};
+  return ctx.error(cat("expected at most ", count + 1, " outputs, the columns and the weights"));
+}
+
+std::vector<std::string> attr_texts(const Attrs& attrs, std::string_view name) {
+  const auto found = attrs.find(name);
+  const auto* texts =
+      found == attrs.end() ? nullptr : std::get_if<std::vector<std::string>>(&found->second);
+  return texts ? *texts : std::vector<std::string>();
 }
 
 }  // namespace
 
+std::string column_type_text(const ColumnInfo& column) {
+  return cat(column.dtype, "[", join(column.shape, ","), "]");
+}
+
+Result<ColumnInfo> parse_column_type(std::string_view text) {
+  const auto wrong = [&] {
+    return invalid_argument(cat("types: expected a type such as uint8[28,28] with at most ",
+                                kMaxRank - 1, " sizes >= 0, received '", text, "'"));
+  };
+  const size_t bracket = text.find('[');
+  const auto dtype = dtype_from_name(text.substr(0, bracket));
+  if (bracket == std::string_view::npos || text.back() != ']' || !dtype) return wrong();
+  std::vector<int64_t> sizes;
+  const char *at = text.data() + bracket + 1, *last = text.data() + text.size() - 1;
+  while (at < last) {
+    int64_t size = 0;
+    const auto [end, error] = std::from_chars(at, last, size);
+    if (error != std::errc() || (end != last && *end != ',') || end + 1 == last) return wrong();
+    sizes.push_back(size);
+    at = end == last ? last : end + 1;
+  }
+  const auto shape = Shape::checked(sizes);
+  if (!shape || shape->rank() >= kMaxRank) return wrong();
+  return ColumnInfo{"", *dtype, *shape};
+}
+
+Attrs reader_attributes(const DatasetFiles& names, const DatasetInfo& info) {
+  std::vector<std::string> columns = names.columns, types;
+  // Named one by one, so that the graph says which output is which.
+  if (columns.empty()) {
+    for (const ColumnInfo& column : info.columns) columns.push_back(column.name);
+  }
+  for (const ColumnInfo& column : info.columns) types.push_back(column_type_text(column));
+  Attrs attrs{
+      {"format", names.format}, {"files", names.files}, {"columns", columns}, {"types", types}};
+  if (names.format == "tokens") {
+    attrs["window"] = names.window;
+    attrs["stride"] = names.stride;
+    attrs["token_dtype"] = std::string(dtype_name(names.element));
+  }
+  return attrs;
+}
+
+DatasetFiles reader_files(const Attrs& attrs, std::string root) {
+  DatasetFiles names;
+  names.format = attr_string(attrs, "format");
+  names.files = attr_texts(attrs, "files");
+  names.root = std::move(root);
+  names.columns = attr_texts(attrs, "columns");
+  names.window = attr_int(attrs, "window");
+  names.stride = attr_int(attrs, "stride");
+  names.element = dtype_from_name(attr_string(attrs, "token_dtype")).value_or(DType::invalid);
+  return names;
+}
+
+Result<std::vector<ColumnInfo>> reader_columns(const Attrs& attrs) {
+  const std::vector<std::string> columns = attr_texts(attrs, "columns"),
+                                 types = attr_texts(attrs, "types");
+  constexpr size_t kMost = 30;  // of outputs, with the weights below 32
+  if (columns.empty() || columns.size() != types.size() || columns.size() > kMost) {
+    return invalid_argument(cat("columns: expected 1 to ", kMost, " columns with a type for each, ",
+                                "received ", columns.size(), " columns and ", types.size(),
+                                " types"));
+  }
+  std::vector<ColumnInfo> out;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    LEAT_ASSIGN_OR_RETURN(const ColumnView view, parse_column_view(columns[i]));
+    LEAT_ASSIGN_OR_RETURN(ColumnInfo column, parse_column_type(types[i]));
+    column.name = view.name;
+    out.push_back(std::move(column));
+  }
+  return out;
+}
+
 // Row i of the instance is at position p = index x global_batch + Node::first_row + i. With wrap,
-// it is record p % count of epoch p / count, in the order of that epoch. Without wrap, records end
-// at position count, and each row after that is the first record with weight 0.
+// it is row p % count of epoch p / count, in the order of that epoch. Without wrap, rows end at
+// position count, and each row after that is the first one with weight 0.
+//
+// The outputs are the columns in their order and then, if there is one output more, the weights:
+// float[rows], 1 or 0.
 void register_input_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.ReadBatch")
                     .input("index", "int64")
-                    .output("features", "any")
-                    .optional_output("labels", "any")
-                    .optional_output("weights", "float")
+                    .variadic_output("columns", "any", true)
                     .attr_required("format", "string")
-                    .attr_required("features", "string")
-                    .attr_required("labels", "string")
-                    .attr_required("record_shape", "ints")
-                    .attr("record_dtype", std::string("uint8"))
-                    .attr("label_shape", std::vector<int64_t>())
-                    .attr("label_dtype", std::string("uint8"))
+                    .attr_required("files", "strings")
+                    .attr_required("columns", "strings")
+                    .attr_required("types", "strings")
+                    .attr("window", int64_t{0})
+                    .attr("stride", int64_t{0})
+                    .attr("token_dtype", std::string())
                     .attr_required("global_batch", "int")
                     .attr_required("rows", "int")
                     .attr("shuffle", int64_t{1})

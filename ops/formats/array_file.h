@@ -43,6 +43,11 @@ class ArrayFile {
   static Result<ArrayFile> open(Files& files, const std::string& path, const ArrayFormat& format,
                                 uint64_t limit);
   const ArrayHeader& header() const { return header_; }
+  // True if the elements are in the file as they are in memory, one after the other.
+  bool is_plain() const {
+    return stream_->size().has_value() && !header_.fortran_order &&
+           (!big_endian_ || dtype_size(header_.dtype) == 1);
+  }
   // Reads the next elements, in the file's order, to fill `out`. invalid_argument if a compressed
   // file ends before, is damaged, or holds a boolean other than 0 and 1. REQUIRES: out.size() is a
   // multiple of the element's size, and that many bytes are left by the header.

@@ -44,9 +44,10 @@ class Prover {
 
   // Returns an error that names the obstacle if there is no proof.
   Status run() {
-    const ValueId input = graph_.inputs()[0];
-    graph_.value(input).type.shape.set(0, Dim::of_symbol(batch_));
-    depends_[input] = true;
+    for (const ValueId input : graph_.inputs()) {
+      graph_.value(input).type.shape.set(0, Dim::of_symbol(batch_));
+      depends_[input] = true;
+    }
     LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph_.topological_order());
     for (const NodeId id : order) {
       if (depends(graph_.node(id))) LEAT_RETURN_IF_ERROR(loosen(id));
@@ -230,12 +231,19 @@ class Prover {
 
 }  // namespace
 
-// A graph with several inputs is left alone: nothing says which of them share the batch.
+// All inputs are data of a batch, so they must have the same number of rows.
 ModelBatch free_batch(Graph& graph) {
-  if (graph.inputs().size() != 1) return {};
-  const SymbolicShape& shape = graph.value(graph.inputs()[0]).type.shape;
-  if (shape.rank() == 0 || !shape[0].is_constant() || shape[0].factor < 1) return {};
-  const int64_t rows = shape[0].factor;
+  std::optional<int64_t> batch;
+  for (const ValueId input : graph.inputs()) {
+    const SymbolicShape& shape = graph.value(input).type.shape;
+    if (shape.rank() == 0 || !shape[0].is_constant() || shape[0].factor < 1) return {};
+    if (batch && *batch != shape[0].factor) {
+      return {*batch, cat("input '", graph.describe(input), "' has ", shape[0].factor, " rows")};
+    }
+    batch = shape[0].factor;
+  }
+  if (!batch) return {};
+  const int64_t rows = *batch;
   Prover prover(graph, rows);
   const Status proven = prover.run();
   if (!proven.ok()) return {rows, proven.message()};

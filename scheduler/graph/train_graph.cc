@@ -7,41 +7,40 @@
 #include <set>
 
 #include "devices/base/text.h"
+#include "ops/definitions/input.h"
 #include "ops/definitions/row_shape.h"
 #include "ops/graph/builder.h"
 #include "ops/graph/op.h"
 #include "ops/graph/validate.h"
+#include "scheduler/graph/batch_loss.h"
+#include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/op_name.h"
 
 namespace leat {
 namespace {
 
-// Copies the model with its input replaced by `make_input(builder)` and its Initialize nodes left
-// out.
+// Copies the model with its inputs replaced by those of `make_inputs(builder)` and its Initialize
+// nodes left out.
 struct Copied {
   Graph graph;
-  ValueId output = kNone;
-  std::vector<NodeId> effects;  // writes that every step does, such as running statistics
+  std::vector<ValueId> outputs;  // as the model has them
+  std::vector<NodeId> effects;   // writes that every step does, such as running statistics
 };
 
-using MakeInput = std::function<ValueId(GraphBuilder&)>;
+using MakeInputs = std::function<std::vector<ValueId>(GraphBuilder&)>;
 
-Result<Copied> copy_model(const Graph& model, const MakeInput& make_input) {
-  if (model.inputs().size() != 1 || model.outputs().size() != 1) {
-    return invalid_argument(cat("model '", model.name,
-                                "': expected one input and one output, it has ",
-                                model.inputs().size(), " and ", model.outputs().size()));
-  }
+Result<Copied> copy_model(const Graph& model, const MakeInputs& make_inputs) {
   LEAT_ASSIGN_OR_RETURN(const auto order, model.topological_order());
   Rewriter rewriter(model);
   Graph& to = rewriter.to();
   {
-    // The input comes before all nodes, because their copies may read it.
+    // The inputs come before all nodes, because their copies may read them.
     GraphBuilder builder(to);
-    rewriter.map_value(model.inputs()[0], make_input(builder));
+    const std::vector<ValueId> made = make_inputs(builder);
     LEAT_RETURN_IF_ERROR(builder.status());
+    for (size_t i = 0; i < made.size(); ++i) rewriter.map_value(model.inputs()[i], made[i]);
   }
-  Copied out{Graph(model.catalogue()), kNone, {}};
+  Copied out{Graph(model.catalogue()), {}, {}};
   const OpDef* all_reduce = model.catalogue().find("leat.AllReduce");
   for (NodeId id : order) {
     const Node& node = model.node(id);
@@ -64,102 +63,69 @@ Result<Copied> copy_model(const Graph& model, const MakeInput& make_input) {
     to.node(made).source = id;  // random numbers belong to the model's node
     if (!node.op->writes.empty()) out.effects.push_back(made);
   }
-  out.output = rewriter.value(model.outputs()[0]);
+  for (const ValueId output : model.outputs()) out.outputs.push_back(rewriter.value(output));
   Borders none;
   LEAT_ASSIGN_OR_RETURN(out.graph, rewriter.finish(none));
   return out;
 }
 
+// A shard's rows.
 struct Batch {
-  ValueId features = kNone, labels = kNone, weights = kNone;
+  std::vector<ValueId> inputs;  // of the model
+  ValueId labels = kNone, weights = kNone;
 };
 
-// A shard's rows, rescaled and in the shape that the model's input asks for.
-Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ValueType& input, bool wrap) {
+// A column as an input of the model: of its type and shape. Floats are rescaled.
+ValueId as_input(GraphBuilder& g, const TrainSpec& spec, ValueId rows, const ColumnInfo& column,
+                 const ValueType& input) {
+  ValueId x = g.op("Cast", {rows}, {{"to", int64_t{dtype_onnx_code(input.dtype)}}});
+  // The cast comes before the product, because the data may be bytes.
+  if (spec.input.rescale != 1 && is_float(input.dtype))
+    x = g.op("Mul", {x, g.scalar(input.dtype, spec.input.rescale)});
+  // The shape of a row is that of the record where it fits, else that of the model's input.
+  const Shape row = row_shape(column.shape, input.shape);
+  const bool fits = fits_row(column.shape, input.shape);
+  std::vector<int64_t> shape{spec.global_batch / spec.shards};
+  for (int i = 1; i < input.shape.rank(); ++i)
+    shape.push_back(fits ? row[i - 1] : input.shape[i].is_constant() ? input.shape[i].factor : -1);
+  return g.op("Reshape",
+              {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
+}
+
+// The types of the model's inputs, and the columns that they read.
+struct ModelInputs {
+  std::vector<ValueType> types;
+  std::vector<ColumnInfo> columns;  // of the data
+  DataBinding binding;
+};
+
+// A shard's rows, in the shapes that the model's inputs ask for.
+Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inputs, bool wrap) {
   // The reader draws the rows of one shard out of the global batch. In an evaluation it reads them
-  // in order and stops at the end of the data instead of beginning again, so it has a third output:
-  // the weight of each row, 0 past the end.
+  // in order and stops at the end of the data instead of beginning again, so it has one output
+  // more: the weight of each row, 0 past the end.
   Attrs attrs = spec.input.reader;
-  const int64_t rows = spec.global_batch / spec.shards;
   attrs["global_batch"] = spec.global_batch;
-  attrs["rows"] = rows;
+  attrs["rows"] = spec.global_batch / spec.shards;
   attrs["wrap"] = int64_t{wrap};
   if (!wrap) attrs["shuffle"] = int64_t{0};
   const ValueId step = g.op("leat.Step");
-  const auto read = g.ops("leat.ReadBatch", {step}, attrs, wrap ? 2 : 3);
+  const size_t columns = inputs.columns.size();
+  const auto read =
+      g.ops("leat.ReadBatch", {step}, attrs, static_cast<int>(wrap ? columns : columns + 1));
   Batch batch;
-  if (!g.status().ok()) return {0, 0, 0};
-  batch.labels = read[1];
-  if (!wrap)
-    batch.weights = g.op("Cast", {read[2]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
-  ValueId x = g.op("Cast", {read[0]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
-  // The cast comes before the product, because features may be bytes.
-  if (spec.input.rescale != 1) x = g.op("Mul", {x, g.scalar(spec.precision, spec.input.rescale)});
-  // The shape of a row is that of the record where it fits, else that of the model's input.
-  const Shape record(attr_ints(attrs, "record_shape"));
-  const Shape row = row_shape(record, input.shape);
-  const bool fits = fits_row(record, input.shape);
-  std::vector<int64_t> shape{rows};
-  for (int i = 1; i < input.shape.rank(); ++i)
-    shape.push_back(fits ? row[i - 1] : input.shape[i].is_constant() ? input.shape[i].factor : -1);
-  batch.features = g.op(
-      "Reshape", {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
-  return batch;
-}
-
-// Labels of classes in the shape that the output leaves for them: [N,1] may name those of [N,10].
-Batch with_fitting_labels(GraphBuilder& g, const TrainSpec& spec, ValueId output, Batch batch) {
-  const SymbolicShape& shape = g.graph().value(output).type.shape;
-  const Shape label(attr_ints(spec.input.reader, "label_shape"));
-  if (spec.loss != LossKind::cross_entropy || shape.rank() < 2) return batch;
-  if (label.rank() == shape.rank() - 2 || !fits_row(label, shape, 2)) return batch;
-  std::vector<int64_t> sizes{spec.global_batch / spec.shards};
-  for (const int64_t size : row_shape(label, shape, 2)) sizes.push_back(size);
-  const Tensor target = Tensor::of<int64_t>({static_cast<int64_t>(sizes.size())}, sizes);
-  batch.labels = g.op("Reshape", {batch.labels, g.constant(target)});
-  return batch;
-}
-
-// Sum over the shard's rows of the loss of each, weighted if there are weights.
-ValueId loss_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const Batch& batch) {
-  // With weights the loss of each row is needed, so that rows past the end can be multiplied by 0.
-  if (spec.loss == LossKind::cross_entropy) {
-    const ValueId labels =
-        g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
-    if (batch.weights == kNone)
-      return g.op("SoftmaxCrossEntropyLoss", {output, labels}, {{"reduction", std::string("sum")}});
-    const ValueId each =
-        g.op("SoftmaxCrossEntropyLoss", {output, labels}, {{"reduction", std::string("none")}});
-    return g.op("ReduceSum", {g.op("Mul", {each, batch.weights})}, {{"keepdims", int64_t{0}}});
+  if (!g.status().ok()) return batch;
+  if (inputs.binding.labels) batch.labels = read[*inputs.binding.labels];
+  if (!wrap) {
+    batch.weights =
+        g.op("Cast", {read[columns]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
   }
-  // Mean squared error: of each row the mean over its elements of (output - target)^2, then the sum
-  // over the rows. Both are brought to [rows, elements] first, since labels may have another rank.
-  const ValueId target =
-      g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
-  const int64_t rows = spec.global_batch / spec.shards;
-  const ValueId flat = g.op("Reshape", {output, g.constant(Tensor::of<int64_t>({2}, {rows, -1}))});
-  const ValueId flat_target =
-      g.op("Reshape", {target, g.constant(Tensor::of<int64_t>({2}, {rows, -1}))});
-  const ValueId difference = g.op("Sub", {flat, flat_target});
-  const ValueId each =
-      g.op("ReduceMean",
-           {g.op("Mul", {difference, difference}), g.constant(Tensor::of<int64_t>({1}, {1}))},
-           {{"keepdims", int64_t{0}}});
-  if (batch.weights == kNone) return g.op("ReduceSum", {each}, {{"keepdims", int64_t{0}}});
-  return g.op("ReduceSum", {g.op("Mul", {each, batch.weights})}, {{"keepdims", int64_t{0}}});
-}
-
-// How many of the shard's rows are predicted right.
-ValueId correct_sum(GraphBuilder& g, const TrainSpec& spec, ValueId output, const Batch& batch) {
-  const ValueId labels =
-      g.op("Cast", {batch.labels}, {{"to", int64_t{dtype_onnx_code(DType::i64)}}});
-  // The class with the largest output along axis 1. The hits are added as numbers of the precision.
-  const ValueId predicted =
-      g.op("ArgMax", {output}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
-  const ValueId hits = g.op("Cast", {g.op("Equal", {predicted, labels})},
-                            {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
-  return g.op("ReduceSum", {batch.weights == kNone ? hits : g.op("Mul", {hits, batch.weights})},
-              {{"keepdims", int64_t{0}}});
+  for (size_t i = 0; i < inputs.types.size(); ++i) {
+    const size_t column = inputs.binding.inputs[i];
+    batch.inputs.push_back(
+        as_input(g, spec, read[column], inputs.columns[column], inputs.types[i]));
+  }
+  return batch;
 }
 
 ValueId all_reduce(GraphBuilder& g, ValueId value, std::string name) {
@@ -327,16 +293,46 @@ Status check_spec(const TrainSpec& spec) {
   return {};
 }
 
-// The model with its input read from the data set, at the given precision.
-Result<Copied> attach_input(const Graph& model, const TrainSpec& spec, bool wrap, Batch& batch) {
+// The model with its inputs read from the data set, at the given precision.
+struct Attached {
+  Graph graph;
+  std::vector<NodeId> effects;
+  BatchValues values;
+  ClassLayout layout;
+};
+
+Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wrap) {
   LEAT_RETURN_IF_ERROR(check_spec(spec));
   LEAT_ASSIGN_OR_RETURN(const Graph typed, convert_precision(model, spec.precision));
-  const ValueType input =
-      typed.inputs().empty() ? ValueType() : typed.value(typed.inputs()[0]).type;
-  return copy_model(typed, [&](GraphBuilder& g) {
-    batch = read_batch(g, spec, input, wrap);
-    return batch.features;
-  });
+  ModelInputs inputs;
+  LEAT_ASSIGN_OR_RETURN(inputs.columns, reader_columns(spec.input.reader));
+  LEAT_ASSIGN_OR_RETURN(inputs.binding, bind_columns(typed, inputs.columns, spec.input.columns,
+                                                     spec.loss.kind != LossKind::output));
+  for (const ValueId input : typed.inputs()) inputs.types.push_back(typed.value(input).type);
+  LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(typed, spec.loss.output));
+  Batch batch;
+  LEAT_ASSIGN_OR_RETURN(Copied copied, copy_model(typed, [&](GraphBuilder& g) {
+                          batch = read_batch(g, spec, inputs, wrap);
+                          return batch.inputs;
+                        }));
+  const auto& outputs = typed.outputs();
+  const auto index = std::find(outputs.begin(), outputs.end(), output) - outputs.begin();
+  Attached out{std::move(copied.graph), std::move(copied.effects), {}, {}};
+  out.values = {copied.outputs[static_cast<size_t>(index)], batch.labels, batch.weights};
+  if (spec.loss.kind != LossKind::cross_entropy) return out;
+  LEAT_ASSIGN_OR_RETURN(out.layout, class_layout(inputs.columns[*inputs.binding.labels],
+                                                 typed.value(output).type.shape));
+  return out;
+}
+
+// 1 / the labels that count in the global batch.
+ValueId scale_of(GraphBuilder& g, const TrainSpec& spec, BatchLoss& loss) {
+  if (!loss.counts_labels()) {
+    return g.scalar(spec.precision, 1.0 / static_cast<double>(spec.global_batch * loss.per_row()));
+  }
+  // All labels of a batch may be ignored.
+  const ValueId one = g.scalar(spec.precision, 1);
+  return g.op("Div", {one, g.op("Max", {all_reduce(g, loss.count(), "labels"), one})});
 }
 
 // The nodes that `value` needs, producers first; its own is the last.
@@ -374,16 +370,15 @@ std::string named(const Graph& graph, NodeId id) {
 }  // namespace
 
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
-  Batch batch;
-  LEAT_ASSIGN_OR_RETURN(Copied copied, attach_input(model, spec, true, batch));
-  JobGraph job{std::move(copied.graph), std::move(copied.effects), {}, {}};
+  LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, spec, true));
+  JobGraph job{std::move(attached.graph), std::move(attached.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
-  batch = with_fitting_labels(g, spec, copied.output, batch);
-  const double per_row = 1.0 / static_cast<double>(spec.global_batch);
-  const ValueId scale = g.scalar(spec.precision, per_row);
-  // The mean over the global batch is a sum times a constant, so that it splits over shards.
-  const ValueId loss = g.op("Mul", {loss_sum(g, spec, copied.output, batch), scale});
+  BatchLoss batch(g, spec, attached.layout, attached.values);
+  const ValueId scale = scale_of(g, spec, batch);
+  // The mean over the global batch is a sum times a number that all shards have, so that it splits
+  // over shards.
+  const ValueId loss = g.op("Mul", {batch.sum(), scale});
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the loss"));
   LEAT_ASSIGN_OR_RETURN(const auto trained, trained_variables(job.graph, spec));
   std::vector<ValueId> operands{loss};
@@ -398,20 +393,18 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   }
   job.fetches.push_back(all_reduce(g, loss, "loss"));
   if (spec.accuracy) {
-    job.fetches.push_back(all_reduce(
-        g, g.op("Mul", {correct_sum(g, spec, copied.output, batch), scale}), "accuracy"));
+    job.fetches.push_back(all_reduce(g, g.op("Mul", {batch.correct(), scale}), "accuracy"));
   }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the optimizer"));
   return job;
 }
 
 Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec) {
-  Batch batch;
-  LEAT_ASSIGN_OR_RETURN(Copied copied, attach_input(model, spec, true, batch));
-  CheckGraph check{{std::move(copied.graph), {}, {}, {}}, {}};
+  LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, spec, true));
+  CheckGraph check{{std::move(attached.graph), {}, {}, {}}, {}};
   Graph& graph = check.job.graph;
   GraphBuilder g(graph);
-  const ValueId loss = loss_sum(g, spec, copied.output, batch);
+  const ValueId loss = BatchLoss(g, spec, attached.layout, attached.values).sum();
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the loss"));
   LEAT_RETURN_IF_ERROR(validate(graph));
   std::map<ValueId, size_t> places;
@@ -480,35 +473,36 @@ Result<JobGraph> make_init_graph(const Graph& model, DType precision) {
 }
 
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
-  Batch batch;
-  LEAT_ASSIGN_OR_RETURN(Copied copied, attach_input(model, spec, false, batch));
-  JobGraph job{std::move(copied.graph), {}, {}, {}};
+  LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, spec, false));
+  JobGraph job{std::move(attached.graph), std::move(attached.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
-  batch = with_fitting_labels(g, spec, copied.output, batch);
+  BatchLoss batch(g, spec, attached.layout, attached.values);
   // The sums of several steps add up to those of the data set, so nothing is divided here.
-  job.fetches = {all_reduce(g, loss_sum(g, spec, copied.output, batch), "loss_sum")};
-  job.fetches.push_back(
-      all_reduce(g, g.op("ReduceSum", {batch.weights}, {{"keepdims", int64_t{0}}}), "rows"));
-  if (spec.accuracy) {
-    job.fetches.push_back(all_reduce(g, correct_sum(g, spec, copied.output, batch), "correct"));
-  }
+  job.fetches = {all_reduce(g, batch.sum(), "loss_sum")};
+  job.fetches.push_back(all_reduce(g, batch.count(), "rows"));
+  if (spec.accuracy) job.fetches.push_back(all_reduce(g, batch.correct(), "correct"));
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the metrics"));
   return job;
 }
 
+bool is_mean(const Graph& model, const LossSpec& loss) {
+  const auto output = find_output(model, loss.output);
+  return loss.kind == LossKind::output && output.ok() &&
+         model.value(*output).type.shape.rank() == 0;
+}
+
 Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision) {
   LEAT_ASSIGN_OR_RETURN(Graph typed, convert_precision(model, precision));
-  if (typed.inputs().size() != 1 || typed.outputs().size() != 1) {
-    return invalid_argument(cat("model '", model.name, "': expected one input and one output"));
-  }
-  ValueType& input = typed.value(typed.inputs()[0]).type;
   // A plan needs concrete shapes, so the size of the batch is fixed before inference.
-  if (input.shape.rank() > 0) input.shape.set(0, Dim::of(rows));
+  for (const ValueId input : typed.inputs()) {
+    ValueType& type = typed.value(input).type;
+    if (type.shape.rank() > 0) type.shape.set(0, Dim::of(rows));
+  }
   LEAT_RETURN_IF_ERROR(validate(typed));
   JobGraph job{std::move(typed), {}, {}, {}};
-  job.feeds = {job.graph.inputs()[0]};
-  job.fetches = {job.graph.outputs()[0]};
+  job.feeds = job.graph.inputs();
+  job.fetches = job.graph.outputs();
   return job;
 }
 

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +17,21 @@
 
 namespace leat {
 
-// cross_entropy: the mean over the rows of -log softmax(output)[label], with the classes along axis
-// 1 of the output; the labels are integers.
+// cross_entropy: the mean over all labels of -log softmax(output)[label], with the classes along
+// axis 1 or the last axis of the output (ClassLayout); the labels are integers. Labels that are
+// ignored count neither in the sum nor in the number of labels; without any other label in the
+// global batch the loss is 0.
 // mse: the mean over all elements of (output - label)^2.
-enum class LossKind { cross_entropy, mse };
+// output: an output of the model is the loss: a scalar, the mean over the rows of the shard, or a
+// value for each row (the mean over the row's elements counts), of which the loss is the mean.
+enum class LossKind { cross_entropy, mse, output };
+
+struct LossSpec {
+  LossKind kind = LossKind::cross_entropy;
+  // The output of the model that is compared with the labels, or is the loss; empty: the first.
+  std::string output;
+  std::optional<int64_t> ignore_index;  // cross_entropy
+};
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, linear, cosine, step, exponential };
 
@@ -65,14 +78,15 @@ struct ScheduleSpec {
 // The source of batches.
 struct InputSpec {
   Attrs reader;        // attributes of leat.ReadBatch, except rows, global_batch and wrap
-  double rescale = 1;  // features are multiplied by it
+  double rescale = 1;  // inputs of floats are multiplied by it
+  std::map<std::string, std::string> columns;  // of inputs, as `named` of bind_columns()
 };
 
 // All that a job file says of its training steps. The graphs, and so the weights, follow from it
 // and the model alone: neither workers nor threads are in it.
 struct TrainSpec {
   InputSpec input;
-  LossKind loss = LossKind::cross_entropy;
+  LossSpec loss;
   bool accuracy = true;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
@@ -93,12 +107,12 @@ struct JobGraph {
 };
 
 // The graph of a training step. `model` is expanded (it has no layer nodes), in training form, and
-// has one input and one output. Each running statistic, as that of a BatchNormalization, becomes
-// the mean over the shards of what each shard would write. The names of the optimizer's state are
-// kOptimizerPrefix, the variable's name, and "/momentum", "/m" or "/v". invalid_argument if the
-// shards do not divide the global batch, if no variable is trained, or if the labels do not fit the
-// output. Fetches: "loss" (the mean over the global batch) and, if the spec
-// asks for it, "accuracy".
+// reads the columns of the data (bind_columns()). Each running statistic, as that of a
+// BatchNormalization, becomes the mean over the shards of what each shard would write. The names of
+// the optimizer's state are kOptimizerPrefix, the variable's name, and "/momentum", "/m" or "/v".
+// invalid_argument if the shards do not divide the global batch, if no variable is trained, or if
+// the labels do not fit the output. Fetches: "loss" (the mean over the global batch) and, if the
+// spec asks for it, "accuracy".
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 
 // A graph that finds which values of a step's forward pass are not finite.
@@ -124,12 +138,17 @@ double learning_rate_at(const TrainSpec& spec, int64_t step);
 Result<JobGraph> make_init_graph(const Graph& model, DType precision);
 
 // The graph of an evaluation step; `model` is in inference form. Step b reads batch b; rows past
-// the end of the data count nothing. Fetches: the sum of the loss over the rows, the number of
-// rows, and, if the spec asks for the accuracy, the number of correct predictions.
+// the end of the data count nothing. Fetches: the sum of the loss over the labels that count, their
+// number (that of the rows, if each row has one label or the loss has no labels), and, if the spec
+// asks for the accuracy, the number of correct predictions. If the loss is a mean that the model
+// computes (is_mean()), no row of the batch may lie past the end.
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
+// True if the loss is an output of the model without a dimension, which does not tell the losses of
+// rows apart. False for a model without that output.
+bool is_mean(const Graph& model, const LossSpec& loss);
 
-// A graph that predicts `rows` rows; `model` is in inference form. Feed 0: the input. Fetch 0: the
-// output.
+// A graph that predicts `rows` rows; `model` is in inference form. Feeds: the inputs, in the order
+// of the graph. Fetches: the outputs, in that order.
 Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision);
 
 // Changes every f32 of the graph to `precision`: variables, constants, inputs and random values.

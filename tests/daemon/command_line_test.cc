@@ -82,7 +82,7 @@ TEST_CASE("the other commands become their structs") {
       parse_command_line({"predict", "run", "--input", "x.npy", "-o", "y.npy", "--json"});
   REQUIRE(std::holds_alternative<PredictCommand>(predict));
   CHECK(std::get<PredictCommand>(predict).run == "run");
-  CHECK(std::get<PredictCommand>(predict).input == "x.npy");
+  CHECK(std::get<PredictCommand>(predict).inputs == std::vector<std::string>{"x.npy"});
   CHECK(std::get<PredictCommand>(predict).output == "y.npy");
   CHECK(std::get<PredictCommand>(predict).json);
 

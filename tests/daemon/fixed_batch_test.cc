@@ -45,7 +45,7 @@ Tensor predicted(const SmallJob& small, int64_t rows) {
   const Tensor all = must(read_npy(real_files(), small.path("val-x.npy")));
   Tensor some(all.dtype(), {rows, 1, 8, 8});
   std::memcpy(some.raw(), all.raw(), some.bytes());
-  return must(predict(all_ops(), real_files(), small.path("run"), some));
+  return must(predict(all_ops(), real_files(), small.path("run"), {{"", some}}));
 }
 
 }  // namespace

@@ -64,12 +64,20 @@ TEST_CASE("every key of a job file is read") {
   CHECK(job.model.graph == "/graphs/cnn.onnxtxt");
   CHECK(job.model.weights.empty());
   CHECK(job.data.root == "/jobs/fashion-mnist");
-  CHECK(job.data.train == Job::Files{Job::Format::idx, "train-images.gz", "train-labels.gz"});
+  CHECK(job.data.train == Job::Files{Job::Format::idx,
+                                     {"features=train-images.gz", "labels=train-labels.gz"},
+                                     0,
+                                     0,
+                                     DType::u16});
   REQUIRE(job.data.validation.has_value());
-  CHECK(*job.data.validation == Job::Files{Job::Format::npy, "t10k-images.npy", "t10k-labels.npy"});
+  CHECK(*job.data.validation == Job::Files{Job::Format::npy,
+                                           {"features=t10k-images.npy", "labels=t10k-labels.npy"},
+                                           0,
+                                           0,
+                                           DType::u16});
   CHECK(job.data.rescale == 0.5);
   CHECK(job.data.shuffle);
-  CHECK(job.loss == Job::Loss::cross_entropy);
+  CHECK(job.loss.name == Job::LossName::cross_entropy);
   CHECK(job.metrics == std::vector{Job::Metric::accuracy});
   CHECK(job.optimizer.name == Job::OptimizerName::sgd);
   CHECK(job.optimizer.learning_rate == 0.05);
@@ -181,12 +189,14 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {6, "", "5:3: data.train: missing; expected a map"},
       {6, "  train: 3", "6:10: data.train: expected a map, received the integer 3"},
       {6, "  train: {features: a, labels: b}",
-       "6:10: data.train.format: missing; expected one of idx, npy"},
+       "6:10: data.train.format: missing; expected one of idx, npy, npz, tokens"},
       {6, "  train: {format: ixd, features: a, labels: b}",
-       "6:19: data.train.format: expected one of idx, npy, received the string 'ixd' (did you mean "
+       "6:19: data.train.format: expected one of idx, npy, npz, tokens, received the string 'ixd' "
+       "(did you mean "
        "'idx'?)"},
       {6, "  train: {format: image_folder, features: a, labels: b}",
-       "6:19: data.train.format: expected one of idx, npy, received the string 'image_folder'"},
+       "6:19: data.train.format: expected one of idx, npy, npz, tokens, received the string "
+       "'image_folder'"},
       {6, "  train: {format: idx, labels: b}",
        "6:10: data.train.features: missing; expected the path of a file below data.root"},
       {6, "  train: {format: idx, features: a}",

@@ -9,7 +9,7 @@ namespace {
 bool freezes(const std::string& pattern, const std::string& name) {
   Job job;
   job.model.freeze = {pattern};
-  return train_spec(job, DatasetInfo(), 1).frozen(name);
+  return train_spec(job, FoundDataset(), 1).frozen(name);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST_CASE("the weights file holds the weights and predicts as training left them
   const auto rows = read_npy(real_files(), small.path("val-x.npy"));
   const auto labels = read_npy(real_files(), small.path("val-y.npy"));
   REQUIRE(rows.ok());
-  const auto output = predict(catalogue, real_files(), small.path("run"), *rows);
+  const auto output = predict(catalogue, real_files(), small.path("run"), {{"", *rows}});
   INFO((output.ok() ? "" : output.status().to_string()));
   REQUIRE(output.ok());
   int hits = 0;
@@ -300,7 +300,7 @@ tiny (float[N,1,8,8] image) => (float[N,4] logits) {
   CHECK(holds(1, "optimizer/logits/kernel/momentum"));
   const auto rows = read_npy(real_files(), two.path("val-x.npy"));
   REQUIRE(rows.ok());
-  CHECK(predict(catalogue, real_files(), two.path("shards=4"), *rows).ok());
+  CHECK(predict(catalogue, real_files(), two.path("shards=4"), {{"", *rows}}).ok());
 }
 
 TEST_CASE("constraints that a strategy cannot meet are refused, and none on several workers too") {

@@ -92,7 +92,8 @@ TEST_CASE("the learning rate of a row is that of the graph's step, under every s
   const SmallJob small(kTinyDense);
   const Catalogue catalogue = standard_catalogue();
   const Graph model =
-      must(load_model(real_files(), catalogue, small.path("model.onnxtxt"))).training;
+      must(load_model(real_files(), catalogue, {small.path("model.onnxtxt"), "", {}, {}, {}}))
+          .training;
   for (const ScheduleKind kind :
        {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::step,
         ScheduleKind::exponential}) {

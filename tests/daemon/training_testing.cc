@@ -43,8 +43,7 @@ Job SmallJob::with_endless_epoch(Job job) const {
   const int64_t records = 20'000 * job.global_batch_size;
   must(write_npy(real_files(), path("many-x.npy"), Tensor(DType::u8, Shape{records, 1, 8, 8})));
   must(write_npy(real_files(), path("many-y.npy"), Tensor(DType::u8, Shape{records})));
-  job.data.train.features = "many-x.npy";
-  job.data.train.labels = "many-y.npy";
+  job.data.train.files = {"features=many-x.npy", "labels=many-y.npy"};
   job.data.validation.reset();
   return job;
 }

@@ -135,8 +135,8 @@ class KnownWorker final : public HostHandle {
   void set_data_root(const std::string& job, const std::string& root) override {
     link_.set_data_root(job, root);
   }
-  Result<DatasetReport> inspect(const DatasetFiles& files, int64_t classes) override {
-    return link_.inspect(files, classes);
+  Result<DatasetReport> inspect(const DatasetFiles& files, const ClassCheck& check) override {
+    return link_.inspect(files, check);
   }
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
                                                 uint32_t partition, const std::string& job,

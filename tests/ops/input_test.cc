@@ -17,6 +17,7 @@ namespace {
 
 using testing::TestJob;
 using Ints = std::vector<int64_t>;
+using Texts = std::vector<std::string>;
 
 // `count` records of float[2]: record i is {i, -i}, its label is i.
 constexpr int64_t kCount = 103;
@@ -44,10 +45,10 @@ class DataFolder {
 };
 
 Attrs reader(int64_t global_batch, Attrs more = {}) {
-  Attrs attrs = {{"format", std::string("npy")},         {"features", std::string("x.npy")},
-                 {"labels", std::string("y.npy")},       {"record_shape", Ints{2}},
-                 {"record_dtype", std::string("float")}, {"label_dtype", std::string("int64")},
-                 {"global_batch", global_batch},         {"rows", global_batch}};
+  Attrs attrs = {
+      {"format", std::string("npy")},           {"files", Texts{"features=x.npy", "labels=y.npy"}},
+      {"columns", Texts{"features", "labels"}}, {"types", Texts{"float[2]", "int64[]"}},
+      {"global_batch", global_batch},           {"rows", global_batch}};
   for (auto& [name, value] : more) attrs[name] = std::move(value);
   return attrs;
 }
@@ -227,9 +228,9 @@ TEST_CASE("IDX files are read, plain") {
   const ValueId index = job.input("index", DType::i64, {});
   const NodeId node = job.add_node("leat.ReadBatch", {index},
                                    {{"format", std::string("idx")},
-                                    {"features", std::string("images")},
-                                    {"labels", std::string("labels")},
-                                    {"record_shape", Ints{1, 3}},
+                                    {"files", Texts{"features=images", "labels=labels"}},
+                                    {"columns", Texts{"features", "labels"}},
+                                    {"types", Texts{"uint8[1,3]", "uint8[]"}},
                                     {"global_batch", int64_t{2}},
                                     {"rows", int64_t{2}},
                                     {"shuffle", int64_t{0}}},
@@ -238,14 +239,13 @@ TEST_CASE("IDX files are read, plain") {
   const auto batch = job.run({{index, Tensor::scalar<int64_t>(0)}}, {outputs[0], outputs[1]});
   testing::check_identical(batch[0], Tensor::of<uint8_t>({2, 1, 3}, {1, 2, 3, 4, 5, 6}));
   testing::check_identical(batch[1], Tensor::of<uint8_t>({2}, {9, 8}));
-  const auto info =
-      inspect_dataset(real_files(), {"idx", "images", "labels", data.directory.path()});
+  const auto info = inspect_dataset(
+      real_files(), labelled_files("idx", "images", "labels", data.directory.path()));
   REQUIRE(info.ok());
   CHECK(info->count == 2);
-  CHECK(info->record_shape == Shape{1, 3});
-  CHECK(info->record_dtype == DType::u8);
-  CHECK(info->label_shape == Shape());
-  CHECK(info->label_dtype == DType::u8);
+  REQUIRE(info->columns.size() == 2);
+  CHECK(info->columns[0] == ColumnInfo{"features", DType::u8, Shape{1, 3}});
+  CHECK(info->columns[1] == ColumnInfo{"labels", DType::u8, Shape()});
 }
 
 TEST_CASE("inspecting a data set reads its headers only") {
@@ -253,7 +253,8 @@ TEST_CASE("inspecting a data set reads its headers only") {
   std::vector<uint8_t> images{0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
   data.write("labels", {0, 0, 8, 1, 0, 0, 0, 2, 9, 8});
   const auto inspect = [&](const std::string& features) {
-    return inspect_dataset(real_files(), {"idx", features, "labels", data.directory.path()});
+    return inspect_dataset(real_files(),
+                           labelled_files("idx", features, "labels", data.directory.path()));
   };
   // The elements of a compressed file are not read, but the size of a plain file is checked.
   const std::string packed = gzipped(std::string(images.begin(), images.end()));
@@ -262,29 +263,33 @@ TEST_CASE("inspecting a data set reads its headers only") {
   const auto info = inspect("packed");
   REQUIRE(info.ok());
   CHECK(info->count == 2);
-  CHECK(info->record_shape == Shape{3});
-  CHECK_FALSE(Dataset::open(real_files(), {"idx", "packed", "labels", data.directory.path()}).ok());
+  CHECK(info->columns[0].shape == Shape{3});
+  CHECK_FALSE(
+      Dataset::open(real_files(), labelled_files("idx", "packed", "labels", data.directory.path()))
+          .ok());
   images.pop_back();
   data.write("short", images);
   const auto refused = inspect("short");
   REQUIRE(!refused.ok());
   CHECK(refused.status().message().find("expected 6 bytes") != std::string::npos);
-  CHECK(inspect_dataset(real_files(), {"csv", "packed", "labels", data.directory.path()})
+  CHECK(inspect_dataset(real_files(),
+                        labelled_files("csv", "packed", "labels", data.directory.path()))
             .status()
-            .message() == "format: expected 'idx' or 'npy', received 'csv'");
+            .message() == "format: expected 'idx', 'npy', 'npz' or 'tokens', received 'csv'");
 }
 
 TEST_CASE("a label that is no class is found with its row") {
   const DataFolder data;
   data.write("labels.npy", Tensor::of<int32_t>({3, 2}, {0, 1, 2, 0, -1, 2}));
-  const DatasetFiles names{"npy", "x.npy", "labels.npy", data.directory.path()};
-  const Status status = check_classes(real_files(), names, 3);
+  const DatasetFiles names = labelled_files("npy", "x.npy", "labels.npy", data.directory.path());
+  const Status status = check_classes(real_files(), names, {"labels", 3, {}});
   CHECK(status.code() == Code::invalid_argument);
   CHECK(status.message() == "'labels.npy': label of row 2: expected in [0, 2], received -1");
-  CHECK(check_classes(real_files(), names, 2).message().find("row 1: expected in [0, 1]") !=
-        std::string::npos);
+  CHECK(check_classes(real_files(), names, {"labels", 2, {}})
+            .message()
+            .find("row 1: expected in [0, 1]") != std::string::npos);
   data.write("labels.npy", Tensor::of<int32_t>({3, 2}, {0, 1, 2, 0, 1, 2}));
-  CHECK(check_classes(real_files(), names, 3).ok());
+  CHECK(check_classes(real_files(), names, {"labels", 3, {}}).ok());
 }
 
 TEST_CASE("labels are checked in pieces, in either order of the elements") {
@@ -293,9 +298,9 @@ TEST_CASE("labels are checked in pieces, in either order of the elements") {
   Tensor labels(DType::u8, {kRows, 2});
   labels.set(2 * 90'001 + 1, 3);
   data.write("labels.npy", labels);
-  const DatasetFiles names{"npy", "x.npy", "labels.npy", data.directory.path()};
-  CHECK(check_classes(real_files(), names, 4).ok());
-  CHECK(check_classes(real_files(), names, 3).message() ==
+  const DatasetFiles names = labelled_files("npy", "x.npy", "labels.npy", data.directory.path());
+  CHECK(check_classes(real_files(), names, {"labels", 4, {}}).ok());
+  CHECK(check_classes(real_files(), names, {"labels", 3, {}}).message() ==
         "'labels.npy': label of row 90001: expected in [0, 2], received 3");
   const auto c_order = read_file(real_files(), data.directory / "labels.npy", 1 << 20);
   REQUIRE(c_order.ok());
@@ -307,7 +312,7 @@ TEST_CASE("labels are checked in pieces, in either order of the elements") {
   REQUIRE(at != fortran.end());
   std::copy(after.begin(), after.end(), at);
   data.write("labels.npy", fortran);
-  CHECK(check_classes(real_files(), names, 3).message() ==
+  CHECK(check_classes(real_files(), names, {"labels", 3, {}}).message() ==
         "'labels.npy': label of row 80003: expected in [0, 2], received 3");
 }
 
@@ -381,26 +386,34 @@ TEST_CASE("data that does not fit the attributes is refused when the kernel is m
   const auto has = [](const std::string& text, std::string_view part) {
     return text.find(part) != std::string::npos;
   };
-  auto text = refused({{"record_shape", Ints{3}}});
+  const auto types = [](const std::string& features, const std::string& labels) {
+    return Attrs{{"types", Texts{features, labels}}};
+  };
+  const auto files = [](const std::string& features, const std::string& labels) {
+    return Attrs{{"files", Texts{"features=" + features, "labels=" + labels}}};
+  };
+  auto text = refused(types("float[3]", "int64[]"));
   CHECK(starts(text, "failed_precondition"));
-  CHECK(has(text, "record: expected float[3] as the attributes say, the files hold float[2]"));
-  CHECK(has(refused({{"record_dtype", std::string("double")}}), "expected double[2]"));
-  CHECK(has(refused({{"label_shape", Ints{1}}}), "label: expected int64[1]"));
-  CHECK(has(refused({{"label_dtype", std::string("int32")}}), "label: expected int32[]"));
-  text = refused({{"labels", std::string("three.npy")}});
+  CHECK(has(text, "features: expected float[3] as the attributes say, the files hold float[2]"));
+  CHECK(has(refused(types("double[2]", "int64[]")), "expected double[2]"));
+  CHECK(has(refused(types("float[2]", "int64[1]")), "labels: expected int64[1]"));
+  CHECK(has(refused(types("float[2]", "int32[]")), "labels: expected int32[]"));
+  text = refused(files("x.npy", "three.npy"));
   CHECK(starts(text, "invalid_argument"));
-  CHECK(has(text, "expected 103 labels, as 'x.npy' has records, received 3"));
-  CHECK(has(refused({{"labels", std::string("scalar.npy")}}),
+  CHECK(has(text, "expected 103 rows, as 'x.npy' has, received 3"));
+  CHECK(has(refused(files("x.npy", "scalar.npy")),
             "expected an array of records, received a scalar"));
-  CHECK(has(refused({{"features", std::string("none.npy")}, {"labels", std::string("none.npy")}}),
-            "at least one record"));
-  text = refused({{"features", std::string("missing.npy")}});
+  CHECK(has(refused(files("none.npy", "none.npy")), "at least one row"));
+  CHECK(has(refused({{"columns", Texts{"features", "label"}}}),
+            "column 'label': expected one of features, labels (did you mean 'labels'?)"));
+  text = refused(files("missing.npy", "y.npy"));
   CHECK(starts(text, "failed_precondition"));
   CHECK(has(text, "missing.npy"));
   CHECK(has(text, "while opening the data of leat.ReadBatch"));
   CHECK(starts(refused({{"format", std::string("idx")}}), "invalid_argument"));
-  CHECK(
-      has(refused({{"format", std::string("idx")}, {"features", std::string("short")}}), "short"));
+  Attrs short_file = files("short", "y.npy");
+  short_file["format"] = std::string("idx");
+  CHECK(has(refused(short_file), "short"));
 }
 
 TEST_CASE("a graph names no path outside the data root") {
@@ -415,14 +428,16 @@ TEST_CASE("a graph names no path outside the data root") {
         root + "/x.npy", std::string("out.npy"), std::string("away/x.npy"), std::string()}) {
     INFO(path);
     CHECK(resolve_below(root, path).status().code() == Code::invalid_argument);
-    CHECK(inspect_dataset(real_files(), {"npy", path, "y.npy", root}).status().code() ==
-          Code::invalid_argument);
-    CHECK(inspect_dataset(real_files(), {"npy", "x.npy", path, root}).status().code() ==
-          Code::invalid_argument);
+    CHECK(
+        inspect_dataset(real_files(), labelled_files("npy", path, "y.npy", root)).status().code() ==
+        Code::invalid_argument);
+    CHECK(
+        inspect_dataset(real_files(), labelled_files("npy", "x.npy", path, root)).status().code() ==
+        Code::invalid_argument);
   }
-  CHECK(inspect_dataset(real_files(), {"npy", "sub/in.npy", "./y.npy", root}).ok());
-  CHECK(inspect_dataset(real_files(),
-                        {"npy", elsewhere.directory / "x.npy", elsewhere.directory / "y.npy", ""})
+  CHECK(inspect_dataset(real_files(), labelled_files("npy", "sub/in.npy", "./y.npy", root)).ok());
+  CHECK(inspect_dataset(real_files(), labelled_files("npy", elsewhere.directory / "x.npy",
+                                                     elsewhere.directory / "y.npy", ""))
             .ok());
   CHECK(resolve_below(root + "/nowhere", "x.npy").status().code() == Code::failed_precondition);
   std::filesystem::create_symlink("ring", root + "/ring");
@@ -453,14 +468,22 @@ TEST_CASE("a reader's attributes are checked at the gate") {
     return text.find(part) != std::string::npos;
   };
   CHECK(has(message({{"format", std::string("csv")}}),
-            "format: expected 'idx' or 'npy', received 'csv'"));
+            "format: expected 'idx', 'npy', 'npz' or 'tokens', received 'csv'"));
   CHECK(has(message({{"rows", int64_t{0}}}), "rows: expected 1 to 4"));
   CHECK(has(message({{"rows", int64_t{5}}}), "received 5"));
   CHECK(has(message({{"global_batch", int64_t{0}}}), "global_batch: expected >= 1"));
-  CHECK(has(message({{"record_dtype", std::string("f32")}}), "record_dtype"));
-  CHECK(has(message({{"label_dtype", std::string("f32")}}), "label_dtype"));
-  CHECK(has(message({{"record_shape", Ints(8, 1)}}), "record_shape: expected at most 7 sizes"));
-  CHECK(has(message({{"label_shape", Ints{-1}}}), "label_shape"));
+  for (const std::string type : {"f32[2]", "float", "float[", "float[1,1,1,1,1,1,1,1]", "float[-1]",
+                                 "float[1,]", "float[1;2]", "float[x]", "[2]", ""}) {
+    INFO(type);
+    CHECK(has(message({{"types", Texts{type, "int64[]"}}}),
+              "types: expected a type such as uint8[28,28] with at most 7 sizes >= 0, received '"));
+  }
+  CHECK(has(message({{"types", Texts{"float[2]"}}}), "2 columns and 1 types"));
+  CHECK(has(message({{"columns", Texts{}}, {"types", Texts{}}}), "0 columns"));
+  CHECK(has(message({{"columns", Texts{"a=features", "a=labels"}}}), "'a' is there twice"));
+  CHECK(has(message({{"columns", Texts{"features[1]", "labels"}}}), "NAME=COLUMN[BEGIN:END]"));
+  CHECK(has(message({{"files", Texts{"x.npy"}}}), "files: expected COLUMN=PATH"));
+  CHECK(has(message({{"format", std::string("tokens")}}), "a window and a stride of at least 1"));
   TestJob job;
   job.add_node("leat.ReadBatch", {job.input("index", DType::i64, {1})}, reader(4), 3);
   CHECK(has(validate(job.graph).message(), "index: expected a scalar"));

@@ -55,7 +55,8 @@ Manifest manifest_of(int64_t step) {
   manifest.graph = std::string(64, 'a');
   manifest.seed = 7;
   manifest.shards = 4;
-  manifest.data = {128, true, 60000, "47040016 bytes, crc32c 01020304", "x"};
+  manifest.data = {
+      128, true, 60000, {{"features", "47040016 bytes, crc32c 01020304"}, {"labels", "x"}}};
   manifest.strategy = "mirrored";
   manifest.workers = 2;
   return manifest;

@@ -38,7 +38,7 @@ class MuteWorker final : public HostHandle {
   std::string device_name() const override { return "silent"; }
   uint64_t memory_bytes() const override { return 0; }
   void set_data_root(const std::string&, const std::string&) override {}
-  Result<DatasetReport> inspect(const DatasetFiles&, int64_t) override { return kNot; }
+  Result<DatasetReport> inspect(const DatasetFiles&, const ClassCheck&) override { return kNot; }
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan>, uint32_t,
                                                 const std::string&, uint64_t) override {
     return kNot;

@@ -327,8 +327,7 @@ std::string FaultBench::submit_endless(int64_t batch) {
   must(write_npy(real_files(), small_.path("many-y.npy"), Tensor(DType::u8, Shape{kRecords})));
   Job job = small_.job({"num_workers=2", "steps=1000000", "checkpoint.every_steps=1000000",
                         cat("global_batch_size=", batch)});
-  job.data.train.features = "many-x.npy";
-  job.data.train.labels = "many-y.npy";
+  job.data.train.files = {"features=many-x.npy", "labels=many-y.npy"};
   job.data.validation.reset();
   const std::string id = submit(std::move(job));
   (void)eventually([&] { return must(client_->job(id)).progress.last.step > 0; }, kLongest, kLook);

@@ -257,7 +257,7 @@ TEST_CASE("a runner that is lost ends whatever is being done, and is named", "[c
     check_says(status, Code::unavailable, "the runner on node-1 was lost: its heart stopped");
     if (what == "step") check_says(status, Code::unavailable, "; the link to node-1 closed; while");
     check_promised(begun, 2s);
-    CHECK(fakes.node(1).remote()->inspect({}, 0).status().code() == Code::unavailable);
+    CHECK(fakes.node(1).remote()->inspect({}, {}).status().code() == Code::unavailable);
     CHECK(fakes.run(plan).status().code() == Code::unavailable);
   }
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "daemon/remote/wire_remote_host.h"
+#include "daemon/wire/run_messages.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "tests/must.h"
@@ -121,7 +122,7 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
     const auto in = context.getParams();
     const auto ending =
         script_->begin("inspectDataset", cat("inspectDataset ", in.getFiles().getRoot().cStr(), " ",
-                                             in.getFiles().getFeatures().cStr()));
+                                             in.getFiles().getFiles()[0].cStr()));
     if (!ending) return kj::NEVER_DONE;
     auto outcome = context.getResults().initOutcome();
     if (!ending->ok()) {
@@ -129,16 +130,13 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
       return kj::READY_NOW;
     }
     auto out = outcome.initOk();
-    out.setCount(200);
-    auto shape = out.initRecordShape(3);
-    shape.set(0, 1);
-    shape.set(1, 8);
-    shape.set(2, 8);
-    out.setRecordDtype("uint8");
-    out.setLabelDtype("uint8");
     const std::lock_guard lock(script_->mutex);
-    out.setFeaturesPrint(script_->features_print);
-    out.setLabelsPrint("2 bytes");
+    DatasetReport report;
+    report.info.count = 200;
+    report.info.columns = {{"features", DType::u8, Shape{1, 8, 8}}, {"labels", DType::u8, {}}};
+    report.files = read_dataset_files(in.getFiles()).files;
+    report.prints = {script_->features_print, "2 bytes"};
+    write_dataset(report, out);
     return kj::READY_NOW;
   }
 

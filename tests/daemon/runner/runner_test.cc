@@ -343,11 +343,13 @@ TEST_CASE("a data set is inspected by its name, and no path is taken that is not
   const MirroredJob job;
   RunnerTestOptions options = options_for(job, 1);
   RunnerTestCluster cluster(options);
-  DatasetFiles files{"npy", "x.npy", "y.npy", "tiny"};
+  DatasetFiles files = labelled_files("npy", "x.npy", "y.npy", "tiny");
   const DatasetReport report = must(cluster.inspect(0, files, 4));
   CHECK(report.info.count == 96);
-  CHECK(report.info.record_shape == Shape({1, 8, 8}));
-  CHECK(report.features_print == must(fingerprint(real_files(), job.directory() + "/x.npy")));
+  REQUIRE(report.info.columns.size() == 2);
+  CHECK(report.info.columns[0].shape == Shape({1, 8, 8}));
+  REQUIRE(report.prints.size() == 2);
+  CHECK(report.prints[0] == must(fingerprint(real_files(), job.directory() + "/x.npy")));
   check_says(cluster.inspect(0, files, 3).status(), Code::invalid_argument, "label");
   files.root = "tinny";
   check_says(cluster.inspect(0, files, 0).status(), Code::invalid_argument,
@@ -463,7 +465,7 @@ TEST_CASE("a data set that does not answer is not inspected for ever", "[cluster
   options.input_patience = std::chrono::milliseconds(200);
   RunnerTestCluster cluster(options);
   Held held("files/read");
-  const DatasetFiles files{"npy", "x.npy", "y.npy", "tiny"};
+  const DatasetFiles files = labelled_files("npy", "x.npy", "y.npy", "tiny");
   check_says(cluster.inspect(0, files, 4).status(), Code::unavailable,
              "x.npy': expected its file system to answer within 0.2 s");
   CHECK(cluster.starved().size() == 1);

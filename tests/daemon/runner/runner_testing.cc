@@ -12,6 +12,7 @@
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
 #include "daemon/runner/wire_runner_service.h"
+#include "daemon/wire/run_messages.h"
 #include "daemon/worker/runner_boot.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -148,28 +149,6 @@ class Registry final : public Service<wire::Registry> {
   const std::shared_ptr<Table> table_;
   uint32_t task_ = 0;
 };
-
-void write_setup(const RunSetup& setup, wire::RunSetup::Builder out) {
-  out.setName(setup.options.name);
-  out.setSeed(setup.options.seed);
-  out.setFirstStep(setup.options.first_step);
-  out.setEndless(setup.options.endless);
-  out.setCluster(data_of(setup.cluster));
-  out.setAssembly(setup.assembly);
-  out.setPlanSha256(data_of(setup.plan));
-  out.setTransport(setup.transport);
-  out.setDataRoot(setup.data_root);
-  auto peers = out.initPeers(static_cast<unsigned>(setup.peers.size()));
-  for (unsigned p = 0; p < peers.size(); ++p) {
-    const Endpoint& peer = setup.peers[p];
-    peers[p].setTask(peer.task);
-    peers[p].setNode(peer.node);
-    peers[p].setIncarnation(peer.incarnation);
-    peers[p].setDataAddress(peer.data_address);
-    peers[p].setMachine(peer.machine);
-    peers[p].setUnixAddress(peer.unix_address);
-  }
-}
 
 // Returns the boot message that a worker would send.
 Bytes boot_message(const RunnerConfig& config) {
@@ -514,24 +493,12 @@ Result<DatasetReport> RunnerTestCluster::inspect(uint32_t task, const DatasetFil
                                                  int64_t classes) {
   return inside_->ask(task, "inspectDataset", [files, classes](wire::Runner::Client runner) {
     auto request = runner.inspectDatasetRequest();
-    auto names = request.initFiles();
-    names.setRoot(files.root);
-    names.setFormat(files.format);
-    names.setFeatures(files.features);
-    names.setLabels(files.labels);
-    request.setClasses(classes);
+    write_dataset_files(files, request.initFiles());
+    write_class_check({"labels", classes, {}}, request.initCheck());
     return request.send().then([](auto&& response) -> Result<DatasetReport> {
       const auto outcome = response.getOutcome();
       if (Status status = status_of(outcome); !status.ok()) return status;
-      const auto view = outcome.getOk();
-      DatasetReport report;
-      report.info.count = static_cast<int64_t>(view.getCount());
-      std::vector<int64_t> dims;
-      for (const int64_t dim : view.getRecordShape()) dims.push_back(dim);
-      report.info.record_shape = Shape(dims);
-      report.features_print = view.getFeaturesPrint();
-      report.labels_print = view.getLabelsPrint();
-      return report;
+      return read_dataset(outcome.getOk());
     });
   });
 }

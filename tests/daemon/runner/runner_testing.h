@@ -67,7 +67,8 @@ class RunnerTestCluster {
   Result<uint64_t> turns(uint32_t task, uint64_t run);
   Result<Bytes> read_variables(uint32_t task);
   Status write_variables(uint32_t task, const Bytes& file, Restore what);
-  Result<DatasetReport> inspect(uint32_t task, const DatasetFiles& files, int64_t classes);
+  Result<DatasetReport> inspect(uint32_t task, const DatasetFiles& files,
+                                int64_t classes);  // of "labels"
 
   // --- All at once. Partition p of the plan is task p's.
   Status prepare_all(uint64_t run, const Plan& plan);
