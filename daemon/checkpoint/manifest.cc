@@ -55,8 +55,13 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
                   {"shuffle", manifest.data.shuffle},
                   {"rows", manifest.data.rows}};
   // Data of features and labels has its fingerprints beside the other keys, as in older versions.
-  auto& files = is_labelled(manifest.data) ? json["data"] : json["data"]["files"];
+  nlohmann::ordered_json files = nlohmann::ordered_json::object();
   for (const auto& [name, print] : manifest.data.files) files[name] = print;
+  if (is_labelled(manifest.data)) {
+    json["data"].update(files);
+  } else {
+    json["data"]["files"] = std::move(files);
+  }
   json["strategy"] = manifest.strategy;
   json["workers"] = manifest.workers;
   if (manifest.previous)

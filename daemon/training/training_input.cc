@@ -70,14 +70,31 @@ Status check_batch(const Job& job, const ModelBatch& batch) {
               : " give its input a batch of any size, such as [N, ...]"));
 }
 
+// The file of each column that the job reads, if every file is one column.
+std::map<std::string, std::string> files_of_columns(const DatasetFiles& names) {
+  std::map<std::string, std::string> files, out;
+  for (const std::string& each : names.files) {
+    const auto named = parse_named_file(each);
+    if (named.ok()) files.insert(*named);
+  }
+  if (names.columns.empty()) return files;
+  for (const std::string& each : names.columns) {
+    const auto view = parse_column_view(each);
+    const auto found = view.ok() ? files.find(view->column) : files.end();
+    if (found != files.end()) out[view->name] = found->second;
+  }
+  return out;
+}
+
 // Checks that the labels fit the output that the loss compares them with. The step that reads them
 // would find it, too, but perhaps hours later.
 Status check_labels(const Job& job, const Graph& model, ValueId output, const DatasetFiles& files,
                     const ColumnInfo& labels, HostHandle& host) {
+  const std::string subject = subject_of(labels, files_of_columns(files));
   const ValueType& type = model.value(output).type;
   const bool classes = job.loss.name == Job::LossName::cross_entropy;
   const auto wrong = [&](const std::string& expected, int first) {
-    return invalid_argument(cat("column 'labels': expected ", expected, model.type_text(type),
+    return invalid_argument(cat(subject, ": expected ", expected, model.type_text(type),
                                 ", the output of '", job.model.graph, "', received ", labels.dtype,
                                 labels.shape, layout_hint(labels.shape, type.shape, first)));
   };
@@ -86,7 +103,7 @@ Status check_labels(const Job& job, const Graph& model, ValueId output, const Da
     return wrong("labels of the shape of a row of ", 1);
   }
   if (!is_int(labels.dtype)) {
-    return invalid_argument(cat("column 'labels': expected classes as integers, as the loss ",
+    return invalid_argument(cat(subject, ": expected classes as integers, as the loss ",
                                 "cross_entropy needs, received ", labels.dtype));
   }
   const auto layout = class_layout(labels, type.shape);
@@ -104,7 +121,8 @@ Status check_data(const Job& job, const Graph& model, const Job::Files& files,
                   const DatasetInfo& info, HostHandle& host) {
   const bool needs_labels = job.loss.name != Job::LossName::output;
   LEAT_ASSIGN_OR_RETURN(const DataBinding binding,
-                        bind_columns(model, info.columns, job.model.inputs, needs_labels));
+                        bind_columns(model, info.columns, job.model.inputs, needs_labels,
+                                     files_of_columns(dataset_files(job, files))));
   LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(model, loss_spec(job).output));
   if (!needs_labels) return {};
   return check_labels(job, model, output, dataset_files(job, files), info.columns[*binding.labels],

@@ -121,7 +121,8 @@ Status count_rows(Layout& layout) {
                                 places[0].name, "' has, received ", place.header.shape[0]));
   }
   if (layout.info.count > 0) return {};
-  return invalid_argument(cat("'", places[0].name, "': expected at least one row, received none"));
+  return invalid_argument(
+      cat("'", places[0].name, "': expected at least one record, received none"));
 }
 
 // The columns that the files have, by name, in the order of the files.

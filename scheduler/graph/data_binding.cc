@@ -57,19 +57,20 @@ Result<size_t> column_of_input(const Graph& model, ValueId input,
       cat("; write model.inputs: {", name, ": COLUMN}, or data.columns: {", name, ": COLUMN}"));
 }
 
-Status check_input(const Graph& model, ValueId input, const ColumnInfo& column) {
+Status check_input(const Graph& model, ValueId input, const ColumnInfo& column,
+                   const std::string& subject) {
   const ValueType& type = model.value(input).type;
   if (!fits_row(column.shape, type.shape)) {
-    return invalid_argument(
-        cat("column '", column.name, "': expected records of the shape of a row of ",
-            model.type_text(type), ", the input '", model.value_name(input), "', received ",
-            column.dtype, column.shape, layout_hint(column.shape, type.shape)));
+    return invalid_argument(cat(subject, ": expected records of the shape of a row of ",
+                                model.type_text(type), ", the input '", model.value_name(input),
+                                "', received ", column.dtype, column.shape,
+                                layout_hint(column.shape, type.shape)));
   }
   const bool takes = is_float(type.dtype) || !is_float(column.dtype);
   if (takes) return {};
-  return invalid_argument(cat("column '", column.name, "': expected integers for the input '",
+  return invalid_argument(cat(subject, ": expected integers for the input '",
                               model.value_name(input), "' of ", model.type_text(type),
-                              ", received ", column.dtype));
+                              ", received ", column.dtype, column.shape));
 }
 
 // The shape without its last dimension.
@@ -81,9 +82,14 @@ SymbolicShape without_last(const SymbolicShape& shape) {
 
 }  // namespace
 
+std::string subject_of(const ColumnInfo& column, const std::map<std::string, std::string>& files) {
+  const auto found = files.find(column.name);
+  return found == files.end() ? cat("column '", column.name, "'") : cat("'", found->second, "'");
+}
+
 Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInfo>& columns,
-                                 const std::map<std::string, std::string>& named,
-                                 bool needs_labels) {
+                                 const std::map<std::string, std::string>& named, bool needs_labels,
+                                 const std::map<std::string, std::string>& files) {
   std::vector<std::string> inputs;
   for (const ValueId input : model.inputs()) inputs.push_back(model.value_name(input));
   for (const auto& [name, column] : named) {
@@ -95,7 +101,8 @@ Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInf
   DataBinding binding;
   for (const ValueId input : model.inputs()) {
     LEAT_ASSIGN_OR_RETURN(const size_t index, column_of_input(model, input, columns, named));
-    LEAT_RETURN_IF_ERROR(check_input(model, input, columns[index]));
+    LEAT_RETURN_IF_ERROR(
+        check_input(model, input, columns[index], subject_of(columns[index], files)));
     binding.inputs.push_back(index);
   }
   if (!needs_labels) return binding;

@@ -28,10 +28,13 @@ struct DataBinding {
 // own name; if the model has one input and there is no such column, it reads the only column that
 // is not the labels. With `needs_labels`, the column kLabelsColumn has the labels, and an error
 // lists the columns if there is none. The rows of a column must fit those of the input
-// (fits_row()), and an input of integers takes no floats.
+// (fits_row()), and an input of integers takes no floats. `files` has the files of columns, for
+// messages: a column that is not there is called "column 'x'".
 Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInfo>& columns,
-                                 const std::map<std::string, std::string>& named,
-                                 bool needs_labels);
+                                 const std::map<std::string, std::string>& named, bool needs_labels,
+                                 const std::map<std::string, std::string>& files = {});
+// "'x.npy'" or "column 'x'".
+std::string subject_of(const ColumnInfo& column, const std::map<std::string, std::string>& files);
 
 // Where the classes are in the output that cross_entropy compares with the labels.
 struct ClassLayout {

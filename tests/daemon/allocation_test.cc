@@ -11,6 +11,7 @@
 #include "scheduler/graph/train_graph.h"
 #include "tests/catch.h"
 #include "tests/daemon/counting_new.h"
+#include "tests/labelled_reader.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
@@ -41,10 +42,7 @@ TEST_CASE("a steady step allocates nothing of our own") {
   REQUIRE(write_npy(real_files(), directory / "y.npy", Tensor(DType::u8, Shape{64})).ok());
   const Catalogue catalogue = standard_catalogue();
   TrainSpec spec;
-  spec.input.reader = {{"format", std::string("npy")},
-                       {"features", std::string("x.npy")},
-                       {"labels", std::string("y.npy")},
-                       {"record_shape", std::vector<int64_t>{1, 8, 8}}};
+  spec.input.reader = testing::labelled_reader("npy", "x.npy", "y.npy", {1, 8, 8});
   spec.optimizer.momentum = 0.9;
   spec.global_batch = 32;
   spec.shards = 4;

@@ -27,11 +27,11 @@ net (float[N,3,4,4] x) => (float[N,2,4,3] y) {
          cat("data.train={format: npy, features: ", features, ", labels: ", labels, "}")});
     return small.trainer(job, {}).status().message();
   };
-  CHECK(refused("x.npy", "y.npy") ==
-        cat("'x.npy': expected records of the shape of a row of float[N,3,4,4], the input of '",
-            small.path("model.onnxtxt"),
-            "', received float[4,4,3]; its sizes stand in another order: numpy.transpose(array, "
-            "(0, 3, 1, 2)) has the model's"));
+  CHECK(
+      refused("x.npy", "y.npy") ==
+      "'x.npy': expected records of the shape of a row of float[N,3,4,4], the input 'x', received "
+      "float[4,4,3]; its sizes stand in another order: numpy.transpose(array, (0, 3, 1, 2)) has "
+      "the model's");
   CHECK(refused("good.npy", "y.npy") ==
         cat("'y.npy': expected labels of the shape of a row of float[N,2,4,3], the output of '",
             small.path("model.onnxtxt"),

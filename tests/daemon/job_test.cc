@@ -228,7 +228,12 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {9, "loss: crossentropy",
        "9:7: loss: expected one of cross_entropy, mse, received the string 'crossentropy' (did you "
        "mean 'cross_entropy'?)"},
-      {9, "loss: {name: mse}", "9:7: loss: expected one of cross_entropy, mse, received a map"},
+      {9, "loss: [mse]", "9:7: loss: expected one of cross_entropy, mse, received a list"},
+      {9, "loss: {name: l1}",
+       "9:14: loss.name: expected one of cross_entropy, mse, received the string 'l1'"},
+      {9, "loss: {name: mse, ignore_index: 1}", "9:33: loss.ignore_index: is not a key of mse"},
+      {9, "loss: {output: total, name: mse}",
+       "9:29: loss.name: is not a key of a loss that is an output of the graph"},
       {9, "loss: mse",
        "10:10: metrics: accuracy needs class labels: expected loss: cross_entropy, received mse"},
       {10, "metrics: accuracy",

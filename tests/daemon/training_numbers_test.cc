@@ -15,6 +15,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/metrics_text.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/labelled_reader.h"
 #include "tests/must.h"
 #include "tests/small_models.h"
 
@@ -98,15 +99,8 @@ TEST_CASE("the learning rate of a row is that of the graph's step, under every s
        {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::step,
         ScheduleKind::exponential}) {
     TrainSpec spec;
-    spec.input.reader = {{"format", std::string("npy")},
-                         {"features", std::string("train-x.npy")},
-                         {"labels", std::string("train-y.npy")},
-                         {"record_shape", std::vector<int64_t>{1, 8, 8}},
-                         {"record_dtype", std::string("uint8")},
-                         {"label_shape", std::vector<int64_t>{}},
-                         {"label_dtype", std::string("uint8")},
-                         {"shuffle", int64_t{0}},
-                         {"seed", int64_t{0}}};
+    spec.input.reader = testing::labelled_reader("npy", "train-x.npy", "train-y.npy", {1, 8, 8});
+    spec.input.reader["shuffle"] = int64_t{0};
     spec.optimizer.learning_rate = 0.037;
     spec.schedule = {kind, 5, 17, 0.01, 3, 0.7, 0.3};
     spec.global_batch = 8;

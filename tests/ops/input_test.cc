@@ -281,7 +281,10 @@ TEST_CASE("inspecting a data set reads its headers only") {
 TEST_CASE("a label that is no class is found with its row") {
   const DataFolder data;
   data.write("labels.npy", Tensor::of<int32_t>({3, 2}, {0, 1, 2, 0, -1, 2}));
-  const DatasetFiles names = labelled_files("npy", "x.npy", "labels.npy", data.directory.path());
+  DatasetFiles names;
+  names.format = "npy";
+  names.files = {"labels=labels.npy"};
+  names.root = data.directory.path();
   const Status status = check_classes(real_files(), names, {"labels", 3, {}});
   CHECK(status.code() == Code::invalid_argument);
   CHECK(status.message() == "'labels.npy': label of row 2: expected in [0, 2], received -1");
@@ -298,7 +301,10 @@ TEST_CASE("labels are checked in pieces, in either order of the elements") {
   Tensor labels(DType::u8, {kRows, 2});
   labels.set(2 * 90'001 + 1, 3);
   data.write("labels.npy", labels);
-  const DatasetFiles names = labelled_files("npy", "x.npy", "labels.npy", data.directory.path());
+  DatasetFiles names;
+  names.format = "npy";
+  names.files = {"labels=labels.npy"};
+  names.root = data.directory.path();
   CHECK(check_classes(real_files(), names, {"labels", 4, {}}).ok());
   CHECK(check_classes(real_files(), names, {"labels", 3, {}}).message() ==
         "'labels.npy': label of row 90001: expected in [0, 2], received 3");
@@ -403,7 +409,7 @@ TEST_CASE("data that does not fit the attributes is refused when the kernel is m
   CHECK(has(text, "expected 103 rows, as 'x.npy' has, received 3"));
   CHECK(has(refused(files("x.npy", "scalar.npy")),
             "expected an array of records, received a scalar"));
-  CHECK(has(refused(files("none.npy", "none.npy")), "at least one row"));
+  CHECK(has(refused(files("none.npy", "none.npy")), "at least one record"));
   CHECK(has(refused({{"columns", Texts{"features", "label"}}}),
             "column 'label': expected one of features, labels (did you mean 'labels'?)"));
   text = refused(files("missing.npy", "y.npy"));

@@ -8,6 +8,7 @@
 #include "ops/layers/layers.h"
 #include "ops/text/parse.h"
 #include "scheduler/graph/train_graph.h"
+#include "tests/labelled_reader.h"
 #include "tests/small_models.h"
 
 namespace leat {
@@ -17,10 +18,8 @@ JobGraph train_graph(int shards, const std::string& directory) {
   const Graph model = must(expand_layers(
       must(parse_graph(small_cnn("small", false), scheduler_catalogue(), "small.onnxtxt"))));
   TrainSpec spec;
-  spec.input.reader = {{"format", std::string("npy")},
-                       {"features", directory + "x.npy"},
-                       {"labels", directory + "y.npy"},
-                       {"record_shape", std::vector<int64_t>{1, 8, 8}}};
+  spec.input.reader =
+      testing::labelled_reader("npy", directory + "x.npy", directory + "y.npy", {1, 8, 8});
   spec.input.rescale = 0.5;
   spec.optimizer.momentum = 0.9;
   spec.global_batch = 32;
@@ -36,10 +35,7 @@ JobGraph shipped_graph(const std::string& model, JobStep step, DType precision) 
   const Graph graph =
       must(expand_layers(must(parse_graph(text.str(), scheduler_catalogue(), model))));
   TrainSpec spec;
-  spec.input.reader = {{"format", std::string("idx")},
-                       {"features", std::string("x.gz")},
-                       {"labels", std::string("y.gz")},
-                       {"record_shape", std::vector<int64_t>{28, 28}}};
+  spec.input.reader = testing::labelled_reader("idx", "x.gz", "y.gz", {28, 28});
   spec.input.rescale = 1.0 / 255;
   spec.optimizer.kind = OptimizerKind::adam;
   spec.schedule.kind = ScheduleKind::cosine;

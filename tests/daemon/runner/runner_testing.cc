@@ -26,6 +26,7 @@
 #include "tests/daemon/child_process.h"
 #include "tests/daemon/runner/wire_runner.h"
 #include "tests/daemon/session_testing.h"
+#include "tests/labelled_reader.h"
 #include "transport/io/handover.h"
 #include "transport/io/listener.h"
 #include "transport/rpc/call.h"
@@ -711,10 +712,9 @@ Plan MirroredJob::predict_plan() const {
 
 Plan MirroredJob::train_plan(int workers) const {
   TrainSpec spec;
-  spec.input.reader = {
-      {"format", std::string("npy")},   {"features", std::string("x.npy")},
-      {"labels", std::string("y.npy")}, {"record_shape", std::vector<int64_t>{1, 8, 8}},
-      {"shuffle", int64_t{1}},          {"seed", int64_t{3}}};
+  spec.input.reader = labelled_reader("npy", "x.npy", "y.npy", {1, 8, 8});
+  spec.input.reader["shuffle"] = int64_t{1};
+  spec.input.reader["seed"] = int64_t{3};
   spec.input.rescale = 1.0 / 256;
   spec.optimizer.momentum = 0.9;
   spec.global_batch = 16;
