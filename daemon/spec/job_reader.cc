@@ -191,7 +191,6 @@ void read_loss(YamlMap& top, Job::Loss& loss) {
   if (map.has("output")) {
     loss.name = Job::LossName::output;
     map.get_string("output", Need::required, loss.output, "the name of an output of the graph");
-    refuse_keys(map, true, "a loss that is an output of the graph", {"name", "ignore_index"});
   } else {
     map.get_enum("name", Need::required, kNamedLosses, loss.name);
     refuse_keys(map, loss.name != Job::LossName::cross_entropy, name_of(loss.name),

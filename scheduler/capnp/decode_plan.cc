@@ -36,8 +36,13 @@ std::optional<std::string> key_of(const Attrs& attrs) {
       add_bytes(key, text->data(), text->size());
     else if (const auto* list = std::get_if<std::vector<int64_t>>(&attr))
       add_bytes(key, list->data(), list->size() * sizeof(int64_t));
-    else
+    else if (const auto* texts = std::get_if<std::vector<std::string>>(&attr)) {
+      const size_t count = texts->size();
+      add_bytes(key, &count, sizeof count);
+      for (const std::string& each : *texts) add_bytes(key, each.data(), each.size());
+    } else {
       return std::nullopt;
+    }
     if (key.size() > kLongestKey) return std::nullopt;
   }
   return key;

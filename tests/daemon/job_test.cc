@@ -233,7 +233,7 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "9:14: loss.name: expected one of cross_entropy, mse, received the string 'l1'"},
       {9, "loss: {name: mse, ignore_index: 1}", "9:33: loss.ignore_index: is not a key of mse"},
       {9, "loss: {output: total, name: mse}",
-       "9:29: loss.name: is not a key of a loss that is an output of the graph"},
+       "9:23: loss.name: unknown key; the keys here are output"},
       {9, "loss: mse",
        "10:10: metrics: accuracy needs class labels: expected loss: cross_entropy, received mse"},
       {10, "metrics: accuracy",
