@@ -10,9 +10,11 @@
 #include "onnx.pb.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/op.h"
+#include "ops/onnx/inline_functions.h"
 #include "ops/onnx/parameters.h"
 #include "ops/onnx/tensors.h"
 #include "ops/onnx/upgrade.h"
+#include "ops/text/composites.h"
 #include "ops/text/draft.h"
 #include "ops/text/lexer.h"
 
@@ -41,9 +43,11 @@ class Importer {
     places_.push_back(cat(file_, ": the graph"));
   }
 
-  Result<OnnxModel> run(const ModelProto& model) {
+  Result<OnnxModel> run(ModelProto& model) {
     LEAT_RETURN_IF_ERROR(read_opsets(model));
     if (!model.has_graph()) return error(0, "expected a graph in the model, there is none");
+    const Status inlined = inline_functions(model);
+    if (!inlined.ok()) return error(0, inlined.message());
     LEAT_ASSIGN_OR_RETURN(DraftGraph draft, graph(model.graph(), 0));
     // Missing ops are reported before any other use of the draft, which lacks their nodes.
     LEAT_RETURN_IF_ERROR(report_lacking());
@@ -82,8 +86,9 @@ class Importer {
         return error(0, cat("expected version 1 of the opset leat, received ", opset.version()));
       }
     }
-    if (opset_ >= 1 && opset_ <= 21) return {};
-    return error(0, cat("expected an opset of ONNX from 1 to 21, received ", opset_));
+    if (opset_ >= 1 && opset_ <= kNewestOpset) return {};
+    return error(0,
+                 cat("expected an opset of ONNX from 1 to ", kNewestOpset, ", received ", opset_));
   }
 
   Result<std::string> name(const std::string& name, size_t place) const {
@@ -210,7 +215,8 @@ class Importer {
       if (places_.size() > limits::kNodes) {
         return error(0, cat("expected at most ", limits::kNodes, " nodes"));
       }
-      if (catalogue_.find(domain, proto.op_type()) == nullptr) {
+      if (catalogue_.find(domain, proto.op_type()) == nullptr &&
+          !is_composite(domain, proto.op_type())) {
         lacking_[full].push_back(described(proto));
         continue;  // continue to find all of them
       }

@@ -1,9 +1,10 @@
 // Reads ONNX models. This is a library of its own, because runners need no protobuf. A broken file
 // is an error, and costs no more memory than its own size and the limits allow.
 //
-// A model of any opset from 1 to 21 becomes a graph over the ops of this build; each node is
-// upgraded to the implemented version. Floats of attributes become the doubles with the same
-// shortest decimal. Regions keep their captures as described in ops/text/draft.h.
+// A model of any opset from 1 to kNewestOpset becomes a graph over the ops of this build; each node
+// is upgraded to the implemented version. The functions that a model brings along are replaced by
+// their bodies. Floats of attributes become the doubles with the same shortest decimal. Regions
+// keep their captures as described in ops/text/draft.h.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,9 @@
 #include "ops/graph/graph.h"
 
 namespace leat {
+
+// The newest opset of ONNX that the importer knows.
+inline constexpr int64_t kNewestOpset = 26;
 
 struct OnnxOptions {
   // Float initializers with a rank become variables (leat.Variable, Initialize, Read) of the same

@@ -158,6 +158,23 @@ Status OnnxUpgrade::old_broadcast(DraftNode& node, Nodes& out) {
   return {};
 }
 
+// Before opset 7, PRelu's slopes were those of the channels, axis 1 of x.
+Status OnnxUpgrade::old_slopes(DraftNode& node, Nodes& out) {
+  if (node.inputs.size() != 2) return {};
+  const auto rank = ranks_.find(node.inputs[0].name);
+  if (rank == ranks_.end())
+    return unimplemented("PRelu of opset 6: expected an operand whose shape the file declares");
+  std::vector<int64_t> axes;
+  for (int64_t axis = 1; axis < rank->second - 1; ++axis) axes.push_back(axis);
+  if (axes.empty()) return {};
+  const auto count = static_cast<int64_t>(axes.size());
+  const DraftName added = constant(Tensor::of<int64_t>({count}, axes), node.offset, out);
+  const std::string laid = cat("%upgrade", made_++);
+  out.push_back(make("Unsqueeze", node.offset, {node.inputs[1], added}, laid, {}));
+  node.inputs[1] = {laid, node.offset};
+  return {};
+}
+
 // The differences of opsets 1 to 6. Ops with another meaning in them are refused.
 Status OnnxUpgrade::before_7(DraftNode& node, Nodes& out) {
   static const std::set<std::string, std::less<>> kBinary = {
@@ -171,7 +188,8 @@ Status OnnxUpgrade::before_7(DraftNode& node, Nodes& out) {
     if (auto pads = take(node, "paddings")) node.attrs["pads"] = std::move(*pads);
   }
   const bool other = (opset_ < 6 && (node.op == "Cast" || node.op == "Tile")) ||
-                     (opset_ < 2 && node.op == "Split") || node.op == "PRelu";
+                     (opset_ < 2 && node.op == "Split");
+  if (node.op == "PRelu") return old_slopes(node, out);
   if (!other) return {};
   return unimplemented(cat("expected a model of opset 7 or later, received ", opset_));
 }
@@ -223,6 +241,7 @@ Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
     }
   }
   if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
+  if (opset_ < 21 && op == "GroupNormalization") node.attrs["per_group"] = Attr(int64_t{1});
   // Before opset 18, the number of outputs alone asked for equal parts.
   if (opset_ < 18 && op == "Split" && node.inputs.size() < 2) {
     node.attrs["num_outputs"] = Attr(static_cast<int64_t>(node.outputs.size()));

@@ -20,9 +20,9 @@ namespace leat {
 //   for (DraftNode& node : nodes) LEAT_RETURN_IF_ERROR(upgrade.add(std::move(node), graph.nodes));
 class OnnxUpgrade {
  public:
-  // `opset` is the version of the domain "", 1 to 21; `ranks` are those that the file declares, by
-  // the name of the value. They may be incomplete: a rewrite that needs a missing one has a more
-  // general form, or returns unimplemented.
+  // `opset` is the version of the domain "", 1 to kNewestOpset; `ranks` are those that the file
+  // declares, by the name of the value. They may be incomplete: a rewrite that needs a missing one
+  // has a more general form, or returns unimplemented.
   OnnxUpgrade(int64_t opset, std::map<std::string, int> ranks)
       : opset_(opset), ranks_(std::move(ranks)) {}
 
@@ -41,6 +41,7 @@ class OnnxUpgrade {
   Status batch_normalization(DraftNode& node) const;
   Status before_7(DraftNode& node, Nodes& out);
   Status old_broadcast(DraftNode& node, Nodes& out);
+  Status old_slopes(DraftNode& node, Nodes& out);
   Status constant_node(DraftNode& node) const;
 
   const int64_t opset_;

@@ -9,6 +9,7 @@
 #include "devices/base/text.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/op.h"
+#include "ops/text/composites.h"
 
 namespace leat {
 namespace {
@@ -394,8 +395,10 @@ bool is_reserved_attribute(std::string_view name) {
 }
 
 Result<Graph> assemble(const DraftGraph& draft, const Catalogue& catalogue, const Locate& locate) {
+  DraftGraph simple = draft;
+  LEAT_RETURN_IF_ERROR(expand_composites(simple, locate));
   Assembler::Totals totals;
-  return Assembler(draft, catalogue, locate, totals).run({});
+  return Assembler(simple, catalogue, locate, totals).run({});
 }
 
 }  // namespace leat

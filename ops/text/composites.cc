@@ -1,0 +1,426 @@
+#include "ops/text/composites.h"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+using Attributes = std::map<std::string, DraftAttr, std::less<>>;
+
+// Makes the nodes of one composite. The first error stays, and what is made after it means nothing.
+class Maker {
+ public:
+  Maker(const DraftNode& node, size_t& made, std::vector<DraftNode>& out)
+      : node_(node), made_(made), out_(out) {}
+
+  const Status& status() const { return status_; }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+
+  // Input i; an error if it is absent.
+  DraftName in(int i) {
+    if (i < inputs() && !node_.inputs[static_cast<size_t>(i)].name.empty())
+      return node_.inputs[static_cast<size_t>(i)];
+    fail(cat("expected at least ", i + 1, " inputs, received ", inputs()));
+    return {"", node_.offset};
+  }
+  bool has(int i) const {
+    return i < inputs() && !node_.inputs[static_cast<size_t>(i)].name.empty();
+  }
+
+  // Attributes of the node, or their defaults.
+  double number(std::string_view name, double fallback) {
+    const Attr* attr = find(name);
+    if (!attr) return fallback;
+    if (const auto* real = std::get_if<double>(attr)) return *real;
+    if (const auto* integer = std::get_if<int64_t>(attr)) return static_cast<double>(*integer);
+    fail(cat("the attribute '", name, "': expected a float, received ", attr_kind(*attr)));
+    return fallback;
+  }
+  int64_t integer(std::string_view name, int64_t fallback) {
+    return get<int64_t>(name, fallback, "an int");
+  }
+  std::string text(std::string_view name, std::string fallback) {
+    return get<std::string>(name, std::move(fallback), "a string");
+  }
+  std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> fallback) {
+    return get<std::vector<int64_t>>(name, std::move(fallback), "a list of ints");
+  }
+
+  DraftName op(std::string op, std::vector<DraftName> inputs, Attributes attrs = {}) {
+    DraftNode made;
+    made.offset = node_.offset;
+    made.op = std::move(op);
+    made.inputs = std::move(inputs);
+    made.attrs = std::move(attrs);
+    // The constraint on the device holds for every part.
+    if (const auto device = node_.attrs.find("device"); device != node_.attrs.end())
+      made.attrs.insert_or_assign("device", device->second);
+    made.outputs = {{cat("%part", made_++), node_.offset}};
+    out_.push_back(std::move(made));
+    return out_.back().outputs[0];
+  }
+  DraftName constant(Tensor value) {
+    return op("Constant", {}, {{"value", Attr(std::move(value))}});
+  }
+  DraftName ints(const std::vector<int64_t>& values) {
+    return constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
+  }
+  // A scalar of the element type of `like`. It is a double before, so that no bit is lost.
+  DraftName scalar(double value, const DraftName& like) {
+    return op("CastLike", {constant(Tensor::scalar<double>(value)), like});
+  }
+  // The node's own output, made by the last part.
+  void finish() {
+    if (!status_.ok()) return;
+    for (const auto& [name, attr] : node_.attrs) {
+      if (!known_.contains(name) && !is_reserved_attribute(name))
+        return fail(cat("unknown attribute '", name, "'"));
+    }
+    if (node_.outputs.size() != 1)
+      return fail(cat("expected one output, received ", node_.outputs.size()));
+    out_.back().outputs = node_.outputs;
+    out_.back().name = node_.name;
+  }
+  void fail(std::string message) {
+    if (status_.ok()) status_ = invalid_argument(std::move(message));
+  }
+
+ private:
+  const Attr* find(std::string_view name) {
+    known_.emplace(name, true);
+    const auto found = node_.attrs.find(name);
+    return found == node_.attrs.end() ? nullptr : std::get_if<Attr>(&found->second);
+  }
+  template <typename T>
+  T get(std::string_view name, T fallback, std::string_view expected) {
+    const Attr* attr = find(name);
+    if (!attr) return fallback;
+    if (const auto* value = std::get_if<T>(attr)) return *value;
+    fail(cat("the attribute '", name, "': expected ", expected, ", received ", attr_kind(*attr)));
+    return fallback;
+  }
+
+  const DraftNode& node_;
+  size_t& made_;
+  std::vector<DraftNode>& out_;
+  std::map<std::string, bool, std::less<>> known_;
+  Status status_;
+};
+
+DraftName sum_of_inputs(Maker& m) {
+  DraftName sum = m.in(0);
+  for (int i = 1; i < m.inputs(); ++i) sum = m.op("Add", {sum, m.in(i)});
+  return m.inputs() > 1 ? sum : m.op("Identity", {sum});
+}
+
+DraftName shape_of(Maker& m, const DraftName& x) { return m.op("Shape", {x}); }
+
+DraftName mean(Maker& m, const DraftName& x, const std::vector<int64_t>& axes) {
+  return m.op("ReduceMean", {x, m.ints(axes)}, {{"keepdims", Attr(int64_t{1})}});
+}
+
+// (x - mean) / sqrt(variance + epsilon), over the axes, with the variance of the population.
+DraftName normalized(Maker& m, const DraftName& x, const std::vector<int64_t>& axes,
+                     double epsilon) {
+  const DraftName centered = m.op("Sub", {x, mean(m, x, axes)});
+  const DraftName variance = mean(m, m.op("Mul", {centered, centered}), axes);
+  return m.op("Div", {centered, m.op("Sqrt", {m.op("Add", {variance, m.scalar(epsilon, x)})})});
+}
+
+// x * scale + bias, of a value [N, C, ...] brought to [N, C, S] and vectors of C.
+DraftName scale_channels(Maker& m, const DraftName& x, const DraftName& scale,
+                         const DraftName& bias) {
+  const DraftName column = m.ints({1});
+  return m.op("Add", {m.op("Mul", {x, m.op("Unsqueeze", {scale, column})}),
+                      m.op("Unsqueeze", {bias, column})});
+}
+
+// --- activations -------------------------------------------------------------------------------
+
+void hard_swish(Maker& m) {
+  const DraftName x = m.in(0);
+  m.op("Mul", {x, m.op("HardSigmoid", {x}, {{"alpha", Attr(1.0 / 6)}, {"beta", Attr(0.5)}})});
+}
+
+void swish(Maker& m) {
+  const DraftName x = m.in(0);
+  const double alpha = m.number("alpha", 1);
+  const DraftName scaled = alpha == 1 ? x : m.op("Mul", {x, m.scalar(alpha, x)});
+  m.op("Mul", {x, m.op("Sigmoid", {scaled})});
+}
+
+void mish(Maker& m) {
+  const DraftName x = m.in(0);
+  m.op("Mul", {x, m.op("Tanh", {m.op("Softplus", {x})})});
+}
+
+void p_relu(Maker& m) {
+  const DraftName x = m.in(0);
+  const DraftName negative = m.op("Less", {x, m.scalar(0, x)});
+  const DraftName scaled = m.op("Mul", {x, m.in(1)});
+  m.op("Where", {negative, scaled, x});
+}
+
+void selu(Maker& m) {
+  const DraftName x = m.in(0);
+  const double alpha = m.number("alpha", 1.67326319217681884765625);
+  const double gamma = m.number("gamma", 1.05070102214813232421875);
+  const DraftName elu = m.op("Elu", {x}, {{"alpha", Attr(alpha)}});
+  m.op("Mul", {elu, m.scalar(gamma, x)});
+}
+
+void celu(Maker& m) {
+  const DraftName x = m.in(0);
+  const double alpha = m.number("alpha", 1);
+  const DraftName scale = m.scalar(alpha, x);
+  m.op("Mul", {m.op("Elu", {m.op("Div", {x, scale})}, {{"alpha", Attr(1.0)}}), scale});
+}
+
+void thresholded_relu(Maker& m) {
+  const DraftName x = m.in(0);
+  const DraftName above = m.op("Greater", {x, m.scalar(m.number("alpha", 1), x)});
+  const DraftName zero = m.scalar(0, x);
+  m.op("Where", {above, x, zero});
+}
+
+void softsign(Maker& m) {
+  const DraftName x = m.in(0);
+  m.op("Div", {x, m.op("Add", {m.scalar(1, x), m.op("Abs", {x})})});
+}
+
+void shrink(Maker& m) {
+  const DraftName x = m.in(0);
+  const double lambd = m.number("lambd", 0.5), bias = m.number("bias", 0);
+  const DraftName below = m.op("Less", {x, m.scalar(-lambd, x)});
+  const DraftName above = m.op("Greater", {x, m.scalar(lambd, x)});
+  const DraftName raised = m.op("Add", {x, m.scalar(bias, x)});
+  const DraftName lowered = m.op("Sub", {x, m.scalar(bias, x)});
+  const DraftName zero = m.scalar(0, x);
+  m.op("Where", {below, raised, m.op("Where", {above, lowered, zero})});
+}
+
+// 1 at the first largest element along the axis, else 0.
+void hardmax(Maker& m) {
+  const DraftName x = m.in(0);
+  const int64_t axis = m.integer("axis", -1);
+  const DraftName largest =
+      m.op("ArgMax", {x}, {{"axis", Attr(axis)}, {"keepdims", Attr(int64_t{0})}});
+  const DraftName depth =
+      m.op("Gather", {shape_of(m, x), m.constant(Tensor::scalar<int64_t>(axis))});
+  const DraftName values = m.op("CastLike", {m.constant(Tensor::of<double>({2}, {0.0, 1.0})), x});
+  m.op("OneHot", {largest, depth, values}, {{"axis", Attr(axis)}});
+}
+
+// --- sums --------------------------------------------------------------------------------------
+
+void sum(Maker& m) { sum_of_inputs(m); }
+
+void mean_of_inputs(Maker& m) {
+  const DraftName all = sum_of_inputs(m);
+  m.op("Div", {all, m.scalar(m.inputs(), all)});
+}
+
+// The operands and attributes of a reduction like the composite's own.
+std::pair<std::vector<DraftName>, Attributes> reduction(Maker& m, const DraftName& x,
+                                                        int64_t keepdims) {
+  std::vector<DraftName> inputs{x};
+  if (m.has(1)) inputs.push_back(m.in(1));
+  return {inputs,
+          {{"keepdims", Attr(keepdims)},
+           {"noop_with_empty_axes", Attr(m.integer("noop_with_empty_axes", 0))}}};
+}
+
+void reduce_log_sum(Maker& m) {
+  const auto [inputs, attrs] = reduction(m, m.in(0), m.integer("keepdims", 1));
+  m.op("Log", {m.op("ReduceSum", inputs, attrs)});
+}
+
+// The largest element is subtracted first, so that no exponential overflows.
+void reduce_log_sum_exp(Maker& m) {
+  const DraftName x = m.in(0);
+  const int64_t keepdims = m.integer("keepdims", 1);
+  const auto [kept_inputs, kept_attrs] = reduction(m, x, 1);
+  const DraftName largest = m.op("ReduceMax", kept_inputs, kept_attrs);
+  const auto [inputs, attrs] = reduction(m, m.op("Exp", {m.op("Sub", {x, largest})}), keepdims);
+  const DraftName log = m.op("Log", {m.op("ReduceSum", inputs, attrs)});
+  const auto [largest_inputs, largest_attrs] = reduction(m, x, keepdims);
+  m.op("Add", {log, m.op("ReduceMax", largest_inputs, largest_attrs)});
+}
+
+// --- normalizations ----------------------------------------------------------------------------
+
+void mean_variance_normalization(Maker& m) {
+  const DraftName x = m.in(0);
+  const std::vector<int64_t> axes = m.integers("axes", {0, 2, 3});
+  const DraftName centered = m.op("Sub", {x, mean(m, x, axes)});
+  const DraftName deviation = m.op("Sqrt", {mean(m, m.op("Mul", {centered, centered}), axes)});
+  m.op("Div", {centered, m.op("Add", {deviation, m.scalar(1e-9, x)})});
+}
+
+void lp_normalization(Maker& m) {
+  const DraftName x = m.in(0);
+  const int64_t p = m.integer("p", 2);
+  if (p != 1 && p != 2) return m.fail(cat("p: expected 1 or 2, received ", p));
+  const DraftName norm =
+      m.op(p == 1 ? "ReduceL1" : "ReduceL2", {x, m.ints({m.integer("axis", -1)})},
+           {{"keepdims", Attr(int64_t{1})}});
+  // Where the norm is 0, so is x.
+  const DraftName zero = m.scalar(0, x), one = m.scalar(1, x);
+  m.op("Div", {x, m.op("Where", {m.op("Equal", {norm, zero}), one, norm})});
+}
+
+void instance_normalization(Maker& m) {
+  const DraftName x = m.in(0);
+  const DraftName flat = m.op("Reshape", {x, m.ints({0, 0, -1})});
+  const DraftName y = normalized(m, flat, {2}, m.number("epsilon", 1e-5));
+  m.op("Reshape", {scale_channels(m, y, m.in(1), m.in(2)), shape_of(m, x)});
+}
+
+// Scale and bias are of the channels; before opset 21 they were of the groups (`per_group`, which
+// the importer sets).
+void group_normalization(Maker& m) {
+  const DraftName x = m.in(0), shape = shape_of(m, x);
+  const int64_t groups = m.integer("num_groups", 0);
+  m.integer("stash_type", 1);
+  if (groups < 1) return m.fail(cat("num_groups: expected at least 1, received ", groups));
+  const DraftName grouped = m.op("Reshape", {x, m.ints({0, groups, -1})});
+  const DraftName y = normalized(m, grouped, {2}, m.number("epsilon", 1e-5));
+  if (m.integer("per_group", 0) != 0) {
+    m.op("Reshape", {scale_channels(m, y, m.in(1), m.in(2)), shape});
+    return;
+  }
+  const DraftName channels = m.op("Reshape", {m.op("Reshape", {y, shape}), m.ints({0, 0, -1})});
+  m.op("Reshape", {scale_channels(m, channels, m.in(1), m.in(2)), shape});
+}
+
+// x / sqrt(mean of squares + epsilon) * scale, over the axes from `axis` on.
+void rms_normalization(Maker& m) {
+  const DraftName x = m.in(0);
+  m.integer("stash_type", 1);
+  const DraftName flat = m.op("Flatten", {x}, {{"axis", Attr(m.integer("axis", -1))}});
+  const DraftName squares = mean(m, m.op("Mul", {flat, flat}), {1});
+  const DraftName root =
+      m.op("Sqrt", {m.op("Add", {squares, m.scalar(m.number("epsilon", 1e-5), x)})});
+  const DraftName y = m.op("Reshape", {m.op("Div", {flat, root}), shape_of(m, x)});
+  m.op("Mul", {y, m.in(1)});
+}
+
+// --- layouts -----------------------------------------------------------------------------------
+
+// The sizes of the image of x, [h, w], times a pair of factors.
+DraftName image_size(Maker& m, const DraftName& x) {
+  return m.op("Slice", {shape_of(m, x), m.ints({2}), m.ints({4})});
+}
+
+DraftName sizes(Maker& m, std::vector<DraftName> parts) {
+  return m.op("Concat", std::move(parts), {{"axis", Attr(int64_t{0})}});
+}
+
+// Channels become blocks of pixels: [N, C, h, w] to [N, C / b^2, h b, w b].
+void depth_to_space(Maker& m) {
+  const DraftName x = m.in(0);
+  const int64_t b = m.integer("blocksize", 0);
+  const std::string mode = m.text("mode", "DCR");
+  if (b < 1) return m.fail(cat("blocksize: expected at least 1, received ", b));
+  if (mode != "DCR" && mode != "CRD")
+    return m.fail(cat("mode: expected 'DCR' or 'CRD', received '", mode, "'"));
+  const bool dcr = mode == "DCR";
+  const DraftName image = image_size(m, x);
+  const DraftName apart =
+      m.op("Reshape", {x, sizes(m, {m.ints(dcr ? std::vector<int64_t>{0, b, b, -1}
+                                               : std::vector<int64_t>{0, -1, b, b}),
+                                    image})});
+  const std::vector<int64_t> perm =
+      dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
+  const DraftName turned = m.op("Transpose", {apart}, {{"perm", Attr(perm)}});
+  m.op("Reshape", {turned, sizes(m, {m.ints({0, -1}), m.op("Mul", {image, m.ints({b, b})})})});
+}
+
+// Blocks of pixels become channels: [N, C, H, W] to [N, C b^2, H / b, W / b].
+void space_to_depth(Maker& m) {
+  const DraftName x = m.in(0);
+  const int64_t b = m.integer("blocksize", 0);
+  if (b < 1) return m.fail(cat("blocksize: expected at least 1, received ", b));
+  const DraftName image = m.op("Div", {image_size(m, x), m.ints({b, b})});
+  const DraftName h = m.op("Slice", {image, m.ints({0}), m.ints({1})});
+  const DraftName w = m.op("Slice", {image, m.ints({1}), m.ints({2})});
+  const DraftName apart =
+      m.op("Reshape", {x, sizes(m, {m.ints({0, -1}), h, m.ints({b}), w, m.ints({b})})});
+  const DraftName turned =
+      m.op("Transpose", {apart}, {{"perm", Attr(std::vector<int64_t>{0, 3, 5, 1, 2, 4})}});
+  m.op("Reshape", {turned, sizes(m, {m.ints({0, -1}), image})});
+}
+
+using Make = void (*)(Maker&);
+
+const std::map<std::string, Make, std::less<>>& composites() {
+  static const std::map<std::string, Make, std::less<>> kAll{
+      {"Celu", celu},
+      {"DepthToSpace", depth_to_space},
+      {"GroupNormalization", group_normalization},
+      {"HardSwish", hard_swish},
+      {"Hardmax", hardmax},
+      {"InstanceNormalization", instance_normalization},
+      {"LpNormalization", lp_normalization},
+      {"Mean", mean_of_inputs},
+      {"MeanVarianceNormalization", mean_variance_normalization},
+      {"Mish", mish},
+      {"PRelu", p_relu},
+      {"RMSNormalization", rms_normalization},
+      {"ReduceLogSum", reduce_log_sum},
+      {"ReduceLogSumExp", reduce_log_sum_exp},
+      {"Selu", selu},
+      {"Shrink", shrink},
+      {"Softsign", softsign},
+      {"SpaceToDepth", space_to_depth},
+      {"Sum", sum},
+      {"Swish", swish},
+      {"ThresholdedRelu", thresholded_relu},
+  };
+  return kAll;
+}
+
+Status expand(DraftGraph& graph, const Locate& locate, size_t& made) {
+  std::vector<DraftNode> out;
+  for (DraftNode& node : graph.nodes) {
+    for (auto& [name, attr] : node.attrs) {
+      if (const auto* region = std::get_if<std::shared_ptr<DraftGraph>>(&attr))
+        LEAT_RETURN_IF_ERROR(expand(**region, locate, made));
+    }
+    const std::string domain = node.domain == "ai.onnx" ? "" : node.domain;
+    if (!is_composite(domain, node.op)) {
+      out.push_back(std::move(node));
+      continue;
+    }
+    Maker maker(node, made, out);
+    composites().find(node.op)->second(maker);
+    maker.finish();
+    if (!maker.status().ok())
+      return invalid_argument(cat(locate(node.offset), ": ", maker.status().message()));
+  }
+  graph.nodes = std::move(out);
+  return {};
+}
+
+}  // namespace
+
+bool is_composite(std::string_view domain, std::string_view op) {
+  return domain.empty() && composites().contains(op);
+}
+
+std::vector<std::string> composite_ops() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : composites()) names.push_back(name);
+  return names;
+}
+
+Status expand_composites(DraftGraph& graph, const Locate& locate) {
+  size_t made = 0;
+  return expand(graph, locate, made);
+}
+
+}  // namespace leat
