@@ -28,6 +28,7 @@ Catalogue standard_catalogue() {
   register_slice_ops(catalogue);
   register_pad_ops(catalogue);
   register_gather_ops(catalogue);
+  register_scatter_ops(catalogue);
   register_constant_ops(catalogue);
   register_random_ops(catalogue);
   // Leat's own ops.

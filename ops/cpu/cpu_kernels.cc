@@ -13,6 +13,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_conv_kernels(catalogue);
   add_dropout_kernels(catalogue);
   add_gather_kernels(catalogue);
+  add_scatter_kernels(catalogue);
   add_input_kernels(catalogue);
   add_layout_kernels(catalogue);
   add_loss_kernels(catalogue);

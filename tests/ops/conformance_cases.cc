@@ -90,6 +90,41 @@ void add_elementwise(Cases& cases) {
   cases.push_back(ConformanceCase{"CastLike", {f({kBatch, 3}), f({3})}}.grad({0}));
 }
 
+void add_scatters(Cases& cases) {
+  const Attrs axis = {{"axis", number(1)}};
+  for (const char* reduction : {"none", "add"}) {
+    const Attrs attrs = {{"axis", number(1)}, {"reduction", std::string(reduction)}};
+    // Each element is named once: which of several updates counts is open.
+    const Tensor each = Tensor::of<int64_t>({2, 3}, {0, 1, 2, 2, 0, 1});
+    cases.push_back(ConformanceCase{"ScatterElements", {f({2, 4}), each, f({2, 3})}, attrs}
+                        .known_batch()
+                        .whole()
+                        .grad({0, 2}));
+    const Tensor tuples = Tensor::of<int64_t>({3, 1}, {4, 0, -2});
+    cases.push_back(ConformanceCase{
+        "ScatterND", {f({5, 3}), tuples, f({3, 3})}, {{"reduction", std::string(reduction)}}}
+                        .known_batch()
+                        .whole()
+                        .grad({0, 2}));
+  }
+  const Tensor pairs = Tensor::of<int64_t>({3, 2}, {0, 1, 4, 2, 0, 1});
+  cases.push_back(
+      ConformanceCase{"GatherND", {f({5, 3, 2}), pairs}}.known_batch().whole().grad({0}));
+  cases.push_back(ConformanceCase{"leat.GatherNDGrad", {f({3, 2}), pairs, ints({5, 3, 2})}}
+                      .known_batch()
+                      .whole());
+  const Tensor start = Tensor::scalar<float>(1), limit = Tensor::scalar<float>(8);
+  cases.push_back({"Range", {start, limit, Tensor::scalar<float>(2)}});
+  cases.push_back(
+      ConformanceCase{"Trilu", {f({kBatch, 3, 4}), Tensor::scalar<int64_t>(1)}}.grad({0}));
+  for (const int64_t reverse : {0, 1}) {
+    const Attrs attrs = {{"exclusive", number(1 - reverse)}, {"reverse", number(reverse)}};
+    cases.push_back(
+        ConformanceCase{"CumSum", {f({kBatch, 4}), Tensor::scalar<int64_t>(1)}, attrs}.grad({0}));
+  }
+  cases.push_back(ConformanceCase{"TopK", {f({kBatch, 6}), ints({2})}, axis, 2}.grad({0}));
+}
+
 void add_indexing(Cases& cases) {
   const Tensor rows = indices({5, 2}, 7), elements = indices({kBatch, 2}, 3);
   const Attrs axis = {{"axis", number(1)}};
@@ -107,6 +142,7 @@ void add_indexing(Cases& cases) {
                       .known_batch()
                       .whole());
   cases.push_back({"OneHot", {f({kBatch}, 0, 3), Tensor::scalar<float>(3), f({2})}});
+  add_scatters(cases);
   const std::vector<Tensor> slice = {f({kBatch, 5, 3}), ints({1, 2}), ints({4, -9}), ints({1, 2}),
                                      ints({2, -1})};
   cases.push_back(ConformanceCase{"Slice", slice}.grad({0}));
