@@ -11,6 +11,13 @@
 namespace leat {
 namespace {
 
+// The value of the output, if that of the input is known: a Range of cast sizes has a known length.
+// A float beyond the integers is left to the kernel.
+void pass_constant_on(InferContext& ctx, DType to) {
+  const Tensor* value = ctx.constant(0);
+  if (value && (!is_float(value->dtype()) || is_float(to))) ctx.set_constant(0, value->cast(to));
+}
+
 Status infer_cast(InferContext& ctx) {
   const int64_t code = attr_int(ctx.attrs(), "to");
   const DType to = dtype_from_onnx_code(code);
@@ -18,12 +25,14 @@ Status infer_cast(InferContext& ctx) {
     return ctx.error(cat("to: expected the code of a numeric type or bool, received ", code));
   }
   ctx.set_tensor(0, to, ctx.shape(0));
+  pass_constant_on(ctx, to);
   return {};
 }
 
 // Only the type of input 1 is read, not its elements.
 Status infer_cast_like(InferContext& ctx) {
   ctx.set_tensor(0, ctx.dtype(1), ctx.shape(0));
+  pass_constant_on(ctx, ctx.dtype(1));
   return {};
 }
 
@@ -47,7 +56,9 @@ Op cast_op(std::string_view name, int since) {
       .input("input", "T1")
       .type("T1", kAllTypes)
       .type("T2", kAllTypes)
+      // These two matter to types of 8 bits alone, which this build lacks.
       .attr("saturate", int64_t{1})
+      .attr("round_mode", std::string("up"))
       .gradient(cast_gradient)
       .sharding(shard_cast)
       .tiling([](const OpTypes& types) { return elementwise_tiling(cast_input(types)); })
