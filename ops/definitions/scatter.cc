@@ -288,6 +288,7 @@ void register_scatter_ops(Catalogue& catalogue) {
                     .input("delta", "T")
                     .output("output", "T")
                     .type("T", kNumbers)
+                    .attr("stash_type", int64_t{1})  // the numbers are computed in doubles
                     .infer(infer_range));
   catalogue.add(Op("Trilu", 14)
                     .input("input", "T")

@@ -20,7 +20,7 @@
 namespace leat {
 
 // The newest opset of ONNX that the importer knows.
-inline constexpr int64_t kNewestOpset = 26;
+inline constexpr int64_t kNewestOpset = 28;
 
 struct OnnxOptions {
   // Float initializers with a rank become variables (leat.Variable, Initialize, Read) of the same

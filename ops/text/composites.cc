@@ -153,6 +153,14 @@ void swish(Maker& m) {
   m.op("Mul", {x, m.op("Sigmoid", {scaled})});
 }
 
+// The gate is input 0.
+void swi_glu(Maker& m) {
+  const DraftName gate = m.in(0);
+  const double alpha = m.number("alpha", 1);
+  const DraftName scaled = alpha == 1 ? gate : m.op("Mul", {gate, m.scalar(alpha, gate)});
+  m.op("Mul", {m.op("Mul", {gate, m.op("Sigmoid", {scaled})}), m.in(1)});
+}
+
 void mish(Maker& m) {
   const DraftName x = m.in(0);
   m.op("Mul", {x, m.op("Tanh", {m.op("Softplus", {x})})});
@@ -344,14 +352,18 @@ void depth_to_space(Maker& m) {
 void space_to_depth(Maker& m) {
   const DraftName x = m.in(0);
   const int64_t b = m.integer("blocksize", 0);
+  const std::string mode = m.text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    return m.fail(cat("mode: expected 'DCR' or 'CRD', received '", mode, "'"));
   if (b < 1) return m.fail(cat("blocksize: expected at least 1, received ", b));
   const DraftName image = m.op("Div", {image_size(m, x), m.ints({b, b})});
   const DraftName h = m.op("Slice", {image, m.ints({0}), m.ints({1})});
   const DraftName w = m.op("Slice", {image, m.ints({1}), m.ints({2})});
   const DraftName apart =
       m.op("Reshape", {x, sizes(m, {m.ints({0, -1}), h, m.ints({b}), w, m.ints({b})})});
-  const DraftName turned =
-      m.op("Transpose", {apart}, {{"perm", Attr(std::vector<int64_t>{0, 3, 5, 1, 2, 4})}});
+  const std::vector<int64_t> perm = mode == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4}
+                                                  : std::vector<int64_t>{0, 1, 3, 5, 2, 4};
+  const DraftName turned = m.op("Transpose", {apart}, {{"perm", Attr(perm)}});
   m.op("Reshape", {turned, sizes(m, {m.ints({0, -1}), image})});
 }
 
@@ -378,6 +390,7 @@ const std::map<std::string, Make, std::less<>>& composites() {
       {"Softsign", softsign},
       {"SpaceToDepth", space_to_depth},
       {"Sum", sum},
+      {"SwiGLU", swi_glu},
       {"Swish", swish},
       {"ThresholdedRelu", thresholded_relu},
   };

@@ -12,7 +12,10 @@
 
 namespace leat::testing {
 
-inline constexpr char kBackendCases[] = "/usr/share/libonnx-testdata/data";
+// The folder of the cases: that of the package, or LEAT_ONNX_CASES, in the same form.
+std::string backend_folder();
+// True for cases of other versions of ONNX than the package's (LEAT_ONNX_CASES).
+bool has_other_cases();
 
 // One data set of a case.
 struct BackendData {

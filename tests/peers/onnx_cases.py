@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Runs all node cases of the installed onnx package in Leat.
+
+    onnx_cases.py BUILD [--keep FOLDER]
+
+BUILD is a build folder with onnx_tests. The script writes every case as ONNX's test data does it
+(model.onnx, test_data_set_0/input_0.pb, ...) and runs onnx_tests on them, which fails if a case of
+ops that Leat has gives a wrong result. It prints how many ran and passed, and which ops the others
+lack.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy
+import onnx
+import onnx.backend.test.loader
+import onnx.numpy_helper
+
+# ONNX's element types of tensors that Leat has: floats of 16 to 64 bits, integers of 8 to 64, bool.
+SUPPORTED = set(range(1, 8)) | {9, 10, 11, 12, 13, 16}
+
+
+def of_tensors(model):
+    """Whether all inputs and outputs are tensors of supported types."""
+    for value in list(model.graph.input) + list(model.graph.output):
+        tensor = value.type.tensor_type
+        if not value.type.HasField("tensor_type") or tensor.elem_type not in SUPPORTED:
+            return False
+    return True
+
+
+def write_tensors(folder, kind, values, infos):
+    for i, (value, info) in enumerate(zip(values, infos)):
+        if value is None:
+            continue
+        if isinstance(value, onnx.TensorProto):
+            (folder / f"{kind}_{i}.pb").write_bytes(value.SerializeToString())
+            continue
+        array = numpy.asarray(value)
+        if info.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 and array.itemsize == 2:
+            array = array.view(numpy.uint16)
+        (folder / f"{kind}_{i}.pb").write_bytes(
+            onnx.numpy_helper.from_array(array, info.name).SerializeToString())
+
+
+def write_cases(root):
+    """Writes the cases; returns their number and that of cases with other kinds of values."""
+    others = collections.Counter()
+    written = 0
+    for case in onnx.backend.test.loader.load_model_tests(kind="node"):
+        if case.model is None or not case.data_sets:
+            others["no model or no data"] += 1
+            continue
+        if not of_tensors(case.model):
+            others["values that are no tensors, or of other element types"] += 1
+            continue
+        folder = root / "node" / case.name
+        for n, (inputs, outputs) in enumerate(case.data_sets):
+            data = folder / f"test_data_set_{n}"
+            data.mkdir(parents=True)
+            write_tensors(data, "input", inputs, case.model.graph.input)
+            write_tensors(data, "output", outputs, case.model.graph.output)
+        (folder / "model.onnx").write_bytes(case.model.SerializeToString())
+        written += 1
+    return written, others
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--keep", type=pathlib.Path, help="write the cases here, and keep them")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as temporary:
+        root = arguments.keep or pathlib.Path(temporary)
+        written, others = write_cases(root)
+        print(f"onnx {onnx.__version__}: {written} cases of tensors; left out: {dict(others)}")
+        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+        environment["LEAT_ONNX_CASES"] = str(root)
+        tests = arguments.build / "bin" / "onnx_tests"
+        return subprocess.run([tests, "ONNX's own cases of our ops pass"], env=environment,
+                              check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
