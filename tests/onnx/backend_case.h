@@ -49,8 +49,9 @@ Result<FixedModel> fix_parameters(const BackendCase& backend_case, const Backend
 // The cases store bfloat16 as its bits in uint16. Returns the tensor with the type `dtype`.
 Tensor retyped(const Tensor& tensor, DType dtype);
 
-// Compares as onnx.backend.test does: same type and shape; floats within rtol 1e-3 and atol 1e-7,
-// all else equal. Returns the first difference, "" if there is none.
+// Compares as onnx.backend.test does: same type and shape; floats within rtol 1e-3 (types of 16
+// bits: two units in the last place) and atol 1e-7, all else equal. Returns the first difference,
+// "" if there is none.
 std::string difference(const Tensor& actual, const Tensor& expected);
 
 }  // namespace leat::testing
