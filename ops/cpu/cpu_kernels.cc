@@ -14,6 +14,8 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_dropout_kernels(catalogue);
   add_gather_kernels(catalogue);
   add_scatter_kernels(catalogue);
+  add_trigonometry_kernels(catalogue);
+  add_bitwise_kernels(catalogue);
   add_input_kernels(catalogue);
   add_layout_kernels(catalogue);
   add_loss_kernels(catalogue);

@@ -33,6 +33,10 @@ void add_conv_kernels(Catalogue& catalogue);
 void add_dropout_kernels(Catalogue& catalogue);
 // Gather, GatherElements, leat.ReadRows, OneHot, and the gradients of the first two.
 void add_gather_kernels(Catalogue& catalogue);
+// The functions beside Sin, Cos and Tanh.
+void add_trigonometry_kernels(Catalogue& catalogue);
+// Ops on the bits of integers.
+void add_bitwise_kernels(Catalogue& catalogue);
 // ScatterElements, ScatterND, GatherND, Range, Trilu, CumSum and TopK.
 void add_scatter_kernels(Catalogue& catalogue);
 // leat.ReadBatch, which reads the next batch of a data set.

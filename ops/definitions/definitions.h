@@ -50,6 +50,10 @@ void register_slice_ops(Catalogue& catalogue);
 void register_pad_ops(Catalogue& catalogue);
 // gather.cc: Gather GatherElements OneHot, and leat.ReadRows, which gathers rows of a variable.
 void register_gather_ops(Catalogue& catalogue);
+// trigonometry.cc: the functions beside Sin, Cos and Tanh.
+void register_trigonometry_ops(Catalogue& catalogue);
+// bitwise.cc: ops on the bits of integers.
+void register_bitwise_ops(Catalogue& catalogue);
 // scatter.cc: ops that write by index, read by tuples of indices, or make indices.
 void register_scatter_ops(Catalogue& catalogue);
 // rows.cc: leat.SumRows, which makes a gradient by rows dense (see row_sum.h).

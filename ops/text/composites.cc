@@ -1,6 +1,6 @@
 #include "ops/text/composites.h"
 
-#include <cmath>
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -111,12 +111,6 @@ class Maker {
   Status status_;
 };
 
-DraftName sum_of_inputs(Maker& m) {
-  DraftName sum = m.in(0);
-  for (int i = 1; i < m.inputs(); ++i) sum = m.op("Add", {sum, m.in(i)});
-  return m.inputs() > 1 ? sum : m.op("Identity", {sum});
-}
-
 DraftName shape_of(Maker& m, const DraftName& x) { return m.op("Shape", {x}); }
 
 DraftName mean(Maker& m, const DraftName& x, const std::vector<int64_t>& axes) {
@@ -225,10 +219,10 @@ void hardmax(Maker& m) {
 
 // --- sums --------------------------------------------------------------------------------------
 
-void sum(Maker& m) { sum_of_inputs(m); }
-
 void mean_of_inputs(Maker& m) {
-  const DraftName all = sum_of_inputs(m);
+  std::vector<DraftName> inputs;
+  for (int i = 0; i < std::max(1, m.inputs()); ++i) inputs.push_back(m.in(i));
+  const DraftName all = m.op("Sum", inputs);
   m.op("Div", {all, m.scalar(m.inputs(), all)});
 }
 
@@ -389,7 +383,6 @@ const std::map<std::string, Make, std::less<>>& composites() {
       {"Shrink", shrink},
       {"Softsign", softsign},
       {"SpaceToDepth", space_to_depth},
-      {"Sum", sum},
       {"SwiGLU", swi_glu},
       {"Swish", swish},
       {"ThresholdedRelu", thresholded_relu},

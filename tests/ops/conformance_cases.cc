@@ -32,6 +32,17 @@ void add_elementwise(Cases& cases) {
     cases.push_back(ConformanceCase{op, {f({kBatch, 3, 2})}}.grad({0}));
     cases.push_back({op, {f({kBatch, 32, 15, 15})}});
   }
+  for (const char* op : {"Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Atanh"})
+    cases.push_back(ConformanceCase{op, {f({kBatch, 16, 3, 2}, -0.8, 0.8)}}.grad({0}));
+  cases.push_back(ConformanceCase{"Acosh", {f({kBatch, 16, 3, 2}, 1.5, 3)}}.grad({0}));
+  for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+    cases.push_back({op, {indices({kBatch, 3, 2}, 1000), indices({3, 1}, 1000)}});
+  cases.push_back({"BitwiseNot", {indices({kBatch, 3, 2}, 1000)}});
+  for (const char* direction : {"LEFT", "RIGHT"}) {
+    cases.push_back({"BitShift",
+                     {indices({kBatch, 3}, 200).cast(DType::u8), indices({3}, 9).cast(DType::u8)},
+                     {{"direction", std::string(direction)}}});
+  }
   for (const char* op : {"Log", "Reciprocal", "Sqrt"}) {
     cases.push_back(ConformanceCase{op, {f({kBatch, 3, 2}, 0.5, 3)}}.grad({0}));
     cases.push_back({op, {f({kBatch, 32, 15, 15}, 0.5, 3)}});

@@ -1,0 +1,93 @@
+// Ops that become others when a graph is loaded: their values, gradients, and refusals.
+#include "ops/text/composites.h"
+
+#include "devices/base/text.h"
+#include "ops/graph/gradients.h"
+#include "ops/graph/interpret.h"
+#include "ops/graph/validate.h"
+#include "ops/text/parse.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+#include "tests/ops/op_testing.h"
+
+namespace leat::testing {
+namespace {
+
+// The output of a graph "y = NODE" with one input x.
+Tensor evaluate(const std::string& type, const std::string& node, const Tensor& x) {
+  const std::string text =
+      cat("<ir_version: 10, opset_import: [\"\" : 20]>\ng (", type, " x) => (",
+          dtype_name(x.dtype()), "[", join(x.shape(), ","), "] y) {\n  ", node, "\n}\n");
+  INFO(text);
+  Graph graph = must(parse_graph(text, test_catalogue(), "g"));
+  must(validate(graph));
+  return must(interpret(graph, {{graph.inputs()[0], x}}, graph.outputs()))[0];
+}
+
+Status refusal(const std::string& node) {
+  const std::string text =
+      cat("<ir_version: 10, opset_import: [\"\" : 20]>\ng (float[2] x) => (float[2] y) {\n  ", node,
+          "\n}\n");
+  return parse_graph(text, test_catalogue(), "g").status();
+}
+
+TEST_CASE("activations that are composites have ONNX's values") {
+  const Tensor x = Tensor::of<float>({5}, {-4, -1, 0, 1, 4});
+  const auto y = [&](const std::string& node) { return evaluate("float[5]", "y = " + node, x); };
+  check_close(y("HardSwish (x)"), Tensor::of<float>({5}, {0, -1.0f / 3, 0, 2.0f / 3, 4}));
+  check_close(y("Swish (x)"),
+              Tensor::of<float>({5}, {-0.07194484f, -0.26894143f, 0, 0.73105860f, 3.9280552f}));
+  check_close(y("Mish (x)"),
+              Tensor::of<float>({5}, {-0.07259175f, -0.30340147f, 0, 0.86509836f, 3.9974129f}));
+  check_close(y("Selu (x)"),
+              Tensor::of<float>({5}, {-1.7258986f, -1.1113307f, 0, 1.0507010f, 4.2028041f}));
+  check_close(y("Celu <alpha = 2.0> (x)"),
+              Tensor::of<float>({5}, {-1.7293295f, -0.78693867f, 0, 1, 4}));
+  check_close(y("ThresholdedRelu <alpha = 1.0> (x)"), Tensor::of<float>({5}, {0, 0, 0, 0, 4}));
+  check_close(y("Softsign (x)"), Tensor::of<float>({5}, {-0.8f, -0.5f, 0, 0.5f, 0.8f}));
+  check_close(y("Shrink <lambd = 2.0, bias = 0.5> (x)"),
+              Tensor::of<float>({5}, {-3.5f, 0, 0, 0, 3.5f}));
+  check_close(y("Hardmax <axis = 0> (x)"), Tensor::of<float>({5}, {0, 0, 0, 0, 1}));
+}
+
+TEST_CASE("composites compute in the type of their operand") {
+  const Tensor x = Tensor::of<double>({2}, {0.1, -0.3});
+  const Tensor y = evaluate("double[2]", "y = Mish (x)", x);
+  CHECK(y.dtype() == DType::f64);
+  CHECK(y.at(0) == Approx(0.0631794175).epsilon(1e-7));
+}
+
+TEST_CASE("the graph keeps the names of the file, and none of the parts") {
+  const Graph graph = must(parse_graph(
+      "<ir_version: 10, opset_import: [\"\" : 20]>\ng (float[N] x) => (float[N] y) {\n  y = Mish "
+      "(x)\n}\n",
+      test_catalogue(), "g"));
+  CHECK(graph.value_name(graph.outputs()[0]) == "y");
+  for (NodeId id = 0; id < graph.nodes(); ++id)
+    CHECK_FALSE(is_composite("", graph.node(id).op->full_name()));
+}
+
+TEST_CASE("no op of the catalogue is a composite, too") {
+  for (const std::string& op : composite_ops()) {
+    INFO(op);
+    CHECK(test_catalogue().find(op) == nullptr);
+    CHECK(is_composite("", op));
+    CHECK_FALSE(is_composite("leat", op));
+  }
+}
+
+TEST_CASE("a composite that is wrong is refused at its place") {
+  CHECK(refusal("y = Mish ()").message().find("expected at least 1 inputs, received 0") !=
+        std::string::npos);
+  CHECK(refusal("y = Mish <alpha = 1.0> (x)").message().find("unknown attribute 'alpha'") !=
+        std::string::npos);
+  CHECK(refusal("y = Swish <alpha = \"a\"> (x)").message().find("expected a float, received") !=
+        std::string::npos);
+  CHECK(refusal("y, z = Mish (x)").message().find("expected one output, received 2") !=
+        std::string::npos);
+  CHECK(refusal("y = DepthToSpace (x)").message().find("blocksize: expected at least 1") !=
+        std::string::npos);
+}
+
+}  // namespace
+}  // namespace leat::testing
