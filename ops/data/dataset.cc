@@ -16,6 +16,7 @@
 #include "ops/formats/array_file.h"
 #include "ops/formats/idx.h"
 #include "ops/formats/npy.h"
+#include "ops/formats/npz.h"
 
 namespace leat {
 namespace {
@@ -44,7 +45,7 @@ struct Place {
   }
 };
 
-// What the headers of the files tell.
+// The contents of the headers of all files.
 struct Layout {
   DatasetFiles names;  // without patterns
   std::vector<Place> places;
@@ -54,6 +55,8 @@ struct Layout {
 };
 
 bool is_tokens(const DatasetFiles& names) { return names.format == "tokens"; }
+
+bool is_npz(const DatasetFiles& names) { return names.format == "npz"; }
 
 // Opens a file of an array and reads its header.
 Result<ArrayFile> open_array(Files& files, const DatasetFiles& names, const std::string& path,
@@ -72,6 +75,21 @@ Result<Place> locate_array(Files& files, const DatasetFiles& names, std::string_
   LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, named.second));
   LEAT_ASSIGN_OR_RETURN(const ArrayFile array, open_array(files, names, path, UINT64_MAX));
   return Place{named.first, named.second, path, array.header(), array.is_plain()};
+}
+
+// The arrays of one NPZ file, each a column.
+Status locate_members(Files& files, const DatasetFiles& names, const std::string& name,
+                      std::vector<Place>& places) {
+  LEAT_ASSIGN_OR_RETURN(const std::string path, resolve_below(names.root, name));
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(path));
+  LEAT_ASSIGN_OR_RETURN(const auto members, read_npz_directory(*file));
+  for (const NpzMember& member : members) {
+    if (member.header.shape.rank() == 0) continue;  // a scalar is no column
+    places.push_back({member.name, name, path, member.header, !member.header.fortran_order});
+  }
+  if (!places.empty()) return {};
+  return invalid_argument(
+      cat("'", path, "': expected arrays, with a row for each sample, found ", "none"));
 }
 
 // A file of tokens is an NPY array of one dimension, or integers without a header.
@@ -168,6 +186,10 @@ Result<Layout> read_layout(Files& files, const DatasetFiles& names) {
     LEAT_ASSIGN_OR_RETURN(layout.names.files, expand_patterns(files, names.root, names.files));
   }
   for (const std::string& each : layout.names.files) {
+    if (is_npz(names)) {
+      LEAT_RETURN_IF_ERROR(locate_members(files, names, each, layout.places));
+      continue;
+    }
     LEAT_RETURN_IF_ERROR(add_place(layout, is_tokens(names) ? locate_tokens(files, names, each)
                                                             : locate_array(files, names, each)));
   }
@@ -194,6 +216,12 @@ Result<Arrays> read_arrays(Files& files, const Layout& layout, uint64_t large_ar
   Arrays out;
   for (const Place& place : layout.places) {
     if (stays_in_file(layout, place, large_array) || !is_read(layout, place)) continue;
+    if (is_npz(layout.names)) {
+      LEAT_ASSIGN_OR_RETURN(const auto file, files.open(place.path));
+      LEAT_ASSIGN_OR_RETURN(Tensor values, read_npz_member(*file, {place.column, place.header}));
+      out.emplace(place.column, std::move(values));
+      continue;
+    }
     // The headers were read before, and the files may have changed since then.
     LEAT_ASSIGN_OR_RETURN(ArrayFile file,
                           open_array(files, layout.names, place.path, place.file_bytes()));
@@ -414,6 +442,13 @@ constexpr int64_t kPiece = int64_t{1} << 16;  // elements that are read at once
 // The labels of a whole array, in pieces: a caller that only checks them has no memory for all.
 Status check_array(Files& files, const Layout& layout, const Place& place,
                    const ClassChecker& checker) {
+  if (is_npz(layout.names)) {
+    LEAT_ASSIGN_OR_RETURN(const auto file, files.open(place.path));
+    LEAT_ASSIGN_OR_RETURN(const Tensor all, read_npz_member(*file, {place.column, place.header}));
+    const int64_t each =
+        std::max<int64_t>(1, all.elements() / std::max<int64_t>(1, all.shape()[0]));
+    return checker.piece(all, 0, [&](int64_t at) { return at / each; });
+  }
   LEAT_ASSIGN_OR_RETURN(ArrayFile labels, open_array(files, layout.names, place.path, UINT64_MAX));
   const ArrayHeader& header = labels.header();
   const int64_t all = header.shape.elements(), rows = std::max<int64_t>(1, header.shape[0]);
@@ -494,7 +529,9 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
                                      const ClassCheck& check) {
   LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
   DatasetReport report{layout.info, layout.names.files, {}};
+  // One for each file: an NPZ file has several columns.
   for (const Place& place : layout.places) {
+    if (report.prints.size() == report.files.size()) break;
     LEAT_ASSIGN_OR_RETURN(std::string print, fingerprint(files, place.path));
     report.prints.push_back(std::move(print));
   }

@@ -1,9 +1,11 @@
 #include "ops/formats/npz.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "devices/base/text.h"
+#include "ops/formats/elements.h"
 #include "ops/formats/npy.h"
 
 namespace leat {
@@ -114,7 +116,145 @@ Status check_arrays(const std::map<std::string, Tensor>& arrays) {
   return {};
 }
 
+// The bytes of a part of the file, with numbers in them.
+class Bytes64 {
+ public:
+  static Result<Bytes64> read(const ReadableFile& file, uint64_t offset, uint64_t size) {
+    if (size > file.size() || offset > file.size() - size) {
+      return invalid_argument(cat("'", file.path(),
+                                  "': expected a zip archive, it ends before byte ", offset, " + ",
+                                  size));
+    }
+    Bytes64 out;
+    out.bytes_.resize(static_cast<size_t>(size));
+    LEAT_RETURN_IF_ERROR(file.read(offset, out.bytes_));
+    return out;
+  }
+  uint64_t size() const { return bytes_.size(); }
+  // REQUIRES: the number lies within the bytes.
+  uint64_t u16(uint64_t at) const { return load_little<uint16_t>(bytes_.data() + at); }
+  uint64_t u32(uint64_t at) const { return load_little<uint32_t>(bytes_.data() + at); }
+  uint64_t u64(uint64_t at) const { return load_little<uint64_t>(bytes_.data() + at); }
+  std::string text(uint64_t at, uint64_t size) const {
+    return {reinterpret_cast<const char*>(bytes_.data() + at), static_cast<size_t>(size)};
+  }
+  std::span<const std::byte> all() const { return bytes_; }
+
+ private:
+  Bytes bytes_;
+};
+
+Status damaged(const ReadableFile& file, std::string_view what) {
+  return invalid_argument(cat("'", file.path(), "': expected a zip archive of NPY files, ", what));
+}
+
+struct Directory {
+  uint64_t offset = 0, size = 0, entries = 0;
+};
+
+// Finds the end of the archive, which is behind its directory and before a comment of any text.
+Result<Directory> find_directory(const ReadableFile& file) {
+  constexpr uint64_t kEnd = 22, kLongestComment = 65'535;
+  const uint64_t size = std::min(file.size(), kEnd + kLongestComment);
+  LEAT_ASSIGN_OR_RETURN(const Bytes64 tail, Bytes64::read(file, file.size() - size, size));
+  for (uint64_t back = kEnd; back <= size; ++back) {
+    const uint64_t at = size - back;
+    if (tail.text(at, 4) != "PK\x05\x06") continue;
+    Directory found{tail.u32(at + 16), tail.u32(at + 12), tail.u16(at + 10)};
+    if (found.offset != kSee64Wide && found.size != kSee64Wide && found.entries != kSee64)
+      return found;
+    // The numbers are in the end of 64 bits, whose place the locator before this record has.
+    if (at < 20 || tail.text(at - 20, 4) != "PK\x06\x07")
+      return damaged(file, "its end refers to fields of 64 bits that are not there");
+    LEAT_ASSIGN_OR_RETURN(const Bytes64 end, Bytes64::read(file, tail.u64(at - 12), 56));
+    if (end.text(0, 4) != "PK\x06\x06") return damaged(file, "its end of 64 bits is damaged");
+    return Directory{end.u64(48), end.u64(40), end.u64(32)};
+  }
+  return damaged(file, "found no end of one");
+}
+
+// The sizes and the place of a member, as its entry of the directory has them.
+struct Entry {
+  std::string name;
+  uint64_t size = 0, packed = 0, local = 0;
+};
+
+// Replaces the fields that did not fit into 32 bits by those of the extra field of 64 bits, which
+// has just these, in this order.
+void widen(Entry& entry, const Bytes64& bytes, uint64_t extra, uint64_t length) {
+  for (uint64_t at = extra; at + 4 <= extra + length; at += 4 + bytes.u16(at + 2)) {
+    if (bytes.u16(at) != kSizes64) continue;
+    uint64_t next = at + 4;
+    const uint64_t end = std::min(extra + length, next + bytes.u16(at + 2));
+    for (uint64_t* field : {&entry.size, &entry.packed, &entry.local}) {
+      if (*field != kSee64Wide || next + 8 > end) continue;
+      *field = bytes.u64(next);
+      next += 8;
+    }
+    return;
+  }
+}
+
+Result<NpzMember> locate(const ReadableFile& file, const Entry& entry) {
+  // The local header has a name and an extra field of its own lengths.
+  LEAT_ASSIGN_OR_RETURN(const Bytes64 local, Bytes64::read(file, entry.local, 30));
+  if (local.text(0, 4) != "PK\x03\x04")
+    return damaged(file, cat("the member '", entry.name, "' is not where the directory says"));
+  const uint64_t begin = entry.local + 30 + local.u16(26) + local.u16(28);
+  if (begin > file.size() || entry.size > file.size() - begin)
+    return damaged(file, cat("the member '", entry.name, "' is cut"));
+  const uint64_t longest = std::min(entry.size, npy_format().longest_header);
+  LEAT_ASSIGN_OR_RETURN(const Bytes64 start, Bytes64::read(file, begin, longest));
+  const std::string subject = cat(file.path(), ":", entry.name);
+  LEAT_ASSIGN_OR_RETURN(ArrayHeader header, npy_format().parse_header(start.all(), subject));
+  LEAT_RETURN_IF_ERROR(check_size(header, entry.size, subject));
+  header.offset += begin;
+  return NpzMember{entry.name.substr(0, entry.name.size() - 4), header};
+}
+
 }  // namespace
+
+Result<std::vector<NpzMember>> read_npz_directory(const ReadableFile& file) {
+  constexpr uint64_t kMostBytes = uint64_t{64} << 20, kFixed = 46;
+  LEAT_ASSIGN_OR_RETURN(const Directory directory, find_directory(file));
+  if (directory.size > kMostBytes)
+    return damaged(file, cat("its directory has ", directory.size, " bytes, more than 64 MiB"));
+  LEAT_ASSIGN_OR_RETURN(const Bytes64 bytes, Bytes64::read(file, directory.offset, directory.size));
+  std::vector<NpzMember> members;
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < directory.entries; ++i) {
+    if (at + kFixed > bytes.size() || bytes.text(at, 4) != "PK\x01\x02")
+      return damaged(file, cat("entry ", i, " of its directory is damaged"));
+    const uint64_t name = bytes.u16(at + 28), extra = bytes.u16(at + 30);
+    const uint64_t next = at + kFixed + name + extra + bytes.u16(at + 32);
+    if (next > bytes.size()) return damaged(file, cat("entry ", i, " of its directory is cut"));
+    Entry entry{bytes.text(at + kFixed, name), bytes.u32(at + 24), bytes.u32(at + 20),
+                bytes.u32(at + 42)};
+    widen(entry, bytes, at + kFixed + name, extra);
+    const uint64_t flags = bytes.u16(at + 8), method = bytes.u16(at + 10);
+    at = next;
+    if (!entry.name.ends_with(".npy")) continue;
+    if (method != 0 || (flags & 1) != 0) {
+      return unimplemented(cat("'", file.path(), "': member '", entry.name, "': expected it ",
+                               "neither compressed nor encrypted; write it with numpy.savez()"));
+    }
+    LEAT_ASSIGN_OR_RETURN(NpzMember member, locate(file, entry));
+    for (const NpzMember& other : members) {
+      if (other.name == member.name)
+        return damaged(file, cat("the array '", member.name, "' is there twice"));
+    }
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+Result<Tensor> read_npz_member(const ReadableFile& file, const NpzMember& member) {
+  auto values = Tensor::create(member.header.dtype, member.header.shape);
+  if (!values.ok()) return values.status().while_doing(cat("reading '", file.path(), "'"));
+  LEAT_RETURN_IF_ERROR(file.read(member.header.offset, writable_bytes(*values)));
+  LEAT_RETURN_IF_ERROR(check_booleans(*values, cat("'", file.path(), "'"), member.header.offset));
+  return in_c_order(member.header, std::move(*values));
+}
 
 Status format_npz(const std::map<std::string, Tensor>& arrays,
                   const std::function<Status(std::span<const std::byte>)>& take) {

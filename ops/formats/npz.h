@@ -12,11 +12,28 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "devices/core/tensor.h"
+#include "ops/formats/array_header.h"
 
 namespace leat {
+
+// One array of an NPZ file.
+struct NpzMember {
+  std::string name;    // without ".npy"
+  ArrayHeader header;  // header.offset counts from the beginning of the NPZ file
+};
+// Reads the directory of an NPZ file and the headers of its arrays, in the order of the directory;
+// members of other names are left out. invalid_argument for a file that is no zip archive or is
+// damaged, for an array that does not fill its member, and for a name that is there twice;
+// unimplemented for a compressed or encrypted member: numpy.savez() compresses nothing. At most
+// 64 MiB of directory are read.
+Result<std::vector<NpzMember>> read_npz_directory(const ReadableFile& file);
+// Reads the elements of a member, in C's order. resource_exhausted if there is no memory.
+Result<Tensor> read_npz_member(const ReadableFile& file, const NpzMember& member);
 
 // Passes the bytes of the file to `take`, in order, until it fails. unimplemented for an element
 // type that numpy lacks, invalid_argument for a name of more than 65,000 bytes; `take` gets nothing

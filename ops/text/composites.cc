@@ -270,7 +270,7 @@ void lp_normalization(Maker& m) {
   const DraftName norm =
       m.op(p == 1 ? "ReduceL1" : "ReduceL2", {x, m.ints({m.integer("axis", -1)})},
            {{"keepdims", Attr(int64_t{1})}});
-  // Where the norm is 0, so is x.
+  // A norm of 0 means that x is 0, too.
   const DraftName zero = m.scalar(0, x), one = m.scalar(1, x);
   m.op("Div", {x, m.op("Where", {m.op("Equal", {norm, zero}), one, norm})});
 }

@@ -36,7 +36,7 @@ Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInf
 // "'x.npy'" or "column 'x'".
 std::string subject_of(const ColumnInfo& column, const std::map<std::string, std::string>& files);
 
-// Where the classes are in the output that cross_entropy compares with the labels.
+// The place of the classes in the output that cross_entropy compares with the labels.
 struct ClassLayout {
   bool last = false;      // along the last axis, as in [N,T,V]; else along axis 1, as in [N,V,T]
   int64_t positions = 1;  // the labels of a row

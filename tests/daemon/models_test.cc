@@ -287,7 +287,7 @@ TEST_CASE("a scalar loss of the graph is the mean over the shards", "[cluster]")
   write(small, "dense.npy", dense);
   write(small, "click.npy", click);
   const std::string data = "{format: npy, files: {dense: dense.npy, click: click.npy}}";
-  const Set set{"loss={output: loss}", "metrics=[]", cat("data.train=", data),
+  const Set set{"loss={output: loss}",         "metrics=[]",     cat("data.train=", data),
                 cat("data.validation=", data), "data.rescale=1", "lr_scheduler={name: constant}"};
   check_reproducible(small, set, 0.9);
   // The same as the built-in loss, on the same weights.

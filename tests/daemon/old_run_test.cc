@@ -68,7 +68,8 @@ TEST_CASE("a run that trained every initializer goes on so", "[onnx]") {
   }
 
   const Tensor rows = must(read_npy(real_files(), kOldRun / "x.npy"));
-  CHECK(must(predict(standard_catalogue(), real_files(), folder, {{"", rows}})).shape() == Shape{48, 4});
+  CHECK(must(predict(standard_catalogue(), real_files(), folder, {{"", rows}})).shape() ==
+        Shape{48, 4});
 }
 
 TEST_CASE("a run that begins now trains the parameters alone", "[onnx]") {

@@ -6,6 +6,7 @@
 #include "devices/base/glob.h"
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
+#include "ops/formats/npz.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 #include "tests/temporary_directory.h"
@@ -46,7 +47,7 @@ template <typename T>
 std::vector<T> row_of(const Dataset& data, size_t column, int64_t row) {
   std::vector<T> out(static_cast<size_t>(data.info().columns[column].shape.elements()));
   must(data.read(column, row, std::as_writable_bytes(std::span(out))));
-  // What is in memory is the same.
+  // A row in memory has the same bytes.
   if (const std::byte* memory = data.in_memory(column, row))
     CHECK(std::memcmp(memory, out.data(), out.size() * sizeof(T)) == 0);
   return out;
@@ -123,6 +124,43 @@ TEST_CASE("an array that stays in its file gives the same rows as one in memory"
   bytes.pop_back();
   std::filesystem::resize_file(folder.directory / "y.npy", bytes.size());
   CHECK_FALSE(damaged->read(2, 49, {&value, 1}).ok());
+}
+
+TEST_CASE("the arrays of an NPZ file are columns") {
+  const Folder folder;
+  const std::map<std::string, Tensor> arrays{{"x", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})},
+                                             {"y", Tensor::of<int64_t>({3}, {7, 8, 9})},
+                                             {"seed", Tensor::scalar<int64_t>(1)}};
+  Bytes bytes;
+  must(format_npz(arrays, [&](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+    return Status();
+  }));
+  must(write_file_atomically(real_files(), folder.directory / "a.npz", bytes));
+  DatasetFiles names = folder.arrays({"a.npz"});
+  names.format = "npz";
+  for (const uint64_t large : {uint64_t{1} << 40, uint64_t{0}}) {
+    const auto data = must(Dataset::open(real_files(), names, large));
+    REQUIRE(data->info().columns.size() == 2);  // a scalar is none
+    CHECK(data->info().columns[0] == ColumnInfo{"x", DType::f32, Shape{2}});
+    CHECK(row_of<float>(*data, 0, 2) == std::vector<float>{5, 6});
+    CHECK(row_of<int64_t>(*data, 1, 1) == std::vector<int64_t>{8});
+  }
+  CHECK(check_classes(real_files(), names, {"y", 9, {}}).message() ==
+        "'a.npz': label of row 2: expected in [0, 8], received 9");
+  CHECK(must(report_dataset(real_files(), names, {})).prints.size() == 1);
+  // Every cut and every changed byte is an error or another value, never a crash.
+  for (size_t size = 0; size < bytes.size(); size += 7) {
+    must(write_file_atomically(real_files(), folder.directory / "a.npz",
+                               std::span(bytes).first(size)));
+    CHECK_FALSE(Dataset::open(real_files(), names).ok());
+  }
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    Bytes changed = bytes;
+    changed[at] ^= std::byte{0xff};
+    must(write_file_atomically(real_files(), folder.directory / "a.npz", changed));
+    (void)Dataset::open(real_files(), names);
+  }
 }
 
 TEST_CASE("windows of tokens begin a stride apart, and lie within one file") {
