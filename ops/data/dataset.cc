@@ -46,7 +46,7 @@ struct Place {
 };
 
 // The contents of the headers of all files.
-struct Layout {
+struct FileLayout {
   DatasetFiles names;  // without patterns
   std::vector<Place> places;
   DatasetInfo info;                 // of the columns that are read
@@ -114,14 +114,14 @@ Result<Place> locate_tokens(Files& files, const DatasetFiles& names, const std::
   return Place{"", name, path, {names.element, Shape{tokens}, 0, false}, true};
 }
 
-Status add_place(Layout& layout, Result<Place> place) {
+Status add_place(FileLayout& layout, Result<Place> place) {
   if (!place.ok()) return place.status();
   layout.places.push_back(std::move(place).value());
   return {};
 }
 
 // Counts the rows. Files of arrays must have equally many.
-Status count_rows(Layout& layout) {
+Status count_rows(FileLayout& layout) {
   const std::vector<Place>& places = layout.places;
   if (is_tokens(layout.names)) {
     for (const Place& place : places) {
@@ -144,7 +144,7 @@ Status count_rows(Layout& layout) {
 }
 
 // The columns that the files have, by name, in the order of the files.
-std::vector<ColumnInfo> stored_columns(const Layout& layout) {
+std::vector<ColumnInfo> stored_columns(const FileLayout& layout) {
   if (is_tokens(layout.names))
     return {{"window", layout.names.element, Shape{layout.names.window}}};
   std::vector<ColumnInfo> out;
@@ -155,7 +155,7 @@ std::vector<ColumnInfo> stored_columns(const Layout& layout) {
 }
 
 // Finds the columns that are read among those of the files.
-Status find_parts(Layout& layout) {
+Status find_parts(FileLayout& layout) {
   const std::vector<ColumnInfo> stored = stored_columns(layout);
   std::vector<std::string> names;
   for (const ColumnInfo& column : stored) names.push_back(column.name);
@@ -178,9 +178,9 @@ Status find_parts(Layout& layout) {
 }
 
 // Reads no elements: a caller decides by the headers whether there is memory for them.
-Result<Layout> read_layout(Files& files, const DatasetFiles& names) {
+Result<FileLayout> read_layout(Files& files, const DatasetFiles& names) {
   LEAT_RETURN_IF_ERROR(check_dataset_files(names));
-  Layout layout;
+  FileLayout layout;
   layout.names = names;
   if (is_tokens(names)) {
     LEAT_ASSIGN_OR_RETURN(layout.names.files, expand_patterns(files, names.root, names.files));
@@ -199,12 +199,12 @@ Result<Layout> read_layout(Files& files, const DatasetFiles& names) {
 }
 
 // True if the rows stay in the file.
-bool stays_in_file(const Layout& layout, const Place& place, uint64_t large_array) {
+bool stays_in_file(const FileLayout& layout, const Place& place, uint64_t large_array) {
   return is_tokens(layout.names) || (place.plain && place.memory() >= large_array);
 }
 
 // True if a column that is read has rows of this file.
-bool is_read(const Layout& layout, const Place& place) {
+bool is_read(const FileLayout& layout, const Place& place) {
   return is_tokens(layout.names) ||
          std::find(layout.stored.begin(), layout.stored.end(), place.column) != layout.stored.end();
 }
@@ -212,7 +212,7 @@ bool is_read(const Layout& layout, const Place& place) {
 // The arrays that are kept in memory, by column.
 using Arrays = std::map<std::string, Tensor>;
 
-Result<Arrays> read_arrays(Files& files, const Layout& layout, uint64_t large_array) {
+Result<Arrays> read_arrays(Files& files, const FileLayout& layout, uint64_t large_array) {
   Arrays out;
   for (const Place& place : layout.places) {
     if (stays_in_file(layout, place, large_array) || !is_read(layout, place)) continue;
@@ -236,7 +236,7 @@ Result<Arrays> read_arrays(Files& files, const Layout& layout, uint64_t large_ar
   return out;
 }
 
-Result<std::shared_ptr<const Column>> windows_of(Files& files, const Layout& layout) {
+Result<std::shared_ptr<const Column>> windows_of(Files& files, const FileLayout& layout) {
   std::vector<TokenFile> parts;
   for (const Place& place : layout.places) {
     TokenFile part{nullptr, place.header.offset, place.header.shape[0]};
@@ -250,7 +250,7 @@ Result<std::shared_ptr<const Column>> windows_of(Files& files, const Layout& lay
 
 // Makes the columns of the files, from the arrays in memory and the files that keep theirs.
 Result<std::map<std::string, std::shared_ptr<const Column>>> make_columns(Files& files,
-                                                                          const Layout& layout,
+                                                                          const FileLayout& layout,
                                                                           Arrays arrays) {
   std::map<std::string, std::shared_ptr<const Column>> out;
   if (is_tokens(layout.names)) {
@@ -271,7 +271,8 @@ Result<std::map<std::string, std::shared_ptr<const Column>>> make_columns(Files&
   return out;
 }
 
-Result<std::unique_ptr<Dataset>> make_dataset(Files& files, const Layout& layout, Arrays arrays) {
+Result<std::unique_ptr<Dataset>> make_dataset(Files& files, const FileLayout& layout,
+                                              Arrays arrays) {
   LEAT_ASSIGN_OR_RETURN(const auto columns, make_columns(files, layout, std::move(arrays)));
   std::vector<Dataset::View> views;
   for (size_t i = 0; i < layout.parts.size(); ++i)
@@ -330,8 +331,8 @@ Manners& manners_of(JobResources& resources) {
 Result<std::unique_ptr<Dataset>> open_granted(Files& files, const DatasetFiles& names,
                                               const Manners::Rules& rules) {
   LEAT_ASSIGN_OR_RETURN(
-      const Layout layout,
-      read_within<Layout>(files, rules.limits, [names](Files& bounded) -> Result<Layout> {
+      const FileLayout layout,
+      read_within<FileLayout>(files, rules.limits, [names](Files& bounded) -> Result<FileLayout> {
         look_up(bounded, names);
         return read_layout(bounded, names);
       }));
@@ -382,7 +383,7 @@ Status Dataset::read(size_t column, int64_t row, std::span<std::byte> out) const
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,
                                                uint64_t large_array) {
-  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  LEAT_ASSIGN_OR_RETURN(const FileLayout layout, read_layout(files, names));
   LEAT_ASSIGN_OR_RETURN(Arrays arrays, read_arrays(files, layout, large_array));
   return make_dataset(files, layout, std::move(arrays));
 }
@@ -414,7 +415,7 @@ Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const Data
 }
 
 Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names) {
-  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  LEAT_ASSIGN_OR_RETURN(const FileLayout layout, read_layout(files, names));
   return layout.info;
 }
 
@@ -440,7 +441,7 @@ struct ClassChecker {
 constexpr int64_t kPiece = int64_t{1} << 16;  // elements that are read at once
 
 // The labels of a whole array, in pieces: a caller that only checks them has no memory for all.
-Status check_array(Files& files, const Layout& layout, const Place& place,
+Status check_array(Files& files, const FileLayout& layout, const Place& place,
                    const ClassChecker& checker) {
   if (is_npz(layout.names)) {
     LEAT_ASSIGN_OR_RETURN(const auto file, files.open(place.path));
@@ -465,7 +466,7 @@ Status check_array(Files& files, const Layout& layout, const Place& place,
 }
 
 // All tokens of a file may be labels, whatever part of a window the column takes.
-Status check_tokens(Files& files, const Layout& layout, const Place& place,
+Status check_tokens(Files& files, const FileLayout& layout, const Place& place,
                     const ClassChecker& checker) {
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(place.path));
   const int64_t all = place.header.shape[0];
@@ -484,7 +485,7 @@ Status check_tokens(Files& files, const Layout& layout, const Place& place,
 }  // namespace
 
 Status check_classes(Files& files, const DatasetFiles& names, const ClassCheck& check) {
-  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  LEAT_ASSIGN_OR_RETURN(const FileLayout layout, read_layout(files, names));
   for (size_t i = 0; i < layout.parts.size(); ++i) {
     if (layout.parts[i].info.name != check.column) continue;
     for (const Place& place : layout.places) {
@@ -527,7 +528,7 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
 
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
                                      const ClassCheck& check) {
-  LEAT_ASSIGN_OR_RETURN(const Layout layout, read_layout(files, names));
+  LEAT_ASSIGN_OR_RETURN(const FileLayout layout, read_layout(files, names));
   DatasetReport report{layout.info, layout.names.files, {}};
   // One for each file: an NPZ file has several columns.
   for (const Place& place : layout.places) {

@@ -143,7 +143,7 @@ std::function<Status(GradientContext&)> scatter_gradient(std::string scatter, st
 
 // --- Range -------------------------------------------------------------------------------------
 
-Status infer_range(InferContext& ctx) {
+Status infer_number_range(InferContext& ctx) {
   for (int i = 0; i < 3; ++i) {
     if (ctx.shape(i).rank() == 0 || ctx.shape(i) == SymbolicShape(Shape({1}))) continue;
     return ctx.error(cat("expected scalars, input ", i, " is ", ctx.text(ctx.shape(i))));
@@ -289,7 +289,7 @@ void register_scatter_ops(Catalogue& catalogue) {
                     .output("output", "T")
                     .type("T", kNumbers)
                     .attr("stash_type", int64_t{1})  // the numbers are computed in doubles
-                    .infer(infer_range));
+                    .infer(infer_number_range));
   catalogue.add(Op("Trilu", 14)
                     .input("input", "T")
                     .optional_input("k", "int64")
