@@ -144,44 +144,44 @@ class Bytes64 {
   Bytes bytes_;
 };
 
-Status damaged(const ReadableFile& file, std::string_view what) {
+Status damaged_zip(const ReadableFile& file, std::string_view what) {
   return invalid_argument(cat("'", file.path(), "': expected a zip archive of NPY files, ", what));
 }
 
-struct Directory {
+struct ZipDirectory {
   uint64_t offset = 0, size = 0, entries = 0;
 };
 
 // Finds the end of the archive, which is behind its directory and before a comment of any text.
-Result<Directory> find_directory(const ReadableFile& file) {
+Result<ZipDirectory> find_directory(const ReadableFile& file) {
   constexpr uint64_t kEnd = 22, kLongestComment = 65'535;
   const uint64_t size = std::min(file.size(), kEnd + kLongestComment);
   LEAT_ASSIGN_OR_RETURN(const Bytes64 tail, Bytes64::read(file, file.size() - size, size));
   for (uint64_t back = kEnd; back <= size; ++back) {
     const uint64_t at = size - back;
     if (tail.text(at, 4) != "PK\x05\x06") continue;
-    Directory found{tail.u32(at + 16), tail.u32(at + 12), tail.u16(at + 10)};
+    ZipDirectory found{tail.u32(at + 16), tail.u32(at + 12), tail.u16(at + 10)};
     if (found.offset != kSee64Wide && found.size != kSee64Wide && found.entries != kSee64)
       return found;
     // The numbers are in the end of 64 bits, whose place the locator before this record has.
     if (at < 20 || tail.text(at - 20, 4) != "PK\x06\x07")
-      return damaged(file, "its end refers to fields of 64 bits that are not there");
+      return damaged_zip(file, "its end refers to fields of 64 bits that are not there");
     LEAT_ASSIGN_OR_RETURN(const Bytes64 end, Bytes64::read(file, tail.u64(at - 12), 56));
-    if (end.text(0, 4) != "PK\x06\x06") return damaged(file, "its end of 64 bits is damaged");
-    return Directory{end.u64(48), end.u64(40), end.u64(32)};
+    if (end.text(0, 4) != "PK\x06\x06") return damaged_zip(file, "its end of 64 bits is damaged");
+    return ZipDirectory{end.u64(48), end.u64(40), end.u64(32)};
   }
-  return damaged(file, "found no end of one");
+  return damaged_zip(file, "found no end of one");
 }
 
 // The sizes and the place of a member, as its entry of the directory has them.
-struct Entry {
+struct MemberEntry {
   std::string name;
   uint64_t size = 0, packed = 0, local = 0;
 };
 
 // Replaces the fields that did not fit into 32 bits by those of the extra field of 64 bits, which
 // has just these, in this order.
-void widen(Entry& entry, const Bytes64& bytes, uint64_t extra, uint64_t length) {
+void widen_sizes(MemberEntry& entry, const Bytes64& bytes, uint64_t extra, uint64_t length) {
   for (uint64_t at = extra; at + 4 <= extra + length; at += 4 + bytes.u16(at + 2)) {
     if (bytes.u16(at) != kSizes64) continue;
     uint64_t next = at + 4;
@@ -195,14 +195,14 @@ void widen(Entry& entry, const Bytes64& bytes, uint64_t extra, uint64_t length) 
   }
 }
 
-Result<NpzMember> locate(const ReadableFile& file, const Entry& entry) {
+Result<NpzMember> locate_member(const ReadableFile& file, const MemberEntry& entry) {
   // The local header has a name and an extra field of its own lengths.
   LEAT_ASSIGN_OR_RETURN(const Bytes64 local, Bytes64::read(file, entry.local, 30));
   if (local.text(0, 4) != "PK\x03\x04")
-    return damaged(file, cat("the member '", entry.name, "' is not where the directory says"));
+    return damaged_zip(file, cat("the member '", entry.name, "' is not where the directory says"));
   const uint64_t begin = entry.local + 30 + local.u16(26) + local.u16(28);
   if (begin > file.size() || entry.size > file.size() - begin)
-    return damaged(file, cat("the member '", entry.name, "' is cut"));
+    return damaged_zip(file, cat("the member '", entry.name, "' is cut"));
   const uint64_t longest = std::min(entry.size, npy_format().longest_header);
   LEAT_ASSIGN_OR_RETURN(const Bytes64 start, Bytes64::read(file, begin, longest));
   const std::string subject = cat(file.path(), ":", entry.name);
@@ -216,21 +216,21 @@ Result<NpzMember> locate(const ReadableFile& file, const Entry& entry) {
 
 Result<std::vector<NpzMember>> read_npz_directory(const ReadableFile& file) {
   constexpr uint64_t kMostBytes = uint64_t{64} << 20, kFixed = 46;
-  LEAT_ASSIGN_OR_RETURN(const Directory directory, find_directory(file));
+  LEAT_ASSIGN_OR_RETURN(const ZipDirectory directory, find_directory(file));
   if (directory.size > kMostBytes)
-    return damaged(file, cat("its directory has ", directory.size, " bytes, more than 64 MiB"));
+    return damaged_zip(file, cat("its directory has ", directory.size, " bytes, more than 64 MiB"));
   LEAT_ASSIGN_OR_RETURN(const Bytes64 bytes, Bytes64::read(file, directory.offset, directory.size));
   std::vector<NpzMember> members;
   uint64_t at = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     if (at + kFixed > bytes.size() || bytes.text(at, 4) != "PK\x01\x02")
-      return damaged(file, cat("entry ", i, " of its directory is damaged"));
+      return damaged_zip(file, cat("entry ", i, " of its directory is damaged"));
     const uint64_t name = bytes.u16(at + 28), extra = bytes.u16(at + 30);
     const uint64_t next = at + kFixed + name + extra + bytes.u16(at + 32);
-    if (next > bytes.size()) return damaged(file, cat("entry ", i, " of its directory is cut"));
-    Entry entry{bytes.text(at + kFixed, name), bytes.u32(at + 24), bytes.u32(at + 20),
-                bytes.u32(at + 42)};
-    widen(entry, bytes, at + kFixed + name, extra);
+    if (next > bytes.size()) return damaged_zip(file, cat("entry ", i, " of its directory is cut"));
+    MemberEntry entry{bytes.text(at + kFixed, name), bytes.u32(at + 24), bytes.u32(at + 20),
+                      bytes.u32(at + 42)};
+    widen_sizes(entry, bytes, at + kFixed + name, extra);
     const uint64_t flags = bytes.u16(at + 8), method = bytes.u16(at + 10);
     at = next;
     if (!entry.name.ends_with(".npy")) continue;
@@ -238,10 +238,10 @@ Result<std::vector<NpzMember>> read_npz_directory(const ReadableFile& file) {
       return unimplemented(cat("'", file.path(), "': member '", entry.name, "': expected it ",
                                "neither compressed nor encrypted; write it with numpy.savez()"));
     }
-    LEAT_ASSIGN_OR_RETURN(NpzMember member, locate(file, entry));
+    LEAT_ASSIGN_OR_RETURN(NpzMember member, locate_member(file, entry));
     for (const NpzMember& other : members) {
       if (other.name == member.name)
-        return damaged(file, cat("the array '", member.name, "' is there twice"));
+        return damaged_zip(file, cat("the array '", member.name, "' is there twice"));
     }
     members.push_back(std::move(member));
   }
