@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "ops/state/commits.h"
 #include "transport/rpc/chunks.h"
@@ -158,26 +159,15 @@ RunReport read_report(wire::RunReport::Reader in) {
 
 namespace {
 
-template <typename List>
-void write_texts(const std::vector<std::string>& texts, List list) {
-  for (unsigned i = 0; i < list.size(); ++i) list.set(i, texts[i]);
-}
-
-std::vector<std::string> read_texts(const capnp::List<capnp::Text>::Reader& list) {
-  std::vector<std::string> out;
-  for (const auto text : list) out.emplace_back(text.cStr(), text.size());
-  return out;
-}
-
-unsigned count_of(const auto& items) { return static_cast<unsigned>(items.size()); }
+unsigned list_size(const auto& items) { return static_cast<unsigned>(items.size()); }
 
 }  // namespace
 
 void write_dataset_files(const DatasetFiles& names, wire::DatasetFiles::Builder out) {
   out.setRoot(names.root);
   out.setFormat(names.format);
-  write_texts(names.files, out.initFiles(count_of(names.files)));
-  write_texts(names.columns, out.initColumns(count_of(names.columns)));
+  write_texts(names.files, out.initFiles(list_size(names.files)));
+  write_texts(names.columns, out.initColumns(list_size(names.columns)));
   out.setWindow(names.window);
   out.setStride(names.stride);
   if (names.element != DType::invalid) out.setElement(std::string(dtype_name(names.element)));
@@ -212,7 +202,7 @@ ClassCheck read_class_check(wire::ClassCheck::Reader in) {
 void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) {
   const DatasetInfo& info = report.info;
   out.setCount(static_cast<uint64_t>(info.count));
-  auto columns = out.initColumns(count_of(info.columns));
+  auto columns = out.initColumns(list_size(info.columns));
   for (unsigned c = 0; c < columns.size(); ++c) {
     const ColumnInfo& column = info.columns[c];
     columns[c].setName(column.name);
@@ -220,8 +210,8 @@ void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) 
     auto shape = columns[c].initShape(static_cast<unsigned>(column.shape.rank()));
     for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, column.shape[static_cast<int>(i)]);
   }
-  write_texts(report.files, out.initFiles(count_of(report.files)));
-  write_texts(report.prints, out.initPrints(count_of(report.prints)));
+  write_texts(report.files, out.initFiles(list_size(report.files)));
+  write_texts(report.prints, out.initPrints(list_size(report.prints)));
 }
 
 Result<DatasetReport> read_dataset(wire::DatasetView::Reader in) {
