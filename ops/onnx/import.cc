@@ -12,6 +12,7 @@
 #include "ops/graph/op.h"
 #include "ops/onnx/inline_functions.h"
 #include "ops/onnx/parameters.h"
+#include "ops/onnx/sequences.h"
 #include "ops/onnx/tensors.h"
 #include "ops/onnx/upgrade.h"
 #include "ops/text/composites.h"
@@ -52,6 +53,7 @@ class Importer {
     // Missing ops are reported before any other use of the draft, which lacks their nodes.
     LEAT_RETURN_IF_ERROR(report_lacking());
     const Locate locate = [this](size_t offset) { return places_[offset]; };
+    LEAT_RETURN_IF_ERROR(fold_sequences(draft, locate));
     std::vector<std::string> notes;
     if (options_.trainable) {
       OnnxParameters parameters(options_.every_float ? OnnxOrigin() : origin_of(model), draft);
@@ -216,7 +218,7 @@ class Importer {
         return error(0, cat("expected at most ", limits::kNodes, " nodes"));
       }
       if (catalogue_.find(domain, proto.op_type()) == nullptr &&
-          !is_composite(domain, proto.op_type())) {
+          !is_composite(domain, proto.op_type()) && !is_sequence_op(domain, proto.op_type())) {
         lacking_[full].push_back(described(proto));
         continue;  // continue to find all of them
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "devices/base/text.h"
 
@@ -44,6 +45,31 @@ bool is_norm(const DraftNode& node) {
   return node.domain.empty() && node.op == "BatchNormalization" && node.inputs.size() == 5;
 }
 
+// True if a matrix of floats is the other one transposed. Matrices of one value tell nothing.
+bool is_transposed(const Tensor& a, const Tensor& b) {
+  if (!is_variable(a) || a.dtype() != b.dtype() || a.shape().rank() != 2 || b.shape().rank() != 2)
+    return false;
+  const int64_t rows = a.shape()[0], columns = a.shape()[1];
+  if (b.shape()[0] != columns || b.shape()[1] != rows) return false;
+  bool varies = false;
+  for (int64_t i = 0; i < a.elements(); ++i) {
+    const double value = a.at(i);
+    if (value != b.at(i % columns * rows + i / columns)) return false;
+    varies = varies || value != a.at(0);
+  }
+  return varies;
+}
+
+// True for a constant with an infinity, or a number that stands for one: it masks what an op must
+// not see, and is no weight.
+bool is_mask(const Tensor& value) {
+  const double most = value.dtype() == DType::f16 ? 6e4 : 1e30;
+  for (int64_t i = 0; i < value.elements(); ++i) {
+    if (!(std::abs(value.at(i)) < most)) return true;
+  }
+  return false;
+}
+
 // "3 things ('a', 'b', 'c')", "5 things ('a', 'b', 'c' and others)".
 std::string counted(const std::vector<std::string>& names, std::string_view one,
                     std::string_view many) {
@@ -81,6 +107,7 @@ OnnxParameters::OnnxParameters(OnnxOrigin origin, DraftGraph& graph)
 // to the final names.
 void OnnxParameters::separate() {
   separate_aliases();
+  restore_transposed();
   separate_roles();
   find_uses();
   find_missing();
@@ -125,6 +152,38 @@ void OnnxParameters::separate_aliases() {
     ++separated_;
     return true;
   });
+}
+
+// A constant of the exporter's that has the transposed values of a parameter was made from it, as
+// for the output layer of a language model that shares the weights of its embedding.
+void OnnxParameters::restore_transposed() {
+  if (!origin_.knows()) return;
+  const auto is_parameter = [&](const std::string& name) {
+    const auto member = origin_.members.find(name);
+    return member != origin_.members.end() && member->second;
+  };
+  std::vector<DraftNode> nodes;
+  std::set<std::string> made;
+  for (const DraftConstant& constant : graph_.constants) {
+    if (origin_.members.contains(constant.name.name)) continue;
+    const auto source = std::find_if(
+        graph_.constants.begin(), graph_.constants.end(), [&](const DraftConstant& other) {
+          return is_parameter(other.name.name) && is_transposed(constant.value, other.value);
+        });
+    if (source == graph_.constants.end()) continue;
+    DraftNode node;
+    node.op = "Transpose";
+    node.inputs = {source->name};
+    node.outputs = {constant.name};
+    node.attrs["perm"] = Attr(std::vector<int64_t>{1, 0});
+    nodes.push_back(std::move(node));
+    made.insert(constant.name.name);
+  }
+  restored_ = made.size();
+  std::erase_if(graph_.constants,
+                [&](const DraftConstant& constant) { return made.contains(constant.name.name); });
+  graph_.nodes.insert(graph_.nodes.begin(), std::make_move_iterator(nodes.begin()),
+                      std::make_move_iterator(nodes.end()));
 }
 
 // A constant with several roles (weights of an op, running mean, running variance) must become
@@ -179,6 +238,9 @@ void OnnxParameters::find_uses() {
     const auto at = passed.find(name);
     return at == passed.end() ? name : at->second;
   };
+  for (const DraftConstant& constant : graph_.constants) {
+    if (is_variable(constant.value) && is_mask(constant.value)) masks_.insert(constant.name.name);
+  }
   for (const DraftNode& node : graph_.nodes) {
     if (!node.domain.empty()) continue;
     if (node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1)
@@ -214,7 +276,7 @@ bool OnnxParameters::is_computed(const std::string& constant) const {
 // A computed constant may have been computed from a parameter that is missing.
 bool OnnxParameters::trains(const std::string& constant) const {
   if (statistics_.contains(constant)) return false;
-  if (is_computed(constant)) return !missing_.empty();
+  if (is_computed(constant)) return !missing_.empty() && !masks_.contains(constant);
   const auto member = origin_.members.find(constant);
   return member == origin_.members.end() || member->second;
 }
@@ -234,6 +296,12 @@ std::vector<std::string> OnnxParameters::notes() const {
             "equal, ",
             one ? "is a variable of its own again" : "are variables of their own again"));
   }
+  if (restored_ > 0) {
+    notes.push_back(
+        cat(restored_, restored_ == 1 ? " initializer" : " initializers",
+            " that the exporter had transposed, from a parameter that the file has, too, ",
+            restored_ == 1 ? "is" : "are", " that parameter again"));
+  }
   if (advises) notes.push_back(std::string(kAdvice));
   return notes;
 }
@@ -241,7 +309,7 @@ std::vector<std::string> OnnxParameters::notes() const {
 std::string OnnxParameters::trained_note() const {
   size_t trained = 0, statistics = 0;
   int64_t values = 0;
-  std::vector<std::string> buffers, computed;
+  std::vector<std::string> buffers, computed, masks;
   for (const DraftConstant& constant : graph_.constants) {
     const std::string& name = constant.name.name;
     if (!is_variable(constant.value)) continue;
@@ -254,7 +322,7 @@ std::string OnnxParameters::trained_note() const {
     if (statistics_.contains(name)) {
       ++statistics;
     } else if (is_computed(name)) {
-      computed.push_back(name);
+      (trains(name) || missing_.empty() ? computed : masks).push_back(name);
     } else if (!trains(name)) {
       buffers.push_back(name);
     }
@@ -262,6 +330,7 @@ std::string OnnxParameters::trained_note() const {
   std::vector<std::string> fixed;
   if (statistics > 0) fixed.push_back(cat(statistics, " running statistics"));
   if (!buffers.empty()) fixed.push_back(counted(buffers, "buffer", "buffers"));
+  if (!masks.empty()) fixed.push_back(counted(masks, "mask", "masks"));
   const std::string constants = computed.empty()
                                     ? ""
                                     : counted(computed, "constant that the exporter computed",

@@ -38,7 +38,9 @@ class OnnxParameters {
 
   // Splits constants that the exporter merged because they were equal at the time: an Identity's
   // output with the name of a parameter gets a constant of its own, and so do running statistics
-  // that are also weights. A constant with only one name is not split.
+  // that are also weights. A constant with only one name is not split. A constant that the exporter
+  // computed by transposing a parameter of the file becomes a Transpose of it again, so that
+  // weights that the module shares stay shared.
   void separate();
   // Call this instead of separate() for a model without an origin: all constants are trained, each
   // as it is in the file, except the statistics of a BatchNormalization.
@@ -53,6 +55,7 @@ class OnnxParameters {
   // No gradient changes running means and variances.
   enum class Role : uint8_t { weights, mean, variance };
   void separate_aliases();
+  void restore_transposed();
   void separate_roles();
   void find_uses();
   bool is_parameter_name(const std::string& name) const;
@@ -65,11 +68,12 @@ class OnnxParameters {
 
   const OnnxOrigin origin_;
   DraftGraph& graph_;
-  std::set<std::string> statistics_, weights_;  // names: of running statistics, of ops' weights
+  // Names of running statistics, of ops' weights, and of masks.
+  std::set<std::string> statistics_, weights_, masks_;
   // Parameters of the module that no initializer is named after, without those of folded
   // normalizations.
   std::vector<std::string> missing_;
-  size_t separated_ = 0, norms_ = 0;
+  size_t separated_ = 0, restored_ = 0, norms_ = 0;
 };
 
 }  // namespace leat

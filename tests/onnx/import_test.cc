@@ -23,7 +23,7 @@ const Catalogue& ops() {
     const auto infer = [](InferContext&) { return Status(); };
     for (const char* name : {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "Unsqueeze",
                              "ReduceMean", "ReduceSum", "Dropout", "BatchNormalization", "Pad",
-                             "Slice", "Split", "Conv", "LeakyRelu"}) {
+                             "Slice", "Split", "Conv", "LeakyRelu", "Identity", "Concat"}) {
       ops.add(Op(name).infer(infer));
     }
     for (const char* name : {"leat.Initialize", "leat.Read"}) ops.add(Op(name).infer(infer));
@@ -591,4 +591,103 @@ TEST_CASE("no cut model and no flipped bit crashes the importer") {
     }
   }
   CHECK(read > 0);
+}
+
+namespace {
+
+// A function of the domain "custom".
+FunctionProto& add_function(ModelProto& m, const std::string& name, std::vector<std::string> inputs,
+                            std::vector<std::string> outputs) {
+  FunctionProto& function = *m.add_functions();
+  function.set_name(name);
+  function.set_domain("custom");
+  for (auto& input : inputs) function.add_input(input);
+  for (auto& output : outputs) function.add_output(output);
+  return function;
+}
+
+NodeProto& add_body(FunctionProto& function, const std::string& op, std::vector<std::string> inputs,
+                    std::vector<std::string> outputs) {
+  NodeProto& node = *function.add_node();
+  node.set_op_type(op);
+  for (auto& input : inputs) node.add_input(input);
+  for (auto& output : outputs) node.add_output(output);
+  return node;
+}
+
+NodeProto& call(GraphProto& g, const std::string& function, std::vector<std::string> inputs,
+                std::vector<std::string> outputs) {
+  NodeProto& node = add_node(g, function, std::move(inputs), std::move(outputs));
+  node.set_domain("custom");
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("the functions of a model are replaced by their bodies") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  // slope(a) = LeakyRelu(a) with an attribute of the call, or its default.
+  FunctionProto& slope = add_function(m, "slope", {"a"}, {"b"});
+  NodeProto& leaky = add_body(slope, "LeakyRelu", {"a"}, {"b"});
+  AttributeProto& reference = add_attr(leaky, "alpha", 1);
+  reference.set_ref_attr_name("by");
+  AttributeProto& fallback = *slope.add_attribute_proto();
+  fallback.set_name("by");
+  fallback.set_type(1);
+  fallback.set_f(0.5f);
+  // twice(a) calls it two times, and has an inner value.
+  FunctionProto& twice = add_function(m, "twice", {"a", "unused"}, {"b", "a"});
+  add_body(twice, "slope", {"a"}, {"inner"}).set_domain("custom");
+  NodeProto& second = add_body(twice, "slope", {"inner"}, {"b"});
+  second.set_domain("custom");
+  AttributeProto& by = add_attr(second, "by", 1);
+  by.set_f(0.25f);
+  call(g, "twice", {"x"}, {"y", "same"});
+  call(g, "twice", {"same"}, {"z"});
+  g.add_output()->set_name("y");
+  g.add_output()->set_name("z");
+  const std::string text = nodes_of(m);
+  INFO(text);
+  const auto count = [&](std::string_view part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count("LeakyRelu") == 4);
+  CHECK(count("alpha = 0.5") == 2);
+  CHECK(count("alpha = 0.25") == 2);
+  CHECK(count("Identity") == 1);
+  CHECK(count("custom") == 0);
+}
+
+TEST_CASE("functions that call themselves, or get too many operands, are refused") {
+  ModelProto m = model(20);
+  add_input(*m.mutable_graph(), "x", {2});
+  FunctionProto& a = add_function(m, "a", {"x"}, {"y"});
+  add_body(a, "b", {"x"}, {"y"}).set_domain("custom");
+  FunctionProto& b = add_function(m, "b", {"x"}, {"y"});
+  add_body(b, "a", {"x"}, {"y"}).set_domain("custom");
+  NodeProto& node = call(*m.mutable_graph(), "a", {"x"}, {"y"});
+  CHECK(import(m).status().message() == "m.onnx: the graph: function 'a': it calls itself");
+  node.add_input("x");
+  CHECK(
+      import(m).status().message() ==
+      "m.onnx: the graph: function 'a': expected at most 1 inputs and 1 outputs, received 2 and 1");
+}
+
+TEST_CASE("functions that grow without end cost no more than the limit of nodes") {
+  // Each function calls the one before twice: 2^40 nodes.
+  ModelProto m = model(20);
+  add_input(*m.mutable_graph(), "x", {2});
+  add_body(add_function(m, "f0", {"x"}, {"y"}), "Relu", {"x"}, {"y"});
+  for (int i = 1; i <= 40; ++i) {
+    FunctionProto& function = add_function(m, cat("f", i), {"x"}, {"y"});
+    add_body(function, cat("f", i - 1), {"x"}, {"h"}).set_domain("custom");
+    add_body(function, cat("f", i - 1), {"h"}, {"y"}).set_domain("custom");
+  }
+  call(*m.mutable_graph(), "f40", {"x"}, {"y"});
+  const Status status = import(m).status();
+  CHECK(status.code() == Code::invalid_argument);
 }

@@ -204,6 +204,49 @@ TEST_CASE("buffers and constants that the exporter computed are not trained") {
                                 "('linspace')"});
 }
 
+// A matrix [2,2] of these values, row by row.
+void add_matrix(Exported& model, const std::string& name, const std::vector<float>& values) {
+  model.floats(name, values);
+  TensorProto& t = *model.graph().mutable_initializer(model.graph().initializer_size() - 1);
+  t.clear_dims();
+  for (int i = 0; i < 2; ++i) t.add_dims(2);
+}
+
+TEST_CASE("a weight that the exporter transposed for one of two uses is one weight again") {
+  Exported model;
+  add_matrix(model, "tied.weight", {1, 2, 3, 4});
+  add_matrix(model, "val_7", {1, 3, 2, 4});  // its transpose
+  add_matrix(model, "val_8", {1, 3, 2, 5});  // not quite
+  add_matrix(model, "flat.weight", {6, 6, 6, 6});
+  add_matrix(model, "val_9", {6, 6, 6, 6});  // equal to many
+  model.signature({"tied.weight", "flat.weight", "other.weight"}, {});
+  model.node("MatMul", {"x", "tied.weight"}, {"a"});
+  model.node("MatMul", {"a", "val_7"}, {"b"});
+  model.node("MatMul", {"b", "val_8"}, {"c"});
+  model.node("MatMul", {"c", "flat.weight"}, {"d"});
+  model.node("MatMul", {"d", "val_9"}, {"y"});
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"flat.weight", "tied.weight", "val_8", "val_9"});
+  CHECK(nodes_of(imported.graph, "Transpose").size() == 1);
+  const std::string all = join(imported.notes, "\n");
+  CHECK_THAT(all, Catch::Contains("1 initializer that the exporter had transposed"));
+  // The gradient of both uses goes to the one variable.
+  Stepped after(imported, batch());
+  CHECK(after["tied.weight"] == std::vector<float>{1, 2, 3, 4});
+}
+
+TEST_CASE("a mask is not trained, although parameters are missing") {
+  Exported model;
+  model.floats("scale", {1, 2}).floats("where", {0, -3.4028235e38f}).floats("view_2", {1, 1});
+  model.signature({"scale", "gone"}, {});
+  model.node("Mul", {"x", "scale"}, {"a"});
+  model.node("Mul", {"a", "view_2"}, {"b"});
+  model.node("Add", {"b", "where"}, {"y"});
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"scale", "view_2"});
+  CHECK_THAT(imported.notes[0], Catch::Contains("does not train 1 mask ('where')"));
+}
+
 TEST_CASE("initializers that were merged because they were equal train apart") {
   Exported model;
   model.floats("a.gamma", {1, 1}).floats("onnx::MatMul_1", {1, 1});
