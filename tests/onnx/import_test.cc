@@ -691,3 +691,55 @@ TEST_CASE("functions that grow without end cost no more than the limit of nodes"
   const Status status = import(m).status();
   CHECK(status.code() == Code::invalid_argument);
 }
+
+namespace {
+
+void add_int64s(GraphProto& g, const std::string& name, std::vector<int64_t> values, bool scalar) {
+  TensorProto& t = *g.add_initializer();
+  t.set_name(name);
+  t.set_data_type(7);
+  if (!scalar) t.add_dims(static_cast<int64_t>(values.size()));
+  for (const int64_t value : values) t.add_int64_data(value);
+}
+
+}  // namespace
+
+TEST_CASE("the parts of a split sequence are slices") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2, 6});
+  add_int64s(g, "two", {2}, true);
+  add_int64s(g, "sizes", {1, 3, 2}, false);
+  add_int64s(g, "first", {0}, true);
+  add_int64s(g, "last", {-1}, true);
+  add_attr(add_node(g, "SplitToSequence", {"x", "two"}, {"equal"}), "axis", 2).set_i(1);
+  add_attr(add_node(g, "SplitToSequence", {"x", "sizes"}, {"sized"}), "axis", 2).set_i(-1);
+  add_node(g, "SequenceAt", {"equal", "first"}, {"a"});
+  add_node(g, "SequenceAt", {"sized", "last"}, {"b"});
+  add_node(g, "SequenceConstruct", {"a", "b"}, {"pair"});
+  add_node(g, "SequenceAt", {"pair", "last"}, {"c"});
+  add_attr(add_node(g, "ConcatFromSequence", {"pair"}, {"y"}), "axis", 2).set_i(1);
+  g.add_output()->set_name("y");
+  g.add_output()->set_name("c");
+  const std::string text = nodes_of(m);
+  INFO(text);
+  const auto has = [&](std::string_view part) { return text.find(part) != std::string::npos; };
+  CHECK(has("a = Slice (x, "));
+  CHECK(has("b = Slice (x, "));
+  CHECK(has("c = Identity (b)"));
+  CHECK(has("y = Concat <axis = 1> (a, b)"));
+  CHECK_FALSE(has("Sequence"));
+
+  add_node(g, "SequenceAt", {"equal", "x"}, {"d"});
+  CHECK(import(m).status().message().find("expected an index that is a constant") !=
+        std::string::npos);
+  g.mutable_node()->RemoveLast();
+  add_node(g, "Relu", {"equal"}, {"d"});
+  CHECK(import(m).status().message().find("expected a tensor, 'equal' is a sequence") !=
+        std::string::npos);
+  g.mutable_node()->RemoveLast();
+  add_int64s(g, "far", {3}, true);
+  add_node(g, "SequenceAt", {"sized", "far"}, {"d"});
+  CHECK(import(m).status().message().find("index: expected in [-3, 2], received 3") !=
+        std::string::npos);
+}
