@@ -16,6 +16,8 @@ namespace {
 void pass_constant_on(InferContext& ctx, DType to) {
   const Tensor* value = ctx.constant(0);
   if (value && (!is_float(value->dtype()) || is_float(to))) ctx.set_constant(0, value->cast(to));
+  if (!ctx.sizes(0).empty() && (to == DType::i64 || to == DType::i32))
+    ctx.set_sizes(0, ctx.sizes(0));
 }
 
 Status infer_cast(InferContext& ctx) {

@@ -12,7 +12,7 @@ namespace {
 Status infer_where(InferContext& ctx) {
   SymbolicShape shape = ctx.shape(0);
   for (int i : {1, 2}) {
-    const auto both = broadcast(shape, ctx.shape(i));
+    const auto both = broadcast(ctx, shape, ctx.shape(i));
     if (!both) {
       return ctx.error(
           cat("shapes do not broadcast: ", ctx.text(shape), " and ", ctx.text(ctx.shape(i))));
@@ -93,6 +93,7 @@ void register_compare_ops(Catalogue& catalogue) {
                     .type("T", kAllTypes)
                     .in_place(0, 1)
                     .in_place(0, 2)
+                    .moves()
                     .infer(infer_where)
                     .gradient(where_gradient)
                     .tiling(elementwise_tiling)

@@ -32,16 +32,10 @@ Status infer_constant_of_shape(InferContext& ctx) {
   if (value.elements() != 1) {
     return ctx.error(cat("value: expected one element, received ", value.shape()));
   }
-  const auto sizes = known_ints(ctx, 0);
   LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, 0));
-  if (sizes) {
-    const auto shape = Shape::checked(*sizes);
-    if (!shape)
-      return ctx.error(cat("input: expected a shape, received [", join(*sizes, ","), "]"));
-    ctx.set_tensor(0, value.dtype(), *shape);
-    return {};
-  }
-  LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, fresh_shape(ctx, rank));
+  const auto sizes = known_sizes(ctx, 0);
+  LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape,
+                        sizes ? shape_of(ctx, *sizes, "input") : fresh_shape(ctx, rank));
   ctx.set_tensor(0, value.dtype(), shape);
   return {};
 }

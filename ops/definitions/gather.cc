@@ -224,6 +224,7 @@ void register_gather_ops(Catalogue& catalogue) {
                     .type("Tind", kIndexTypes)
                     .attr("axis", int64_t{0})
                     .picks(0)
+                    .moves()
                     .infer(infer_gather)
                     .gradient(gather_gradient("leat.GatherGrad"))
                     .sharding(shard_gather)

@@ -36,7 +36,7 @@ Status infer_matmul(InferContext& ctx) {
   if (known_to_differ(a_inner, b_inner)) {
     return ctx.error(cat("inner sizes differ, a is ", ctx.text(a), ", b is ", ctx.text(b)));
   }
-  const auto batch = broadcast(batch_of(a), batch_of(b));
+  const auto batch = broadcast(ctx, batch_of(a), batch_of(b));
   if (!batch)
     return ctx.error(cat("batches do not broadcast, a is ", ctx.text(a), ", b is ", ctx.text(b)));
   SymbolicShape out = *batch;

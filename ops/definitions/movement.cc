@@ -225,17 +225,17 @@ std::vector<ShardingRule> shard_split(const std::vector<OperandType>& inputs,
 Status infer_expand(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
   LEAT_ASSIGN_OR_RETURN(const int length, vector_length(ctx, 1));
-  const auto sizes = known_ints(ctx, 1);
+  const auto sizes = known_sizes(ctx, 1);
   if (!sizes) {
     LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, fresh_shape(ctx, std::max(in.rank(), length)));
     ctx.set_tensor(0, ctx.dtype(0), shape);
     return {};
   }
-  const auto target = Shape::checked(*sizes);
-  const auto shape = target ? broadcast(in, SymbolicShape(*target)) : std::nullopt;
+  LEAT_ASSIGN_OR_RETURN(const SymbolicShape target, shape_of(ctx, *sizes, "shape"));
+  const auto shape = broadcast(ctx, in, target);
   if (!shape) {
-    return ctx.error(cat("expected a shape that ", ctx.text(in), " broadcasts with, received [",
-                         join(*sizes, ","), "]"));
+    return ctx.error(cat("expected a shape that ", ctx.text(in), " broadcasts with, received ",
+                         ctx.text(target)));
   }
   ctx.set_tensor(0, ctx.dtype(0), *shape);
   return {};
@@ -258,7 +258,7 @@ std::vector<ShardingRule> shard_expand(const std::vector<OperandType>& inputs,
 // known.
 Status infer_tile(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
-  const auto repeats = known_ints(ctx, 1);
+  const auto repeats = known_sizes(ctx, 1);
   LEAT_ASSIGN_OR_RETURN(const int length, vector_length(ctx, 1));
   if (length != in.rank()) {
     return ctx.error(
@@ -266,11 +266,13 @@ Status infer_tile(InferContext& ctx) {
   }
   LEAT_ASSIGN_OR_RETURN(SymbolicShape out, fresh_shape(ctx, repeats ? 0 : in.rank()));
   for (int d = 0; repeats && d < in.rank(); ++d) {
-    const int64_t times = (*repeats)[static_cast<size_t>(d)];
-    const auto size = multiply(in[d], Dim::of(times));
-    if (times < 0 || !size)
-      return ctx.error(cat("repeats: expected sizes >= 0, received [", join(*repeats, ","), "]"));
-    out.push_back(*size);
+    const std::optional<Dim> times = (*repeats)[static_cast<size_t>(d)];
+    if (times && times->factor < 0)
+      return ctx.error(cat("repeats: expected numbers >= 0, received ", times->factor));
+    const auto size = times ? multiply(in[d], *times) : std::nullopt;
+    if (!size && times && times->is_constant())
+      return ctx.error(cat("repeats: ", times->factor, " times ", ctx.text(in), " is too large"));
+    out.push_back(size ? *size : Dim::of_symbol(ctx.fresh_symbol()));
   }
   ctx.set_tensor(0, ctx.dtype(0), out);
   return {};
@@ -315,6 +317,7 @@ void register_movement_ops(Catalogue& catalogue) {
                     .output("transposed", "T")
                     .type("T", kAllTypes)
                     .attr_optional("perm", "ints")
+                    .moves()
                     .infer(infer_transpose)
                     .gradient(transpose_gradient)
                     .sharding(shard_transpose)
@@ -324,6 +327,7 @@ void register_movement_ops(Catalogue& catalogue) {
                     .output("concat_result", "T")
                     .type("T", kAllTypes)
                     .attr_required("axis", "int")
+                    .moves()
                     .infer(infer_concat)
                     .gradient(concat_gradient)
                     .sharding(shard_concat)
@@ -337,6 +341,7 @@ void register_movement_ops(Catalogue& catalogue) {
                     .type("T", kAllTypes)
                     .attr("axis", int64_t{0})
                     .attr_optional("num_outputs", "int")
+                    .moves()
                     .infer(infer_split)
                     .gradient(split_gradient)
                     .sharding(shard_split)
@@ -347,6 +352,7 @@ void register_movement_ops(Catalogue& catalogue) {
           .input("shape", "int64")
           .output("output", "T")
           .type("T", kAllTypes)
+          .moves()
           .infer(infer_expand)
           .gradient(expand_gradient)
           .sharding(shard_expand)
@@ -356,6 +362,7 @@ void register_movement_ops(Catalogue& catalogue) {
                     .input("repeats", "int64")
                     .output("output", "T")
                     .type("T", kAllTypes)
+                    .moves()
                     .infer(infer_tile)
                     .gradient(tile_gradient));
 }

@@ -143,6 +143,15 @@ std::function<Status(GradientContext&)> scatter_gradient(std::string scatter, st
 
 // --- Range -------------------------------------------------------------------------------------
 
+// The length of a range that is no constant: its limit, if it counts from 0 in steps of 1.
+Dim symbolic_length(InferContext& ctx) {
+  const auto start = known_sizes(ctx, 0), limit = known_sizes(ctx, 1), delta = known_sizes(ctx, 2);
+  const bool counts =
+      start && delta && (*start)[0] == Dim::of(0) && (*delta)[0] == Dim::of(1) && limit;
+  if (counts && (*limit)[0] && !(*limit)[0]->is_constant()) return *(*limit)[0];
+  return Dim::of_symbol(ctx.fresh_symbol());
+}
+
 Status infer_number_range(InferContext& ctx) {
   for (int i = 0; i < 3; ++i) {
     if (ctx.shape(i).rank() == 0 || ctx.shape(i) == SymbolicShape(Shape({1}))) continue;
@@ -150,7 +159,7 @@ Status infer_number_range(InferContext& ctx) {
   }
   const Tensor *start = ctx.constant(0), *limit = ctx.constant(1), *delta = ctx.constant(2);
   if (!start || !limit || !delta) {
-    ctx.set_tensor(0, ctx.dtype(0), {Dim::of_symbol(ctx.fresh_symbol())});
+    ctx.set_tensor(0, ctx.dtype(0), {symbolic_length(ctx)});
     return {};
   }
   const auto length = range_length(*start, *limit, *delta);

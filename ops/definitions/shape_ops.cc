@@ -11,24 +11,31 @@
 namespace leat {
 namespace {
 
-// The value is known only if all sizes in the range are constants; its length is known in any case.
+// The value is a constant only if all sizes in the range are; else its elements are those sizes.
 Status infer_shape(InferContext& ctx) {
   const SymbolicShape& shape = ctx.shape(0);
   const auto [start, end] = shape_range(ctx.attrs(), shape.rank());
   ctx.set_tensor(0, DType::i64, Shape{end - start});
-  std::vector<int64_t> sizes;
+  SizeValues sizes;
+  std::vector<int64_t> constants;
   for (int d = start; d < end; ++d) {
-    if (!shape[d].is_constant()) return {};
-    sizes.push_back(shape[d].factor);
+    sizes.emplace_back(shape[d]);
+    if (shape[d].is_constant()) constants.push_back(shape[d].factor);
   }
-  ctx.set_constant(0, Tensor::of<int64_t>({end - start}, sizes));
+  if (constants.size() == sizes.size())
+    ctx.set_constant(0, Tensor::of<int64_t>({end - start}, constants));
+  else
+    ctx.set_sizes(0, std::move(sizes));
   return {};
 }
 
 Status infer_size(InferContext& ctx) {
   ctx.set_tensor(0, DType::i64, Shape());
-  if (const auto shape = ctx.shape(0).concrete())
-    ctx.set_constant(0, Tensor::scalar<int64_t>(shape->elements()));
+  const SymbolicShape& shape = ctx.shape(0);
+  if (const auto concrete = shape.concrete())
+    ctx.set_constant(0, Tensor::scalar<int64_t>(concrete->elements()));
+  else
+    ctx.set_sizes(0, {product(ctx, shape, 0, shape.rank())});
   return {};
 }
 
@@ -76,10 +83,10 @@ Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
 }
 
 // Sizes as in ONNX: 0 copies the input's size unless allowzero is set, and one -1 takes the rest.
-Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
+Status infer_reshape_to(InferContext& ctx, const SizeValues& sizes) {
   const SymbolicShape& in = ctx.shape(0);
   const bool allow_zero = attr_int(ctx.attrs(), "allowzero") != 0;
-  const auto text = [&] { return cat("input ", ctx.text(in), " to [", join(sizes, ","), "]"); };
+  const auto text = [&] { return cat("input ", ctx.text(in), " to ", sizes_text(ctx, sizes)); };
   if (sizes.size() > kMaxRank)
     return ctx.error(cat("shape: expected rank at most ", kMaxRank, ", received ", text()));
   Count all, rest;
@@ -88,8 +95,9 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
   SymbolicShape out;
   int inferred = -1;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    const int64_t size = sizes[d];
-    Dim dim = Dim::of(size);
+    Dim dim = sizes[d] ? *sizes[d] : Dim::of_symbol(ctx.fresh_symbol());
+    // No constant can be negative but -1, and a symbol is neither 0 nor -1 here.
+    const int64_t size = dim.factor;
     if (size == 0 && !allow_zero) {
       if (static_cast<int>(d) >= in.rank())
         return ctx.error("shape: 0 copies a size that is not there: " + text());
@@ -117,7 +125,7 @@ Status infer_reshape_to(InferContext& ctx, const std::vector<int64_t>& sizes) {
 // The rank is known from the length of the operand, even if its values are not.
 Status infer_reshape(InferContext& ctx) {
   LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, 1));
-  if (const auto sizes = known_ints(ctx, 1)) return infer_reshape_to(ctx, *sizes);
+  if (const auto sizes = known_sizes(ctx, 1)) return infer_reshape_to(ctx, *sizes);
   LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape, fresh_shape(ctx, rank));
   ctx.set_tensor(0, ctx.dtype(0), shape);
   return {};
@@ -218,6 +226,7 @@ std::vector<ShardingRule> shard_view(const std::vector<OperandType>& inputs,
 Op view_op(std::string_view name, int since) {
   return Op(name, since)
       .view()
+      .moves()
       .type("T", kAllTypes)
       .in_place(0, 0)
       .gradient(reshape_gradient)

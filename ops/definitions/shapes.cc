@@ -25,6 +25,24 @@ std::optional<std::vector<int64_t>> known_ints(const KernelSetup& setup, int i) 
   return ints_of(setup.constant(i));
 }
 
+std::optional<SizeValues> known_sizes(const InferContext& ctx, int i) {
+  if (!ctx.sizes(i).empty()) return ctx.sizes(i);
+  const auto values = known_ints(ctx, i);
+  if (!values) return std::nullopt;
+  SizeValues sizes;
+  for (const int64_t value : *values) sizes.emplace_back(Dim::of(value));
+  return sizes;
+}
+
+std::string sizes_text(const InferContext& ctx, const SizeValues& sizes) {
+  std::vector<std::string> texts;
+  for (const std::optional<Dim>& size : sizes) {
+    const std::string shape = size ? ctx.text(SymbolicShape{*size}) : "[?]";
+    texts.push_back(shape.substr(1, shape.size() - 2));
+  }
+  return cat("[", join(texts, ","), "]");
+}
+
 int64_t int_at(const void* data, DType dtype, int64_t i) {
   return dtype == DType::i32 ? static_cast<const int32_t*>(data)[i]
                              : static_cast<const int64_t*>(data)[i];
@@ -59,6 +77,21 @@ Result<SymbolicShape> fresh_shape(InferContext& ctx, int rank) {
     return ctx.error(cat("expected rank at most ", kMaxRank, ", received ", rank));
   SymbolicShape shape;
   for (int d = 0; d < rank; ++d) shape.push_back(Dim::of_symbol(ctx.fresh_symbol()));
+  return shape;
+}
+
+Result<SymbolicShape> shape_of(InferContext& ctx, const SizeValues& sizes,
+                               std::string_view operand) {
+  if (sizes.size() > kMaxRank) {
+    return ctx.error(
+        cat(operand, ": expected at most ", kMaxRank, " sizes, received ", sizes.size()));
+  }
+  SymbolicShape shape;
+  for (const std::optional<Dim>& size : sizes) {
+    if (size && size->factor < 0)
+      return ctx.error(cat(operand, ": expected a shape, received ", sizes_text(ctx, sizes)));
+    shape.push_back(size ? *size : Dim::of_symbol(ctx.fresh_symbol()));
+  }
   return shape;
 }
 
@@ -106,11 +139,9 @@ ValueId shape_or_like(GradientContext& ctx, ValueId like) {
 Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i) {
   if (ctx.dtype(i) != DType::i64) return ctx.shape(i);
   LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, i));
-  const auto sizes = known_ints(ctx, i);
+  const auto sizes = known_sizes(ctx, i);
   if (!sizes) return fresh_shape(ctx, rank);
-  const auto shape = Shape::checked(*sizes);
-  if (!shape) return ctx.error(cat("expected a shape, received [", join(*sizes, ","), "]"));
-  return SymbolicShape(*shape);
+  return shape_of(ctx, *sizes, cat("input ", i));
 }
 
 // The sizes are checked here because inference may have let symbols pass. The memory plan may give

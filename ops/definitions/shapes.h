@@ -12,6 +12,11 @@ namespace leat {
 // The values of input i (integers, in row-major order) if they are known.
 std::optional<std::vector<int64_t>> known_ints(const InferContext& ctx, int i);
 std::optional<std::vector<int64_t>> known_ints(const KernelSetup& setup, int i);
+// The elements of input i as far as they are known as constants or symbolic sizes; nothing if none
+// is.
+std::optional<SizeValues> known_sizes(const InferContext& ctx, int i);
+// "[N,-1,64]"; "?" for a size that is not known.
+std::string sizes_text(const InferContext& ctx, const SizeValues& sizes);
 // Element i of an int32 or int64 operand at run time.
 int64_t int_at(const void* data, DType dtype, int64_t i);
 
@@ -24,6 +29,10 @@ Result<std::vector<int>> normalize_axes(const InferContext& ctx, const std::vect
 Result<int> vector_length(const InferContext& ctx, int i);
 // A shape of `rank` unknown sizes, each a new symbol. It is an error if there are too many.
 Result<SymbolicShape> fresh_shape(InferContext& ctx, int rank);
+// The shape of these sizes; one that is not known is a new symbol. `operand` names them in errors:
+// a negative size, too many sizes, too many elements.
+Result<SymbolicShape> shape_of(InferContext& ctx, const SizeValues& sizes,
+                               std::string_view operand);
 // The product of sizes [from, to); a new symbol if it cannot be written as one size.
 Dim product(InferContext& ctx, const SymbolicShape& shape, int from, int to);
 

@@ -14,7 +14,8 @@ namespace {
 
 // The operands of a Slice, by axis. Operand i of Slice is operand i + offset of its gradient.
 struct Bounds {
-  std::vector<int64_t> starts, ends, steps;
+  std::vector<int64_t> starts, steps;
+  SizeValues ends;
   std::vector<int> axes;
   bool known = false;  // false: only the axes are known
 };
@@ -39,11 +40,11 @@ Result<std::optional<Bounds>> infer_bounds(const InferContext& ctx, int rank, in
       bounds.axes,
       normalize_axes(ctx, slice_ints(ctx, 3 + offset, has_axes, slice_axes(count)), rank));
   // The axes alone help already: every other axis keeps its size.
-  bounds.known = ctx.constant(1 + offset) && ctx.constant(2 + offset) &&
-                 (!has_steps || ctx.constant(4 + offset));
+  const auto ends = known_sizes(ctx, 2 + offset);
+  bounds.known = ctx.constant(1 + offset) && ends && (!has_steps || ctx.constant(4 + offset));
   if (!bounds.known) return std::optional(bounds);
   bounds.starts = *known_ints(ctx, 1 + offset);
-  bounds.ends = *known_ints(ctx, 2 + offset);
+  bounds.ends = *ends;
   bounds.steps = slice_ints(ctx, 4 + offset, has_steps, std::vector<int64_t>(count, 1));
   if (std::count(bounds.steps.begin(), bounds.steps.end(), 0) > 0)
     return ctx.error("steps: expected no 0");
@@ -51,7 +52,10 @@ Result<std::optional<Bounds>> infer_bounds(const InferContext& ctx, int rank, in
 }
 
 // The size of a slice of a size that may be a symbol.
-Dim sliced_size(InferContext& ctx, Dim size, int64_t start, int64_t end, int64_t step) {
+Dim sliced_size(InferContext& ctx, Dim size, int64_t start, std::optional<Dim> to, int64_t step) {
+  if (to == size && start == 0 && step == 1) return size;
+  if (!to || !to->is_constant()) return Dim::of_symbol(ctx.fresh_symbol());
+  const int64_t end = to->factor;
   if (size.is_constant()) return Dim::of(slice_axis_cut(size.factor, start, end, step).count);
   constexpr int64_t kFar =
       std::numeric_limits<int32_t>::max();  // exporters write this for "the end"
@@ -116,6 +120,7 @@ void register_slice_ops(Catalogue& catalogue) {
                     .output("output", "T")
                     .type("T", kAllTypes)
                     .type("Tind", kIndexTypes)
+                    .moves()
                     .infer(infer_slice)
                     .gradient(slice_gradient)
                     .sharding(shard_slice));

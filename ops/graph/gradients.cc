@@ -127,6 +127,14 @@ ValueId Reverse::Context::unbroadcast(ValueId grad, ValueId like) {
   std::vector<int64_t> axes;
   const int extra = from.rank() - to.rank();
   for (int i = 0; i < from.rank(); ++i) {
+    // A broadcast of two symbols: which of the operands has size 1, if one has, is not known.
+    const bool unrelated = i >= extra && !to[i - extra].is_constant() && !from[i].is_constant() &&
+                           to[i - extra].symbol != from[i].symbol;
+    if (unrelated) {
+      note(error(cat("its gradient needs to know whether ", graph_.dim_text(to[i - extra]), " of ",
+                     graph_.shape_text(to), " is 1 or ", graph_.dim_text(from[i]))));
+      return grad;
+    }
     if (i < extra || (to[i - extra] == Dim::of(1) && !(from[i] == Dim::of(1)))) axes.push_back(i);
   }
   ValueId out = grad;

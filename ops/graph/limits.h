@@ -39,6 +39,8 @@ inline constexpr int kNesting = 16;
 // Elements of a value known at compile time: larger ones are not kept during inference, and such an
 // op runs in the step.
 inline constexpr int64_t kValueInference = 4096;
+// Elements of a value of which inference follows the symbolic sizes.
+inline constexpr int64_t kSizeInference = 64;
 // Bytes of a graph as text.
 inline constexpr size_t kTextBytes = size_t{256} << 20;
 // Bytes of graph.capnp: the limit of Cap'n Proto itself. The writer returns resource_exhausted.

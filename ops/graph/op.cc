@@ -22,7 +22,8 @@ std::optional<int64_t> constant_of(Dim d) {
 }
 
 // The shapes are aligned at their last axes; the axes that only the longer has stay as they are.
-std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicShape& b) {
+std::optional<SymbolicShape> broadcast(InferContext& ctx, const SymbolicShape& a,
+                                       const SymbolicShape& b) {
   const SymbolicShape& longer = a.rank() >= b.rank() ? a : b;
   const SymbolicShape& shorter = a.rank() >= b.rank() ? b : a;
   SymbolicShape out = longer;
@@ -37,7 +38,7 @@ std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicSha
     } else if (x.is_constant() && y.is_constant()) {
       return std::nullopt;
     } else if (!x.is_constant() && !y.is_constant()) {
-      return std::nullopt;  // different symbols: they may not be equal
+      out.set(offset + i, Dim::of_symbol(ctx.fresh_symbol()));
     } else {
       out.set(offset + i, x.is_constant() ? x : y);  // the symbol must be that constant or 1
     }
@@ -63,7 +64,7 @@ static Status infer_broadcast_to(InferContext& ctx, DType dtype) {
   SymbolicShape shape = ctx.shape(0);
   for (int i = 1; i < ctx.inputs(); ++i) {
     if (!ctx.has_input(i)) continue;
-    const auto both = broadcast(shape, ctx.shape(i));
+    const auto both = broadcast(ctx, shape, ctx.shape(i));
     if (!both) {
       return ctx.error(
           cat("shapes do not broadcast: ", ctx.text(shape), " and ", ctx.text(ctx.shape(i))));
@@ -156,6 +157,10 @@ Op& Op::picks(int input) {
 }
 Op& Op::view() {
   def_.view = true;
+  return *this;
+}
+Op& Op::moves() {
+  def_.moves = true;
   return *this;
 }
 Op& Op::commutative() {

@@ -51,6 +51,9 @@ class InferContext {
   virtual const ValueType& input(int i) const = 0;  // REQUIRES: has_input(i)
   // The value of input i if it is known at compile time (small tensors only), else null.
   virtual const Tensor* constant(int i) const = 0;
+  // The elements of input i if some of them are symbolic sizes, such as those of a Shape; else
+  // empty.
+  virtual const SizeValues& sizes(int i) const = 0;
   virtual const Attrs& attrs() const = 0;  // defaults filled in
 
   // The rule must set every wanted output; it may set others, which are ignored. validate() refuses
@@ -59,6 +62,9 @@ class InferContext {
   // Sets the value of output i, if it is known at compile time (Shape's output, arithmetic on small
   // integers).
   virtual void set_constant(int i, Tensor value) = 0;
+  // Sets the elements of output i as far as they are known, where set_constant() cannot. REQUIRES:
+  // as many as the output has, at most limits::kSizeInference.
+  virtual void set_sizes(int i, SizeValues values) = 0;
   // A symbol for a size that nothing else is known of. Each call makes another one.
   virtual SymbolId fresh_symbol() = 0;
   // "[N,10]", with the names of the graph's symbols.
@@ -81,9 +87,11 @@ std::optional<Dim> multiply(Dim a, Dim b);  // symbol x symbol needs a new symbo
 // The size if it is no symbol.
 std::optional<int64_t> constant_of(Dim d);
 // The shape of a numpy broadcast. A symbolic size is compatible with itself, with 1, and with a
-// constant, which is then the result (the symbol must turn out to be that constant or 1). Nothing
-// if the shapes are not compatible; two different symbols count as such.
-std::optional<SymbolicShape> broadcast(const SymbolicShape& a, const SymbolicShape& b);
+// constant, which is then the result (the symbol must turn out to be that constant or 1). Two
+// different symbols may turn out to be equal or 1: the result is another symbol. Nothing if the
+// shapes are not compatible.
+std::optional<SymbolicShape> broadcast(InferContext& ctx, const SymbolicShape& a,
+                                       const SymbolicShape& b);
 // Maps an axis in [-rank, rank) to [0, rank); else the error names the axis.
 Result<int> normalize_axis(const InferContext& ctx, int64_t axis, int rank);
 
@@ -213,6 +221,9 @@ struct OpDef {
   // Output 0 has the bytes of input 0 under another shape (plain layout). A plan may give both one
   // address.
   bool view = false;
+  // The outputs have elements of the inputs, unchanged: of those whose type variable is that of
+  // output 0. The values of the others decide which.
+  bool moves = false;
   // The two inputs may be exchanged without a change of the result.
   bool commutative = false;
   // (output, input): may share memory if that is the input's last use. The kernels of all devices
@@ -266,6 +277,7 @@ class Op {
   Op& reads(int input);
   Op& picks(int input);
   Op& view();
+  Op& moves();
   Op& commutative();
   Op& in_place(int output, int input);
   Op& infer(std::function<Status(InferContext&)> f);

@@ -37,6 +37,10 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
+// The elements of a small integer tensor, in row-major order, as inference knows them: a constant
+// of any sign, a size that is a symbol, or nothing.
+using SizeValues = std::vector<std::optional<Dim>>;
+
 // A shape of known rank whose sizes may be symbolic. A value of at most kMaxRank sizes, without
 // memory on the heap. The symbols have a meaning only together with their graph:
 // Graph::shape_text() shows them by name. The rank is always known; leat has no tensors of unknown

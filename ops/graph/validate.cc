@@ -6,6 +6,7 @@
 #include "devices/base/text.h"
 #include "ops/graph/interpret.h"
 #include "ops/graph/limits.h"
+#include "ops/graph/sizes.h"
 
 namespace leat {
 namespace {
@@ -16,6 +17,7 @@ class NodeInference final : public InferContext {
   NodeInference(const OpCall& call, Attrs attrs) : call_(call), attrs_(std::move(attrs)) {
     outcome_.outputs.resize(call.wanted.size());
     outcome_.constants.resize(call.wanted.size());
+    outcome_.sizes.resize(call.wanted.size());
     set_.resize(call.wanted.size(), false);
   }
   int inputs() const override { return static_cast<int>(call_.inputs.size()); }
@@ -39,6 +41,14 @@ class NodeInference final : public InferContext {
   }
   void set_constant(int i, Tensor value) override {
     if (i < outputs()) outcome_.constants[static_cast<size_t>(i)] = std::move(value);
+  }
+  const SizeValues& sizes(int i) const override {
+    static const SizeValues kUnknown;
+    const auto at = static_cast<size_t>(i);
+    return at < call_.sizes.size() ? call_.sizes[at] : kUnknown;
+  }
+  void set_sizes(int i, SizeValues values) override {
+    if (i < outputs()) outcome_.sizes[static_cast<size_t>(i)] = std::move(values);
   }
   SymbolId fresh_symbol() override { return call_.fresh_symbol(); }
   std::string text(const SymbolicShape& shape) const override { return call_.shape_text(shape); }
@@ -251,8 +261,14 @@ Result<OpOutcome> infer_op(const OpCall& call) {
   return context.finish();
 }
 
+Inference::Inference(Graph& graph)
+    : graph_(&graph),
+      arithmetic_(std::make_unique<SizeArithmetic>([this] { return graph_->fresh_symbol(); })) {}
+Inference::~Inference() = default;
+
 Result<OpOutcome> Inference::outcome_of(NodeId id) {
   constants_.resize(graph_->values());
+  sizes_.resize(graph_->values());
   const Node& node = graph_->node(id);
   OpCall call;
   call.op = node.op;
@@ -261,10 +277,12 @@ Result<OpOutcome> Inference::outcome_of(NodeId id) {
   for (ValueId input : node.inputs) {
     call.inputs.push_back(input == kNone ? nullptr : &graph_->value(input).type);
     call.constants.push_back(input == kNone ? nullptr : constant(input));
+    call.sizes.push_back(input == kNone ? SizeValues() : sizes_[input]);
   }
   while (!call.inputs.empty() && !call.inputs.back()) {  // absent inputs at the end do not count
     call.inputs.pop_back();
     call.constants.pop_back();
+    call.sizes.pop_back();
   }
   for (ValueId output : node.outputs) call.wanted.push_back(output != kNone);
   // New symbols belong to the graph, so that no two nodes get the same one.
@@ -272,6 +290,7 @@ Result<OpOutcome> Inference::outcome_of(NodeId id) {
   call.shape_text = [this](const SymbolicShape& shape) { return graph_->shape_text(shape); };
   LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, infer_op(call));
   fold(call, outcome);
+  propagate_sizes(call, *arithmetic_, outcome);
   return outcome;
 }
 
@@ -281,6 +300,7 @@ void Inference::keep(const OpOutcome& outcome, const Node& node) {
     if (node.outputs[i] == kNone) continue;
     graph_->value(node.outputs[i]).type = outcome.outputs[i];
     constants_[node.outputs[i]] = outcome.constants[i];
+    sizes_[node.outputs[i]] = outcome.sizes[i];
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct OpCall {
   std::vector<const ValueType*> inputs;
   // As many as inputs; null where unknown.
   std::vector<const Tensor*> constants;
+  // As many as inputs, or none: the elements of inputs that are no constants.
+  std::vector<SizeValues> sizes;
   std::vector<bool> wanted;  // outputs
   // Makes a symbol that no other size has, and shows a shape in messages. Both must be set.
   std::function<SymbolId()> fresh_symbol;
@@ -34,6 +37,7 @@ struct OpCall {
 struct OpOutcome {
   std::vector<ValueType> outputs;
   std::vector<Tensor> constants;  // invalid where unknown
+  std::vector<SizeValues> sizes;  // empty where unknown
 };
 // Checks the signature (number, kinds and dtypes of the inputs, number of outputs, names and kinds
 // of attributes), then applies the op's rule, and checks the sizes that it found. It runs no
@@ -41,11 +45,14 @@ struct OpOutcome {
 // if the op has no rule or the rule left out a wanted output.
 Result<OpOutcome> infer_op(const OpCall& call);
 
+class SizeArithmetic;
+
 // Infers a graph, whole or while it grows. It also keeps the values that are known at compile time.
 // Threads: one. The graph must outlive this object and may change only by growing.
 class Inference {
  public:
-  explicit Inference(Graph& graph) : graph_(&graph) {}
+  explicit Inference(Graph& graph);
+  ~Inference();
 
   // Checks limits, names and cycles, then infers each node in order. It sets Value::type of every
   // value. The first error is invalid_argument, with the node as its subject.
@@ -68,6 +75,8 @@ class Inference {
   void keep(const OpOutcome& outcome, const Node& node);
   Graph* graph_;
   std::vector<Tensor> constants_;
+  std::vector<SizeValues> sizes_;
+  std::unique_ptr<SizeArithmetic> arithmetic_;
 };
 
 // Runs Inference::run() on the graph. The types of the graph's inputs are taken as they are. After

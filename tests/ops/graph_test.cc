@@ -187,21 +187,13 @@ TEST_CASE("attributes are read with a default, and an int may stand for a float"
   CHECK_FALSE(has_attr(attrs, "none"));
 }
 
-TEST_CASE("sizes are multiplied and broadcast with symbols, or not at all") {
+TEST_CASE("sizes are multiplied with symbols, or not at all") {
   const Dim n = Dim::of_symbol(0), m = Dim::of_symbol(1);
   CHECK(multiply(n, Dim::of(4)) == Dim::of_symbol(0, 4));
   CHECK(multiply(Dim::of(4), n) == Dim::of_symbol(0, 4));
   CHECK(multiply(n, Dim::of(0)) == Dim::of(0));
   CHECK_FALSE(multiply(n, m));
   CHECK_FALSE(multiply(Dim::of(INT64_MAX), Dim::of(2)));
-  const auto both =
-      broadcast(SymbolicShape{n, Dim::of(1), Dim::of(3)}, SymbolicShape{Dim::of(5), Dim::of(3)});
-  REQUIRE(both);
-  CHECK(*both == SymbolicShape{n, Dim::of(5), Dim::of(3)});
-  CHECK(*broadcast(SymbolicShape{n}, SymbolicShape{n}) == SymbolicShape{n});
-  CHECK(*broadcast(SymbolicShape{n}, SymbolicShape{Dim::of(1)}) == SymbolicShape{n});
-  CHECK_FALSE(broadcast(SymbolicShape{n}, SymbolicShape{m}));
-  CHECK_FALSE(broadcast(SymbolicShape{Dim::of(2)}, SymbolicShape{Dim::of(3)}));
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST_CASE("a shape that is no shape is refused") {
   const Tensor one(DType::f32, {1});
   const auto margins = ints({0, 0});
   CHECK(run_error("leat.PadGrad", {one, ints({-1}), margins}, {{"mode", std::string("constant")}})
-            .message() == "leat.PadGrad: expected a shape, received [-1]");
+            .message() == "leat.PadGrad: input 1: expected a shape, received [-1]");
   const auto nine =
       infer("ConstantOfShape", {tensor_type(DType::i64, {Dim::of(9)})}, {}, 1, {Tensor()});
   CHECK(nine.status().message() == "ConstantOfShape: expected rank at most 8, received 9");
