@@ -331,6 +331,8 @@ std::string YamlMap::where(std::string_view key) const {
   return reader_->document_.where(position_of(key));
 }
 
+void YamlMap::skip(std::string_view key) { asked_.emplace_back(key); }
+
 void YamlMap::finish() {
   if (!present()) return;
   for (const YamlNode& key : node_->keys) {

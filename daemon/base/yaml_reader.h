@@ -91,6 +91,8 @@ class YamlMap {
     return true;
   }
 
+  // Counts a key as read, whatever its value is, so that finish() does not call it unknown.
+  void skip(std::string_view key);
   // Adds an error about a key whose value by itself is valid, for rules between keys. Its position
   // is that of the key's value, or the beginning of the map if the key is absent.
   void fail(std::string_view key, std::string_view message);

@@ -22,6 +22,7 @@ bool report_missing_files(const Job& job, ColorMode color) {
   if (!job.model.weights.empty() && report_missing("weights file", job.model.weights, color)) {
     return true;
   }
+  if (!job.has_data()) return false;
   if (report_missing("data root", job.data.root, color) || missing_data(job.data.train))
     return true;
   return job.data.validation && missing_data(*job.data.validation);

@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxJobFile = 1u << 20;
-
 // Turns --workers and --seed into overrides like those of --set. --workers does not change the
 // number of shards.
 void add_overrides(const JobOptions& options, const Job& job, std::vector<std::string>& out) {
@@ -127,7 +125,7 @@ Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
   // The path is one of this machine, and means nothing where the job will run.
   const std::string own = std::exchange(job.checkpoint.path, "");
   run.checkpoints = own.empty() ? folder + "/checkpoints" : own;
-  job.data.root = data_root_of(job, folder);
+  if (job.has_data()) job.data.root = data_root_of(job, folder);
   packed.request.request_id = new_request_id();
   packed.request.text = print_job(job);
   LEAT_RETURN_IF_ERROR(add_graph(files, packed));
@@ -178,10 +176,9 @@ Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
 Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
   PackedJob packed;
   LEAT_ASSIGN_OR_RETURN(packed.job, load_job(options.file, options.overrides));
-  LEAT_ASSIGN_OR_RETURN(const Bytes text, read_file(files, options.file, kMaxJobFile));
   // One id for the life of the request: a submit that is repeated is the same job.
   packed.request.request_id = new_request_id();
-  packed.request.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
+  LEAT_ASSIGN_OR_RETURN(packed.request.text, read_job_text(options.file));
   add_overrides(options, packed.job, packed.request.overrides);
 
   LEAT_RETURN_IF_ERROR(add_graph(files, packed));

@@ -74,6 +74,7 @@ Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& conn
 Status mean_local_folder(const SubmitCommand& command, ClusterClient& client, PackedJob& packed) {
   namespace fs = std::filesystem;
   const std::string& root = packed.job.data.root;
+  if (!packed.job.has_data()) return {};
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) return {};
   // load_job() has resolved the root against the folder of the job file. The name is the root as

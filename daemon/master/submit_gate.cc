@@ -72,7 +72,8 @@ void SubmitGate::check(Submission submission, Done done) {
   if (!checked.ok()) return done(checked.status());
   ClusterState& state = *parts_.state;
   // A repeated submit is answered whatever has become of the workers.
-  if (state.tables().job_of_request(checked->submission.request_id).empty()) {
+  if (!checked->data_root.empty() &&
+      state.tables().job_of_request(checked->submission.request_id).empty()) {
     const Status data = check_data_root(real_files(), checked->data_root, state.tables().nodes());
     if (!data.ok()) return done(data);
   }

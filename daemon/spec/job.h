@@ -48,7 +48,7 @@ struct Job {
 
   struct Data {
     std::string root;
-    Files train;
+    Files train;  // without files: the job has no data
     std::optional<Files> validation;
     // The columns that the job reads, as parse_column_view() of ops/data/dataset_files.h reads
     // them: "tokens=window[:-1]". Empty: all columns of the files.
@@ -66,6 +66,15 @@ struct Job {
     bool operator==(const Loss&) const = default;
   };
   enum class Metric { accuracy };
+
+  // A graph that brings its own training. Each list has names of nodes, or of values, whose nodes
+  // count.
+  struct Program {
+    std::vector<std::string> init;   // run once, after the Initialize nodes of variables
+    std::vector<std::string> step;   // empty: all nodes with effects, but for init
+    std::vector<std::string> fetch;  // of each step, one number each; empty: the graph's outputs
+    bool operator==(const Program&) const = default;
+  };
 
   enum class OptimizerName { sgd, adam, adamw };
   struct Optimizer {
@@ -125,6 +134,7 @@ struct Job {
   std::string name;
   Model model;
   Data data;
+  std::optional<Program> program;  // in place of the loss, the metrics and the optimizer
   Loss loss;
   std::vector<Metric> metrics;
   Optimizer optimizer;
@@ -150,6 +160,8 @@ struct Job {
   enum class OnNan { fail, ignore, skip };
   OnNan on_nan = OnNan::fail;
 
+  // Only a program may have none.
+  bool has_data() const { return !data.train.files.empty(); }
   bool uses_servers() const;  // as Strategy
   // True if each worker runs its own steps. The weights then depend on timing.
   bool asynchronous() const { return uses_servers() && parameter_server.mode == Mode::async; }
@@ -188,8 +200,12 @@ struct JobOverrides {
 Result<Job> parse_job(std::string_view text, const std::string& file_name,
                       const JobOverrides& overrides = {});
 
-// Reads the job file, of at most 1 MiB. If the file cannot be read, returns the error of
-// read_file(), such as failed_precondition if it does not exist; otherwise the errors of
+// The text of a job file, of at most 1 MiB. A graph file stands for a job with the program of that
+// graph. Errors are those of read_file(), such as failed_precondition if there is no file.
+Result<std::string> read_job_text(const std::string& path);
+
+// Reads the job file, or the graph file of a program. If the file cannot be read, returns the error
+// of read_file(), such as failed_precondition if it does not exist; otherwise the errors of
 // parse_job().
 Result<Job> load_job(const std::string& path, const JobOverrides& overrides = {});
 

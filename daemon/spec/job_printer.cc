@@ -91,12 +91,21 @@ std::string print_model(const Job::Model& model) {
 }
 
 std::string print_data(const Job::Data& data) {
+  if (data.train.files.empty()) return "";  // a program's
   std::string text = cat("data:\n  root: ", yaml_string(data.root), "\n");
   text += cat("  train: ", print_files(data.train), "\n");
   if (data.validation) text += cat("  validation: ", print_files(*data.validation), "\n");
   if (!data.columns.empty()) text += cat("  columns: ", print_named(data.columns), "\n");
   text += cat("  rescale: ", shortest(data.rescale), "\n");
   return text + cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
+}
+
+std::string print_program(const Job::Program& program) {
+  FlowMap map;
+  if (!program.init.empty()) map.add("init", print_list(program.init));
+  if (!program.step.empty()) map.add("step", print_list(program.step));
+  if (!program.fetch.empty()) map.add("fetch", print_list(program.fetch));
+  return map.text();
 }
 
 std::string print_optimizer(const Job::Optimizer& optimizer) {
@@ -170,10 +179,14 @@ std::string print_job(const Job& job) {
   std::string text = cat("version: 1\nname: ", yaml_string(job.name), "\n");
   text += cat("model: ", print_model(job.model), "\n");
   text += print_data(job.data);
-  text += cat("loss: ", print_loss(job.loss), "\n");
-  text += cat("metrics: ", print_metrics(job.metrics), "\n");
-  text += cat("optimizer: ", print_optimizer(job.optimizer), "\n");
-  text += cat("lr_scheduler: ", print_scheduler(job.lr_scheduler), "\n");
+  if (job.program) {
+    text += cat("program: ", print_program(*job.program), "\n");
+  } else {
+    text += cat("loss: ", print_loss(job.loss), "\n");
+    text += cat("metrics: ", print_metrics(job.metrics), "\n");
+    text += cat("optimizer: ", print_optimizer(job.optimizer), "\n");
+    text += cat("lr_scheduler: ", print_scheduler(job.lr_scheduler), "\n");
+  }
   text += cat("global_batch_size: ", job.global_batch_size, "\n");
   // Exactly one of the two is set, and the reader refuses both together.
   text += job.steps != 0 ? cat("steps: ", job.steps, "\n") : cat("epochs: ", job.epochs, "\n");

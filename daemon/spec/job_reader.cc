@@ -1,6 +1,8 @@
+#include <cctype>
 #include <filesystem>
 #include <optional>
 
+#include "daemon/base/yaml_document.h"
 #include "daemon/base/yaml_reader.h"
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
@@ -166,6 +168,7 @@ void read_columns(YamlMap& map, Job::Data& data) {
 }
 
 void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data) {
+  if (!map.present()) return;
   if (map.get_string("root", Need::required, data.root, "the path of a folder")) {
     data.root = resolved(data.root, folder);
   }
@@ -179,6 +182,26 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
   map.get_float("rescale", Need::optional, kPositive, data.rescale);
   map.get_bool("shuffle", Need::optional, data.shuffle);
   map.finish();
+}
+
+// The keys of a training that a program has in its graph.
+void read_program(YamlMap& top, Job& job) {
+  for (const std::string_view key : {"loss", "metrics", "optimizer", "lr_scheduler"}) {
+    if (top.has(key))
+      top.fail(key, "expected no such key beside program, whose graph has its own training");
+    top.skip(key);
+  }
+  YamlMap map = top.get_map("program", Need::required);
+  Job::Program program;
+  map.get_strings("init", Need::optional, program.init);
+  map.get_strings("step", Need::optional, program.step);
+  map.get_strings("fetch", Need::optional, program.fetch);
+  map.finish();
+  job.program = std::move(program);
+  if (job.data.validation)
+    top.fail("data", "validation: expected none beside program, which has no loss to evaluate");
+  if (!job.has_data() && top.has("epochs"))
+    top.fail("epochs", "expected steps: a program without data has no epochs");
 }
 
 // A loss is a name, a map with a name, or a map with the graph's output that is the loss.
@@ -399,12 +422,18 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   top.get_int("version", Need::required, {.min = 1, .max = 1}, version);
   read_name(top, job);
   read_model(top.get_map("model", Need::required), folder, job.model);
-  read_data(top.get_map("data", Need::required), folder, job.data);
-  read_loss(top, job.loss);
-  read_metrics(top, job);
-  read_optimizer(top.get_map("optimizer", Need::required), job.optimizer);
-  read_scheduler(top.get_map("lr_scheduler", Need::optional), job.lr_scheduler);
-  top.get_int("global_batch_size", Need::required, {.min = 1, .max = int64_t{1} << 24},
+  const bool has_program = top.has("program");
+  read_data(top.get_map("data", has_program ? Need::optional : Need::required), folder, job.data);
+  if (has_program) {
+    read_program(top, job);
+  } else {
+    read_loss(top, job.loss);
+    read_metrics(top, job);
+    read_optimizer(top.get_map("optimizer", Need::required), job.optimizer);
+    read_scheduler(top.get_map("lr_scheduler", Need::optional), job.lr_scheduler);
+  }
+  const Need batch = has_program && !job.has_data() ? Need::optional : Need::required;
+  top.get_int("global_batch_size", batch, {.min = 1, .max = int64_t{1} << 24},
               job.global_batch_size);
   read_length(top, job);
   // The reader knows only signed integers, so a seed is below 2^63.
@@ -420,6 +449,8 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   job.shards = one_replica ? 1 : aggregated > 0 ? aggregated : file_workers;
   top.get_int("shards", Need::optional, kPlaces, job.shards);
   if (replicas > 0) job.num_workers = replicas;
+  // A program without data has no rows; a step counts as one row of each shard.
+  if (job.program && job.global_batch_size == 0) job.global_batch_size = job.shards;
   top.get_span("num_workers", Need::optional, kPlaces, job.min_workers, job.num_workers);
   top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
@@ -485,10 +516,23 @@ Result<Job> parse_job(std::string_view text, const std::string& file_name,
   return job;
 }
 
-Result<Job> load_job(const std::string& path, const JobOverrides& overrides) {
+Result<std::string> read_job_text(const std::string& path) {
+  const std::filesystem::path file(path);
+  if (file.extension() == ".onnxtxt" || file.extension() == ".onnx") {
+    std::string name = file.stem().string();
+    for (char& c : name) {
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_') c = '-';
+    }
+    return cat("version: 1\nname: ", yaml_string(name),
+               "\nmodel: {graph: ", yaml_string(file.filename().string()), "}\nprogram: {}\n");
+  }
   auto bytes = read_file(real_files(), path, uint64_t{1} << 20);
   if (!bytes.ok()) return bytes.status().while_doing("reading the job file");
-  const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+Result<Job> load_job(const std::string& path, const JobOverrides& overrides) {
+  LEAT_ASSIGN_OR_RETURN(const std::string text, read_job_text(path));
   return parse_job(text, path, overrides);
 }
 

@@ -23,7 +23,7 @@ Status JobPlans::spread() {
   if (!parts_.rules.spreads_variables || !servers_.empty()) return {};
   const Graph& model = parts_.input.model.training;
   // Both graphs are looked at, since the choice must be the same in each of them.
-  LEAT_ASSIGN_OR_RETURN(const JobGraph init, make_init_graph(model, parts_.job.precision));
+  LEAT_ASSIGN_OR_RETURN(const JobGraph init, make_init_graph(model, parts_.spec));
   LEAT_ASSIGN_OR_RETURN(const JobGraph train, make_train_graph(model, parts_.spec));
   servers_ = spread_variables({&init.graph, &train.graph},
                               static_cast<int>(parts_.job.parameter_server.num_ps));
@@ -103,7 +103,7 @@ Status JobPlans::compile() {
   LEAT_RETURN_IF_ERROR(spread());
   {
     LEAT_ASSIGN_OR_RETURN(JobGraph graph,
-                          make_init_graph(parts_.input.model.training, parts_.job.precision));
+                          make_init_graph(parts_.input.model.training, parts_.spec));
     // A graph without targets has no variables to fill.
     if (!graph.targets.empty()) {
       LEAT_ASSIGN_OR_RETURN(init_, compile(std::move(graph), "init", parts_.rules.common_shards));

@@ -37,18 +37,22 @@ NanSearch::NanSearch(const TrainingParts& parts, JobPlans& plans, JobVariables& 
 Status NanSearch::failure(int64_t step, double loss) {
   // The search computes the steps again, which gives the same values only if they do not depend on
   // timing.
-  const bool repeats = !parts_.job.depends_on_timing();
+  const bool repeats = !parts_.job.depends_on_timing() && !parts_.job.program;
   const std::string good = drop_bad_checkpoint(step);
-  std::string cause = "with workers that step by themselves its cause is not known";
+  std::string cause = parts_.job.program
+                          ? "a program's graph is not searched for the cause"
+                          : "with workers that step by themselves its cause is not known";
   if (repeats) {
     const Result<std::string> found = find(step);
     cause = found.ok() ? cat("the first that is not finite is ", *found)
                        : cat("its cause was not found: ", found.status().message());
   }
   const char* const remedy =
-      repeats ? "on_nan: skip in the job file leaves such steps out, ignore trains on"
-              : "on_nan: ignore in the job file trains on";
-  return failed_precondition(cat("the loss of step ", step + 1, " is ", name_of_number(loss), ": ",
+      !parts_.job.depends_on_timing()
+          ? "on_nan: skip in the job file leaves such steps out, ignore trains on"
+          : "on_nan: ignore in the job file trains on";
+  const char* const subject = parts_.job.program ? "a fetch" : "the loss";
+  return failed_precondition(cat(subject, " of step ", step + 1, " is ", name_of_number(loss), ": ",
                                  cause, "; ", good, "; ", remedy));
 }
 

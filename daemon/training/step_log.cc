@@ -12,6 +12,13 @@ namespace {
 constexpr std::string_view kDropped = "dropped";
 constexpr std::string_view kAccuracy = "accuracy";
 
+// The names are those of the graph, which outlives them.
+std::vector<std::string_view> output_names(const Graph& graph) {
+  std::vector<std::string_view> names;
+  for (const ValueId output : graph.outputs()) names.push_back(graph.value_name(output));
+  return names;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StepLog>> StepLog::open(const TrainingParts& parts, int64_t done,
@@ -23,8 +30,15 @@ Result<std::unique_ptr<StepLog>> StepLog::open(const TrainingParts& parts, int64
 
 StepLog::StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics)
     // The order of the names is the order of the fetches in the training plan.
-    : parts_(parts), metrics_(std::move(metrics)), names_{"loss"} {
+    : parts_(parts), metrics_(std::move(metrics)) {
+  if (parts.job.program) {
+    names_.assign(parts.job.program->fetch.begin(), parts.job.program->fetch.end());
+    if (names_.empty()) names_ = output_names(parts.input.model.training);
+  } else {
+    names_ = {"loss"};
+  }
   if (has_accuracy(parts.job)) names_.push_back(kAccuracy);
+  numbers_ = names_.size();
   if (parts.rules.drops_rows()) names_.push_back(kDropped);
   if (parts.skips()) names_.push_back(kSkipped);
 }
@@ -33,10 +47,12 @@ StepValues StepLog::values(TrainingSteps& steps, int64_t step) const {
   StepValues values;
   for (uint32_t i = 0; i < names_.size(); ++i) {
     double value = steps.fetched_scalar(i, step);
-    if (i == 0) values.loss = value = computed(value);
-    if (names_[i] == kAccuracy) values.accuracy = value = computed(value);
-    if (names_[i] == kDropped) values.dropped_chunks = value;
-    if (names_[i] == kSkipped) values.skipped = std::isnan(value);
+    if (i < numbers_) value = computed(value);
+    if (i == 0) values.loss = value;
+    if (has_accuracy(parts_.job) && names_[i] == kAccuracy)
+      values.accuracy = value = computed(value);
+    if (i >= numbers_ && names_[i] == kDropped) values.dropped_chunks = value;
+    if (i >= numbers_ && names_[i] == kSkipped) values.skipped = std::isnan(value);
     values.fetched.push_back(value);
   }
   return values;
@@ -54,13 +70,13 @@ Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optio
       row.push_back({name, value});
   };
   for (size_t i = 0; i < std::min(names_.size(), fetched.size()); ++i) {
-    if (names_[i] == kSkipped)  // the guard's value is 0 or NaN
+    if (i >= numbers_ && names_[i] == kSkipped)  // the guard's value is 0 or NaN
       add(kSkipped, std::isnan(fetched[i]) ? 1 : 0, false);
     else
-      add(names_[i], fetched[i], f32 && names_[i] != kDropped);
+      add(names_[i], fetched[i], f32 && i < numbers_);
   }
   // No host fetches it: it follows from the schedule and the step.
-  if (parts_.rules.has_learning_rate_of_step())
+  if (parts_.rules.has_learning_rate_of_step() && !parts_.job.program)
     add("learning_rate", learning_rate_at(parts_.spec, step), f32);
   return metrics_->append(step + 1, row, rate);
 }

@@ -20,8 +20,9 @@ namespace leat {
 struct StepValues {
   // All fetches, in the order of the plan.
   std::vector<double> fetched;
-  // Known: a NaN that was computed is kept apart from a number that is absent, see computed().
-  double loss = 0;
+  // The first fetch; absent if a program fetches nothing. A NaN that was computed is kept apart
+  // from a number that is absent, see computed().
+  double loss = kNoNumber;
   std::optional<double> accuracy;
   // Of a job with a quorum: chunks of rows that came too late for the step.
   double dropped_chunks = 0;
@@ -30,7 +31,8 @@ struct StepValues {
 };
 
 // Gives the fetches of a training plan their names, and owns the file of the metrics. The names and
-// their order follow from the job: loss, then accuracy, dropped and skipped where the job has them.
+// their order follow from the job: loss and accuracy, or the fetches of a program, then dropped and
+// skipped where the job has them.
 // Threads: as MetricsLog.
 class StepLog {
  public:
@@ -67,6 +69,7 @@ class StepLog {
   const TrainingParts& parts_;
   const std::unique_ptr<MetricsLog> metrics_;
   std::vector<std::string_view> names_;  // of the fetches
+  size_t numbers_ = 0;  // the first of them, which the job or its program asked for
 };
 
 }  // namespace leat

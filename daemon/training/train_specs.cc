@@ -110,8 +110,12 @@ bool has_accuracy(const Job& job) {
 
 TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_steps) {
   TrainSpec spec;
-  spec.input.reader =
-      reader_attrs(dataset_files(job, job.data.train), found, job.data.shuffle, job.seed);
+  if (job.has_data()) {
+    spec.input.reader =
+        reader_attrs(dataset_files(job, job.data.train), found, job.data.shuffle, job.seed);
+  }
+  if (job.program)
+    spec.program = ProgramSpec{job.program->init, job.program->step, job.program->fetch};
   spec.input.rescale = job.data.rescale;
   spec.input.columns = job.model.inputs;
   spec.loss = loss_spec(job);

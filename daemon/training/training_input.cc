@@ -119,14 +119,21 @@ Status check_labels(const Job& job, const Graph& model, ValueId output, const Da
 // Checks that the model and the loss can take the rows of the data.
 Status check_data(const Job& job, const Graph& model, const Job::Files& files,
                   const DatasetInfo& info, HostHandle& host) {
-  const bool needs_labels = job.loss.name != Job::LossName::output;
+  const bool needs_labels = !job.program && job.loss.name != Job::LossName::output;
   LEAT_ASSIGN_OR_RETURN(const DataBinding binding,
                         bind_columns(model, info.columns, job.model.inputs, needs_labels,
                                      files_of_columns(dataset_files(job, files))));
+  if (job.program) return {};
   LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(model, loss_spec(job).output));
   if (!needs_labels) return {};
   return check_labels(job, model, output, dataset_files(job, files), info.columns[*binding.labels],
                       host);
+}
+
+Status lacks_data(const Job& job, const Graph& model) {
+  return invalid_argument(cat("'", job.model.graph, "': its input '",
+                              model.describe(model.inputs()[0]),
+                              "' reads a column: expected data in the job file, received none"));
 }
 
 // The fingerprints of the data, by the names that manifests give the files.
@@ -144,8 +151,10 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
                                                   bool every_float) {
   // Relative names of data sets are below this root on every host, so it comes first.
   for (HostHandle* host : hosts.hosts()) host->set_data_root(job.name, job.data.root);
-  LEAT_ASSIGN_OR_RETURN(const DatasetReport train,
-                        inspect(hosts, dataset_files(job, job.data.train)));
+  DatasetReport train;
+  if (job.has_data()) {
+    LEAT_ASSIGN_OR_RETURN(train, inspect(hosts, dataset_files(job, job.data.train)));
+  }
   FoundDataset validation;
   if (job.data.validation) {
     LEAT_ASSIGN_OR_RETURN(const DatasetReport report,
@@ -162,7 +171,10 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   LEAT_RETURN_IF_ERROR(check_constraints(job, graph));
   LEAT_RETURN_IF_ERROR(check_batch(job, model.batch));
   HostHandle& host = *hosts.hosts()[0];
-  LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, host));
+  if (job.has_data())
+    LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, host));
+  else if (!graph.inputs().empty())
+    return lacks_data(job, graph);
   if (job.data.validation)
     LEAT_RETURN_IF_ERROR(check_data(job, graph, *job.data.validation, validation.info, host));
   const DataOrder order{job.global_batch_size, job.data.shuffle, train.info.count,

@@ -30,8 +30,10 @@ struct TrainingLength {
 };
 
 // A job names its steps or its epochs; the function computes the other. `records`: greater than 0.
-// If the job names both, both stay as they are.
+// If the job names both, both stay as they are. A job without data, a program, has `records` 0: all
+// of its steps are one epoch.
 inline TrainingLength training_length(const Job& job, int64_t records) {
+  if (!job.has_data()) records = job.steps * job.rows_per_step();
   TrainingLength length{records, job.rows_per_step(), job.steps, job.epochs};
   if (length.steps <= 0) length.steps = length.until_epoch(job.epochs);
   if (length.epochs == 0) {

@@ -249,8 +249,12 @@ Status TrainingLoop::consume(int64_t step) {
   progress_.last.skipped_steps = log_->metrics().skipped_steps();
   observer_.stepped(step + 1 - progress_.epoch_begin, progress_.last);
   if (values.skipped) note_skipped(step, values.loss);
-  if (std::isfinite(values.loss) || parts_.job.on_nan != Job::OnNan::fail) return {};
-  return not_finite(step, values.loss);
+  if (parts_.job.on_nan != Job::OnNan::fail) return {};
+  for (const double value : values.fetched) {
+    if (!std::isfinite(value)) return not_finite(step, value);
+    if (!parts_.job.program) break;  // the others follow from the loss
+  }
+  return {};
 }
 
 // Warns of the first skipped step, and then ever more rarely: when their number is a power of 10.

@@ -17,8 +17,19 @@ Status set_aside_after(const TrainingParts& parts, const JobCheckpoints& checkpo
   LEAT_ASSIGN_OR_RETURN(const auto aside,
                         set_aside_checkpoints_after(parts.files, checkpoints.folder(), step));
   if (!aside.empty())
-    observer.warned(cat("damaged checkpoints were set aside, as ", join(aside, ", ")));
+    observer.warned(cat("checkpoints of no use were set aside, as ", join(aside, ", ")));
   return {};
+}
+
+// The name of a queue, or of other state that is in no checkpoint; "" if the model has none.
+std::string state_without_checkpoint(const Graph& model) {
+  for (NodeId id = 0; id < model.nodes(); ++id) {
+    const Node& node = model.node(id);
+    const std::string name = node.op->full_name();
+    if (node.op->make_resource && name != "leat.Variable" && has_attr(node.attrs, "name"))
+      return cat(name, " '", attr_string(node.attrs, "name"), "'");
+  }
+  return "";
 }
 
 }  // namespace
@@ -34,6 +45,12 @@ StartFinder::StartFinder(const TrainingParts& parts, JobVariables& variables,
 
 // Returns the newest checkpoint that verifies. It must be of this job.
 Result<Checkpoint> StartFinder::newest_checkpoint() {
+  // With the variables of one step and an empty queue, the job would not end with the same weights.
+  if (const std::string state = state_without_checkpoint(parts_.input.model.training);
+      !state.empty() && checkpoints_.newest()) {
+    return failed_precondition(cat("the job has a ", state,
+                                   ", which is in no checkpoint: ", "expected to begin at step 0"));
+  }
   std::vector<std::string> refused;
   auto newest = checkpoints_.resume(refused);
   for (const std::string& reason : refused)
@@ -96,9 +113,9 @@ Result<std::optional<Checkpoint>> StartFinder::begin_anew(const Status& why) {
   if (came_with_one) {
     LEAT_ASSIGN_OR_RETURN(from, newest_checkpoint());
   }
-  observer_.warned(cat("BEGINS ONCE MORE at step ", from ? from->manifest.step : 0,
-                       ": no checkpoint of it is whole, and no worker holds a step of it; the "
-                       "weights will be the same"));
+  observer_.warned(cat("BEGINS ONCE MORE at step ", from ? from->manifest.step : 0, ": ",
+                       why.message(), ", and no worker holds a step of it; the weights will ",
+                       "be the same"));
   return from;
 }
 

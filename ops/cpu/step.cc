@@ -19,6 +19,14 @@ Result<std::unique_ptr<Kernel>> make_step_kernel(const KernelSetup&) {
   });
 }
 
+// leat.ReplicaId: one row of each shard, so the first row is the shard's number.
+Result<std::unique_ptr<Kernel>> make_replica_id(const KernelSetup& setup) {
+  return make_kernel([id = setup.node ? setup.node->first_row : 0](KernelContext& context) {
+    *context.out<int64_t>(0) = id;
+    return Progress::done;
+  });
+}
+
 // leat.NextStep: draws the next number from a counter that runs share. The kernel counts as a user
 // of the counter from its first step until it is destroyed.
 class NextStepKernel final : public Kernel {
@@ -58,6 +66,7 @@ Result<std::unique_ptr<Kernel>> make_next_step(const KernelSetup& setup) {
 
 void add_step_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.Step", "cpu", make_step_kernel);
+  catalogue.add_kernel("leat.ReplicaId", "cpu", make_replica_id);
   catalogue.add_kernel("leat.NextStep", "cpu", make_next_step);
 }
 

@@ -1,4 +1,4 @@
-// The number of a step as a value, for schedules, readers and optimizers.
+// The number of a step, and that of a shard, as values: for schedules, readers and optimizers.
 #include "ops/definitions/step.h"
 
 #include <mutex>
@@ -44,6 +44,12 @@ Status infer_next_step(InferContext& ctx) {
 
 void register_step_ops(Catalogue& catalogue) {
   catalogue.add(Op("leat.Step").output("step", "int64").stateful().infer(infer_step));
+  // The number of the shard, from 0; 0 in a graph that no strategy has made shards of.
+  catalogue.add(
+      Op("leat.ReplicaId").output("id", "int64").per_shard().infer([](InferContext& ctx) -> Status {
+        ctx.set_tensor(0, DType::i64, Shape{1});
+        return {};
+      }));
   // A counter for runs that share the variables of a job and take turns: each draws the next
   // number.
   catalogue.add(Op("leat.StepCounter")

@@ -3,6 +3,7 @@
 
 #include "devices/base/text.h"
 #include "devices/core/pages.h"
+#include "ops/definitions/constant.h"
 #include "ops/graph/op.h"
 #include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
@@ -162,7 +163,7 @@ class Emitter {
 
   Status constant(NodeId id) {
     const Node& node = graph_.node(id);
-    LEAT_ASSIGN_OR_RETURN(Tensor value, constant_value(node));
+    LEAT_ASSIGN_OR_RETURN(Tensor value, value_of(node));
     out_.constants.push_back(std::move(value));
     LEAT_RETURN_IF_ERROR(
         define(node.outputs[0], Home::constant, static_cast<uint32_t>(out_.constants.size() - 1))
@@ -171,13 +172,11 @@ class Emitter {
     return {};
   }
 
-  // simplify() has left only constants that hold a tensor.
-  Result<Tensor> constant_value(const Node& node) const {
-    const auto it = node.attrs.find("value");
-    const Tensor* tensor = it == node.attrs.end() ? nullptr : std::get_if<Tensor>(&it->second);
-    if (!tensor)
-      return internal_error(cat("constant '", node.name, "' was not simplified to a tensor"));
-    return *tensor;
+  Result<Tensor> value_of(const Node& node) const {
+    auto value = constant_value(node.attrs);
+    if (!value || !value->valid())
+      return internal_error(cat("constant '", node.name, "' has no value"));
+    return std::move(*value);
   }
 
   Status view(NodeId id) {

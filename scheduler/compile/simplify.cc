@@ -133,6 +133,7 @@ class Simplifier {
                       inputs) &&
            std::equal(old.after.begin(), old.after.end(), made.after.begin(), made.after.end(),
                       after) &&
+           (!old.op->per_shard || old.first_row == made.first_row) &&
            equal_attrs(old.attrs, made.attrs);
   }
 

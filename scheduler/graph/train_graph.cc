@@ -15,6 +15,8 @@
 #include "scheduler/graph/batch_loss.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/op_name.h"
+#include "scheduler/graph/program_graph.h"
+#include "scheduler/graph/read_batch.h"
 
 namespace leat {
 namespace {
@@ -67,65 +69,6 @@ Result<Copied> copy_model(const Graph& model, const MakeInputs& make_inputs) {
   Borders none;
   LEAT_ASSIGN_OR_RETURN(out.graph, rewriter.finish(none));
   return out;
-}
-
-// A shard's rows.
-struct Batch {
-  std::vector<ValueId> inputs;  // of the model
-  ValueId labels = kNone, weights = kNone;
-};
-
-// A column as an input of the model: of its type and shape. Floats are rescaled.
-ValueId as_input(GraphBuilder& g, const TrainSpec& spec, ValueId rows, const ColumnInfo& column,
-                 const ValueType& input) {
-  ValueId x = g.op("Cast", {rows}, {{"to", int64_t{dtype_onnx_code(input.dtype)}}});
-  // The cast comes before the product, because the data may be bytes.
-  if (spec.input.rescale != 1 && is_float(input.dtype))
-    x = g.op("Mul", {x, g.scalar(input.dtype, spec.input.rescale)});
-  // The shape of a row is that of the record where it fits, else that of the model's input.
-  const Shape row = row_shape(column.shape, input.shape);
-  const bool fits = fits_row(column.shape, input.shape);
-  std::vector<int64_t> shape{spec.global_batch / spec.shards};
-  for (int i = 1; i < input.shape.rank(); ++i)
-    shape.push_back(fits ? row[i - 1] : input.shape[i].is_constant() ? input.shape[i].factor : -1);
-  return g.op("Reshape",
-              {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
-}
-
-// The types of the model's inputs, and the columns that they read.
-struct ModelInputs {
-  std::vector<ValueType> types;
-  std::vector<ColumnInfo> columns;  // of the data
-  DataBinding binding;
-};
-
-// A shard's rows, in the shapes that the model's inputs ask for.
-Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inputs, bool wrap) {
-  // The reader draws the rows of one shard out of the global batch. In an evaluation it reads them
-  // in order and stops at the end of the data instead of beginning again, so it has one output
-  // more: the weight of each row, 0 past the end.
-  Attrs attrs = spec.input.reader;
-  attrs["global_batch"] = spec.global_batch;
-  attrs["rows"] = spec.global_batch / spec.shards;
-  attrs["wrap"] = int64_t{wrap};
-  if (!wrap) attrs["shuffle"] = int64_t{0};
-  const ValueId step = g.op("leat.Step");
-  const size_t columns = inputs.columns.size();
-  const auto read =
-      g.ops("leat.ReadBatch", {step}, attrs, static_cast<int>(wrap ? columns : columns + 1));
-  Batch batch;
-  if (!g.status().ok()) return batch;
-  if (inputs.binding.labels) batch.labels = read[*inputs.binding.labels];
-  if (!wrap) {
-    batch.weights =
-        g.op("Cast", {read[columns]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
-  }
-  for (size_t i = 0; i < inputs.types.size(); ++i) {
-    const size_t column = inputs.binding.inputs[i];
-    batch.inputs.push_back(
-        as_input(g, spec, read[column], inputs.columns[column], inputs.types[i]));
-  }
-  return batch;
 }
 
 ValueId all_reduce(GraphBuilder& g, ValueId value, std::string name) {
@@ -304,11 +247,8 @@ struct Attached {
 Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wrap) {
   LEAT_RETURN_IF_ERROR(check_spec(spec));
   LEAT_ASSIGN_OR_RETURN(const Graph typed, convert_precision(model, spec.precision));
-  ModelInputs inputs;
-  LEAT_ASSIGN_OR_RETURN(inputs.columns, reader_columns(spec.input.reader));
-  LEAT_ASSIGN_OR_RETURN(inputs.binding, bind_columns(typed, inputs.columns, spec.input.columns,
-                                                     spec.loss.kind != LossKind::output));
-  for (const ValueId input : typed.inputs()) inputs.types.push_back(typed.value(input).type);
+  LEAT_ASSIGN_OR_RETURN(const ModelInputs inputs,
+                        bind_inputs(typed, spec, spec.loss.kind != LossKind::output));
   LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(typed, spec.loss.output));
   Batch batch;
   LEAT_ASSIGN_OR_RETURN(Copied copied, copy_model(typed, [&](GraphBuilder& g) {
@@ -370,6 +310,7 @@ std::string named(const Graph& graph, NodeId id) {
 }  // namespace
 
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
+  if (spec.program) return make_program_graph(model, spec);
   LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, spec, true));
   JobGraph job{std::move(attached.graph), std::move(attached.effects), {}, {}};
   GraphBuilder g(job.graph);
@@ -462,11 +403,17 @@ double learning_rate_at(const TrainSpec& spec, int64_t step) {
   return factor * spec.optimizer.learning_rate;
 }
 
-Result<JobGraph> make_init_graph(const Graph& model, DType precision) {
-  LEAT_ASSIGN_OR_RETURN(Graph typed, convert_precision(model, precision));
+Result<JobGraph> make_init_graph(const Graph& model, const TrainSpec& spec) {
+  LEAT_ASSIGN_OR_RETURN(Graph typed, convert_precision(model, spec.precision));
   JobGraph job{std::move(typed), {}, {}, {}};
   for (NodeId id = 0; id < job.graph.nodes(); ++id) {
     if (is_op(job.graph.node(id), "leat.Initialize")) job.targets.push_back(id);
+  }
+  if (spec.program) {
+    LEAT_ASSIGN_OR_RETURN(const auto more, program_nodes(job.graph, spec.program->init, "init"));
+    for (const NodeId id : more) {
+      if (std::count(job.targets.begin(), job.targets.end(), id) == 0) job.targets.push_back(id);
+    }
   }
   LEAT_RETURN_IF_ERROR(validate(job.graph));
   return job;

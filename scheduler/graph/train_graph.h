@@ -82,6 +82,14 @@ struct InputSpec {
   std::map<std::string, std::string> columns;  // of inputs, as `named` of bind_columns()
 };
 
+// A graph that brings its own training: gradients, optimizers and state. Names are those of nodes,
+// or of values, whose nodes count.
+struct ProgramSpec {
+  std::vector<std::string> init;   // run once, after the Initialize nodes
+  std::vector<std::string> step;   // run in each step; empty: all nodes that write, but for init
+  std::vector<std::string> fetch;  // scalars; empty: the outputs of the graph
+};
+
 // All that a job file says of its training steps. The graphs, and so the weights, follow from it
 // and the model alone: neither workers nor threads are in it.
 struct TrainSpec {
@@ -93,6 +101,8 @@ struct TrainSpec {
   int64_t global_batch = 1;
   int64_t shards = 1;  // divides global_batch
   DType precision = DType::f32;
+  // In place of the loss, the accuracy, the optimizer and the schedule.
+  std::optional<ProgramSpec> program = {};
   // True for the name of a variable that is not trained. Empty: all are trained.
   std::function<bool(const std::string&)> frozen;
 };
@@ -111,8 +121,8 @@ struct JobGraph {
 // BatchNormalization, becomes the mean over the shards of what each shard would write. The names of
 // the optimizer's state are kOptimizerPrefix, the variable's name, and "/momentum", "/m" or "/v".
 // invalid_argument if the shards do not divide the global batch, if no variable is trained, or if
-// the labels do not fit the output. Fetches: "loss" (the mean over the global batch) and, if the
-// spec asks for it, "accuracy".
+// the labels do not fit the output. For a program: as make_program_graph(). Fetches: "loss" (the
+// mean over the global batch) and, if the spec asks for it, "accuracy".
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 
 // A graph that finds which values of a step's forward pass are not finite.
@@ -134,8 +144,9 @@ std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& f
 // The learning rate of the graph's step, counted from 0, before it is rounded to the precision.
 double learning_rate_at(const TrainSpec& spec, int64_t step);
 
-// A graph that runs the model's Initialize nodes. No fetches.
-Result<JobGraph> make_init_graph(const Graph& model, DType precision);
+// A graph that runs the model's Initialize nodes, and the nodes that a program names. Of the spec,
+// only the precision and the program count. No fetches.
+Result<JobGraph> make_init_graph(const Graph& model, const TrainSpec& spec);
 
 // The graph of an evaluation step; `model` is in inference form. Step b reads batch b; rows past
 // the end of the data count nothing. Fetches: the sum of the loss over the labels that count, their

@@ -45,7 +45,7 @@ JobGraph shipped_graph(const std::string& model, JobStep step, DType precision) 
   spec.shards = kShards;
   spec.precision = precision;
   if (step == JobStep::train) return must(make_train_graph(graph, spec));
-  if (step == JobStep::init) return must(make_init_graph(graph, precision));
+  if (step == JobStep::init) return must(make_init_graph(graph, spec));
   if (step == JobStep::eval) return must(make_eval_graph(graph, spec));
   return must(make_predict_graph(graph, 16, precision));
 }

@@ -703,7 +703,7 @@ MirroredJob::MirroredJob(int64_t bad_row) {
 }
 
 Plan MirroredJob::init_plan(int workers) const {
-  return compile_on(must(make_init_graph(model(), DType::f32)), "init", workers);
+  return compile_on(must(make_init_graph(model(), TrainSpec{})), "init", workers);
 }
 
 Plan MirroredJob::predict_plan() const {

@@ -1,0 +1,67 @@
+#include "scheduler/graph/read_batch.h"
+
+#include <utility>
+
+#include "ops/definitions/input.h"
+#include "ops/definitions/row_shape.h"
+
+namespace leat {
+namespace {
+
+// A column as an input of the model: of its type and shape. Floats are rescaled.
+ValueId as_input(GraphBuilder& g, const TrainSpec& spec, ValueId rows, const ColumnInfo& column,
+                 const ValueType& input) {
+  ValueId x = g.op("Cast", {rows}, {{"to", int64_t{dtype_onnx_code(input.dtype)}}});
+  // The cast comes before the product, because the data may be bytes.
+  if (spec.input.rescale != 1 && is_float(input.dtype))
+    x = g.op("Mul", {x, g.scalar(input.dtype, spec.input.rescale)});
+  // The shape of a row is that of the record where it fits, else that of the model's input.
+  const Shape row = row_shape(column.shape, input.shape);
+  const bool fits = fits_row(column.shape, input.shape);
+  std::vector<int64_t> shape{spec.global_batch / spec.shards};
+  for (int i = 1; i < input.shape.rank(); ++i)
+    shape.push_back(fits ? row[i - 1] : input.shape[i].is_constant() ? input.shape[i].factor : -1);
+  return g.op("Reshape",
+              {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
+}
+
+}  // namespace
+
+Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels) {
+  ModelInputs inputs;
+  LEAT_ASSIGN_OR_RETURN(inputs.columns, reader_columns(spec.input.reader));
+  LEAT_ASSIGN_OR_RETURN(inputs.binding,
+                        bind_columns(model, inputs.columns, spec.input.columns, needs_labels));
+  for (const ValueId input : model.inputs()) inputs.types.push_back(model.value(input).type);
+  return inputs;
+}
+
+Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inputs, bool wrap) {
+  // The reader draws the rows of one shard out of the global batch. In an evaluation it reads them
+  // in order and stops at the end of the data instead of beginning again, so it has one output
+  // more: the weight of each row, 0 past the end.
+  Attrs attrs = spec.input.reader;
+  attrs["global_batch"] = spec.global_batch;
+  attrs["rows"] = spec.global_batch / spec.shards;
+  attrs["wrap"] = int64_t{wrap};
+  if (!wrap) attrs["shuffle"] = int64_t{0};
+  const ValueId step = g.op("leat.Step");
+  const size_t columns = inputs.columns.size();
+  const auto read =
+      g.ops("leat.ReadBatch", {step}, attrs, static_cast<int>(wrap ? columns : columns + 1));
+  Batch batch;
+  if (!g.status().ok()) return batch;
+  if (inputs.binding.labels) batch.labels = read[*inputs.binding.labels];
+  if (!wrap) {
+    batch.weights =
+        g.op("Cast", {read[columns]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
+  }
+  for (size_t i = 0; i < inputs.types.size(); ++i) {
+    const size_t column = inputs.binding.inputs[i];
+    batch.inputs.push_back(
+        as_input(g, spec, read[column], inputs.columns[column], inputs.types[i]));
+  }
+  return batch;
+}
+
+}  // namespace leat

@@ -1,0 +1,34 @@
+// The nodes with which a shard reads its rows of the data. Private to the files that make a job's
+// graphs.
+#pragma once
+
+#include <vector>
+
+#include "ops/graph/builder.h"
+#include "scheduler/graph/data_binding.h"
+#include "scheduler/graph/train_graph.h"
+
+namespace leat {
+
+// The types of the model's inputs, and the columns that they read.
+struct ModelInputs {
+  std::vector<ValueType> types;
+  std::vector<ColumnInfo> columns;  // of the data
+  DataBinding binding;
+};
+// Decides which column each input of the model reads. `model` has the precision of the spec.
+// invalid_argument as bind_columns().
+Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels);
+
+// A shard's rows.
+struct Batch {
+  std::vector<ValueId> inputs;  // of the model
+  // kNone: the binding has no labels; all rows count.
+  ValueId labels = kNone, weights = kNone;
+};
+// Adds nodes that read a shard's rows, in the shapes that the model's inputs ask for. With `wrap`
+// the reader begins again at the end of the data; else rows past the end have the weight 0. The
+// values mean nothing after an error of the builder.
+Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inputs, bool wrap);
+
+}  // namespace leat
