@@ -31,6 +31,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_queue_kernels(catalogue);
   add_quorum_kernels(catalogue);
   add_random_kernels(catalogue);
+  add_recurrent_kernels(catalogue);
   add_reduce_kernels(catalogue);
   add_rows_kernels(catalogue);
   add_shape_kernels(catalogue);

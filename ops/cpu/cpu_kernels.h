@@ -69,6 +69,8 @@ void add_queue_kernels(Catalogue& catalogue);
 void add_quorum_kernels(Catalogue& catalogue);
 // RandomNormal, RandomUniform, their -Like variants, and Bernoulli.
 void add_random_kernels(Catalogue& catalogue);
+// leat.Recurrent and its gradient.
+void add_recurrent_kernels(Catalogue& catalogue);
 // ReduceSum and the other reductions, leat.ReduceGrad, ArgMax and ArgMin.
 void add_reduce_kernels(Catalogue& catalogue);
 // leat.SumRows, which makes a dense gradient from a gradient of rows.
@@ -79,7 +81,7 @@ void add_shape_kernels(Catalogue& catalogue);
 void add_slice_kernels(Catalogue& catalogue);
 // Softmax, LogSoftmax, and their gradients.
 void add_softmax_kernels(Catalogue& catalogue);
-// leat.Step and leat.NextStep.
+// leat.Step, leat.NextStep and leat.ReplicaId.
 void add_step_kernels(Catalogue& catalogue);
 // leat.SumTree, which adds its inputs in a tree that its attribute gives.
 void add_sum_tree_kernels(Catalogue& catalogue);

@@ -5,111 +5,13 @@
 #include <utility>
 
 #include "devices/base/text.h"
+#include "ops/text/composite_maker.h"
 
 namespace leat {
 namespace {
 
-using Attributes = std::map<std::string, DraftAttr, std::less<>>;
-
-// Makes the nodes of one composite. The first error stays, and what is made after it means nothing.
-class Maker {
- public:
-  Maker(const DraftNode& node, size_t& made, std::vector<DraftNode>& out)
-      : node_(node), made_(made), out_(out) {}
-
-  const Status& status() const { return status_; }
-  int inputs() const { return static_cast<int>(node_.inputs.size()); }
-
-  // Input i; an error if it is absent.
-  DraftName in(int i) {
-    if (i < inputs() && !node_.inputs[static_cast<size_t>(i)].name.empty())
-      return node_.inputs[static_cast<size_t>(i)];
-    fail(cat("expected at least ", i + 1, " inputs, received ", inputs()));
-    return {"", node_.offset};
-  }
-  bool has(int i) const {
-    return i < inputs() && !node_.inputs[static_cast<size_t>(i)].name.empty();
-  }
-
-  // Attributes of the node, or their defaults.
-  double number(std::string_view name, double fallback) {
-    const Attr* attr = find(name);
-    if (!attr) return fallback;
-    if (const auto* real = std::get_if<double>(attr)) return *real;
-    if (const auto* integer = std::get_if<int64_t>(attr)) return static_cast<double>(*integer);
-    fail(cat("the attribute '", name, "': expected a float, received ", attr_kind(*attr)));
-    return fallback;
-  }
-  int64_t integer(std::string_view name, int64_t fallback) {
-    return get<int64_t>(name, fallback, "an int");
-  }
-  std::string text(std::string_view name, std::string fallback) {
-    return get<std::string>(name, std::move(fallback), "a string");
-  }
-  std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> fallback) {
-    return get<std::vector<int64_t>>(name, std::move(fallback), "a list of ints");
-  }
-
-  DraftName op(std::string op, std::vector<DraftName> inputs, Attributes attrs = {}) {
-    DraftNode made;
-    made.offset = node_.offset;
-    made.op = std::move(op);
-    made.inputs = std::move(inputs);
-    made.attrs = std::move(attrs);
-    // The constraint on the device holds for every part.
-    if (const auto device = node_.attrs.find("device"); device != node_.attrs.end())
-      made.attrs.insert_or_assign("device", device->second);
-    made.outputs = {{cat("%part", made_++), node_.offset}};
-    out_.push_back(std::move(made));
-    return out_.back().outputs[0];
-  }
-  DraftName constant(Tensor value) {
-    return op("Constant", {}, {{"value", Attr(std::move(value))}});
-  }
-  DraftName ints(const std::vector<int64_t>& values) {
-    return constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
-  }
-  // A scalar of the element type of `like`. It is a double before, so that no bit is lost.
-  DraftName scalar(double value, const DraftName& like) {
-    return op("CastLike", {constant(Tensor::scalar<double>(value)), like});
-  }
-  // The node's own output, made by the last part.
-  void finish() {
-    if (!status_.ok()) return;
-    for (const auto& [name, attr] : node_.attrs) {
-      if (!known_.contains(name) && !is_reserved_attribute(name))
-        return fail(cat("unknown attribute '", name, "'"));
-    }
-    if (node_.outputs.size() != 1)
-      return fail(cat("expected one output, received ", node_.outputs.size()));
-    out_.back().outputs = node_.outputs;
-    out_.back().name = node_.name;
-  }
-  void fail(std::string message) {
-    if (status_.ok()) status_ = invalid_argument(std::move(message));
-  }
-
- private:
-  const Attr* find(std::string_view name) {
-    known_.emplace(name, true);
-    const auto found = node_.attrs.find(name);
-    return found == node_.attrs.end() ? nullptr : std::get_if<Attr>(&found->second);
-  }
-  template <typename T>
-  T get(std::string_view name, T fallback, std::string_view expected) {
-    const Attr* attr = find(name);
-    if (!attr) return fallback;
-    if (const auto* value = std::get_if<T>(attr)) return *value;
-    fail(cat("the attribute '", name, "': expected ", expected, ", received ", attr_kind(*attr)));
-    return fallback;
-  }
-
-  const DraftNode& node_;
-  size_t& made_;
-  std::vector<DraftNode>& out_;
-  std::map<std::string, bool, std::less<>> known_;
-  Status status_;
-};
+using Maker = CompositeMaker;
+using Attributes = CompositeMaker::Attributes;
 
 DraftName shape_of(Maker& m, const DraftName& x) { return m.op("Shape", {x}); }
 
@@ -367,16 +269,19 @@ const std::map<std::string, Make, std::less<>>& composites() {
   static const std::map<std::string, Make, std::less<>> kAll{
       {"Celu", celu},
       {"DepthToSpace", depth_to_space},
+      {"GRU", make_gru},
       {"GroupNormalization", group_normalization},
       {"HardSwish", hard_swish},
       {"Hardmax", hardmax},
       {"InstanceNormalization", instance_normalization},
+      {"LSTM", make_lstm},
       {"LpNormalization", lp_normalization},
       {"Mean", mean_of_inputs},
       {"MeanVarianceNormalization", mean_variance_normalization},
       {"Mish", mish},
       {"PRelu", p_relu},
       {"RMSNormalization", rms_normalization},
+      {"RNN", make_rnn},
       {"ReduceLogSum", reduce_log_sum},
       {"ReduceLogSumExp", reduce_log_sum_exp},
       {"Selu", selu},

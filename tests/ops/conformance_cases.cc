@@ -394,6 +394,46 @@ ConformanceCase state(ConformanceCase c, uint32_t resources) {
   return c;
 }
 
+// Sequences of 3 steps and states of 2, with batches of several tiles.
+void add_recurrent(std::vector<ConformanceCase>& cases) {
+  constexpr int64_t kSteps = 3, kState = 2;
+  const auto add = [&](const std::string& cell, int64_t gates, const Attrs& more, Shape extra) {
+    Attrs attrs = more;
+    attrs["cell"] = cell;
+    const bool lstm = cell == "lstm";
+    const Tensor r = f({kState, gates * kState}), first = f({kBatch, kState});
+    const Tensor side = extra.rank() > 0 ? f(extra) : Tensor();
+    Tensor lengths(DType::i32, {kBatch});
+    for (int64_t i = 0; i < kBatch; ++i) lengths.set(i, static_cast<double>(i % (kSteps + 1)));
+    const Shape whole{kSteps, kBatch, gates * kState}, states{kSteps, kBatch, kState};
+    std::vector<int> of{0, 1, 2};
+    if (lstm) of.push_back(3);
+    if (side.valid()) of.push_back(4);
+    cases.push_back(ConformanceCase{"leat.Recurrent",
+                                    {f(whole), r, first, lstm ? first : Tensor(), side, lengths},
+                                    attrs,
+                                    lstm ? 3 : 2}
+                        .grad(of)
+                        .known_batch());
+    cases.push_back(
+        ConformanceCase{"leat.Recurrent", {f(whole), r}, attrs, 1}.grad({0, 1}).known_batch());
+    cases.push_back(
+        ConformanceCase{"leat.RecurrentGrad",
+                        {r, f(states), f(whole, 0, 1), f(states), first, lstm ? first : Tensor(),
+                         side, lengths, f(states), first, first},
+                        attrs,
+                        6}
+            .known_batch());
+  };
+  const Attrs reverse{{"reverse", int64_t{1}}};
+  add("lstm", 4, {}, {3 * kState});
+  add("lstm", 4, {{"reverse", int64_t{1}}, {"input_forget", int64_t{1}}}, {});
+  add("gru", 3, reverse, {});
+  add("gru", 3, {{"linear_before_reset", int64_t{1}}}, {kState});
+  add("rnn", 1, {}, {});
+  add("rnn", 1, {{"activations", std::vector<std::string>{"Softsign"}}}, {});
+}
+
 void add_state(Cases& cases) {
   for (const Shape& shape : {Shape{5, 3}, Shape{300, 250}}) {
     const Tensor lr = Tensor::scalar<float>(0.1f), step = Tensor::scalar<int64_t>(4);
@@ -425,6 +465,8 @@ void add_state(Cases& cases) {
     }
   }
   cases.push_back({"leat.Step", {}});
+  cases.push_back({"leat.ReplicaId", {}});
+  add_recurrent(cases);
   cases.push_back(ConformanceCase{
       "leat.Range", {f({kBatch, 7})}, {{"first", number(16)}, {"count", number(21)}}}
                       .known_batch());

@@ -1,0 +1,622 @@
+// CPU kernels of ops/definitions/recurrent.cc. A tile is a few rows of the batch for all steps:
+// rows are independent, so the bits depend neither on threads nor on tiles beyond the shapes.
+#include "ops/definitions/recurrent.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "ops/cpu/cpu_kernels.h"
+#include "ops/cpu/gemm.h"
+#include "ops/cpu/vector_math.h"
+#include "ops/cpu/vectorize.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kTileRows = 8;
+
+// --- Activations of n numbers ------------------------------------------------------------------
+
+template <typename T>
+LEAT_INLINE void activate_all(const CellActivation& f, T* x, int64_t n) {
+  const T a = static_cast<T>(f.alpha), b = static_cast<T>(f.beta);
+  const auto each = [&](auto&& of) {
+    LEAT_NO_OVERLAP
+    for (int64_t i = 0; i < n; ++i) x[i] = of(x[i]);
+  };
+  switch (f.kind) {
+    case CellActivation::sigmoid:
+      return each([](T v) { return vmath::sigmoid(v); });
+    case CellActivation::tanh:
+      return each([](T v) { return vmath::tanh(v); });
+    case CellActivation::relu:
+      return each([](T v) { return v > 0 ? v : T(0); });
+    case CellActivation::affine:
+      return each([=](T v) { return a * v + b; });
+    case CellActivation::leaky_relu:
+      return each([=](T v) { return v >= 0 ? v : a * v; });
+    case CellActivation::thresholded_relu:
+      return each([=](T v) { return v > a ? v : T(0); });
+    case CellActivation::scaled_tanh:
+      return each([=](T v) { return a * vmath::tanh(b * v); });
+    case CellActivation::hard_sigmoid:
+      return each([=](T v) {
+        const T line = a * v + b;
+        return line < 0 ? T(0) : line > 1 ? T(1) : line;
+      });
+    case CellActivation::elu:
+      return each([=](T v) { return v >= 0 ? v : a * (vmath::exp(v) - 1); });
+    case CellActivation::softsign:
+      return each([](T v) { return v / (1 + std::abs(v)); });
+    case CellActivation::softplus:
+      return each([](T v) { return std::max(v, T(0)) + std::log1p(std::exp(-std::abs(v))); });
+  }
+}
+
+// d[i] *= f'(x) where y = f(x).
+template <typename T>
+LEAT_INLINE void derive_all(const CellActivation& f, const T* y, T* d, int64_t n) {
+  const T a = static_cast<T>(f.alpha), b = static_cast<T>(f.beta);
+  const auto each = [&](auto&& of) {
+    LEAT_NO_OVERLAP
+    for (int64_t i = 0; i < n; ++i) d[i] = d[i] * of(y[i]);
+  };
+  switch (f.kind) {
+    case CellActivation::sigmoid:
+      return each([](T v) { return v * (1 - v); });
+    case CellActivation::tanh:
+      return each([](T v) { return 1 - v * v; });
+    case CellActivation::relu:
+    case CellActivation::thresholded_relu:
+      return each([](T v) { return v > 0 ? T(1) : T(0); });
+    case CellActivation::affine:
+      return each([=](T) { return a; });
+    case CellActivation::leaky_relu:
+      return each([=](T v) { return v >= 0 ? T(1) : a; });
+    case CellActivation::scaled_tanh:
+      return each([=](T v) { return a == 0 ? T(0) : b * (a - v * v / a); });
+    case CellActivation::hard_sigmoid:
+      return each([=](T v) { return v > 0 && v < 1 ? a : T(0); });
+    case CellActivation::elu:
+      return each([=](T v) { return v >= 0 ? T(1) : v + a; });
+    case CellActivation::softsign:
+      return each([](T v) { return (1 - std::abs(v)) * (1 - std::abs(v)); });
+    case CellActivation::softplus:
+      return each([](T v) { return 1 - std::exp(-v); });
+  }
+}
+
+LEAT_VECTOR_CLONES void activate(const CellActivation& f, float* x, int64_t n) {
+  activate_all(f, x, n);
+}
+void activate(const CellActivation& f, double* x, int64_t n) { activate_all(f, x, n); }
+LEAT_VECTOR_CLONES void derive(const CellActivation& f, const float* y, float* d, int64_t n) {
+  derive_all(f, y, d, n);
+}
+void derive(const CellActivation& f, const double* y, double* d, int64_t n) {
+  derive_all(f, y, d, n);
+}
+
+// --- What both kernels share -------------------------------------------------------------------
+
+struct Sequence {
+  Sequence(const RecurrentSpec& of, const Shape& y)
+      : spec(of), steps(y[0]), rows(y[1]), state(y[2]), columns(of.gates() * y[2]) {}
+
+  // The step that is done as number k.
+  int64_t step(int64_t k) const { return spec.reverse ? steps - 1 - k : k; }
+  // The step before `t` in the order of the work, of a sequence of `length` steps; -1 for the
+  // first.
+  int64_t before(int64_t t, int64_t length) const {
+    if (!spec.reverse) return t - 1;
+    return t + 1 < length ? t + 1 : -1;
+  }
+
+  RecurrentSpec spec;
+  int64_t steps, rows, state, columns;
+};
+
+// Input i; null where it is absent. Absent ones at the end are not in the context's list.
+class Inputs {
+ public:
+  explicit Inputs(const KernelSetup& setup) {
+    for (size_t i = 0; i < setup.types.inputs.size(); ++i)
+      present_.push_back(setup.types.inputs[i].present);
+  }
+  template <typename T>
+  const T* of(const KernelContext& context, size_t i) const {
+    return i < present_.size() && present_[i] ? context.in<T>(static_cast<int>(i)) : nullptr;
+  }
+
+ private:
+  std::vector<bool> present_;
+};
+class Outputs {
+ public:
+  explicit Outputs(const KernelSetup& setup) : count_(setup.types.outputs.size()) {}
+  template <typename T>
+  T* of(const KernelContext& context, size_t i) const {
+    return i < count_ ? context.out<T>(static_cast<int>(i)) : nullptr;
+  }
+
+ private:
+  const size_t count_;
+};
+
+// The rows of one tile, and what all of its steps need.
+template <typename T>
+struct TileRows {
+  TileRows(const Sequence& sequence, int tile, const int32_t* row_lengths)
+      : s(sequence), first(tile * kTileRows), count(std::min(kTileRows, s.rows - first)) {
+    lengths = row_lengths ? row_lengths + first : nullptr;
+  }
+  int64_t length(int64_t row) const {
+    return lengths ? std::clamp<int64_t>(lengths[row], 0, s.steps) : s.steps;
+  }
+  // A row of a value [steps, rows, width], or of one [rows, width] at step 0.
+  template <typename U>
+  U* at(U* values, int64_t step, int64_t row, int64_t width) const {
+    return values ? values + (step * s.rows + first + row) * width : nullptr;
+  }
+
+  const Sequence& s;
+  const int64_t first, count;
+  const int32_t* lengths;
+};
+
+// The scratch memory of a thread: a few matrices [kTileRows, width].
+class Buffers {
+ public:
+  explicit Buffers(std::byte* memory) : next_(memory) {}
+  static size_t bytes(size_t elements, size_t size) { return (elements * size + 63) / 64 * 64; }
+  template <typename T>
+  T* take(int64_t width) {
+    T* const taken = reinterpret_cast<T*>(next_);
+    next_ += bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
+    return taken;
+  }
+  std::byte* rest() const { return next_; }
+
+ private:
+  std::byte* next_;
+};
+
+Progress library_error(KernelContext& context, const std::string& subject) {
+  context.step->fail(context.instruction,
+                     internal_error(cat(subject, ": the matrix library refused a product")));
+  return Progress::failed;
+}
+
+template <typename T>
+void copy_or_zero(T* to, const T* from, int64_t n) {
+  if (from)
+    std::copy_n(from, n, to);
+  else
+    std::fill_n(to, n, T(0));
+}
+
+// --- The forward pass --------------------------------------------------------------------------
+
+template <typename T>
+class RecurrentKernel final : public Kernel {
+ public:
+  RecurrentKernel(const KernelSetup& setup, RecurrentSpec spec)
+      : s_(spec, setup.output(0).shape), in_(setup), out_(setup), subject_(setup.subject) {}
+  int tiles(int) const override { return tile_count(s_.rows, kTileRows); }
+  size_t scratch_bytes() const override {
+    const auto matrix = [&](int64_t width) {
+      return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
+    };
+    return 3 * matrix(s_.state) + 2 * matrix(s_.columns) + gemm_scratch_bytes<T>();
+  }
+
+  Progress run(KernelContext& context, int, int tile) override {
+    const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 5));
+    Buffers buffers(context.scratch);
+    Work w;
+    w.h = buffers.take<T>(s_.state);
+    w.c = buffers.take<T>(s_.state);
+    w.part = buffers.take<T>(s_.state);
+    w.products = buffers.take<T>(s_.columns);
+    w.gates = buffers.take<T>(s_.columns);
+    w.gemm = buffers.rest();
+    w.r = in_.template of<T>(context, 1);
+    w.extra = in_.template of<T>(context, 4);
+    for (int64_t row = 0; row < rows.count; ++row) {
+      copy_or_zero(w.h + row * s_.state, rows.at(in_.template of<T>(context, 2), 0, row, s_.state),
+                   s_.state);
+      copy_or_zero(w.c + row * s_.state, rows.at(in_.template of<T>(context, 3), 0, row, s_.state),
+                   s_.state);
+    }
+    for (int64_t k = 0; k < s_.steps; ++k) {
+      if (!step(context, rows, w, s_.step(k))) return library_error(context, subject_);
+    }
+    for (int64_t row = 0; row < rows.count; ++row) {
+      if (T* h = rows.at(out_.template of<T>(context, 1), 0, row, s_.state))
+        std::copy_n(w.h + row * s_.state, s_.state, h);
+      if (T* c = rows.at(out_.template of<T>(context, 2), 0, row, s_.state))
+        std::copy_n(w.c + row * s_.state, s_.state, c);
+    }
+    return Progress::done;
+  }
+
+ private:
+  struct Work {
+    T *h, *c, *part, *products, *gates;
+    std::byte* gemm;
+    const T *r, *extra;
+  };
+
+  // products[:, from...] = states * r[:, from, from + width)
+  bool multiply(const TileRows<T>& rows, Work& w, const T* states, int64_t from, int64_t width) {
+    const onednn::Gemm g{.m = rows.count,
+                         .n = width,
+                         .k = s_.state,
+                         .lda = s_.state,
+                         .ldb = s_.columns,
+                         .ldc = s_.columns};
+    return gemm<T>(g, states, w.r + from, w.products + from, w.gemm);
+  }
+
+  bool step(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t) {
+    const int64_t H = s_.state;
+    const bool resets_first = s_.spec.cell == Cell::gru && !s_.spec.linear_before_reset;
+    if (!multiply(rows, w, w.h, 0, resets_first ? 2 * H : s_.columns)) return false;
+    if (resets_first) {
+      for (int64_t row = 0; row < rows.count; ++row) reset(context, rows, w, t, row);
+      if (!multiply(rows, w, w.part, 2 * H, H)) return false;
+    }
+    for (int64_t row = 0; row < rows.count; ++row) {
+      T* const y = rows.at(out_.template of<T>(context, 0), t, row, H);
+      T* const gates = rows.at(out_.template of<T>(context, 3), t, row, s_.columns);
+      T* const states = rows.at(out_.template of<T>(context, 4), t, row, H);
+      if (t >= rows.length(row)) {  // the sequence has ended: the state stays
+        copy_or_zero<T>(y, nullptr, H);
+        if (gates) copy_or_zero<T>(gates, nullptr, s_.columns);
+        if (states) copy_or_zero<T>(states, nullptr, H);
+        continue;
+      }
+      const T* const x = rows.at(in_.template of<T>(context, 0), t, row, s_.columns);
+      T* const work = w.gates + row * s_.columns;
+      compute(w, x, row, work, states);
+      std::copy_n(w.h + row * H, H, y);
+      if (gates) std::copy_n(work, s_.columns, gates);
+    }
+    return true;
+  }
+
+  void compute(Work& w, const T* x, int64_t row, T* gates, T* states) {
+    const int64_t H = s_.state;
+    T *const h = w.h + row * H, *const c = w.c + row * H;
+    const T* const products = w.products + row * s_.columns;
+    switch (s_.spec.cell) {
+      case Cell::rnn:
+        for (int64_t j = 0; j < H; ++j) gates[j] = x[j] + products[j];
+        squash(0, gates, H);
+        std::copy_n(gates, H, h);
+        return;
+      case Cell::gru:
+        return gru(w, x, products, h, gates, states, w.part + row * H);
+      case Cell::lstm:
+        lstm(w, x, products, h, c, gates);
+        if (states) std::copy_n(c, H, states);
+        return;
+    }
+  }
+
+  // The activation `index` of what was clipped before.
+  void squash(int index, T* x, int64_t n) {
+    if (s_.spec.clip > 0) {
+      const T most = static_cast<T>(s_.spec.clip);
+      for (int64_t j = 0; j < n; ++j) x[j] = std::clamp(x[j], -most, most);
+    }
+    activate(s_.spec.activations[static_cast<size_t>(index)], x, n);
+  }
+
+  void lstm(const Work& w, const T* x, const T* products, T* h, T* c, T* gates) {
+    const int64_t H = s_.state;
+    T *const i = gates, *const o = i + H, *const f = o + H, *const g = f + H;
+    for (int64_t j = 0; j < 4 * H; ++j) gates[j] = x[j] + products[j];
+    for (int64_t j = 0; w.extra && j < H; ++j) {
+      i[j] += w.extra[j] * c[j];
+      f[j] += w.extra[2 * H + j] * c[j];
+    }
+    squash(0, i, H);
+    squash(1, g, H);
+    if (s_.spec.input_forget)
+      for (int64_t j = 0; j < H; ++j) f[j] = 1 - i[j];
+    else
+      squash(0, f, H);
+    for (int64_t j = 0; j < H; ++j) c[j] = f[j] * c[j] + i[j] * g[j];
+    for (int64_t j = 0; w.extra && j < H; ++j) o[j] += w.extra[H + j] * c[j];
+    squash(0, o, H);
+    std::copy_n(c, H, h);
+    activate(s_.spec.activations[2], h, H);
+    for (int64_t j = 0; j < H; ++j) h[j] = o[j] * h[j];
+  }
+
+  // The first two gates of a GRU whose reset comes before the product, and the state after it.
+  void reset(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
+    const int64_t H = s_.state;
+    const T* const x = rows.at(in_.template of<T>(context, 0), t, row, s_.columns);
+    const T* const products = w.products + row * s_.columns;
+    T* const gates = w.gates + row * s_.columns;
+    for (int64_t j = 0; j < 2 * H; ++j) gates[j] = x[j] + products[j];
+    squash(0, gates, 2 * H);
+    for (int64_t j = 0; j < H; ++j) w.part[row * H + j] = gates[H + j] * w.h[row * H + j];
+  }
+
+  void gru(const Work& w, const T* x, const T* products, T* h, T* gates, T* states,
+           const T* after_reset) {
+    const int64_t H = s_.state;
+    T *const z = gates, *const r = z + H, *const n = r + H;
+    if (s_.spec.linear_before_reset) {
+      for (int64_t j = 0; j < 2 * H; ++j) gates[j] = x[j] + products[j];
+      squash(0, gates, 2 * H);
+      for (int64_t j = 0; j < H; ++j) {
+        const T q = products[2 * H + j] + (w.extra ? w.extra[j] : T(0));
+        n[j] = x[2 * H + j] + r[j] * q;
+        if (states) states[j] = q;
+      }
+    } else {
+      for (int64_t j = 0; j < H; ++j) n[j] = x[2 * H + j] + products[2 * H + j];
+      if (states) std::copy_n(after_reset, H, states);
+    }
+    squash(1, n, H);
+    for (int64_t j = 0; j < H; ++j) h[j] = (1 - z[j]) * n[j] + z[j] * h[j];
+  }
+
+  const Sequence s_;
+  const Inputs in_;
+  const Outputs out_;
+  const std::string subject_;
+};
+
+// --- The backward pass -------------------------------------------------------------------------
+
+template <typename T>
+class RecurrentGradKernel final : public Kernel {
+ public:
+  RecurrentGradKernel(const KernelSetup& setup, RecurrentSpec spec)
+      : s_(spec, setup.input(1).shape), in_(setup), out_(setup), subject_(setup.subject) {}
+  int tiles(int) const override { return tile_count(s_.rows, kTileRows); }
+  size_t scratch_bytes() const override {
+    const auto matrix = [&](int64_t width) {
+      return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
+    };
+    return 7 * matrix(s_.state) + 2 * matrix(s_.columns) + gemm_scratch_bytes<T>();
+  }
+
+  Progress run(KernelContext& context, int, int tile) override {
+    const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 7));
+    const int64_t H = s_.state;
+    Buffers buffers(context.scratch);
+    Work w;
+    w.dh = buffers.take<T>(H);
+    w.dc = buffers.take<T>(H);
+    w.h = buffers.take<T>(H);
+    w.c = buffers.take<T>(H);
+    w.part = buffers.take<T>(H);
+    w.line = buffers.take<T>(H);
+    w.sum = buffers.take<T>(H);
+    w.dx = buffers.take<T>(s_.columns);
+    w.dproducts = buffers.take<T>(s_.columns);
+    w.gemm = buffers.rest();
+    w.r = in_.template of<T>(context, 0);
+    w.extra = in_.template of<T>(context, 6);
+    for (int64_t row = 0; row < rows.count; ++row) {
+      copy_or_zero(w.dh + row * H, rows.at(in_.template of<T>(context, 9), 0, row, H), H);
+      copy_or_zero(w.dc + row * H, rows.at(in_.template of<T>(context, 10), 0, row, H), H);
+    }
+    for (int64_t k = s_.steps; k-- > 0;) {
+      if (!step(context, rows, w, s_.step(k))) return library_error(context, subject_);
+    }
+    for (int64_t row = 0; row < rows.count; ++row) {
+      if (T* h = rows.at(out_.template of<T>(context, 2), 0, row, H))
+        std::copy_n(w.dh + row * H, H, h);
+      if (T* c = rows.at(out_.template of<T>(context, 3), 0, row, H))
+        std::copy_n(w.dc + row * H, H, c);
+    }
+    return Progress::done;
+  }
+
+ private:
+  // Matrices of the tile's rows. dx and dproducts: the gradients of what the gates' activations
+  // get, and of the products of the state with r; they differ in a GRU alone.
+  struct Work {
+    T *dh, *dc, *h, *c, *part, *line, *sum, *dx, *dproducts;
+    std::byte* gemm;
+    const T *r, *extra;
+  };
+
+  // w.sum = gates[:, from, from + width) * r[:, from, from + width) transposed.
+  bool back(const TileRows<T>& rows, Work& w, const T* gates, int64_t from, int64_t width) {
+    const onednn::Gemm g{.trans_b = true,
+                         .m = rows.count,
+                         .n = s_.state,
+                         .k = width,
+                         .lda = s_.columns,
+                         .ldb = s_.columns,
+                         .ldc = s_.state};
+    return gemm<T>(g, gates + from, w.r + from, w.sum, w.gemm);
+  }
+
+  // The states before step t, and the gradient of the state after it.
+  void load(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
+    const int64_t H = s_.state, from = s_.before(t, rows.length(row));
+    const auto state = [&](const T* of, const T* first) {
+      return from >= 0 ? rows.at(of, from, row, H) : rows.at(first, 0, row, H);
+    };
+    copy_or_zero(w.h + row * H,
+                 state(in_.template of<T>(context, 1), in_.template of<T>(context, 4)), H);
+    if (s_.spec.cell == Cell::lstm)
+      copy_or_zero(w.c + row * H,
+                   state(in_.template of<T>(context, 3), in_.template of<T>(context, 5)), H);
+    if (const T* dy = rows.at(in_.template of<T>(context, 8), t, row, H)) {
+      for (int64_t j = 0; j < H; ++j) w.dh[row * H + j] += dy[j];
+    }
+    if (T* h = rows.at(out_.template of<T>(context, 4), t, row, H))
+      std::copy_n(w.h + row * H, H, h);
+    if (T* c = rows.at(out_.template of<T>(context, 5), t, row, H))
+      copy_or_zero(c, cell(w, row), H);
+  }
+  const T* cell(const Work& w, int64_t row) const {
+    return s_.spec.cell == Cell::lstm ? w.c + row * s_.state : nullptr;
+  }
+
+  bool step(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t) {
+    const int64_t H = s_.state;
+    const auto each = [&](auto&& of) {
+      for (int64_t row = 0; row < rows.count; ++row) {
+        if (t < rows.length(row)) of(row);
+      }
+    };
+    // Rows whose sequence has ended have gradients of 0 here.
+    std::fill_n(w.dx, rows.count * s_.columns, T(0));
+    std::fill_n(w.dproducts, rows.count * s_.columns, T(0));
+    for (int64_t row = 0; row < rows.count; ++row) {
+      if (t < rows.length(row)) continue;
+      for (const size_t output : {4, 5}) {
+        if (T* state = rows.at(out_.template of<T>(context, output), t, row, H))
+          copy_or_zero<T>(state, nullptr, H);
+      }
+    }
+    each([&](int64_t row) {
+      load(context, rows, w, t, row);
+      gates_of(context, rows, w, t, row);
+    });
+    if (s_.spec.cell == Cell::gru && !s_.spec.linear_before_reset) {
+      if (!back(rows, w, w.dx, 2 * H, H)) return false;
+      each([&](int64_t row) { reset(context, rows, w, t, row); });
+      if (!back(rows, w, w.dx, 0, 2 * H)) return false;
+    } else if (!back(rows, w, w.dproducts, 0, s_.columns)) {
+      return false;
+    }
+    each([&](int64_t row) {
+      for (int64_t j = row * H; j < (row + 1) * H; ++j) w.dh[j] += w.sum[j];
+    });
+    for (int64_t row = 0; row < rows.count; ++row) {
+      std::copy_n(w.dx + row * s_.columns, s_.columns,
+                  rows.at(out_.template of<T>(context, 0), t, row, s_.columns));
+      if (T* products = rows.at(out_.template of<T>(context, 1), t, row, s_.columns))
+        std::copy_n(w.dproducts + row * s_.columns, s_.columns, products);
+    }
+    return true;
+  }
+
+  // Sets dx and dproducts, and makes dh the part of the gradient that goes around the gates.
+  void gates_of(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
+    const int64_t H = s_.state;
+    T *const dx = w.dx + row * s_.columns, *const dproducts = w.dproducts + row * s_.columns;
+    T* const dh = w.dh + row * H;
+    const T* const gates = rows.at(in_.template of<T>(context, 2), t, row, s_.columns);
+    const T* const states = rows.at(in_.template of<T>(context, 3), t, row, H);
+    if (s_.spec.cell == Cell::rnn) {
+      const T* const y = rows.at(in_.template of<T>(context, 1), t, row, H);
+      std::copy_n(dh, H, dx);
+      derive(s_.spec.activations[0], y, dx, H);
+      std::fill_n(dh, H, T(0));
+    } else if (s_.spec.cell == Cell::lstm) {
+      lstm(w, row, gates, states, dx);
+    } else {
+      gru(w, row, gates, states, dx, dproducts);
+      return;
+    }
+    std::copy_n(dx, s_.columns, dproducts);
+  }
+
+  void lstm(Work& w, int64_t row, const T* gates, const T* cells, T* dx) {
+    const int64_t H = s_.state;
+    const auto& f_of = s_.spec.activations[0];
+    T *const dh = w.dh + row * H, *const dc = w.dc + row * H, *const line = w.line + row * H,
+             *const part = w.part + row * H;
+    const T* const before = w.c + row * H;
+    const T *const i = gates, *const o = i + H, *const f = o + H, *const g = f + H;
+    T *const di = dx, *const d_o = di + H, *const df = d_o + H, *const dg = df + H;
+    std::copy_n(cells, H, line);  // h(c)
+    activate(s_.spec.activations[2], line, H);
+    for (int64_t j = 0; j < H; ++j) {
+      d_o[j] = dh[j] * line[j];
+      part[j] = dh[j] * o[j];
+    }
+    derive(f_of, o, d_o, H);
+    derive(s_.spec.activations[2], line, part, H);
+    for (int64_t j = 0; j < H; ++j) {
+      T sum = dc[j] + part[j];
+      if (w.extra) sum += d_o[j] * w.extra[H + j];
+      di[j] = sum * g[j];
+      df[j] = sum * before[j];
+      dg[j] = sum * i[j];
+      dc[j] = sum * f[j];
+    }
+    if (s_.spec.input_forget) {
+      for (int64_t j = 0; j < H; ++j) di[j] -= df[j];
+      std::fill_n(df, H, T(0));
+    } else {
+      derive(f_of, f, df, H);
+    }
+    derive(f_of, i, di, H);
+    derive(s_.spec.activations[1], g, dg, H);
+    for (int64_t j = 0; w.extra && j < H; ++j)
+      dc[j] += di[j] * w.extra[j] + df[j] * w.extra[2 * H + j];
+    std::fill_n(dh, H, T(0));
+  }
+
+  void gru(Work& w, int64_t row, const T* gates, const T* states, T* dx, T* dproducts) {
+    const int64_t H = s_.state;
+    T* const dh = w.dh + row * H;
+    const T* const before = w.h + row * H;
+    const T *const z = gates, *const r = z + H, *const n = r + H;
+    T *const dz = dx, *const dr = dz + H, *const dn = dr + H;
+    for (int64_t j = 0; j < H; ++j) {
+      dn[j] = dh[j] * (1 - z[j]);
+      dz[j] = dh[j] * (before[j] - n[j]);
+      dh[j] = dh[j] * z[j];
+    }
+    derive(s_.spec.activations[1], n, dn, H);
+    derive(s_.spec.activations[0], z, dz, H);
+    if (!s_.spec.linear_before_reset) return;  // reset() does the rest
+    for (int64_t j = 0; j < H; ++j) dr[j] = dn[j] * states[j];
+    derive(s_.spec.activations[0], r, dr, H);
+    std::copy_n(dx, 2 * H, dproducts);
+    for (int64_t j = 0; j < H; ++j) dproducts[2 * H + j] = dn[j] * r[j];
+  }
+
+  // w.sum is the gradient of the state after the reset.
+  void reset(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
+    const int64_t H = s_.state;
+    const T* const r = rows.at(in_.template of<T>(context, 2), t, row, s_.columns) + H;
+    T* const dr = w.dx + row * s_.columns + H;
+    for (int64_t j = 0; j < H; ++j) {
+      const T sum = w.sum[row * H + j];
+      dr[j] = sum * w.h[row * H + j];
+      w.dh[row * H + j] += sum * r[j];
+    }
+    derive(s_.spec.activations[0], r, dr, H);
+  }
+
+  const Sequence s_;
+  const Inputs in_;
+  const Outputs out_;
+  const std::string subject_;
+};
+
+template <template <typename> class K>
+Result<std::unique_ptr<Kernel>> make_of_type(const KernelSetup& setup) {
+  auto spec = recurrent_spec(setup.attrs());
+  if (!spec.ok()) return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
+  if (setup.input(0).dtype == DType::f64)
+    return std::unique_ptr<Kernel>(std::make_unique<K<double>>(setup, *spec));
+  return std::unique_ptr<Kernel>(std::make_unique<K<float>>(setup, *spec));
+}
+
+}  // namespace
+
+void add_recurrent_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("leat.Recurrent", "cpu", make_of_type<RecurrentKernel>);
+  catalogue.add_kernel("leat.RecurrentGrad", "cpu", make_of_type<RecurrentGradKernel>);
+}
+
+}  // namespace leat

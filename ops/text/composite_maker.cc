@@ -1,0 +1,97 @@
+#include "ops/text/composite_maker.h"
+
+#include <utility>
+
+namespace leat {
+
+DraftName CompositeMaker::in(int i) {
+  if (has(i)) return node_.inputs[static_cast<size_t>(i)];
+  fail(cat("expected at least ", i + 1, " inputs, received ", inputs()));
+  return {"", node_.offset};
+}
+
+double CompositeMaker::number(std::string_view name, double fallback) {
+  const Attr* attr = find(name);
+  if (!attr) return fallback;
+  if (const auto* real = std::get_if<double>(attr)) return *real;
+  if (const auto* integer = std::get_if<int64_t>(attr)) return static_cast<double>(*integer);
+  fail(cat("the attribute '", name, "': expected a float, received ", attr_kind(*attr)));
+  return fallback;
+}
+int64_t CompositeMaker::integer(std::string_view name, int64_t fallback) {
+  return get<int64_t>(name, fallback, "an int");
+}
+std::string CompositeMaker::text(std::string_view name, std::string fallback) {
+  return get<std::string>(name, std::move(fallback), "a string");
+}
+std::vector<int64_t> CompositeMaker::integers(std::string_view name,
+                                              std::vector<int64_t> fallback) {
+  return get<std::vector<int64_t>>(name, std::move(fallback), "a list of ints");
+}
+std::vector<double> CompositeMaker::numbers(std::string_view name) {
+  return get<std::vector<double>>(name, {}, "a list of floats");
+}
+std::vector<std::string> CompositeMaker::texts(std::string_view name) {
+  return get<std::vector<std::string>>(name, {}, "a list of strings");
+}
+
+DraftName CompositeMaker::op(std::string_view op, std::vector<DraftName> inputs, Attributes attrs) {
+  return ops(op, std::move(inputs), std::move(attrs), 1)[0];
+}
+
+std::vector<DraftName> CompositeMaker::ops(std::string_view op, std::vector<DraftName> inputs,
+                                           Attributes attrs, int outputs) {
+  DraftNode made;
+  made.offset = node_.offset;
+  const size_t dot = op.find('.');
+  if (dot != std::string_view::npos) made.domain = op.substr(0, dot);
+  made.op = op.substr(dot == std::string_view::npos ? 0 : dot + 1);
+  made.inputs = std::move(inputs);
+  made.attrs = std::move(attrs);
+  // The constraint on the device holds for every part.
+  if (const auto device = node_.attrs.find("device"); device != node_.attrs.end())
+    made.attrs.insert_or_assign("device", device->second);
+  for (int i = 0; i < outputs; ++i) made.outputs.push_back({cat("%part", made_++), node_.offset});
+  out_.push_back(std::move(made));
+  return out_.back().outputs;
+}
+
+void CompositeMaker::set_output(int i, const DraftName& value) {
+  sets_outputs_ = true;
+  if (!wants(i)) return;
+  op("Identity", {value});
+  out_.back().outputs = {node_.outputs[static_cast<size_t>(i)]};
+}
+
+void CompositeMaker::finish() {
+  if (!status_.ok()) return;
+  for (const auto& [name, attr] : node_.attrs) {
+    if (!known_.contains(name) && !is_reserved_attribute(name))
+      return fail(cat("unknown attribute '", name, "'"));
+  }
+  if (sets_outputs_) return;
+  if (node_.outputs.size() != 1)
+    return fail(cat("expected one output, received ", node_.outputs.size()));
+  out_.back().outputs = node_.outputs;
+  out_.back().name = node_.name;
+}
+
+const Attr* CompositeMaker::find(std::string_view name) {
+  known_.emplace(name, true);
+  const auto found = node_.attrs.find(name);
+  return found == node_.attrs.end() ? nullptr : std::get_if<Attr>(&found->second);
+}
+
+// An empty list does not show its kind.
+template <typename T>
+T CompositeMaker::get(std::string_view name, T fallback, std::string_view expected) {
+  const Attr* attr = find(name);
+  if (!attr) return fallback;
+  if (const auto* value = std::get_if<T>(attr)) return *value;
+  const auto* ints = std::get_if<std::vector<int64_t>>(attr);
+  if (ints && ints->empty() && expected.starts_with("a list")) return fallback;
+  fail(cat("the attribute '", name, "': expected ", expected, ", received ", attr_kind(*attr)));
+  return fallback;
+}
+
+}  // namespace leat

@@ -1,0 +1,90 @@
+// Makes the nodes that a composite op stands for (ops/text/composites.h). Private to this folder.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "devices/base/status.h"
+#include "devices/base/text.h"
+#include "ops/text/draft.h"
+
+namespace leat {
+
+// Reads the operands and attributes of one node, and adds nodes in its place. The first error
+// stays, and what is made after it means nothing.
+class CompositeMaker {
+ public:
+  using Attributes = std::map<std::string, DraftAttr, std::less<>>;
+
+  // The new nodes go to the end of `out`; `made` counts them over all composites of a graph.
+  CompositeMaker(const DraftNode& node, size_t& made, std::vector<DraftNode>& out)
+      : node_(node), made_(made), out_(out) {}
+
+  const Status& status() const { return status_; }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  bool has(int i) const {
+    return i < inputs() && !node_.inputs[static_cast<size_t>(i)].name.empty();
+  }
+  bool wants(int output) const {
+    const auto i = static_cast<size_t>(output);
+    return i < node_.outputs.size() && !node_.outputs[i].name.empty();
+  }
+
+  // Input i; an error if it is absent.
+  DraftName in(int i);
+  // Attributes of the node, or their defaults.
+  double number(std::string_view name, double fallback);
+  int64_t integer(std::string_view name, int64_t fallback);
+  std::string text(std::string_view name, std::string fallback);
+  std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> fallback);
+  std::vector<double> numbers(std::string_view name);
+  std::vector<std::string> texts(std::string_view name);
+
+  // Adds a node with one output, or with several, and returns them. `op` is "Relu" or
+  // "leat.Recurrent".
+  DraftName op(std::string_view op, std::vector<DraftName> inputs, Attributes attrs = {});
+  std::vector<DraftName> ops(std::string_view op, std::vector<DraftName> inputs, Attributes attrs,
+                             int outputs);
+  DraftName constant(Tensor value) {
+    return op("Constant", {}, {{"value", Attr(std::move(value))}});
+  }
+  DraftName ints(const std::vector<int64_t>& values) {
+    return constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
+  }
+  // A scalar of the element type of `like`. It is a double before, so that no bit is lost.
+  DraftName scalar(double value, const DraftName& like) {
+    return op("CastLike", {constant(Tensor::scalar<double>(value)), like});
+  }
+
+  // Makes `value` output i of the node. A node whose outputs are not set has one, that of the last
+  // part.
+  void set_output(int i, const DraftName& value);
+  // Gives the parts the names of the node's outputs. An error for attributes that nothing has read.
+  void finish();
+  void fail(std::string message) {
+    if (status_.ok()) status_ = invalid_argument(std::move(message));
+  }
+
+ private:
+  const Attr* find(std::string_view name);
+  template <typename T>
+  T get(std::string_view name, T fallback, std::string_view expected);
+
+  const DraftNode& node_;
+  size_t& made_;
+  std::vector<DraftNode>& out_;
+  std::map<std::string, bool, std::less<>> known_;
+  bool sets_outputs_ = false;
+  Status status_;
+};
+
+// ONNX's recurrent ops.
+void make_lstm(CompositeMaker& m);
+void make_gru(CompositeMaker& m);
+void make_rnn(CompositeMaker& m);
+
+}  // namespace leat
