@@ -32,13 +32,25 @@ struct Operands {
   std::string_view op;
   size_t first, end;
 };
-constexpr std::array<Operands, 7> kWeights{{{"Conv", 1, 3},
-                                            {"ConvTranspose", 1, 3},
-                                            {"Gemm", 1, 3},
-                                            {"MatMul", 0, 2},
-                                            {"BatchNormalization", 1, 3},
-                                            {"LayerNormalization", 1, 3},
-                                            {"Gather", 0, 1}}};
+constexpr std::array<Operands, 10> kWeights{{{"Conv", 1, 3},
+                                             {"ConvTranspose", 1, 3},
+                                             {"Gemm", 1, 3},
+                                             {"MatMul", 0, 2},
+                                             {"BatchNormalization", 1, 3},
+                                             {"LayerNormalization", 1, 3},
+                                             {"Gather", 0, 1},
+                                             {"LSTM", 1, 4},
+                                             {"GRU", 1, 4},
+                                             {"RNN", 1, 4}}};
+// The first states of recurrent ops, which modules make of zeros unless the caller gives others.
+constexpr std::array<Operands, 3> kStates{{{"LSTM", 5, 7}, {"GRU", 5, 6}, {"RNN", 5, 6}}};
+
+bool is_zero(const Tensor& value) {
+  for (int64_t i = 0; i < value.elements(); ++i) {
+    if (value.at(i) != 0) return false;
+  }
+  return true;
+}
 
 // A normalization with its running statistics, inputs 3 and 4.
 bool is_norm(const DraftNode& node) {
@@ -234,12 +246,15 @@ void OnnxParameters::separate_roles() {
 // Identities are followed back, so that a use through one counts for the constant itself.
 void OnnxParameters::find_uses() {
   std::map<std::string, std::string> passed;  // by an Identity's output: its input
+  std::set<std::string> zeros;
   const auto origin = [&](const std::string& name) {
     const auto at = passed.find(name);
     return at == passed.end() ? name : at->second;
   };
   for (const DraftConstant& constant : graph_.constants) {
-    if (is_variable(constant.value) && is_mask(constant.value)) masks_.insert(constant.name.name);
+    if (!is_variable(constant.value)) continue;
+    if (is_mask(constant.value)) masks_.insert(constant.name.name);
+    if (is_zero(constant.value)) zeros.insert(constant.name.name);
   }
   for (const DraftNode& node : graph_.nodes) {
     if (!node.domain.empty()) continue;
@@ -251,6 +266,13 @@ void OnnxParameters::find_uses() {
       if (weights.op != node.op) continue;
       for (size_t i = weights.first; i < std::min(weights.end, node.inputs.size()); ++i)
         weights_.insert(origin(node.inputs[i].name));
+    }
+    for (const Operands& states : kStates) {
+      if (states.op != node.op) continue;
+      for (size_t i = states.first; i < std::min(states.end, node.inputs.size()); ++i) {
+        const std::string state = origin(node.inputs[i].name);
+        if (zeros.contains(state)) states_.insert(state);
+      }
     }
   }
 }
@@ -276,7 +298,8 @@ bool OnnxParameters::is_computed(const std::string& constant) const {
 // A computed constant may have been computed from a parameter that is missing.
 bool OnnxParameters::trains(const std::string& constant) const {
   if (statistics_.contains(constant)) return false;
-  if (is_computed(constant)) return !missing_.empty() && !masks_.contains(constant);
+  if (is_computed(constant))
+    return !missing_.empty() && !masks_.contains(constant) && !states_.contains(constant);
   const auto member = origin_.members.find(constant);
   return member == origin_.members.end() || member->second;
 }
@@ -309,7 +332,7 @@ std::vector<std::string> OnnxParameters::notes() const {
 std::string OnnxParameters::trained_note() const {
   size_t trained = 0, statistics = 0;
   int64_t values = 0;
-  std::vector<std::string> buffers, computed, masks;
+  std::vector<std::string> buffers, computed, masks, states;
   for (const DraftConstant& constant : graph_.constants) {
     const std::string& name = constant.name.name;
     if (!is_variable(constant.value)) continue;
@@ -322,7 +345,8 @@ std::string OnnxParameters::trained_note() const {
     if (statistics_.contains(name)) {
       ++statistics;
     } else if (is_computed(name)) {
-      (trains(name) || missing_.empty() ? computed : masks).push_back(name);
+      const bool is_state = states_.contains(name) && !missing_.empty();
+      (is_state ? states : trains(name) || missing_.empty() ? computed : masks).push_back(name);
     } else if (!trains(name)) {
       buffers.push_back(name);
     }
@@ -331,6 +355,7 @@ std::string OnnxParameters::trained_note() const {
   if (statistics > 0) fixed.push_back(cat(statistics, " running statistics"));
   if (!buffers.empty()) fixed.push_back(counted(buffers, "buffer", "buffers"));
   if (!masks.empty()) fixed.push_back(counted(masks, "mask", "masks"));
+  if (!states.empty()) fixed.push_back(counted(states, "first state", "first states"));
   const std::string constants = computed.empty()
                                     ? ""
                                     : counted(computed, "constant that the exporter computed",

@@ -21,7 +21,7 @@ using namespace leat::testing;
 namespace {
 
 // The least number of cases that must run.
-constexpr int kFloor = 843;
+constexpr int kFloor = 869;
 
 // The ops that the project promises. Their cases run because the ops are in the catalogue.
 constexpr const char* kCore[] = {
