@@ -68,8 +68,8 @@ class OnnxParameters {
 
   const OnnxOrigin origin_;
   DraftGraph& graph_;
-  // Names of running statistics, of ops' weights, of masks, and of zeros that are the first states of
-  // recurrent ops.
+  // Names of running statistics, of ops' weights, of masks, and of zeros that are the first states
+  // of recurrent ops.
   std::set<std::string> statistics_, weights_, masks_, states_;
   // Parameters of the module that no initializer is named after, without those of folded
   // normalizations.

@@ -118,8 +118,9 @@ class RecurrentMaker {
                   std::move(attrs), 3);
   }
 
-  // The bias of the input's products: B has that of the input and that of the state. Where a GRU
-  // resets the state's product, the last gate's bias of the state stays inside: it is `extra`.
+  // The bias of the input's products: B has that of the input and that of the state. If a GRU
+  // resets the product of the state, the bias of the last gate's product stays inside: it is
+  // `extra`.
   DraftName bias(const DraftName& b, DraftName& extra) {
     const auto halves =
         m_.ops("Split", {b}, {{"axis", Attr(int64_t{0})}, {"num_outputs", Attr(int64_t{2})}}, 2);
