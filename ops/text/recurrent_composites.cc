@@ -13,7 +13,7 @@ namespace {
 
 using Attributes = CompositeMaker::Attributes;
 
-// What the three ops differ in.
+// The differences of the three ops.
 struct Recurrence {
   std::string_view cell;
   size_t activations;  // of one direction
