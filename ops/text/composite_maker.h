@@ -82,6 +82,7 @@ class CompositeMaker {
   Status status_;
 };
 
+void make_einsum(CompositeMaker& m);
 // ONNX's recurrent ops.
 void make_lstm(CompositeMaker& m);
 void make_gru(CompositeMaker& m);

@@ -269,6 +269,7 @@ const std::map<std::string, Make, std::less<>>& composites() {
   static const std::map<std::string, Make, std::less<>> kAll{
       {"Celu", celu},
       {"DepthToSpace", depth_to_space},
+      {"Einsum", make_einsum},
       {"GRU", make_gru},
       {"GroupNormalization", group_normalization},
       {"HardSwish", hard_swish},

@@ -50,6 +50,37 @@ TEST_CASE("activations that are composites have ONNX's values") {
   check_close(y("Hardmax <axis = 0> (x)"), Tensor::of<float>({5}, {0, 0, 0, 0, 1}));
 }
 
+// The output of Einsum for x [2,2,2] with elements 0 to 7.
+Tensor einsum(const std::string& equation, int operands) {
+  std::vector<float> values;
+  for (int i = 0; i < 8; ++i) values.push_back(static_cast<float>(i));
+  const Tensor x = Tensor::of<float>({2, 2, 2}, values);
+  std::vector<std::string> inputs(static_cast<size_t>(operands), "x");
+  const std::string text = cat("<ir_version: 10, opset_import: [\"\" : 20]>\n",
+                               "g (float[2,2,2] x) => (y) {\n  y = Einsum <equation = \"", equation,
+                               "\"> (", join(inputs, ", "), ")\n}\n");
+  INFO(text);
+  Graph graph = must(parse_graph(text, test_catalogue(), "g"));
+  must(validate(graph));
+  return must(interpret(graph, {{graph.inputs()[0], x}}, graph.outputs()))[0];
+}
+
+TEST_CASE("Einsum sums, transposes and multiplies") {
+  check_identical(einsum("abc->", 1), Tensor::scalar(28.f));
+  check_identical(einsum("abc->ca", 1), Tensor::of<float>({2, 2}, {2, 10, 4, 12}));
+  check_identical(einsum("bca", 1), einsum("bca->abc", 1));
+  // One label of the batch, two of rows, one inner one.
+  check_identical(einsum("abc,adc->abd", 2),
+                  Tensor::of<float>({2, 2, 2}, {1, 3, 3, 13, 41, 59, 59, 85}));
+  check_identical(einsum("abc,dbc->ad", 2), Tensor::of<float>({2, 2}, {14, 38, 38, 126}));
+  // No inner label, and labels that one operand alone has.
+  check_identical(einsum("abc, abc -> abc", 2),
+                  Tensor::of<float>({2, 2, 2}, {0, 1, 4, 9, 16, 25, 36, 49}));
+  check_identical(einsum("abc,adc->bd", 2), Tensor::of<float>({2, 2}, {42, 62, 62, 98}));
+  check_identical(einsum("abc,def->af", 2), Tensor::of<float>({2, 2}, {72, 96, 264, 352}));
+  check_identical(einsum("abc,abd,abe->a", 3), Tensor::of<float>({2}, {126, 2926}));
+}
+
 TEST_CASE("composites compute in the type of their operand") {
   const Tensor x = Tensor::of<double>({2}, {0.1, -0.3});
   const Tensor y = evaluate("double[2]", "y = Mish (x)", x);
@@ -77,6 +108,11 @@ TEST_CASE("no op of the catalogue is a composite, too") {
 }
 
 TEST_CASE("a composite that is wrong is refused at its place") {
+  CHECK(refusal("y = Einsum <equation = \"aa->a\"> (x)")
+            .message()
+            .find("expected different letters") != std::string::npos);
+  CHECK(refusal("y = Einsum <equation = \"a,b->a\"> (x)").message().find("expected 1 operands") !=
+        std::string::npos);
   CHECK(refusal("y = Mish ()").message().find("expected at least 1 inputs, received 0") !=
         std::string::npos);
   CHECK(refusal("y = Mish <alpha = 1.0> (x)").message().find("unknown attribute 'alpha'") !=

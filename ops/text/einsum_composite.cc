@@ -1,0 +1,186 @@
+// ONNX's Einsum as sums, products and matrix products of its operands, two at a time from the left.
+//
+// Source: ONNX's operator reference, Einsum-12.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ops/text/composite_maker.h"
+
+namespace leat {
+namespace {
+
+using Attributes = CompositeMaker::Attributes;
+
+// A value, and the label of each of its axes.
+struct Labelled {
+  DraftName value;
+  std::string labels;
+};
+
+bool has(std::string_view labels, char label) {
+  return labels.find(label) != std::string_view::npos;
+}
+// The labels of `of` for which `keep` is true, in their order.
+template <typename F>
+std::string filtered(std::string_view of, F&& keep) {
+  std::string out;
+  for (const char label : of) {
+    if (keep(label)) out.push_back(label);
+  }
+  return out;
+}
+
+// "bij,bjk->bik" in parts.
+struct Equation {
+  std::vector<std::string> operands;
+  std::string output;
+};
+
+bool is_label(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// Without an output, the labels that occur once are the output's, in the order of the alphabet.
+std::string implicit_output(const std::vector<std::string>& operands) {
+  std::string all;
+  for (const std::string& operand : operands) all += operand;
+  std::sort(all.begin(), all.end());
+  return filtered(all, [&](char label) { return std::count(all.begin(), all.end(), label) == 1; });
+}
+
+Equation parse(CompositeMaker& m, std::string text) {
+  std::erase(text, ' ');
+  Equation equation;
+  const size_t arrow = text.find("->");
+  std::string left = text.substr(0, arrow);
+  for (size_t comma; (comma = left.find(',')) != std::string::npos; left = left.substr(comma + 1))
+    equation.operands.push_back(left.substr(0, comma));
+  equation.operands.push_back(left);
+  equation.output =
+      arrow == std::string::npos ? implicit_output(equation.operands) : text.substr(arrow + 2);
+  std::string all;
+  for (const std::string& operand : equation.operands) all += operand;
+  const auto check = [&](const std::string& labels) {
+    for (const char label : labels) {
+      const bool once = std::count(labels.begin(), labels.end(), label) == 1;
+      if (is_label(label) && once && has(all, label)) continue;
+      m.fail(cat("equation: expected different letters for the axes of each operand, and those of ",
+                 "the output among them, received '", text, "'"));
+      return;
+    }
+  };
+  for (const std::string& operand : equation.operands) check(operand);
+  check(equation.output);
+  return equation;
+}
+
+class EinsumMaker {
+ public:
+  explicit EinsumMaker(CompositeMaker& m) : m_(m) {}
+
+  void make() {
+    const Equation equation = parse(m_, m_.text("equation", ""));
+    const size_t count = equation.operands.size();
+    if (count != static_cast<size_t>(m_.inputs())) {
+      m_.fail(cat("equation: expected ", m_.inputs(), " operands, received ", count));
+      return;
+    }
+    Labelled sum{m_.in(0), equation.operands[0]};
+    for (size_t i = 1; i < count; ++i) {
+      // A label stays if the output or a later operand has it.
+      std::string needed = equation.output;
+      for (size_t later = i + 1; later < count; ++later) needed += equation.operands[later];
+      sum = product(sum, {m_.in(static_cast<int>(i)), equation.operands[i]}, needed);
+    }
+    sum = reduced(sum, equation.output);
+    m_.set_output(0, in_order(sum, equation.output));
+  }
+
+ private:
+  // Sums over the labels that are not among `kept`.
+  Labelled reduced(const Labelled& x, std::string_view kept) {
+    std::vector<int64_t> axes;
+    for (size_t d = 0; d < x.labels.size(); ++d) {
+      if (!has(kept, x.labels[d])) axes.push_back(static_cast<int64_t>(d));
+    }
+    if (axes.empty()) return x;
+    return {m_.op("ReduceSum", {x.value, m_.ints(axes)}, {{"keepdims", Attr(int64_t{0})}}),
+            filtered(x.labels, [&](char label) { return has(kept, label); })};
+  }
+
+  DraftName in_order(const Labelled& x, const std::string& labels) {
+    if (x.labels == labels) return x.value;
+    std::vector<int64_t> perm;
+    for (const char label : labels) perm.push_back(static_cast<int64_t>(x.labels.find(label)));
+    return m_.op("Transpose", {x.value}, {{"perm", Attr(perm)}});
+  }
+
+  // The product of two operands, summed over the labels that only these two have.
+  Labelled product(Labelled a, Labelled b, const std::string& needed) {
+    a = reduced(a, needed + b.labels);
+    b = reduced(b, needed + a.labels);
+    const auto both = [&](char label) { return has(b.labels, label); };
+    const std::string batch =
+        filtered(a.labels, [&](char label) { return both(label) && has(needed, label); });
+    const std::string inner =
+        filtered(a.labels, [&](char label) { return both(label) && !has(needed, label); });
+    const std::string rows = filtered(a.labels, [&](char label) { return !both(label); });
+    const std::string columns =
+        filtered(b.labels, [&](char label) { return !has(a.labels, label); });
+    const std::string labels = batch + rows + columns;
+    if (inner.empty()) {
+      const DraftName left = spread(in_order(a, batch + rows), batch.size() + rows.size(), columns);
+      const DraftName right = spread(in_order(b, batch + columns), batch.size(), rows);
+      return {m_.op("Mul", {left, right}), labels};
+    }
+    const DraftName left = in_order(a, batch + rows + inner);
+    const DraftName right = in_order(b, batch + inner + columns);
+    const DraftName left_shape = m_.op("Shape", {left}), right_shape = m_.op("Shape", {right});
+    const auto nb = static_cast<int64_t>(batch.size()), nr = static_cast<int64_t>(rows.size()),
+               ni = static_cast<int64_t>(inner.size()), nc = static_cast<int64_t>(columns.size());
+    // Matrices of all rows, all inner and all columns; the axes of the batch stay.
+    const DraftName x = grouped(left, left_shape, nb, nr, ni);
+    const DraftName y = grouped(right, right_shape, nb, ni, nc);
+    const DraftName sizes =
+        joined({part(left_shape, 0, nb + nr), part(right_shape, nb + ni, nb + ni + nc)});
+    return {m_.op("Reshape", {m_.op("MatMul", {x, y}), sizes}), labels};
+  }
+
+  // Inserts an axis of size 1 for each label at `axis`.
+  DraftName spread(const DraftName& x, size_t axis, const std::string& labels) {
+    if (labels.empty()) return x;
+    std::vector<int64_t> axes;
+    for (size_t i = 0; i < labels.size(); ++i) axes.push_back(static_cast<int64_t>(axis + i));
+    return m_.op("Unsqueeze", {x, m_.ints(axes)});
+  }
+
+  DraftName part(const DraftName& shape, int64_t from, int64_t to) {
+    return m_.op("Slice", {shape, m_.ints({from}), m_.ints({to})});
+  }
+  DraftName joined(std::vector<DraftName> parts) {
+    return m_.op("Concat", std::move(parts), {{"axis", Attr(int64_t{0})}});
+  }
+  // The product of sizes [from, to), as a vector of one.
+  DraftName size(const DraftName& shape, int64_t from, int64_t to) {
+    if (to - from == 1) return part(shape, from, to);
+    if (to == from) return m_.ints({1});
+    return m_.op("ReduceProd", {part(shape, from, to)}, {{"keepdims", Attr(int64_t{1})}});
+  }
+  // [batch..., first..., second...] as [batch..., all of first, all of second].
+  DraftName grouped(const DraftName& x, const DraftName& shape, int64_t batch, int64_t first,
+                    int64_t second) {
+    if (first == 1 && second == 1) return x;
+    const int64_t middle = batch + first, end = middle + second;
+    return m_.op(
+        "Reshape",
+        {x, joined({part(shape, 0, batch), size(shape, batch, middle), size(shape, middle, end)})});
+  }
+
+  CompositeMaker& m_;
+};
+
+}  // namespace
+
+void make_einsum(CompositeMaker& m) { EinsumMaker(m).make(); }
+
+}  // namespace leat
