@@ -29,6 +29,7 @@ Catalogue standard_catalogue() {
   register_pad_ops(catalogue);
   register_gather_ops(catalogue);
   register_scatter_ops(catalogue);
+  register_resize_ops(catalogue);
   register_recurrent_ops(catalogue);
   register_trigonometry_ops(catalogue);
   register_bitwise_ops(catalogue);

@@ -33,6 +33,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_random_kernels(catalogue);
   add_recurrent_kernels(catalogue);
   add_reduce_kernels(catalogue);
+  add_resize_kernels(catalogue);
   add_rows_kernels(catalogue);
   add_shape_kernels(catalogue);
   add_slice_kernels(catalogue);

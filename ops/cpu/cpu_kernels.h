@@ -71,6 +71,8 @@ void add_quorum_kernels(Catalogue& catalogue);
 void add_random_kernels(Catalogue& catalogue);
 // leat.Recurrent and its gradient.
 void add_recurrent_kernels(Catalogue& catalogue);
+// Resize and leat.ResizeGrad.
+void add_resize_kernels(Catalogue& catalogue);
 // ReduceSum and the other reductions, leat.ReduceGrad, ArgMax and ArgMin.
 void add_reduce_kernels(Catalogue& catalogue);
 // leat.SumRows, which makes a dense gradient from a gradient of rows.

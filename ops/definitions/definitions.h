@@ -56,6 +56,8 @@ void register_trigonometry_ops(Catalogue& catalogue);
 void register_bitwise_ops(Catalogue& catalogue);
 // recurrent.cc: leat.Recurrent, which LSTM, GRU and RNN are made of.
 void register_recurrent_ops(Catalogue& catalogue);
+// resize.cc: Resize and its gradient.
+void register_resize_ops(Catalogue& catalogue);
 // scatter.cc: ops that write by index, read by tuples of indices, or make indices.
 void register_scatter_ops(Catalogue& catalogue);
 // rows.cc: leat.SumRows, which makes a gradient by rows dense (see row_sum.h).

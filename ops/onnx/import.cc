@@ -378,6 +378,7 @@ class Importer {
     for (DraftConstant& constant : graph.constants) {
       const Tensor& value = constant.value;
       if (!is_float(value.dtype()) || value.shape().rank() == 0) continue;
+      if (parameters.stays_constant(constant.name.name)) continue;
       // The Read takes the constant's name, so that no reader has to change.
       const std::string w = constant.name.name;
       constant.name.name = cat("%initial ", w);

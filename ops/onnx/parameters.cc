@@ -45,6 +45,9 @@ constexpr std::array<Operands, 10> kWeights{{{"Conv", 1, 3},
 // The first states of recurrent ops, which modules make of zeros unless the caller gives others.
 constexpr std::array<Operands, 3> kStates{{{"LSTM", 5, 7}, {"GRU", 5, 6}, {"RNN", 5, 6}}};
 
+// Operands that describe an op, and are no data.
+constexpr std::array<Operands, 2> kSettings{{{"Resize", 1, 4}, {"Upsample", 1, 2}}};
+
 bool is_zero(const Tensor& value) {
   for (int64_t i = 0; i < value.elements(); ++i) {
     if (value.at(i) != 0) return false;
@@ -267,6 +270,11 @@ void OnnxParameters::find_uses() {
       for (size_t i = weights.first; i < std::min(weights.end, node.inputs.size()); ++i)
         weights_.insert(origin(node.inputs[i].name));
     }
+    for (const Operands& settings : kSettings) {
+      if (settings.op != node.op) continue;
+      for (size_t i = settings.first; i < std::min(settings.end, node.inputs.size()); ++i)
+        settings_.insert(origin(node.inputs[i].name));
+    }
     for (const Operands& states : kStates) {
       if (states.op != node.op) continue;
       for (size_t i = states.first; i < std::min(states.end, node.inputs.size()); ++i) {
@@ -297,7 +305,7 @@ bool OnnxParameters::is_computed(const std::string& constant) const {
 
 // A computed constant may have been computed from a parameter that is missing.
 bool OnnxParameters::trains(const std::string& constant) const {
-  if (statistics_.contains(constant)) return false;
+  if (statistics_.contains(constant) || settings_.contains(constant)) return false;
   if (is_computed(constant))
     return !missing_.empty() && !masks_.contains(constant) && !states_.contains(constant);
   const auto member = origin_.members.find(constant);
@@ -335,7 +343,7 @@ std::string OnnxParameters::trained_note() const {
   std::vector<std::string> buffers, computed, masks, states;
   for (const DraftConstant& constant : graph_.constants) {
     const std::string& name = constant.name.name;
-    if (!is_variable(constant.value)) continue;
+    if (!is_variable(constant.value) || stays_constant(name)) continue;
     if (trains(name)) {
       ++trained;
       values += constant.value.elements();

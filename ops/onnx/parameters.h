@@ -47,6 +47,9 @@ class OnnxParameters {
   void take_all();
   // REQUIRES: the name of a constant, after separate() or take_all().
   bool trains(const std::string& constant) const;
+  // True for a constant that tells an op what to do, such as the scales of a Resize: it does not
+  // even become a variable that is not trained.
+  bool stays_constant(const std::string& constant) const { return settings_.contains(constant); }
   // Notes for people: the trained and the other constants, those that the exporter merged, computed
   // or folded, and how to keep them. REQUIRES: separate() or take_all() ran.
   std::vector<std::string> notes() const;
@@ -70,7 +73,7 @@ class OnnxParameters {
   DraftGraph& graph_;
   // Names of running statistics, of ops' weights, of masks, and of zeros that are the first states
   // of recurrent ops.
-  std::set<std::string> statistics_, weights_, masks_, states_;
+  std::set<std::string> statistics_, weights_, masks_, states_, settings_;
   // Parameters of the module that no initializer is named after, without those of folded
   // normalizations.
   std::vector<std::string> missing_;

@@ -71,7 +71,7 @@ constexpr Moved kMoved[] = {
     {"Split", "split", 1, 13},  {"Dropout", "ratio", 1, 12},  {"Clip", "min", 1, 11},
     {"Clip", "max", 2, 11},     {"Pad", "pads", 1, 11},       {"Pad", "value", 2, 11},
     {"Slice", "starts", 1, 10}, {"Slice", "ends", 2, 10},     {"Slice", "axes", 3, 10},
-    {"TopK", "k", 1, 10},       {"Reshape", "shape", 1, 5},
+    {"TopK", "k", 1, 10},       {"Reshape", "shape", 1, 5},   {"Upsample", "scales", 1, 9},
 };
 
 // The reductions whose axes became an input in opset 18. ReduceSum had its own change in 13.
@@ -224,6 +224,23 @@ Status OnnxUpgrade::constant_node(DraftNode& node) const {
   return unimplemented("Constant: expected a tensor of numbers as its value");
 }
 
+// Upsample, and Resize of opset 10, are a Resize with the scales alone.
+Status OnnxUpgrade::old_resize(DraftNode& node) const {
+  if (node.inputs.size() != 2)
+    return invalid_argument(cat("expected 2 inputs, received ", node.inputs.size()));
+  node.op = "Resize";
+  node.inputs = {node.inputs[0], {"", node.offset}, node.inputs[1]};
+  if (const auto mode = node.attrs.find("mode"); mode != node.attrs.end()) {
+    // Opset 1 to 8 called it "bilinear".
+    const Attr* attr = std::get_if<Attr>(&mode->second);
+    const std::string* text = attr ? std::get_if<std::string>(attr) : nullptr;
+    if (text && *text == "bilinear") mode->second = Attr(std::string("linear"));
+  }
+  node.attrs["coordinate_transformation_mode"] = Attr(std::string("asymmetric"));
+  node.attrs["nearest_mode"] = Attr(std::string("floor"));
+  return {};
+}
+
 Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   const std::string& op = node.op;
   // The order matters: before_7() gives nodes the attributes of opset 7, which the later rules
@@ -240,6 +257,7 @@ Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
       LEAT_RETURN_IF_ERROR(attr_to_input(node, moved.attr, moved.input, out));
     }
   }
+  if (op == "Upsample" || (op == "Resize" && opset_ < 11)) LEAT_RETURN_IF_ERROR(old_resize(node));
   if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
   if (opset_ < 21 && op == "GroupNormalization") node.attrs["per_group"] = Attr(int64_t{1});
   // Before opset 18, the number of outputs alone asked for equal parts.

@@ -40,6 +40,8 @@ constexpr struct {
     {"Unsqueeze", 1, 1},
     {"Split", 1, 1},
     {"Range", 0, 2},
+    {"Resize", 1, 3},
+    {"Upsample", 1, 1},
     {"OneHot", 1, 1},
     {"TopK", 1, 1},
     {"ConstantOfShape", 0, 0},

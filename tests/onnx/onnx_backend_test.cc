@@ -21,7 +21,7 @@ using namespace leat::testing;
 namespace {
 
 // The least number of cases that must run.
-constexpr int kFloor = 869;
+constexpr int kFloor = 908;
 
 // The ops that the project promises. Their cases run because the ops are in the catalogue.
 constexpr const char* kCore[] = {
@@ -64,6 +64,7 @@ constexpr Skip kSkipped[] = {
     {"node/test_cast*STRING*", "tensors of strings"},
     {"node/test_cast*FLOAT_to_BFLOAT16*", "expects bits cut off; the standard rounds to nearest"},
     {"node/test_*window*_expanded", "the length is a value that a step feeds: no plan knows it"},
+    {"node/test_einsum_batch_diagonal", "refused by name: a label that an operand has twice"},
     {"node/test_identity_opt", "values of the type optional"},
     {"node/test_identity_sequence", "values of the type sequence"},
     {"node/test_bernoulli*", "the expected values are drawn by numpy's generator"},

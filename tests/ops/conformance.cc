@@ -91,7 +91,7 @@ class CaseRun final : private StepContext {
     for (size_t i = 0; i < case_.inputs.size(); ++i) {
       const Tensor& given = case_.inputs[i];
       inputs_.push_back(given.valid() ? given.clone() : Tensor());
-      const bool small = given.valid() && (!is_float(given.dtype()) || given.elements() == 1);
+      const bool small = given.valid() && (!is_float(given.dtype()) || given.elements() <= 4);
       const bool known =
           given.valid() && !is_resource(case_, i) && (conditions_.all_known || small);
       setup_.constants.push_back(known ? &case_.inputs[i] : nullptr);

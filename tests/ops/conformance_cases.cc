@@ -394,6 +394,34 @@ ConformanceCase state(ConformanceCase c, uint32_t resources) {
   return c;
 }
 
+// Images of [kBatch,2,3,5], with scales and with sizes.
+void add_resize(std::vector<ConformanceCase>& cases) {
+  const Tensor x = f({kBatch, 2, 3, 5});
+  const Tensor twice = Tensor::of<float>({4}, {1, 1, 2, 2}),
+               part = Tensor::of<float>({2}, {0.6f, 0.7f});
+  const Tensor sizes = Tensor::of<int64_t>({2}, {4, 7});
+  const Tensor roi = Tensor::of<float>({4}, {-0.2f, 0.1f, 0.9f, 1.3f});
+  const auto add = [&](const std::string& mode, const std::string& coordinates, Attrs more,
+                       std::vector<Tensor> operands) {
+    more["mode"] = mode;
+    more["coordinate_transformation_mode"] = coordinates;
+    if (operands.back().elements() == 2) more["axes"] = std::vector<int64_t>{2, 3};
+    operands.insert(operands.begin(), x);
+    cases.push_back(ConformanceCase{"Resize", operands, more}.grad({0}));
+  };
+  add("nearest", "asymmetric", {{"nearest_mode", std::string("floor")}}, {Tensor(), twice});
+  add("nearest", "half_pixel", {}, {Tensor(), Tensor(), sizes});
+  add("linear", "half_pixel", {}, {Tensor(), twice});
+  add("linear", "align_corners", {}, {Tensor(), Tensor(), sizes});
+  add("linear", "half_pixel_symmetric", {{"antialias", int64_t{1}}}, {Tensor(), part});
+  add("linear", "tf_crop_and_resize", {{"extrapolation_value", 3.0}}, {roi, Tensor(), sizes});
+  add("cubic", "pytorch_half_pixel", {{"exclude_outside", int64_t{1}}}, {Tensor(), twice});
+  add("cubic", "half_pixel", {{"antialias", int64_t{1}}}, {Tensor(), part});
+  const Tensor dy = f({kBatch, 2, 6, 10});
+  cases.push_back(ConformanceCase{
+      "leat.ResizeGrad", {dy, Tensor(), twice, Tensor(), x}, {{"mode", std::string("linear")}}});
+}
+
 // Sequences of 3 steps and states of 2, with batches of several tiles.
 void add_recurrent(std::vector<ConformanceCase>& cases) {
   constexpr int64_t kSteps = 3, kState = 2;
@@ -467,6 +495,7 @@ void add_state(Cases& cases) {
   cases.push_back({"leat.Step", {}});
   cases.push_back({"leat.ReplicaId", {}});
   add_recurrent(cases);
+  add_resize(cases);
   cases.push_back(ConformanceCase{
       "leat.Range", {f({kBatch, 7})}, {{"first", number(16)}, {"count", number(21)}}}
                       .known_batch());
