@@ -110,6 +110,8 @@ Status infer_recurrent_grad(InferContext& ctx) {
   const auto columns = multiply(y[2], Dim::of(spec.gates()));
   const SymbolicShape x{y[0], y[1], columns ? *columns : Dim::of_symbol(ctx.fresh_symbol())};
   LEAT_RETURN_IF_ERROR(sequence_sizes(ctx, spec, x, ctx.shape(kGradR)).status());
+  if (spec.cell != Cell::rnn && !(ctx.has_input(kGradGates) && ctx.has_input(kGradStates)))
+    return ctx.error("expected the gates and states of the forward pass, they are missing");
   LEAT_RETURN_IF_ERROR(expect_shape(ctx, kGradGates, "gates", x));
   LEAT_RETURN_IF_ERROR(expect_shape(ctx, kGradStates, "states", y));
   LEAT_RETURN_IF_ERROR(expect_shape(ctx, kGradDy, "dy", y));

@@ -137,6 +137,7 @@ ValueId shape_or_like(GradientContext& ctx, ValueId like) {
 
 // A float operand is a `like`: only its type counts.
 Result<SymbolicShape> infer_shape_or_like(InferContext& ctx, int i) {
+  if (!ctx.has_input(i)) return ctx.error(cat("input ", i, ": expected a shape, there is none"));
   if (ctx.dtype(i) != DType::i64) return ctx.shape(i);
   LEAT_ASSIGN_OR_RETURN(const int rank, vector_length(ctx, i));
   const auto sizes = known_sizes(ctx, i);

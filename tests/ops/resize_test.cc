@@ -77,6 +77,8 @@ TEST_CASE("Resize refuses what it cannot mean") {
         "Resize: roi: expected 8 numbers, a start and an end for each axis; received 0");
   CHECK(error({kNoRoi, floats_of({2})}, {{"axes", std::vector<int64_t>{4}}}) ==
         "Resize: axes: expected different axes of rank 4, received 4");
+  CHECK(run_error("leat.ResizeGrad", {x}, {}).message() ==
+        "leat.ResizeGrad: input 4: expected a shape, there is none");
 }
 
 }  // namespace

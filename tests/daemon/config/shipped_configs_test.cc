@@ -17,7 +17,8 @@ std::map<std::string, std::string> shipped_configs() {
   const fs::path root = fs::path(LEAT_SOURCE_DIR) / "configs";
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     const std::string name = fs::relative(entry.path(), root).string();
-    if (entry.path().extension() != ".yaml" || name.starts_with("jobs/")) continue;
+    if (entry.path().extension() != ".yaml") continue;
+    if (name.starts_with("jobs/") || name.starts_with("programs/")) continue;  // job files
     found[entry.path().string()] =
         entry.path().filename().string().starts_with("master") ? "master" : "worker";
   }
