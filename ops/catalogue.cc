@@ -1,7 +1,9 @@
 // The list of every op of this build. An op family is one file, and has one line here.
 #include "ops/catalogue.h"
 
+#include "ops/cpu/branches.h"
 #include "ops/cpu/cpu_kernels.h"
+#include "ops/definitions/branches.h"
 #include "ops/definitions/definitions.h"
 #include "ops/layers/layers.h"
 
@@ -14,6 +16,7 @@ Catalogue standard_catalogue() {
   register_unary_math_ops(catalogue);
   register_activation_ops(catalogue);
   register_compare_ops(catalogue);
+  register_branch_ops(catalogue);
   register_cast_ops(catalogue);
   register_matmul_ops(catalogue);
   register_conv_ops(catalogue);
@@ -52,6 +55,9 @@ Catalogue standard_catalogue() {
   register_layer_ops(catalogue);
   // The kernels of the ops.
   add_cpu_kernels(catalogue);
+  // Every op again, for the branches that a step may leave out.
+  register_conditional_ops(catalogue);
+  add_conditional_kernels(catalogue);
   return catalogue;
 }
 

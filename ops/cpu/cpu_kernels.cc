@@ -1,11 +1,14 @@
 #include "ops/cpu/cpu_kernels.h"
 
+#include "ops/cpu/branches.h"
+
 namespace leat {
 
 // ops/catalogue.cc calls this once, after it has added the definitions: add_kernel() finds the op
 // by its name. The calls are independent of each other, and their order is that of the alphabet.
 void add_cpu_kernels(Catalogue& catalogue) {
   add_activation_kernels(catalogue);
+  add_branch_kernels(catalogue);
   add_cast_kernels(catalogue);
   add_commit_kernels(catalogue);
   add_compare_kernels(catalogue);
