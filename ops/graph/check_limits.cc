@@ -18,7 +18,7 @@ class LimitCheck {
   Status references(const Graph& graph, NodeId id) const;
   Status attribute(const std::string& subject, const std::string& name, const Attr& attr,
                    int nesting);
-  Status input(const Graph& graph, ValueId id) const;
+  Status input(const Graph& graph, ValueId id, int nesting) const;
   // Checks that a name is UTF-8. `what` says whose name it is.
   static Status text(const std::string& subject, std::string_view what, std::string_view name) {
     if (is_utf8(name)) return {};
@@ -52,7 +52,7 @@ Status LimitCheck::graph(const Graph& graph, int nesting) {
         most(subject, "bytes of a value's name", limits::kNameLength, graph.value_name(id).size()));
     LEAT_RETURN_IF_ERROR(text(subject, "a value's name", graph.value_name(id)));
   }
-  for (ValueId id : graph.inputs()) LEAT_RETURN_IF_ERROR(input(graph, id));
+  for (ValueId id : graph.inputs()) LEAT_RETURN_IF_ERROR(input(graph, id, nesting));
   for (ValueId output : graph.outputs()) {
     if (output >= graph.values()) {
       return invalid_argument(
@@ -128,14 +128,15 @@ Status LimitCheck::attribute(const std::string& subject, const std::string& name
   return {};
 }
 
-// The types of inputs are given. Inference computes all others and checks their sizes.
-Status LimitCheck::input(const Graph& graph, ValueId id) const {
+// The types of inputs are given, but for those of regions. Inference computes all others and checks
+// their sizes.
+Status LimitCheck::input(const Graph& graph, ValueId id, int nesting) const {
   const ValueType& type = graph.value(id).type;
   const auto refuse = [&](std::string_view expected) {
     return invalid_argument(cat("input '", graph.describe(id), "': expected ", expected,
                                 ", received ", graph.type_text(type)));
   };
-  if (type.kind == ValueKind::tensor && type.dtype == DType::invalid)
+  if (type.kind == ValueKind::tensor && type.dtype == DType::invalid && nesting == 0)
     return refuse("an element type");
   int64_t elements = 1;
   for (const Dim dim : type.shape.dims()) {

@@ -3,6 +3,7 @@
 
 #include "devices/base/text.h"
 #include "ops/graph/validate.h"
+#include "ops/layers/control_flow.h"
 #include "ops/layers/layer.h"
 #include "ops/layers/layers.h"
 
@@ -58,13 +59,14 @@ Status check_variable_names(const Graph& graph) {
 
 // A file may declare the types of its outputs: a wrong declaration is an error.
 Status check_declared(const Graph& declared, const Graph& typed) {
-  for (const ValueId id : declared.outputs()) {
-    const ValueType &said = declared.value(id).type, &is = typed.value(id).type;
+  for (size_t i = 0; i < declared.outputs().size(); ++i) {
+    const ValueId id = declared.outputs()[i];
+    const ValueType &said = declared.value(id).type, &is = typed.value(typed.outputs()[i]).type;
     if (said.dtype == DType::invalid) continue;
     bool fits =
         said.kind == is.kind && said.dtype == is.dtype && said.shape.rank() == is.shape.rank();
-    for (int i = 0; fits && i < said.shape.rank(); ++i) {
-      const Dim a = said.shape[i], b = is.shape[i];
+    for (int d = 0; fits && d < said.shape.rank(); ++d) {
+      const Dim a = said.shape[d], b = is.shape[d];
       fits = !a.is_constant() || !b.is_constant() || a == b;
     }
     if (fits) continue;
@@ -119,8 +121,9 @@ std::string layer_name(const Graph& graph, NodeId layer) {
 }
 
 Result<Expansion> expand(const Graph& graph) {
-  // The copy gets the types, which check_declared() compares with the declared ones of `graph`.
-  Graph typed = graph;
+  // Control flow goes first, since only its nodes have types. The copy gets them, and
+  // check_declared() compares them with the declared ones of `graph`.
+  LEAT_ASSIGN_OR_RETURN(Graph typed, expand_control_flow(graph));
   LEAT_RETURN_IF_ERROR(validate(typed));
   LEAT_RETURN_IF_ERROR(check_declared(graph, typed));
   LEAT_RETURN_IF_ERROR(check_regions(typed));

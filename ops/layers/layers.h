@@ -22,18 +22,18 @@ bool is_layer(const OpDef& op);
 // ("dense_2").
 std::string layer_name(const Graph& graph, NodeId layer);
 
-// The origin of a graph's nodes: origin[n] is the node of the old graph that node n was made from.
+// origin[n] is the node that node n was made from, of the old graph without If, Loop and Scan.
 struct Expansion {
   Graph graph;
   std::vector<NodeId> origin;
 };
 
-// Replaces every layer with variables, their initial values and ONNX nodes, in training form:
-// dropout drops elements, and batch normalization uses the statistics of its batch and updates the
-// running ones. The result is validated. The names of values, devices and control edges are kept. A
-// random node is keyed by its layer's source, so that weights do not change when another layer
-// does. invalid_argument if the graph is not valid, if two variables would have one name, or for a
-// layer in a region.
+// Replaces If, Loop and Scan (control_flow.h), then layers with variables, their initial values and
+// ONNX nodes, in training form: dropout drops elements, and batch normalization uses the statistics
+// of its batch and updates the running ones. The result is validated. Names of values, devices and
+// control edges are kept. A random node is keyed by its layer's source, so weights do not change
+// when another layer does. invalid_argument if the graph is not valid, or if two variables would
+// have one name; unimplemented for a layer in a region.
 Result<Expansion> expand(const Graph& graph);
 Result<Graph> expand_layers(const Graph& graph);
 

@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "ops/graph/op.h"
 #include "ops/graph/validate.h"
+#include "ops/layers/control_flow.h"
 #include "ops/layers/layers.h"
 
 namespace leat {
@@ -128,7 +129,9 @@ int64_t rows_of(const Graph& graph) {
 
 }  // namespace
 
-Result<std::string> summarize(const Graph& graph) {
+Result<std::string> summarize(const Graph& written) {
+  // The iterations and branches of control flow are rows of the table.
+  LEAT_ASSIGN_OR_RETURN(const Graph graph, expand_control_flow(written));
   LEAT_ASSIGN_OR_RETURN(const Expansion expansion, expand(graph));
   const std::vector<Cost> costs = leat::costs(graph, expansion);
   // The rows are the nodes as written, and their costs come from the expansion.
