@@ -94,6 +94,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
     LEAT_RETURN_IF_ERROR(expand_gradients(inference));
   }
   LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));
+  LEAT_ASSIGN_OR_RETURN(whole, leave_branches(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(const Strategy strategy, find_strategy(request.strategy));
   // The next two passes see one replica: the strategy copies what they make to every shard.
@@ -111,6 +112,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   if (request.recoverable) {
     LEAT_ASSIGN_OR_RETURN(whole, add_commits(std::move(whole), borders));
   }
+  LEAT_ASSIGN_OR_RETURN(whole, skip_branches(std::move(whole), borders));
   Plan plan;
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));

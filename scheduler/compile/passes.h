@@ -23,6 +23,10 @@ namespace leat {
 // same op, inputs, attributes, device and control edges. Infers types.
 Result<Graph> simplify(Graph graph, Borders& borders);
 
+// Removes every leat.Enter. Gradients are the only task of an Enter, so this comes right after they
+// are expanded.
+Result<Graph> leave_branches(Graph graph, Borders& borders);
+
 // Moves only the rows of a table that a step touches, and the gradient of those rows, instead of
 // whole tables. The bits of all results stay the same. Infers types.
 Result<Graph> sparsify(Graph graph, Borders& borders, int shards);
@@ -42,6 +46,12 @@ Result<Graph> place(Graph graph, const std::vector<std::string>& devices);
 // there can come after everything of a step that waits; otherwise it changes nothing. Changes no
 // ids. REQUIRES: the graph is placed.
 Result<Graph> add_commits(Graph graph, const Borders& borders);
+
+// Puts the conditional form of its op in place of each node whose values only one branch of a
+// leat.Merge or leat.Mask needs, so that a step runs the nodes of the branch that it takes. Nodes
+// with effects and views stay, and so do those of devices other than CPUs. Ids stay, and nodes that
+// compute conditions are added. REQUIRES: the graph is placed.
+Result<Graph> skip_branches(Graph graph, const Borders& borders);
 
 // --- on parts ---
 
