@@ -150,6 +150,7 @@ void register_branch_ops(Catalogue& catalogue) {
                     .attr_optional("scan_input_directions", "ints")
                     .attr_optional("scan_output_axes", "ints")
                     .attr_optional("scan_output_directions", "ints")
+                    .attr("batched", int64_t{0})  // the form of opset 8, which the importer sets
                     .type("V", kAllTypes)
                     .infer(infer_control_flow));
   catalogue.add(Op("leat.Merge")

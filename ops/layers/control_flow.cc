@@ -508,6 +508,34 @@ class Flattener {
     return state;
   }
 
+  // The Scan of opset 8: the body sees one entry of the batch at a time.
+  Result<ValueIds> batched_scan(const ControlNode& of) {
+    std::vector<ValueIds> entries, results;
+    for (const ValueId operand : of.inputs) {
+      LEAT_ASSIGN_OR_RETURN(ValueIds parts, sliced(of, operand, 0));
+      if (!entries.empty() && entries[0].size() != parts.size()) {
+        return invalid_argument(cat(of.subject, ": expected operands of one batch, received ",
+                                    entries[0].size(), " and ", parts.size()));
+      }
+      entries.push_back(std::move(parts));
+    }
+    for (size_t b = 0; !entries.empty() && b < entries[0].size(); ++b) {
+      ValueIds operands;
+      for (const ValueIds& entry : entries) operands.push_back(entry[b]);
+      ControlNode one = of;
+      one.is_repeated = of.is_repeated || b > 0;
+      LEAT_ASSIGN_OR_RETURN(const ValueIds made, scan(one, operands));
+      results.resize(made.size());
+      for (size_t i = 0; i < made.size(); ++i) results[i].push_back(made[i]);
+    }
+    ValueIds batches;
+    for (const ValueIds& result : results) {
+      LEAT_ASSIGN_OR_RETURN(const ValueId batch, stacked(of, result, 0));
+      batches.push_back(batch);
+    }
+    return batches;
+  }
+
   // --- all -------------------------------------------------------------------------------------
 
   Status replace(CopiedGraph& graph, NodeId id) {
@@ -530,9 +558,14 @@ class Flattener {
     const std::string& op = node.op->name;
     const bool absent = std::count(of.captures.begin(), of.captures.end(), kNone) > 0;
     if (absent) return invalid_argument(cat(of.subject, ": expected no absent capture"));
-    auto results = op == "If" ? branches(of) : op == "Loop" ? loop(of) : scan(of, of.inputs);
-    if (!results.ok()) return results.status();
-    return finish(graph, id, of, *results);
+    LEAT_ASSIGN_OR_RETURN(const ValueIds results, op == "If"       ? branches(of)
+                                                  : op == "Loop"   ? loop(of)
+                                                  : is_batched(of) ? batched_scan(of)
+                                                                   : scan(of, of.inputs));
+    return finish(graph, id, of, results);
+  }
+  static bool is_batched(const ControlNode& of) {
+    return attr_int(of.node.attrs, "batched", 0) != 0;
   }
 
   // The results take the names of the node's outputs. A value that has a name, or is an input, is

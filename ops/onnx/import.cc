@@ -12,6 +12,7 @@
 #include "ops/graph/op.h"
 #include "ops/onnx/inline_functions.h"
 #include "ops/onnx/parameters.h"
+#include "ops/onnx/regions.h"
 #include "ops/onnx/sequences.h"
 #include "ops/onnx/tensors.h"
 #include "ops/onnx/upgrade.h"
@@ -56,6 +57,7 @@ class Importer {
     LEAT_RETURN_IF_ERROR(fold_sequences(draft, locate));
     std::vector<std::string> notes;
     if (options_.trainable) {
+      hoist_region_constants(draft);
       OnnxParameters parameters(options_.every_float ? OnnxOrigin() : origin_of(model), draft);
       options_.every_float ? parameters.take_all() : parameters.separate();
       for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
@@ -122,7 +124,7 @@ class Importer {
     }
     for (const ValueInfoProto& input : in.input()) {
       if (given.contains(input.name())) continue;
-      LEAT_ASSIGN_OR_RETURN(DraftValue value, this->value(input));
+      LEAT_ASSIGN_OR_RETURN(DraftValue value, this->value(input, nesting));
       out.inputs.push_back(std::move(value));
     }
     // Outputs of a region have no declared type: only those of the model are compared.
@@ -147,11 +149,14 @@ class Importer {
                    human_bytes(constant_bytes_)));
   }
 
-  Result<DraftValue> value(const ValueInfoProto& in) const {
+  // A region's input may have no type, or an incomplete one: its nodes are inferred again.
+  Result<DraftValue> value(const ValueInfoProto& in, int nesting) const {
     DraftValue out;
     LEAT_ASSIGN_OR_RETURN(out.name.name, name(in.name(), 0));
-    if (!in.has_type()) return out;  // a region's input may have none
     const auto& tensor = in.type().tensor_type();
+    const bool complete =
+        dtype_from_onnx_code(tensor.elem_type()) != DType::invalid && tensor.has_shape();
+    if (!in.has_type() || (nesting > 0 && !complete)) return out;
     out.type = DraftType();
     out.type->dtype = dtype_from_onnx_code(tensor.elem_type());
     if (out.type->dtype == DType::invalid || !tensor.has_shape()) {

@@ -85,6 +85,17 @@ bool is_mask(const Tensor& value) {
   return false;
 }
 
+// The nodes of the graph and its regions, in their order.
+void list_nodes(const DraftGraph& graph, std::vector<const DraftNode*>& nodes) {
+  for (const DraftNode& node : graph.nodes) {
+    nodes.push_back(&node);
+    for (const auto& [name, attr] : node.attrs) {
+      const auto* region = std::get_if<std::shared_ptr<DraftGraph>>(&attr);
+      if (region != nullptr) list_nodes(**region, nodes);
+    }
+  }
+}
+
 // "3 things ('a', 'b', 'c')", "5 things ('a', 'b', 'c' and others)".
 std::string counted(const std::vector<std::string>& names, std::string_view one,
                     std::string_view many) {
@@ -246,8 +257,11 @@ void OnnxParameters::separate_roles() {
   }
 }
 
-// Identities are followed back, so that a use through one counts for the constant itself.
+// Identities are followed back, so that a use through one counts for the constant itself. The nodes
+// of regions count as well, by the names that they capture.
 void OnnxParameters::find_uses() {
+  std::vector<const DraftNode*> nodes;
+  list_nodes(graph_, nodes);
   std::map<std::string, std::string> passed;  // by an Identity's output: its input
   std::set<std::string> zeros;
   const auto origin = [&](const std::string& name) {
@@ -259,7 +273,8 @@ void OnnxParameters::find_uses() {
     if (is_mask(constant.value)) masks_.insert(constant.name.name);
     if (is_zero(constant.value)) zeros.insert(constant.name.name);
   }
-  for (const DraftNode& node : graph_.nodes) {
+  for (const DraftNode* each : nodes) {
+    const DraftNode& node = *each;
     if (!node.domain.empty()) continue;
     if (node.op == "Identity" && node.inputs.size() == 1 && node.outputs.size() == 1)
       passed.emplace(node.outputs[0].name, origin(node.inputs[0].name));

@@ -241,6 +241,18 @@ Status OnnxUpgrade::old_resize(DraftNode& node) const {
   return {};
 }
 
+// The Scan of opset 8 takes and gives batches: their first axis is that of the entries, and the
+// second one that of the iterations.
+Status OnnxUpgrade::batched_scan(DraftNode& node) const {
+  if (node.inputs.empty() || !node.inputs[0].name.empty())
+    return unimplemented("Scan of opset 8: expected no lengths of sequences");
+  node.inputs.erase(node.inputs.begin());
+  node.attrs["batched"] = Attr(int64_t{1});
+  if (auto directions = take(node, "directions"))
+    node.attrs["scan_input_directions"] = std::move(*directions);
+  return {};
+}
+
 Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   const std::string& op = node.op;
   // The order matters: before_7() gives nodes the attributes of opset 7, which the later rules
@@ -259,6 +271,7 @@ Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   }
   if (op == "Upsample" || (op == "Resize" && opset_ < 11)) LEAT_RETURN_IF_ERROR(old_resize(node));
   if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
+  if (opset_ < 9 && op == "Scan") LEAT_RETURN_IF_ERROR(batched_scan(node));
   if (opset_ < 21 && op == "GroupNormalization") node.attrs["per_group"] = Attr(int64_t{1});
   // Before opset 18, the number of outputs alone asked for equal parts.
   if (opset_ < 18 && op == "Split" && node.inputs.size() < 2) {

@@ -44,6 +44,7 @@ class OnnxUpgrade {
   Status old_slopes(DraftNode& node, Nodes& out);
   Status constant_node(DraftNode& node) const;
   Status old_resize(DraftNode& node) const;
+  Status batched_scan(DraftNode& node) const;
 
   const int64_t opset_;
   const std::map<std::string, int> ranks_;

@@ -30,25 +30,32 @@ constexpr struct {
   int first, last;
 } kParameters[] = {
     {"Reduce", 1, 1},  // all reductions
-    {"Reshape", 1, 1},
-    {"Expand", 1, 1},
-    {"Tile", 1, 1},
-    {"Pad", 1, 1},
-    {"Pad", 3, 3},
-    {"Slice", 1, 4},
-    {"Squeeze", 1, 1},
-    {"Unsqueeze", 1, 1},
-    {"Split", 1, 1},
-    {"Range", 0, 2},
-    {"Resize", 1, 3},
-    {"Upsample", 1, 1},
-    {"OneHot", 1, 1},
-    {"TopK", 1, 1},
-    {"ConstantOfShape", 0, 0},
+    {"Reshape", 1, 1}, {"Expand", 1, 1},    {"Tile", 1, 1},
+    {"Pad", 1, 1},     {"Pad", 3, 3},       {"Slice", 1, 4},
+    {"Squeeze", 1, 1}, {"Unsqueeze", 1, 1}, {"Split", 1, 1},
+    {"Range", 0, 2},   {"Resize", 1, 3},    {"Upsample", 1, 1},
+    {"OneHot", 1, 1},  {"TopK", 1, 1},      {"ConstantOfShape", 0, 0},
 };
+
+// The trip count of a Loop is a parameter, and so is all that it is computed from.
+void collect_trip_counts(const onnx_wire::GraphProto& graph, std::set<std::string>& names) {
+  std::set<std::string> counts;
+  for (int i = graph.node_size(); i-- > 0;) {
+    const auto& node = graph.node(i);
+    if (node.op_type() == "Loop") {
+      for (int k = 0; k < std::min(2, node.input_size()); ++k) counts.insert(node.input(k));
+      continue;
+    }
+    for (const std::string& output : node.output()) {
+      if (counts.contains(output)) counts.insert(node.input().begin(), node.input().end());
+    }
+  }
+  names.insert(counts.begin(), counts.end());
+}
 
 std::set<std::string> parameter_names(const onnx_wire::GraphProto& graph) {
   std::set<std::string> names;
+  collect_trip_counts(graph, names);
   for (const auto& node : graph.node()) {
     for (const auto& parameter : kParameters) {
       const bool reduces = parameter.op == "Reduce" && node.op_type().starts_with("Reduce");

@@ -496,6 +496,49 @@ TEST_CASE("regions use names from around them") {
         std::string::npos);
 }
 
+TEST_CASE("weights of regions become variables that the regions capture") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  add_node(g, "Relu", {"x"}, {"c"});
+  NodeProto& node = add_node(g, "If", {"c"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    GraphProto& branch = *add_attr(node, name, 5).mutable_g();
+    branch.set_name(name);
+    add_floats(branch, "w", {1, 2});
+    add_node(branch, "Add", {"x", "w"}, {"r"});
+    branch.add_output()->set_name("r");
+  }
+  const std::string text = nodes_of(m, {.trainable = true});
+  INFO(text);
+  CHECK(text.find("w = leat.Read") != std::string::npos);
+  CHECK(text.find("w_2 = leat.Read") != std::string::npos);
+  CHECK(text.find("else_branch = else_branch (x, w, w_2) => (r) {") != std::string::npos);
+  CHECK(text.find("r = Add (x, w_2)") != std::string::npos);
+  // A model to run keeps them where they are.
+  CHECK(nodes_of(m).find("else_branch = else_branch (x) => (r) {") != std::string::npos);
+}
+
+TEST_CASE("a region's inputs need no types") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  NodeProto& node = add_node(g, "Loop", {"", "", "x"}, {"y"});
+  GraphProto& body = *add_attr(node, "body", 5).mutable_g();
+  body.set_name("body");
+  for (const char* name : {"i", "go", "v"}) {
+    auto& input = *body.add_input();
+    input.set_name(name);
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(1);
+  }
+  add_node(body, "Relu", {"v"}, {"w"});
+  body.add_output()->set_name("go");
+  body.add_output()->set_name("w");
+  const std::string text = nodes_of(m);
+  INFO(text);
+  CHECK(text.find("<body = body (i, go, v) => (go, w) {") != std::string::npos);
+}
+
 TEST_CASE("external data is read from the model's directory and from nowhere else") {
   TemporaryDirectory dir;
   const std::string root = dir.path() + "/model";
