@@ -5,6 +5,7 @@
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
+#include "tests/daemon/branching_graph.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
 
@@ -337,6 +338,16 @@ TEST_CASE("a segmentation model learns a class for each pixel", "[cluster]") {
   CHECK(*watch.last.accuracy > 0.8);
   CHECK(*watch.last.accuracy <= 1);
   CHECK(*outcome.validation->accuracy <= 1);
+}
+
+TEST_CASE("a model with a recurrence and a branch of its data trains", "[cluster]") {
+  const SmallJob small(kBranchingGraph);
+  const Set set{"optimizer={name: adam, learning_rate: 0.02}", "lr_scheduler={name: constant}",
+                "shards=4"};
+  check_reproducible(small, set, 0.8);
+  Silent watch;
+  small.train(small.job(set), "once", watch, 2);
+  CHECK(*watch.last.accuracy > 0.7);
 }
 
 TEST_CASE("wrong columns are named before anything is trained", "[cluster]") {

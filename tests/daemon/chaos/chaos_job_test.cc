@@ -4,6 +4,7 @@
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/branching_graph.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/slowness.h"
@@ -25,8 +26,8 @@ class ChaosJob {
  public:
   ChaosJob(const std::string& transports, const std::vector<std::string>& chaos,
            const std::vector<std::string>& sets = {"num_workers=2"},
-           const std::vector<std::string>& in_vain = {})
-      : small_(kGraph),
+           const std::vector<std::string>& in_vain = {}, const char* graph = kGraph)
+      : small_(graph),
         cluster_({.workers = 3,
                   .transports = transports,
                   .data_path = small_.path(),
@@ -76,6 +77,13 @@ TEST_CASE("a job ends with the same weights whatever its chaos does to its runne
   CHECK(history[0]["recovery_seconds"].is_number());
   CHECK(history[1]["fault"] == "kill=runner:0@step=42");
   CHECK(history[1]["stopped_at"] == 42);
+}
+
+TEST_CASE("a job whose branches depend on its data survives a runner that is killed", "[cluster]") {
+  const ChaosJob job("[shm, tcp]", {"kill=runner:1@step=25"}, {"num_workers=2", "shards=4"}, {},
+                     kBranchingGraph);
+  REQUIRE(job.view["history"].size() == 1);
+  CHECK(job.view["history"][0]["fault"] == "kill=runner:1@step=25");
 }
 
 TEST_CASE("chaos for workers that an elastic job does not have does not come", "[cluster]") {
