@@ -11,7 +11,7 @@ namespace leat {
 namespace {
 
 constexpr int64_t kChunk = 32 * 1024;  // elements converted by one tile
-constexpr size_t kMostOperands = 8;
+constexpr size_t kMostOperands = 12;
 
 // An operand that is converted, and the place of its float copy in the workspace.
 struct Copy {

@@ -12,7 +12,7 @@ namespace leat {
 //
 // `factory` is called once, at once, with setup's types changed to f32, without constants and
 // without tile_rows; a factory may pass itself. Its error is returned. internal if the op has
-// more than 8 inputs or outputs.
+// more than 12 inputs or outputs.
 Result<std::unique_ptr<Kernel>> compute_in_f32(const KernelSetup& setup,
                                                const KernelFactory& factory);
 

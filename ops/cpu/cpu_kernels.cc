@@ -7,6 +7,7 @@ namespace leat {
 // ops/catalogue.cc calls this once, after it has added the definitions: add_kernel() finds the op
 // by its name. The calls are independent of each other, and their order is that of the alphabet.
 void add_cpu_kernels(Catalogue& catalogue) {
+  add_attention_kernels(catalogue);
   add_activation_kernels(catalogue);
   add_branch_kernels(catalogue);
   add_cast_kernels(catalogue);

@@ -21,6 +21,17 @@ double matmul_flops(const OpTypes& types) {
   return 2 * elements(types.outputs[0]) * static_cast<double>(a[a.rank() - (transposed ? 2 : 1)]);
 }
 
+// Products of queries and keys, and of their probabilities and values, for all keys. The gradient
+// computes the first again and has four others.
+double attention_flops(const OpTypes& types, const OperandType& y, double products) {
+  const Shape &q = types.inputs[0].shape, &k = types.inputs[1].shape;
+  if (q.rank() < 3 || k.rank() < 3) return 0;
+  double keys = static_cast<double>(k[k.rank() - 2]);
+  const bool has_past = products == 2 && types.has_input(4);
+  if (has_past) keys += static_cast<double>(types.inputs[4].shape[2]);
+  return products * keys * (elements(types.inputs[0]) + elements(y));
+}
+
 }  // namespace
 
 double product_flops(const OpDef& op, const OpTypes& types) {
@@ -32,6 +43,8 @@ double product_flops(const OpDef& op, const OpTypes& types) {
     return conv_flops(types.inputs[0], types.inputs[1]);
   }
   if (name == "leat.ConvGradWeights") return conv_flops(types.inputs[1], types.outputs[0]);
+  if (name == "Attention") return attention_flops(types, types.outputs[0], 2);
+  if (name == "leat.AttentionGrad") return attention_flops(types, types.inputs[3], 5);
   return 0;
 }
 

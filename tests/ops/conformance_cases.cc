@@ -433,6 +433,49 @@ void add_resize(std::vector<ConformanceCase>& cases) {
       "leat.ResizeGrad", {dy, Tensor(), twice, Tensor(), x}, {{"mode", std::string("linear")}}});
 }
 
+void add_attention(std::vector<ConformanceCase>& cases) {
+  const auto q = [](int64_t heads) { return f({kBatch, heads, 5, 3}); };
+  const auto k = [](int64_t heads) { return f({kBatch, heads, 4, 3}); };
+  const auto v = [](int64_t heads) { return f({kBatch, heads, 4, 2}); };
+  const Attrs causal{{"is_causal", int64_t{1}}},
+      heads{{"q_num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}, {"scale", 0.7}};
+  const auto add = [&](std::vector<Tensor> inputs, const Attrs& attrs, std::vector<int> of,
+                       int outputs = 1) {
+    cases.push_back(ConformanceCase{"Attention", std::move(inputs), attrs, outputs}.grad(of));
+  };
+  add({q(2), k(2), v(2)}, {}, {0, 1, 2});
+  add({q(4), k(2), v(2)}, causal, {0, 1, 2});
+  add({q(2), k(2), v(2)}, {{"softcap", 1.5}, {"right_window_size", int64_t{1}}}, {0, 1, 2});
+  add({q(2), k(2), v(2)}, {{"left_window_size", int64_t{1}}}, {0, 1, 2});
+  add({f({kBatch, 5, 12}), f({kBatch, 4, 6}), f({kBatch, 4, 4})}, heads, {0, 1, 2});
+  add({f({kBatch, 5, 12}), f({kBatch, 4, 6}), f({kBatch, 4, 4}), f({5, 4})}, heads, {0, 1, 2, 3});
+  for (const Shape& mask : {Shape{kBatch, 1, 5, 4}, Shape{2, 5, 3}, Shape{1, 4}, Shape{2}})
+    add({q(2), k(2), v(2), f(mask)}, {}, {0, 1, 2, 3});
+  add({q(2), k(2), v(2), bools({5, 4})}, causal, {0, 1, 2});
+  add({q(2), k(2), v(2), Tensor(), f({kBatch, 2, 3, 3}), f({kBatch, 2, 3, 2})}, causal,
+      {0, 1, 2, 4, 5});
+  add({f({kBatch, 5, 12}), f({kBatch, 4, 6}), f({kBatch, 4, 4}), Tensor(), f({kBatch, 2, 3, 3}),
+       f({kBatch, 2, 3, 2})},
+      heads, {0, 1, 2, 4, 5});
+  Tensor lengths(DType::i64, {kBatch});
+  for (int64_t i = 0; i < kBatch; ++i) lengths.set(i, static_cast<double>(i % 6));
+  add({q(2), k(2), v(2), Tensor(), Tensor(), Tensor(), lengths}, {}, {0, 1, 2});
+  add({q(2), k(2), v(2), f({5, 3}), Tensor(), Tensor(), lengths}, causal, {0, 1, 2, 3});
+  for (const int64_t mode : {0, 1, 2, 3}) {
+    cases.push_back({"Attention",
+                     {q(2), k(2), v(2), f({5, 4})},
+                     {{"qk_matmul_output_mode", mode}, {"softcap", 2.0}},
+                     5});
+  }
+  // Several blocks of queries and of keys.
+  cases.push_back({"Attention",
+                   {f({kBatch, 2, 70, 3}), f({kBatch, 2, 300, 3}), f({kBatch, 2, 300, 3})},
+                   causal});
+  const Tensor y = f({kBatch, 2, 5, 2}), sums = f({kBatch, 2, 5}, 2, 3);
+  cases.push_back({"leat.AttentionGrad", {q(2), k(2), v(2), y, sums, y, f({5, 4})}, {}, 4});
+  cases.push_back({"leat.AttentionGrad", {q(2), k(2), v(2), y, sums, y}, causal, 3});
+}
+
 // Sequences of 3 steps and states of 2, with batches of several tiles.
 void add_recurrent(std::vector<ConformanceCase>& cases) {
   constexpr int64_t kSteps = 3, kState = 2;
@@ -505,6 +548,7 @@ void add_state(Cases& cases) {
   }
   cases.push_back({"leat.Step", {}});
   cases.push_back({"leat.ReplicaId", {}});
+  add_attention(cases);
   add_recurrent(cases);
   add_resize(cases);
   cases.push_back(ConformanceCase{
