@@ -62,10 +62,11 @@ std::string outcome_line(const JobView& job) {
   if (!result.weights_sha256.empty()) {
     parts.push_back("weights_sha256 " + printable(result.weights_sha256));
   }
-  // The hash depends on these three facts, so it is never shown without them.
+  // The hash depends on these facts, so it is never shown without them.
   if (result.shards > 0) {
-    parts.push_back(
-        cat("shards ", result.shards, ", seed ", result.seed, ", cpu ", printable(result.cpu)));
+    parts.push_back(cat("shards ", result.shards, ", seed ", result.seed,
+                        printable(precision_clause(result.precision)), ", cpu ",
+                        printable(result.cpu)));
   }
   if (result.depends_on_timing) parts.push_back("depends on timing");
   if (last.steps_skipped > 0) {

@@ -7,7 +7,10 @@ namespace {
 
 // The facts on which the hash of the weights depends, with the same keys in each event.
 JsonLine& add_identity(JsonLine& line, const RunIdentity& identity) {
-  return line.add("shards", identity.shards).add("seed", identity.seed).add("cpu", identity.cpu);
+  return line.add("shards", identity.shards)
+      .add("seed", identity.seed)
+      .add("cpu", identity.cpu)
+      .add("precision", identity.precision);
 }
 
 }  // namespace

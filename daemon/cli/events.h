@@ -17,10 +17,12 @@ struct RunIdentity {
   uint64_t seed = 0;
   // The CPU's model name: kernels for another instruction set may round differently.
   std::string cpu;
+  std::string precision = "float32";  // of Job::precision
 };
 
 // {"event": "started", "api_version": "leat/v1", "job", "run", "steps", "start_step",
-//  "global_batch_size", "strategy", "workers", "threads", "shards", "seed", "cpu"}
+//  "global_batch_size", "strategy", "workers", "threads", "shards", "seed", "cpu",
+//  "precision"}
 // The first event.
 struct StartedEvent {
   std::string job;    // its name
@@ -63,7 +65,7 @@ struct CheckpointEvent {
 std::string json_of(const CheckpointEvent& event);
 
 // {"event": "finished", "run", "weights_sha256", "val_accuracy", "val_loss", "samples_per_second",
-//  "steps", "shards", "seed", "cpu", "depends_on_timing", "steps_skipped",
+//  "steps", "shards", "seed", "cpu", "precision", "depends_on_timing", "steps_skipped",
 //  "metrics_missing_rows", "metrics_changed_until"}
 // The last event of a training that has done all of its steps.
 struct FinishedEvent {

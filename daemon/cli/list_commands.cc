@@ -256,7 +256,8 @@ void describe(const JobView& job) {
   const JobResult& result = condition.result;
   if (!result.weights_sha256.empty()) line("Weights sha256", result.weights_sha256);
   if (result.shards > 0) {
-    line("", cat("shards ", result.shards, ", seed ", result.seed, ", ", result.cpu));
+    line("", cat("shards ", result.shards, ", seed ", result.seed,
+                 precision_clause(result.precision), ", ", result.cpu));
   }
   if (result.depends_on_timing) line("", "depends on timing: no other run gives these weights");
   describe(job.progress.epochs);

@@ -3,6 +3,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/missing_files.h"
+#include "daemon/jobs/records.h"
 #include "daemon/training/trainer.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -58,7 +59,8 @@ int run_plan(const PlanCommand& command) {
     return kExitOk;
   }
   std::cout << "Plan of " << job->name << ": " << describe_strategy(*job) << ", workers "
-            << job->num_workers << ", shards " << job->shards << ", " << (*trainer)->total_steps()
+            << job->num_workers << ", shards " << job->shards
+            << precision_clause(precision_name(job->precision)) << ", " << (*trainer)->total_steps()
             << " steps\n";
   // An asynchronous job has a plan for each worker; one with a quorum has a plan that closes a
   // step, then one for each replica; all others have one plan.

@@ -27,7 +27,8 @@ class Reporter final : public TrainObserver {
         folder_(std::move(folder)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
     // The weights may differ on a processor of another model, so its name goes with them.
-    identity_ = {trainer.job().shards, trainer.job().seed, cpu::cpu_model()};
+    identity_ = {trainer.job().shards, trainer.job().seed, cpu::cpu_model(),
+                 std::string(precision_name(trainer.job().precision))};
   }
 
   const RunIdentity& identity() const { return identity_; }
@@ -38,7 +39,8 @@ class Reporter final : public TrainObserver {
     std::cerr << "Training " << job.name << ": " << counted(steps, "step") << " of "
               << counted(job.global_batch_size, "row") << ", " << describe_strategy(job)
               << ", workers " << job.num_workers << ", threads " << trainer_.threads()
-              << ", shards " << job.shards << ", seed " << job.seed << "\n"
+              << ", shards " << job.shards << ", seed " << job.seed
+              << precision_clause(identity_.precision) << "\n"
               << "Run folder: " << printable(folder_) << "\n";
     if (first_step > 0) std::cerr << "Going on after step " << first_step << "\n";
     StartedEvent event;
@@ -162,8 +164,8 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
               << format_value(*event.val_loss) << "\n";
   std::cerr << "Weights " << printable(folder) << "/weights.safetensors\n"
             << "  sha256 " << outcome.weights_sha256 << "\n"
-            << "  (shards " << event.identity.shards << ", seed " << event.identity.seed << ", "
-            << event.identity.cpu
+            << "  (shards " << event.identity.shards << ", seed " << event.identity.seed
+            << precision_clause(event.identity.precision) << ", " << event.identity.cpu
             << (event.depends_on_timing ? "; it depends on timing: no other run gives it)\n"
                                         : ")\n");
   if (event.steps_skipped > 0)

@@ -116,6 +116,7 @@ void visit_result(Visitor& v, Condition& condition) {
     v.count({"seed"}, result.seed);
     v.text({"cpu"}, result.cpu);
     v.flag({"depends_on_timing"}, result.depends_on_timing);
+    v.text({"precision"}, result.precision);
   });
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // The texts before the parts of a printed result.
 constexpr std::string_view kShards = " shards=", kSeed = " seed=", kCpu = " cpu=";
-constexpr std::string_view kTiming = " timing=1";
+constexpr std::string_view kPrecision = " precision=", kTiming = " timing=1";
 
 // Limits of a submission. They bound the rows of the journal and the messages between processes.
 constexpr size_t kMaxRequestId = 64;
@@ -196,9 +196,15 @@ std::string make_job_id(std::string_view name, uint64_t random, int digits) {
   return id;
 }
 
+std::string precision_clause(std::string_view precision) {
+  return precision == JobResult().precision ? "" : cat(", precision ", precision);
+}
+
 std::string print_result(const JobResult& result) {
   if (result.shards == 0) return result.weights_sha256;
+  const bool usual = result.precision == JobResult().precision;
   return cat(result.weights_sha256, kShards, result.shards, kSeed, result.seed,
+             usual ? "" : kPrecision, usual ? "" : result.precision,
              result.depends_on_timing ? kTiming : "", kCpu, result.cpu);
 }
 
@@ -217,6 +223,11 @@ JobResult parse_result(std::string_view text) {
   // A text that cannot be read to its end gives the hash alone, not half of the facts.
   JobResult whole = result;
   if (!take(kShards, whole.shards) || !take(kSeed, whole.seed)) return result;
+  if (text.starts_with(kPrecision)) {
+    text.remove_prefix(kPrecision.size());
+    whole.precision = text.substr(0, text.find(' '));
+    text.remove_prefix(whole.precision.size());
+  }
   whole.depends_on_timing = text.starts_with(kTiming);
   if (whole.depends_on_timing) text.remove_prefix(kTiming.size());
   if (!text.starts_with(kCpu)) return result;

@@ -73,11 +73,17 @@ struct JobResult {
   uint64_t seed = 0;
   std::string cpu = {};            // the model of the workers' processors; "A and B" if they differ
   bool depends_on_timing = false;  // asynchronous, or with backup workers: no other run gives them
+  std::string precision = "float32";  // of Job::precision
   bool operator==(const JobResult&) const = default;
 };
 
+// ", precision bfloat16" for the line of facts beside a hash; nothing for float32, which is the
+// rule.
+std::string precision_clause(std::string_view precision);
+
 // The text of a result in the journal: "3323... shards=4 seed=11 cpu=AMD EPYC 9454P", with
-// " timing=1" before "cpu" if the weights depend on timing. Without shards it is the hash alone.
+// " precision=bfloat16" and " timing=1" before "cpu" if the precision is not float32, and if the
+// weights depend on timing. Without shards it is the hash alone.
 std::string print_result(const JobResult& result);
 // The result of such a text; the first word of any other text becomes the hash.
 JobResult parse_result(std::string_view text);

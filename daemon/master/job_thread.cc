@@ -228,10 +228,12 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   // The table asked for this end, and ignores what is told of it.
   if (ran->interrupted) return told_to_end();
   // The job has succeeded: the log gets the facts on which the weights depend.
-  const JobResult result{ran->weights_sha256, static_cast<uint64_t>(job.shards), job.seed, cpu,
-                         job.depends_on_timing()};
+  const JobResult result{
+      ran->weights_sha256,     static_cast<uint64_t>(job.shards),         job.seed, cpu,
+      job.depends_on_timing(), std::string(precision_name(job.precision))};
   log(cat("weights sha256 ", result.weights_sha256, ", shards ", result.shards, ", seed ",
-          result.seed, ", ", result.cpu, result.depends_on_timing ? ", depends on timing" : ""));
+          result.seed, precision_clause(result.precision), ", ", result.cpu,
+          result.depends_on_timing ? ", depends on timing" : ""));
   return result;
 }
 

@@ -131,6 +131,21 @@ struct Job {
     bool operator==(const Checkpoint&) const = default;
   };
 
+  // The factor of the loss in a step that computes in float16.
+  struct LossScale {
+    enum class Kind : uint8_t { none, fixed, dynamic } kind = Kind::none;
+    double initial = 65536;          // fixed: of all steps
+    int64_t growth_interval = 2000;  // dynamic: steps
+    bool operator==(const LossScale&) const = default;
+  };
+  // With a precision of 16 bits: globs of ops, nodes and values, and the loss scale.
+  struct MixedPrecision {
+    std::vector<std::string> wide;    // that compute in float32
+    std::vector<std::string> narrow;  // that compute in 16 bits
+    LossScale loss_scale;             // float16 only
+    bool operator==(const MixedPrecision&) const = default;
+  };
+
   std::string name;
   Model model;
   Data data;
@@ -153,12 +168,20 @@ struct Job {
   // still tries again.
   int64_t max_failures = 10;
   Checkpoint checkpoint;
-  DType precision = DType::f32;  // f32 or f64: of weights, activations and gradients
+  // The type that a step computes in: f32, f64, bf16 or f16. Variables are of master_dtype().
+  DType precision = DType::f32;
+  MixedPrecision mixed;
 
   // The reaction to a step whose loss is NaN or infinite: the job fails, continues, or skips the
   // step.
   enum class OnNan { fail, ignore, skip };
   OnNan on_nan = OnNan::fail;
+
+  bool computes_in_16_bits() const { return is_16bit_float(precision); }
+  // The type of weights, of the optimizer's state, of losses and of running statistics.
+  DType master_dtype() const { return computes_in_16_bits() ? DType::f32 : precision; }
+  // The factor of the loss changes with the gradients, and steps may be skipped for it.
+  bool scales_loss_dynamically() const { return mixed.loss_scale.kind == LossScale::Kind::dynamic; }
 
   // Only a program may have none.
   bool has_data() const { return !data.train.files.empty(); }
@@ -215,6 +238,9 @@ std::string print_job(const Job& job);
 // Describes the strategy for people: "mirrored", "parameter_server (sync, 2 servers)". Mentions it
 // if the weights depend on timing.
 std::string describe_strategy(const Job& job);
+
+// The name of job.precision: "bfloat16".
+std::string_view precision_name(DType precision);
 
 // The names of these values in a job file, for messages and summaries.
 std::string_view name_of(Job::LossName name);

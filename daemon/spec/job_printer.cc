@@ -164,6 +164,25 @@ std::string print_metrics(const std::vector<Job::Metric>& metrics) {
   return "[" + join(names, ", ") + "]";
 }
 
+// A precision without options is its name.
+std::string print_precision(const Job& job) {
+  const std::string_view name = precision_name(job.precision);
+  if (!job.computes_in_16_bits()) return std::string(name);
+  FlowMap map;
+  map.add("compute", name);
+  if (!job.mixed.wide.empty()) map.add("float32", print_list(job.mixed.wide));
+  if (!job.mixed.narrow.empty()) map.add(name, print_list(job.mixed.narrow));
+  const Job::LossScale& scale = job.mixed.loss_scale;
+  if (scale.kind == Job::LossScale::Kind::fixed) map.add("loss_scale", scale.initial);
+  if (scale.kind == Job::LossScale::Kind::dynamic) {
+    map.add("loss_scale", FlowMap()
+                              .add("initial", scale.initial)
+                              .add("growth_interval", scale.growth_interval)
+                              .text());
+  }
+  return map.text();
+}
+
 std::string print_checkpoint(const Job::Checkpoint& checkpoint) {
   FlowMap map;
   if (checkpoint.every_steps != 0) map.add("every_steps", checkpoint.every_steps);
@@ -201,9 +220,8 @@ std::string print_job(const Job& job) {
   if (job.checkpoint != Job::Checkpoint()) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }
-  // kPrecisions has the names in the order of kPrecisionTypes.
-  const size_t precision = job.precision == kPrecisionTypes[0] ? 0 : 1;
-  return text + cat("precision: ", kPrecisions[precision], "\non_nan: ", name_of(job.on_nan), "\n");
+  text += cat("precision: ", print_precision(job), "\n");
+  return text + cat("on_nan: ", name_of(job.on_nan), "\n");
 }
 
 std::string describe_strategy(const Job& job) {

@@ -6,6 +6,7 @@
 #include "daemon/base/yaml_reader.h"
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
+#include "daemon/spec/read_precision.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/data/dataset_files.h"
@@ -341,13 +342,6 @@ void read_checkpoint(YamlMap map, const std::filesystem::path& folder,
     checkpoint.path = resolved(checkpoint.path, folder);
   }
   map.finish();
-}
-
-void read_precision(YamlMap& top, Job& job) {
-  // Without the key, the first name counts: float32.
-  size_t index = 0;
-  top.get_choice("precision", Need::optional, kPrecisions, index);
-  job.precision = kPrecisionTypes[index];
 }
 
 // Returns the multiples of `shards` next to a batch size that is not one.

@@ -20,7 +20,10 @@ inline constexpr auto kSchedulers =
 inline constexpr auto kModes = std::to_array<std::string_view>({"sync", "async"});
 inline constexpr auto kDroppedSamples = std::to_array<std::string_view>({"requeue", "drop"});
 inline constexpr auto kOnNan = std::to_array<std::string_view>({"fail", "ignore", "skip"});
-inline constexpr auto kPrecisions = std::to_array<std::string_view>({"float32", "float64"});
-inline constexpr auto kPrecisionTypes = std::to_array({DType::f32, DType::f64});
+// The last names are short for others. Commands and pages write the long ones.
+inline constexpr auto kPrecisions =
+    std::to_array<std::string_view>({"float32", "float64", "bfloat16", "float16", "bf16", "fp16"});
+inline constexpr auto kPrecisionTypes =
+    std::to_array({DType::f32, DType::f64, DType::bf16, DType::f16, DType::bf16, DType::f16});
 
 }  // namespace leat::job_names

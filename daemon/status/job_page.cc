@@ -28,12 +28,12 @@ std::string workers_of(const JobView& job) {
 
 std::string weights_of(const JobResult& result) {
   if (result.weights_sha256.empty()) return "";
-  return cat(
-      "<code>", html_escaped(result.weights_sha256), "</code>",
-      result.shards == 0
-          ? ""
-          : small_text(cat("shards ", result.shards, ", seed ", result.seed, ", ", result.cpu,
-                           result.depends_on_timing ? "; depends on timing" : "")));
+  return cat("<code>", html_escaped(result.weights_sha256), "</code>",
+             result.shards == 0
+                 ? ""
+                 : small_text(cat("shards ", result.shards, ", seed ", result.seed,
+                                  precision_clause(result.precision), ", ", result.cpu,
+                                  result.depends_on_timing ? "; depends on timing" : "")));
 }
 
 std::string skipped_steps(const ProgressReport& report) {

@@ -30,8 +30,9 @@ std::string weights(const JobResult& result) {
   if (sha256.empty()) return "";
   std::string title = sha256;
   if (result.shards > 0) {
-    title += cat("; shards ", result.shards, ", seed ", result.seed, ", ", result.cpu,
-                 result.depends_on_timing ? "; depends on timing" : "");
+    title +=
+        cat("; shards ", result.shards, ", seed ", result.seed, precision_clause(result.precision),
+            ", ", result.cpu, result.depends_on_timing ? "; depends on timing" : "");
   }
   return cat("<small title=\"", html_escaped(title), "\">weights <code>",
              html_escaped(sha256.substr(0, 16)), "</code></small>");

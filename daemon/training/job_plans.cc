@@ -73,7 +73,8 @@ Result<std::vector<JobPlans::SharedPlan>> JobPlans::compile_training() {
   PlanOptions each = options("train", parts_.job.shards);
   // Only a state that all hosts have after the same step can be continued from memory.
   each.recoverable = parts_.rules.has_common_steps();
-  each.skips_not_finite = parts_.skips();
+  // A dynamic loss scale brings its own guard.
+  each.skips_not_finite = parts_.skips() && !parts_.job.scales_loss_dynamically();
   std::vector<SharedPlan> plans;
   if (mode == StepMode::quorum) {
     const Job::ParameterServer& servers = parts_.job.parameter_server;

@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "daemon/spec/load_graph.h"
+#include "devices/base/text.h"
 #include "ops/graph/op.h"
 #include "ops/layers/layers.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/prune.h"
+#include "scheduler/graph/train_graph.h"
 
 namespace leat {
 
@@ -36,7 +38,7 @@ Result<Graph> keep_outputs(Graph graph, const std::vector<std::string>& names) {
 }  // namespace
 
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Model& model,
-                         bool every_float) {
+                         bool every_float, bool widens) {
   LEAT_ASSIGN_OR_RETURN(LoadedGraph loaded,
                         load_graph(files, model.graph, catalogue, {true, every_float}));
   // Layers become nodes before the graph is copied for training and for inference, so both have the
@@ -44,6 +46,13 @@ Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Mo
   LEAT_ASSIGN_OR_RETURN(Graph expanded, expand_layers(loaded.graph));
   if (!model.outputs.empty()) {
     LEAT_ASSIGN_OR_RETURN(expanded, keep_outputs(std::move(expanded), model.outputs));
+  }
+  if (const DType narrow = narrow_variables(expanded); widens && narrow != DType::invalid) {
+    const std::string_view name = precision_name(narrow);
+    loaded.notes.push_back(cat(model.graph, ": its weights are ", name,
+                               ", and are trained as float32; precision: ", name,
+                               " computes the steps in ", name));
+    expanded = widen(std::move(expanded));
   }
   // This frees the batch size of the input if the graph allows it, and tells why not if it does
   // not.

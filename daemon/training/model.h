@@ -35,9 +35,12 @@ inline constexpr const char* kTrainsKey = "leat.trains";
 // `model.graph` is an ONNX file, binary or in ONNX's text form. The function reads the whole file,
 // with its tensors.
 //
+// With `widens`, a model whose variables are floats of 16 bits becomes one of float32: a training
+// needs weights that a small update changes, and it says by its precision what a step computes in.
+//
 // If the job names outputs, the graph keeps these alone, in that order, with what they need:
 // invalid_argument for one that the graph does not have.
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Model& model,
-                         bool every_float = false);
+                         bool every_float = false, bool widens = true);
 
 }  // namespace leat

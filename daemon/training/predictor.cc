@@ -8,6 +8,7 @@
 #include "daemon/spec/job.h"
 #include "daemon/training/model.h"
 #include "daemon/training/run_folder.h"
+#include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 #include "ops/definitions/row_shape.h"
 #include "ops/formats/safetensors.h"
@@ -33,7 +34,7 @@ Result<Tensor> prepare(const Tensor& input, const Graph& model, ValueId to, cons
   Shape shape{rows};
   for (const int64_t size : row_shape(row, expected.shape)) shape.push_back(size);
   // The graph is converted to the precision of the job later.
-  const DType dtype = expected.dtype == DType::f32 ? job.precision : expected.dtype;
+  const DType dtype = expected.dtype == DType::f32 ? job.master_dtype() : expected.dtype;
   Tensor out = input.cast(dtype).reshaped(shape);
   if (job.data.rescale == 1 || !is_float(dtype)) return out;
   for (int64_t i = 0; i < out.elements(); ++i) {
@@ -106,7 +107,8 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   const std::string weights_file = run + "/weights.safetensors";
   LEAT_ASSIGN_OR_RETURN(const SafeTensors weights, read_safetensors(files, weights_file));
   const bool every_float = !weights.metadata.contains(kTrainsKey);
-  LEAT_ASSIGN_OR_RETURN(Model loaded, load_model(files, catalogue, job.model, every_float));
+  LEAT_ASSIGN_OR_RETURN(Model loaded,
+                        load_model(files, catalogue, job.model, every_float, !job.program));
   Graph& model = loaded.inference;
   if (model.inputs().empty())
     return invalid_argument(cat(job.model.graph, ": expected a model with an input"));
@@ -114,7 +116,8 @@ Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::stri
   fix_sizes(model, rows);
   const auto hosts = make_local_hosts(1, cpu::usable_cores());
   const int64_t rows_per_step = loaded.batch.fixed.value_or(kRowsPerStep);
-  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, rows_per_step, job.precision));
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_predict_graph(model, rows_per_step, job.master_dtype(),
+                                                           autocast_spec(job)));
   // All of it here, wherever it was trained.
   for (NodeId id = 0; id < graph.graph.nodes(); ++id) graph.graph.node(id).device.clear();
   PlanOptions options;

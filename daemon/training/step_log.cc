@@ -38,6 +38,7 @@ StepLog::StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics
     names_ = {"loss"};
   }
   if (has_accuracy(parts.job)) names_.push_back(kAccuracy);
+  if (parts.job.scales_loss_dynamically()) names_.push_back("loss_scale");
   numbers_ = names_.size();
   if (parts.rules.drops_rows()) names_.push_back(kDropped);
   if (parts.skips()) names_.push_back(kSkipped);
@@ -59,7 +60,7 @@ StepValues StepLog::values(TrainingSteps& steps, int64_t step) const {
 }
 
 Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate) {
-  const bool f32 = parts_.job.precision == DType::f32;
+  const bool f32 = parts_.job.master_dtype() == DType::f32;
   std::vector<StepMetric> row;
   // With precision f32 a value is written with the digits of a float, so a reader gets the same
   // bits.
@@ -104,7 +105,7 @@ bool StepLog::has_ended(int64_t epoch, int64_t done) const {
 
 // The rows after `step`: those of the file, and those that it does not have yet.
 Result<LoggedMetrics> StepLog::rows_after(int64_t step) const {
-  const bool f32 = parts_.job.precision == DType::f32;
+  const bool f32 = parts_.job.master_dtype() == DType::f32;
   // The order matters: a row that moves to the file between the two reads is in at least one.
   const LoggedMetrics unwritten = metrics_->unwritten(step, f32);
   LEAT_ASSIGN_OR_RETURN(LoggedMetrics logged,

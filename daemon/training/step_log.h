@@ -26,13 +26,13 @@ struct StepValues {
   std::optional<double> accuracy;
   // Of a job with a quorum: chunks of rows that came too late for the step.
   double dropped_chunks = 0;
-  // Of a job with on_nan: skip. The hosts left out the update of the step.
+  // Of a job with on_nan: skip or a dynamic loss scale. The hosts left out the update of the step.
   bool skipped = false;
 };
 
 // Gives the fetches of a training plan their names, and owns the file of the metrics. The names and
-// their order follow from the job: loss and accuracy, or the fetches of a program, then dropped and
-// skipped where the job has them.
+// their order follow from the job: loss, accuracy and loss_scale, or the fetches of a program, then
+// dropped and skipped where the job has them.
 // Threads: as MetricsLog.
 class StepLog {
  public:
@@ -48,7 +48,7 @@ class StepLog {
   StepValues values(TrainingSteps& steps, int64_t step) const;
   // Adds the row of a step. `rate`: samples per second, if there is a new rate. `step` counts from
   // 0, the row's number from 1. The learning rate is added to the row where each step has one. With
-  // precision f32, numbers are written with the digits of a float, so a reader gets the same bits.
+  // weights of f32, numbers are written with the digits of a float, so a reader gets the same bits.
   Status add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate = {});
   // Adds the rows of done steps that the log lacks and the memory of hosts has. Flushes the log. A
   // row that neither has stays missing.

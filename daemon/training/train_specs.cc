@@ -57,6 +57,19 @@ ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
   return spec;
 }
 
+LossScaleSpec loss_scale_spec(const Job::LossScale& scale) {
+  using Kind = LossScaleSpec::Kind;
+  switch (scale.kind) {
+    case Job::LossScale::Kind::none:
+      return {};
+    case Job::LossScale::Kind::fixed:
+      return {Kind::fixed, scale.initial, scale.growth_interval};
+    case Job::LossScale::Kind::dynamic:
+      return {Kind::dynamic, scale.initial, scale.growth_interval};
+  }
+  return {};
+}
+
 }  // namespace
 
 DatasetFiles dataset_files(const Job& job, const Job::Files& files) {
@@ -103,6 +116,11 @@ LossSpec loss_spec(const Job& job) {
   return spec;
 }
 
+AutocastSpec autocast_spec(const Job& job) {
+  if (!job.computes_in_16_bits()) return {};
+  return {job.precision, job.mixed.wide, job.mixed.narrow};
+}
+
 bool has_accuracy(const Job& job) {
   return std::find(job.metrics.begin(), job.metrics.end(), Job::Metric::accuracy) !=
          job.metrics.end();
@@ -124,7 +142,9 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
   spec.schedule = schedule_spec(job.lr_scheduler, total_steps);
   spec.global_batch = job.global_batch_size;
   spec.shards = job.shards;
-  spec.precision = job.precision;
+  spec.precision = job.master_dtype();
+  spec.autocast = autocast_spec(job);
+  spec.loss_scale = loss_scale_spec(job.mixed.loss_scale);
   // The function has a copy of the patterns, so it does not depend on the life of the job.
   spec.frozen = [freeze = job.model.freeze](const std::string& name) {
     return std::any_of(freeze.begin(), freeze.end(),

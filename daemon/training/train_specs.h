@@ -27,6 +27,8 @@ Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool sh
                    uint64_t seed);
 // The loss, and the output of the model that it is made from.
 LossSpec loss_spec(const Job& job);
+// The part of the job's steps that computes in 16 bits.
+AutocastSpec autocast_spec(const Job& job);
 // True if the job asks for the accuracy of each step.
 bool has_accuracy(const Job& job);
 // The spec of the job's training graph. `found`: the training data. `total_steps`: of the job; a

@@ -161,7 +161,8 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
                           inspect(hosts, dataset_files(job, *job.data.validation)));
     validation = {report.info, report.files};
   }
-  LEAT_ASSIGN_OR_RETURN(Model model, load_model(files, catalogue, job.model, every_float));
+  LEAT_ASSIGN_OR_RETURN(Model model,
+                        load_model(files, catalogue, job.model, every_float, !job.program));
   // The hash goes into the manifests, where a later run sees whether the graph has changed.
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(job.model.graph));
   LEAT_ASSIGN_OR_RETURN(std::string sha256, sha256_of(*file));

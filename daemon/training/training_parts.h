@@ -37,7 +37,7 @@ struct TrainingParts {
   TrainSpec spec;
 
   // True if the hosts leave out the update of a step whose loss or updates are not finite.
-  bool skips() const { return job.on_nan == Job::OnNan::skip; }
+  bool skips() const { return job.on_nan == Job::OnNan::skip || job.scales_loss_dynamically(); }
   std::string metrics_path() const { return options.folder + "/metrics.jsonl"; }
 
   // Asks the owner of the training now; the answer may change from call to call. False without

@@ -292,6 +292,7 @@ struct JobView {
   queuedMs @21 :Int64;            # until its first runners were there
   runningMs @22 :Int64;           # with all of its runners
   recoveringMs @23 :Int64;        # after a failure, until all runners were there again
+  precision @24 :Text = "float32";   # that the steps computed in, which the weights depend on, too
 }
 
 struct LostAssembly {

@@ -116,6 +116,8 @@ Result<JobGraph> make_program_graph(const Graph& model, const TrainSpec& spec) {
   }
   JobGraph job{Graph(model.catalogue()), {}, {}, {}};
   LEAT_ASSIGN_OR_RETURN(job.graph, rewriter.finish(borders));
+  LEAT_RETURN_IF_ERROR(check_patterns(job.graph, spec.autocast));
+  LEAT_ASSIGN_OR_RETURN(job.graph, autocast(std::move(job.graph), borders, spec.autocast));
   job.targets = std::move(borders.targets);
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));

@@ -12,8 +12,10 @@
 #include "ops/graph/builder.h"
 #include "ops/graph/op.h"
 #include "ops/graph/validate.h"
+#include "scheduler/graph/autocast.h"
 #include "scheduler/graph/batch_loss.h"
 #include "scheduler/graph/data_binding.h"
+#include "scheduler/graph/loss_scale.h"
 #include "scheduler/graph/op_name.h"
 #include "scheduler/graph/program_graph.h"
 #include "scheduler/graph/read_batch.h"
@@ -244,6 +246,24 @@ struct Attached {
   ClassLayout layout;
 };
 
+// Lets the model compute in 16 bits, if the spec says so.
+Status cast_model(Attached& attached, const AutocastSpec& spec) {
+  if (!spec.enabled()) return {};
+  BatchValues& values = attached.values;
+  Borders borders;
+  borders.targets = attached.effects;
+  for (ValueId* value : {&values.output, &values.labels, &values.weights}) {
+    if (*value != kNone) borders.fetches.push_back(*value);
+  }
+  LEAT_ASSIGN_OR_RETURN(attached.graph, autocast(std::move(attached.graph), borders, spec));
+  attached.effects = borders.targets;
+  auto next = borders.fetches.begin();
+  for (ValueId* value : {&values.output, &values.labels, &values.weights}) {
+    if (*value != kNone) *value = *next++;
+  }
+  return {};
+}
+
 Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wrap) {
   LEAT_RETURN_IF_ERROR(check_spec(spec));
   LEAT_ASSIGN_OR_RETURN(const Graph typed, convert_precision(model, spec.precision));
@@ -259,6 +279,7 @@ Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wr
   const auto index = std::find(outputs.begin(), outputs.end(), output) - outputs.begin();
   Attached out{std::move(copied.graph), std::move(copied.effects), {}, {}};
   out.values = {copied.outputs[static_cast<size_t>(index)], batch.labels, batch.weights};
+  LEAT_RETURN_IF_ERROR(cast_model(out, spec.autocast));
   if (spec.loss.kind != LossKind::cross_entropy) return out;
   LEAT_ASSIGN_OR_RETURN(out.layout, class_layout(inputs.columns[*inputs.binding.labels],
                                                  typed.value(output).type.shape));
@@ -296,7 +317,7 @@ Result<std::vector<NodeId>> before(const Graph& graph, ValueId value) {
 
 // True for the values that can become infinite or NaN.
 bool is_number(const ValueType& type, DType precision) {
-  return type.kind == ValueKind::tensor && type.dtype == precision;
+  return type.kind == ValueKind::tensor && (type.dtype == precision || is_16bit_float(type.dtype));
 }
 
 // "Div 'd1/quotient'", "variable 'd1/kernel'".
@@ -312,6 +333,7 @@ std::string named(const Graph& graph, NodeId id) {
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   if (spec.program) return make_program_graph(model, spec);
   LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, spec, true));
+  LEAT_RETURN_IF_ERROR(check_patterns(attached.graph, spec.autocast));
   JobGraph job{std::move(attached.graph), std::move(attached.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
@@ -322,14 +344,16 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   const ValueId loss = g.op("Mul", {batch.sum(), scale});
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the loss"));
   LEAT_ASSIGN_OR_RETURN(const auto trained, trained_variables(job.graph, spec));
-  std::vector<ValueId> operands{loss};
+  LossScale loss_scale(g, spec.loss_scale);
+  std::vector<ValueId> operands{loss_scale.scaled(loss)};
   for (const Trained& v : trained) operands.push_back(v.read);
   // The gradients are of the shard's part of the loss. The AllReduce of each adds up the shards.
   const auto grads = g.ops("leat.Gradients", operands, {}, static_cast<int>(trained.size()));
   const ValueId step = g.op("leat.Step");
   const ValueId rate = learning_rate(g, spec, step);
   for (size_t i = 0; i < trained.size() && g.status().ok(); ++i) {
-    const ValueId grad = all_reduce(g, grads[i], cat("gradient of ", trained[i].name));
+    const ValueId sum = all_reduce(g, grads[i], cat("gradient of ", trained[i].name));
+    const ValueId grad = loss_scale.unscaled(sum);
     job.targets.push_back(apply(g, spec, trained[i], grad, rate, step));
   }
   job.fetches.push_back(all_reduce(g, loss, "loss"));
@@ -337,6 +361,7 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
     job.fetches.push_back(all_reduce(g, g.op("Mul", {batch.correct(), scale}), "accuracy"));
   }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the optimizer"));
+  LEAT_RETURN_IF_ERROR(loss_scale.finish(job));
   return job;
 }
 
@@ -350,7 +375,6 @@ Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec) {
   LEAT_RETURN_IF_ERROR(validate(graph));
   std::map<ValueId, size_t> places;
   std::vector<ValueId> sums;
-  const ValueId zero = g.scalar(spec.precision, 0);
   const ValueId one = g.constant(Tensor::of<int64_t>({1}, {1}));
   LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> nodes, before(graph, loss));
   for (const NodeId id : nodes) {
@@ -365,8 +389,11 @@ Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec) {
       places[output] = check.values.size();
       check.values.push_back(value);
       // The sum of x * 0 over all elements is 0, or NaN if an x is NaN or infinite.
-      const ValueId sum =
-          g.op("ReduceSum", {g.op("Mul", {output, zero})}, {{"keepdims", int64_t{0}}});
+      const DType dtype = graph.value(output).type.dtype;
+      ValueId sum = g.op("ReduceSum", {g.op("Mul", {output, g.scalar(dtype, 0)})},
+                         {{"keepdims", int64_t{0}}});
+      if (dtype != spec.precision)
+        sum = g.op("Cast", {sum}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
       sums.push_back(g.op("Reshape", {sum, one}));
     }
   }
@@ -439,54 +466,21 @@ bool is_mean(const Graph& model, const LossSpec& loss) {
          model.value(*output).type.shape.rank() == 0;
 }
 
-Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision) {
+Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision,
+                                    const AutocastSpec& casts) {
   LEAT_ASSIGN_OR_RETURN(Graph typed, convert_precision(model, precision));
   // A plan needs concrete shapes, so the size of the batch is fixed before inference.
   for (const ValueId input : typed.inputs()) {
     ValueType& type = typed.value(input).type;
     if (type.shape.rank() > 0) type.shape.set(0, Dim::of(rows));
   }
+  Borders none;
+  LEAT_ASSIGN_OR_RETURN(typed, autocast(std::move(typed), none, casts));
   LEAT_RETURN_IF_ERROR(validate(typed));
   JobGraph job{std::move(typed), {}, {}, {}};
   job.feeds = job.graph.inputs();
   job.fetches = job.graph.outputs();
   return job;
-}
-
-Result<Graph> convert_precision(const Graph& graph, DType precision) {
-  Graph out = graph;
-  if (precision == DType::f32) return out;
-  const auto name = std::string(dtype_name(precision));
-  const int64_t code = dtype_onnx_code(precision), f32 = dtype_onnx_code(DType::f32);
-  for (ValueId input : out.inputs()) {
-    if (out.value(input).type.dtype == DType::f32) out.value(input).type.dtype = precision;
-  }
-  for (NodeId id = 0; id < out.nodes(); ++id) {
-    Node& node = out.node(id);
-    // The loop goes over a copy, because it changes the node's own attributes. A type is written as
-    // a tensor, as a name, or as ONNX's number.
-    for (const auto& [key, attr] : Attrs(node.attrs)) {
-      if (const auto* tensor = std::get_if<Tensor>(&attr); tensor && tensor->dtype() == DType::f32)
-        node.attrs[key] = tensor->cast(precision);
-      if (const auto* text = std::get_if<std::string>(&attr);
-          text && key == "dtype" && *text == "float")
-        node.attrs[key] = name;
-      if (const auto* number = std::get_if<int64_t>(&attr);
-          number && (key == "dtype" || key == "to") && *number == f32)
-        node.attrs[key] = code;
-    }
-    // Defaults are f32 too.
-    const auto has_default = [&](std::string_view attr) {
-      return !has_attr(node.attrs, attr) &&
-             std::any_of(node.op->attributes.begin(), node.op->attributes.end(),
-                         [&](const AttrDef& d) { return d.name == attr; });
-    };
-    if (is_op(node, "leat.Variable") && has_default("dtype")) node.attrs["dtype"] = name;
-    if (node.op->random && node.inputs.empty() && has_default("dtype")) node.attrs["dtype"] = code;
-    if (is_op(node, "ConstantOfShape") && has_default("value"))
-      node.attrs["value"] = Tensor(precision, Shape({1}));
-  }
-  return out;
 }
 
 }  // namespace leat

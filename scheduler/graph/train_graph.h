@@ -13,6 +13,7 @@
 
 #include "devices/base/status.h"
 #include "ops/graph/graph.h"
+#include "scheduler/graph/autocast.h"
 #include "scheduler/graph/rewrite.h"
 
 namespace leat {
@@ -90,6 +91,23 @@ struct ProgramSpec {
   std::vector<std::string> fetch;  // scalars; empty: the outputs of the graph
 };
 
+// The factor of the loss whose gradients a step computes. Gradients that are too small for float16
+// come out of the backward pass that much larger, and are divided by it in float32.
+//
+//   fixed    initial, in every step
+//   dynamic  as torch.amp.GradScaler: initial at first; a step whose gradients are not all finite
+//            writes nothing, and halves it; after growth_interval other steps in a row it doubles.
+//            It stays within a factor of 2^100 of its first value.
+//
+// The state of dynamic is in variables, which are part of a checkpoint: kLossScaleExponent and
+// kLossScaleGoodSteps.
+struct LossScaleSpec {
+  enum class Kind : uint8_t { none, fixed, dynamic } kind = Kind::none;
+  double initial = 65536;
+  int64_t growth_interval = 2000;  // steps
+  bool operator==(const LossScaleSpec&) const = default;
+};
+
 // All that a job file says of its training steps. The graphs, and so the weights, follow from it
 // and the model alone: neither workers nor threads are in it.
 struct TrainSpec {
@@ -100,7 +118,11 @@ struct TrainSpec {
   ScheduleSpec schedule;
   int64_t global_batch = 1;
   int64_t shards = 1;  // divides global_batch
+  // Of variables, losses, updates and running statistics: f32 or f64. The rest of a step computes
+  // in it, too, unless autocast says otherwise.
   DType precision = DType::f32;
+  AutocastSpec autocast = {};  // only with precision f32
+  LossScaleSpec loss_scale = {};
   // In place of the loss, the accuracy, the optimizer and the schedule.
   std::optional<ProgramSpec> program = {};
   // True for the name of a variable that is not trained. Empty: all are trained.
@@ -122,7 +144,9 @@ struct JobGraph {
 // the optimizer's state are kOptimizerPrefix, the variable's name, and "/momentum", "/m" or "/v".
 // invalid_argument if the shards do not divide the global batch, if no variable is trained, or if
 // the labels do not fit the output. For a program: as make_program_graph(). Fetches: "loss" (the
-// mean over the global batch) and, if the spec asks for it, "accuracy".
+// mean over the global batch) and, if the spec asks for it, "accuracy"; with a dynamic loss scale
+// then "loss_scale", the factor of this step, and kGuard, which is NaN if the step writes
+// nothing, and else 0.
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 
 // A graph that finds which values of a step's forward pass are not finite.
@@ -159,13 +183,23 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
 bool is_mean(const Graph& model, const LossSpec& loss);
 
 // A graph that predicts `rows` rows; `model` is in inference form. Feeds: the inputs, in the order
-// of the graph. Fetches: the outputs, in that order.
-Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision);
+// of the graph. Fetches: the outputs, in that order. Both have the precision. `casts`: as in
+// TrainSpec.
+Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision,
+                                    const AutocastSpec& casts = {});
 
 // Changes every f32 of the graph to `precision`: variables, constants, inputs and random values.
 Result<Graph> convert_precision(const Graph& graph, DType precision);
+// The type of the first variable of 16 bits; invalid if there is none.
+DType narrow_variables(const Graph& graph);
+// Changes every 16-bit float of the graph to f32: variables, constants, inputs and casts.
+Graph widen(Graph graph);
 
 // The prefix of the names of state that is not part of the model's weights.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
+// The variables of a dynamic loss scale, scalars of f32: log2(scale / initial), which begins with 0
+// as the state of optimizers does, and the finite steps since the scale changed.
+inline constexpr std::string_view kLossScaleExponent = "optimizer/loss_scale/exponent";
+inline constexpr std::string_view kLossScaleGoodSteps = "optimizer/loss_scale/good_steps";
 
 }  // namespace leat

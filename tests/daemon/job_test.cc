@@ -408,15 +408,39 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {19, "checkpoint: {every_hours: 5}",
        "19:14: checkpoint.every_hours: unknown key; the keys here are every_steps, every_minutes, "
        "keep, path"},
-      {19, "precision: bf16",
-       "19:12: precision: expected one of float32, float64, received the string 'bf16'"},
+      {19, "precision: bf17",
+       "19:12: precision: expected one of float32, float64, bfloat16, float16, bf16, fp16, "
+       "received "
+       "the string 'bf17' (did you mean 'bf16'?)"},
+      {19, "precision: {float32: [Softmax]}",
+       "19:12: precision.compute: missing; expected one of float32, float64, bfloat16, float16, "
+       "bf16, fp16"},
+      {19, "precision: {compute: float64, float32: [Softmax]}",
+       "19:40: precision.float32: is not a key beside compute: float64"},
+      {19, "precision: {compute: bf16, float16: [Softmax]}",
+       "19:37: precision.float16: is not a key beside compute: bfloat16"},
+      {19, "precision: {compute: bfloat16, loss_scale: 8}",
+       "19:44: precision.loss_scale: is not a key beside compute: bfloat16, whose range is that of "
+       "float32"},
+      {19, "precision: {compute: fp16, loss_scale: none}",
+       "19:40: precision.loss_scale: expected a number greater than 0 and of at most 16777216, "
+       "received the string 'none'"},
+      {19, "precision: {compute: fp16, loss_scale: {initial: 0}}",
+       "19:50: precision.loss_scale.initial: expected a number greater than 0 and of at most "
+       "16777216, "
+       "received the integer 0"},
+      {17, "strategy: {name: parameter_server, mode: async}\nprecision: float16",
+       "18:12: precision: expected loss_scale: NUMBER with a strategy whose workers do not do each "
+       "step together, so that they could not all skip it, received a dynamic one"},
       {19, "on_nan: stop",
        "19:9: on_nan: expected one of fail, ignore, skip, received the string 'stop'"},
       {17, "strategy: {name: parameter_server, mode: async}\non_nan: skip",
        "18:9: on_nan: expected fail or ignore with a strategy whose workers do not do each step "
        "together, so that they could not all skip it, received skip"},
       {19, "precision: 32",
-       "19:12: precision: expected one of float32, float64, received the integer 32"},
+       "19:12: precision: expected one of float32, float64, bfloat16, float16, bf16, fp16, "
+       "received "
+       "the integer 32"},
   };
   for (const Wrong& wrong : cases) {
     INFO(wrong.text);
@@ -566,6 +590,11 @@ TEST_CASE("a printed job parses back equal") {
       {"checkpoint=null", "data.validation=null", "metrics=[]", "precision=float64",
        "on_nan=ignore"},
       {"on_nan=skip"},
+      {"precision=bfloat16"},
+      {"precision=float16"},
+      {"precision={compute: bf16, float32: [Softmax, 'layer3.*'], bfloat16: [Exp]}"},
+      {"precision={compute: fp16, float16: [Exp], loss_scale: 1024}"},
+      {"precision={compute: float16, loss_scale: {initial: 8, growth_interval: 3}}"},
       {"name='123'", "model.graph='a b: \"c\" \\ # {d}'", "model.weights=' ü '"},
       {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},
@@ -590,6 +619,32 @@ TEST_CASE("a printed job parses back equal") {
     CHECK(*again == *job);
     CHECK(print_job(*again) == printed);
   }
+}
+
+TEST_CASE("a precision has a short and a long name, and float16 scales its loss") {
+  const auto with = [](const std::string& precision) {
+    const auto job =
+        parse_job(kGood, kFile, {.set = {"precision=" + precision}, .num_workers = {}, .seed = {}});
+    REQUIRE(job.status().message() == "");
+    return *job;
+  };
+  using Kind = Job::LossScale::Kind;
+  CHECK(with("bf16") == with("bfloat16"));
+  CHECK(with("fp16") == with("float16"));
+  CHECK(with("bf16") == with("{compute: bfloat16}"));
+  CHECK(with("bf16").precision == DType::bf16);
+  CHECK(with("bf16").master_dtype() == DType::f32);
+  CHECK(with("float64").master_dtype() == DType::f64);
+  CHECK(with("bf16").mixed.loss_scale.kind == Kind::none);
+  CHECK(with("fp16").mixed.loss_scale == Job::LossScale{Kind::dynamic, 65536, 2000});
+  CHECK(with("fp16") == with("{compute: fp16, loss_scale: dynamic}"));
+  CHECK(with("{compute: fp16, loss_scale: 0.5}").mixed.loss_scale ==
+        Job::LossScale{Kind::fixed, 0.5, 2000});
+  CHECK(with("{compute: fp16, loss_scale: {initial: 8}}").mixed.loss_scale ==
+        Job::LossScale{Kind::dynamic, 8, 2000});
+  CHECK(with("{compute: bf16, float32: [A], bfloat16: ['b.*']}").mixed ==
+        Job::MixedPrecision{{"A"}, {"b.*"}, {}});
+  CHECK_THAT(print_job(with("bf16")), Catch::Contains("\nprecision: {compute: bfloat16}\n"));
 }
 
 TEST_CASE("a printed job names every key") {

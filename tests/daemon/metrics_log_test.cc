@@ -299,7 +299,8 @@ TEST_CASE("the events of --json have their documented keys") {
   CHECK(json_of(started) ==
         R"({"event": "started", "api_version": "leat/v1", "job": "j", "run": "leat-runs/j-1", )"
         R"("steps": 10, "start_step": 0, "global_batch_size": 128, "strategy": "mirrored", )"
-        R"("workers": 2, "threads": 1, "shards": 4, "seed": 11, "cpu": "A CPU"})"
+        R"("workers": 2, "threads": 1, "shards": 4, "seed": 11, "cpu": "A CPU", )"
+        R"("precision": "float32"})"
         "\n");
   EpochEvent epoch;
   epoch.step = 5;
@@ -313,12 +314,13 @@ TEST_CASE("the events of --json have their documented keys") {
         "\n");
   CHECK(json_of(CheckpointEvent{5, "c"}) ==
         "{\"event\": \"checkpoint\", \"step\": 5, \"path\": \"c\"}\n");
-  CHECK(json_of(FinishedEvent{"r", "ab", 0.9, 0.25, 1000, 10, identity}) ==
-        R"({"event": "finished", "run": "r", "weights_sha256": "ab", "val_accuracy": 0.9, )"
-        R"("val_loss": 0.25, "samples_per_second": 1000, "steps": 10, "shards": 4, "seed": 11, )"
-        R"("cpu": "A CPU", "depends_on_timing": false, "steps_skipped": 0, )"
-        R"("metrics_missing_rows": 0, "metrics_changed_until": null})"
-        "\n");
+  CHECK(
+      json_of(FinishedEvent{"r", "ab", 0.9, 0.25, 1000, 10, identity}) ==
+      R"({"event": "finished", "run": "r", "weights_sha256": "ab", "val_accuracy": 0.9, )"
+      R"("val_loss": 0.25, "samples_per_second": 1000, "steps": 10, "shards": 4, "seed": 11, )"
+      R"("cpu": "A CPU", "precision": "float32", "depends_on_timing": false, "steps_skipped": 0, )"
+      R"("metrics_missing_rows": 0, "metrics_changed_until": null})"
+      "\n");
   CHECK(json_of(InterruptedEvent{"r", 5, "c"}) ==
         "{\"event\": \"interrupted\", \"run\": \"r\", \"step\": 5, \"checkpoint\": \"c\"}\n");
 }

@@ -87,6 +87,13 @@ TEST_CASE("a job's result is printed and read back") {
   CHECK(print_result(asynchronous) ==
         std::string(64, 'a') + " shards=4 seed=11 timing=1 cpu=" + asynchronous.cpu);
   CHECK(parse_result(print_result(asynchronous)) == asynchronous);
+  JobResult narrow = asynchronous;
+  narrow.precision = "bfloat16";
+  CHECK(print_result(narrow) ==
+        std::string(64, 'a') + " shards=4 seed=11 precision=bfloat16 timing=1 cpu=" + narrow.cpu);
+  CHECK(parse_result(print_result(narrow)) == narrow);
+  CHECK(precision_clause(narrow.precision) == ", precision bfloat16");
+  CHECK(precision_clause(result.precision).empty());
   const JobResult alone{"abc", 0, 0, ""};
   for (const char* text : {"abc", "abc shards", "abc shards=4", "abc shards=x seed=1 cpu=y",
                            "abc shards=4 seed=99999999999999999999 cpu=y", "abc cpu=y"}) {
