@@ -18,15 +18,24 @@ Result<ConvSpec> spec_for(const KernelSetup& setup, MakeConvSpec make) {
 }
 
 // Every factory below passes itself to compute_in_f32() for f16 and bf16: it is called again, then
-// with float operands. The initializers name the index of each operand in the op.
+// with float operands. Tiles have the images that they have for float. The initializers name the
+// index of each operand in the op.
+Result<std::unique_ptr<Kernel>> conv_in_f32(const KernelSetup& setup, const KernelFactory& factory,
+                                            MakeConvSpec make) {
+  LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, make));
+  return compute_in_f32(setup, factory,
+                        {.tile_rows = conv_tile_images(spec.images, spec.multiply_adds())});
+}
+
 Result<std::unique_ptr<Kernel>> conv_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_kernel);
+  if (is_16bit_float(setup.input(0).dtype)) return conv_in_f32(setup, conv_kernel, conv_spec);
   LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_spec));
   return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = 2, .y = 0});
 }
 
 Result<std::unique_ptr<Kernel>> conv_grad_input_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_grad_input_kernel);
+  if (is_16bit_float(setup.input(0).dtype))
+    return conv_in_f32(setup, conv_grad_input_kernel, conv_grad_input_spec);
   LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_grad_input_spec));
   return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = -1, .y = 0});
 }
@@ -34,14 +43,16 @@ Result<std::unique_ptr<Kernel>> conv_grad_input_kernel(const KernelSetup& setup)
 // A ConvTranspose is the gradient of a convolution with respect to its input. Its bias is one per
 // channel of x, which engines do not have, so the kernel adds it to the result.
 Result<std::unique_ptr<Kernel>> conv_transpose_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_transpose_kernel);
+  if (is_16bit_float(setup.input(0).dtype))
+    return conv_in_f32(setup, conv_transpose_kernel, conv_transpose_spec);
   LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_transpose_spec));
   return make_conv_rows_kernel(setup, spec, {.x = 0, .w = 1, .bias = 2, .y = 0},
                                setup.types.has_input(2));
 }
 
 Result<std::unique_ptr<Kernel>> conv_grad_weights_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, conv_grad_weights_kernel);
+  if (is_16bit_float(setup.input(0).dtype))
+    return conv_in_f32(setup, conv_grad_weights_kernel, conv_grad_weights_spec);
   LEAT_ASSIGN_OR_RETURN(const ConvSpec spec, spec_for(setup, conv_grad_weights_spec));
   return make_conv_weights_kernel(setup, spec, {.x = 0, .w = 0, .bias = 1, .y = 1});
 }

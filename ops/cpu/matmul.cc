@@ -11,10 +11,12 @@ namespace leat {
 namespace {
 
 // One factory for the three ops: `describe` turns the node's types into a Product. f16 and bf16
-// operands come back here as float.
+// operands come back here as float, with a result that the kernel rounds.
 template <DescribeProduct describe>
 Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.output(0).dtype)) return compute_in_f32(setup, product_kernel<describe>);
+  if (is_16bit_float(setup.input(0).dtype)) {
+    return compute_in_f32(setup, product_kernel<describe>, {.rounded_outputs = 1});
+  }
   auto product = describe(setup.types);
   if (!product.ok()) return invalid_argument(cat(setup.subject, ": ", product.status().message()));
   return make_product_kernel(setup, std::move(*product));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/gemm.h"
 
 namespace leat {
@@ -121,45 +122,81 @@ bool gemm_in_panels(const onednn::Gemm& g, const float* a, const float* b, float
   return true;
 }
 
-// One tile multiplies its box of Y and finishes it, item after item.
+// One tile multiplies its box of Y and finishes it, item after item. `rounded` is the dtype of Y if
+// it is a 16-bit float and the operands are float: each box is then computed in the scratch memory
+// and rounded from there.
 template <typename T>
 class ProductKernel final : public Kernel {
  public:
-  ProductKernel(Product product, std::vector<Tile> tiles)
-      : p_(std::move(product)), tiles_(std::move(tiles)) {
+  ProductKernel(Product product, std::vector<Tile> tiles, DType rounded)
+      : p_(std::move(product)), tiles_(std::move(tiles)), rounded_(rounded) {
     for (const Tile& tile : tiles_) {
-      const size_t bytes =
-          in_panels_ ? panels_scratch_bytes(p_.k) : padding(tile).scratch_bytes(p_.k);
-      scratch_bytes_ = std::max(scratch_bytes_, bytes);
+      for_parts(tile, [&](const Tile& part) {
+        const size_t bytes =
+            in_panels_ ? panels_scratch_bytes(p_.k) : padding(part).scratch_bytes(p_.k);
+        scratch_bytes_ = std::max(scratch_bytes_, bytes);
+        if (rounded_ != DType::invalid) box_ = std::max(box_, part.rows * part.columns);
+        return true;
+      });
     }
+    box_ = (box_ + 15) / 16 * 16;  // the scratch memory behind the box stays aligned to 64
   }
 
   int tiles(int) const override { return static_cast<int>(tiles_.size()); }
-  size_t scratch_bytes() const override { return scratch_bytes_; }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(box_) * sizeof(T) + scratch_bytes_;
+  }
   Progress run(KernelContext& context, int, int index) override {
-    const Tile& tile = tiles_[static_cast<size_t>(index)];
-    for (int64_t item = tile.item; item < tile.item + tile.items; ++item) {
-      const auto i = static_cast<size_t>(item);
-      const T* a = context.in<T>(0) + p_.a_offsets[i] + (p_.trans_a ? tile.row : tile.row * p_.lda);
-      const T* b =
-          context.in<T>(1) + p_.b_offsets[i] + (p_.trans_b ? tile.column * p_.ldb : tile.column);
-      T* y = context.out<T>(0) + (item * p_.m + tile.row) * p_.n + tile.column;
-      const onednn::Gemm g{p_.trans_a, p_.trans_b, tile.rows, tile.columns, p_.k,
-                           p_.lda,     p_.ldb,     p_.n,      fused_alpha()};
-      if (!multiply(padding(tile), g, a, b, y, context.scratch)) {
-        context.step->fail(context.instruction,
-                           internal_error("oneDNN's sgemm failed; may this process make memory "
-                                          "executable (MemoryDenyWriteExecute)?"));
-        return Progress::failed;
-      }
-      const T* c =
-          p_.has_c ? context.in<T>(2) + tile.row * p_.c_row + tile.column * p_.c_column : nullptr;
-      finish(tile, c, y);
-    }
-    return Progress::done;
+    const bool ok = for_parts(tiles_[static_cast<size_t>(index)],
+                              [&](const Tile& part) { return compute(context, part); });
+    if (ok) return Progress::done;
+    context.step->fail(context.instruction,
+                       internal_error("oneDNN's sgemm failed; may this process make memory "
+                                      "executable (MemoryDenyWriteExecute)?"));
+    return Progress::failed;
   }
 
  private:
+  // Calls f for each item of a tile, until it returns false. A rounded tile is also cut into parts
+  // of kTileColumns, so that a part fits the cache.
+  template <typename F>
+  bool for_parts(const Tile& tile, F&& f) const {
+    const int64_t width = rounded_ != DType::invalid ? kTileColumns : tile.columns;
+    for (int64_t item = tile.item; item < tile.item + tile.items; ++item) {
+      for (int64_t column = 0; column < tile.columns; column += width) {
+        if (!f({item, 1, tile.row, tile.rows, tile.column + column,
+                std::min(width, tile.columns - column)}))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  bool compute(const KernelContext& context, const Tile& part) const {
+    const auto i = static_cast<size_t>(part.item);
+    const T* a = context.in<T>(0) + p_.a_offsets[i] + (p_.trans_a ? part.row : part.row * p_.lda);
+    const T* b =
+        context.in<T>(1) + p_.b_offsets[i] + (p_.trans_b ? part.column * p_.ldb : part.column);
+    const T* c =
+        p_.has_c ? context.in<T>(2) + part.row * p_.c_row + part.column * p_.c_column : nullptr;
+    const int64_t first = (part.item * p_.m + part.row) * p_.n + part.column;  // of Y
+    const bool round = rounded_ != DType::invalid;
+    T* y = round ? reinterpret_cast<T*>(context.scratch) : context.out<T>(0) + first;
+    const int64_t ldy = round ? part.columns : p_.n;
+    const onednn::Gemm g{p_.trans_a, p_.trans_b, part.rows, part.columns, p_.k,
+                         p_.lda,     p_.ldb,     ldy,       fused_alpha()};
+    std::byte* scratch = context.scratch + static_cast<size_t>(box_) * sizeof(T);
+    if (!multiply(padding(part), g, a, b, y, scratch)) return false;
+    finish(part, c, y, ldy);
+    if constexpr (kFloat) {
+      for (int64_t row = 0; round && row < part.rows; ++row) {
+        narrow(rounded_, y + row * ldy, context.out<uint16_t>(0) + first + row * p_.n,
+               part.columns);
+      }
+    }
+    return true;
+  }
+
   static constexpr bool kFloat = std::is_same_v<T, float>;
   Padding padding(const Tile& tile) const {
     return kFloat && p_.k > 0 ? padding_for(p_, tile) : Padding();
@@ -176,11 +213,11 @@ class ProductKernel final : public Kernel {
   float fused_alpha() const { return kFloat ? static_cast<float>(p_.alpha) : 1.0f; }
 
   // Applies alpha, C and the activation to the product while the tile is in the cache.
-  void finish(const Tile& tile, const T* c, T* y) const {
+  void finish(const Tile& tile, const T* c, T* y, int64_t ldy) const {
     const bool scale = !kFloat && p_.alpha != 1;
     if (!scale && !c && !p_.relu) return;
     for (int64_t i = 0; i < tile.rows; ++i) {
-      T* row = y + i * p_.n;
+      T* row = y + i * ldy;
       if (scale) {
         for (int64_t j = 0; j < tile.columns; ++j)
           row[j] = static_cast<T>(p_.alpha * static_cast<double>(row[j]));
@@ -211,7 +248,9 @@ class ProductKernel final : public Kernel {
   Product p_;
   std::vector<Tile> tiles_;
   const bool in_panels_ = kFloat && p_.k > 0 && !onednn::has_avx512();
+  DType rounded_;
   size_t scratch_bytes_ = gemm_scratch_bytes<T>();
+  int64_t box_ = 0;  // elements of the box in the scratch memory, if Y is rounded
 };
 
 // Tiles of `given` rows of Y's dimension 0, as a chain requires.
@@ -267,15 +306,17 @@ Result<std::unique_ptr<Kernel>> make_product_kernel(const KernelSetup& setup, Pr
   std::vector<Tile> tiles = setup.tile_rows > 0 && product.tiling.rows > 0
                                 ? chain_tiles(product, setup.tile_rows)
                                 : own_tiles(product);
-  return dispatch_dtype(setup.output(0).dtype, [&](auto zero) -> Result<std::unique_ptr<Kernel>> {
+  const DType dtype = setup.input(0).dtype, result = setup.output(0).dtype;
+  const DType rounded = result == dtype ? DType::invalid : result;
+  return dispatch_dtype(dtype, [&](auto zero) -> Result<std::unique_ptr<Kernel>> {
     using T = decltype(zero);
-    // f16 and bf16 come here as float; the signature has no narrower integers.
+    // The operands f16 and bf16 come here as float; the signature has no narrower integers.
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> ||
                   (std::is_integral_v<T> && sizeof(T) >= 4)) {
       return std::unique_ptr<Kernel>(
-          std::make_unique<ProductKernel<T>>(std::move(product), std::move(tiles)));
+          std::make_unique<ProductKernel<T>>(std::move(product), std::move(tiles), rounded));
     } else {
-      return unimplemented(cat(setup.subject, ": no product of ", setup.output(0).dtype));
+      return unimplemented(cat(setup.subject, ": no product of ", dtype));
     }
   });
 }

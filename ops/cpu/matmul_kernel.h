@@ -21,9 +21,11 @@ namespace leat {
 // result is output 0, contiguous. `product` comes from describe_matmul() or describe_gemm() for the
 // same types.
 //
-// The dtypes are f32, f64 and integers of 32 and 64 bits; any other returns unimplemented. The
-// callers turn f16 and bf16 into float with compute_in_f32(). A step fails with internal if
-// oneDNN refuses, as in a process that may not make memory executable.
+// The dtypes of the operands are f32, f64 and integers of 32 and 64 bits; any other returns
+// unimplemented. The callers turn f16 and bf16 operands into float with compute_in_f32(). The
+// result has the dtype of the operands, or is f16 or bf16 of float operands: each tile is then
+// rounded once, when it is complete. A step fails with internal if oneDNN refuses, as in a process
+// that may not make memory executable.
 Result<std::unique_ptr<Kernel>> make_product_kernel(const KernelSetup& setup, Product product);
 
 }  // namespace leat

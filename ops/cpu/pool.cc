@@ -1,6 +1,8 @@
 // CPU kernels of ops/definitions/pool.cc.
 #include "ops/definitions/pool.h"
 
+#include <algorithm>
+
 #include "devices/base/text.h"
 #include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/cpu_kernels.h"
@@ -30,8 +32,15 @@ Window global_window_for(const KernelSetup& setup) {
 
 // The factories convert f16 and bf16 to float: they pass themselves to compute_in_f32(), which
 // calls them again. Indices and argmax are integers and stay as they are.
+Result<std::unique_ptr<Kernel>> pool_in_f32(const KernelSetup& setup,
+                                            const KernelFactory& factory) {
+  const Shape &x = setup.input(0).shape, &y = setup.output(0).shape;
+  const int64_t row = std::max(x.elements(1, x.rank()), y.elements(1, y.rank()));
+  return compute_in_f32(setup, factory, {.tile_rows = default_tile_rows(x[0], row)});
+}
+
 Result<std::unique_ptr<Kernel>> max_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, max_pool_cpu);
+  if (is_16bit_float(setup.input(0).dtype)) return pool_in_f32(setup, max_pool_cpu);
   LEAT_ASSIGN_OR_RETURN(const Window window,
                         window_for(setup, setup.input(0).shape, setup.output(0).shape));
   MaxPoolOutputs outputs;
@@ -43,14 +52,14 @@ Result<std::unique_ptr<Kernel>> max_pool_cpu(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> global_max_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, global_max_pool_cpu);
+  if (is_16bit_float(setup.input(0).dtype)) return pool_in_f32(setup, global_max_pool_cpu);
   MaxPoolOutputs outputs;
   outputs.argmax = setup.types.has_output(1) ? 1 : -1;
   return make_max_pool_kernel(setup, global_window_for(setup), outputs);
 }
 
 Result<std::unique_ptr<Kernel>> max_pool_grad_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, max_pool_grad_cpu);
+  if (is_16bit_float(setup.input(0).dtype)) return pool_in_f32(setup, max_pool_grad_cpu);
   LEAT_ASSIGN_OR_RETURN(const Window window,
                         window_for(setup, setup.output(0).shape, setup.input(0).shape));
   return make_max_pool_grad_kernel(setup, window);
@@ -61,7 +70,7 @@ bool count_pads(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> average_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, average_pool_cpu);
+  if (is_16bit_float(setup.input(0).dtype)) return pool_in_f32(setup, average_pool_cpu);
   LEAT_ASSIGN_OR_RETURN(const Window window,
                         window_for(setup, setup.input(0).shape, setup.output(0).shape));
   return make_average_pool_kernel(setup, window, count_pads(setup), false);
@@ -69,12 +78,12 @@ Result<std::unique_ptr<Kernel>> average_pool_cpu(const KernelSetup& setup) {
 
 // A window over the whole input has no padding, so count_pads does not matter.
 Result<std::unique_ptr<Kernel>> global_average_pool_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, global_average_pool_cpu);
+  if (is_16bit_float(setup.input(0).dtype)) return pool_in_f32(setup, global_average_pool_cpu);
   return make_average_pool_kernel(setup, global_window_for(setup), false, false);
 }
 
 Result<std::unique_ptr<Kernel>> average_pool_grad_cpu(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, average_pool_grad_cpu);
+  if (is_16bit_float(setup.input(0).dtype)) return pool_in_f32(setup, average_pool_grad_cpu);
   LEAT_ASSIGN_OR_RETURN(const Window window,
                         window_for(setup, setup.output(0).shape, setup.input(0).shape));
   return make_average_pool_kernel(setup, window, count_pads(setup), true);

@@ -347,15 +347,11 @@ std::vector<ShardingRule> conv_grad_weights_sharding(const Operands& in, const O
 }
 
 // Rows are images of the data operand and of the output.
-Tiling image_tiling(const OpTypes& types) {
-  if (is_16bit_float(types.inputs[0].dtype)) return {};
-  return {types.inputs[0].shape[0], 1, 1};
-}
+Tiling image_tiling(const OpTypes& types) { return {types.inputs[0].shape[0], 1, 1}; }
 
 // The gradient is no output of rows: tiles of images add to partial sums, whose number is fixed by
 // the shapes, since it determines the bits.
 Tiling weights_tiling(const OpTypes& types) {
-  if (is_16bit_float(types.inputs[0].dtype)) return {};
   const auto spec = conv_grad_weights_spec(types);
   if (!spec.ok() || weights_by_channels(*spec)) return {};
   return {types.inputs[0].shape[0], 3, 0, 1, conv_weights_tile_images(*spec)};

@@ -31,7 +31,7 @@ ConvSpec make_spec(ConvKind kind, const Attrs& attrs, const WindowAttrs& window,
                    const OperandType& x, const OperandType& y) {
   ConvSpec spec;
   spec.kind = kind;
-  spec.dtype = x.dtype;
+  spec.dtype = is_16bit_float(x.dtype) ? DType::f32 : x.dtype;
   spec.window = concrete_window(window, x.shape, y.shape);
   spec.images = x.shape[0];
   spec.groups = attr_int(attrs, "group", 1);

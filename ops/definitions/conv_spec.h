@@ -26,7 +26,8 @@ enum class ConvKind : uint8_t {
 // A value: kernels copy it. It has no addresses and no state.
 struct ConvSpec {
   ConvKind kind = ConvKind::forward;
-  DType dtype = DType::f32;  // f32 or f64
+  // The dtype of the computation: f64, or f32 for f32, f16 and bf16 operands.
+  DType dtype = DType::f32;
   // The geometry with concrete sizes. Its input is that of x and its output that of y.
   Window window;
   // N, which may be 0, and the number of groups of channels, which do not mix.

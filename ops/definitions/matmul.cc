@@ -241,7 +241,6 @@ std::vector<ShardingRule> gemm_sharding(const std::vector<OperandType>& in,
 
 template <DescribeProduct describe>
 Tiling product_tiling(const OpTypes& types) {
-  if (is_16bit_float(types.outputs[0].dtype)) return {};
   const auto product = describe(types);
   if (!product.ok()) return {};
   // Products of few rows at a time would read a large B repeatedly.

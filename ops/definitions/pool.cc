@@ -189,18 +189,17 @@ uint32_t all_present(const PoolOperands& operands) {
   return bits;
 }
 
-// Kernels of 16-bit floats convert whole operands first, so they have no rows.
 Tiling pool_tiling(const OpTypes& types) {
-  if (is_16bit_float(types.inputs[0].dtype)) return {};
   return {types.inputs[0].shape[0], all_present(types.inputs), all_present(types.outputs)};
 }
 
-// Blocks need 16 channels of float. Indices count over the plain layout, so they exclude it.
+// Blocks need 16 channels of float, or of 16-bit floats. Indices count over the plain layout, so
+// they exclude it.
 LayoutSupport pool_layouts(const OpTypes& types) {
   const OperandType& data = types.inputs[0];
   const bool indices = types.has_output(1) && types.outputs[1].dtype == DType::i64;
-  if (data.dtype != DType::f32 || data.shape.rank() != 4 || data.shape[1] % 16 != 0 || indices)
-    return {};
+  const bool fits = data.dtype == DType::f32 || is_16bit_float(data.dtype);
+  if (!fits || data.shape.rank() != 4 || data.shape[1] % 16 != 0 || indices) return {};
   return {all_present(types.inputs), all_present(types.outputs), false};
 }
 

@@ -26,6 +26,10 @@ class Instruction final : private StepContext {
     KernelSetup setup;
     setup.types = {std::move(inputs), std::move(outputs), &attrs_};
     setup.subject = std::string(name);
+    Node node;
+    node.op = &op;
+    node.attrs = std::move(attrs);
+    setup.node = &node;
     auto kernel = op.kernels.at("cpu")(setup);
     if (!kernel.ok()) fail(0, kernel.status());
     kernel_ = std::move(*kernel);
@@ -88,6 +92,7 @@ void measure(benchmark::State& state, Instruction& instruction, double multiply_
 struct Conv {
   int64_t images, inputs, outputs, size, kernel;
   bool blocked;
+  DType dtype = DType::f32;
 
   Shape x() const { return {images, inputs, size, size}; }
   Shape w() const { return {outputs, inputs, kernel, kernel}; }
@@ -105,8 +110,10 @@ enum Direction { kForward, kBackwardData, kBackwardWeights };
 
 void run_conv(benchmark::State& state, const Catalogue& catalogue, const Conv& c,
               Direction direction) {
-  const OperandType x = operand(c.x(), c.layout(c.inputs)), y = operand(c.y(), c.layout(c.outputs)),
-                    w = operand(c.w()), b = operand({c.outputs});
+  const OperandType x = operand(c.x(), c.layout(c.inputs), c.dtype),
+                    y = operand(c.y(), c.layout(c.outputs), c.dtype),
+                    w = operand(c.w(), Layout::plain, c.dtype),
+                    b = operand({c.outputs}, Layout::plain, c.dtype);
   Attrs attrs = c.attrs();
   if (direction == kForward) {
     Instruction forward(catalogue, "Conv", {x, w, b}, {y}, attrs);
@@ -123,13 +130,21 @@ void run_conv(benchmark::State& state, const Catalogue& catalogue, const Conv& c
 }
 
 void register_convs(const Catalogue& catalogue) {
-  const Conv convs[] = {{128, 32, 64, 14, 3, true}, {128, 32, 64, 14, 3, false},
-                        {128, 1, 32, 28, 3, true},  {32, 64, 64, 32, 3, true},
-                        {32, 256, 256, 8, 3, true}, {32, 256, 256, 14, 3, true},
-                        {32, 512, 512, 4, 3, true}, {32, 512, 512, 7, 3, true}};
+  const Conv convs[] = {{128, 32, 64, 14, 3, true},
+                        {128, 32, 64, 14, 3, false},
+                        {128, 1, 32, 28, 3, true},
+                        {32, 64, 64, 32, 3, true},
+                        {32, 256, 256, 8, 3, true},
+                        {32, 256, 256, 14, 3, true},
+                        {32, 512, 512, 4, 3, true},
+                        {32, 512, 512, 7, 3, true},
+                        {32, 64, 64, 32, 3, true, DType::bf16},
+                        {32, 128, 128, 16, 3, true, DType::bf16},
+                        {32, 512, 512, 4, 3, true, DType::bf16}};
   for (const Conv& c : convs) {
     const std::string name = "conv" + std::to_string(c.inputs) + "to" + std::to_string(c.outputs) +
-                             "/" + std::to_string(c.size) + (c.blocked ? "/blocked" : "/plain");
+                             "/" + std::to_string(c.size) + (c.blocked ? "/blocked" : "/plain") +
+                             (c.dtype == DType::f32 ? "" : "/bf16");
     for (auto [suffix, direction] : {std::pair{"/forward", kForward},
                                      {"/data", kBackwardData},
                                      {"/weights", kBackwardWeights}}) {
@@ -211,19 +226,27 @@ void register_products(const Catalogue& catalogue) {
     int64_t m, n, k;
     int64_t trans_a, trans_b;
   };
-  const Product products[] = {{128, 512, 784, 0, 0},  {128, 784, 512, 0, 1},
-                              {784, 512, 128, 1, 0},  {128, 128, 3136, 0, 0},
-                              {128, 3136, 128, 0, 1}, {3136, 128, 128, 1, 0},
-                              {128, 512, 512, 0, 0},  {1024, 1024, 256, 0, 0}};
-  for (const Product& p : products) {
+  const Product products[] = {{128, 512, 784, 0, 0},   {128, 784, 512, 0, 1},
+                              {784, 512, 128, 1, 0},   {128, 128, 3136, 0, 0},
+                              {128, 3136, 128, 0, 1},  {3136, 128, 128, 1, 0},
+                              {128, 512, 512, 0, 0},   {1024, 1024, 256, 0, 0},
+                              {1024, 256, 1024, 0, 1}, {1024, 256, 1024, 1, 0}};
+  std::vector<std::pair<Product, DType>> typed;
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    for (const Product& p : products) typed.emplace_back(p, dtype);
+  }
+  for (const auto& [p, dtype] : typed) {
     const std::string name = "gemm" + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
                              std::to_string(p.k) + (p.trans_a ? "/T" : "/N") +
-                             (p.trans_b ? "T" : "N");
-    benchmark::RegisterBenchmark(name.c_str(), [&catalogue, p](benchmark::State& state) {
-      Instruction gemm(catalogue, "Gemm",
-                       {operand(p.trans_a ? Shape{p.k, p.m} : Shape{p.m, p.k}),
-                        operand(p.trans_b ? Shape{p.n, p.k} : Shape{p.k, p.n})},
-                       {operand({p.m, p.n})}, {{"transA", p.trans_a}, {"transB", p.trans_b}});
+                             (p.trans_b ? "T" : "N") + (dtype == DType::f32 ? "" : "/bf16");
+    benchmark::RegisterBenchmark(name.c_str(), [&catalogue, p = p,
+                                                dtype = dtype](benchmark::State& state) {
+      Instruction gemm(
+          catalogue, "Gemm",
+          {operand(p.trans_a ? Shape{p.k, p.m} : Shape{p.m, p.k}, Layout::plain, dtype),
+           operand(p.trans_b ? Shape{p.n, p.k} : Shape{p.k, p.n}, Layout::plain, dtype)},
+          {operand({p.m, p.n}, Layout::plain, dtype)},
+          {{"transA", p.trans_a}, {"transB", p.trans_b}});
       measure(state, gemm, static_cast<double>(p.m * p.n * p.k));
     })->Unit(benchmark::kMillisecond);
   }

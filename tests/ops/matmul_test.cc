@@ -173,7 +173,7 @@ TEST_CASE("a fused relu is applied after C") {
 }
 
 TEST_CASE("products do not depend on how they are cut into rows") {
-  const auto dtype = GENERATE(DType::f32, DType::f64);
+  const auto dtype = GENERATE(DType::f32, DType::f64, DType::bf16);
   const Tensor weights = random_tensor(dtype, {12, 9}, 2), c = random_tensor(dtype, {10, 9}, 3);
   check_tiles("MatMul", {random_tensor(dtype, {10, 12}, 1), weights});
   check_tiles("MatMul", {random_tensor(dtype, {5, 3, 12}, 1), weights});
@@ -183,7 +183,7 @@ TEST_CASE("products do not depend on how they are cut into rows") {
 }
 
 TEST_CASE("tiles of a large product may run in any order") {
-  const auto dtype = GENERATE(DType::f32, DType::f64);
+  const auto dtype = GENERATE(DType::f32, DType::f64, DType::bf16);
   const Tensor a = random_tensor(dtype, {150, 90}, 1), b = random_tensor(dtype, {90, 700}, 2);
   InterpretOptions reverse;
   reverse.reverse_tiles = true;
