@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/cpu/transpose16.h"
 #include "ops/cpu/vectorize.h"
 
 namespace leat {
@@ -48,9 +49,16 @@ void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step
 
 // Copies two axes of which the input is contiguous along the first. It works in blocks, so that
 // both sides stay in the cache.
+constexpr int64_t kTransposedRows = 32;  // of a tile: the height of whole blocks
 template <typename T>
 void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t in_column,
                      int64_t out_row, int64_t out_column) {
+  if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
+    using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+    const auto* from = reinterpret_cast<const Bits*>(in);
+    auto* to = reinterpret_cast<Bits*>(out);
+    if (out_column == 1 && transpose_avx512(from, in_column, to, out_row, rows, columns)) return;
+  }
   // A block touches few lines of the cache on each side, and uses most of each.
   constexpr int64_t kBlock = 16;
   for (int64_t r = 0; r < rows; r += kBlock) {
@@ -134,7 +142,9 @@ class CopyKernel final : public Kernel {
     // Without rows, each copy is cut along its first axis into pieces of about one tile.
     for (size_t i = 0; i < copies_.size(); ++i) {
       const int64_t size = copies_[i].sizes[0];
-      const int64_t step = default_tile_rows(size, elements_below(copies_[i]));
+      int64_t step = default_tile_rows(size, elements_below(copies_[i]));
+      if (transposed_axis(copies_[i]) == 0)
+        step = (step + kTransposedRows - 1) / kTransposedRows * kTransposedRows;
       for (int64_t begin = 0; begin < size; begin += step) {
         pieces_.push_back({i, begin, std::min(step, size - begin)});
       }

@@ -39,6 +39,12 @@ void transpose4(const uint32_t* from, uint32_t* to, int64_t area, bool to_plain)
   if (!done) transpose4_plainly(from, to, area, to_plain);
 }
 
+void transpose2(const uint16_t* from, uint16_t* to, int64_t area, bool to_plain) {
+  const bool done =
+      to_plain ? transpose_nx16_avx512(from, to, area) : transpose_16xn_avx512(from, to, area);
+  if (!done) transpose_block(from, to, area, to_plain);
+}
+
 LEAT_VECTOR_CLONES void transpose1(const uint8_t* from, uint8_t* to, int64_t area, bool to_plain) {
   transpose_block(from, to, area, to_plain);
 }
@@ -51,8 +57,8 @@ void transpose(const std::byte* from, std::byte* to, int64_t area, size_t size, 
       return transpose1(reinterpret_cast<const uint8_t*>(from), reinterpret_cast<uint8_t*>(to),
                         area, to_plain);
     case 2:
-      return transpose_block(reinterpret_cast<const uint16_t*>(from),
-                             reinterpret_cast<uint16_t*>(to), area, to_plain);
+      return transpose2(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<uint16_t*>(to),
+                        area, to_plain);
     case 4:
       return transpose4(reinterpret_cast<const uint32_t*>(from), reinterpret_cast<uint32_t*>(to),
                         area, to_plain);

@@ -85,7 +85,79 @@ __attribute__((target("avx512f"))) void tall_to_wide(const uint32_t* from, uint3
   }
 }
 
+// A row of 16 elements of 2 bytes in the lanes of a register, and back.
+LEAT_AVX512_INLINE __m512i load_row(const uint16_t* from) {
+  return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+LEAT_AVX512_INLINE void store_row(uint16_t* to, __m512i row) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(row));
+}
+LEAT_AVX512_INLINE __m512i load_row(const uint32_t* from) { return _mm512_loadu_si512(from); }
+LEAT_AVX512_INLINE void store_row(uint32_t* to, __m512i row) { _mm512_storeu_si512(to, row); }
+
+// Transposes a block of at most 16 by 16 elements, one after the other.
+template <typename T>
+void transpose_part(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t rows,
+                    int64_t columns) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) to[i * to_row + j] = from[j * from_row + i];
+  }
+}
+
+template <typename T>
+__attribute__((target("avx512f"))) void transpose_blocks(const T* from, int64_t from_row, T* to,
+                                                         int64_t to_row, int64_t rows,
+                                                         int64_t columns) {
+  // A strip of rows of the result is as high as a line of the cache has elements, so that each line
+  // is read once; along the strip, each line of the result is written whole.
+  constexpr int64_t kStrip = 64 / sizeof(T);
+  for (int64_t strip = 0; strip < rows; strip += kStrip) {
+    const int64_t end = std::min(rows, strip + kStrip);
+    for (int64_t j = 0; j < columns; j += kSize) {
+      for (int64_t i = strip; i < end; i += kSize) {
+        const T* block = from + j * from_row + i;
+        T* result = to + i * to_row + j;
+        if (end - i < kSize || columns - j < kSize) {
+          transpose_part(block, from_row, result, to_row, std::min(kSize, end - i),
+                         std::min(kSize, columns - j));
+          continue;
+        }
+        __m512i r[kSize];
+        for (int k = 0; k < kSize; ++k) r[k] = load_row(block + k * from_row);
+        transpose(r);
+        for (int k = 0; k < kSize; ++k) store_row(result + k * to_row, r[k]);
+      }
+    }
+  }
+}
+
+template <typename T>
+bool transpose_any(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t rows,
+                   int64_t columns) {
+  if (!has_avx512()) return false;
+  transpose_blocks(from, from_row, to, to_row, rows, columns);
+  return true;
+}
+
 }  // namespace
+
+bool transpose_avx512(const uint32_t* from, int64_t from_row, uint32_t* to, int64_t to_row,
+                      int64_t rows, int64_t columns) {
+  return transpose_any(from, from_row, to, to_row, rows, columns);
+}
+
+bool transpose_avx512(const uint16_t* from, int64_t from_row, uint16_t* to, int64_t to_row,
+                      int64_t rows, int64_t columns) {
+  return transpose_any(from, from_row, to, to_row, rows, columns);
+}
+
+bool transpose_16xn_avx512(const uint16_t* from, uint16_t* to, int64_t n) {
+  return transpose_any(from, n, to, kSize, n, kSize);
+}
+
+bool transpose_nx16_avx512(const uint16_t* from, uint16_t* to, int64_t n) {
+  return transpose_any(from, kSize, to, n, kSize, n);
+}
 
 bool transpose_16xn_avx512(const uint32_t* from, uint32_t* to, int64_t n) {
   if (!has_avx512()) return false;
@@ -106,6 +178,14 @@ bool transpose_nx16_avx512(const uint32_t* from, uint32_t* to, int64_t n) {
 namespace leat {
 bool transpose_16xn_avx512(const uint32_t*, uint32_t*, int64_t) { return false; }
 bool transpose_nx16_avx512(const uint32_t*, uint32_t*, int64_t) { return false; }
+bool transpose_16xn_avx512(const uint16_t*, uint16_t*, int64_t) { return false; }
+bool transpose_nx16_avx512(const uint16_t*, uint16_t*, int64_t) { return false; }
+bool transpose_avx512(const uint32_t*, int64_t, uint32_t*, int64_t, int64_t, int64_t) {
+  return false;
+}
+bool transpose_avx512(const uint16_t*, int64_t, uint16_t*, int64_t, int64_t, int64_t) {
+  return false;
+}
 }  // namespace leat
 
 #endif
