@@ -187,16 +187,13 @@ bool by_tanh(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> make_gelu(const KernelSetup& setup) {
-  const DType dtype = setup.output(0).dtype;
-  return make_elementwise(setup, by_tanh(setup) ? unary_floats<TanhGeluOf>(dtype, tanh_gelu_f32)
-                                                : unary_floats<GeluOf>(dtype, gelu_f32));
+  if (by_tanh(setup)) return loop_kernel(unary_floats<TanhGeluOf>, tanh_gelu_f32)(setup);
+  return loop_kernel(unary_floats<GeluOf>, gelu_f32)(setup);
 }
 
 Result<std::unique_ptr<Kernel>> make_gelu_grad(const KernelSetup& setup) {
-  const DType dtype = setup.output(0).dtype;
-  return make_elementwise(setup, by_tanh(setup)
-                                     ? binary_floats<TanhGeluGradOf>(dtype, tanh_gelu_grad_f32)
-                                     : binary_floats<GeluGradOf>(dtype, gelu_grad_f32));
+  if (by_tanh(setup)) return loop_kernel(binary_floats<TanhGeluGradOf>, tanh_gelu_grad_f32)(setup);
+  return loop_kernel(binary_floats<GeluGradOf>, gelu_grad_f32)(setup);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/cpu/batch_norm_loops.h"
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/normalization_kernels.h"
 #include "ops/cpu/tree_sum.h"
@@ -50,6 +51,7 @@ struct BatchShape {
 };
 
 constexpr int64_t kChannelTile = 64;
+static_assert(kLineBlock >= 16 * kBlockedPositions);  // a blocked leaf fits the buffer of a line
 
 // The workspace: two arrays with one value per (leaf, channel), then some with one per channel.
 template <typename A>
@@ -89,7 +91,7 @@ const Compute<T>* loaded(const T* from, int64_t n, Compute<T>* buffer) {
   if constexpr (std::is_same_v<T, Compute<T>>) {
     return from;
   } else {
-    for (int64_t i = 0; i < n; ++i) buffer[i] = load_as_compute(from[i]);
+    widen(from, buffer, n);
     return buffer;
   }
 }
@@ -101,7 +103,7 @@ void written(T* to, int64_t n, Compute<T>* buffer, F&& write) {
     write(to);
   } else {
     write(buffer);
-    for (int64_t i = 0; i < n; ++i) to[i] = store_from_compute<T>(buffer[i]);
+    narrow(buffer, to, n);
   }
 }
 
@@ -206,8 +208,9 @@ class BatchNormKernel final : public Kernel {
         const int64_t leaf = unit * at_.parts + (first - (unit * at_.channels + c) * at_.area) /
                                                     at_.span / (at_.form == Form::blocked ? 16 : 1);
         A *mean = space.leaf(leaf, 0) + c, *squares = space.leaf(leaf, 1) + c;
-        if constexpr (std::is_same_v<T, float>) {
-          if (at_.form == Form::blocked) return blocked_moments(x + first, size, mean, squares);
+        if constexpr (std::is_same_v<A, float>) {
+          if (at_.form == Form::blocked)
+            return blocked_moments(loaded(x + first, size * 16, buffer), size, mean, squares);
         }
         line_moments(loaded(x + first, size, buffer), size, mean, squares);
       });
@@ -267,9 +270,14 @@ class BatchNormKernel final : public Kernel {
     const int64_t end = std::min(at_.samples, (tile + 1) * at_.tile_rows);
     for (int64_t row = tile * at_.tile_rows; row < end; ++row) {
       each_stretch(at_, row, [&](int64_t first, int64_t c, int64_t size) {
-        if constexpr (std::is_same_v<T, float>) {
-          if (at_.form == Form::blocked)
-            return blocked_scale(x + first, size, mean + c, factor + c, bias + c, y + first);
+        if constexpr (std::is_same_v<A, float>) {
+          if (at_.form == Form::blocked) {
+            const int64_t n = size * 16;
+            const A* from = loaded(x + first, n, buffer);
+            return written(y + first, n, buffer + n, [&](A* to) {
+              blocked_scale(from, size, mean + c, factor + c, bias + c, to);
+            });
+          }
         }
         const A* from = loaded(x + first, size, buffer);
         // The converted x is at the buffer's start, so results of 16 bits are built behind it.
@@ -347,9 +355,12 @@ class BatchNormGradKernel final : public Kernel {
         const int64_t leaf = unit * at_.parts + (first - (unit * at_.channels + c) * at_.area) /
                                                     at_.span / (at_.form == Form::blocked ? 16 : 1);
         A *sums = space.leaf(leaf, 0) + c, *dots = space.leaf(leaf, 1) + c;
-        if constexpr (std::is_same_v<T, float>) {
-          if (at_.form == Form::blocked)
-            return blocked_dots(dy + first, x + first, size, mean + c, sums, dots);
+        if constexpr (std::is_same_v<A, float>) {
+          if (at_.form == Form::blocked) {
+            const int64_t n = size * 16;
+            return blocked_dots(loaded(dy + first, n, buffer), loaded(x + first, n, buffer + n),
+                                size, mean + c, sums, dots);
+          }
         }
         line_dots(loaded(dy + first, size, buffer), loaded(x + first, size, buffer + size), size,
                   mean[c], sums, dots);
@@ -394,10 +405,13 @@ class BatchNormGradKernel final : public Kernel {
     const int64_t end = std::min(at_.samples, (tile + 1) * at_.tile_rows);
     for (int64_t row = tile * at_.tile_rows; row < end; ++row) {
       each_stretch(at_, row, [&](int64_t first, int64_t c, int64_t size) {
-        if constexpr (std::is_same_v<T, float>) {
+        if constexpr (std::is_same_v<A, float>) {
           if (at_.form == Form::blocked) {
-            return blocked_back(dy + first, x + first, size, mean + c, factor + c, shift + c,
-                                slope + c, dx + first);
+            const int64_t n = size * 16;
+            const A *g = loaded(dy + first, n, buffer), *from = loaded(x + first, n, buffer + n);
+            return written(dx + first, n, buffer, [&](A* to) {
+              blocked_back(g, from, size, mean + c, factor + c, shift + c, slope + c, to);
+            });
           }
         }
         const A *g = loaded(dy + first, size, buffer),

@@ -4,7 +4,7 @@
 //
 //   line_     a line of n elements of one channel (plain planes)
 //   row_      a matrix [rows, width] with one column for each channel (planes of one element)
-//   blocked_  a matrix [positions, 16] of 16 channels (the layout channels16; float only)
+//   blocked_  a matrix [positions, 16] of 16 channels (the layout channels16; not f64)
 //
 // Results and parameters are one value for lines, `width` values for rows, and 16 for blocks. The
 // functions compute the mean and the sum of squared deviations in two passes while the leaf is in

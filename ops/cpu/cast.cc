@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "devices/base/text.h"
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/elementwise_loops.h"
 
@@ -33,6 +34,9 @@ LEAT_INLINE To convert(From v) {
   }
 }
 
+template <typename T>
+constexpr bool is_16_bits = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
 // f16 and bf16 are converted by way of float. The loop with step 1 is separate, so that the
 // compiler can vectorize it.
 template <typename From, typename To>
@@ -40,6 +44,9 @@ void cast_loop(void* out, const void* const* x, const int64_t* steps, int64_t n,
   const From* a = static_cast<const From*>(x[0]);
   To* y = static_cast<To*>(out);
   if (steps[0] == 1) {
+    constexpr bool from_float = std::is_same_v<From, float>, to_float = std::is_same_v<To, float>;
+    if constexpr (from_float && is_16_bits<To>) return narrow(a, y, n);
+    if constexpr (to_float && is_16_bits<From>) return widen(a, y, n);
     for (int64_t i = 0; i < n; ++i) y[i] = store<To>(convert<Compute<To>>(load(a[i])));
   } else {
     for (int64_t i = 0; i < n; ++i) y[i] = store<To>(convert<Compute<To>>(load(a[i * steps[0]])));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "devices/base/text.h"
+#include "ops/cpu/convert16.h"
 
 namespace leat {
 namespace {
@@ -53,6 +55,49 @@ Walk collapsed(const Walk& walk) {
   return out;
 }
 
+// Runs a loop for f32 on operands of a 16-bit float, piece by piece: a piece of each operand is
+// converted on the stack. The loop may write where it reads, since a piece is read before it is
+// written.
+class LoopIn16Bits {
+ public:
+  LoopIn16Bits(Loop loop, DType dtype) : loop_(loop), dtype_(dtype) {}
+
+  void run(void* out, const void* const* x, const int64_t* steps, size_t operands, int64_t n,
+           const double* params) const {
+    alignas(64) std::array<std::array<float, kPiece>, kMaxLoopInputs> wide;
+    alignas(64) std::array<float, kPiece> result;
+    std::array<const void*, kMaxLoopInputs> addresses{};
+    std::array<int64_t, kMaxLoopInputs> wide_steps{};
+    for (int64_t begin = 0; begin < n; begin += kPiece) {
+      const int64_t count = std::min(kPiece, n - begin);
+      for (size_t i = 0; i < operands; ++i) {
+        if (x[i] == nullptr) continue;
+        addresses[i] = wide[i].data();
+        wide_steps[i] = steps[i] == 0 ? 0 : 1;
+        if (steps[i] == 0 && begin > 0) continue;  // the single value is there already
+        gather(static_cast<const uint16_t*>(x[i]) + begin * steps[i], steps[i],
+               steps[i] == 0 ? 1 : count, wide[i].data());
+      }
+      loop_(result.data(), addresses.data(), wide_steps.data(), count, params);
+      narrow(dtype_, result.data(), static_cast<uint16_t*>(out) + begin, count);
+    }
+  }
+
+ private:
+  static constexpr int64_t kPiece = 1024;  // elements: five pieces are 20 KiB, in the first cache
+
+  void gather(const uint16_t* x, int64_t step, int64_t n, float* wide) const {
+    if (step == 1 || n == 1) return widen(dtype_, x, wide, n);
+    for (int64_t i = 0; i < n; ++i) {
+      const uint16_t bits = x[i * step];
+      wide[i] = dtype_ == DType::f16 ? to_float(Half{bits}) : to_float(BFloat16{bits});
+    }
+  }
+
+  Loop loop_;
+  DType dtype_;
+};
+
 // One call of the loop over a range of rows: the operands that it reads and their steps.
 struct Pass {
   std::vector<int> operands;  // kOutput: output 0 itself
@@ -88,6 +133,9 @@ class ElementwiseKernel final : public Kernel {
     output_tile_bytes_ = tile_rows_ * row_elements * output_bytes_;
     for (const auto& operands : passes) passes_.push_back(make_pass(walk, operands));
   }
+
+  // Makes the kernel run `fast` on converted operands.
+  void compute_in_f32(Loop fast, DType dtype) { in_16_bits_ = LoopIn16Bits(fast, dtype); }
 
   // Makes the kernel fail the step if input `divisor` has a zero.
   void refuse_zero(int divisor, DType dtype) {
@@ -170,7 +218,10 @@ class ElementwiseKernel final : public Kernel {
     std::array<int64_t, kMaxRank> index{};
     while (true) {
       for (size_t i = 0; i < operands; ++i) x[i] = at[i];
-      loop_(y, x.data(), steps.data(), n, params_.data());
+      if (in_16_bits_)
+        in_16_bits_->run(y, x.data(), steps.data(), operands, n, params_.data());
+      else
+        loop_(y, x.data(), steps.data(), n, params_.data());
       y += n * output_bytes_;
       // Steps to the next index of the outer axes, like a counter: an axis that wraps around moves
       // its operands back, and the axis before it goes on. The output is contiguous and only goes
@@ -208,6 +259,7 @@ class ElementwiseKernel final : public Kernel {
   }
 
   Loop loop_;
+  std::optional<LoopIn16Bits> in_16_bits_;  // runs instead of loop_
   std::vector<double> params_;
   std::string subject_;
   int64_t elements_ = 0, rows_ = 0, tile_rows_ = 1;
@@ -231,17 +283,29 @@ std::vector<int> all_inputs(const KernelSetup& setup) {
   return operands;
 }
 
+// Lets the kernel run `fast`, if there is one and all operands have one 16-bit type.
+void use_fast_loop(ElementwiseKernel& kernel, const KernelSetup& setup, Loop fast) {
+  const DType dtype = setup.output(0).dtype;
+  if (fast == nullptr || !is_16bit_float(dtype)) return;
+  for (const OperandType& input : setup.types.inputs) {
+    if (input.present && input.dtype != dtype) return;
+  }
+  kernel.compute_in_f32(fast, dtype);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Kernel>> make_elementwise(const KernelSetup& setup, Loop loop,
-                                                 std::vector<double> params) {
+                                                 std::vector<double> params, Loop fast) {
   if (loop == nullptr) return no_kernel(setup);
-  return std::unique_ptr<Kernel>(std::make_unique<ElementwiseKernel>(
-      setup, loop, std::move(params), std::vector<std::vector<int>>{all_inputs(setup)}));
+  auto kernel = std::make_unique<ElementwiseKernel>(
+      setup, loop, std::move(params), std::vector<std::vector<int>>{all_inputs(setup)});
+  use_fast_loop(*kernel, setup, fast);
+  return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, Loop binary,
-                                                      Loop copy) {
+                                                      Loop copy, Loop fast) {
   if (binary == nullptr || copy == nullptr) return no_kernel(setup);
   const auto inputs = static_cast<int>(setup.types.inputs.size());
   // The first pass writes f(x0, x1) to the output; each later one reads it back and folds one more
@@ -250,17 +314,20 @@ Result<std::unique_ptr<Kernel>> make_elementwise_fold(const KernelSetup& setup, 
   if (inputs == 1) passes.push_back({0});
   if (inputs > 1) passes.push_back({0, 1});
   for (int i = 2; i < inputs; ++i) passes.push_back({kOutput, i});
-  return std::unique_ptr<Kernel>(std::make_unique<ElementwiseKernel>(
-      setup, inputs == 1 ? copy : binary, std::vector<double>(), passes));
+  auto kernel = std::make_unique<ElementwiseKernel>(setup, inputs == 1 ? copy : binary,
+                                                    std::vector<double>(), passes);
+  if (inputs > 1) use_fast_loop(*kernel, setup, fast);
+  return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 Result<std::unique_ptr<Kernel>> make_elementwise_division(const KernelSetup& setup, Loop loop,
-                                                          int divisor) {
+                                                          int divisor, Loop fast) {
   if (loop == nullptr) return no_kernel(setup);
   auto kernel = std::make_unique<ElementwiseKernel>(
       setup, loop, std::vector<double>(), std::vector<std::vector<int>>{all_inputs(setup)});
   // Floats need no check: they divide by zero without a fault.
   if (is_int(setup.input(divisor).dtype)) kernel->refuse_zero(divisor, setup.input(divisor).dtype);
+  use_fast_loop(*kernel, setup, fast);
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
@@ -268,7 +335,7 @@ KernelFactory loop_kernel(Loop (*pick)(DType, Loop), Loop fast, std::vector<std:
   return [pick, fast, params = std::move(params)](const KernelSetup& setup) {
     std::vector<double> values;
     for (const std::string& name : params) values.push_back(attr_float(setup.attrs(), name));
-    return make_elementwise(setup, pick(setup.output(0).dtype, fast), std::move(values));
+    return make_elementwise(setup, pick(setup.output(0).dtype, fast), std::move(values), fast);
   };
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/normalization_kernels.h"
 #include "ops/cpu/tree_sum.h"
@@ -105,7 +106,7 @@ const Compute<T>* as_compute(const T* from, int64_t n, Compute<T>* buffer) {
   if constexpr (std::is_same_v<T, Compute<T>>) {
     return from;
   } else {
-    for (int64_t i = 0; i < n; ++i) buffer[i] = load_as_compute(from[i]);
+    widen(from, buffer, n);
     return buffer;
   }
 }
@@ -141,8 +142,7 @@ class LayerNormKernel final : public Kernel {
       } else {
         A* y = buffer + 3 * at_.size;
         normalize_line(x, scale, bias, epsilon_, y, at_.size, &mean, &inverse);
-        for (int64_t i = 0; i < at_.size; ++i)
-          context.out<T>(0)[first + i] = store_from_compute<T>(y[i]);
+        narrow(y, context.out<T>(0) + first, at_.size);
       }
       // The statistics stay in the compute type, so that the gradient reads them unrounded.
       if (has_mean_) context.out<A>(1)[line] = mean;
@@ -207,7 +207,7 @@ class LayerNormGradKernel final : public Kernel {
         back_line(dy, x, scale, mean, inverse, dx, buffer + 3 * n, n);
       } else {
         back_line(dy, x, scale, mean, inverse, buffer + 4 * n, buffer + 3 * n, n);
-        for (int64_t i = 0; i < n; ++i) dx[i] = store_from_compute<T>(buffer[4 * n + i]);
+        narrow(buffer + 4 * n, dx, n);
       }
     }
   }

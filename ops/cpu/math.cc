@@ -270,7 +270,7 @@ Loop pick_pow_grad(DType dtype) {
 template <typename F>
 KernelFactory binary_kernel(Loop fast) {
   return [fast](const KernelSetup& setup) {
-    return make_elementwise(setup, binary_numbers<F>(setup.output(0).dtype, fast));
+    return make_elementwise(setup, binary_numbers<F>(setup.output(0).dtype, fast), {}, fast);
   };
 }
 
@@ -280,12 +280,13 @@ KernelFactory fold_kernel(Loop fast) {
   return [fast](const KernelSetup& setup) {
     const Loop copy = dispatch_dtype(
         setup.output(0).dtype, [](auto tag) -> Loop { return unary_loop<CopyOf, decltype(tag)>; });
-    return make_elementwise_fold(setup, binary_numbers<F>(setup.output(0).dtype, fast), copy);
+    return make_elementwise_fold(setup, binary_numbers<F>(setup.output(0).dtype, fast), copy, fast);
   };
 }
 
 Result<std::unique_ptr<Kernel>> make_div(const KernelSetup& setup) {
-  return make_elementwise_division(setup, binary_numbers<DivOf>(setup.output(0).dtype, div_f32), 1);
+  return make_elementwise_division(setup, binary_numbers<DivOf>(setup.output(0).dtype, div_f32), 1,
+                                   div_f32);
 }
 
 Result<std::unique_ptr<Kernel>> make_mod(const KernelSetup& setup) {

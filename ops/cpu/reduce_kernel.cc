@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "devices/core/tensor.h"
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/reduce_kernels.h"
 #include "ops/cpu/tree_sum.h"
 #include "ops/definitions/reduce_shape.h"
@@ -84,11 +85,17 @@ Access<Compute<T>> access_of() {
   access.size = sizeof(T);
   access.load = [](const std::byte* from, int64_t n, A* to) {
     const T* x = reinterpret_cast<const T*>(from);
-    for (int64_t i = 0; i < n; ++i) to[i] = load_as_compute(x[i]);
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      return widen(x, to, n);
+    else
+      for (int64_t i = 0; i < n; ++i) to[i] = load_as_compute(x[i]);
   };
   access.store = [](const A* from, int64_t n, std::byte* to) {
     T* y = reinterpret_cast<T*>(to);
-    for (int64_t i = 0; i < n; ++i) y[i] = store_from_compute<T>(from[i]);
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      return narrow(from, y, n);
+    else
+      for (int64_t i = 0; i < n; ++i) y[i] = store_from_compute<T>(from[i]);
   };
   access.store_empty = [](int64_t n, std::byte* to, Reduction reduction) {
     std::fill_n(reinterpret_cast<T*>(to), n, empty_result<T>(reduction));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/softmax_lines.h"
@@ -65,9 +66,15 @@ class LinesKernel final : public Kernel {
     if (two) gather(context.in<T>(1) + at, b);
     compute(a, b, y);
     T* out = context.out<T>(0) + at;
+    if constexpr (!std::is_same_v<T, A>) {
+      if (inner_ == 1) return narrow(y, out, size_);
+    }
     for (int64_t i = 0; i < size_; ++i) out[i * inner_] = store_from_compute<T>(y[i]);
   }
   void gather(const T* from, A* to) const {
+    if constexpr (!std::is_same_v<T, A>) {
+      if (inner_ == 1) return widen(from, to, size_);
+    }
     for (int64_t i = 0; i < size_; ++i) to[i] = load_as_compute(from[i * inner_]);
   }
   void compute(const A* a, const A* b, A* y) const {

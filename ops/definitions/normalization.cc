@@ -80,9 +80,11 @@ Tiling tile_batch_norm(const OpTypes& types) {
 // them before the row phase.
 Tiling tile_batch_norm_grad(const OpTypes& types) { return {types.inputs[1].shape[0], 0, 1}; }
 
-// The blocked loops exist for float and two spatial axes only. `support` is what they offer.
+// The blocked loops exist for f32, f16 and bf16 and two spatial axes only. `support` is what they
+// offer.
 LayoutSupport blocked_where(const OperandType& x, LayoutSupport support) {
-  const bool fits = x.dtype == DType::f32 && x.shape.rank() == 4 && x.shape[1] % 16 == 0;
+  const bool fits = (x.dtype == DType::f32 || is_16bit_float(x.dtype)) && x.shape.rank() == 4 &&
+                    x.shape[1] % 16 == 0;
   return fits ? support : LayoutSupport();
 }
 
