@@ -12,6 +12,8 @@ struct ComputeInF32 {
   int64_t tile_rows = 0;
   // Bit i: output i keeps its dtype, because the inner kernel rounds it by itself.
   uint32_t rounded_outputs = 0;
+  // Bit i: input i keeps its dtype, because the inner kernel computes with it.
+  uint32_t kept_inputs = 0;
 };
 
 // The kernel converts every 16-bit float input to float, runs the kernel that `factory` makes for

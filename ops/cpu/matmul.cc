@@ -4,21 +4,28 @@
 #include "devices/base/text.h"
 #include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/cpu_kernels.h"
+#include "ops/cpu/matmul_bf16.h"
 #include "ops/cpu/matmul_kernel.h"
+#include "ops/cpu/onednn.h"
 #include "ops/definitions/product.h"
 
 namespace leat {
 namespace {
 
 // One factory for the three ops: `describe` turns the node's types into a Product. f16 and bf16
-// operands come back here as float, with a result that the kernel rounds.
+// operands come back here as float, with a result that the kernel rounds; bf16 does not where the
+// processor multiplies it faster.
 template <DescribeProduct describe>
 Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) {
-    return compute_in_f32(setup, product_kernel<describe>, {.rounded_outputs = 1});
-  }
   auto product = describe(setup.types);
   if (!product.ok()) return invalid_argument(cat(setup.subject, ": ", product.status().message()));
+  if (is_16bit_float(setup.input(0).dtype)) {
+    if (setup.input(0).dtype == DType::bf16 && onednn::has_bf16_tiles()) {
+      auto kernel = make_bf16_product_kernel(setup, *product);
+      if (kernel.ok()) return kernel;
+    }
+    return compute_in_f32(setup, product_kernel<describe>, {.rounded_outputs = 1});
+  }
   return make_product_kernel(setup, std::move(*product));
 }
 

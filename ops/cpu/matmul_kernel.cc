@@ -5,20 +5,10 @@
 #include "devices/base/text.h"
 #include "ops/cpu/convert16.h"
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/matmul_tiles.h"
 
 namespace leat {
 namespace {
-
-// The tiles of a product: 64 rows by 512 columns. Tiles are narrower and lower if there would be
-// few of them and each one still has enough work for a thread. K is never split.
-constexpr int64_t kTileRows = 64, kTileColumns = 512;
-constexpr int64_t kEnoughTiles = 8;
-constexpr int64_t kWorthwhile = 1 << 20;  // multiply-adds
-
-// A box of Y: items x rows x columns.
-struct Tile {
-  int64_t item = 0, items = 1, row = 0, rows = 0, column = 0, columns = 0;
-};
 
 // A product that is computed as a larger one, with zeros behind A and B.
 class Padding {
@@ -80,7 +70,7 @@ class Padding {
 // or, if B is transposed, of fewer than 16 rows. For larger tiles the bits of an element follow
 // from its row, its column and k alone. A smaller tile of a product that can be cut is therefore
 // padded.
-Padding padding_for(const Product& p, const Tile& tile) {
+Padding padding_for(const Product& p, const ProductTile& tile) {
   // Only a product whose rows can be cut must not depend on the number of rows in a tile.
   const int64_t rows = p.tiling.rows > 0 && p.items() == 1 ? (p.trans_b ? 16 : 2) : 1;
   return {tile.rows, tile.columns, rows, p.n > 1 ? 2 : 1};
@@ -128,10 +118,10 @@ bool gemm_in_panels(const onednn::Gemm& g, const float* a, const float* b, float
 template <typename T>
 class ProductKernel final : public Kernel {
  public:
-  ProductKernel(Product product, std::vector<Tile> tiles, DType rounded)
+  ProductKernel(Product product, std::vector<ProductTile> tiles, DType rounded)
       : p_(std::move(product)), tiles_(std::move(tiles)), rounded_(rounded) {
-    for (const Tile& tile : tiles_) {
-      for_parts(tile, [&](const Tile& part) {
+    for (const ProductTile& tile : tiles_) {
+      for_parts(tile, [&](const ProductTile& part) {
         const size_t bytes =
             in_panels_ ? panels_scratch_bytes(p_.k) : padding(part).scratch_bytes(p_.k);
         scratch_bytes_ = std::max(scratch_bytes_, bytes);
@@ -148,7 +138,7 @@ class ProductKernel final : public Kernel {
   }
   Progress run(KernelContext& context, int, int index) override {
     const bool ok = for_parts(tiles_[static_cast<size_t>(index)],
-                              [&](const Tile& part) { return compute(context, part); });
+                              [&](const ProductTile& part) { return compute(context, part); });
     if (ok) return Progress::done;
     context.step->fail(context.instruction,
                        internal_error("oneDNN's sgemm failed; may this process make memory "
@@ -158,10 +148,10 @@ class ProductKernel final : public Kernel {
 
  private:
   // Calls f for each item of a tile, until it returns false. A rounded tile is also cut into parts
-  // of kTileColumns, so that a part fits the cache.
+  // of kProductTileColumns, so that a part fits the cache.
   template <typename F>
-  bool for_parts(const Tile& tile, F&& f) const {
-    const int64_t width = rounded_ != DType::invalid ? kTileColumns : tile.columns;
+  bool for_parts(const ProductTile& tile, F&& f) const {
+    const int64_t width = rounded_ != DType::invalid ? kProductTileColumns : tile.columns;
     for (int64_t item = tile.item; item < tile.item + tile.items; ++item) {
       for (int64_t column = 0; column < tile.columns; column += width) {
         if (!f({item, 1, tile.row, tile.rows, tile.column + column,
@@ -172,7 +162,7 @@ class ProductKernel final : public Kernel {
     return true;
   }
 
-  bool compute(const KernelContext& context, const Tile& part) const {
+  bool compute(const KernelContext& context, const ProductTile& part) const {
     const auto i = static_cast<size_t>(part.item);
     const T* a = context.in<T>(0) + p_.a_offsets[i] + (p_.trans_a ? part.row : part.row * p_.lda);
     const T* b =
@@ -187,7 +177,7 @@ class ProductKernel final : public Kernel {
                          p_.lda,     p_.ldb,     ldy,       fused_alpha()};
     std::byte* scratch = context.scratch + static_cast<size_t>(box_) * sizeof(T);
     if (!multiply(padding(part), g, a, b, y, scratch)) return false;
-    finish(part, c, y, ldy);
+    finish_box(p_, part, c, y, ldy, !kFloat);
     if constexpr (kFloat) {
       for (int64_t row = 0; round && row < part.rows; ++row) {
         narrow(rounded_, y + row * ldy, context.out<uint16_t>(0) + first + row * p_.n,
@@ -198,7 +188,7 @@ class ProductKernel final : public Kernel {
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
-  Padding padding(const Tile& tile) const {
+  Padding padding(const ProductTile& tile) const {
     return kFloat && p_.k > 0 ? padding_for(p_, tile) : Padding();
   }
   bool multiply(const Padding& padding, const onednn::Gemm& g, const T* a, const T* b, T* y,
@@ -212,100 +202,18 @@ class ProductKernel final : public Kernel {
   // The library multiplies floats by alpha; the plain loops do not, so finish() does.
   float fused_alpha() const { return kFloat ? static_cast<float>(p_.alpha) : 1.0f; }
 
-  // Applies alpha, C and the activation to the product while the tile is in the cache.
-  void finish(const Tile& tile, const T* c, T* y, int64_t ldy) const {
-    const bool scale = !kFloat && p_.alpha != 1;
-    if (!scale && !c && !p_.relu) return;
-    for (int64_t i = 0; i < tile.rows; ++i) {
-      T* row = y + i * ldy;
-      if (scale) {
-        for (int64_t j = 0; j < tile.columns; ++j)
-          row[j] = static_cast<T>(p_.alpha * static_cast<double>(row[j]));
-      }
-      if (c) add(row, c + i * p_.c_row, tile.columns);
-      if (p_.relu) {
-        for (int64_t j = 0; j < tile.columns; ++j) row[j] = !(row[j] <= T{}) ? row[j] : T{};
-      }
-    }
-  }
-  // Adds beta * C. Integers go through unsigned types, so that they wrap around.
-  void add(T* row, const T* c, int64_t columns) const {
-    using U = typename Accumulator<T>::type;
-    const bool whole = p_.beta == 1;
-    const auto term = [&](T value) {
-      return whole ? static_cast<U>(value)
-                   : static_cast<U>(static_cast<T>(p_.beta * static_cast<double>(value)));
-    };
-    if (p_.c_column == 0) {
-      const U value = term(c[0]);
-      for (int64_t j = 0; j < columns; ++j) row[j] = static_cast<T>(static_cast<U>(row[j]) + value);
-    } else {
-      for (int64_t j = 0; j < columns; ++j)
-        row[j] = static_cast<T>(static_cast<U>(row[j]) + term(c[j]));
-    }
-  }
-
   Product p_;
-  std::vector<Tile> tiles_;
+  std::vector<ProductTile> tiles_;
   const bool in_panels_ = kFloat && p_.k > 0 && !onednn::has_avx512();
   DType rounded_;
   size_t scratch_bytes_ = gemm_scratch_bytes<T>();
   int64_t box_ = 0;  // elements of the box in the scratch memory, if Y is rounded
 };
 
-// Tiles of `given` rows of Y's dimension 0, as a chain requires.
-std::vector<Tile> chain_tiles(const Product& p, int64_t given) {
-  std::vector<Tile> tiles;
-  for (int64_t row = 0; row < std::max<int64_t>(1, p.tiling.rows); row += given) {
-    const int64_t rows = std::min(given, p.tiling.rows - row);
-    if (p.items() == 1)
-      tiles.push_back({0, 1, row * p.per_row, rows * p.per_row, 0, p.n});
-    else
-      tiles.push_back({row * p.per_row, rows * p.per_row, 0, p.m, 0, p.n});
-  }
-  return tiles;
-}
-
-// The tiles of a product without a chain. They follow from the sizes alone, never from the number
-// of threads.
-std::vector<Tile> own_tiles(const Product& p) {
-  int64_t rows = std::min(kTileRows, p.m), columns = std::min(kTileColumns, p.n);
-  const auto count = [&](int64_t size, int64_t tile) {
-    return (size + tile - 1) / std::max<int64_t>(1, tile);
-  };
-  const auto few = [&] {
-    return p.items() * count(p.m, rows) * count(p.n, columns) < kEnoughTiles &&
-           rows * columns * p.k >= 2 * kWorthwhile;
-  };
-  // Columns are halved first, to multiples of 16, and then rows.
-  while (columns > 128 && few()) columns = (columns / 2 + 15) / 16 * 16;
-  while (rows > 16 && few()) rows = (rows + 1) / 2;
-  // If an item is one tile and has little work, a tile takes several items.
-  int64_t items = 1;
-  if (rows == p.m && columns == p.n) {
-    items = std::clamp<int64_t>(kWorthwhile / std::max<int64_t>(1, p.m * p.n * p.k), 1,
-                                std::max<int64_t>(1, p.items()));
-  }
-  std::vector<Tile> tiles;
-  for (int64_t item = 0; item < p.items(); item += items) {
-    for (int64_t row = 0; row < p.m; row += rows) {
-      for (int64_t column = 0; column < p.n; column += columns) {
-        tiles.push_back({item, std::min(items, p.items() - item), row, std::min(rows, p.m - row),
-                         column, std::min(columns, p.n - column)});
-      }
-    }
-  }
-  // A kernel has at least one tile; this one is empty.
-  if (tiles.empty()) tiles.push_back({0, 0});
-  return tiles;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Kernel>> make_product_kernel(const KernelSetup& setup, Product product) {
-  std::vector<Tile> tiles = setup.tile_rows > 0 && product.tiling.rows > 0
-                                ? chain_tiles(product, setup.tile_rows)
-                                : own_tiles(product);
+  std::vector<ProductTile> tiles = product_tiles(product, setup.tile_rows);
   const DType dtype = setup.input(0).dtype, result = setup.output(0).dtype;
   const DType rounded = result == dtype ? DType::invalid : result;
   return dispatch_dtype(dtype, [&](auto zero) -> Result<std::unique_ptr<Kernel>> {

@@ -132,6 +132,55 @@ memory::dims strides_of(const memory::dims& dims) {
   return strides;
 }
 
+// A row-major matrix with `stride` elements from one row to the next, or its transpose.
+memory::desc matrix_desc(int64_t rows, int64_t columns, int64_t stride, bool transposed) {
+  const memory::dims strides = transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
+  return {{rows, columns}, memory::data_type::bf16, strides};
+}
+
+class OneDnnProduct final : public Bf16Product {
+ public:
+  // Throws dnnl::error if the library has no implementation; make_bf16_product() catches it.
+  OneDnnProduct(const Gemm& g, bool packs) : engine_(dnnl::engine::kind::cpu, 0) {
+    const memory::desc a = matrix_desc(g.m, g.k, g.lda, g.trans_a),
+                       b = matrix_desc(g.k, g.n, g.ldb, g.trans_b),
+                       any({g.k, g.n}, memory::data_type::bf16, memory::format_tag::any),
+                       c({g.m, g.n}, memory::data_type::f32, memory::dims{g.ldc, 1});
+    const dnnl::matmul::desc desc(a, packs ? any : b, c);
+    const dnnl::matmul::primitive_desc pd(desc, user_scratchpad(), engine_);
+    info_ = pd.impl_info_str();
+    scratch_ = pd.scratchpad_desc().get_size();
+    primitive_ = std::make_unique<Primitive>(
+        engine_, dnnl::matmul(pd),
+        std::vector<Primitive::Slot>{{DNNL_ARG_SRC, a},
+                                     {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                     {DNNL_ARG_DST, c},
+                                     {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+    if (!packs) return;
+    packed_ = pd.weights_desc().get_size();
+    reorder_ = make_reorder(engine_, b, pd.weights_desc());
+    scratch_ = std::max(scratch_, reorder_.scratchpad);
+  }
+  bool is_fast() const { return info_.starts_with("brg"); }
+  const std::string& info() const { return info_; }
+
+  size_t packed_bytes() const override { return packed_; }
+  size_t scratch_bytes() const override { return align_up(scratch_, 64); }
+  bool pack(const void* b, void* packed, std::byte* scratch) const override {
+    return reorder_.primitive->run(std::array<const void*, 3>{b, packed, scratch}.data());
+  }
+  bool run(const void* a, const void* b, float* c, std::byte* scratch) const override {
+    return primitive_->run(std::array<const void*, 4>{a, b, c, scratch}.data());
+  }
+
+ private:
+  dnnl::engine engine_;
+  std::unique_ptr<Primitive> primitive_;
+  Reorder reorder_;
+  std::string info_;
+  size_t packed_ = 0, scratch_ = 0;
+};
+
 memory::desc plain_desc(const memory::dims& dims) {
   return {dims, memory::data_type::f32, strides_of(dims)};
 }
@@ -402,6 +451,24 @@ bool sgemm(const Gemm& g, const float* a, const float* b, float* c) {
   single_thread();
   return dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k, g.alpha, a, g.lda,
                     b, g.ldb, 0.0f, c, g.ldc) == dnnl_success;
+}
+
+bool has_bf16_tiles() {
+  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
+         dnnl_cpu_isa_avx512_core_amx;
+}
+
+Result<std::unique_ptr<Bf16Product>> make_bf16_product(const Gemm& gemm, bool packs) {
+  single_thread();
+  try {
+    auto product = std::make_unique<OneDnnProduct>(gemm, packs);
+    if (!product->is_fast()) return unimplemented(cat("oneDNN has only ", product->info()));
+    return std::unique_ptr<Bf16Product>(std::move(product));
+  } catch (const dnnl::error& e) {
+    return unimplemented(cat("oneDNN refuses: ", e.what()));
+  } catch (const std::exception& e) {
+    return internal_error(cat("oneDNN: ", e.what()));
+  }
 }
 
 Result<std::unique_ptr<ConvEngine>> make_conv(const ConvSpec& spec, const ConvEngine* like) {

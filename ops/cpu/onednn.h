@@ -8,6 +8,7 @@
 // these cases.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -34,6 +35,28 @@ bool sgemm(const Gemm& gemm, const float* a, const float* b, float* c);
 // True if the library computes with AVX-512. ONEDNN_MAX_CPU_ISA=AVX2 in the environment keeps it
 // from that, for tests.
 bool has_avx512();
+
+// True if this processor multiplies tiles of bf16 (AMX) and the library uses them. Products of bf16
+// are then several times as fast as those of f32. With AVX-512 BF16 alone they take twice as long
+// as those of f32, so callers convert the operands instead.
+bool has_bf16_tiles();
+
+// The product of two bf16 matrices of fixed sizes on one thread, with sums and result in f32.
+// Threads: any, each with its own scratch memory and C.
+class Bf16Product {
+ public:
+  virtual ~Bf16Product() = default;
+  // The size in bytes of op(B) in the library's own format; 0: run() takes B as it is.
+  virtual size_t packed_bytes() const = 0;
+  virtual size_t scratch_bytes() const = 0;  // of pack() and run(), aligned to 64
+  // They return false if the library fails.
+  virtual bool pack(const void* b, void* packed, std::byte* scratch) const = 0;
+  virtual bool run(const void* a, const void* b, float* c, std::byte* scratch) const = 0;
+};
+// C = op(A) * op(B); gemm.alpha is ignored. unimplemented if the library refuses, or has only a
+// slow implementation. The call compiles machine code and allocates. It works on every processor
+// with AVX-512, with or without has_bf16_tiles(). REQUIRES: m, n, k > 0.
+Result<std::unique_ptr<Bf16Product>> make_bf16_product(const Gemm& gemm, bool packs);
 
 // A convolution of f32, always with the direct algorithm. Operands in another layout than the
 // implementation's are reordered in the scratch memory of the tile. `like` (made by this function,
