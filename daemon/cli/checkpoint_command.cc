@@ -10,9 +10,10 @@
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/checkpoint_source.h"
 #include "daemon/cli/table.h"
+#include "daemon/training/export_model.h"
+#include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
-#include "ops/formats/npz.h"
-#include "ops/formats/safetensors.h"
+#include "ops/catalogue.h"
 #include "scheduler/graph/train_graph.h"
 
 namespace leat {
@@ -26,22 +27,23 @@ using Extent = CheckpointSource::Extent;
 struct Newest {
   int code = kExitOk;
   std::optional<Checkpoint> checkpoint;
+  Found found = {};
 };
 Newest newest(CheckpointSource& source) {
   int code = kExitOk;
   for (const Found& found : source.checkpoints()) {
     const Status here = source.bring(found, Extent::whole);
     auto checkpoint = here.ok() ? read_checkpoint(real_files(), found.path) : here;
-    if (checkpoint.ok()) return {kExitOk, std::move(checkpoint).value()};
+    if (checkpoint.ok()) return {kExitOk, std::move(checkpoint).value(), found};
     const int of_this = source.report(found, checkpoint.status());
     // If no checkpoint is whole, the newest one decides the exit code.
     if (code == kExitOk) code = of_this;
   }
-  return {code, std::nullopt};
+  return {code, std::nullopt, {}};
 }
 Newest newest(const std::string& name, const ClusterOptions& options) {
   CheckpointSource source(options);
-  if (const int code = source.open(name); code != kExitOk) return {code, std::nullopt};
+  if (const int code = source.open(name); code != kExitOk) return {code, std::nullopt, {}};
   return newest(source);
 }
 
@@ -91,25 +93,55 @@ std::string broken_chain(const Manifest& manifest, const Manifest& before) {
              received);
 }
 
-// The extension of the name decides the format.
-Status check_format(const std::string& path) {
-  if (path.ends_with(".safetensors") || path.ends_with(".npz")) return {};
-  const std::string_view instead = path.ends_with(".onnx") ? "; writing .onnx is not built" : "";
-  return unimplemented(
-      cat("'", path, "': expected a name that ends in .safetensors or .npz", instead));
+// The format that the command names, or else the extension of its file.
+Result<Job::ExportFormat> format_of(const CheckpointExportCommand& command) {
+  const std::string name = command.format.empty() ? command.output : "." + command.format;
+  const auto format = export_format_of(name);
+  if (!format) {
+    return unimplemented(
+        cat("'", command.output, "': expected a name that ends in .onnx, .safetensors or .npz"));
+  }
+  const bool is_model = *format == Job::ExportFormat::onnx;
+  if (is_model && command.all)
+    return invalid_argument(
+        "expected --all with safetensors or npz: an ONNX file has no optimizer");
+  if (!is_model && command.opset)
+    return invalid_argument(cat("expected --opset with onnx, received ", extension_of(*format)));
+  return *format;
 }
 
-// Writes the file as a whole or not at all. Only .safetensors has a place for the step.
-Status write_variables(const std::string& path, Variables variables, int64_t step) {
-  if (path.ends_with(".npz")) {
-    return write_whole(real_files(), path,
-                       [&](const TakeBytes& take) { return format_npz(variables, take); });
+// The model of the run that the checkpoint belongs to.
+Result<Model> model_of(CheckpointSource& source, const Found& found, const Manifest& manifest,
+                       const CheckpointExportCommand& command, const Catalogue& catalogue) {
+  std::string run = command.run;
+  if (run.empty()) {
+    LEAT_ASSIGN_OR_RETURN(run, source.run_of(found));
   }
-  SafeTensors content;
-  content.tensors = std::move(variables);
-  // The format "pt" tells readers of PyTorch that they may load the file.
-  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(step)}};
-  return write_safetensors(real_files(), path, content);
+  if (run.empty()) {
+    return failed_precondition(cat("'", found.shown,
+                                   "': expected a checkpoint in its run's folder, which has the "
+                                   "graph; name that folder with --run"));
+  }
+  LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(real_files(), run));
+  return load_model(real_files(), catalogue, job.model, manifest.every_float);
+}
+
+// Writes the file. Returns the opset of an ONNX file, "opset 20", or "".
+Result<std::string> write_export(CheckpointSource& source, const Newest& from,
+                                 const CheckpointExportCommand& command, Job::ExportFormat format,
+                                 const std::string& path, Variables variables) {
+  const Manifest& manifest = from.checkpoint->manifest;
+  if (format != Job::ExportFormat::onnx) {
+    LEAT_RETURN_IF_ERROR(
+        export_variables(real_files(), path, format, std::move(variables), manifest.step));
+    return std::string();
+  }
+  const Catalogue catalogue = standard_catalogue();
+  LEAT_ASSIGN_OR_RETURN(const Model model,
+                        model_of(source, from.found, manifest, command, catalogue));
+  LEAT_ASSIGN_OR_RETURN(const int64_t opset,
+                        export_onnx(real_files(), path, model, variables, command.opset));
+  return cat(", opset ", opset);
 }
 
 // The names of the optimizer's variables have a prefix of their own; all others are weights.
@@ -191,9 +223,12 @@ int run_checkpoint_diff(const CheckpointDiffCommand& command) {
 
 int run_checkpoint_export(const CheckpointExportCommand& command) {
   // The format is checked first, because reading a checkpoint may take long.
-  if (const Status known = check_format(command.output); !known.ok())
-    return report(known, command.cluster.color);
-  Newest from = newest(command.name, command.cluster);
+  const auto format = format_of(command);
+  if (!format.ok()) return report(format.status(), command.cluster.color);
+  CheckpointSource source(command.cluster);
+  const int opened = command.of_cluster ? source.open_job(command.name) : source.open(command.name);
+  if (opened != kExitOk) return opened;
+  Newest from = newest(source);
   if (!from.checkpoint) return from.code;
   const int64_t step = from.checkpoint->manifest.step;
   // The values are moved, not copied: a checkpoint may be as large as the memory allows.
@@ -201,10 +236,13 @@ int run_checkpoint_export(const CheckpointExportCommand& command) {
   for (auto& [name, value] : from.checkpoint->variables)
     if (command.all || is_weight(name)) chosen.emplace(name, std::move(value));
   const size_t count = chosen.size();
-  const Status written = write_variables(command.output, std::move(chosen), step);
-  if (!written.ok()) return report(written, command.cluster.color);
-  std::fprintf(stderr, "%s: %zu variables after step %lld\n", printable(command.output).c_str(),
-               count, static_cast<long long>(step));
+  const std::string& job = source.job().empty() ? from.checkpoint->manifest.job : source.job();
+  const std::string path =
+      command.output.empty() ? cat(job, ".", extension_of(*format)) : command.output;
+  const auto opset = write_export(source, from, command, *format, path, std::move(chosen));
+  if (!opset.ok()) return report(opset.status(), command.cluster.color);
+  std::fprintf(stderr, "%s: %zu variables after step %lld%s\n", printable(path).c_str(), count,
+               static_cast<long long>(step), opset->c_str());
   return kExitOk;
 }
 

@@ -3,6 +3,8 @@
 // the folder of one checkpoint; or it is a job of the cluster.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "daemon/cli/cluster_commands.h"
@@ -37,13 +39,20 @@ struct CheckpointDiffCommand {
 // Returns kExitFailed if they differ.
 int run_checkpoint_diff(const CheckpointDiffCommand& command);
 
-// Writes the variables of a checkpoint to a file for other tools. The newest checkpoint that
-// verifies is written, as a whole or not at all.
+// Writes the model of a checkpoint, or its variables, to a file for other programs. The newest
+// checkpoint that verifies is written, as a whole or not at all.
 struct CheckpointExportCommand {
   ClusterOptions cluster;
   std::string name;
-  std::string output;  // ends in .safetensors or .npz
-  bool all = false;    // include the optimizer's state
+  // The file; empty: one with the name of the job, or the id of the cluster's, in this folder.
+  std::string output;
+  // "onnx", "safetensors" or "npz"; empty: the extension of `output` decides.
+  std::string format;
+  bool all = false;              // include the optimizer's state
+  std::optional<int64_t> opset;  // of an ONNX file; unset: that of the model's file
+  // The run's folder, whose graph an ONNX file needs; empty: the one that has the checkpoint.
+  std::string run;
+  bool of_cluster = false;  // `name` is a job of the cluster, whatever folders are here
 };
 int run_checkpoint_export(const CheckpointExportCommand& command);
 

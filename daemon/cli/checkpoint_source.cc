@@ -3,6 +3,7 @@
 #include "daemon/base/exit_code.h"
 #include "daemon/base/terminal.h"
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/cli/pack_job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 
@@ -92,6 +93,17 @@ Status CheckpointSource::bring(const Found& found, Extent extent) {
     LEAT_RETURN_IF_ERROR(connection_->client().fetch(job_, file, folder_->path()).status());
   }
   return {};
+}
+
+// A checkpoint is in the folder "checkpoints" of its run, unless its job named another place.
+Result<std::string> CheckpointSource::run_of(const Found& found) {
+  if (!job_.empty()) {
+    LEAT_RETURN_IF_ERROR(fetch_job(connection_->client(), job_, folder_->path()));
+    return folder_->path();
+  }
+  const std::string run = directory_of(directory_of(found.path));
+  LEAT_ASSIGN_OR_RETURN(const bool is_run, real_files().exists(run + "/job.yaml"));
+  return is_run ? run : "";
 }
 
 std::string CheckpointSource::message(const Found& found, const Status& status) const {

@@ -37,12 +37,19 @@ class CheckpointSource {
   // no such path exists, it is a job's id or a prefix of only one id. Returns kExitOk if there is a
   // checkpoint; otherwise it reports the error and returns the exit code.
   int open(const std::string& name);
+  // The same for a job of the cluster alone.
+  int open_job(const std::string& name);
   // Returns the checkpoints, the newest first.
   const std::vector<Found>& checkpoints() const { return found_; }
   // Copies these files of the checkpoint to its path, if it belongs to a job. Does nothing for a
   // folder of this machine, and for files that an earlier call has copied. Errors are those of
   // ClusterClient::fetch().
   Status bring(const Found& found, Extent extent);
+  // The folder of the run that the checkpoint belongs to, with its job file and graph; "" if it is
+  // not known. For a job of the cluster, copies these files to a folder here first.
+  Result<std::string> run_of(const Found& found);
+  // The id of the job; "" for a folder of this machine.
+  const std::string& job() const { return job_; }
   // Reports an error of a checkpoint under its name for people, and returns the exit code.
   int report(const Found& found, const Status& status) const;
   // The text of the error, with the name for people in place of the temporary path.
@@ -51,7 +58,6 @@ class CheckpointSource {
  private:
   // failed_precondition if there is no checkpoint in it.
   Status open_folder(const std::string& path);
-  int open_job(const std::string& name);
 
   const ClusterOptions& options_;
   std::vector<Found> found_;

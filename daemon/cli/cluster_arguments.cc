@@ -6,6 +6,8 @@
 #include "daemon/base/units.h"
 #include "daemon/cli/cluster_connection.h"
 #include "devices/base/text.h"
+#include "ops/onnx/export.h"
+#include "ops/onnx/import.h"
 
 namespace leat {
 namespace {
@@ -106,6 +108,15 @@ std::optional<std::string> check_submit(const SubmitCommand& submit) {
              "'): a run goes on with its own job; --set changes it", see);
 }
 
+std::optional<std::string> check_fetch(const ClusterArguments& arguments) {
+  const std::string see = "\nSee 'leat fetch --help'.";
+  const bool exports = !arguments.exported.format.empty();
+  if (exports && !arguments.fetch.names.empty())
+    return cat("expected names of files or --format, received both", see);
+  if (!exports && arguments.exported.opset) return cat("expected --format onnx with --opset", see);
+  return std::nullopt;
+}
+
 CLI::App* add_logs(CLI::App& app, ClusterArguments& arguments) {
   auto* sub = add(app, "logs", "Print what the workers of a job said", arguments);
   add_id(*sub, arguments);
@@ -116,12 +127,27 @@ CLI::App* add_logs(CLI::App& app, ClusterArguments& arguments) {
   return sub;
 }
 
+// The options of what is exported; returns --format.
+CLI::Option* add_export(CLI::App& sub, ClusterArguments& arguments) {
+  auto* format = sub.add_option("--format", arguments.exported.format,
+                                "The trained model as onnx, or its weights as safetensors or npz")
+                     ->type_name("FORMAT")
+                     ->check(CLI::IsMember({"onnx", "safetensors", "npz"}));
+  sub.add_option("--opset", arguments.exported.opset,
+                 "Of an ONNX file (default: as the model's file, or as its nodes need)")
+      ->type_name("N")
+      ->check(whole_number(kOldestExport, kNewestOpset));
+  return format;
+}
+
 CLI::App* add_fetch(CLI::App& app, ClusterArguments& arguments) {
   auto* sub = add(app, "fetch", "Copy what a job has left to this machine", arguments);
   add_id(*sub, arguments);
   sub->add_option("NAME", arguments.fetch.names, "Files to copy (default: all)")->type_name("");
-  sub->add_option("-o,--output", arguments.fetch.output, "The folder (default: ./JOB)")
-      ->type_name("DIR");
+  sub->add_option("-o,--output", arguments.fetch.output,
+                  "The folder (default: ./JOB), or with --format the file (./JOB.FORMAT)")
+      ->type_name("PATH");
+  add_export(*sub, arguments);
   return sub;
 }
 
@@ -136,17 +162,25 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   auto* verify = add(*checkpoint, "verify", "Whether every byte is what was written", arguments);
   auto* diff = add(*checkpoint, "diff", "Which variables of two checkpoints differ, and how",
                    arguments, false);
-  auto* out = add(*checkpoint, "export", "Write the weights to a .safetensors or .npz file",
+  auto* out = add(*checkpoint, "export", "Write the model or its weights for other programs",
                   arguments, false);
   add_argument(*ls, "PATH|JOB", arguments.id, kName)->required();
   add_argument(*verify, "PATH|JOB", arguments.id, kName)->required();
   add_argument(*diff, "FIRST", arguments.id, kName)->required();
   add_argument(*diff, "SECOND", arguments.second, kName)->required();
   add_argument(*out, "PATH|JOB", arguments.id, kName)->required();
-  out->add_option("-o,--output", arguments.exported.output, "The file to write")
-      ->type_name("FILE")
-      ->required();
-  out->add_flag("--all", arguments.exported.all, "With the state of the optimizer");
+  auto* output = out->add_option("-o,--output", arguments.exported.output,
+                                 "The file to write (default: the job's name and the format)")
+                     ->type_name("FILE");
+  auto* format = add_export(*out, arguments);
+  format->description(format->get_description() + " (default: the extension of FILE)");
+  // The parser cannot say that one of two options is needed: cluster_command() does.
+  (void)output;
+  out->add_option("--run", arguments.exported.run,
+                  "The run's folder, if the checkpoint is elsewhere (for onnx)")
+      ->type_name("DIR");
+  out->add_flag("--all", arguments.exported.all,
+                "With the state of the optimizer (safetensors, npz)");
   for (CLI::App* each : {ls, verify, diff, out}) add_color(*each, color);
 }
 
@@ -211,6 +245,13 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   if (name == "leat nodes") return NodesCommand{options, arguments.quiet, headers};
   if (name == "leat nodes drain") return DrainCommand{options, arguments.worker, arguments.undo};
   if (name == "leat fetch") {
+    CheckpointExportCommand& exported = arguments.exported;
+    if (auto wrong = check_fetch(arguments)) return PrintText{*wrong, kExitUsage, color};
+    if (!exported.format.empty()) {
+      return CheckpointExportCommand{
+          options, arguments.id, arguments.fetch.output, exported.format, false, exported.opset,
+          "",      true};
+    }
     return FetchCommand{options, arguments.id, arguments.fetch.names, arguments.fetch.output};
   }
   if (name == "leat cluster") return ClusterCommand{options};
@@ -219,8 +260,16 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   if (name == "leat checkpoint diff")
     return CheckpointDiffCommand{options, arguments.id, arguments.second};
   if (name == "leat checkpoint export") {
-    return CheckpointExportCommand{options, arguments.id, arguments.exported.output,
-                                   arguments.exported.all};
+    CheckpointExportCommand exported = std::move(arguments.exported);
+    if (exported.output.empty() && exported.format.empty()) {
+      return PrintText{
+          "expected -o FILE, --format FORMAT, or both\nSee 'leat checkpoint export "
+          "--help'.",
+          kExitUsage, color};
+    }
+    exported.cluster = options;
+    exported.name = arguments.id;
+    return exported;
   }
   return std::nullopt;
 }

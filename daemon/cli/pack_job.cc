@@ -185,7 +185,9 @@ Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
   if (const std::string& weights = packed.job.model.weights; !weights.empty()) {
     const std::string name = "weights/" + fs::path(weights).filename().string();
     packed.request.files.push_back({name, weights});
-    packed.request.overrides.push_back("model.weights=" + yaml_string(name));
+    Job::Model renamed = packed.job.model;
+    renamed.weights = name;
+    packed.request.overrides.push_back("model.weights=" + print_weights(renamed));
   }
   return packed;
 }

@@ -11,6 +11,7 @@
 #include "daemon/jobs/grammar.h"
 #include "daemon/spec/chaos_fault.h"
 #include "daemon/spec/load_graph.h"
+#include "daemon/training/export_model.h"
 #include "daemon/training/model.h"
 #include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
@@ -159,6 +160,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     // workers.
     LEAT_ASSIGN_OR_RETURN(const Model model, load_model(files, catalogue, job.model));
     LEAT_RETURN_IF_ERROR(check_size(job.model.graph, model.training, job.shards));
+    LEAT_RETURN_IF_ERROR(check_exports(job, model));
     LEAT_RETURN_IF_ERROR(check_resumed(files, job, folder));
     submission.name = job.name;
     submission.num_workers = workers_of(job);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "devices/base/dtype.h"
@@ -22,8 +23,14 @@ struct Strategy;
 struct Job {
   struct Model {
     std::string graph;    // path of the graph file
-    std::string weights;  // path of a safetensors file to start from; empty: initializers
-    std::vector<std::string> freeze;  // globs of names of variables that are not trained
+    std::string weights;  // path of a file of weights to start from; empty: initializers
+    // From names in that file to names of variables: globs, of which the first one that matches
+    // counts. What a '*' of the first name stands for takes the place of that '*' in the second.
+    std::vector<std::pair<std::string, std::string>> rename_weights;
+    // The file must have each of the model's variables and nothing else.
+    bool strict_weights = true;
+    std::vector<std::string> train;   // globs of names of variables that are trained; empty: all
+    std::vector<std::string> freeze;  // globs of names of those among them that are not trained
     // The column of the data that each input of the graph reads. An input that is not named here
     // reads the column of its own name; the only input of a graph may read the only column that is
     // not the labels.
@@ -172,6 +179,10 @@ struct Job {
   DType precision = DType::f32;
   MixedPrecision mixed;
 
+  // The formats in which the trained model is in the run's folder at the end.
+  enum class ExportFormat { onnx, safetensors, npz };
+  std::vector<ExportFormat> exports;
+
   // The reaction to a step whose loss is NaN or infinite: the job fails, continues, or skips the
   // step.
   enum class OnNan { fail, ignore, skip };
@@ -235,6 +246,9 @@ Result<Job> load_job(const std::string& path, const JobOverrides& overrides = {}
 // Prints the job as YAML with every key; parse_job() reads an equal job from it.
 std::string print_job(const Job& job);
 
+// The value of the key model.weights, on one line: a path, or a map.
+std::string print_weights(const Job::Model& model);
+
 // Describes the strategy for people: "mirrored", "parameter_server (sync, 2 servers)". Mentions it
 // if the weights depend on timing.
 std::string describe_strategy(const Job& job);
@@ -251,5 +265,6 @@ std::string_view name_of(Job::Mode mode);
 std::string_view name_of(Job::DroppedSamples dropped);
 std::string_view name_of(Job::OnNan on_nan);
 std::string_view name_of(Job::Format format);
+std::string_view name_of(Job::ExportFormat format);
 
 }  // namespace leat

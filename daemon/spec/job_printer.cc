@@ -80,7 +80,8 @@ std::string print_loss(const Job::Loss& loss) {
 std::string print_model(const Job::Model& model) {
   FlowMap map;
   map.add("graph", yaml_string(model.graph));
-  if (!model.weights.empty()) map.add("weights", yaml_string(model.weights));
+  if (!model.weights.empty()) map.add("weights", print_weights(model));
+  if (!model.train.empty()) map.add("train", print_list(model.train));
   if (!model.freeze.empty()) map.add("freeze", print_list(model.freeze));
   FlowMap inputs;
   for (const auto& [input, column] : model.inputs)
@@ -221,7 +222,20 @@ std::string print_job(const Job& job) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");
   }
   text += cat("precision: ", print_precision(job), "\n");
-  return text + cat("on_nan: ", name_of(job.on_nan), "\n");
+  text += cat("on_nan: ", name_of(job.on_nan), "\n");
+  std::vector<std::string_view> exports;
+  for (const Job::ExportFormat format : job.exports) exports.push_back(name_of(format));
+  return exports.empty() ? text : text + cat("export: [", join(exports, ", "), "]\n");
+}
+
+std::string print_weights(const Job::Model& model) {
+  if (model.rename_weights.empty() && model.strict_weights) return yaml_string(model.weights);
+  FlowMap map, rename;
+  map.add("file", yaml_string(model.weights));
+  for (const auto& [from, to] : model.rename_weights)
+    rename.add(yaml_string(from), yaml_string(to));
+  if (!model.rename_weights.empty()) map.add("rename", rename.text());
+  return map.add("strict", model.strict_weights ? "true" : "false").text();
 }
 
 std::string describe_strategy(const Job& job) {
@@ -244,5 +258,6 @@ std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
 std::string_view name_of(Job::OnNan on_nan) { return word(kOnNan, on_nan); }
 std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }
 std::string_view name_of(Job::Format format) { return word(kFormats, format); }
+std::string_view name_of(Job::ExportFormat format) { return word(kExports, format); }
 
 }  // namespace leat

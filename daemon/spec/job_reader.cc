@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <optional>
@@ -49,15 +50,48 @@ void read_name(YamlMap& top, Job& job) {
                job.name.substr(0, 120) + "'");
 }
 
+size_t stars(const std::string& glob) {
+  return static_cast<size_t>(std::count(glob.begin(), glob.end(), '*'));
+}
+
 // Each read_ function reads one map and reports its errors to the reader. Reading goes on after an
 // error.
+void read_rename(YamlMap map, Job::Model& model) {
+  for (const std::string& from : map.keys()) {
+    std::string to;
+    if (!map.get_string(from, Need::required, to, "the name of a variable")) continue;
+    if (stars(from) != stars(to)) {
+      map.fail(from,
+               cat("expected a name with as many '*' as '", from, "' has, received '", to, "'"));
+    }
+    model.rename_weights.emplace_back(from, to);
+  }
+  map.finish();
+}
+
+// A file without options may be its path alone.
+void read_weights(YamlMap& model, const std::filesystem::path& folder, Job::Model& out) {
+  constexpr std::string_view kFile = "the path of a safetensors, npz or ONNX file";
+  if (!model.is_map("weights")) {
+    if (model.get_string("weights", Need::optional, out.weights, kFile))
+      out.weights = resolved(out.weights, folder);
+    return;
+  }
+  YamlMap map = model.get_map("weights", Need::optional);
+  if (map.get_string("file", Need::required, out.weights, kFile))
+    out.weights = resolved(out.weights, folder);
+  if (YamlMap rename = map.get_map("rename", Need::optional); rename.present())
+    read_rename(std::move(rename), out);
+  map.get_bool("strict", Need::optional, out.strict_weights);
+  map.finish();
+}
+
 void read_model(YamlMap map, const std::filesystem::path& folder, Job::Model& model) {
   if (map.get_string("graph", Need::required, model.graph, "the path of a graph file")) {
     model.graph = resolved(model.graph, folder);
   }
-  if (map.get_string("weights", Need::optional, model.weights, "the path of a safetensors file")) {
-    model.weights = resolved(model.weights, folder);
-  }
+  read_weights(map, folder, model);
+  map.get_strings("train", Need::optional, model.train);
   map.get_strings("freeze", Need::optional, model.freeze);
   if (YamlMap inputs = map.get_map("inputs", Need::optional); inputs.present()) {
     for (const std::string& input : inputs.keys())
@@ -450,6 +484,9 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);
   top.get_enum("on_nan", Need::optional, kOnNan, job.on_nan);
+  std::vector<size_t> exports;
+  top.get_choices("export", Need::optional, kExports, exports);
+  for (const size_t format : exports) job.exports.push_back(static_cast<Job::ExportFormat>(format));
   top.finish();
   // Rules between keys only make sense if each value is valid by itself.
   if (reader.ok()) check_quorum(top, job, replicas);

@@ -78,7 +78,8 @@ Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Cata
   // recorded.
   WatchedFiles watched(files);
   LEAT_ASSIGN_OR_RETURN(OnnxModel model, import_onnx_file(watched, path, catalogue, onnx));
-  return LoadedGraph{std::move(model.graph), std::move(model.notes), watched.opened_beside(path)};
+  return LoadedGraph{std::move(model.graph), std::move(model.notes), watched.opened_beside(path),
+                     model.opset};
 }
 
 Status check_size(const std::string& path, const Graph& model, int64_t shards) {

@@ -10,6 +10,7 @@
 #include "devices/base/status.h"
 #include "ops/graph/graph.h"
 #include "ops/graph/op.h"
+#include "ops/onnx/export.h"
 #include "ops/onnx/import.h"
 
 namespace leat {
@@ -21,6 +22,8 @@ struct LoadedGraph {
   // The paths of other files with its data, all below its own folder, with all symbolic links
   // resolved.
   std::vector<std::string> data = {};
+  // The version of ONNX's ops in an .onnx file, or that of the text form.
+  int64_t opset = kTextOpset;
 };
 
 // True if the extension of this name is that of a graph.

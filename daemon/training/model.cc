@@ -59,8 +59,8 @@ Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Mo
   ModelBatch batch = free_batch(expanded);
   LEAT_ASSIGN_OR_RETURN(Graph training, set_training(expanded, true));
   LEAT_ASSIGN_OR_RETURN(Graph inference, set_training(expanded, false));
-  return Model{std::move(training), std::move(inference), std::move(batch), std::move(loaded.notes),
-               std::move(loaded.data)};
+  return Model{std::move(training),     std::move(inference),   std::move(batch),
+               std::move(loaded.notes), std::move(loaded.data), loaded.opset};
 }
 
 }  // namespace leat

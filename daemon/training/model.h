@@ -8,6 +8,7 @@
 #include "devices/base/files.h"
 #include "ops/graph/free_batch.h"
 #include "ops/graph/graph.h"
+#include "ops/onnx/export.h"
 
 namespace leat {
 
@@ -24,6 +25,8 @@ struct Model {
   std::vector<std::string> notes;
   // The files beside the graph that hold its tensors, as in LoadedGraph.
   std::vector<std::string> data;
+  // The version of ONNX's ops in the file: see LoadedGraph::opset.
+  int64_t opset = kTextOpset;
 };
 
 // A key in the metadata of a run's weights.safetensors, with kTrainsParameters as its value. It is

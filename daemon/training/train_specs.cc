@@ -146,9 +146,12 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
   spec.autocast = autocast_spec(job);
   spec.loss_scale = loss_scale_spec(job.mixed.loss_scale);
   // The function has a copy of the patterns, so it does not depend on the life of the job.
-  spec.frozen = [freeze = job.model.freeze](const std::string& name) {
-    return std::any_of(freeze.begin(), freeze.end(),
-                       [&](const std::string& pattern) { return matches_glob(pattern, name); });
+  spec.frozen = [train = job.model.train, freeze = job.model.freeze](const std::string& name) {
+    const auto matches = [&](const std::vector<std::string>& patterns) {
+      return std::any_of(patterns.begin(), patterns.end(),
+                         [&](const std::string& pattern) { return matches_glob(pattern, name); });
+    };
+    return (!train.empty() && !matches(train)) || matches(freeze);
   };
   return spec;
 }

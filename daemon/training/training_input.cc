@@ -5,6 +5,7 @@
 
 #include "daemon/hosts/local_host.h"
 #include "daemon/spec/load_graph.h"
+#include "daemon/training/export_model.h"
 #include "daemon/training/train_specs.h"
 #include "daemon/training/training_rules.h"
 #include "devices/base/counted.h"
@@ -171,6 +172,7 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   LEAT_RETURN_IF_ERROR(check_size(job.model.graph, graph, job.shards));
   LEAT_RETURN_IF_ERROR(check_constraints(job, graph));
   LEAT_RETURN_IF_ERROR(check_batch(job, model.batch));
+  LEAT_RETURN_IF_ERROR(check_exports(job, model));
   HostHandle& host = *hosts.hosts()[0];
   if (job.has_data())
     LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, host));

@@ -7,6 +7,7 @@
 
 #include "daemon/base/json_line.h"
 #include "daemon/base/retry_while_full.h"
+#include "daemon/training/export_model.h"
 #include "daemon/training/nan_search.h"
 #include "daemon/training/run_folder.h"
 #include "devices/base/counted.h"
@@ -356,6 +357,8 @@ Status TrainingLoop::write_weights(TrainOutcome& outcome) {
                 [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
   outcome.weights_sha256 = weights_sha256(weights);
   if (outcome.interrupted) return {};
+  LEAT_RETURN_IF_ERROR(write_exports(parts_.files, parts_.options.folder, parts_.job,
+                                     parts_.input.model, weights, done_));
   SafeTensors content;
   content.tensors = std::move(weights);
   content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};

@@ -6,6 +6,7 @@
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/set_aside.h"
 #include "daemon/training/checkpointer.h"
+#include "daemon/training/export_model.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -135,6 +136,10 @@ Status make_way(const TrainingParts& parts, const std::string& checkpoints,
   };
   const std::string& graph = parts.job.model.graph;
   LEAT_RETURN_IF_ERROR(told(make_way_for_folder(parts.files, checkpoints)));
+  if (!parts.job.exports.empty()) {
+    LEAT_RETURN_IF_ERROR(
+        told(make_way_for_folder(parts.files, cat(parts.options.folder, "/", kRunExports))));
+  }
   for (const std::string& name :
        {std::string("job.yaml"), std::string("weights.safetensors"), std::string("metrics.jsonl"),
         graph.substr(graph.rfind('/') + 1)}) {

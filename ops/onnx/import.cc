@@ -64,16 +64,17 @@ class Importer {
       make_variables(draft, parameters);
     }
     LEAT_ASSIGN_OR_RETURN(Graph graph, assemble(draft, catalogue_, locate));
-    return OnnxModel{std::move(graph), std::move(notes)};
+    return OnnxModel{std::move(graph), std::move(notes), opset_};
   }
 
  private:
-  // PyTorch's exporter writes the signature as a text into the graph's metadata.
+  // PyTorch's exporter writes the signature as a text into the graph's metadata, and so does ours.
   static OnnxOrigin origin_of(const ModelProto& model) {
     constexpr std::string_view kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
     OnnxOrigin origin{model.producer_name(), {}};
     for (const auto& property : model.graph().metadata_props()) {
-      if (property.key() == kSignature) origin.members = read_signature(property.value());
+      if (property.key() == kSignature || property.key() == kSignatureProperty)
+        origin.members = read_signature(property.value());
     }
     return origin;
   }

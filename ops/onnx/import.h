@@ -22,6 +22,9 @@ namespace leat {
 // The newest opset of ONNX that the importer knows.
 inline constexpr int64_t kNewestOpset = 28;
 
+// The key in a graph's metadata under which the export notes which initializers are trained.
+inline constexpr std::string_view kSignatureProperty = "leat.signature";
+
 struct OnnxOptions {
   // Float initializers with a rank become variables (leat.Variable, Initialize, Read) of the same
   // names, so that the model can be trained; without this they are constants. The running
@@ -35,7 +38,8 @@ struct OnnxOptions {
 struct OnnxModel {
   Graph graph;  // not validated; its outputs have the types that the model declares, if any
   std::vector<std::string>
-      notes;  // for people: parts of the model that the exporter seems to have omitted
+      notes;          // for people: parts of the model that the exporter seems to have omitted
+  int64_t opset = 1;  // of ONNX's ops, as the file has it
 };
 
 // Imports a model from memory. `name` begins the messages. invalid_argument for a broken model or
