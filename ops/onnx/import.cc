@@ -15,6 +15,7 @@
 #include "ops/onnx/regions.h"
 #include "ops/onnx/sequences.h"
 #include "ops/onnx/tensors.h"
+#include "ops/onnx/torch_calls.h"
 #include "ops/onnx/upgrade.h"
 #include "ops/text/composites.h"
 #include "ops/text/draft.h"
@@ -58,7 +59,8 @@ class Importer {
     std::vector<std::string> notes;
     if (options_.trainable) {
       hoist_region_constants(draft);
-      OnnxParameters parameters(options_.every_float ? OnnxOrigin() : origin_of(model), draft);
+      OnnxOrigin origin = options_.every_float ? OnnxOrigin() : origin_of(model);
+      OnnxParameters parameters(std::move(origin), draft);
       options_.every_float ? parameters.take_all() : parameters.separate();
       for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
       make_variables(draft, parameters);
@@ -69,12 +71,13 @@ class Importer {
 
  private:
   // PyTorch's exporter writes the signature as a text into the graph's metadata, and so does ours.
-  static OnnxOrigin origin_of(const ModelProto& model) {
+  OnnxOrigin origin_of(const ModelProto& model) {
     constexpr std::string_view kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
-    OnnxOrigin origin{model.producer_name(), {}};
+    OnnxOrigin origin{model.producer_name(), {}, {}, std::move(calls_)};
     for (const auto& property : model.graph().metadata_props()) {
-      if (property.key() == kSignature || property.key() == kSignatureProperty)
-        origin.members = read_signature(property.value());
+      if (property.key() != kSignature && property.key() != kSignatureProperty) continue;
+      origin.members = read_signature(property.value());
+      origin.names = read_torch_names(property.value());
     }
     return origin;
   }
@@ -275,11 +278,15 @@ class Importer {
         return error(place, cat("the attribute '", n, "' is given twice"));
       }
     }
+    std::string_view call, scopes;
     for (const auto& property : in.metadata_props()) {
+      if (property.key() == kTorchCallProperty) call = property.value();
+      if (property.key() == kTorchScopesProperty) scopes = property.value();
       if (property.key() != kDeviceProperty) continue;
       LEAT_ASSIGN_OR_RETURN(std::string device, name(property.value(), place));
       out.attrs.insert_or_assign("device", Attr(std::move(device)));
     }
+    if (auto torch = read_torch_call(call, scopes)) calls_.emplace(place, *std::move(torch));
     return out;
   }
 
@@ -418,6 +425,7 @@ class Importer {
   uint64_t constant_bytes_ = 0;      // the sum that tensors declare so far
   std::vector<std::string> places_;  // by draft offset
   std::map<std::string, std::vector<std::string>> lacking_;
+  std::map<size_t, TorchCall> calls_;  // of PyTorch, by draft offset
 };
 
 Result<OnnxModel> import_model(std::span<const std::byte> bytes, const Catalogue& catalogue,

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "devices/base/text.h"
+#include "ops/onnx/batch_rows.h"
+#include "ops/onnx/merged.h"
 
 namespace leat {
 namespace {
@@ -76,8 +78,10 @@ bool is_transposed(const Tensor& a, const Tensor& b) {
 }
 
 // True for a constant with an infinity, or a number that stands for one: it masks what an op must
-// not see, and is no weight.
-bool is_mask(const Tensor& value) {
+// not see, and is no weight. The mask of an example that hides nothing is all zeros; then its name
+// tells, which the exporter gives it after the function that chooses between two values.
+bool is_mask(const std::string& name, const Tensor& value) {
+  if (name.starts_with("where") && is_zero(value)) return true;
   const double most = value.dtype() == DType::f16 ? 6e4 : 1e30;
   for (int64_t i = 0; i < value.elements(); ++i) {
     if (!(std::abs(value.at(i)) < most)) return true;
@@ -94,6 +98,15 @@ void list_nodes(const DraftGraph& graph, std::vector<const DraftNode*>& nodes) {
       if (region != nullptr) list_nodes(**region, nodes);
     }
   }
+}
+
+// PyTorch's exporter names a constant after the function that computed it, "zeros_3". These have no
+// parameters.
+bool is_made_of_nothing(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kMakers{"arange",   "eye",  "full",      "full_like",
+                                                    "linspace", "ones", "ones_like", "zeros"};
+  const std::string_view function = name.substr(0, name.find_last_not_of("_0123456789") + 1);
+  return std::find(kMakers.begin(), kMakers.end(), function) != kMakers.end();
 }
 
 // "3 things ('a', 'b', 'c')", "5 things ('a', 'b', 'c' and others)".
@@ -133,10 +146,21 @@ OnnxParameters::OnnxParameters(OnnxOrigin origin, DraftGraph& graph)
 // to the final names.
 void OnnxParameters::separate() {
   separate_aliases();
+  const RestoredMembers restored = restore_members(origin_, graph_);
+  separated_ += restored.merged;
+  left_out_ = restored.left_out;
   restore_transposed();
   separate_roles();
   find_uses();
   find_missing();
+  shared_ = share_rows(graph_, [this](const std::string& constant) {
+    if (!is_computed(constant) || !trains(constant)) return std::string();
+    // One that is missing is the one that was expanded.
+    const std::string own = missing_.size() == 1 ? missing_[0] : cat(constant, "/row");
+    near_.insert(own);
+    if (missing_.size() == 1) missing_.clear();
+    return own;
+  });
 }
 
 void OnnxParameters::take_all() {
@@ -270,7 +294,7 @@ void OnnxParameters::find_uses() {
   };
   for (const DraftConstant& constant : graph_.constants) {
     if (!is_variable(constant.value)) continue;
-    if (is_mask(constant.value)) masks_.insert(constant.name.name);
+    if (is_mask(constant.name.name, constant.value)) masks_.insert(constant.name.name);
     if (is_zero(constant.value)) zeros.insert(constant.name.name);
   }
   for (const DraftNode* each : nodes) {
@@ -311,6 +335,14 @@ void OnnxParameters::find_missing() {
     const bool of_folded = folded && origin_.members.contains(module + "running_mean");
     if (parameter && !of_folded && !there.contains(name)) missing_.push_back(name);
   }
+  for (const DraftNode& node : graph_.nodes) {
+    const auto call = origin_.calls.find(node.offset);
+    const auto may_read = [&](const std::string& parameter) {
+      return call == origin_.calls.end() || may_use(call->second, parameter);
+    };
+    if (!std::any_of(missing_.begin(), missing_.end(), may_read)) continue;
+    for (const DraftName& input : node.inputs) near_.insert(input.name);
+  }
 }
 
 // True if the module has no such member and the constant has no role that only a parameter has.
@@ -318,11 +350,13 @@ bool OnnxParameters::is_computed(const std::string& constant) const {
   return origin_.knows() && !origin_.members.contains(constant) && !weights_.contains(constant);
 }
 
-// A computed constant may have been computed from a parameter that is missing.
+// A computed constant may have been computed from a parameter that is missing, if the node that
+// reads it belongs to the parameter's module or to one around it.
 bool OnnxParameters::trains(const std::string& constant) const {
   if (statistics_.contains(constant) || settings_.contains(constant)) return false;
   if (is_computed(constant))
-    return !missing_.empty() && !masks_.contains(constant) && !states_.contains(constant);
+    return near_.contains(constant) && !masks_.contains(constant) && !states_.contains(constant) &&
+           !is_made_of_nothing(constant);
   const auto member = origin_.members.find(constant);
   return member == origin_.members.end() || member->second;
 }
@@ -342,6 +376,17 @@ std::vector<std::string> OnnxParameters::notes() const {
             "equal, ",
             one ? "is a variable of its own again" : "are variables of their own again"));
   }
+  if (shared_ > 0) {
+    notes.push_back(
+        cat(shared_, shared_ == 1 ? " constant" : " constants",
+            " with a row for each of the example's ",
+            shared_ == 1 ? "is one variable for all rows" : "are one variable each for all rows"));
+  }
+  if (left_out_ > 0) {
+    notes.push_back(cat(left_out_, left_out_ == 1 ? " bias" : " biases",
+                        " that the exporter had left out, because all values were zero, ",
+                        left_out_ == 1 ? "is a variable again" : "are variables again"));
+  }
   if (restored_ > 0) {
     notes.push_back(
         cat(restored_, restored_ == 1 ? " initializer" : " initializers",
@@ -355,7 +400,7 @@ std::vector<std::string> OnnxParameters::notes() const {
 std::string OnnxParameters::trained_note() const {
   size_t trained = 0, statistics = 0;
   int64_t values = 0;
-  std::vector<std::string> buffers, computed, masks, states;
+  std::vector<std::string> buffers, computed, perhaps, masks, states;
   for (const DraftConstant& constant : graph_.constants) {
     const std::string& name = constant.name.name;
     if (!is_variable(constant.value) || stays_constant(name)) continue;
@@ -368,8 +413,12 @@ std::string OnnxParameters::trained_note() const {
     if (statistics_.contains(name)) {
       ++statistics;
     } else if (is_computed(name)) {
-      const bool is_state = states_.contains(name) && !missing_.empty();
-      (is_state ? states : trains(name) || missing_.empty() ? computed : masks).push_back(name);
+      const bool known = near_.contains(name);  // by its values
+      (trains(name)                      ? perhaps
+       : known && states_.contains(name) ? states
+       : known && masks_.contains(name)  ? masks
+                                         : computed)
+          .push_back(name);
     } else if (!trains(name)) {
       buffers.push_back(name);
     }
@@ -379,17 +428,16 @@ std::string OnnxParameters::trained_note() const {
   if (!buffers.empty()) fixed.push_back(counted(buffers, "buffer", "buffers"));
   if (!masks.empty()) fixed.push_back(counted(masks, "mask", "masks"));
   if (!states.empty()) fixed.push_back(counted(states, "first state", "first states"));
-  const std::string constants = computed.empty()
-                                    ? ""
-                                    : counted(computed, "constant that the exporter computed",
-                                              "constants that the exporter computed");
-  if (!computed.empty() && missing_.empty()) fixed.push_back(constants);
-  return cat("trains ", trained, trained == 1 ? " variable" : " variables", " of ", values,
-             " values in all",
-             computed.empty() || missing_.empty()
-                 ? ""
-                 : cat(", with them ", constants, ", perhaps from parameters"),
-             fixed.empty() ? "" : cat("; does not train ", join(fixed, ", ")));
+  const auto constants = [](const std::vector<std::string>& names) {
+    return counted(names, "constant that the exporter computed",
+                   "constants that the exporter computed");
+  };
+  if (!computed.empty()) fixed.push_back(constants(computed));
+  return cat(
+      "trains ", trained, trained == 1 ? " variable" : " variables", " of ", values,
+      " values in all",
+      perhaps.empty() ? "" : cat(", with them ", constants(perhaps), ", perhaps from parameters"),
+      fixed.empty() ? "" : cat("; does not train ", join(fixed, ", ")));
 }
 
 // The number of normalizations in the signature that the graph lacks. For files of the older

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/onnx/torch_calls.h"
 #include "ops/text/draft.h"
 
 namespace leat {
@@ -22,6 +23,10 @@ struct OnnxOrigin {
   // constant. It comes from the signature that PyTorch's exporter writes; empty if the file has
   // none.
   std::map<std::string, bool, std::less<>> members;
+  // The members, by the names that calls know them under.
+  std::map<std::string, std::string, std::less<>> names;
+  // By the offset of a draft's node: the call that it was made from.
+  std::map<size_t, TorchCall> calls;
 
   // True if the file has a signature, so that names need no guesses.
   bool knows() const { return !members.empty(); }
@@ -38,7 +43,8 @@ class OnnxParameters {
 
   // Splits constants that the exporter merged because they were equal at the time: an Identity's
   // output with the name of a parameter gets a constant of its own, and so do running statistics
-  // that are also weights. A constant with only one name is not split. A constant that the exporter
+  // that are also weights, and whatever restore_members() is certain of. Any other constant with
+  // only one name is not split. A constant that the exporter
   // computed by transposing a parameter of the file becomes a Transpose of it again, so that
   // weights that the module shares stay shared.
   void separate();
@@ -74,10 +80,12 @@ class OnnxParameters {
   // Names of running statistics, of ops' weights, of masks, and of zeros that are the first states
   // of recurrent ops.
   std::set<std::string> statistics_, weights_, masks_, states_, settings_;
+  // Values that nodes read which may have used a missing parameter.
+  std::set<std::string> near_;
   // Parameters of the module that no initializer is named after, without those of folded
   // normalizations.
   std::vector<std::string> missing_;
-  size_t separated_ = 0, restored_ = 0, norms_ = 0;
+  size_t separated_ = 0, restored_ = 0, left_out_ = 0, shared_ = 0, norms_ = 0;
 };
 
 }  // namespace leat

@@ -54,29 +54,53 @@ class Exported {
     for (const auto& output : outputs) node.add_output(output);
     return node;
   }
+  // Adds a node as the exporter writes it that was made from this call of PyTorch, by this module.
+  NodeProto& called(const std::string& call, const std::string& op,
+                    const std::vector<std::string>& inputs, const std::string& output,
+                    const std::string& module = "") {
+    NodeProto& made = node(op, inputs, {output});
+    auto& property = *made.add_metadata_props();
+    property.set_key("pkg.torch.onnx.fx_node");
+    const size_t open = call.find('(');
+    property.set_value(cat("%", output, " : [num_users=1] = call_function[target=torch.ops.aten.",
+                           call.substr(0, open), ".default](args = ", call.substr(open),
+                           ", kwargs = {})"));
+    auto& scopes = *made.add_metadata_props();
+    scopes.set_key("pkg.torch.onnx.name_scopes");
+    scopes.set_value(cat("['', '", module, "', '", output, "']"));
+    return made;
+  }
   void set(NodeProto& node, const std::string& name, int64_t value) {
     AttributeProto& attr = *node.add_attribute();
     attr.set_name(name);
     attr.set_type(2);
     attr.set_i(value);
   }
+  void set(NodeProto& node, const std::string& name, float value) {
+    AttributeProto& attr = *node.add_attribute();
+    attr.set_name(name);
+    attr.set_type(1);
+    attr.set_f(value);
+  }
   // Adds a BatchNormalization with momentum 0.75.
   void batch_norm(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                   bool training) {
     NodeProto& norm = node("BatchNormalization", inputs, outputs);
-    if (training) set(norm, "training_mode", 1);
-    AttributeProto& momentum = *norm.add_attribute();
-    momentum.set_name("momentum");
-    momentum.set_type(1);
-    momentum.set_f(0.75f);
+    if (training) set(norm, "training_mode", int64_t{1});
+    set(norm, "momentum", 0.75f);
   }
   // Adds the signature that PyTorch 2.13's exporter writes.
   Exported& signature(const std::vector<std::string>& parameters,
                       const std::vector<std::string>& buffers) {
     std::string text = "\n# inputs\n";
-    for (const auto& name : parameters) text += cat("p_1: PARAMETER target='", name, "'\n");
+    const auto called = [](std::string name) {
+      std::replace(name.begin(), name.end(), '.', '_');
+      return name;
+    };
+    for (const auto& name : parameters)
+      text += cat("p_", called(name), ": PARAMETER target='", name, "'\n");
     for (const auto& name : buffers)
-      text += cat("b_1: BUFFER target='", name, "' persistent=True\n");
+      text += cat("b_", called(name), ": BUFFER target='", name, "' persistent=True\n");
     auto& property = *graph().add_metadata_props();
     property.set_key("pkg.torch.export.ExportedProgram.graph_signature");
     property.set_value(text + "x: USER_INPUT\n\n# outputs\ny: BUFFER_MUTATION target='w'\n");
@@ -236,6 +260,72 @@ TEST_CASE("a weight that the exporter transposed for one of two uses is one weig
   CHECK(imported.graph.value_name(imported.graph.node(read).outputs[0]) == "tied.weight");
 }
 
+TEST_CASE("parameters that were written as one are told apart by the calls of the module") {
+  Exported model;
+  model.floats("a.weight", {1, 1}).floats("a.bias", {0, 0});
+  model.signature({"a.weight", "a.bias", "b.weight", "b.bias", "gain", "x"}, {"mask"});
+  const auto norm = [&](const std::string& name, const std::string& in, const std::string& out) {
+    model.called(cat("layer_norm(%x, [2], %p_", name, "_weight, %p_", name, "_bias, 1e-05, False)"),
+                 "LayerNormalization", {in, "a.weight", "a.bias"}, out);
+  };
+  norm("a", "x", "n");
+  norm("b", "n", "m");
+  norm("b", "m", "l");  // b is called twice
+  model.called("mul(%l, %p_gain)", "Mul", {"l", "a.weight"}, "g");
+  model.called("add(%g, %b_mask)", "Add", {"g", "a.bias"}, "k");
+  model.called("add(%k, %p_x)", "Add", {"k", "a.bias"}, "j");  // the name of another value
+  model.called("mul(%j, %unknown)", "Mul", {"j", "a.weight"}, "y");
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"a.bias", "a.weight", "b.bias", "b.weight", "gain"});
+  CHECK_THAT(imported.notes[0], Catch::Contains("1 buffer ('mask')"));
+  CHECK_THAT(join(imported.notes, "\n"), Catch::Contains("4 initializers that the exporter had "
+                                                         "written as one"));
+  Graph graph = imported.graph;
+  must(validate(graph));
+  const std::vector<NodeId> norms = nodes_of(graph, "LayerNormalization");
+  REQUIRE(norms.size() == 3);
+  const auto weights = [&](size_t i) { return graph.value_name(graph.node(norms[i]).inputs[1]); };
+  CHECK(weights(0) == "a.weight");
+  CHECK(weights(1) == "b.weight");
+  CHECK(weights(2) == "b.weight");
+}
+
+TEST_CASE("biases of zeros that the exporter left out are trained") {
+  Exported model;
+  add_matrix(model, "fc.weight", {1, 2, 3, 4});
+  model.signature({"fc.weight", "fc.bias", "gc.bias", "hc.bias"}, {});
+  model.called("linear(%x, %p_fc_weight, %p_fc_bias)", "Gemm", {"x", "fc.weight"}, "a");
+  NodeProto& sum =
+      model.called("addmm(%p_gc_bias, %a, %p_fc_weight)", "Gemm", {"a", "fc.weight"}, "b");
+  model.set(sum, "beta", 1.0f);
+  NodeProto& scaled =
+      model.called("addmm(%p_hc_bias, %b, %p_fc_weight)", "Gemm", {"b", "fc.weight"}, "c");
+  model.set(scaled, "beta", 0.5f);
+  model.called("linear(%c, %p_fc_weight, None)", "Gemm", {"c", "fc.weight"}, "y");
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"fc.bias", "fc.weight", "gc.bias"});
+  CHECK_THAT(join(imported.notes, "\n"),
+             Catch::Contains("2 biases that the exporter had left out, because all values were "
+                             "zero, are variables again"));
+}
+
+TEST_CASE("the transposed weights of a linear layer are its own again") {
+  Exported model;
+  add_matrix(model, "val_3", {1, 2, 3, 4});
+  add_matrix(model, "val_4", {1, 2, 3, 5});
+  model.signature({"fc.weight"}, {});
+  model.called("linear(%x, %p_fc_weight)", "MatMul", {"x", "val_3"}, "a");
+  model.called("matmul(%a, %p_fc_weight)", "MatMul", {"a", "val_4"}, "y");  // not transposed
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"fc.weight", "val_4"});
+  Graph graph = imported.graph;
+  must(validate(graph));
+  REQUIRE(nodes_of(graph, "Transpose").size() == 1);
+  CHECK_THAT(imported.notes[0], !Catch::Contains("lacks"));
+  Stepped after(imported, batch());
+  CHECK(after["fc.weight"] == std::vector<float>{1, 3});
+}
+
 TEST_CASE("a mask is not trained, although parameters are missing") {
   Exported model;
   model.floats("scale", {1, 2}).floats("where", {0, -3.4028235e38f}).floats("view_2", {1, 1});
@@ -246,6 +336,52 @@ TEST_CASE("a mask is not trained, although parameters are missing") {
   const OnnxModel imported = model.output("y").import();
   CHECK(trained(imported) == Names{"scale", "view_2"});
   CHECK_THAT(imported.notes[0], Catch::Contains("does not train 1 mask ('where')"));
+}
+
+TEST_CASE("a computed constant that no missing parameter's module reads is not trained") {
+  Exported model;
+  model.floats("cos", {0, 1}).floats("embedding", {1, 2}).floats("gate", {2, 1});
+  model.signature({"embeddings.position.weight", "layers.0.norm.weight"}, {});
+  model.called("mul(%x, %cos)", "Mul", {"x", "cos"}, "a", "layers.0.attention");
+  model.called("add(%a, %embedding)", "Add", {"a", "embedding"}, "b", "embeddings");
+  model.called("mul(%b, %gate)", "Mul", {"b", "gate"}, "y", "layers.0.norm");
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"embedding", "gate"});
+  CHECK_THAT(imported.notes[0], Catch::Contains("does not train 1 constant that the exporter "
+                                                "computed ('cos')"));
+}
+
+// A matrix [4,2], as many rows as x has.
+void add_rows(Exported& model, const std::string& name, const std::vector<float>& values) {
+  model.floats(name, values);
+  TensorProto& t = *model.graph().mutable_initializer(model.graph().initializer_size() - 1);
+  t.clear_dims();
+  for (const int64_t size : {4, 2}) t.add_dims(size);
+}
+
+TEST_CASE("a parameter that was expanded to the rows of the example is one for all rows") {
+  Exported model;
+  add_rows(model, "expand", {1, 2, 1, 2, 1, 2, 1, 2});
+  add_rows(model, "cat", {1, 2, 1, 2, 1, 2, 1, 3});
+  add_rows(model, "zeros_3", {0, 0, 0, 0, 0, 0, 0, 0});
+  model.signature({"head.token"}, {});
+  model.called("add(%x, %expand)", "Add", {"x", "expand"}, "a", "head");
+  model.called("add(%a, %cat)", "Add", {"a", "cat"}, "b", "head");
+  model.called("add(%b, %zeros_3)", "Add", {"b", "zeros_3"}, "y", "head");
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"cat", "head.token"});
+  CHECK_THAT(join(imported.notes, "\n"),
+             Catch::Contains("1 constant with a row for each of the example's is one variable") &&
+                 !Catch::Contains("lacks"));
+  Graph graph = imported.graph;
+  must(validate(graph));
+  const auto expands = nodes_of(graph, "Expand");
+  REQUIRE(expands.size() == 1);
+  const ValueId token = graph.node(expands[0]).inputs[0];
+  CHECK(graph.value_name(token) == "head.token");
+  CHECK(graph.value(token).type.shape == SymbolicShape(Shape({1, 2})));
+  Stepped after(imported, batch());
+  CHECK(after["head.token"] == std::vector<float>{1, 2});
 }
 
 TEST_CASE("initializers that were merged because they were equal train apart") {

@@ -1,0 +1,84 @@
+#include "ops/onnx/batch_rows.h"
+
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// The rows that all inputs have; nothing if they differ, or are unknown.
+std::optional<int64_t> rows_of_inputs(const DraftGraph& graph) {
+  std::optional<int64_t> rows;
+  for (const DraftValue& input : graph.inputs) {
+    if (!input.type || input.type->dims.empty() || !input.type->dims[0].size) return std::nullopt;
+    if (rows && *rows != *input.type->dims[0].size) return std::nullopt;
+    rows = input.type->dims[0].size;
+  }
+  return rows;
+}
+
+bool has_equal_rows(const Tensor& value, int64_t rows) {
+  if (!is_float(value.dtype()) || value.shape().rank() < 2 || value.shape()[0] != rows ||
+      value.elements() == 0)
+    return false;
+  const size_t row = value.bytes() / static_cast<size_t>(rows);
+  const auto* const bytes = static_cast<const std::byte*>(value.raw());
+  for (int64_t i = 1; i < rows; ++i) {
+    if (std::memcmp(bytes, bytes + static_cast<size_t>(i) * row, row) != 0) return false;
+  }
+  return true;
+}
+
+Tensor first_row(const Tensor& value) {
+  std::vector<int64_t> sizes(value.shape().begin(), value.shape().end());
+  sizes[0] = 1;
+  Tensor row(value.dtype(), Shape(sizes));
+  std::memcpy(row.raw(), value.raw(), row.bytes());
+  return row;
+}
+
+DraftConstant sizes_of(const Tensor& value, const std::string& name) {
+  const std::vector<int64_t> sizes(value.shape().begin(), value.shape().end());
+  DraftConstant constant;
+  constant.name.name = name;
+  constant.value = Tensor::of<int64_t>(Shape({value.shape().rank()}), sizes);
+  return constant;
+}
+
+}  // namespace
+
+size_t share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name) {
+  const std::optional<int64_t> rows = rows_of_inputs(graph);
+  if (!rows || *rows < 2) return 0;
+  std::set<std::string> taken;
+  for (const DraftConstant& constant : graph.constants) taken.insert(constant.name.name);
+  for (const DraftValue& input : graph.inputs) taken.insert(input.name.name);
+  for (const DraftNode& node : graph.nodes) {
+    for (const DraftName& output : node.outputs) taken.insert(output.name);
+  }
+  std::vector<DraftNode> expands;
+  std::vector<DraftConstant> sizes;
+  for (DraftConstant& constant : graph.constants) {
+    if (!has_equal_rows(constant.value, *rows)) continue;
+    const std::string own = name(constant.name.name);
+    if (own.empty() || !taken.insert(own).second) continue;
+    DraftNode& expand = expands.emplace_back();
+    expand.op = "Expand";
+    expand.inputs = {{own, 0}, {cat("%sizes ", own), 0}};
+    expand.outputs = {{constant.name.name, 0}};
+    sizes.push_back(sizes_of(constant.value, expand.inputs[1].name));
+    constant.name.name = own;
+    constant.value = first_row(constant.value);
+  }
+  const size_t shared = expands.size();
+  graph.constants.insert(graph.constants.end(), std::make_move_iterator(sizes.begin()),
+                         std::make_move_iterator(sizes.end()));
+  graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(expands.begin()),
+                     std::make_move_iterator(expands.end()));
+  return shared;
+}
+
+}  // namespace leat
