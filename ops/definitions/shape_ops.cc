@@ -146,6 +146,12 @@ Status infer_flatten(InferContext& ctx) {
   return {};
 }
 
+// The number of axes that input i lists. A scalar is one axis, as onnxruntime takes it.
+Result<int> axis_count(const InferContext& ctx, int i) {
+  if (ctx.shape(i).rank() == 0) return 1;
+  return vector_length(ctx, i);
+}
+
 // Without axes, every axis of the constant size 1 goes; a symbol stays, although it may be 1.
 Status infer_squeeze(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
@@ -153,7 +159,7 @@ Status infer_squeeze(InferContext& ctx) {
   if (ctx.has_input(1)) {
     const auto values = known_ints(ctx, 1);
     if (!values) {
-      LEAT_ASSIGN_OR_RETURN(const int count, vector_length(ctx, 1));
+      LEAT_ASSIGN_OR_RETURN(const int count, axis_count(ctx, 1));
       LEAT_ASSIGN_OR_RETURN(const SymbolicShape shape,
                             fresh_shape(ctx, std::max(0, in.rank() - count)));
       ctx.set_tensor(0, ctx.dtype(0), shape);
@@ -179,7 +185,7 @@ Status infer_squeeze(InferContext& ctx) {
 
 Status infer_unsqueeze(InferContext& ctx) {
   const SymbolicShape& in = ctx.shape(0);
-  LEAT_ASSIGN_OR_RETURN(const int count, vector_length(ctx, 1));
+  LEAT_ASSIGN_OR_RETURN(const int count, axis_count(ctx, 1));
   const int rank = in.rank() + count;
   if (rank > kMaxRank)
     return ctx.error(cat("axes: expected rank at most ", kMaxRank, ", received ", rank));

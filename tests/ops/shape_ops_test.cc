@@ -99,6 +99,7 @@ TEST_CASE("Flatten, Squeeze, Unsqueeze and Identity change the shape alone") {
   check(run1("Squeeze", {x, ints({-1})}), {2, 1, 3});
   check(run1("Squeeze", {x, ints({3, 1})}), {2, 3});
   check(run1("Unsqueeze", {x, ints({0, -1})}), {1, 2, 1, 3, 1, 1});
+  check(run1("Unsqueeze", {x, Tensor::scalar<int64_t>(1)}), {2, 1, 1, 3, 1});
   check(run1("Unsqueeze", {x, ints({5, 2})}), {2, 1, 1, 3, 1, 1});
   check(run1("Identity", {x}), {2, 1, 3, 1});
   CHECK(run1("Flatten", {Tensor::scalar(1.f)}, {{"axis", int64_t{0}}}).shape() == Shape({1, 1}));
