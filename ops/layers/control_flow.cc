@@ -556,8 +556,13 @@ class Flattener {
     of.captures.assign(of.inputs.end() - captures, of.inputs.end());
     of.inputs.resize(of.inputs.size() - static_cast<size_t>(captures));
     const std::string& op = node.op->name;
-    const bool absent = std::count(of.captures.begin(), of.captures.end(), kNone) > 0;
-    if (absent) return invalid_argument(cat(of.subject, ": expected no absent capture"));
+    // The first two operands of a Loop are optional.
+    const auto first =
+        of.inputs.begin() + (op == "Loop" ? std::min<ptrdiff_t>(2, std::ssize(of.inputs)) : 0);
+    if (std::count(first, of.inputs.end(), kNone) +
+            std::count(of.captures.begin(), of.captures.end(), kNone) >
+        0)
+      return invalid_argument(cat(of.subject, ": expected all operands, one is absent"));
     LEAT_ASSIGN_OR_RETURN(const ValueIds results, op == "If"       ? branches(of)
                                                   : op == "Loop"   ? loop(of)
                                                   : is_batched(of) ? batched_scan(of)

@@ -106,9 +106,18 @@ class Former {
 
   // The variable that a statistic is read from, if need be through nodes that pass it on. For a
   // statistic that an earlier use updated, it is the variable of that use. kNone if there is none.
-  ValueId variable_of(ValueId statistic) const {
+  // `read` gets the value that was read, and `branches` the borders of branches on the way, from
+  // the innermost one on.
+  ValueId variable_of(ValueId statistic, ValueId* read = nullptr,
+                      std::vector<const Node*>* branches = nullptr) const {
     for (const Node* from = producer(statistic); from != nullptr; from = producer(statistic)) {
+      if (read != nullptr) *read = statistic;
       if (is_op(*from, "leat.Read")) return from->inputs[0];
+      if (is_op(*from, "leat.Enter")) {
+        if (branches != nullptr) branches->push_back(from);
+        statistic = from->inputs[0];
+        continue;
+      }
       const uint32_t index = graph_.value(statistic).index;
       const bool next = is_op(*from, "BatchNormalization") && from->inputs.size() == 5 &&
                         (index == 1 || index == 2);
@@ -133,7 +142,10 @@ class Former {
   // nodes share a variable, each continues from the result of the one before it, in the order of
   // the program, and the result of the last one is kept.
   Status start_training(const Node& node, NodeId now) {
-    const ValueId variables[] = {variable_of(node.inputs[3]), variable_of(node.inputs[4])};
+    std::vector<const Node*> branches;
+    ValueId reads[2] = {kNone, kNone};
+    const ValueId variables[] = {variable_of(node.inputs[3], &reads[0], &branches),
+                                 variable_of(node.inputs[4], &reads[1])};
     if (variables[0] == kNone || variables[1] == kNone) return {};
     copy_.to().node(now).attrs["training_mode"] = int64_t{1};
     // Output 1 updates the mean (input 3), output 2 the variance (input 4).
@@ -144,13 +156,30 @@ class Former {
       if (before != latest_.end()) {
         copy_.to().node(now).inputs[static_cast<size_t>(i) + 2] = before->second;
       }
-      const ValueId next = copy_.to().ensure_output(now, i);
+      const ValueId prior = before != latest_.end() ? before->second : copy_.at(reads[i - 1]);
+      LEAT_ASSIGN_OR_RETURN(const ValueId next,
+                            kept_in_branches(branches, copy_.to().ensure_output(now, i), prior));
       latest_[variable] = next;
       if (--uses_[variable] > 0) continue;
       LEAT_RETURN_IF_ERROR(
           copy_.to().add_node("leat", "Assign", {copy_.at(variable), next}, {}, 0).status());
     }
     return {};
+  }
+
+  // A step that does not take the branch of a normalization keeps the statistic that it had before.
+  Result<ValueId> kept_in_branches(const std::vector<const Node*>& branches, ValueId next,
+                                   ValueId prior) {
+    for (const Node* enter : branches) {
+      const bool taken = attr_int(enter->attrs, "branch", 1) != 0;
+      LEAT_ASSIGN_OR_RETURN(
+          const NodeId merge,
+          copy_.to().add_node(
+              "leat", "Merge",
+              {copy_.at(enter->inputs[1]), taken ? next : prior, taken ? prior : next}, {}, 1));
+      next = copy_.to().node(merge).outputs[0];
+    }
+    return next;
   }
 
   const Graph& graph_;

@@ -156,6 +156,42 @@ TEST_CASE("a branch waits for a condition of another device") {
   }
 }
 
+TEST_CASE("running statistics move in the steps that take their branch") {
+  Graph graph = loaded(R"(g (float[4,2] x, bool c) => (y) {
+    mean_variable = leat.Variable <name = "mean", shape = [2], trainable = 0> ()
+    variance_variable = leat.Variable <name = "variance", shape = [2], trainable = 0> ()
+    mean = leat.Read (mean_variable)
+    variance = leat.Read (variance_variable)
+    scale = Constant <value = float[2] {1, 1}> ()
+    bias = Constant <value = float[2] {0, 0}> ()
+    y = If (c) <
+      then_branch = a () => (p) {
+        p = BatchNormalization <momentum = 0.5> (x, scale, bias, mean, variance)
+      },
+      else_branch = b () => (q) { q = Neg (x) }>
+  })");
+  graph = must(set_training(graph, true));
+  CompileRequest request = request_of(graph, 1);
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    if (!graph.node(id).op->writes.empty()) request.borders.targets.push_back(id);
+  }
+  REQUIRE(request.borders.targets.size() == 2);
+  PlanRunner runner(must(compile(graph, request)), 2);
+  const auto mean = [&] {
+    return static_cast<float*>(runner.resources().find_variable("mean")->data())[1];
+  };
+  must(runner.feed(0, Tensor::of<float>({4, 2}, {1, 8, 1, 8, 1, 8, 1, 8})));
+  must(runner.feed(1, Tensor::scalar(true)));
+  must(runner.step_to(1));
+  CHECK(mean() == 4);
+  must(runner.feed(1, Tensor::scalar(false)));
+  must(runner.step_to(3));
+  CHECK(mean() == 4);
+  must(runner.feed(1, Tensor::scalar(true)));
+  must(runner.step_to(4));
+  CHECK(mean() == 6);
+}
+
 TEST_CASE("a loop that a step ends early runs its iterations until then") {
   Branched plan(R"(g (float[4] x, int64 n) => (v, k, dx) {
     most = Constant <value = int64 {5}> ()
