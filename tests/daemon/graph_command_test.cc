@@ -28,6 +28,27 @@ TEST_CASE("graph files convert from text to bytes and back") {
   CHECK(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) == kLayers);
 }
 
+TEST_CASE("graph files with regions convert from text to bytes and back") {
+  constexpr const char* kRegions = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+net (float[2] x, bool c) => (y) {
+  y = If (c, x) <captures = 1, else_branch = b (x) => (q) {
+      q = Abs (x)
+    }, then_branch = a (x) => (p) {
+      p = Neg (x)
+    }>
+}
+)";
+  const TemporaryDirectory folder;
+  write_layers(folder / "a.onnxtxt", kRegions);
+  CHECK(run_graph_check({folder / "a.onnxtxt", {}}) == kExitOk);
+  CHECK(run_graph_show({folder / "a.onnxtxt", false, {}}) == kExitOk);
+  CHECK(run_graph_convert({folder / "a.onnxtxt", folder / "b.leat", {}}) == kExitOk);
+  CHECK(run_graph_convert({folder / "b.leat", folder / "c.onnxtxt", {}}) == kExitOk);
+  const auto bytes = read_file(real_files(), folder / "c.onnxtxt", 1 << 20);
+  REQUIRE(bytes.ok());
+  CHECK(std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) == kRegions);
+}
+
 TEST_CASE("the graph commands' exit codes say what is wrong") {
   const TemporaryDirectory folder;
   write_layers(folder / "good.onnxtxt", kLayers);

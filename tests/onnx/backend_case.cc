@@ -37,15 +37,19 @@ constexpr struct {
     {"OneHot", 1, 1},  {"TopK", 1, 1},      {"ConstantOfShape", 0, 0},
 };
 
-// The trip count of a Loop is a parameter, and so is all that it is computed from.
-void collect_trip_counts(const onnx_wire::GraphProto& graph, std::set<std::string>& names) {
-  std::set<std::string> counts;
+// The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If
+// computes its condition from.
+void collect_conditions(const onnx_wire::GraphProto& graph, std::set<std::string>& names) {
+  std::set<std::string> counts, fed;
+  for (const auto& input : graph.input()) fed.insert(input.name());
   for (int i = graph.node_size(); i-- > 0;) {
     const auto& node = graph.node(i);
     if (node.op_type() == "Loop") {
       for (int k = 0; k < std::min(2, node.input_size()); ++k) counts.insert(node.input(k));
       continue;
     }
+    // A condition that is fed is one that only a step knows.
+    if (node.op_type() == "If" && !fed.contains(node.input(0))) counts.insert(node.input(0));
     for (const std::string& output : node.output()) {
       if (counts.contains(output)) counts.insert(node.input().begin(), node.input().end());
     }
@@ -55,7 +59,7 @@ void collect_trip_counts(const onnx_wire::GraphProto& graph, std::set<std::strin
 
 std::set<std::string> parameter_names(const onnx_wire::GraphProto& graph) {
   std::set<std::string> names;
-  collect_trip_counts(graph, names);
+  collect_conditions(graph, names);
   for (const auto& node : graph.node()) {
     for (const auto& parameter : kParameters) {
       const bool reduces = parameter.op == "Reduce" && node.op_type().starts_with("Reduce");
