@@ -274,6 +274,22 @@ TEST_CASE("random nodes draw other numbers in each iteration") {
   CHECK(all.at(0) != all.at(4));
 }
 
+TEST_CASE("the weights of a layer do not depend on the length of a loop before it") {
+  const auto source = [](int trips) {
+    const Graph graph =
+        flat(cat("g (float[2,3] x) => (z) {\n  m = Constant <value = int64 {", trips,
+                 "}> ()\n  y = Loop (m, , x) <body = b (int64 i, bool go, "
+                 "float[2,3] v) => (go, w) { w = Neg (v) }>\n"
+                 "  z = leat.Dense <units = 4> (y)\n}"));
+    for (NodeId id = 0; id < graph.nodes(); ++id) {
+      if (graph.node(id).op->random) return graph.node(id).source;
+    }
+    return kNone;
+  };
+  CHECK(source(2) != kNone);
+  CHECK(source(2) == source(9));
+}
+
 TEST_CASE("a batch may be a symbol where control flow does not depend on it") {
   const Graph graph = flat(R"(g (float[N,3,2] x) => (y) {
     t = Transpose <perm = [1, 0, 2]> (x)
