@@ -242,6 +242,12 @@ bool is_sequence_op(std::string_view domain, std::string_view op) {
 }
 
 Status fold_sequences(DraftGraph& graph, const Locate& locate) {
+  for (DraftNode& node : graph.nodes) {
+    for (auto& [name, attr] : node.attrs) {
+      if (const auto* region = std::get_if<std::shared_ptr<DraftGraph>>(&attr))
+        LEAT_RETURN_IF_ERROR(fold_sequences(**region, locate));
+    }
+  }
   const bool any = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const DraftNode& node) {
     return is_sequence_op(node.domain, node.op);
   });

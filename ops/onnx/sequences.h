@@ -15,9 +15,9 @@ namespace leat {
 // SequenceAt, SequenceLength and ConcatFromSequence.
 bool is_sequence_op(std::string_view domain, std::string_view op);
 
-// Replaces them in the graph; regions stay as they are. unimplemented, with the node's place, if an
-// index or the sizes of parts are no constants, or if a sequence is used in another way.
-// invalid_argument for an index that is out of range.
+// Replaces them in the graph and in its regions, each of which may use its own sequences alone.
+// unimplemented, with the node's place, if an index or the sizes of parts are no constants, or if a
+// sequence is used in another way. invalid_argument for an index that is out of range.
 Status fold_sequences(DraftGraph& graph, const Locate& locate);
 
 }  // namespace leat

@@ -161,10 +161,12 @@ struct Trained {
   bool is_table = false;
 };
 
-// Does nothing read the variable but lookups of its rows?
-bool is_table(const Graph& graph, ValueId read, const std::vector<NodeId>& readers) {
-  return std::all_of(readers.begin(), readers.end(), [&](NodeId id) {
+// Does nothing read the variable but lookups of its rows, perhaps in a branch? `readers` are those
+// of each value.
+bool is_table(const Graph& graph, ValueId read, const std::vector<std::vector<NodeId>>& readers) {
+  return std::all_of(readers[read].begin(), readers[read].end(), [&](NodeId id) {
     const Node& node = graph.node(id);
+    if (is_op(node, "leat.Enter")) return is_table(graph, node.outputs[0], readers);
     const bool looks_up =
         is_op(node, "Gather") && node.inputs[0] == read && attr_int(node.attrs, "axis") == 0;
     return looks_up || is_op(node, "leat.Gradients");
@@ -190,7 +192,7 @@ Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSp
     }
     const auto shape = Shape::checked(attr_ints(variable.attrs, "shape"));
     out.push_back({name, node.inputs[0], node.outputs[0], shape.value_or(Shape()),
-                   is_table(graph, node.outputs[0], readers[node.outputs[0]])});
+                   is_table(graph, node.outputs[0], readers)});
   }
   if (out.empty())
     return invalid_argument(

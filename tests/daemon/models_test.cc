@@ -346,8 +346,13 @@ TEST_CASE("a model with a recurrence and a branch of its data trains", "[cluster
                 "shards=4"};
   check_reproducible(small, set, 0.8);
   Silent watch;
-  small.train(small.job(set), "once", watch, 2);
+  const auto once = small.train(small.job(set), "once", watch, 2);
   CHECK(*watch.last.accuracy > 0.7);
+  for (const char* more : {"strategy=parameter_server", "on_nan=skip"}) {
+    Set other = set;
+    other.insert(other.end(), {"num_workers=2", more});
+    CHECK(small.hash(small.job(other), more) == once.weights_sha256);
+  }
 }
 
 TEST_CASE("wrong columns are named before anything is trained", "[cluster]") {
