@@ -786,3 +786,23 @@ TEST_CASE("the parts of a split sequence are slices") {
   CHECK(import(m).status().message().find("index: expected in [-3, 2], received 3") !=
         std::string::npos);
 }
+
+TEST_CASE("sequences of a region fold in it") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  add_node(g, "Relu", {"x"}, {"c"});
+  NodeProto& node = add_node(g, "If", {"c"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    GraphProto& branch = *add_attr(node, name, 5).mutable_g();
+    branch.set_name(name);
+    add_int64s(branch, "last", {-1}, true);
+    add_node(branch, "SequenceConstruct", {"c", "x"}, {"pair"});
+    add_node(branch, "SequenceAt", {"pair", "last"}, {"r"});
+    branch.add_output()->set_name("r");
+  }
+  const std::string text = nodes_of(m);
+  INFO(text);
+  CHECK(text.find("r = Identity (x)") != std::string::npos);
+  CHECK(text.find("Sequence") == std::string::npos);
+}
