@@ -61,9 +61,12 @@ class ConditionalKernel final : public Kernel {
 
   Progress run(KernelContext& context, int phase, int tile) override {
     if (!holds(context, 0)) return Progress::done;
-    KernelContext behind = context;
-    behind.inputs = context.inputs + 1;
-    return kernel_->run(behind, phase, tile);
+    // The context belongs to this tile, and the kernel may report in it what it waits for.
+    void* const* const all = context.inputs;
+    context.inputs = all + 1;
+    const Progress progress = kernel_->run(context, phase, tile);
+    context.inputs = all;
+    return progress;
   }
 
  private:
