@@ -20,6 +20,7 @@
 #include "ops/text/composites.h"
 #include "ops/text/draft.h"
 #include "ops/text/lexer.h"
+#include "ops/text/refused_ops.h"
 
 namespace leat {
 namespace {
@@ -356,6 +357,8 @@ class Importer {
       const size_t shown = std::min(nodes.size(), kShown);
       std::string line = cat(op, " ('", join(std::span(nodes).first(shown), "', '"), "'");
       if (nodes.size() > shown) line += cat(" and ", nodes.size() - shown, " more");
+      if (const std::string_view reason = refusal_of(op); !reason.empty())
+        line += cat("; ", reason);
       lines.push_back(line + ")");
     }
     return unimplemented(

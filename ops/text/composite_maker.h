@@ -49,6 +49,8 @@ class CompositeMaker {
   DraftName op(std::string_view op, std::vector<DraftName> inputs, Attributes attrs = {});
   std::vector<DraftName> ops(std::string_view op, std::vector<DraftName> inputs, Attributes attrs,
                              int outputs);
+  // The first output of the newest node. REQUIRES: there is one.
+  const DraftName& last() const { return out_.back().outputs[0]; }
   DraftName constant(Tensor value) {
     return op("Constant", {}, {{"value", Attr(std::move(value))}});
   }
@@ -87,5 +89,23 @@ void make_einsum(CompositeMaker& m);
 void make_lstm(CompositeMaker& m);
 void make_gru(CompositeMaker& m);
 void make_rnn(CompositeMaker& m);
+void make_rotary_embedding(CompositeMaker& m);
+// Windows, and sums over windows.
+void make_hann_window(CompositeMaker& m);
+void make_hamming_window(CompositeMaker& m);
+void make_blackman_window(CompositeMaker& m);
+void make_eye_like(CompositeMaker& m);
+void make_lrn(CompositeMaker& m);
+void make_lp_pool(CompositeMaker& m);
+void make_global_lp_pool(CompositeMaker& m);
+void make_reverse_sequence(CompositeMaker& m);
+// Quantized values.
+void make_quantize_linear(CompositeMaker& m);
+void make_dequantize_linear(CompositeMaker& m);
+void make_dynamic_quantize_linear(CompositeMaker& m);
+void make_mat_mul_integer(CompositeMaker& m);
+void make_conv_integer(CompositeMaker& m);
+void make_q_linear_mat_mul(CompositeMaker& m);
+void make_q_linear_conv(CompositeMaker& m);
 
 }  // namespace leat

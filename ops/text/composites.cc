@@ -263,35 +263,55 @@ void space_to_depth(Maker& m) {
   m.op("Reshape", {turned, sizes(m, {m.ints({0, -1}), image})});
 }
 
-using Make = void (*)(Maker&);
+// A composite, and the opset version of the op that it follows.
+struct Composite {
+  int since;
+  void (*make)(Maker&);
+};
 
-const std::map<std::string, Make, std::less<>>& composites() {
-  static const std::map<std::string, Make, std::less<>> kAll{
-      {"Celu", celu},
-      {"DepthToSpace", depth_to_space},
-      {"Einsum", make_einsum},
-      {"GRU", make_gru},
-      {"GroupNormalization", group_normalization},
-      {"HardSwish", hard_swish},
-      {"Hardmax", hardmax},
-      {"InstanceNormalization", instance_normalization},
-      {"LSTM", make_lstm},
-      {"LpNormalization", lp_normalization},
-      {"Mean", mean_of_inputs},
-      {"MeanVarianceNormalization", mean_variance_normalization},
-      {"Mish", mish},
-      {"PRelu", p_relu},
-      {"RMSNormalization", rms_normalization},
-      {"RNN", make_rnn},
-      {"ReduceLogSum", reduce_log_sum},
-      {"ReduceLogSumExp", reduce_log_sum_exp},
-      {"Selu", selu},
-      {"Shrink", shrink},
-      {"Softsign", softsign},
-      {"SpaceToDepth", space_to_depth},
-      {"SwiGLU", swi_glu},
-      {"Swish", swish},
-      {"ThresholdedRelu", thresholded_relu},
+const std::map<std::string, Composite, std::less<>>& composites() {
+  static const std::map<std::string, Composite, std::less<>> kAll{
+      {"BlackmanWindow", {17, make_blackman_window}},
+      {"Celu", {12, celu}},
+      {"ConvInteger", {10, make_conv_integer}},
+      {"DepthToSpace", {13, depth_to_space}},
+      {"DequantizeLinear", {24, make_dequantize_linear}},
+      {"DynamicQuantizeLinear", {11, make_dynamic_quantize_linear}},
+      {"Einsum", {12, make_einsum}},
+      {"EyeLike", {22, make_eye_like}},
+      {"GRU", {22, make_gru}},
+      {"GlobalLpPool", {22, make_global_lp_pool}},
+      {"GroupNormalization", {21, group_normalization}},
+      {"HammingWindow", {17, make_hamming_window}},
+      {"HannWindow", {17, make_hann_window}},
+      {"HardSwish", {22, hard_swish}},
+      {"Hardmax", {13, hardmax}},
+      {"InstanceNormalization", {22, instance_normalization}},
+      {"LRN", {13, make_lrn}},
+      {"LSTM", {22, make_lstm}},
+      {"LpNormalization", {22, lp_normalization}},
+      {"LpPool", {22, make_lp_pool}},
+      {"MatMulInteger", {10, make_mat_mul_integer}},
+      {"Mean", {13, mean_of_inputs}},
+      {"MeanVarianceNormalization", {13, mean_variance_normalization}},
+      {"Mish", {22, mish}},
+      {"PRelu", {16, p_relu}},
+      {"QLinearConv", {10, make_q_linear_conv}},
+      {"QLinearMatMul", {21, make_q_linear_mat_mul}},
+      {"QuantizeLinear", {24, make_quantize_linear}},
+      {"RMSNormalization", {23, rms_normalization}},
+      {"RNN", {22, make_rnn}},
+      {"ReduceLogSum", {18, reduce_log_sum}},
+      {"ReduceLogSumExp", {18, reduce_log_sum_exp}},
+      {"ReverseSequence", {10, make_reverse_sequence}},
+      {"RotaryEmbedding", {23, make_rotary_embedding}},
+      {"Selu", {22, selu}},
+      {"Shrink", {9, shrink}},
+      {"Softsign", {22, softsign}},
+      {"SpaceToDepth", {13, space_to_depth}},
+      {"SwiGLU", {28, swi_glu}},
+      {"Swish", {24, swish}},
+      {"ThresholdedRelu", {22, thresholded_relu}},
   };
   return kAll;
 }
@@ -309,7 +329,7 @@ Status expand(DraftGraph& graph, const Locate& locate, size_t& made) {
       continue;
     }
     Maker maker(node, made, out);
-    composites().find(node.op)->second(maker);
+    composites().find(node.op)->second.make(maker);
     maker.finish();
     if (!maker.status().ok())
       return invalid_argument(cat(locate(node.offset), ": ", maker.status().message()));
@@ -324,10 +344,10 @@ bool is_composite(std::string_view domain, std::string_view op) {
   return domain.empty() && composites().contains(op);
 }
 
-std::vector<std::string> composite_ops() {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : composites()) names.push_back(name);
-  return names;
+std::vector<CompositeOp> composite_ops() {
+  std::vector<CompositeOp> ops;
+  for (const auto& [name, composite] : composites()) ops.push_back({name, composite.since});
+  return ops;
 }
 
 Status expand_composites(DraftGraph& graph, const Locate& locate) {

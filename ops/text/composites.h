@@ -16,8 +16,12 @@ namespace leat {
 // True for the ops that expand_composites() replaces. `domain` is "" for ONNX's.
 bool is_composite(std::string_view domain, std::string_view op);
 
-// The names of all of them, sorted.
-std::vector<std::string> composite_ops();
+struct CompositeOp {
+  std::string name;
+  int since;  // the opset version that it follows
+};
+// All of them, sorted by name.
+std::vector<CompositeOp> composite_ops();
 
 // Replaces each composite node of the graph and of its regions by the nodes that it stands for.
 // Their values begin with '%', so that the graph does not keep them; the last one has the output's

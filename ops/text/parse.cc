@@ -70,8 +70,8 @@ class Parser {
       LEAT_RETURN_IF_ERROR(in_.expect(":"));
       const Token token = in_.peek();
       LEAT_ASSIGN_OR_RETURN(const int64_t version, in_.integer("a version"));
-      if ((domain.empty() || domain == "ai.onnx") && (version < 7 || version > 21)) {
-        return in_.expected("an opset of ONNX from 7 to 21", token);
+      if ((domain.empty() || domain == "ai.onnx") && (version < 7 || version > 28)) {
+        return in_.expected("an opset of ONNX from 7 to 28", token);
       }
       if (domain == "leat" && version != 1) return in_.expected("version 1 of leat", token);
     } while (in_.accept(","));

@@ -1,7 +1,7 @@
 // Reads the text form of a graph: ONNX's textual syntax (as onnx.parser reads it), over the ops of
 // a catalogue. Leat uses that syntax as follows:
 //
-//   opset_import    "" (or "ai.onnx") from 7 to 21 and "leat" 1; the parser takes the graph as
+//   opset_import    "" (or "ai.onnx") from 7 to 28 and "leat" 1; the parser takes the graph as
 //                   written for the version that this build implements
 //   metadata_props  ["leat.bounds": "N<=128, T<=64"] bounds symbolic sizes
 //   dimensions      N a symbol, "2*N" a multiple of one, ? an unknown size

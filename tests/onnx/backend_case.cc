@@ -30,11 +30,24 @@ constexpr struct {
   int first, last;
 } kParameters[] = {
     {"Reduce", 1, 1},  // all reductions
-    {"Reshape", 1, 1}, {"Expand", 1, 1},    {"Tile", 1, 1},
-    {"Pad", 1, 1},     {"Pad", 3, 3},       {"Slice", 1, 4},
-    {"Squeeze", 1, 1}, {"Unsqueeze", 1, 1}, {"Split", 1, 1},
-    {"Range", 0, 2},   {"Resize", 1, 3},    {"Upsample", 1, 1},
-    {"OneHot", 1, 1},  {"TopK", 1, 1},      {"ConstantOfShape", 0, 0},
+    {"Reshape", 1, 1},
+    {"Expand", 1, 1},
+    {"Tile", 1, 1},
+    {"Pad", 1, 1},
+    {"Pad", 3, 3},
+    {"Slice", 1, 4},
+    {"Squeeze", 1, 1},
+    {"Unsqueeze", 1, 1},
+    {"Split", 1, 1},
+    {"Range", 0, 2},
+    {"HannWindow", 0, 0},
+    {"HammingWindow", 0, 0},
+    {"BlackmanWindow", 0, 0},
+    {"Resize", 1, 3},
+    {"Upsample", 1, 1},
+    {"OneHot", 1, 1},
+    {"TopK", 1, 1},
+    {"ConstantOfShape", 0, 0},
 };
 
 // The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If

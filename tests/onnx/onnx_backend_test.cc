@@ -22,7 +22,7 @@ using namespace leat::testing;
 namespace {
 
 // The least number of cases that must run.
-constexpr int kFloor = 914;
+constexpr int kFloor = 938;
 
 // The ops that the project promises. Their cases run because the ops are in the catalogue.
 constexpr const char* kCore[] = {

@@ -6,6 +6,7 @@
 #include "ops/graph/interpret.h"
 #include "ops/graph/validate.h"
 #include "ops/text/parse.h"
+#include "ops/text/refused_ops.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 #include "tests/ops/op_testing.h"
@@ -99,12 +100,26 @@ TEST_CASE("the graph keeps the names of the file, and none of the parts") {
 }
 
 TEST_CASE("no op of the catalogue is a composite, too") {
-  for (const std::string& op : composite_ops()) {
+  for (const auto& [op, since] : composite_ops()) {
     INFO(op);
+    CHECK(since >= 1);
     CHECK(test_catalogue().find(op) == nullptr);
     CHECK(is_composite("", op));
     CHECK_FALSE(is_composite("leat", op));
   }
+}
+
+TEST_CASE("an op that is refused is neither a composite nor in the catalogue") {
+  std::string_view before;
+  for (const auto& [op, reason] : refused_ops()) {
+    INFO(op);
+    CHECK(before < op);
+    before = op;
+    CHECK(test_catalogue().find(op) == nullptr);
+    CHECK_FALSE(is_composite("", op));
+    CHECK(refusal_of(op) == reason);
+  }
+  CHECK(refusal_of("Relu").empty());
 }
 
 TEST_CASE("a composite that is wrong is refused at its place") {

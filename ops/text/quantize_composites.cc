@@ -1,0 +1,178 @@
+// ONNX's ops on quantized values, of 8 and 16 bits, as casts and ops on floats and wider integers.
+// A scale is one number, a vector along an axis, or has one number for each block along it.
+//
+// Source: ONNX's operator reference, QuantizeLinear-24, DequantizeLinear-24,
+// DynamicQuantizeLinear-11, MatMulInteger-10, ConvInteger-10, QLinearMatMul-21, QLinearConv-10.
+#include <algorithm>
+
+#include "ops/text/composite_maker.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kFloat = 1, kUint8 = 2, kInt32 = 6;
+
+DraftName cast(CompositeMaker& m, const DraftName& x, int64_t dtype) {
+  return m.op("Cast", {x}, {{"to", Attr(dtype)}});
+}
+
+DraftName int_of(CompositeMaker& m, int64_t value) {
+  return m.constant(Tensor::scalar<int64_t>(value));
+}
+
+// A number, or a vector along `axis` of x, in a shape that broadcasts to x.
+DraftName along(CompositeMaker& m, const DraftName& value, const DraftName& x, int64_t axis) {
+  const DraftName rank = m.op("Squeeze", {m.op("Shape", {m.op("Shape", {x})}), m.ints({0})});
+  const DraftName nothing = int_of(m, 0), one = int_of(m, 1);
+  const DraftName axes = axis < 0 ? m.op("Range", {m.op("Neg", {rank}), nothing, one})
+                                  : m.op("Range", {nothing, rank, one});
+  const DraftName here = m.op("Equal", {axes, int_of(m, axis)});
+  return m.op("Reshape", {value, m.op("Where", {here, int_of(m, -1), one})});
+}
+
+// The same with `block` > 0: a value of x's rank, each line of which is for so many of x's along
+// `axis`.
+DraftName spread(CompositeMaker& m, const DraftName& value, const DraftName& x, int64_t axis,
+                 int64_t block) {
+  if (block == 0) return along(m, value, x, axis);
+  const DraftName size = m.op("Gather", {m.op("Shape", {x}), int_of(m, axis)});
+  const DraftName lines = m.op("Range", {int_of(m, 0), size, int_of(m, 1)});
+  return m.op("Gather", {value, m.op("Div", {lines, int_of(m, block)})}, {{"axis", Attr(axis)}});
+}
+
+// The largest and the smallest number of the type of `like`, one of 8 or 16 bits, as floats. The
+// casts of -1 and of 128 tell the types apart.
+struct Limits {
+  DraftName least, most;
+};
+Limits limits_of(CompositeMaker& m, const DraftName& like) {
+  const auto number = [&](double value) {
+    return m.constant(Tensor::scalar<float>(static_cast<float>(value)));
+  };
+  const auto as_like = [&](int32_t value) {
+    return cast(m, m.op("CastLike", {m.constant(Tensor::scalar<int32_t>(value)), like}), kFloat);
+  };
+  const DraftName ones = as_like(-1), bit = as_like(128);
+  const DraftName is_unsigned = m.op("Greater", {ones, number(0)});
+  const DraftName is_int8 = m.op("Less", {bit, number(0)});
+  return {m.op("Where",
+               {is_unsigned, number(0), m.op("Where", {is_int8, number(-128), number(-32768)})}),
+          m.op("Where", {is_unsigned, ones, m.op("Where", {is_int8, number(127), number(32767)})})};
+}
+
+// round(x / scale) + zero, held in the limits of the type of `zero`.
+void quantize(CompositeMaker& m, const DraftName& x, const DraftName& scale, const DraftName& zero,
+              const DraftName& zero_along) {
+  const DraftName rounded = cast(m, m.op("Round", {m.op("Div", {x, scale})}), kFloat);
+  const DraftName moved = m.op("Add", {rounded, cast(m, zero_along, kFloat)});
+  const Limits limits = limits_of(m, zero);
+  m.op("CastLike", {m.op("Clip", {moved, limits.least, limits.most}), zero});
+}
+
+// x - zero as integers of 32 bits; an absent zero is 0.
+DraftName centered(CompositeMaker& m, const DraftName& x, int zero, int64_t axis,
+                   int64_t block = 0) {
+  const DraftName wide = cast(m, x, kInt32);
+  if (!m.has(zero)) return wide;
+  return m.op("Sub", {wide, cast(m, spread(m, m.in(zero), x, axis, block), kInt32)});
+}
+
+int64_t block_size(CompositeMaker& m) {
+  const int64_t size = m.integer("block_size", 0);
+  if (size < 0) m.fail(cat("block_size: expected 0 or more, received ", size));
+  return std::max<int64_t>(0, size);
+}
+
+// The attributes of a convolution.
+CompositeMaker::Attributes conv_attributes(CompositeMaker& m) {
+  CompositeMaker::Attributes attrs{{"group", Attr(m.integer("group", 1))},
+                                   {"auto_pad", Attr(m.text("auto_pad", "NOTSET"))}};
+  for (const char* list : {"dilations", "pads", "strides", "kernel_shape"}) {
+    const std::vector<int64_t> values = m.integers(list, {});
+    if (!values.empty()) attrs.emplace(list, Attr(values));
+  }
+  return attrs;
+}
+
+// The convolution of integers, in doubles, which hold all sums of products of 8 bits.
+DraftName integer_conv(CompositeMaker& m, const DraftName& x, const DraftName& w) {
+  constexpr int64_t kDouble = 11;
+  return m.op("Conv", {cast(m, x, kDouble), cast(m, w, kDouble)}, conv_attributes(m));
+}
+
+}  // namespace
+
+void make_quantize_linear(CompositeMaker& m) {
+  const int64_t block = block_size(m);
+  m.integer("saturate", 1);  // of floats of 8 bits alone
+  if (const int64_t precision = m.integer("precision", 0); precision > 1)
+    m.fail(cat("precision: expected 0 or 1, received ", precision));
+  const int64_t axis = m.integer("axis", 1), dtype = m.integer("output_dtype", 0);
+  const DraftName x = m.in(0);
+  const DraftName zero =
+      m.has(2) ? m.in(2)
+               : cast(m, m.constant(Tensor::scalar<int32_t>(0)), dtype == 0 ? kUint8 : dtype);
+  const DraftName scale = spread(m, m.op("CastLike", {m.in(1), x}), x, axis, block);
+  quantize(m, x, scale, zero, m.has(2) ? spread(m, zero, x, axis, block) : zero);
+}
+
+void make_dequantize_linear(CompositeMaker& m) {
+  const int64_t block = block_size(m);
+  const int64_t axis = m.integer("axis", 1), dtype = m.integer("output_dtype", 0);
+  const DraftName x = m.in(0), scale = m.in(1);
+  const DraftName wide = cast(m, centered(m, x, 2, axis, block), kFloat);
+  const DraftName y = m.op("Mul", {wide, cast(m, spread(m, scale, x, axis, block), kFloat)});
+  if (dtype == 0)
+    m.op("CastLike", {y, scale});
+  else
+    cast(m, y, dtype);
+}
+
+// The scale and the zero follow from the smallest and the largest element, and 0.
+void make_dynamic_quantize_linear(CompositeMaker& m) {
+  const DraftName x = m.in(0), nothing = m.scalar(0, x), most = m.scalar(255, x);
+  const CompositeMaker::Attributes all{{"keepdims", Attr(int64_t{0})}};
+  const DraftName high = m.op("Max", {m.op("ReduceMax", {x}, all), nothing});
+  const DraftName low = m.op("Min", {m.op("ReduceMin", {x}, all), nothing});
+  const DraftName scale = m.op("Div", {m.op("Sub", {high, low}), most});
+  const DraftName place = m.op("Div", {m.op("Neg", {low}), scale});
+  const DraftName zero = cast(m, m.op("Round", {m.op("Clip", {place, nothing, most})}), kUint8);
+  quantize(m, x, scale, zero, zero);
+  const DraftName y = m.last();
+  m.set_output(0, y);
+  m.set_output(1, scale);
+  m.set_output(2, zero);
+}
+
+// A zero of A's rows is a vector, as one of B's columns is.
+void make_mat_mul_integer(CompositeMaker& m) {
+  m.op("MatMul", {centered(m, m.in(0), 2, -2), centered(m, m.in(1), 3, -1)});
+}
+
+void make_conv_integer(CompositeMaker& m) {
+  const DraftName x = centered(m, m.in(0), 2, 1), w = centered(m, m.in(1), 3, 0);
+  cast(m, integer_conv(m, x, w), kInt32);
+}
+
+// Inputs: a, its scale and zero, b, its scale and zero, the scale and zero of y.
+void make_q_linear_mat_mul(CompositeMaker& m) {
+  const DraftName a = m.in(0), b = m.in(3);
+  const DraftName product = m.op("MatMul", {centered(m, a, 2, -2), centered(m, b, 5, -1)});
+  const DraftName factor = m.op("Mul", {cast(m, along(m, m.in(1), a, -2), kFloat),
+                                        cast(m, along(m, m.in(4), b, -1), kFloat)});
+  const DraftName y = m.op("Mul", {cast(m, product, kFloat), factor});
+  quantize(m, y, cast(m, m.in(6), kFloat), m.in(7), m.in(7));
+}
+
+// Inputs: x, its scale and zero, w, its scales and zeros by output, the scale and zero of y, and a
+// bias in integers.
+void make_q_linear_conv(CompositeMaker& m) {
+  const DraftName x = centered(m, m.in(0), 2, 1), w = centered(m, m.in(3), 5, 0);
+  DraftName sum = integer_conv(m, x, w);
+  if (m.has(8)) sum = m.op("Add", {sum, m.op("CastLike", {along(m, m.in(8), sum, 1), sum})});
+  const DraftName factor = m.op("Mul", {m.in(1), along(m, m.in(4), sum, 1)});
+  const DraftName y = m.op("Mul", {cast(m, sum, kFloat), factor});
+  quantize(m, y, m.in(6), m.in(7), m.in(7));
+}
+
+}  // namespace leat

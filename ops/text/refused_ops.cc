@@ -1,0 +1,71 @@
+#include "ops/text/refused_ops.h"
+
+#include <algorithm>
+
+namespace leat {
+namespace {
+
+constexpr std::string_view kDynamic = "the size of its output depends on values";
+constexpr std::string_view kStrings = "tensors of strings";
+constexpr std::string_view kOptional = "values of the type optional";
+constexpr std::string_view kSequence =
+    "a value of the type sequence; sequences are supported where they fold away on import";
+constexpr std::string_view kRegion = "a body that runs a number of times that values decide";
+constexpr std::string_view kMissing = "not implemented yet";
+
+constexpr RefusedOp kRefused[] = {
+    {"AffineGrid", kMissing},
+    {"BitCast", kMissing},
+    {"CausalConvWithState", kMissing},
+    {"CenterCropPad", kMissing},
+    {"Col2Im", kMissing},
+    {"Compress", kDynamic},
+    {"ConcatFromSequence", kSequence},
+    {"CumProd", kMissing},
+    {"DFT", kMissing},
+    {"DeformConv", kMissing},
+    {"Det", kMissing},
+    {"GridSample", kMissing},
+    {"If", kRegion},
+    {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
+    {"LinearAttention", kMissing},
+    {"Loop", kRegion},
+    {"MaxRoiPool", kMissing},
+    {"MaxUnpool", kMissing},
+    {"MelWeightMatrix", kMissing},
+    {"Multinomial", kMissing},
+    {"NonMaxSuppression", kDynamic},
+    {"NonZero", kDynamic},
+    {"Optional", kOptional},
+    {"OptionalGetElement", kOptional},
+    {"OptionalHasElement", kOptional},
+    {"RegexFullMatch", kStrings},
+    {"RoiAlign", kMissing},
+    {"STFT", kMissing},
+    {"Scan", kRegion},
+    {"SequenceAt", kSequence},
+    {"SequenceConstruct", kSequence},
+    {"SequenceEmpty", kSequence},
+    {"SequenceErase", kSequence},
+    {"SequenceInsert", kSequence},
+    {"SequenceLength", kSequence},
+    {"SequenceMap", kSequence},
+    {"SplitToSequence", kSequence},
+    {"StringConcat", kStrings},
+    {"StringNormalizer", kStrings},
+    {"StringSplit", kStrings},
+    {"TensorScatter", kMissing},
+    {"TfIdfVectorizer", kStrings},
+    {"Unique", kDynamic},
+};
+
+}  // namespace
+
+std::span<const RefusedOp> refused_ops() { return kRefused; }
+
+std::string_view refusal_of(std::string_view name) {
+  const auto* found = std::ranges::lower_bound(kRefused, name, {}, &RefusedOp::name);
+  return found != std::end(kRefused) && found->name == name ? found->reason : std::string_view();
+}
+
+}  // namespace leat

@@ -1,0 +1,138 @@
+// Gradients of ops that become others when a graph is loaded, against central differences in f64.
+#include "devices/base/text.h"
+#include "ops/graph/gradients.h"
+#include "ops/graph/interpret.h"
+#include "ops/graph/validate.h"
+#include "ops/text/composites.h"
+#include "ops/text/parse.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+#include "tests/ops/op_testing.h"
+
+namespace leat::testing {
+namespace {
+
+// The graph "y = NODE" with inputs a, b, c, d of the tensors' types, and z, the sum of sin(y) y.
+Graph composed(const std::string& node, const std::vector<Tensor>& of) {
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < of.size(); ++i) {
+    inputs.push_back(cat(of[i].dtype() == DType::f64 ? "double" : "int64", "[",
+                         join(of[i].shape(), ","), "] ",
+                         std::string(1, static_cast<char>('a' + i))));
+  }
+  return must(
+      parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 23]>\ng (", join(inputs, ", "),
+                      ") => (z) {\n  y = ", node,
+                      "\n  s = Sin (y)\n  p = Mul (s, y)\n  z = ReduceSum <keepdims = 0> (p)\n}\n"),
+                  test_catalogue(), "g"));
+}
+
+std::map<ValueId, Tensor> fed(const Graph& graph, const std::vector<Tensor>& of) {
+  std::map<ValueId, Tensor> feeds;
+  for (size_t i = 0; i < of.size(); ++i) feeds[graph.inputs()[i]] = of[i].clone();
+  return feeds;
+}
+
+void check_composite(const std::string& node, const std::vector<Tensor>& of,
+                     const std::vector<size_t>& differentiable) {
+  INFO(node);
+  Graph forward = composed(node, of), graph = composed(node, of);
+  std::map<ValueId, Tensor> feeds = fed(forward, of);
+  REQUIRE(validate(forward).ok());
+  Inference inference(graph);
+  REQUIRE(inference.run().ok());
+  std::vector<ValueId> xs;
+  for (const size_t i : differentiable) xs.push_back(graph.inputs()[i]);
+  const auto gradients = must(add_gradients(inference, graph.outputs()[0], xs));
+  const auto computed = must(interpret(graph, fed(graph, of), gradients));
+  for (size_t k = 0; k < xs.size(); ++k) {
+    INFO("input " << differentiable[k]);
+    Tensor& x = feeds[forward.inputs()[differentiable[k]]];
+    const auto value = [&] { return must(interpret(forward, feeds, forward.outputs()))[0].at(0); };
+    Tensor numeric(DType::f64, x.shape());
+    for (int64_t i = 0; i < x.elements(); ++i) {
+      constexpr double kStep = 1e-5;
+      const double at = x.at(i);
+      x.set(i, at + kStep);
+      const double above = value();
+      x.set(i, at - kStep);
+      numeric.set(i, (above - value()) / (2 * kStep));
+      x.set(i, at);
+    }
+    check_close(computed[k], numeric, 1e-6, 1e-6);
+  }
+}
+
+Tensor doubles(const Shape& shape, uint64_t seed, double low = -2, double high = 2) {
+  return random_tensor(DType::f64, shape, seed, low, high);
+}
+
+TEST_CASE("RotaryEmbedding turns heads in each form, and its gradients agree") {
+  const Tensor places = Tensor::of<int64_t>({2, 3}, {0, 4, 1, 2, 2, 3});
+  const Tensor cos = doubles({5, 2}, 1), sin = doubles({5, 2}, 2);
+  const Tensor flat = doubles({2, 3, 8}, 3), heads = doubles({2, 2, 3, 6}, 4);
+  check_composite("RotaryEmbedding <num_heads = 2> (a, b, c, d)", {flat, cos, sin, places},
+                  {0, 1, 2});
+  check_composite("RotaryEmbedding <interleaved = 1, num_heads = 2> (a, b, c, d)",
+                  {flat, cos, sin, places}, {0, 1, 2});
+  const Tensor all_cos = doubles({2, 3, 2}, 5), all_sin = doubles({2, 3, 2}, 6);
+  check_composite("RotaryEmbedding <rotary_embedding_dim = 4> (a, b, c)", {heads, all_cos, all_sin},
+                  {0, 1, 2});
+  check_composite("RotaryEmbedding <rotary_embedding_dim = 4, interleaved = 1> (a, b, c)",
+                  {heads, all_cos, all_sin}, {0, 1, 2});
+}
+
+TEST_CASE("gradients of sums over windows agree with finite differences") {
+  check_composite("LRN <size = 3, alpha = 0.5, beta = 0.75, bias = 1.5> (a)",
+                  {doubles({2, 5, 2, 3}, 1)}, {0});
+  check_composite("LRN <size = 4, alpha = 0.5> (a)", {doubles({1, 3, 4}, 1)}, {0});
+  const Tensor image = doubles({2, 1, 4, 5}, 2, 0.3, 2);
+  check_composite("LpPool <kernel_shape = [2, 3], strides = [2, 1], pads = [0, 1, 0, 1]> (a)",
+                  {image}, {0});
+  check_composite("LpPool <kernel_shape = [2, 2], p = 3> (a)", {image}, {0});
+  check_composite("LpPool <kernel_shape = [2, 2], p = 1> (a)", {image}, {0});
+  check_composite("GlobalLpPool <p = 2> (a)", {image}, {0});
+}
+
+TEST_CASE("ReverseSequence turns the beginnings of sequences, and so its gradient") {
+  const Tensor lengths = Tensor::of<int64_t>({3}, {1, 3, 4});
+  check_composite("ReverseSequence (a, b)", {doubles({4, 3, 2}, 1), lengths}, {0});
+  check_composite("ReverseSequence <batch_axis = 0, time_axis = 1> (a, b)",
+                  {doubles({3, 4}, 1), lengths}, {0});
+}
+
+TEST_CASE("gradients of activations and normalizations agree with finite differences") {
+  for (const char* node :
+       {"HardSwish (a)", "Swish <alpha = 1.5> (a)", "Mish (a)", "Selu (a)",
+        "Celu <alpha = 2.0> (a)", "ThresholdedRelu (a)", "Softsign (a)",
+        "Shrink <lambd = 0.3, bias = 0.1> (a)", "ReduceLogSumExp <keepdims = 0> (a)",
+        "LpNormalization (a)", "Mean (a, a)"})
+    check_composite(node, {doubles({2, 3}, 7)}, {0});
+  const Tensor x = doubles({2, 4, 3}, 1), scale = doubles({4}, 2), bias = doubles({4}, 3);
+  check_composite("InstanceNormalization (a, b, c)", {x, scale, bias}, {0, 1, 2});
+  check_composite("GroupNormalization <num_groups = 2> (a, b, c)", {x, scale, bias}, {0, 1, 2});
+  check_composite("RMSNormalization (a, b)", {x, doubles({3}, 4)}, {0, 1});
+}
+
+TEST_CASE("values that follow from sizes are ONNX's") {
+  const auto value = [](const std::string& node, const Tensor& x) {
+    std::string type = x.dtype() == DType::f32 ? "float" : "int64";
+    if (x.shape().rank() > 0) type += cat("[", join(x.shape(), ","), "]");
+    Graph graph = must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 23]>\ng (", type,
+                                       " a) => (y) {\n  y = ", node, "\n}\n"),
+                                   test_catalogue(), "g"));
+    REQUIRE(validate(graph).ok());
+    return must(interpret(graph, {{graph.inputs()[0], x}}, graph.outputs()))[0];
+  };
+  check_identical(value("EyeLike <k = 1> (a)", Tensor(DType::f32, {2, 3})),
+                  Tensor::of<float>({2, 3}, {0, 1, 0, 0, 0, 1}));
+  check_close(value("HannWindow (a)", Tensor::scalar<int64_t>(4)),
+              Tensor::of<float>({4}, {0, 0.5f, 1, 0.5f}));
+  check_close(value("HammingWindow <periodic = 0> (a)", Tensor::scalar<int64_t>(3)),
+              Tensor::of<float>({3}, {0.0869565f, 1, 0.0869565f}));
+  check_identical(value("QuantizeLinear (a, a)", Tensor::scalar<float>(0.5f)).cast(DType::i32),
+                  Tensor::scalar<int32_t>(1));
+}
+
+}  // namespace
+}  // namespace leat::testing
