@@ -8,6 +8,7 @@ namespace leat {
 // by its name. The calls are independent of each other, and their order is that of the alphabet.
 void add_cpu_kernels(Catalogue& catalogue) {
   add_attention_kernels(catalogue);
+  add_grid_sample_kernels(catalogue);
   add_activation_kernels(catalogue);
   add_branch_kernels(catalogue);
   add_cast_kernels(catalogue);

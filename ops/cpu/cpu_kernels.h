@@ -69,6 +69,8 @@ void add_queue_kernels(Catalogue& catalogue);
 void add_quorum_kernels(Catalogue& catalogue);
 // RandomNormal, RandomUniform, their -Like variants, and Bernoulli.
 void add_random_kernels(Catalogue& catalogue);
+// GridSample and leat.GridSampleGrad.
+void add_grid_sample_kernels(Catalogue& catalogue);
 // Attention and leat.AttentionGrad; the second function is called by the first.
 void add_attention_kernels(Catalogue& catalogue);
 void add_attention_grad_kernel(Catalogue& catalogue);

@@ -318,7 +318,7 @@ void set_whole(AttentionForm& form) {
   form.whole_v = strides_of({form.batch, form.kv_heads, form.keys, form.v_head}, form.kv_heads);
 }
 
-Status check_fits(const AttentionForm& form, const OpTypes& types, int lengths) {
+Status check_attention_fits(const AttentionForm& form, const OpTypes& types, int lengths) {
   const MaskForm& mask = form.mask;
   const auto broadcasts = [](int64_t size, int64_t to) { return size == 1 || size == to; };
   if (mask.present &&
@@ -377,7 +377,7 @@ Result<AttentionForm> attention_form(const OpTypes& types) {
   }
   form.y = strides_of(types.outputs[kAttended].shape, form.q_heads);
   set_whole(form);
-  LEAT_RETURN_IF_ERROR(check_fits(form, types, kLengths));
+  LEAT_RETURN_IF_ERROR(check_attention_fits(form, types, kLengths));
   return form;
 }
 
@@ -392,7 +392,7 @@ Result<AttentionForm> attention_grad_form(const OpTypes& types) {
     return invalid_argument(
         cat("expected y and dy of one shape, and a log_sum_exp of ", sums.to_string()));
   }
-  LEAT_RETURN_IF_ERROR(check_fits(form, types, kGradLengths));
+  LEAT_RETURN_IF_ERROR(check_attention_fits(form, types, kGradLengths));
   return form;
 }
 

@@ -54,6 +54,8 @@ void register_gather_ops(Catalogue& catalogue);
 void register_trigonometry_ops(Catalogue& catalogue);
 // bitwise.cc: ops on the bits of integers.
 void register_bitwise_ops(Catalogue& catalogue);
+// grid_sample.cc: GridSample, and leat.GridSampleGrad.
+void register_grid_sample_ops(Catalogue& catalogue);
 // attention.cc: Attention, and leat.AttentionGrad.
 void register_attention_ops(Catalogue& catalogue);
 // recurrent.cc: leat.Recurrent, which LSTM, GRU and RNN are made of.

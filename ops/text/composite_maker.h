@@ -90,6 +90,7 @@ void make_lstm(CompositeMaker& m);
 void make_gru(CompositeMaker& m);
 void make_rnn(CompositeMaker& m);
 void make_rotary_embedding(CompositeMaker& m);
+void make_affine_grid(CompositeMaker& m);
 // Windows, and sums over windows.
 void make_hann_window(CompositeMaker& m);
 void make_hamming_window(CompositeMaker& m);

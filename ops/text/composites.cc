@@ -271,6 +271,7 @@ struct Composite {
 
 const std::map<std::string, Composite, std::less<>>& composites() {
   static const std::map<std::string, Composite, std::less<>> kAll{
+      {"AffineGrid", {20, make_affine_grid}},
       {"BlackmanWindow", {17, make_blackman_window}},
       {"Celu", {12, celu}},
       {"ConvInteger", {10, make_conv_integer}},

@@ -14,7 +14,6 @@ constexpr std::string_view kRegion = "a body that runs a number of times that va
 constexpr std::string_view kMissing = "not implemented yet";
 
 constexpr RefusedOp kRefused[] = {
-    {"AffineGrid", kMissing},
     {"BitCast", kMissing},
     {"CausalConvWithState", kMissing},
     {"CenterCropPad", kMissing},
@@ -25,7 +24,6 @@ constexpr RefusedOp kRefused[] = {
     {"DFT", kMissing},
     {"DeformConv", kMissing},
     {"Det", kMissing},
-    {"GridSample", kMissing},
     {"If", kRegion},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},

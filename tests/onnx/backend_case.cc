@@ -40,6 +40,7 @@ constexpr struct {
     {"Unsqueeze", 1, 1},
     {"Split", 1, 1},
     {"Range", 0, 2},
+    {"AffineGrid", 1, 1},
     {"HannWindow", 0, 0},
     {"HammingWindow", 0, 0},
     {"BlackmanWindow", 0, 0},

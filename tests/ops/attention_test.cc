@@ -9,7 +9,7 @@
 namespace leat::testing {
 namespace {
 
-Tensor doubles(const Shape& shape, uint64_t seed) {
+Tensor random_doubles(const Shape& shape, uint64_t seed) {
   return random_tensor(DType::f64, shape, seed, -2, 2);
 }
 
@@ -43,8 +43,8 @@ Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v, int64_t ahead
 const Attrs kCausal{{"is_causal", int64_t{1}}};
 
 TEST_CASE("Attention of several blocks is the softmax of all keys") {
-  const Tensor q = doubles({2, 4, 70, 5}, 1), k = doubles({2, 2, 600, 5}, 2),
-               v = doubles({2, 2, 600, 3}, 3);
+  const Tensor q = random_doubles({2, 4, 70, 5}, 1), k = random_doubles({2, 2, 600, 5}, 2),
+               v = random_doubles({2, 2, 600, 3}, 3);
   check_close(run1("Attention", {q, k, v}), attended(q, k, v, 600), 1e-12, 1e-13);
   check_close(run1("Attention", {q, k, v}, kCausal), attended(q, k, v, 0), 1e-12, 1e-13);
   const auto f32 = [](const Tensor& x) { return x.cast(DType::f32); };
@@ -52,8 +52,8 @@ TEST_CASE("Attention of several blocks is the softmax of all keys") {
 }
 
 TEST_CASE("Attention takes heads that lie side by side") {
-  const Tensor q = doubles({1, 2, 3, 4}, 1), k = doubles({1, 2, 5, 4}, 2),
-               v = doubles({1, 2, 5, 4}, 3);
+  const Tensor q = random_doubles({1, 2, 3, 4}, 1), k = random_doubles({1, 2, 5, 4}, 2),
+               v = random_doubles({1, 2, 5, 4}, 3);
   const auto flat = [](const Tensor& x) {
     const Tensor turned = run1("Transpose", {x}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
     return run1("Reshape", {turned, ints({1, x.shape()[2], 8})});
@@ -64,9 +64,9 @@ TEST_CASE("Attention takes heads that lie side by side") {
 }
 
 TEST_CASE("the present keys are the past ones and then the new ones") {
-  const Tensor q = doubles({1, 1, 2, 3}, 1), k = doubles({1, 1, 2, 3}, 2),
-               v = doubles({1, 1, 2, 3}, 3);
-  const Tensor past_k = doubles({1, 1, 4, 3}, 4), past_v = doubles({1, 1, 4, 3}, 5);
+  const Tensor q = random_doubles({1, 1, 2, 3}, 1), k = random_doubles({1, 1, 2, 3}, 2),
+               v = random_doubles({1, 1, 2, 3}, 3);
+  const Tensor past_k = random_doubles({1, 1, 4, 3}, 4), past_v = random_doubles({1, 1, 4, 3}, 5);
   const auto out = run("Attention", {q, k, v, Tensor(), past_k, past_v}, kCausal, 3);
   const Attrs axis{{"axis", int64_t{2}}};
   const Tensor all_k = run1("Concat", {past_k, k}, axis), all_v = run1("Concat", {past_v, v}, axis);
@@ -76,7 +76,7 @@ TEST_CASE("the present keys are the past ones and then the new ones") {
 }
 
 TEST_CASE("a query that sees no key has a result of zeros, and passes no gradient") {
-  const Tensor x = doubles({1, 1, 2, 3}, 1);
+  const Tensor x = random_doubles({1, 1, 2, 3}, 1);
   const Tensor mask = Tensor::of<bool>({2, 2}, {false, false, true, true});
   const Tensor y = run1("Attention", {x, x, x, mask});
   for (int64_t i = 0; i < 3; ++i) CHECK(y.at(i) == 0);
@@ -94,14 +94,16 @@ TEST_CASE("gradients of Attention agree with finite differences for many shapes"
       {2, 2, 2, 0, 3, 2, 2}, {1, 2, 2, 3, 0, 2, 2}, {1, 6, 2, 4, 4, 1, 2}, {1, 1, 1, 66, 258, 1, 1},
   };
   for (const auto& s : shapes) {
-    const Tensor q = doubles({s[0], s[1], s[3], s[5]}, 1), k = doubles({s[0], s[2], s[4], s[5]}, 2),
-                 v = doubles({s[0], s[2], s[4], s[6]}, 3);
+    const Tensor q = random_doubles({s[0], s[1], s[3], s[5]}, 1),
+                 k = random_doubles({s[0], s[2], s[4], s[5]}, 2),
+                 v = random_doubles({s[0], s[2], s[4], s[6]}, 3);
     for (const Attrs& attrs : {Attrs{}, kCausal, Attrs{{"softcap", 1.0}, {"scale", 2.0}}}) {
       check_gradients("Attention", {q, k, v}, attrs, {0, 1, 2}, 1, 2e-6);
       if (s[4] < 2 || s[3] < 1 || s[3] > 10) continue;
       for (const Shape& mask : {Shape{s[4]}, Shape{s[3], 1}, Shape{s[1], 1, s[4] - 1},
                                 Shape{s[0], 1, s[3], s[4]}, Shape{1, s[1], 1, s[4]}})
-        check_gradients("Attention", {q, k, v, doubles(mask, 4)}, attrs, {0, 1, 2, 3}, 1, 2e-6);
+        check_gradients("Attention", {q, k, v, random_doubles(mask, 4)}, attrs, {0, 1, 2, 3}, 1,
+                        2e-6);
     }
   }
 }
@@ -141,7 +143,7 @@ TEST_CASE("Attention keeps symbolic sizes") {
 }
 
 TEST_CASE("Attention refuses operands that do not fit, by name") {
-  const Tensor x = doubles({1, 2, 3, 4}, 1), flat = doubles({1, 3, 8}, 1);
+  const Tensor x = random_doubles({1, 2, 3, 4}, 1), flat = random_doubles({1, 3, 8}, 1);
   const auto error = [](const std::vector<Tensor>& inputs, const Attrs& attrs = {}) {
     return run_error("Attention", inputs, attrs).message();
   };
@@ -150,9 +152,10 @@ TEST_CASE("Attention refuses operands that do not fit, by name") {
     CHECK(message.find(text) != std::string::npos);
   };
   says(error({flat, flat, flat}), "expected the attribute q_num_heads");
-  says(error({x, doubles({1, 3, 3, 4}, 1), doubles({1, 3, 3, 4}, 1)}), "that K's heads divide");
-  says(error({x, doubles({1, 2, 3, 5}, 1), x}), "expected one batch");
-  says(error({x, x, x, doubles({2, 2}, 1)}), "attn_mask: expected a shape that broadcasts");
+  says(error({x, random_doubles({1, 3, 3, 4}, 1), random_doubles({1, 3, 3, 4}, 1)}),
+       "that K's heads divide");
+  says(error({x, random_doubles({1, 2, 3, 5}, 1), x}), "expected one batch");
+  says(error({x, x, x, random_doubles({2, 2}, 1)}), "attn_mask: expected a shape that broadcasts");
   says(error({x, x, x, ints({1, 1, 1})}), "attn_mask");
   says(error({x, x, x, Tensor(), x}), "expected past_key and past_value, or neither");
   says(error({x, x, x, Tensor(), x, x, ints({1})}), "received both");

@@ -13,7 +13,8 @@ namespace leat::testing {
 namespace {
 
 // The graph "y = NODE" with inputs a, b, c, d of the tensors' types, and z, the sum of sin(y) y.
-Graph composed(const std::string& node, const std::vector<Tensor>& of) {
+// `before` is a node in front of it.
+Graph composed(const std::string& node, const std::vector<Tensor>& of, const std::string& before) {
   std::vector<std::string> inputs;
   for (size_t i = 0; i < of.size(); ++i) {
     inputs.push_back(cat(of[i].dtype() == DType::f64 ? "double" : "int64", "[",
@@ -22,7 +23,7 @@ Graph composed(const std::string& node, const std::vector<Tensor>& of) {
   }
   return must(
       parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 23]>\ng (", join(inputs, ", "),
-                      ") => (z) {\n  y = ", node,
+                      ") => (z) {\n  ", before, "\n  y = ", node,
                       "\n  s = Sin (y)\n  p = Mul (s, y)\n  z = ReduceSum <keepdims = 0> (p)\n}\n"),
                   test_catalogue(), "g"));
 }
@@ -34,9 +35,9 @@ std::map<ValueId, Tensor> fed(const Graph& graph, const std::vector<Tensor>& of)
 }
 
 void check_composite(const std::string& node, const std::vector<Tensor>& of,
-                     const std::vector<size_t>& differentiable) {
+                     const std::vector<size_t>& differentiable, const std::string& before = "") {
   INFO(node);
-  Graph forward = composed(node, of), graph = composed(node, of);
+  Graph forward = composed(node, of, before), graph = composed(node, of, before);
   std::map<ValueId, Tensor> feeds = fed(forward, of);
   REQUIRE(validate(forward).ok());
   Inference inference(graph);
@@ -92,6 +93,16 @@ TEST_CASE("gradients of sums over windows agree with finite differences") {
   check_composite("LpPool <kernel_shape = [2, 2], p = 3> (a)", {image}, {0});
   check_composite("LpPool <kernel_shape = [2, 2], p = 1> (a)", {image}, {0});
   check_composite("GlobalLpPool <p = 2> (a)", {image}, {0});
+}
+
+TEST_CASE("AffineGrid maps the places of an image, and its gradient agrees") {
+  for (const char* align : {"0", "1"}) {
+    const std::string node = cat("AffineGrid <align_corners = ", align, "> (a, sizes)");
+    check_composite(node, {doubles({2, 2, 3}, 1)}, {0},
+                    "sizes = Constant <value = int64[4] {2, 1, 3, 4}> ()");
+    check_composite(node, {doubles({1, 3, 4}, 1)}, {0},
+                    "sizes = Constant <value = int64[5] {1, 1, 2, 3, 2}> ()");
+  }
 }
 
 TEST_CASE("ReverseSequence turns the beginnings of sequences, and so its gradient") {

@@ -433,6 +433,26 @@ void add_resize(std::vector<ConformanceCase>& cases) {
       "leat.ResizeGrad", {dy, Tensor(), twice, Tensor(), x}, {{"mode", std::string("linear")}}});
 }
 
+void add_grid_samples(std::vector<ConformanceCase>& cases) {
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    for (const char* padding : {"zeros", "border", "reflection"}) {
+      const Attrs attrs{{"mode", std::string(mode)},
+                        {"padding_mode", std::string(padding)},
+                        {"align_corners", int64_t{padding[0] == 'b'}}};
+      cases.push_back(ConformanceCase{
+          "GridSample", {f({kBatch, 2, 4, 5}), f({kBatch, 2, 3, 2}, -1.6, 1.6)}, attrs}
+                          .grad({0, 1}));
+    }
+  }
+  const Tensor places = f({kBatch, 2, 1, 3, 3}, -1.2, 1.2);
+  cases.push_back(ConformanceCase{"GridSample", {f({kBatch, 2, 2, 3, 4}), places}}.grad({0, 1}));
+  cases.push_back({"GridSample", {f({kBatch, 1, 5}), f({kBatch, 700, 1}, -1, 1)}});
+  cases.push_back({"leat.GridSampleGrad",
+                   {f({kBatch, 2, 3, 2}), f({kBatch, 2, 4, 5}), f({kBatch, 3, 2, 2}, -1, 1)},
+                   {},
+                   2});
+}
+
 void add_attention(std::vector<ConformanceCase>& cases) {
   const auto q = [](int64_t heads) { return f({kBatch, heads, 5, 3}); };
   const auto k = [](int64_t heads) { return f({kBatch, heads, 4, 3}); };
@@ -549,6 +569,7 @@ void add_state(Cases& cases) {
   cases.push_back({"leat.Step", {}});
   cases.push_back({"leat.ReplicaId", {}});
   add_attention(cases);
+  add_grid_samples(cases);
   add_recurrent(cases);
   add_resize(cases);
   cases.push_back(ConformanceCase{
