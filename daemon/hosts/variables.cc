@@ -19,6 +19,11 @@ Result<Tensor> fit(const Variable& variable, const Tensor& value, Restore what) 
                               variable.shape(), ", the file has ", value.dtype(), value.shape()));
 }
 
+// A run may go on with another loss scale, or with none: its state begins anew then.
+bool is_optional(const std::string& name) {
+  return name == kLossScaleExponent || name == kLossScaleGoodSteps;
+}
+
 }  // namespace
 
 // The tensors are copies, since the next step changes the variables in place.
@@ -37,7 +42,7 @@ Status write_variables(JobResources& resources, const std::map<std::string, Tens
   // The first pass looks for values without a variable, the second for variables without a value.
   if (what != Restore::superset) {
     for (const auto& [name, value] : values) {
-      if (!resources.find_variable(name))
+      if (!resources.find_variable(name) && !is_optional(name))
         return invalid_argument(
             cat("variable '", name, "': the file has it, the job's graph does not"));
     }
@@ -50,6 +55,8 @@ Status write_variables(JobResources& resources, const std::map<std::string, Tens
     if (it != values.end()) {
       LEAT_ASSIGN_OR_RETURN(Tensor value, fit(*variable, it->second, what));
       fitted.emplace_back(variable, std::move(value));
+    } else if (what == Restore::everything && is_optional(variable->name())) {
+      fitted.emplace_back(variable, Tensor(variable->dtype(), variable->shape()));
     } else if (what != Restore::weights || !variable->name().starts_with(kOptimizerPrefix)) {
       return invalid_argument(
           cat("variable '", variable->name(), "': the job's graph has it, the file does not"));

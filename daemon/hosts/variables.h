@@ -14,7 +14,7 @@ namespace leat {
 
 // The rule that values must meet before they are written to a job's variables.
 enum class Restore : uint8_t {
-  everything,  // each variable of the job and no other, with its dtype: for checkpoints
+  everything,  // each variable of the job with its dtype, no other but a loss scale's: checkpoints
   weights,     // like everything, but without the optimizer's, and cast to its dtype: for weights
                // files
   superset,    // a value for each variable, with its dtype; others are ignored: for predictions

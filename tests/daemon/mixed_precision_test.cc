@@ -13,6 +13,7 @@
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
 #include "tests/daemon/metrics_text.h"
+#include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
 #include "tests/small_models.h"
@@ -132,6 +133,30 @@ TEST_CASE("a training in 16 bits that was stopped ends with the same weights and
   }
 }
 
+TEST_CASE("a training in 16 bits ends with the same weights though a runner is killed",
+          "[cluster]") {
+  const SmallJob small(kNormed);
+  ProcessCluster cluster(
+      {.workers = 2, .data_path = small.path(), .master = {"--set", "chaos=true"}});
+  for (const std::string precision : {"precision=bfloat16", kFloat16}) {
+    INFO(precision);
+    Job job = small.job({precision, "num_workers=2"});
+    const std::string expected = small.hash(job, precision.substr(0, 14));
+    job.data.root = "data";
+    std::ofstream(small.path("job.yaml")) << print_job(job);
+    const Finished done = cluster.leat(
+        "submit", {"--wait", "--json", small.path("job.yaml"), "--chaos", "kill=runner:1@step=15"});
+    INFO(done.out << done.err << cluster.logs());
+    REQUIRE(done.exit_code == 0);
+    std::string id = cluster.leat("ps", {"--all", "--quiet"}).out;
+    id = id.substr(0, id.find('\n'));
+    const auto view = nlohmann::json::parse(cluster.show(id));
+    CHECK(view["weights_sha256"] == expected);
+    CHECK(view["precision"] == precision_name(job.precision));
+    CHECK(view["history"].size() == 1);
+  }
+}
+
 TEST_CASE("the loss scale changes as GradScaler's does, and a skipped step writes nothing else") {
   const SmallJob small(kNormed);
   const Job job = small.job({kFloat16, "checkpoint={every_steps: 1, keep: 40}"});
@@ -214,9 +239,13 @@ TEST_CASE("a run goes on in another precision from its float32 weights") {
   const SmallJob small(kNormed);
   Silent first, second;
   small.train(small.job({"steps=10"}), "run", first);
-  const TrainOutcome rest = small.train(small.job({"precision=bf16"}), "run", second, 1, true);
+  small.train(small.job({"steps=20", "precision=fp16"}), "run", second, 1, true);
   CHECK(second.first == 10);
+  // The state of the loss scale is left behind.
+  const TrainOutcome rest = small.train(small.job({"precision=bf16"}), "run", second, 1, true);
+  CHECK(second.first == 20);
   CHECK(rest.steps == 30);
+  CHECK_FALSE(checkpoint_of(small, "run", 30).contains(std::string(kLossScaleExponent)));
 }
 
 TEST_CASE("a prediction computes in the precision of its job") {
