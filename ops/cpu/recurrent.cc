@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "devices/base/text.h"
+#include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/vector_math.h"
@@ -605,6 +606,7 @@ class RecurrentGradKernel final : public Kernel {
 
 template <template <typename> class K>
 Result<std::unique_ptr<Kernel>> make_of_type(const KernelSetup& setup) {
+  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, make_of_type<K>);
   auto spec = recurrent_spec(setup.attrs());
   if (!spec.ok()) return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
   if (setup.input(0).dtype == DType::f64)

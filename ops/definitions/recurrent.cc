@@ -11,8 +11,6 @@
 namespace leat {
 namespace {
 
-constexpr DTypeSet kWideFloats = DTypeSet::of(DType::f32) | DTypeSet::of(DType::f64);
-
 // The operands of leat.Recurrent and of leat.RecurrentGrad.
 enum Input : int { kX, kR, kH0, kC0, kExtra, kLengths };
 enum Output : int { kY, kLastH, kLastC, kGates, kStates };
@@ -227,7 +225,7 @@ Op with_attributes(Op op) {
       .attr_optional("activations", "strings")
       .attr_optional("activation_alpha", "floats")
       .attr_optional("activation_beta", "floats")
-      .type("T", kWideFloats);
+      .type("T", kFloats);
 }
 
 }  // namespace
