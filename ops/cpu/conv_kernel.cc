@@ -37,12 +37,20 @@ struct Engines {
 
 // The engine of the last tile is made `like` the first one, so that both read the same packed
 // weights.
-Engines make_engines(ConvSpec spec, int64_t tile) {
+Result<Engines> make_engines(ConvSpec spec, int64_t tile) {
   Engines engines;
   engines.total = spec.images;
   engines.tile = std::clamp<int64_t>(tile, 1, std::max<int64_t>(1, spec.images));
   const int64_t rest = engines.total % engines.tile;
   spec.images = engines.tile;
+  // Only the library has engines for bf16.
+  if (spec.dtype == DType::bf16) {
+    LEAT_ASSIGN_OR_RETURN(engines.whole, onednn::make_conv(spec, nullptr));
+    spec.images = rest;
+    if (rest == 0) return engines;
+    LEAT_ASSIGN_OR_RETURN(engines.last, onednn::make_conv(spec, engines.whole.get()));
+    return engines;
+  }
   engines.whole = make_conv_engine(spec);
   if (rest == 0) return engines;
   spec.images = rest;
@@ -157,8 +165,11 @@ class PartialSumKernel final : public Kernel, public NotedKernel {
       return Progress::done;
     }
     std::byte* part = context.workspace + static_cast<size_t>(tile) * part_bytes_;
-    T* x = static_cast<T*>(context.inputs[operands_.x]) + tile * engines_.tile * spec_.x_image();
-    T* y = static_cast<T*>(context.inputs[operands_.y]) + tile * engines_.tile * spec_.y_image();
+    const auto image = [&](int operand, int64_t elements) {
+      return static_cast<std::byte*>(context.inputs[operand]) +
+             static_cast<size_t>(tile * engines_.tile * elements) * dtype_size(spec_.dtype);
+    };
+    void *x = image(operands_.x, spec_.x_image()), *y = image(operands_.y, spec_.y_image());
     void* bias = spec_.bias ? part + weights_bytes_ : nullptr;
     return engines_.of(tile).run(x, part, bias, y, context.scratch) ? Progress::done
                                                                     : library_failed(context);
@@ -204,7 +215,7 @@ class ChannelsKernel final : public Kernel, public NotedKernel {
         operands_(operands),
         slice_bytes_(
             align_up(static_cast<size_t>(spec.images * kSliceOutputs * spec.window.output_area()) *
-                         sizeof(float),
+                         dtype_size(spec.dtype),
                      64)) {}
 
   // The channels are a multiple of kSliceOutputs, which weights_by_channels() checks.
@@ -217,13 +228,17 @@ class ChannelsKernel final : public Kernel, public NotedKernel {
   // The scratch memory has the tile's channels of y, the packed gradients, and the engine's own
   // scratch.
   Progress run(KernelContext& context, int, int tile) override {
-    const int64_t first = tile * kSliceOutputs, slice = kSliceOutputs * spec_.window.output_area();
-    float* y = reinterpret_cast<float*>(context.scratch);
-    const float* whole =
-        static_cast<const float*>(context.inputs[operands_.y]) + first * spec_.window.output_area();
+    const int64_t first = tile * kSliceOutputs;
+    const auto bytes = [&](int64_t elements) {
+      return static_cast<size_t>(elements) * dtype_size(spec_.dtype);
+    };
+    const size_t slice = bytes(kSliceOutputs * spec_.window.output_area());
+    std::byte* y = context.scratch;
+    const std::byte* whole = static_cast<const std::byte*>(context.inputs[operands_.y]) +
+                             bytes(first * spec_.window.output_area());
     for (int64_t image = 0; image < spec_.images; ++image) {
-      std::memcpy(y + image * slice, whole + image * spec_.y_image(),
-                  static_cast<size_t>(slice) * sizeof(float));
+      std::memcpy(y + static_cast<size_t>(image) * slice, whole + bytes(image * spec_.y_image()),
+                  slice);
     }
     std::byte* packed = context.scratch + slice_bytes_;
     std::byte* scratch = packed + align_up(engine_->packed_bytes(), 64);
@@ -271,7 +286,7 @@ Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, 
   spec.winograd = winograd_is_faster(spec);
   const int64_t tile =
       setup.tile_rows > 0 ? setup.tile_rows : conv_tile_images(spec.images, spec.multiply_adds());
-  Engines engines = make_engines(spec, tile);
+  LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(spec, tile));
   return std::unique_ptr<Kernel>(
       std::make_unique<RowsKernel>(spec, std::move(engines), operands, added_bias));
 }
@@ -282,13 +297,14 @@ Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setu
   if (weights_by_channels(spec)) {
     ConvSpec slice = spec;
     slice.outputs = kSliceOutputs;
+    LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(slice, slice.images));
     return std::unique_ptr<Kernel>(
-        std::make_unique<ChannelsKernel>(spec, make_conv_engine(slice), operands));
+        std::make_unique<ChannelsKernel>(spec, std::move(engines.whole), operands));
   }
   // A chain gives the number of images that the op's fixed_rows demands, so the partial sums are
   // the same with a chain and without one.
   const int64_t tile = setup.tile_rows > 0 ? setup.tile_rows : conv_weights_tile_images(spec);
-  Engines engines = make_engines(spec, tile);
+  LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(spec, tile));
   if (spec.dtype == DType::f64) {
     return std::unique_ptr<Kernel>(
         std::make_unique<PartialSumKernel<double>>(spec, std::move(engines), operands));

@@ -3,9 +3,11 @@
 //
 // A kernel owns its engines: one for whole tiles, and one for a last tile of fewer images. They
 // read the same packed weights, and the bits of an image are the same in both. f16 and bf16
-// operands come here as float (compute_in_f32()). A step fails with internal if oneDNN fails,
-// as in a process that may not make memory executable. The kernels report slow plain loops as a
-// note (ops/graph/kernel_note.h).
+// operands come here as float (compute_in_f32()), except where spec.dtype is bf16. Then x, y and
+// the weights that are read are bf16, biases and the gradients of weights are f32, and oneDNN
+// computes with sums in f32; both functions return its error if it has no fast implementation. A
+// step fails with internal if oneDNN fails, as in a process that may not make memory executable.
+// The kernels report slow plain loops as a note (ops/graph/kernel_note.h).
 #pragma once
 
 #include "ops/cpu/conv_engine.h"

@@ -181,17 +181,20 @@ class OneDnnProduct final : public Bf16Product {
   size_t packed_ = 0, scratch_ = 0;
 };
 
-memory::desc plain_desc(const memory::dims& dims) {
-  return {dims, memory::data_type::f32, strides_of(dims)};
+constexpr auto kFloat = memory::data_type::f32;
+
+memory::desc plain_desc(const memory::dims& dims, memory::data_type type = kFloat) {
+  return {dims, type, strides_of(dims)};
 }
 // The library chooses the layout that is fastest for its implementation.
-memory::desc any_desc(const memory::dims& dims) {
-  return {dims, memory::data_type::f32, memory::format_tag::any};
+memory::desc any_desc(const memory::dims& dims, memory::data_type type) {
+  return {dims, type, memory::format_tag::any};
 }
-memory::desc data_desc(const memory::dims& dims, Layout layout) {
-  if (layout == Layout::plain) return plain_desc(dims);
-  return {dims, memory::data_type::f32, memory::format_tag::nChw16c};
+memory::desc data_desc(const memory::dims& dims, memory::data_type type, Layout layout) {
+  if (layout == Layout::plain) return plain_desc(dims, type);
+  return {dims, type, memory::format_tag::nChw16c};
 }
+size_t element_size(const memory::desc& desc) { return memory::data_type_size(desc.data_type()); }
 
 // The slices of packed weights: they are cut along their first dimension (groups or output
 // channels), if that is the outermost in memory too.
@@ -210,7 +213,7 @@ Slicing slicing_of(const memory::desc& packed) {
     if (blocking.inner_idxs[i] == 0) block *= blocking.inner_blks[i];
   }
   const int64_t size = packed.data.dims[0], blocks = packed.data.padded_dims[0] / block;
-  const auto total = static_cast<int64_t>(packed.get_size() / sizeof(float));
+  const auto total = static_cast<int64_t>(packed.get_size() / element_size(packed));
   const int64_t stride = blocking.strides[0];
   // If the first dimension is not the outermost in memory, a slice is not contiguous, so the
   // weights are one slice.
@@ -229,12 +232,22 @@ Slicing slicing_of(const memory::desc& packed) {
 void rectify(float* y, size_t count) {
   for (size_t i = 0; i < count; ++i) y[i] = !(y[i] <= 0.0f) ? y[i] : 0.0f;
 }
+// The same for bf16, whose bits are the upper half of those of a float. The bits of all numbers
+// with a sign, -0 and -infinity among them, are at most 0xff80, and those of a NaN are above.
+void rectify(BFloat16* y, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const bool negative = y[i].bits >= 0x8000 && y[i].bits <= 0xff80;
+    y[i].bits = negative ? uint16_t{0} : y[i].bits;
+  }
+}
 
 class OneDnnConv final : public ConvEngine {
  public:
   // Throws dnnl::error if the library has no implementation; make_conv() catches it.
   OneDnnConv(const ConvSpec& spec, const OneDnnConv* like)
-      : spec_(spec), engine_(dnnl::engine::kind::cpu, 0) {
+      : spec_(spec),
+        engine_(dnnl::engine::kind::cpu, 0),
+        type_(spec.dtype == DType::bf16 ? memory::data_type::bf16 : kFloat) {
     describe();
     switch (spec.kind) {
       case ConvKind::forward:
@@ -257,16 +270,16 @@ class OneDnnConv final : public ConvEngine {
   size_t packed_bytes() const override { return packed_.get_size(); }
   int slices() const override { return static_cast<int>(slicing_.count); }
   Range slice(int i) const override {
-    const auto total = static_cast<int64_t>(packed_.get_size() / sizeof(float));
+    const auto total = static_cast<int64_t>(packed_.get_size() / element_size(packed_));
     return {i * slicing_.elements, i + 1 == slicing_.count ? total : (i + 1) * slicing_.elements};
   }
   bool pack(const void* weights, void* packed, int i) const override {
-    return piece(i).run(static_cast<const float*>(weights) + i * plain_slice_,
-                        static_cast<float*>(packed) + i * slicing_.elements, nullptr);
+    return piece(i).run(static_cast<const std::byte*>(weights) + i * plain_slice_bytes_,
+                        static_cast<std::byte*>(packed) + i * packed_slice_bytes_, nullptr);
   }
   bool unpack(const void* packed, void* weights, int i) const override {
-    return piece(i).run(static_cast<const float*>(packed) + i * slicing_.elements,
-                        static_cast<float*>(weights) + i * plain_slice_, nullptr);
+    return piece(i).run(static_cast<const std::byte*>(packed) + i * packed_slice_bytes_,
+                        static_cast<std::byte*>(weights) + i * plain_slice_bytes_, nullptr);
   }
 
   size_t scratch_bytes() const override { return own_scratch_ + x_copy_ + y_copy_; }
@@ -284,7 +297,11 @@ class OneDnnConv final : public ConvEngine {
     if (reads_y && own_y != y && !y_reorder_.run(y, own_y, library)) return false;
     std::array<const void*, 5> addresses{own_x, w, own_y, library, bias};
     if (!primitive_->run(addresses.data())) return false;
-    if (spec_.relu) rectify(static_cast<float*>(own_y), own_y_.get_size() / sizeof(float));
+    if (spec_.relu) {
+      const size_t count = own_y_.get_size() / element_size(own_y_);
+      type_ == kFloat ? rectify(static_cast<float*>(own_y), count)
+                      : rectify(static_cast<BFloat16*>(own_y), count);
+    }
     if (!reads_x && own_x != x && !x_reorder_.run(own_x, x, library)) return false;
     return reads_y || own_y == y || y_reorder_.run(own_y, y, library);
   }
@@ -315,7 +332,11 @@ class OneDnnConv final : public ConvEngine {
   }
   // Engines that share packed weights must have one format: the second takes that of the first.
   memory::desc packed_or_any(const OneDnnConv* like) const {
-    return like ? like->packed_ : any_desc(w_dims_);
+    return like ? like->packed_ : any_desc(w_dims_, weights_type());
+  }
+  // Gradients of weights are sums over tiles, so they are f32.
+  memory::data_type weights_type() const {
+    return spec_.kind == ConvKind::backward_weights ? kFloat : type_;
   }
 
   // The forward description, which the backward primitives also need as a hint.
@@ -323,7 +344,7 @@ class OneDnnConv final : public ConvEngine {
     const dnnl::primitive_attr attr = user_scratchpad();
     const auto kind = dnnl::prop_kind::forward_training;
     const auto algorithm = dnnl::algorithm::convolution_direct;
-    const memory::desc x = any_desc(x_dims_), y = any_desc(y_dims_);
+    const memory::desc x = any_desc(x_dims_, type_), y = any_desc(y_dims_, type_);
     if (!spec_.bias)
       return {{kind, algorithm, x, weights, y, strides_, dilations_, begin_, end_}, attr, engine_};
     return {{kind, algorithm, x, weights, plain_desc({spec_.outputs}), y, strides_, dilations_,
@@ -358,10 +379,10 @@ class OneDnnConv final : public ConvEngine {
   }
   void make_backward_data(const OneDnnConv* like) {
     const dnnl::convolution_backward_data::desc desc(
-        dnnl::algorithm::convolution_direct, any_desc(x_dims_), packed_or_any(like),
-        any_desc(y_dims_), strides_, dilations_, begin_, end_);
-    const dnnl::convolution_backward_data::primitive_desc pd(desc, user_scratchpad(), engine_,
-                                                             forward_desc(any_desc(w_dims_)));
+        dnnl::algorithm::convolution_direct, any_desc(x_dims_, type_), packed_or_any(like),
+        any_desc(y_dims_, type_), strides_, dilations_, begin_, end_);
+    const dnnl::convolution_backward_data::primitive_desc pd(
+        desc, user_scratchpad(), engine_, forward_desc(any_desc(w_dims_, type_)));
     finish<decltype(pd), dnnl::convolution_backward_data>(
         pd, pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc(),
         {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, 0});
@@ -369,13 +390,14 @@ class OneDnnConv final : public ConvEngine {
   void make_backward_weights(const OneDnnConv* like) {
     using Backward = dnnl::convolution_backward_weights;
     const auto algorithm = dnnl::algorithm::convolution_direct;
-    const memory::desc x = any_desc(x_dims_), w = packed_or_any(like), y = any_desc(y_dims_);
+    const memory::desc x = any_desc(x_dims_, type_), w = packed_or_any(like),
+                       y = any_desc(y_dims_, type_);
     const Backward::desc desc =
         spec_.bias ? Backward::desc(algorithm, x, w, plain_desc({spec_.outputs}), y, strides_,
                                     dilations_, begin_, end_)
                    : Backward::desc(algorithm, x, w, y, strides_, dilations_, begin_, end_);
     const Backward::primitive_desc pd(desc, user_scratchpad(), engine_,
-                                      forward_desc(any_desc(w_dims_)));
+                                      forward_desc(any_desc(w_dims_, type_)));
     finish<decltype(pd), Backward>(
         pd, pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc(),
         {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_BIAS});
@@ -393,15 +415,17 @@ class OneDnnConv final : public ConvEngine {
       copy = align_up(own.get_size(), 64);
       return reorder;
     };
-    x_reorder_ = between(data_desc(x_dims_, spec_.x_layout), own_x_,
+    x_reorder_ = between(data_desc(x_dims_, type_, spec_.x_layout), own_x_,
                          spec_.kind != ConvKind::backward_data, x_copy_);
-    y_reorder_ = between(data_desc(y_dims_, spec_.y_layout), own_y_,
+    y_reorder_ = between(data_desc(y_dims_, type_, spec_.y_layout), own_y_,
                          spec_.kind != ConvKind::forward, y_copy_);
     // The reorders and the convolution run one after the other, so they share one scratchpad.
     own_scratch_ = std::max(own_scratch_, align_up(reorder_scratch, 64));
     slicing_ = slicing_of(packed_);
     const memory::dims strides = strides_of(w_dims_);
-    plain_slice_ = slicing_.per_slice * strides[0];
+    const auto bytes = static_cast<int64_t>(element_size(packed_));
+    plain_slice_bytes_ = slicing_.per_slice * strides[0] * bytes;
+    packed_slice_bytes_ = slicing_.elements * bytes;
     // All slices but the last have one size, so two reorders serve all of them.
     pieces_[0] = piece_reorder(slicing_.count > 1 ? slicing_.per_slice : slicing_.last);
     if (slicing_.count > 1) pieces_[1] = piece_reorder(slicing_.last);
@@ -415,7 +439,7 @@ class OneDnnConv final : public ConvEngine {
   Reorder piece_reorder(int64_t size) const {
     memory::dims dims = w_dims_;
     dims[0] = size;
-    const memory::desc plain = plain_desc(dims);
+    const memory::desc plain = plain_desc(dims, weights_type());
     memory::desc packed = packed_;
     packed.data.dims[0] = size;
     packed.data.padded_dims[0] = (size + slicing_.block - 1) / slicing_.block * slicing_.block;
@@ -429,6 +453,7 @@ class OneDnnConv final : public ConvEngine {
 
   ConvSpec spec_;
   dnnl::engine engine_;
+  memory::data_type type_;  // of x, of y and of the weights that are read; biases are f32
   memory::dims x_dims_, w_dims_, y_dims_, strides_, dilations_, begin_, end_;
   std::string info_;
   memory::desc own_x_, packed_, own_y_;
@@ -436,7 +461,7 @@ class OneDnnConv final : public ConvEngine {
   Reorder x_reorder_, y_reorder_;
   std::array<Reorder, 2> pieces_;
   Slicing slicing_;
-  int64_t plain_slice_ = 0;
+  int64_t plain_slice_bytes_ = 0, packed_slice_bytes_ = 0;
   size_t own_scratch_ = 0, x_copy_ = 0, y_copy_ = 0;
 };
 

@@ -54,13 +54,15 @@ class Bf16Product {
   virtual bool run(const void* a, const void* b, float* c, std::byte* scratch) const = 0;
 };
 // C = op(A) * op(B); gemm.alpha is ignored. unimplemented if the library refuses, or has only a
-// slow implementation. The call compiles machine code and allocates. It works on every processor
-// with AVX-512, with or without has_bf16_tiles(). REQUIRES: m, n, k > 0.
+// slow implementation, as for a C whose rows are not adjacent (ldc > n). The call compiles machine
+// code and allocates. It works on every processor with AVX-512, with or without has_bf16_tiles().
+// REQUIRES: m, n, k > 0.
 Result<std::unique_ptr<Bf16Product>> make_bf16_product(const Gemm& gemm, bool packs);
 
-// A convolution of f32, always with the direct algorithm. Operands in another layout than the
-// implementation's are reordered in the scratch memory of the tile. `like` (made by this function,
-// or null) determines the format of the packed weights; it is read only during the call.
+// A convolution, always with the direct algorithm. If spec.dtype is bf16, then x, y and the weights
+// that it reads are bf16; sums, biases and gradients of weights are f32. Operands in another layout
+// than the implementation's are reordered in the scratch memory of the tile. `like` (made by this
+// function, or null) determines the format of the packed weights; it is read only during the call.
 // unimplemented if the library refuses the spec or has only its reference implementation; internal
 // for any other failure. The call compiles machine code and allocates: plans make engines when they
 // are registered, never in a step.

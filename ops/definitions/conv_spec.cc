@@ -156,14 +156,15 @@ int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
 // A cut by channels needs no partial sums, but every tile reads all images. It pays for large
 // weights, whose partial sums would be more memory traffic than that.
 bool weights_by_channels(const ConvSpec& spec) {
-  return spec.dtype == DType::f32 && spec.groups == 1 && spec.outputs % kSliceOutputs == 0 &&
+  return spec.dtype != DType::f64 && spec.groups == 1 && spec.outputs % kSliceOutputs == 0 &&
          spec.outputs >= 8 * kSliceOutputs && spec.weights() >= kManyWeights && spec.images > 0;
 }
 
 // The partial sums of all tiles should take about kPartialBytes, so there are 4 to 16 of them, the
 // fewer the larger the weights. A tile has at least the images of a tile of a forward convolution.
 int64_t conv_weights_tile_images(const ConvSpec& spec) {
-  const int64_t bytes = spec.weights() * static_cast<int64_t>(dtype_size(spec.dtype));
+  // The gradients of bf16 are summed in f32.
+  const int64_t bytes = spec.weights() * (spec.dtype == DType::f64 ? 8 : 4);
   const int64_t parts = std::clamp<int64_t>(kPartialBytes / std::max<int64_t>(1, bytes), 4, kTiles);
   return std::max(conv_tile_images(spec.images, spec.multiply_adds()),
                   (spec.images + parts - 1) / parts);

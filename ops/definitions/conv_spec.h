@@ -26,7 +26,8 @@ enum class ConvKind : uint8_t {
 // A value: kernels copy it. It has no addresses and no state.
 struct ConvSpec {
   ConvKind kind = ConvKind::forward;
-  // The dtype of the computation: f64, or f32 for f32, f16 and bf16 operands.
+  // The dtype of the computation: f64, or f32 for f32, f16 and bf16 operands. A kernel that
+  // multiplies bf16 as it is sets bf16.
   DType dtype = DType::f32;
   // The geometry with concrete sizes. Its input is that of x and its output that of y.
   Window window;
