@@ -6,15 +6,16 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/matmul_bf16.h"
 #include "ops/cpu/matmul_kernel.h"
+#include "ops/cpu/matmul_packed.h"
 #include "ops/cpu/onednn.h"
 #include "ops/definitions/product.h"
 
 namespace leat {
 namespace {
 
-// One factory for the three ops: `describe` turns the node's types into a Product. f16 and bf16
-// operands come back here as float, with a result that the kernel rounds; bf16 does not where the
-// processor multiplies it faster.
+// One factory for the three ops: `describe` turns the node's types into a Product. For f16 and bf16
+// the fastest kernel of this processor is chosen: tiles of bf16, else packed products. Without
+// AVX-512, such operands come back here as float, with a result that the kernel rounds.
 template <DescribeProduct describe>
 Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
   auto product = describe(setup.types);
@@ -24,6 +25,8 @@ Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
       auto kernel = make_bf16_product_kernel(setup, *product);
       if (kernel.ok()) return kernel;
     }
+    auto kernel = make_packed_product_kernel(setup, *product);
+    if (kernel.ok()) return kernel;
     return compute_in_f32(setup, product_kernel<describe>, {.rounded_outputs = 1});
   }
   return make_product_kernel(setup, std::move(*product));

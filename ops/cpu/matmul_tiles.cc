@@ -5,7 +5,6 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kTileRows = 64;
 constexpr int64_t kEnoughTiles = 8;
 constexpr int64_t kWorthwhile = 1 << 20;  // multiply-adds
 
@@ -24,8 +23,8 @@ std::vector<ProductTile> chain_tiles(const Product& p, int64_t given) {
 
 // The tiles of a product without a chain. They follow from the sizes alone, never from the number
 // of threads.
-std::vector<ProductTile> own_tiles(const Product& p) {
-  int64_t rows = std::min(kTileRows, p.m), columns = std::min(kProductTileColumns, p.n);
+std::vector<ProductTile> own_tiles(const Product& p, int64_t most_rows) {
+  int64_t rows = std::min(most_rows, p.m), columns = std::min(kProductTileColumns, p.n);
   const auto count = [&](int64_t size, int64_t tile) {
     return (size + tile - 1) / std::max<int64_t>(1, tile);
   };
@@ -58,9 +57,10 @@ std::vector<ProductTile> own_tiles(const Product& p) {
 
 }  // namespace
 
-std::vector<ProductTile> product_tiles(const Product& product, int64_t chain_rows) {
+std::vector<ProductTile> product_tiles(const Product& product, int64_t chain_rows,
+                                       int64_t most_rows) {
   return chain_rows > 0 && product.tiling.rows > 0 ? chain_tiles(product, chain_rows)
-                                                   : own_tiles(product);
+                                                   : own_tiles(product, most_rows);
 }
 
 }  // namespace leat

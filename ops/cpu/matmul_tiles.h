@@ -1,8 +1,8 @@
 // The tiles of MatMul and Gemm, and the end of each tile: what the kernels for all dtypes share.
 //
-// Tiles are 64 rows by 512 columns. They are narrower and lower if there would be few of them and
-// each one still has enough work for a thread. K is never split. They follow from the sizes alone,
-// never from the number of threads.
+// Tiles are 64 rows (or as the kernel asks) by 512 columns. They are narrower and lower if there
+// would be few of them and each one still has enough work for a thread. K is never split. They
+// follow from the sizes alone, never from the number of threads.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,10 @@ struct ProductTile {
 
 // The tiles of a product, at least one: those of `chain_rows` rows of Y's dimension 0, with all
 // columns, if a chain gives them (chain_rows > 0, and the product can be cut); else its own. All of
-// its own tiles have the size of the first one, but for the last ones of a row or column.
-std::vector<ProductTile> product_tiles(const Product& product, int64_t chain_rows);
+// its own tiles have the size of the first one, but for the last ones of a row or column, and at
+// most `most_rows` rows.
+std::vector<ProductTile> product_tiles(const Product& product, int64_t chain_rows,
+                                       int64_t most_rows = 64);
 
 // Adds beta * C to a row of the product. Integers go through unsigned types, so that they wrap
 // around.

@@ -7,41 +7,12 @@
 #include <algorithm>
 
 #include "ops/cpu/prefetch.h"
+#include "ops/cpu/transpose_registers.h"
 
 namespace leat {
 namespace {
 
 constexpr int64_t kSize = 16;
-
-// Each step exchanges elements at twice the distance of the step before: elements, pairs, lanes of
-// four, pairs of lanes.
-LEAT_AVX512_INLINE void transpose(__m512i* r) {
-  __m512i t[kSize];
-  // Two rows are interleaved element by element: each lane of 4 then has two elements of both rows.
-  for (int i = 0; i < kSize; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < kSize; i += 4) {  // r[i + c]: column c of each lane's 4x4 block
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  // The rest moves whole lanes: for each c, r[c], r[c + 4], r[c + 8] and r[c + 12] are a 4x4 matrix
-  // of lanes, which is transposed.
-  for (int c = 0; c < 4; ++c) {
-    const __m512i even_top = _mm512_shuffle_i32x4(r[c], r[c + 4], 0x88),
-                  odd_top = _mm512_shuffle_i32x4(r[c], r[c + 4], 0xdd),
-                  even_bottom = _mm512_shuffle_i32x4(r[c + 8], r[c + 12], 0x88),
-                  odd_bottom = _mm512_shuffle_i32x4(r[c + 8], r[c + 12], 0xdd);
-    t[c] = _mm512_shuffle_i32x4(even_top, even_bottom, 0x88);
-    t[c + 4] = _mm512_shuffle_i32x4(odd_top, odd_bottom, 0x88);
-    t[c + 8] = _mm512_shuffle_i32x4(even_top, even_bottom, 0xdd);
-    t[c + 12] = _mm512_shuffle_i32x4(odd_top, odd_bottom, 0xdd);
-  }
-  for (int i = 0; i < kSize; ++i) r[i] = t[i];
-}
 
 // From [16, n] to [n, 16]: loads 16 columns of all rows and stores them as 16 rows. A mask keeps
 // the loads of the last columns inside of the matrix.
@@ -56,7 +27,7 @@ __attribute__((target("avx512f"))) void wide_to_tall(const uint32_t* from, uint3
       prefetch_ahead(to + (begin + i) * kSize);
       r[i] = _mm512_maskz_loadu_epi32(inside, from + i * n + begin);
     }
-    transpose(r);
+    transpose_registers(r);
     // The complete block has a loop of its own, without a comparison for each store.
     if (count == kSize) {
       for (int i = 0; i < kSize; ++i) _mm512_storeu_si512(to + (begin + i) * kSize, r[i]);
@@ -80,7 +51,7 @@ __attribute__((target("avx512f"))) void tall_to_wide(const uint32_t* from, uint3
       prefetch_ahead(to + (begin + i) * kSize);
       r[i] = i < count ? _mm512_loadu_si512(from + (begin + i) * kSize) : _mm512_setzero_si512();
     }
-    transpose(r);
+    transpose_registers(r);
     for (int i = 0; i < kSize; ++i) _mm512_mask_storeu_epi32(to + i * n + begin, inside, r[i]);
   }
 }
@@ -124,7 +95,7 @@ __attribute__((target("avx512f"))) void transpose_blocks(const T* from, int64_t 
         }
         __m512i r[kSize];
         for (int k = 0; k < kSize; ++k) r[k] = load_row(block + k * from_row);
-        transpose(r);
+        transpose_registers(r);
         for (int k = 0; k < kSize; ++k) store_row(result + k * to_row, r[k]);
       }
     }
