@@ -77,7 +77,7 @@ Result<std::unique_ptr<Kernel>> make_packed_product_kernel(const KernelSetup& se
   // C comes as float.
   const KernelFactory factory = [&](const KernelSetup& inner) -> Result<std::unique_ptr<Kernel>> {
     return std::unique_ptr<Kernel>(std::make_unique<PackedProductKernel>(
-        product, product_tiles(product, inner.tile_rows, kBoxRows), dtype));
+        product, product_tiles(product, inner.tile_rows, {kBoxRows, true}), dtype));
   };
   return compute_in_f32(setup, factory, {.rounded_outputs = 1, .kept_inputs = 3});
 }

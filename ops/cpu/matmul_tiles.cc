@@ -23,8 +23,8 @@ std::vector<ProductTile> chain_tiles(const Product& p, int64_t given) {
 
 // The tiles of a product without a chain. They follow from the sizes alone, never from the number
 // of threads.
-std::vector<ProductTile> own_tiles(const Product& p, int64_t most_rows) {
-  int64_t rows = std::min(most_rows, p.m), columns = std::min(kProductTileColumns, p.n);
+std::vector<ProductTile> own_tiles(const Product& p, TileShape shape) {
+  int64_t rows = std::min(shape.most_rows, p.m), columns = std::min(kProductTileColumns, p.n);
   const auto count = [&](int64_t size, int64_t tile) {
     return (size + tile - 1) / std::max<int64_t>(1, tile);
   };
@@ -32,9 +32,13 @@ std::vector<ProductTile> own_tiles(const Product& p, int64_t most_rows) {
     return p.items() * count(p.m, rows) * count(p.n, columns) < kEnoughTiles &&
            rows * columns * p.k >= 2 * kWorthwhile;
   };
+  while (shape.square && std::max(rows, columns) > 32 && few()) {
+    int64_t& longer = columns >= rows ? columns : rows;
+    longer = (longer / 2 + 31) / 32 * 32;
+  }
   // Columns are halved first, to multiples of 16, and then rows.
-  while (columns > 128 && few()) columns = (columns / 2 + 15) / 16 * 16;
-  while (rows > 16 && few()) rows = (rows + 1) / 2;
+  while (!shape.square && columns > 128 && few()) columns = (columns / 2 + 15) / 16 * 16;
+  while (!shape.square && rows > 16 && few()) rows = (rows + 1) / 2;
   // If an item is one tile and has little work, a tile takes several items.
   int64_t items = 1;
   if (rows == p.m && columns == p.n) {
@@ -58,9 +62,9 @@ std::vector<ProductTile> own_tiles(const Product& p, int64_t most_rows) {
 }  // namespace
 
 std::vector<ProductTile> product_tiles(const Product& product, int64_t chain_rows,
-                                       int64_t most_rows) {
+                                       TileShape shape) {
   return chain_rows > 0 && product.tiling.rows > 0 ? chain_tiles(product, chain_rows)
-                                                   : own_tiles(product, most_rows);
+                                                   : own_tiles(product, shape);
 }
 
 }  // namespace leat

@@ -19,12 +19,18 @@ struct ProductTile {
   int64_t item = 0, items = 1, row = 0, rows = 0, column = 0, columns = 0;
 };
 
+// The shape of a kernel's own tiles.
+struct TileShape {
+  int64_t most_rows = 64;
+  // If there would be few tiles: true halves the longer side, false the columns first.
+  bool square = false;
+};
+
 // The tiles of a product, at least one: those of `chain_rows` rows of Y's dimension 0, with all
 // columns, if a chain gives them (chain_rows > 0, and the product can be cut); else its own. All of
-// its own tiles have the size of the first one, but for the last ones of a row or column, and at
-// most `most_rows` rows.
+// its own tiles have the size of the first one, but for the last ones of a row or column.
 std::vector<ProductTile> product_tiles(const Product& product, int64_t chain_rows,
-                                       int64_t most_rows = 64);
+                                       TileShape shape = {});
 
 // Adds beta * C to a row of the product. Integers go through unsigned types, so that they wrap
 // around.
