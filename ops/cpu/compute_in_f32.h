@@ -19,8 +19,8 @@ struct ComputeInF32 {
 // The kernel converts every 16-bit float input to float, runs the kernel that `factory` makes for
 // float operands, and rounds the outputs to nearest even. Operands of other dtypes pass through.
 //
-// Where the kernel is cut into rows (the op's tiling, with the rows of a chain or those of `how`),
-// a tile converts its own rows in the thread's scratch memory: they stay in the cache. All other
+// If the kernel is cut into rows (the op's tiling, with the rows of a chain or those of `how`), a
+// tile converts its own rows in the thread's scratch memory: they stay in the cache. All other
 // operands are converted whole, in the workspace, in a phase before the inner kernel's and in one
 // behind them. The bits do not depend on this.
 //

@@ -332,6 +332,8 @@ TEST_CASE("16-bit floats convolve by way of float") {
   check_close(run1("Conv", {r.x, r.w, r.b}, c.attrs()), r.y.cast(dtype), tolerance, tolerance);
   check_close(run1("leat.ConvGradInput", {r.dy, r.w}, with(c.attrs(), "spatial", c.spatial)),
               r.dx.cast(dtype), tolerance, tolerance);
+  check_tiles("Conv", {r.x, r.w, r.b}, c.attrs());
+  check_tiles("leat.ConvGradInput", {r.dy, r.w}, with(c.attrs(), "spatial", c.spatial));
 }
 
 TEST_CASE("a fused relu is applied after the bias of a convolution") {
