@@ -101,7 +101,8 @@ Result<std::string> CheckpointSource::run_of(const Found& found) {
     LEAT_RETURN_IF_ERROR(fetch_job(connection_->client(), job_, folder_->path()));
     return folder_->path();
   }
-  const std::string run = directory_of(directory_of(found.path));
+  const std::string checkpoints = directory_of(found.path), run = directory_of(checkpoints);
+  if (checkpoints != "checkpoints" && !checkpoints.ends_with("/checkpoints")) return std::string();
   LEAT_ASSIGN_OR_RETURN(const bool is_run, real_files().exists(run + "/job.yaml"));
   return is_run ? run : "";
 }

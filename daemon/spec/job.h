@@ -25,7 +25,8 @@ struct Job {
     std::string graph;    // path of the graph file
     std::string weights;  // path of a file of weights to start from; empty: initializers
     // From names in that file to names of variables: globs, of which the first one that matches
-    // counts. What a '*' of the first name stands for takes the place of that '*' in the second.
+    // counts. The text that a '*' of the first name stands for takes the place of that '*' in the
+    // second.
     std::vector<std::pair<std::string, std::string>> rename_weights;
     // The file must have each of the model's variables and nothing else.
     bool strict_weights = true;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "daemon/metrics/metrics_extent.h"
+#include "daemon/training/initial_weights.h"
 #include "devices/base/text.h"
-#include "ops/formats/safetensors.h"
 
 namespace leat {
 
@@ -39,10 +39,22 @@ Status JobVariables::make(bool fill, int64_t step) {
     }
   }
   if (job.model.weights.empty() || step > 0) return {};
-  LEAT_ASSIGN_OR_RETURN(const SafeTensors weights,
-                        read_safetensors(parts_.files, job.model.weights));
-  return write(weights.tensors, Restore::weights, {})
-      .while_doing(cat("loading ", job.model.weights));
+  return load_weights().while_doing(cat("loading ", job.model.weights));
+}
+
+// Variables that the file lacks get the values that they have.
+Status JobVariables::load_weights() {
+  LEAT_ASSIGN_OR_RETURN(InitialWeights weights, read_initial_weights(parts_.files, parts_.job.model,
+                                                                     parts_.input.model.training));
+  if (!weights.missing.empty()) {
+    LEAT_ASSIGN_OR_RETURN(Variables initial, read());
+    for (const std::string& name : weights.missing) {
+      if (const auto found = initial.find(name); found != initial.end())
+        weights.values.insert(*found);
+    }
+  }
+  notes_ = std::move(weights.notes);
+  return write(weights.values, Restore::weights, {});
 }
 
 Status JobVariables::write(const Variables& values, Restore what, std::optional<uint64_t> step) {

@@ -39,6 +39,8 @@ class JobVariables {
   // The initial values follow from the job's seed. With TrainOptions::survivors and at step 0,
   // variables of an earlier attempt become zero first, so that each attempt gives the same weights.
   Status make(bool fill, int64_t step);
+  // For people: what make() did with the weights that the job names, if that is not all of it.
+  const std::vector<std::string>& notes() const { return notes_; }
   // Writes each value to all hosts that hold its variable. `step`: the number of steps after which
   // the variables had these values; nothing if they belong to no step. A name that no host holds
   // goes to the first host, which refuses it.
@@ -59,11 +61,13 @@ class JobVariables {
  private:
   // Sets what hosts hold of an earlier attempt to zero.
   Status clear();
+  Status load_weights();
   HeldStep held_at(int64_t step, const std::vector<Held>& held, std::set<std::string>& there) const;
   Result<bool> has_metrics(const HeldStep& held, int64_t least) const;
 
   const TrainingParts& parts_;
   const JobPlans& plans_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace leat

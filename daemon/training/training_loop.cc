@@ -36,6 +36,7 @@ Status TrainingLoop::open(TrainingStart start, PhaseTimes& times) {
   // The order: the variables exist before the runs that use them, the data of the evaluation is
   // opened before a step costs time, and the folder is changed after all of that has succeeded.
   LEAT_RETURN_IF_ERROR(variables_.make(!start.held, done_));
+  for (const std::string& note : variables_.notes()) observer_.noted(note);
   LEAT_ASSIGN_OR_RETURN(steps_, start_steps(parts_, plans_.training(), done_));
   if (parts_.job.data.validation) LEAT_RETURN_IF_ERROR(evaluator_.prepare());
   times.end("runs");

@@ -38,6 +38,26 @@ double widen(float value) {
 // The key in a node's metadata of the constraint on its device.
 constexpr std::string_view kDeviceProperty = "leat.device";
 
+// PyTorch's exporter writes the signature as a text into the graph's metadata, and so does ours.
+OnnxOrigin origin_of(const ModelProto& model) {
+  constexpr std::string_view kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
+  OnnxOrigin origin{model.producer_name(), {}, {}, {}};
+  for (const auto& property : model.graph().metadata_props()) {
+    if (property.key() != kSignature && property.key() != kSignatureProperty) continue;
+    origin.members = read_signature(property.value());
+    origin.names = read_torch_names(property.value());
+  }
+  return origin;
+}
+
+// Protobuf counts bytes in an int.
+Status parse_model(std::span<const std::byte> bytes, std::string_view name, ModelProto& model) {
+  const bool fits = bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max());
+  if (fits && model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return {};
+  return invalid_argument(cat(name, ": expected an ONNX model (a protobuf of at most 2 GiB), the ",
+                              bytes.size(), " bytes are none"));
+}
+
 // Converts one model to a draft.
 class Importer {
  public:
@@ -61,6 +81,7 @@ class Importer {
     if (options_.trainable) {
       hoist_region_constants(draft);
       OnnxOrigin origin = options_.every_float ? OnnxOrigin() : origin_of(model);
+      if (!options_.every_float) origin.calls = std::move(calls_);
       OnnxParameters parameters(std::move(origin), draft);
       options_.every_float ? parameters.take_all() : parameters.separate();
       for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
@@ -71,18 +92,6 @@ class Importer {
   }
 
  private:
-  // PyTorch's exporter writes the signature as a text into the graph's metadata, and so does ours.
-  OnnxOrigin origin_of(const ModelProto& model) {
-    constexpr std::string_view kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
-    OnnxOrigin origin{model.producer_name(), {}, {}, std::move(calls_)};
-    for (const auto& property : model.graph().metadata_props()) {
-      if (property.key() != kSignature && property.key() != kSignatureProperty) continue;
-      origin.members = read_signature(property.value());
-      origin.names = read_torch_names(property.value());
-    }
-    return origin;
-  }
-
   Status error(size_t place, std::string_view message) const {
     return invalid_argument(cat(places_[place], ": ", message));
   }
@@ -435,13 +444,7 @@ Result<OnnxModel> import_model(std::span<const std::byte> bytes, const Catalogue
                                std::string_view name, const OnnxOptions& options,
                                OnnxExternal external) {
   ModelProto model;
-  // Protobuf counts bytes in an int.
-  const bool fits = bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max());
-  if (!fits || !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return invalid_argument(cat(name,
-                                ": expected an ONNX model (a protobuf of at most 2 GiB), the ",
-                                bytes.size(), " bytes are none"));
-  }
+  LEAT_RETURN_IF_ERROR(parse_model(bytes, name, model));
   return Importer(name, catalogue, options, std::move(external)).run(model);
 }
 
@@ -457,6 +460,33 @@ Result<OnnxModel> import_onnx_file(Files& files, const std::string& path,
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes,
                         read_file(files, path, std::numeric_limits<int32_t>::max()));
   return import_model(bytes, catalogue, path, options, {&files, directory_of(path)});
+}
+
+Result<std::map<std::string, Tensor>> read_onnx_weights(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes,
+                        read_file(files, path, std::numeric_limits<int32_t>::max()));
+  ModelProto model;
+  LEAT_RETURN_IF_ERROR(parse_model(bytes, path, model));
+  const OnnxOrigin origin = origin_of(model);
+  const OnnxExternal external{&files, directory_of(path)};
+  std::map<std::string, Tensor> weights;
+  uint64_t claimed = 0;
+  for (const TensorProto& tensor : model.graph().initializer()) {
+    const DType dtype = dtype_from_onnx_code(tensor.data_type());
+    if (dtype == DType::invalid || !is_float(dtype) || tensor.dims_size() == 0) continue;
+    if (origin.knows() && !origin.members.contains(tensor.name())) continue;
+    claimed += claimed_bytes(tensor);
+    if (claimed > limits::kConstantBytes || tensor.name().size() > limits::kNameLength) {
+      return invalid_argument(cat(path, ": expected at most ", human_bytes(limits::kConstantBytes),
+                                  " of initializers, and names of at most ", limits::kNameLength,
+                                  " bytes"));
+    }
+    auto value = tensor_of(tensor, external);
+    if (!value.ok())
+      return Status(value.status().code(), cat(path, ": ", value.status().message()));
+    weights.insert_or_assign(tensor.name(), std::move(value).value());
+  }
+  return weights;
 }
 
 }  // namespace leat

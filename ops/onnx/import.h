@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,5 +54,10 @@ Result<OnnxModel> import_onnx(std::span<const std::byte> bytes, const Catalogue&
 // blocks for as long as the file system takes.
 Result<OnnxModel> import_onnx_file(Files& files, const std::string& path,
                                    const Catalogue& catalogue, const OnnxOptions& options = {});
+
+// The float initializers with a rank of an ONNX file, by name; of a file with a signature those
+// that its module has. Nothing else of the file is looked at: its ops may be any. Errors are those
+// of import_onnx_file() for tensors.
+Result<std::map<std::string, Tensor>> read_onnx_weights(Files& files, const std::string& path);
 
 }  // namespace leat

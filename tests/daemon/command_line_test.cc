@@ -135,6 +135,19 @@ TEST_CASE("the commands about a cluster become their structs") {
       std::get<FetchCommand>(parse_command_line({"fetch", "x", "a", "b", "-o", "out"}));
   CHECK(fetch.names == std::vector<std::string>{"a", "b"});
   CHECK(fetch.output == "out");
+  const auto exported = std::get<CheckpointExportCommand>(
+      parse_command_line({"fetch", "x", "--format", "onnx", "--opset", "18", "-o", "m.onnx"}));
+  CHECK(exported.name == "x");
+  CHECK(exported.of_cluster);
+  CHECK(exported.format == "onnx");
+  CHECK(exported.output == "m.onnx");
+  CHECK(exported.opset == 18);
+  CHECK(std::get<PrintText>(parse_command_line({"fetch", "x", "a", "--format", "npz"})).exit_code ==
+        kExitUsage);
+  CHECK(std::get<PrintText>(parse_command_line({"fetch", "x", "--opset", "18"})).exit_code ==
+        kExitUsage);
+  CHECK(std::get<PrintText>(parse_command_line({"checkpoint", "export", "x"})).exit_code ==
+        kExitUsage);
   CHECK(std::get<CancelCommand>(parse_command_line({"cancel", "x", "--wait"})).wait);
   CHECK(std::get<NodesCommand>(parse_command_line({"nodes"})).headers);
   const Command drain = parse_command_line({"nodes", "drain", "w1", "--master", "m:1"});

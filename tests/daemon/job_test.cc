@@ -170,8 +170,13 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {3, "model: {graph: a, graph: b}",
        "3:19: duplicate key 'graph', first written at line 3, column 9"},
       {3, "model: {graph: a, weights: 3}",
-       "3:28: model.weights: expected the path of a safetensors file, received the integer 3; put "
-       "it in quotes if it is meant as text"},
+       "3:28: model.weights: expected the path of a safetensors, npz or ONNX file, received the "
+       "integer 3; put it in quotes if it is meant as text"},
+      {3, "model: {graph: a, weights: {strict: false}}",
+       "3:28: model.weights.file: missing; expected the path of a safetensors, npz or ONNX file"},
+      {3, "model: {graph: a, weights: {file: b, rename: {'a.*': b}}}",
+       "3:54: model.weights.rename.a.*: expected a name with as many '*' as 'a.*' has, received "
+       "'b'"},
       {3, "model: {graph: a, freeze: layer1}",
        "3:27: model.freeze: expected a list of strings, received the string 'layer1'"},
       {3, "model: {graph: a, freeze: [x, 7]}",
@@ -595,6 +600,9 @@ TEST_CASE("a printed job parses back equal") {
       {"precision={compute: bf16, float32: [Softmax, 'layer3.*'], bfloat16: [Exp]}"},
       {"precision={compute: fp16, float16: [Exp], loss_scale: 1024}"},
       {"precision={compute: float16, loss_scale: {initial: 8, growth_interval: 3}}"},
+      {"export=[onnx, npz]"},
+      {"model.weights={file: w.npz, rename: {'a.*': 'm.*', b: c}, strict: false}"},
+      {"model.weights={file: w.onnx, strict: false}", "model.train=['*.bias']"},
       {"name='123'", "model.graph='a b: \"c\" \\ # {d}'", "model.weights=' ü '"},
       {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},

@@ -51,7 +51,8 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
                           "epochs",        "steps",        "seed",        "shards",
                           "strategy",      "mode",         "num_ps",      "num_workers",
                           "checkpoint",    "every_steps",  "keep",        "path",
-                          "precision",     "compute",      "loss_scale",  "on_nan"}) {
+                          "precision",     "compute",      "loss_scale",  "on_nan",
+                          "export",        "model.train",  "rename",      "strict"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
 }

@@ -92,9 +92,7 @@ TEST_CASE("an epoch's numbers are its means and its validation, wherever a train
 TEST_CASE("the learning rate of a row is that of the graph's step, under every schedule") {
   const SmallJob small(kTinyDense);
   const Catalogue catalogue = standard_catalogue();
-  const Graph model =
-      must(load_model(real_files(), catalogue, {small.path("model.onnxtxt"), "", {}, {}, {}}))
-          .training;
+  const Graph model = must(load_model(real_files(), catalogue, small.job().model)).training;
   for (const ScheduleKind kind :
        {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::step,
         ScheduleKind::exponential}) {

@@ -136,7 +136,8 @@ cnn (float[N,1,8,8] image) => (float[N,4] logits) {
 }
 )";
 
-// What an exported model and its source compute differs by at most `bound`. Returns the file.
+// Checks that the outputs of an exported model and of its source differ by at most `bound`. Returns
+// the file.
 ExportedFile check_round_trip(const Graph& model, const Values& inputs, double bound,
                               const OnnxExportOptions& options = {}) {
   const TemporaryDirectory folder;

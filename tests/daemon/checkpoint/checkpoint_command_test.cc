@@ -4,7 +4,9 @@
 #include "daemon/base/exit_code.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/compare_checkpoints.h"
+#include "ops/catalogue.h"
 #include "ops/formats/safetensors.h"
+#include "ops/onnx/import.h"
 #include "tests/catch.h"
 #include "tests/daemon/bad_input.h"
 #include "tests/must.h"
@@ -53,11 +55,43 @@ TEST_CASE("an export has the format of its name, or is refused") {
   CHECK_THAT(npz, Catch::StartsWith(std::string("PK\x03\x04")));
   CHECK_THAT(npz, Contains("h/kernel.npy") && Contains("\x93NUMPY"));
   CHECK_FALSE(std::filesystem::exists(tiny.folder() + "/w.npz.tmp"));
-  for (const char* name : {"m.onnx", "weights", "w.pt"}) {
+  for (const char* name : {"weights", "w.pt"}) {
     check_refused(tiny.leat({"checkpoint", "export", "a", "-o", name}), kExitInvalid,
-                  {name, "ends in .safetensors or .npz"});
+                  {name, "ends in .onnx, .safetensors or .npz"});
     CHECK_FALSE(std::filesystem::exists(tiny.folder() + "/" + name));
   }
+  // The format may be named, too.
+  check_ok(tiny.leat({"checkpoint", "export", "a", "-o", "weights", "--format", "safetensors"}));
+  CHECK(must(read_safetensors(real_files(), tiny.folder() + "/weights")).tensors.size() > 0);
+}
+
+TEST_CASE("a trained model is exported as ONNX, with the graph of its run's folder") {
+  const TinyJob tiny;
+  check_ok(tiny.train("a"));
+  const Finished exported = tiny.leat({"checkpoint", "export", "a", "-o", "m.onnx"});
+  check_ok(exported);
+  CHECK_THAT(exported.err, Contains("m.onnx: ") && Contains("after step 8, opset 20"));
+  const Catalogue catalogue = standard_catalogue();
+  const auto model = must(
+      import_onnx_file(real_files(), tiny.folder() + "/m.onnx", catalogue, {.trainable = true}));
+  const auto trained =
+      must(read_safetensors(real_files(), tiny.folder() + "/a/weights.safetensors"));
+  const auto weights = must(read_onnx_weights(real_files(), tiny.folder() + "/m.onnx"));
+  CHECK(compare(weights, trained.tensors).empty());
+  // A checkpoint that is elsewhere has no graph beside it.
+  std::filesystem::create_directories(tiny.folder() + "/alone");
+  std::filesystem::copy(tiny.folder() + "/a/checkpoints/step-00000008",
+                        tiny.folder() + "/alone/step-00000008",
+                        std::filesystem::copy_options::recursive);
+  check_refused(tiny.leat({"checkpoint", "export", "alone", "-o", "n.onnx"}), kExitFailed,
+                {"expected a checkpoint in its run's folder", "--run"});
+  check_ok(
+      tiny.leat({"checkpoint", "export", "alone", "-o", "n.onnx", "--run", "a", "--opset", "17"}));
+  CHECK(must(import_onnx_file(real_files(), tiny.folder() + "/n.onnx", catalogue, {})).opset == 17);
+  check_refused(tiny.leat({"checkpoint", "export", "a", "-o", "m.onnx", "--all"}), kExitInvalid,
+                {"expected --all with safetensors or npz"});
+  check_refused(tiny.leat({"checkpoint", "export", "a", "-o", "m.npz", "--opset", "18"}),
+                kExitInvalid, {"expected --opset with onnx, received npz"});
 }
 
 TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is looked at") {
