@@ -10,14 +10,40 @@
 namespace leat {
 namespace {
 
-// Rows of an evaluation step over all shards, if the model takes any number.
+// Rows of an evaluation step over all shards, if the model takes any number: so many, or fewer if
+// their values together would have more bytes than this.
 constexpr int64_t kEvaluationRows = 256;
+constexpr int64_t kEvaluationBytes = int64_t{4} << 30;
+
+// The bytes of all values of one row: those whose first size is a symbol. Other symbols count as 1.
+int64_t bytes_of_row(const Graph& graph) {
+  int64_t bytes = 0;
+  for (ValueId id = 0; id < graph.values(); ++id) {
+    const ValueType& type = graph.value(id).type;
+    if (type.kind != ValueKind::tensor || type.dtype == DType::invalid || type.shape.rank() == 0 ||
+        type.shape[0].is_constant())
+      continue;
+    int64_t row = static_cast<int64_t>(dtype_size(type.dtype));
+    for (const Dim& size : type.shape.dims()) {
+      const bool large = size.factor > 0 && row > kEvaluationBytes / size.factor;
+      row = large ? kEvaluationBytes : row * size.factor;
+    }
+    bytes = std::min(bytes + row, kEvaluationBytes);
+  }
+  return std::max<int64_t>(bytes, 1);
+}
 
 }  // namespace
 
+int64_t evaluation_rows(const Graph& inference, int64_t batch) {
+  const int64_t fitting = kEvaluationBytes / bytes_of_row(inference);
+  return std::min(kEvaluationRows, std::max(fitting, batch));
+}
+
 int64_t Evaluator::rows_per_step() const {
   const int64_t shards = parts_.rules.common_shards;
-  int64_t rows = std::max<int64_t>(1, kEvaluationRows / shards);
+  int64_t rows = evaluation_rows(parts_.input.model.inference, parts_.job.global_batch_size);
+  rows = std::max<int64_t>(1, rows / shards);
   // A mean over rows past the end would count them: few rows make a smaller step.
   if (leaves_out_rows()) rows = std::max<int64_t>(1, std::min(rows, count() / shards));
   // A model with a fixed batch takes exactly that many rows on each shard.

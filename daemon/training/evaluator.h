@@ -12,6 +12,11 @@
 
 namespace leat {
 
+// The rows of an evaluation step over all shards, for a model that takes any number: 256, or fewer
+// if the values of so many rows would have more than 4 GiB, but no fewer than the training's batch,
+// for which there is memory. `inference` is validated, with a symbol as its batch.
+int64_t evaluation_rows(const Graph& inference, int64_t batch);
+
 // TrainingLoop owns it. The evaluation runs the inference graph over all rows once, in the order of
 // the files, with the variables that the training has on the hosts at that moment. The loss of all
 // rows is summed in the order of the steps in f64, and divided once at the end.
@@ -31,8 +36,8 @@ class Evaluator {
   Result<std::optional<Evaluation>> evaluate(const std::function<bool()>& yields);
 
  private:
-  // Over all shards: 256, or the fixed batch of the model on each shard. The last step may have
-  // fewer.
+  // Over all shards: evaluation_rows(), or the fixed batch of the model on each shard. The last
+  // step may have fewer.
   int64_t rows_per_step() const;
   // True if the model computes the loss as a mean over the rows of a step, so that rows behind the
   // last whole step are left out of the evaluation.

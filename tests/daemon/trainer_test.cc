@@ -6,14 +6,18 @@
 #include <fstream>
 #include <map>
 
+#include "daemon/training/evaluator.h"
 #include "daemon/training/predictor.h"
 #include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"
 #include "ops/formats/safetensors.h"
+#include "ops/graph/validate.h"
+#include "ops/text/parse.h"
 #include "tests/catch.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/must.h"
 #include "tests/small_models.h"
 
 namespace leat {
@@ -32,6 +36,26 @@ tiny_bn (float[N,1,8,8] image) => (float[N,4] logits) {
 )";
 
 }  // namespace
+
+TEST_CASE("an evaluation takes fewer rows at a time where they are large") {
+  const Catalogue catalogue = standard_catalogue();
+  const auto rows = [&](const std::string& row, int64_t batch) {
+    Graph graph =
+        must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 20]>\nnet (float[", row,
+                             "] x) => (float[", row, "] y) {\n  a = Relu (x)\n  y = Relu (a)\n}\n"),
+                         catalogue, "net"));
+    must(validate(graph));
+    return evaluation_rows(graph, batch);
+  };
+  CHECK(rows("N,3,8,8", 4) == 256);
+  CHECK(rows("N,1048576", 4) == 256);      // 12 MiB
+  CHECK(rows("N,4,1048576", 4) == 85);     // 48 MiB
+  CHECK(rows("N,4,1048576", 100) == 100);  // the training has memory for them
+  CHECK(rows("N,4,1048576", 1000) == 256);
+  CHECK(rows("N,1048576,1048576", 4) == 4);
+  CHECK(rows("N,0", 4) == 256);
+  CHECK(rows("8,4194304", 4) == 256);  // no rows
+}
 
 TEST_CASE("weights before an op of steps get gradients of zero and stay as they are") {
   const auto graph = [](const char* op) {
