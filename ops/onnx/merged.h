@@ -25,4 +25,12 @@ struct RestoredMembers {
 // member is not certain, or whose name another value has.
 RestoredMembers restore_members(const OnnxOrigin& origin, DraftGraph& graph);
 
+// Gives each module that reads one of these constants, which were computed from parameters, one of
+// its own, if a parameter is missing that it alone may have used. The first module keeps the
+// constant. A module that is called several times has one. Returns the names of the new constants.
+std::vector<std::string> split_by_module(const std::map<size_t, TorchCall>& calls,
+                                         const std::vector<std::string>& constants,
+                                         const std::vector<std::string>& missing,
+                                         DraftGraph& graph);
+
 }  // namespace leat

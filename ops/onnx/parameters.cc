@@ -153,6 +153,7 @@ void OnnxParameters::separate() {
   separate_roles();
   find_uses();
   find_missing();
+  separate_modules();
   shared_ = share_rows(graph_, [this](const std::string& constant) {
     if (!is_computed(constant) || !trains(constant)) return std::string();
     // One that is missing is the one that was expanded.
@@ -340,8 +341,25 @@ void OnnxParameters::find_missing() {
     const auto may_read = [&](const std::string& parameter) {
       return call == origin_.calls.end() || may_use(call->second, parameter);
     };
-    if (!std::any_of(missing_.begin(), missing_.end(), may_read)) continue;
+    // The exporter makes up scales of ones and biases of zeros for these.
+    const bool made_up = call != origin_.calls.end() && call->second.function == "group_norm" &&
+                         node.op == "InstanceNormalization";
+    if (made_up || !std::any_of(missing_.begin(), missing_.end(), may_read)) continue;
     for (const DraftName& input : node.inputs) near_.insert(input.name);
+  }
+}
+
+// Constants that the exporter computed from equal parameters of several modules are equal, and
+// written once.
+void OnnxParameters::separate_modules() {
+  std::vector<std::string> trained;
+  for (const DraftConstant& constant : graph_.constants) {
+    const std::string& name = constant.name.name;
+    if (is_variable(constant.value) && is_computed(name) && trains(name)) trained.push_back(name);
+  }
+  for (const std::string& own : split_by_module(origin_.calls, trained, missing_, graph_)) {
+    near_.insert(own);
+    ++separated_;
   }
 }
 

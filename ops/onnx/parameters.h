@@ -69,6 +69,7 @@ class OnnxParameters {
   void find_uses();
   bool is_parameter_name(const std::string& name) const;
   void find_missing();
+  void separate_modules();
   bool is_computed(const std::string& constant) const;
   std::string trained_note() const;
   std::string folded_note() const;

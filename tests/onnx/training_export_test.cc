@@ -384,6 +384,34 @@ TEST_CASE("a parameter that was expanded to the rows of the example is one for a
   CHECK(after["head.token"] == std::vector<float>{1, 2});
 }
 
+TEST_CASE("constants that were computed from equal parameters of modules train apart") {
+  Exported model;
+  model.floats("view", {1, 1}).floats("val_8", {1, 1}).floats("val_11", {0, 0});
+  model.signature({"a.gamma", "b.gamma", "c.0.gamma"}, {});
+  model.called("mul(%x, %view)", "Mul", {"x", "view"}, "k", "a");
+  model.called("mul(%k, %view_1)", "Mul", {"k", "view"}, "l", "b");
+  model.called("mul(%l, %view_2)", "Mul", {"l", "view"}, "m", "b");    // called again
+  model.called("mul(%m, %view_3)", "Mul", {"m", "view"}, "n", "c.1");  // no gamma of its own
+  // The exporter's own weights are no parameters.
+  model.called("reshape(%n)", "Unsqueeze", {"n", "axis"}, "o", "c.0");
+  model.called("group_norm(%n)", "InstanceNormalization", {"o", "val_8", "val_11"}, "y", "c.0");
+  TensorProto& axis = *model.graph().add_initializer();
+  axis.set_name("axis");
+  axis.set_data_type(7);
+  axis.add_dims(1);
+  axis.add_int64_data(2);
+  const OnnxModel imported = model.output("y").import();
+  CHECK(trained(imported) == Names{"view", "view/b"});
+  Graph graph = imported.graph;
+  must(validate(graph));
+  Names read;
+  for (const NodeId id : nodes_of(graph, "Mul"))
+    read.push_back(graph.value_name(graph.node(id).inputs[1]));
+  REQUIRE(read.size() >= 4);  // the others are those of the normalization
+  read.resize(4);
+  CHECK(read == Names{"view", "view/b", "view/b", "view"});
+}
+
 TEST_CASE("initializers that were merged because they were equal train apart") {
   Exported model;
   model.floats("a.gamma", {1, 1}).floats("onnx::MatMul_1", {1, 1});
