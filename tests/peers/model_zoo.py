@@ -38,11 +38,12 @@ import tempfile
 import warnings
 
 import numpy as np
+import onnx
 import torch
 from torch.nn import functional as F
 
 from side_by_side import BINARIES, own_environment
-from zoo_models import RECORDS, TRANSFORMERS, Logits, build, timm_names, torchvision_names
+from zoo_models import PARTS, RECORDS, TRANSFORMERS, Logits, build, timm_names, torchvision_names
 
 
 def export(case, args, path):
@@ -186,6 +187,9 @@ def prepare(name, args, case_folder):
         for column, value in {**case.inputs, "labels": case.labels}.items():
             np.save(os.path.join(case_folder, column + ".npy"), value.numpy())
         result["stage"] = "reference"
+        # Leat trains with the statistics of the batch, also where the file has those of an inference.
+        nodes = onnx.load(os.path.join(case_folder, "model.onnx"), load_external_data=False).graph.node
+        case.module.train(any(node.op_type == "BatchNormalization" for node in nodes))
         try:
             if args.gradients:
                 for precision in ("float32", "float64"):
@@ -249,12 +253,23 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def drawn_names(args, patterns):
+    """Only those of the sources that patterns begin with: some take long to draw."""
+    sources = {pattern.split("/")[0] for pattern in patterns}
+    drawn = ["parts/" + n for n in PARTS] if "parts" in sources else []
+    if "transformers" in sources:
+        drawn += ["transformers/" + n for n in TRANSFORMERS]
+    if "torchvision" in sources:
+        drawn += torchvision_names(args)
+    return drawn + (timm_names(args) if "timm" in sources else [])
+
+
 def main():
     args = parse_arguments()
     warnings.simplefilter("ignore")
     names = args.only
     if not names or any("*" in name for name in names):
-        drawn = ["transformers/" + n for n in TRANSFORMERS] + torchvision_names(args) + timm_names(args)
+        drawn = drawn_names(args, names or ["timm/", "torchvision/", "transformers/"])
         names = [n for n in drawn if not names or any(fnmatch.fnmatchcase(n, pattern) for pattern in names)]
     print(f"{len(names)} models, seed {args.seed}, form {args.form}", flush=True)
     results = []

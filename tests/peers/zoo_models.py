@@ -3,6 +3,8 @@ import random
 
 import torch
 
+from zoo_parts import PARTS, SIDE, Part
+
 RECORDS, CLASSES, VOCABULARY, LENGTH = 8, 10, 64, 12
 
 
@@ -149,10 +151,15 @@ def transformer_case(name):
     return Case(Logits(module, names), inputs, torch.randint(0, classes, (RECORDS, LENGTH)))
 
 
+def part_case(name):
+    return image_case(Part(PARTS[name], CLASSES), (3, SIDE, SIDE))
+
+
 def build(name, seed):
     torch.manual_seed(seed)
     source, model = name.split("/")
-    make = {"timm": timm_case, "torchvision": torchvision_case, "transformers": transformer_case}
+    make = {"timm": timm_case, "torchvision": torchvision_case, "transformers": transformer_case,
+            "parts": part_case}
     case = make[source](model)
     case.module = without_noise(case.module)
     return case
