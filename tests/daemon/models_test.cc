@@ -1,5 +1,5 @@
 // Models of several kinds, each trained from a job file: language model, sequence to sequence,
-// recommendation, segmentation. [cluster] runs under ThreadSanitizer.
+// recommendation, segmentation, LSTM. [cluster] runs under ThreadSanitizer.
 #include <cmath>
 
 #include "devices/base/text.h"
@@ -353,6 +353,38 @@ TEST_CASE("a model with a recurrence and a branch of its data trains", "[cluster
     other.insert(other.end(), {"num_workers=2", more});
     CHECK(small.hash(small.job(other), more) == once.weights_sha256);
   }
+}
+
+// The rows of an image, one after the other.
+constexpr const char* kLstm = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+tiny_lstm (float[N,1,8,8] image) => (float[N,4] logits) {
+  w_variable = leat.Variable <name = "w", shape = [1,24,8]> ()
+  w_first = RandomUniform <shape = [1,24,8], low = -0.4, high = 0.4> ()
+  [init_w] = leat.Initialize (w_variable, w_first)
+  w = leat.Read (w_variable)
+  r_variable = leat.Variable <name = "r", shape = [1,24,6]> ()
+  r_first = RandomUniform <shape = [1,24,6], low = -0.4, high = 0.4> ()
+  [init_r] = leat.Initialize (r_variable, r_first)
+  r = leat.Read (r_variable)
+  b_variable = leat.Variable <name = "b", shape = [1,48]> ()
+  b_first = RandomUniform <shape = [1,48], low = -0.4, high = 0.4> ()
+  [init_b] = leat.Initialize (b_variable, b_first)
+  b = leat.Read (b_variable)
+  channel = Constant <value = int64[1] {1}> ()
+  direction = Constant <value = int64[1] {0}> ()
+  rows = Squeeze (image, channel)
+  x = Transpose <perm = [1, 0, 2]> (rows)
+  all, last = LSTM <hidden_size = 6> (x, w, r, b)
+  h = Squeeze (last, direction)
+  logits = leat.Dense <units = 4> (h)
+}
+)";
+
+TEST_CASE("an LSTM learns from the rows of images", "[cluster]") {
+  const SmallJob small(kLstm);
+  check_reproducible(small, {"optimizer={name: adam, learning_rate: 0.02}",
+                             "lr_scheduler={name: constant}", "data.validation=null"},
+                     0.9);
 }
 
 TEST_CASE("wrong columns are named before anything is trained", "[cluster]") {
