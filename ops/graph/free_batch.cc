@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -119,6 +120,9 @@ class Prover {
   Status loosen(NodeId id) {
     Node& node = graph_.node(id);
     const Tensor* sizes = node.op->full_name() == "Reshape" ? target_of(node) : nullptr;
+    // Another Reshape to the same target may have found that the first size is its input's.
+    if (sizes && copied_.contains(node.inputs[1]))
+      node.attrs.insert_or_assign("allowzero", int64_t{0});
     // A first size of -1 or 0 is no batch size.
     if (!sizes || sizes->int_at(0) < 1 || !is_only_target(node.inputs[1])) return {};
     Tensor loose = sizes->clone();
@@ -134,6 +138,7 @@ class Prover {
     } else if (in.rank() > 0 && !in[0].is_constant() && in[0].factor * rows_ == loose.int_at(0)) {
       loose.data<int64_t>()[0] = 0;
       node.attrs.insert_or_assign("allowzero", int64_t{0});
+      copied_.insert(node.inputs[1]);
     }
     const NodeId producer = graph_.value(node.inputs[1]).producer;
     graph_.node(producer).attrs.insert_or_assign("value", std::move(loose));
@@ -227,6 +232,7 @@ class Prover {
   Inference inference_;
   const SymbolId batch_;
   std::vector<bool> depends_;  // on the input, by value
+  std::set<ValueId> copied_;   // targets whose first size has become 0
 };
 
 }  // namespace

@@ -40,19 +40,40 @@ Tensor first_row(const Tensor& value) {
   return row;
 }
 
+// The sizes of a row.
 DraftConstant sizes_of(const Tensor& value, const std::string& name) {
-  const std::vector<int64_t> sizes(value.shape().begin(), value.shape().end());
+  const std::vector<int64_t> sizes(value.shape().begin() + 1, value.shape().end());
   DraftConstant constant;
   constant.name.name = name;
-  constant.value = Tensor::of<int64_t>(Shape({value.shape().rank()}), sizes);
+  constant.value = Tensor::of<int64_t>(Shape({value.shape().rank() - 1}), sizes);
   return constant;
+}
+
+DraftNode node_of(std::string op, const std::vector<std::string>& inputs, std::string output) {
+  DraftNode node;
+  node.op = std::move(op);
+  for (const std::string& input : inputs) node.inputs.push_back({input, 0});
+  node.outputs = {{std::move(output), 0}};
+  return node;
+}
+
+// Expands `from` to as many rows as the input has, whatever batch the job takes.
+void add_expand(const std::string& from, const std::string& input, const std::string& to,
+                std::vector<DraftNode>& nodes) {
+  const std::string rows = cat("%rows ", from), sizes = cat("%sizes ", from);
+  DraftNode& shape = nodes.emplace_back(node_of("Shape", {input}, rows));
+  shape.attrs["start"] = Attr(int64_t{0});
+  shape.attrs["end"] = Attr(int64_t{1});
+  DraftNode& concat = nodes.emplace_back(node_of("Concat", {rows, cat("%row ", from)}, sizes));
+  concat.attrs["axis"] = Attr(int64_t{0});
+  nodes.push_back(node_of("Expand", {from, sizes}, to));
 }
 
 }  // namespace
 
-size_t share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name) {
+void share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name) {
   const std::optional<int64_t> rows = rows_of_inputs(graph);
-  if (!rows || *rows < 2) return 0;
+  if (!rows || *rows < 2) return;
   std::set<std::string> taken;
   for (const DraftConstant& constant : graph.constants) taken.insert(constant.name.name);
   for (const DraftValue& input : graph.inputs) taken.insert(input.name.name);
@@ -65,20 +86,15 @@ size_t share_rows(DraftGraph& graph, const std::function<std::string(const std::
     if (!has_equal_rows(constant.value, *rows)) continue;
     const std::string own = name(constant.name.name);
     if (own.empty() || !taken.insert(own).second) continue;
-    DraftNode& expand = expands.emplace_back();
-    expand.op = "Expand";
-    expand.inputs = {{own, 0}, {cat("%sizes ", own), 0}};
-    expand.outputs = {{constant.name.name, 0}};
-    sizes.push_back(sizes_of(constant.value, expand.inputs[1].name));
+    add_expand(own, graph.inputs[0].name.name, constant.name.name, expands);
+    sizes.push_back(sizes_of(constant.value, cat("%row ", own)));
     constant.name.name = own;
     constant.value = first_row(constant.value);
   }
-  const size_t shared = expands.size();
   graph.constants.insert(graph.constants.end(), std::make_move_iterator(sizes.begin()),
                          std::make_move_iterator(sizes.end()));
   graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(expands.begin()),
                      std::make_move_iterator(expands.end()));
-  return shared;
 }
 
 }  // namespace leat

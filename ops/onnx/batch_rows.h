@@ -15,8 +15,7 @@ namespace leat {
 // Replaces each constant that `name` gives a name for, with a rank of at least 2, and equal rows,
 // one for each row of the inputs, by a constant [1,...] of that name and an Expand of it. `name`
 // returns "" for constants that stay, and is called for those alone that have such rows. Does
-// nothing unless all inputs have the same number of rows, 2 or more. Returns the number of
-// constants replaced.
-size_t share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name);
+// nothing unless all inputs have the same number of rows, 2 or more.
+void share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name);
 
 }  // namespace leat

@@ -154,12 +154,17 @@ void OnnxParameters::separate() {
   find_uses();
   find_missing();
   separate_modules();
-  shared_ = share_rows(graph_, [this](const std::string& constant) {
-    if (!is_computed(constant) || !trains(constant)) return std::string();
+  share_rows(graph_, [this](const std::string& constant) {
+    // The mask of a batch serves one of any size.
+    const bool mask = masks_.contains(constant);
+    if (!is_computed(constant) || !(mask || trains(constant))) return std::string();
     // One that is missing is the one that was expanded.
-    const std::string own = missing_.size() == 1 ? missing_[0] : cat(constant, "/row");
-    near_.insert(own);
-    if (missing_.size() == 1) missing_.clear();
+    const bool named = !mask && missing_.size() == 1;
+    const std::string own = named ? missing_[0] : cat(constant, "/row");
+    if (named) missing_.clear();
+    if (near_.contains(constant)) near_.insert(own);
+    if (mask) masks_.insert(own);
+    shared_ += !mask;
     return own;
   });
 }

@@ -124,6 +124,14 @@ TEST_CASE("a batch stays fixed where rows meet, or may meet") {
   }
 }
 
+TEST_CASE("two Reshapes to one target with an allowed zero both copy the batch") {
+  CHECK(free_of("float[3,4,6]", shape_of("t", "3, -1, 2", 3) +
+                                    "  a = Reshape <allowzero = 1> (x, t)\n"
+                                    "  b = Relu (a)\n"
+                                    "  y = Reshape <allowzero = 1> (b, t)\n")
+            .output == "float[N,12,2]");
+}
+
 TEST_CASE("a target whose numbers are computed with keeps them") {
   const Freed freed = free_of("float[3,2,4]", shape_of("s", "3, 8", 2) + shape_of("i", "0", 1) +
                                                   "  f = Cast <to = 1> (s)\n  one = Gather (f, i)\n"
