@@ -84,6 +84,7 @@ class Importer {
       if (!options_.every_float) origin.calls = std::move(calls_);
       OnnxParameters parameters(std::move(origin), draft);
       options_.every_float ? parameters.take_all() : parameters.separate();
+      if (!options_.every_float && model.producer_name() == "pytorch") divide_by_less(draft);
       for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
       make_variables(draft, parameters);
     }
@@ -92,6 +93,14 @@ class Importer {
   }
 
  private:
+  // The running variance of ONNX divides by n; PyTorch's, which the file's module has, by n - 1.
+  static void divide_by_less(DraftGraph& graph) {
+    for (DraftNode& node : graph.nodes) {
+      if (node.domain.empty() && node.op == "BatchNormalization")
+        node.attrs.insert_or_assign("leat_unbiased", Attr(int64_t{1}));
+    }
+  }
+
   Status error(size_t place, std::string_view message) const {
     return invalid_argument(cat(places_[place], ": ", message));
   }

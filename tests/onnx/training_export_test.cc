@@ -170,7 +170,7 @@ const std::vector<float> kVariances{8, 4};                                      
 
 TEST_CASE("the running statistics of a file in training mode move with every step") {
   const bool training = GENERATE(true, false);
-  Exported model;
+  Exported model("other");
   model.floats("w", {1, 1}).floats("b", {0, 0}).floats("mean", {1, 2}).floats("var", {4, 8});
   model.batch_norm(
       {"x", "w", "b", "mean", "var"},
@@ -180,10 +180,20 @@ TEST_CASE("the running statistics of a file in training mode move with every ste
   CHECK(after["var"] == std::vector<float>{0.75f * 4 + 0.25f * 8, 0.75f * 8 + 0.25f * 4});
 }
 
+TEST_CASE("the running variance of PyTorch's files divides by one less") {
+  Exported model;
+  model.floats("w", {1, 1}).floats("b", {0, 0}).floats("mean", {1, 2}).floats("var", {4, 8});
+  model.batch_norm({"x", "w", "b", "mean", "var"}, {"y"}, false);
+  Stepped after(model.output("y").import(), batch());
+  CHECK(after["mean"] == std::vector<float>{1.75f, 2.5f});
+  CHECK(after["var"][0] == Approx(0.75 * 4 + 0.25 * 8 * 4 / 3));
+  CHECK(after["var"][1] == Approx(0.75 * 8 + 0.25 * 4 * 4 / 3));
+}
+
 TEST_CASE("statistics that two nodes share move in the order of the program") {
   const bool aliased =
       GENERATE(false, true);  // as PyTorch's current exporter writes the second use
-  Exported model;
+  Exported model("other");
   model.floats("w", {1, 1}).floats("b", {3, 3}).floats("mean", {0, 0}).floats("var", {1, 1});
   model.batch_norm({"x", "w", "b", "mean", "var"}, {"h", "m", "v"}, true);
   if (aliased) {
@@ -364,10 +374,12 @@ TEST_CASE("a parameter that was expanded to the rows of the example is one for a
   add_rows(model, "expand", {1, 2, 1, 2, 1, 2, 1, 2});
   add_rows(model, "cat", {1, 2, 1, 2, 1, 2, 1, 3});
   add_rows(model, "zeros_3", {0, 0, 0, 0, 0, 0, 0, 0});
+  add_rows(model, "where_1", {0, 0, 0, 0, 0, 0, 0, 0});
   model.signature({"head.token"}, {});
   model.called("add(%x, %expand)", "Add", {"x", "expand"}, "a", "head");
   model.called("add(%a, %cat)", "Add", {"a", "cat"}, "b", "head");
-  model.called("add(%b, %zeros_3)", "Add", {"b", "zeros_3"}, "y", "head");
+  model.called("add(%b, %where_1)", "Add", {"b", "where_1"}, "c", "head");
+  model.called("add(%c, %zeros_3)", "Add", {"c", "zeros_3"}, "y", "head");
   const OnnxModel imported = model.output("y").import();
   CHECK(trained(imported) == Names{"cat", "head.token"});
   CHECK_THAT(join(imported.notes, "\n"),
@@ -376,9 +388,10 @@ TEST_CASE("a parameter that was expanded to the rows of the example is one for a
   Graph graph = imported.graph;
   must(validate(graph));
   const auto expands = nodes_of(graph, "Expand");
-  REQUIRE(expands.size() == 1);
+  REQUIRE(expands.size() == 2);
   const ValueId token = graph.node(expands[0]).inputs[0];
   CHECK(graph.value_name(token) == "head.token");
+  CHECK(graph.value_name(graph.node(expands[1]).inputs[0]) == "where_1/row");
   CHECK(graph.value(token).type.shape == SymbolicShape(Shape({1, 2})));
   Stepped after(imported, batch());
   CHECK(after["head.token"] == std::vector<float>{1, 2});
@@ -430,7 +443,7 @@ TEST_CASE("initializers that were merged because they were equal train apart") {
 }
 
 TEST_CASE("running statistics that were merged with weights are neither trained nor lost") {
-  Exported model;
+  Exported model("other");
   model.floats("w", {1, 1}).floats("b", {0, 0});
   model.batch_norm({"x", "w", "b", "b", "w"}, {"y"}, false);
   const OnnxModel imported = model.output("y").import();
