@@ -43,7 +43,7 @@ import torch
 from torch.nn import functional as F
 
 from side_by_side import BINARIES, own_environment
-from zoo_models import PARTS, RECORDS, TRANSFORMERS, Logits, build, timm_names, torchvision_names
+from zoo_models import OTHERS, PARTS, RECORDS, TRANSFORMERS, Logits, build, timm_names, torchvision_names
 
 
 def export(case, args, path):
@@ -246,6 +246,7 @@ def parse_arguments():
     parser.add_argument("--precision", choices=("float32", "float64"), default="float32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=600)
+    parser.add_argument("--others", action="store_true", help="more transformers")
     parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--folder")
     parser.add_argument("--cache")
@@ -259,6 +260,7 @@ def drawn_names(args, patterns):
     drawn = ["parts/" + n for n in PARTS] if "parts" in sources else []
     if "transformers" in sources:
         drawn += ["transformers/" + n for n in TRANSFORMERS]
+        drawn += ["transformers/" + n for n in OTHERS] if args.others else []
     if "torchvision" in sources:
         drawn += torchvision_names(args)
     return drawn + (timm_names(args) if "timm" in sources else [])

@@ -124,7 +124,33 @@ TRANSFORMERS = {
     "bart": ("BartForConditionalGeneration", "BartConfig", {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}),
     "vit": ("ViTForImageClassification", "ViTConfig", {"image_size": 32, "patch_size": 8}),
 }
-SEQUENCE_TO_SEQUENCE = ("t5", "bart")
+# More of them, which the importer was not made with.
+OTHERS = {
+    "gptj": ("GPTJForCausalLM", "GPTJConfig", {"n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": 64}),
+    "codegen": ("CodeGenForCausalLM", "CodeGenConfig", {"n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": 64}),
+    "falcon": ("FalconForCausalLM", "FalconConfig", {}),
+    "mpt": ("MptForCausalLM", "MptConfig", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64}),
+    "stablelm": ("StableLmForCausalLM", "StableLmConfig", {"num_key_value_heads": 2}),
+    "olmo2": ("Olmo2ForCausalLM", "Olmo2Config", {"num_key_value_heads": 2}),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {"num_key_value_heads": 2, "head_dim": 8}),
+    "cohere": ("CohereForCausalLM", "CohereConfig", {"num_key_value_heads": 2}),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig", {"num_key_value_heads": 2, "num_local_experts": 4}),
+    "mamba": ("MambaForCausalLM", "MambaConfig", {"state_size": 4}),
+    "xlnet": ("XLNetForTokenClassification", "XLNetConfig", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}),
+    "fnet": ("FNetForTokenClassification", "FNetConfig", {}),
+    "squeezebert": ("SqueezeBertForTokenClassification", "SqueezeBertConfig", {"embedding_size": 32}),
+    "mobilebert": ("MobileBertForTokenClassification", "MobileBertConfig", {"embedding_size": 16, "intra_bottleneck_size": 16}),
+    "roformer": ("RoFormerForTokenClassification", "RoFormerConfig", {"embedding_size": 32}),
+    "convbert": ("ConvBertForTokenClassification", "ConvBertConfig", {"embedding_size": 32}),
+    "nystromformer": ("NystromformerForTokenClassification", "NystromformerConfig", {"segment_means_seq_len": 12, "num_landmarks": 4}),
+    "pegasus": ("PegasusForConditionalGeneration", "PegasusConfig", {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}),
+    "swin": ("SwinForImageClassification", "SwinConfig", {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}),
+    "segformer": ("SegformerForImageClassification", "SegformerConfig", {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32]}),
+    "convnext": ("ConvNextForImageClassification", "ConvNextConfig", {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32]}),
+    "deit": ("DeiTForImageClassification", "DeiTConfig", {"image_size": 32, "patch_size": 8}),
+}
+IMAGES = ("vit", "swin", "segformer", "convnext", "deit")
+SEQUENCE_TO_SEQUENCE = ("t5", "bart", "pegasus")
 SMALL = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
          "intermediate_size": 64, "max_position_embeddings": 64, "num_labels": CLASSES,
          "use_cache": False, "attn_implementation": "eager", "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -141,9 +167,12 @@ class Logits(torch.nn.Module):
 
 def transformer_case(name):
     import transformers
-    model, config, options = TRANSFORMERS[name]
-    module = getattr(transformers, model)(getattr(transformers, config)(**{**SMALL, **options}))
-    if name == "vit":
+    model, config, options = {**TRANSFORMERS, **OTHERS}[name]
+    settings = {**SMALL, **options}
+    if name in ("segformer", "convnext", "swin"):  # sizes by stage
+        settings = {n: v for n, v in settings.items() if n not in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size") or n in options}
+    module = getattr(transformers, model)(getattr(transformers, config)(**settings))
+    if name in IMAGES:
         return image_case(Logits(module, ["pixel_values"]), (3, 32, 32))
     names = ["input_ids"] + (["decoder_input_ids"] if name in SEQUENCE_TO_SEQUENCE else [])
     inputs = {n: torch.randint(3, VOCABULARY, (RECORDS, LENGTH)) for n in names}
