@@ -48,15 +48,38 @@ Status infer_batch_norm(InferContext& ctx) {
   return {};
 }
 
+// y = (x - mean) * scale * inverse + bias with inverse = (variance + epsilon)^-1/2, so that
+// dmean = -dbias * scale * inverse, and dvariance = -dscale * scale * inverse^2 / 2. A network that
+// normalizes its weights has computed statistics.
+void gradients_of_statistics(GradientContext& ctx, ValueId dscale, ValueId dbias, ValueId inverse) {
+  const auto cast = [&](ValueId value, ValueId like) {
+    const DType to = ctx.type(like).dtype;
+    if (ctx.type(value).dtype == to) return value;
+    return ctx.emit("Cast", {value}, {{"to", int64_t{dtype_onnx_code(to)}}});
+  };
+  const auto times = [&](ValueId a, ValueId b) { return ctx.emit("Mul", {cast(a, inverse), b}); };
+  const ValueId factor = times(ctx.input(1), inverse);
+  if (ctx.needs(3)) ctx.set_grad(3, cast(ctx.emit("Neg", {times(dbias, factor)}), ctx.input(3)));
+  if (!ctx.needs(4)) return;
+  const ValueId half = ctx.scalar(-0.5, ctx.type(inverse).dtype);
+  const ValueId product = ctx.emit("Mul", {times(dscale, factor), inverse});
+  ctx.set_grad(4, cast(ctx.emit("Mul", {product, half}), ctx.input(4)));
+}
+
 // The backward pass reads the mean and 1 / standard deviation that the forward pass computed, so
 // the forward node gets them as outputs.
 Status batch_norm_gradient(GradientContext& ctx) {
-  if (ctx.grad(0) == kNone || !(ctx.needs(0) || ctx.needs(1) || ctx.needs(2))) return {};
+  const bool training = attr_int(ctx.node().attrs, "training_mode") != 0;
+  // In training mode y depends on the running statistics not at all.
+  const bool of_statistics = !training && (ctx.needs(3) || ctx.needs(4));
+  if (ctx.grad(0) == kNone || !(ctx.needs(0) || ctx.needs(1) || ctx.needs(2) || of_statistics))
+    return {};
   const ValueId mean = ctx.optional_output(3), inverse = ctx.optional_output(4);
-  const Attrs attrs = {{"training_mode", attr_int(ctx.node().attrs, "training_mode")}};
+  const Attrs attrs = {{"training_mode", int64_t{training}}};
   const auto grads = ctx.emit_n("leat.BatchNormalizationGrad",
                                 {ctx.grad(0), ctx.input(0), ctx.input(1), mean, inverse}, attrs, 3);
   for (int i = 0; i < 3; ++i) ctx.set_grad(i, grads[static_cast<size_t>(i)]);
+  if (of_statistics) gradients_of_statistics(ctx, grads[1], grads[2], inverse);
   return {};
 }
 
