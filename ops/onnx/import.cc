@@ -246,7 +246,8 @@ class Importer {
         return error(0, cat("expected at most ", limits::kNodes, " nodes"));
       }
       if (catalogue_.find(domain, proto.op_type()) == nullptr &&
-          !is_composite(domain, proto.op_type()) && !is_sequence_op(domain, proto.op_type())) {
+          !is_composite(domain, proto.op_type()) && !is_sequence_op(domain, proto.op_type()) &&
+          !is_renamed_op(domain, proto.op_type())) {
         lacking_[full].push_back(described(proto));
         continue;  // continue to find all of them
       }

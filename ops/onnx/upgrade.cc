@@ -253,6 +253,10 @@ Status OnnxUpgrade::batched_scan(DraftNode& node) const {
   return {};
 }
 
+bool is_renamed_op(std::string_view domain, std::string_view op) {
+  return domain.empty() && (op == "Upsample" || op == "Scatter");
+}
+
 Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   const std::string& op = node.op;
   // The order matters: before_7() gives nodes the attributes of opset 7, which the later rules
@@ -270,6 +274,7 @@ Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
     }
   }
   if (op == "Upsample" || (op == "Resize" && opset_ < 11)) LEAT_RETURN_IF_ERROR(old_resize(node));
+  if (op == "Scatter") node.op = "ScatterElements";
   if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
   if (opset_ < 9 && op == "Scan") LEAT_RETURN_IF_ERROR(batched_scan(node));
   if (opset_ < 21 && op == "GroupNormalization") node.attrs["per_group"] = Attr(int64_t{1});

@@ -14,6 +14,9 @@
 
 namespace leat {
 
+// True for the ops that ONNX has no more, whose nodes get the name of their successor.
+bool is_renamed_op(std::string_view domain, std::string_view op);
+
 // Upgrades the nodes of one graph; a region has an upgrade of its own. Threads: one.
 //
 //   OnnxUpgrade upgrade(model_opset, declared_ranks);
