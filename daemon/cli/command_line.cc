@@ -36,6 +36,7 @@ struct Parsed {
   GraphShowCommand show;
   GraphCheckCommand check;
   GraphConvertCommand convert;
+  GraphOpsCommand ops;
   ClusterArguments cluster;
   std::string color = "auto";
 };
@@ -124,6 +125,12 @@ void add_graph(CLI::App& app, Parsed& parsed) {
                "The file to write; its extension says the format")
       ->required();
   add_color(*convert, parsed.color);
+
+  auto* ops =
+      add_command(*graph, "ops", "List the ops that a graph may have, and the refused ones");
+  auto* json = ops->add_flag("--json", parsed.ops.json, "One JSON object a line");
+  ops->add_flag("--markdown", parsed.ops.markdown, "The page docs/ops.md")->excludes(json);
+  add_color(*ops, parsed.color);
 }
 
 // Adds everything to `app`. The parser writes to `parsed`, so both stay in place until it is done.
@@ -172,6 +179,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (name == "leat predict") return with_color(std::move(parsed.predict));
   if (name == "leat graph show") return with_color(std::move(parsed.show));
   if (name == "leat graph check") return with_color(std::move(parsed.check));
+  if (name == "leat graph ops") return with_color(std::move(parsed.ops));
   return with_color(std::move(parsed.convert));
 }
 
@@ -207,6 +215,7 @@ int run_command(const Command& command) {
     int operator()(const GraphShowCommand& show) const { return run_graph_show(show); }
     int operator()(const GraphCheckCommand& check) const { return run_graph_check(check); }
     int operator()(const GraphConvertCommand& convert) const { return run_graph_convert(convert); }
+    int operator()(const GraphOpsCommand& ops) const { return run_graph_ops(ops); }
     int operator()(const CheckpointLsCommand& ls) const { return run_checkpoint_ls(ls); }
     int operator()(const CheckpointVerifyCommand& verify) const {
       return run_checkpoint_verify(verify);

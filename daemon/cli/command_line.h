@@ -16,7 +16,7 @@ namespace leat {
 // each alternative, so the compiler finds a command without one.
 using Command =
     std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
-                 GraphCheckCommand, GraphConvertCommand, CheckpointLsCommand,
+                 GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
                  SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
                  NodesCommand, DrainCommand, FetchCommand, ClusterCommand>;

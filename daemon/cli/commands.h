@@ -80,4 +80,13 @@ struct GraphConvertCommand {
 };
 int run_graph_convert(const GraphConvertCommand& command);
 
+// Prints the table of all ops: the opset of each, its gradient, types and devices; and ONNX's ops
+// that are refused, with the reasons.
+struct GraphOpsCommand {
+  bool json = false;      // one object a line
+  bool markdown = false;  // the page docs/ops.md
+  ColorMode color = ColorMode::automatic;
+};
+int run_graph_ops(const GraphOpsCommand& command);
+
 }  // namespace leat

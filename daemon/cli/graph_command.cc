@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "daemon/cli/commands.h"
+#include "daemon/cli/op_table.h"
 #include "daemon/spec/load_graph.h"
 #include "ops/catalogue.h"
 #include "ops/graph/validate.h"
@@ -64,6 +65,15 @@ int run_graph_convert(const GraphConvertCommand& command) {
         return std::string();
       });
   return code == kExitOk ? report(saved, command.color) : code;
+}
+
+int run_graph_ops(const GraphOpsCommand& command) {
+  const Catalogue catalogue = standard_catalogue();
+  const std::string text = command.json       ? op_lines_json(catalogue)
+                           : command.markdown ? op_page(catalogue)
+                                              : op_table(catalogue);
+  std::fputs(text.c_str(), stdout);
+  return kExitOk;
 }
 
 }  // namespace leat

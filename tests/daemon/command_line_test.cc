@@ -95,6 +95,11 @@ TEST_CASE("the other commands become their structs") {
   REQUIRE(std::holds_alternative<GraphCheckCommand>(check));
   CHECK(std::get<GraphCheckCommand>(check).file == "g.onnx");
 
+  const Command ops = parse_command_line({"graph", "ops", "--json"});
+  REQUIRE(std::holds_alternative<GraphOpsCommand>(ops));
+  CHECK(std::get<GraphOpsCommand>(ops).json);
+  CHECK_FALSE(std::get<GraphOpsCommand>(ops).markdown);
+
   const Command convert = parse_command_line({"graph", "convert", "g.onnx", "g.onnxtxt"});
   REQUIRE(std::holds_alternative<GraphConvertCommand>(convert));
   CHECK(std::get<GraphConvertCommand>(convert).input == "g.onnx");
@@ -183,7 +188,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "--master: expected host:port, received 'localhost'\nSee 'leat ps --help'."},
       {{"rm"}, "JOB is required\nSee 'leat rm --help'."},
       {{"cancel"}, "JOB is required\nSee 'leat cancel --help'."},
-      {{"graph"}, "expected a command: show, check, convert\nSee 'leat graph --help'."},
+      {{"graph"}, "expected a command: show, check, convert, ops\nSee 'leat graph --help'."},
       {{"graph", "shwo", "f"},
        "unknown command 'shwo' (did you mean 'show'?)\nSee 'leat graph --help'."},
       {{"train", "j.yaml", "--wrokers", "3"},
@@ -244,7 +249,7 @@ TEST_CASE("leat help and leat version print what --help and --version do") {
   CHECK(usage_error({"help", "sbumit"}) ==
         "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat help'.");
   CHECK(usage_error({"help", "graph", "submit"}) ==
-        "unknown command 'submit'; the commands are show, check, convert\nSee 'leat help'.");
+        "unknown command 'submit'; the commands are show, check, convert, ops\nSee 'leat help'.");
   CHECK_THAT(usage_error({"help", "--jsno"}), Catch::Contains("unknown flag '--jsno'"));
   CHECK_THAT(usage_error({"version", "now"}), Catch::Contains("unexpected argument 'now'"));
 }

@@ -1,5 +1,9 @@
+#include <map>
+
 #include "daemon/cli/commands.h"
+#include "daemon/cli/op_table.h"
 #include "devices/base/files.h"
+#include "ops/catalogue.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
@@ -63,6 +67,37 @@ TEST_CASE("the graph commands' exit codes say what is wrong") {
   CHECK(run_graph_show({folder / "bad.onnxtxt", false, {}}) == kExitInvalid);
   CHECK(run_graph_convert({folder / "good.onnxtxt", folder / "out.onnx", {}}) == kExitInvalid);
   CHECK(run_graph_convert({folder / "good.onnxtxt", folder / "none/out.leat", {}}) == kExitFailed);
+}
+
+TEST_CASE("the page about the ops is the table that the command prints") {
+  const auto page = read_file(real_files(), LEAT_SOURCE_DIR "/docs/ops.md", 1 << 20);
+  REQUIRE(page.ok());
+  INFO("make it again: leat graph ops --markdown > docs/ops.md");
+  CHECK(std::string(reinterpret_cast<const char*>(page->data()), page->size()) ==
+        op_page(standard_catalogue()));
+}
+
+TEST_CASE("the table of ops tells gradients, composites and refusals") {
+  const Catalogue catalogue = standard_catalogue();
+  std::map<std::string, OpRow> rows;
+  for (const OpRow& row : op_rows(catalogue)) {
+    INFO(row.name);
+    CHECK(rows.emplace(row.name, row).second);
+    CHECK((row.gradient == "composite" || !row.types.empty() || row.devices.size() < 2));
+  }
+  CHECK(rows.at("Attention").gradient == "yes");
+  CHECK(rows.at("Attention").opset == 25);
+  CHECK(rows.at("Attention").types == "floats");
+  CHECK(rows.at("Attention").devices == std::vector<std::string>{"cpu"});
+  CHECK(rows.at("Equal").gradient == "no");
+  CHECK(rows.at("Mish").gradient == "composite");
+  CHECK(rows.at("leat.Dense").gradient == "composite");
+  CHECK_FALSE(rows.contains("NonZero"));
+  const std::string json = op_lines_json(catalogue);
+  CHECK_THAT(json,
+             Catch::Contains(R"("kind": "Op", "name": "Attention", "domain": "", "opset": 25,)"));
+  CHECK_THAT(json, Catch::Contains(
+                       R"("kind": "RefusedOp", "name": "NonZero", "domain": "", "reason": ")"));
 }
 
 }  // namespace
