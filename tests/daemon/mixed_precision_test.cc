@@ -284,6 +284,30 @@ TEST_CASE("a pattern of the precision that names nothing ends the job at its sta
              Catch::Contains("received 'Sofmax', which matches none"));
 }
 
+TEST_CASE("the search for what is not finite goes through values of 16 bits") {
+  // 10,000 times the product, which is above 6.5, is beyond float16.
+  const SmallJob small(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+large (float[N,1,8,8] image) => (float[N,4] logits) {
+  f = Flatten (image)
+  ones = Constant <value = float[64,1] {)" +
+                       [] {
+                         std::string ones = "1";
+                         for (int i = 1; i < 64; ++i) ones += ",1";
+                         return ones;
+                       }() +
+                       R"(}> ()
+  sum = MatMul (f, ones)
+  many = Constant <value = float {10000}> ()
+  [overflow] large = Mul (sum, many)
+  logits = leat.Dense <units = 4> (large)
+}
+)");
+  const auto trainer = must(small.trainer(small.job({"precision=float16"}), {small.path("run")}));
+  Silent watch;
+  CHECK_THAT(trainer->run(watch, [] { return false; }).status().message(),
+             Catch::Contains("the first that is not finite is Mul 'overflow'"));
+}
+
 // Numbers that all three types hold exactly. The text form has the bits of 16-bit ones.
 std::string model_in(const std::string& dtype) {
   std::string numbers;
