@@ -49,6 +49,7 @@ Catalogue standard_catalogue() {
   register_sum_tree_op(catalogue);
   register_queue_ops(catalogue);
   register_input_ops(catalogue);
+  register_save_ops(catalogue);
   register_step_ops(catalogue);
   register_commit_ops(catalogue);
   register_quorum_ops(catalogue);

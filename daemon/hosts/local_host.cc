@@ -1,5 +1,6 @@
 #include "daemon/hosts/local_host.h"
 
+#include "ops/data/save_folder.h"
 #include "transport/local/local_channel.h"
 
 namespace leat {
@@ -80,6 +81,17 @@ bool are_local(const HostHandle& a, const HostHandle& b) {
 
 void LocalHost::set_data_root(const std::string& job, const std::string& root) {
   worker_.resources(job).set_data_root(root);
+}
+
+void set_save_folder(const std::vector<HostHandle*>& hosts, const std::string& job,
+                     const std::string& folder) {
+  for (HostHandle* host : hosts) {
+    if (auto* local = dynamic_cast<LocalHost*>(host)) local->set_save_folder(job, folder);
+  }
+}
+
+void LocalHost::set_save_folder(const std::string& job, const std::string& folder) {
+  leat::set_save_folder(worker_.resources(job), folder);
 }
 
 Result<DatasetReport> LocalHost::inspect(const DatasetFiles& files, const ClassCheck& check) {

@@ -10,6 +10,12 @@ namespace leat {
 // True if both hosts are in this process, and so see the same data sets.
 bool are_local(const HostHandle& a, const HostHandle& b);
 
+// Sets the folder below which graphs of the job save files (leat.Save) on those hosts that are in
+// this process. Only the first call for a job counts, and it comes before the job's first plan. The
+// hosts of a cluster have no such folder, and refuse graphs that save.
+void set_save_folder(const std::vector<HostHandle*>& hosts, const std::string& job,
+                     const std::string& folder);
+
 // Threads: as HostHandle says.
 class LocalHost final : public HostHandle {
  public:
@@ -22,6 +28,8 @@ class LocalHost final : public HostHandle {
   uint64_t memory_bytes() const override { return worker_.device().memory_bytes(); }
   // The functions of HostHandle, which run in this process.
   void set_data_root(const std::string& job, const std::string& root) override;
+  // As the function of that name above.
+  void set_save_folder(const std::string& job, const std::string& folder);
   Result<DatasetReport> inspect(const DatasetFiles& files, const ClassCheck& check) override;
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,
                                                 uint32_t partition, const std::string& job,

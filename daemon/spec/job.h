@@ -24,9 +24,8 @@ struct Job {
   struct Model {
     std::string graph;    // path of the graph file
     std::string weights;  // path of a file of weights to start from; empty: initializers
-    // From names in that file to names of variables: globs, of which the first one that matches
-    // counts. The text that a '*' of the first name stands for takes the place of that '*' in the
-    // second.
+    // From names in that file to names of variables. The first glob that matches a name counts, and
+    // the text of each of its stars takes the place of that '*' in the second name.
     std::vector<std::pair<std::string, std::string>> rename_weights;
     // The file must have each of the model's variables and nothing else.
     bool strict_weights = true;

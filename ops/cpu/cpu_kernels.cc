@@ -41,6 +41,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_resize_kernels(catalogue);
   add_rows_kernels(catalogue);
   add_shape_kernels(catalogue);
+  add_save_kernels(catalogue);
   add_slice_kernels(catalogue);
   add_softmax_kernels(catalogue);
   add_step_kernels(catalogue);

@@ -84,6 +84,8 @@ void add_reduce_kernels(Catalogue& catalogue);
 void add_rows_kernels(Catalogue& catalogue);
 // Shape, Size, and the copies of Reshape, Flatten, Squeeze, Unsqueeze and Identity.
 void add_shape_kernels(Catalogue& catalogue);
+// leat.Save and leat.Restore.
+void add_save_kernels(Catalogue& catalogue);
 // Slice and leat.SliceGrad.
 void add_slice_kernels(Catalogue& catalogue);
 // Softmax, LogSoftmax, and their gradients.

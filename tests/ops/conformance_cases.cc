@@ -638,6 +638,8 @@ std::vector<ExemptOp> exempt_ops() {
       {"leat.Stage", "leaves what others sum: quorum_test"},
       {"leat.SumStaged", "sums what others left: quorum_test"},
       {"leat.ReadBatch", "reads files that a job has opened: input_test"},
+      {"leat.Save", "writes a file: save_test"},
+      {"leat.Restore", "reads a file: save_test"},
   };
 }
 

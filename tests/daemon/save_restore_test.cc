@@ -1,0 +1,124 @@
+// Save and Restore in sessions and in programs.
+#include <filesystem>
+
+#include "ops/formats/safetensors.h"
+#include "tests/daemon/session_testing.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+using testing::check_says;
+using testing::floats;
+using testing::SessionGraph;
+using Texts = std::vector<std::string>;
+
+// "save" and "restore" of the variable v, on these devices.
+const Graph& saving_graph(SessionGraph& g, const std::string& device = "") {
+  testing::basic_graph(g);
+  const ValueId v = *g.graph.find_value("v");
+  const Attrs file = {{"path", std::string("deep/v.safetensors")}, {"names", Texts{"v"}}};
+  const ValueId read = g.value("now", "leat.Read", {v});
+  const NodeId save = g.effect("save", "leat.Save", {read}, file);
+  const ValueId saved = g.value("saved", "leat.Restore", {read}, file, device);
+  g.graph.node(save).device = device;
+  g.effect("restore", "leat.Assign", {v, saved});
+  return g.get();
+}
+
+TEST_CASE("a session saves variables, and another one restores them") {
+  const TemporaryDirectory folder;
+  const Catalogue catalogue = standard_catalogue();
+  SessionGraph g(catalogue);
+  const Graph& graph = saving_graph(g);
+  {
+    const auto hosts = make_local_hosts(1, 1);
+    set_save_folder(hosts->hosts(), "job", folder.path());
+    const auto session = must(Session::open(*hosts, {}));
+    must(session->extend(0, graph).status());
+    must(session->run({}, {}, {"init"}).status());
+    must(session->run({{"to", floats({3, 4})}}, {}, {"assign"}).status());
+    must(session->run({}, {}, {"save"}).status());
+    must(session->run({{"to", floats({5, 6})}}, {}, {"assign"}).status());
+    CHECK(floats(must(session->run({}, {"saved"}, {}))[0]) == std::vector<float>{3, 4});
+    must(session->run({}, {}, {"restore"}).status());
+    CHECK(floats(must(session->run({}, {"value"}, {}))[0]) == std::vector<float>{3, 4});
+  }
+  const auto file = must(read_safetensors(real_files(), folder / "deep/v.safetensors"));
+  CHECK(floats(file.tensors.at("v")) == std::vector<float>{3, 4});
+  const auto hosts = make_local_hosts(1, 1);
+  set_save_folder(hosts->hosts(), "job", folder.path());
+  const auto session = must(Session::open(*hosts, {}));
+  must(session->extend(0, graph).status());
+  must(session->run({}, {}, {"init"}).status());
+  must(session->run({}, {}, {"restore"}).status());
+  CHECK(floats(must(session->run({}, {"value"}, {}))[0]) == std::vector<float>{3, 4});
+}
+
+TEST_CASE("values of another host travel to the host that saves them") {
+  const TemporaryDirectory folder;
+  const Catalogue catalogue = standard_catalogue();
+  SessionGraph g(catalogue);
+  const Graph& graph = saving_graph(g, "job:worker/task:1");
+  const auto hosts = make_local_hosts(2, 1);
+  set_save_folder(hosts->hosts(), "job", folder.path());
+  const auto session = must(Session::open(*hosts, {}));
+  must(session->extend(0, graph).status());
+  must(session->run({}, {}, {"init"}).status());
+  must(session->run({{"to", floats({3, 4})}}, {}, {"assign"}).status());
+  must(session->run({}, {}, {"save"}).status());
+  must(session->run({}, {}, {"init"}).status());
+  must(session->run({}, {}, {"restore"}).status());
+  CHECK(floats(must(session->run({}, {"value"}, {}))[0]) == std::vector<float>{3, 4});
+}
+
+TEST_CASE("a session without a folder refuses to save, and goes on") {
+  const Catalogue catalogue = standard_catalogue();
+  SessionGraph g(catalogue);
+  const Graph& graph = saving_graph(g);
+  const auto hosts = make_local_hosts(1, 1);
+  const auto session = must(Session::open(*hosts, {}));
+  must(session->extend(0, graph).status());
+  must(session->run({}, {}, {"init"}).status());
+  check_says(session->run({}, {}, {"save"}).status(), Code::failed_precondition,
+             "this host has no folder for files of the job");
+  must(session->run({}, {"value"}, {}).status());
+}
+
+// Counts its steps in v, and saves the count after every second one.
+constexpr const char* kCounting = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+counting () => (count) {
+  v = leat.Variable <name = "v", shape = [1]> ()
+  zero = Constant <value_floats = [0.0]> ()
+  one = Constant <value_floats = [1.0]> ()
+  first = leat.Restore <path = "v.safetensors", names = ["v"], optional = 1> (zero)
+  [begin] = leat.Initialize (v, first)
+  [add] = leat.AssignAdd (v, one)
+  now = leat.Read <after = ["[add]"]> (v)
+  [save] = leat.Save <path = "v.safetensors", names = ["v"], every = 2> (now)
+  count = Squeeze (now)
+}
+)";
+
+TEST_CASE("a program saves after every so many steps, and begins with what was saved") {
+  const SmallJob small(kCounting);
+  const auto count = [&](const char* steps) {
+    JobOverrides overrides;
+    overrides.set = {steps};
+    const Job job = must(load_job(small.path("model.onnxtxt"), overrides));
+    Silent watch;
+    small.train(job, "run", watch);
+    return watch.losses.back();
+  };
+  CHECK(count("steps=5") == 5);
+  const std::string path = small.path("run/saved/v.safetensors");
+  CHECK(floats(must(read_safetensors(real_files(), path)).tensors.at("v")) ==
+        std::vector<float>{4});
+  // A new run in the same folder finds the file.
+  std::filesystem::remove_all(small.path("run/checkpoints"));
+  CHECK(count("steps=1") == 5);
+}
+
+}  // namespace
+}  // namespace leat
