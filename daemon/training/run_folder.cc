@@ -49,6 +49,8 @@ Result<std::string> data_name(const std::string& data, const std::string& graph)
 }
 
 std::string name_below(const std::string& path, const std::string& folder) {
+  // absolute() throws for a path without text, such as the data's root in a job without data.
+  if (path.empty() || folder.empty()) return "";
   const fs::path inside = fs::absolute(path).lexically_normal().lexically_relative(
       fs::absolute(folder).lexically_normal());
   return inside.empty() || inside == "." || *inside.begin() == ".." ? "" : inside.string();

@@ -171,6 +171,7 @@ TEST_CASE("a path is below a folder by its text") {
   CHECK(name_below("/a", "/a").empty());
   CHECK(name_below("/ab/c", "/a").empty());
   CHECK(name_below("/a/../b", "/a").empty());
+  CHECK(name_below("", "/a").empty());  // a job without data has no root
   CHECK(name_below("x/y", "x") == "y");
 }
 
