@@ -45,6 +45,16 @@ Status div_gradient(GradientContext& ctx) {
   return {};
 }
 
+// y = a - n * b with the whole number n = (a - y) / b, which no small change of a or b moves.
+Status mod_gradient(GradientContext& ctx) {
+  if (ctx.needs(0)) give(ctx, 0, ctx.grad(0));
+  if (!ctx.needs(1)) return {};
+  const ValueId times =
+      ctx.emit("Div", {ctx.emit("Sub", {ctx.input(0), ctx.output(0)}), ctx.input(1)});
+  give(ctx, 1, ctx.emit("Neg", {ctx.emit("Mul", {ctx.grad(0), times})}));
+  return {};
+}
+
 // dx = dy * e * x^(e-1); de = dy * y * log(x), and 0 for x = 0.
 Status pow_gradient(GradientContext& ctx) {
   const DType dtype = ctx.type(ctx.input(0)).dtype;
@@ -127,7 +137,10 @@ void register_math_ops(Catalogue& catalogue) {
   catalogue.add(
       binary_op("Mul", 14).commutative().gradient(mul_gradient).sharding(shard_multilinear));
   catalogue.add(binary_op("Div", 14).gradient(div_gradient).sharding(shard_linear_in_first));
-  catalogue.add(binary_op("Mod", 13).attr("fmod", int64_t{0}).sharding(shard_elementwise));
+  catalogue.add(binary_op("Mod", 13)
+                    .attr("fmod", int64_t{0})
+                    .gradient(mod_gradient)
+                    .sharding(shard_elementwise));
   catalogue.add(elementwise_op("Pow", 15)
                     .input("X", "T")
                     .input("Y", "T1")

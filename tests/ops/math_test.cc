@@ -210,6 +210,12 @@ TEST_CASE("gradients of arithmetic agree with finite differences, broadcasting i
   }
 }
 
+TEST_CASE("gradients of a remainder agree with finite differences") {
+  const Tensor a = Tensor::of<double>({2, 3}, {5.3, -4.7, 0.4, 9.1, 3.3, -8.2});
+  const Tensor b = Tensor::of<double>({3}, {2, 1.5, -3});
+  check_gradients("Mod", {a, b}, {{"fmod", int64_t{1}}}, {0, 1});
+}
+
 TEST_CASE("gradients of functions of one operand agree with finite differences") {
   const Tensor x = random_tensor(DType::f64, {3, 4}, 5, 0.3, 2);
   for (std::string_view op :
