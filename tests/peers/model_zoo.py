@@ -148,7 +148,8 @@ def compare_losses(result, args, case, output):
     except Diverged:
         result["losses"] = [math.nan] * (args.steps + 1)
     result["stage"] = "compare"
-    if any(math.isnan(a) and math.isfinite(b) for a, b in zip(result["losses"], result["reference"])):
+    # A run ends with its first NaN.
+    if any(map(math.isnan, result["losses"])) and all(map(math.isfinite, result["reference"])):
         raise RuntimeError("the loss is NaN, and PyTorch's is not")
     result["difference"] = [abs(a - b) / abs(b) for a, b in zip(result["losses"], result["reference"])]
 
@@ -160,9 +161,11 @@ def compare_gradients(result, args, case, output):
     file = os.path.join(output, "all.npz")
     run_leat([args.leat, "checkpoint", "export", output, "--all", "-o", file], args.timeout)
     states = np.load(file)
-    own = {n.split("/", 2)[2]: states[n] for n in states.files if n.startswith("optimizer/")}
+    own = {n[len("optimizer/"):-len("/momentum")]: states[n] for n in states.files if n.endswith("/momentum")}
     single, double = (np.load(os.path.join(case, f"gradients_{p}.npz")) for p in ("float32", "float64"))
     names = [n for n in double.files if n in own and own[n].shape == double[n].shape]
+    if not names:
+        raise RuntimeError("the file has no parameter of the module under its name")
     leat = sum(np.sum((own[n] - double[n]) ** 2) for n in names)
     torch_own = sum(np.sum((single[n].astype(np.float64) - double[n]) ** 2) for n in names)
     result["parameters_compared"] = [len(names), len(double.files)]
