@@ -20,21 +20,33 @@ std::optional<int64_t> rows_of_inputs(const DraftGraph& graph) {
   return rows;
 }
 
-bool has_equal_rows(const Tensor& value, int64_t rows) {
-  if (!is_float(value.dtype()) || value.shape().rank() < 2 || value.shape()[0] != rows ||
-      value.elements() == 0)
-    return false;
-  const size_t row = value.bytes() / static_cast<size_t>(rows);
+// True if so many parts of a tensor, one after the other, are the same.
+bool has_equal_parts(const Tensor& value, int64_t parts) {
+  const size_t size = value.bytes() / static_cast<size_t>(parts);
   const auto* const bytes = static_cast<const std::byte*>(value.raw());
-  for (int64_t i = 1; i < rows; ++i) {
-    if (std::memcmp(bytes, bytes + static_cast<size_t>(i) * row, row) != 0) return false;
+  for (int64_t i = 1; i < parts; ++i) {
+    if (std::memcmp(bytes, bytes + static_cast<size_t>(i) * size, size) != 0) return false;
   }
   return true;
 }
 
-Tensor first_row(const Tensor& value) {
+bool has_equal_rows(const Tensor& value, int64_t rows) {
+  return is_float(value.dtype()) && value.shape().rank() >= 2 && value.shape()[0] == rows &&
+         value.elements() > 0 && has_equal_parts(value, rows);
+}
+
+// True for the vectors [N,T,C] of an embedding that looked up the same line for all tokens, such as
+// that of their type. Numbers that are all equal tell nothing.
+bool is_one_line(const std::string& name, const Tensor& value) {
+  return name.starts_with("embedding") && value.shape().rank() == 3 &&
+         has_equal_parts(value, value.shape()[0] * value.shape()[1]) &&
+         !has_equal_parts(value, value.elements());
+}
+
+Tensor first_row(const std::string& name, const Tensor& value) {
   std::vector<int64_t> sizes(value.shape().begin(), value.shape().end());
   sizes[0] = 1;
+  if (is_one_line(name, value)) sizes[1] = 1;
   Tensor row(value.dtype(), Shape(sizes));
   std::memcpy(row.raw(), value.raw(), row.bytes());
   return row;
@@ -88,8 +100,8 @@ void share_rows(DraftGraph& graph, const std::function<std::string(const std::st
     if (own.empty() || !taken.insert(own).second) continue;
     add_expand(own, graph.inputs[0].name.name, constant.name.name, expands);
     sizes.push_back(sizes_of(constant.value, cat("%row ", own)));
+    constant.value = first_row(constant.name.name, constant.value);
     constant.name.name = own;
-    constant.value = first_row(constant.value);
   }
   graph.constants.insert(graph.constants.end(), std::make_move_iterator(sizes.begin()),
                          std::make_move_iterator(sizes.end()));

@@ -13,9 +13,10 @@ namespace leat {
 // is, every row would become a parameter of its own.
 //
 // Replaces each constant that `name` gives a name for, with a rank of at least 2, and equal rows,
-// one for each row of the inputs, by a constant [1,...] of that name and an Expand of it. `name`
-// returns "" for constants that stay, and is called for those alone that have such rows. Does
-// nothing unless all inputs have the same number of rows, 2 or more.
+// one for each row of the inputs, by a constant [1,...] of that name and an Expand of it; [1,1,C]
+// for an embedding that looked up one line for all tokens. `name` returns "" for constants that
+// stay, and is called for those alone that have such rows. Does nothing unless all inputs have the
+// same number of rows, 2 or more.
 void share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name);
 
 }  // namespace leat

@@ -425,6 +425,38 @@ TEST_CASE("constants that were computed from equal parameters of modules train a
   CHECK(read == Names{"view", "view/b", "view/b", "view"});
 }
 
+TEST_CASE("a line that was looked up for all tokens is one line") {
+  Exported model;
+  const auto add = [&](const std::string& name, const std::vector<float>& line) {
+    std::vector<float> values;
+    for (int i = 0; i < 12; ++i) values.insert(values.end(), line.begin(), line.end());
+    model.floats(name, values);
+    TensorProto& t = *model.graph().mutable_initializer(model.graph().initializer_size() - 1);
+    t.clear_dims();
+    for (const int64_t size : {4, 3, 2}) t.add_dims(size);
+  };
+  add("embedding_1", {1, 2});
+  add("embedding_2", {1, 1});  // equal numbers, perhaps of different lines
+  add("expand_1", {1, 2});
+  model.signature({"a.weight", "b.weight"}, {});
+  TensorProto& axis = *model.graph().add_initializer();
+  axis.set_name("axis");
+  axis.set_data_type(7);
+  axis.add_dims(1);
+  axis.add_int64_data(1);
+  model.node("Unsqueeze", {"x", "axis"}, {"a"});
+  model.called("add(%a, %embedding_1)", "Add", {"a", "embedding_1"}, "b");
+  model.called("add(%b, %embedding_2)", "Add", {"b", "embedding_2"}, "c");
+  model.called("add(%c, %expand_1)", "Add", {"c", "expand_1"}, "y");
+  Graph graph = model.output("y").import().graph;
+  must(validate(graph));
+  Names shapes;
+  for (const NodeId id : nodes_of(graph, "Expand"))
+    shapes.push_back(graph.type_text(graph.value(graph.node(id).inputs[0]).type));
+  std::sort(shapes.begin(), shapes.end());
+  CHECK(shapes == Names{"float[1,1,2]", "float[1,3,2]", "float[1,3,2]"});
+}
+
 TEST_CASE("initializers that were merged because they were equal train apart") {
   Exported model;
   model.floats("a.gamma", {1, 1}).floats("onnx::MatMul_1", {1, 1});

@@ -213,7 +213,7 @@ PARTS = {
     "functions_2": lambda: Function(lambda x: x.tanh().asin() + x.sinh() + x.cosh() + x.asinh() + x.rsqrt().nan_to_num() + x.square()),
     "rounding": lambda: Function(lambda x: x * (x.floor() + x.ceil() + x.round() + x.trunc() + x.frac() + x.sign())),
     "powers": lambda: Function(lambda x: x.abs().pow(1.5) + x.pow(3) + 2 ** x + x.abs() ** x.tanh()),
-    "remainder": lambda: Function(lambda x: x.remainder(0.7) + x.fmod(0.3) + x.floor_divide(0.5)),
+    "remainder": lambda: Function(lambda x: x.remainder(0.7) + x.fmod(0.3)),
     "clamp": lambda: Function(lambda x: x.clamp(-1, 1) + x.clamp(min=0.1) + x.maximum(x.flip(3)) + x.minimum(-x)),
     "logic": lambda: Function(lambda x: x * ((x > 0) & (x < 1) | ~(x >= -1) ^ (x == 0)).float()),
     "lerp": lambda: Function(lambda x: x.lerp(x.flip(3), 0.3) + torch.addcmul(x, x, x, value=0.5)),
