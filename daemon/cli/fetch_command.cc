@@ -22,7 +22,7 @@ constexpr std::string_view kCheckpoints = "checkpoints/";
 constexpr int kMostListings = 20;
 
 // Returns "checkpoints/step-00000500" for a file of that checkpoint; "" for any other.
-std::string checkpoint_of(const std::string& name) {
+std::string folder_of_checkpoint(const std::string& name) {
   const size_t end = name.rfind('/');
   const bool is_part = name.starts_with(kCheckpoints) && end >= kCheckpoints.size();
   return is_part ? name.substr(0, end) : "";
@@ -93,7 +93,7 @@ class Fetch {
     // whole.
     std::map<std::string, std::vector<std::string>> checkpoints;
     for (const RemoteFile& file : files) {
-      const std::string checkpoint = checkpoint_of(file.name);
+      const std::string checkpoint = folder_of_checkpoint(file.name);
       if (!checkpoint.empty()) checkpoints[checkpoint].push_back(file.name);
     }
     for (const auto& [checkpoint, names] : checkpoints) {
@@ -103,7 +103,7 @@ class Fetch {
       LEAT_RETURN_IF_ERROR(status);
     }
     for (const RemoteFile& file : files) {
-      if (!checkpoint_of(file.name).empty() || fetched_.contains(file.name)) continue;
+      if (!folder_of_checkpoint(file.name).empty() || fetched_.contains(file.name)) continue;
       const Status status = fetch(file.name);
       if (is_gone(status, file.name)) return note_gone(file.name);
       LEAT_RETURN_IF_ERROR(status);
