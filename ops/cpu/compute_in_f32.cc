@@ -204,7 +204,8 @@ Result<std::unique_ptr<Kernel>> compute_in_f32(const KernelSetup& setup,
                                           : how.tile_rows;
     c.tile_rows = std::min(c.tile_rows, c.rows);
   }
-  list_conversions(wide.types.inputs, tiling.row_inputs, how.kept_inputs, c, c.inputs, c.row_inputs);
+  list_conversions(wide.types.inputs, tiling.row_inputs, how.kept_inputs, c, c.inputs,
+                   c.row_inputs);
   list_conversions(wide.types.outputs, tiling.row_outputs, how.rounded_outputs, c, c.outputs,
                    c.row_outputs);
   wide.constants.clear();

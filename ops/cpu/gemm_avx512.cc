@@ -15,10 +15,10 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kDepth = 256;   // of a block of k
-constexpr int64_t kStride = 272;  // of a row of A in the scratch memory: no multiple of 4 KiB
-constexpr int64_t kColumns = 32;  // of a panel of B: 32 KiB in all, in the level 1 cache
-constexpr int kRows = 12;         // of the box in registers: 24 sums, 2 of B and 1 of A
+constexpr int64_t kDepth = 256;      // of a block of k
+constexpr int64_t kStride = 272;     // of a row of A in the scratch memory: no multiple of 4 KiB
+constexpr int64_t kPanelWidth = 32;  // of a panel of B: 32 KiB in all, in the level 1 cache
+constexpr int kRows = 12;            // of the box in registers: 24 sums, 2 of B and 1 of A
 constexpr int64_t kVector = 16;
 
 // 16 elements as floats.
@@ -33,8 +33,8 @@ LEAT_AVX512_INLINE __m512 load16(const Half* x) {
 
 // Transposes `rows` by `columns` elements: to[j * to_row + i] = from[i * from_row + j], as floats.
 template <typename T>
-LEAT_AVX512 void transpose_block(const T* from, int64_t from_row, float* to, int64_t to_row,
-                                 int64_t rows, int64_t columns) {
+LEAT_AVX512 void transpose_to_floats(const T* from, int64_t from_row, float* to, int64_t to_row,
+                                     int64_t rows, int64_t columns) {
   for (int64_t j = 0; j < columns; j += kVector) {
     for (int64_t i = 0; i < rows; i += kVector) {
       const T* block = from + i * from_row + j;
@@ -57,8 +57,8 @@ LEAT_AVX512 void transpose_block(const T* from, int64_t from_row, float* to, int
 
 // Copies `rows` lines of `columns` elements as floats.
 template <typename T>
-LEAT_AVX512 void copy_block(const T* from, int64_t from_row, float* to, int64_t to_row,
-                            int64_t rows, int64_t columns) {
+LEAT_AVX512 void copy_to_floats(const T* from, int64_t from_row, float* to, int64_t to_row,
+                                int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
     const T* line = from + i * from_row;
     float* result = to + i * to_row;
@@ -68,8 +68,9 @@ LEAT_AVX512 void copy_block(const T* from, int64_t from_row, float* to, int64_t 
   }
 }
 
-// Computes R rows by V vectors of C for `depth` steps of k: a is [R, kStride], b [depth, kColumns].
-// `mask` has the columns of the last vector. With `adds`, C has the sum of the blocks before.
+// Computes R rows by V vectors of C for `depth` steps of k: a is [R, kStride], b [depth,
+// kPanelWidth]. `mask` has the columns of the last vector. With `adds`, C has the sum of the blocks
+// before.
 template <int R, int V>
 LEAT_AVX512 void multiply_box(const float* a, const float* b, int64_t depth, float* c, int64_t ldc,
                               __mmask16 mask, bool adds) {
@@ -82,7 +83,7 @@ LEAT_AVX512 void multiply_box(const float* a, const float* b, int64_t depth, flo
   for (int64_t k = 0; k < depth; ++k) {
     __m512 of_b[V];
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) of_b[v] = _mm512_load_ps(b + k * kColumns + v * kVector);
+    for (int v = 0; v < V; ++v) of_b[v] = _mm512_load_ps(b + k * kPanelWidth + v * kVector);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const __m512 of_a = _mm512_set1_ps(a[r * kStride + k]);
@@ -106,11 +107,11 @@ using MultiplyBox = void (*)(const float*, const float*, int64_t, float*, int64_
 
 // multiply_box() by its number of rows - 1.
 template <int V, int... R>
-constexpr std::array<MultiplyBox, kRows> boxes(std::integer_sequence<int, R...>) {
+constexpr std::array<MultiplyBox, kRows> boxes_of(std::integer_sequence<int, R...>) {
   return {multiply_box<R + 1, V>...};
 }
-constexpr auto kOneVector = boxes<1>(std::make_integer_sequence<int, kRows>());
-constexpr auto kTwoVectors = boxes<2>(std::make_integer_sequence<int, kRows>());
+constexpr auto kOneVector = boxes_of<1>(std::make_integer_sequence<int, kRows>());
+constexpr auto kTwoVectors = boxes_of<2>(std::make_integer_sequence<int, kRows>());
 
 // Multiplies the rows of A in the scratch memory by one panel of B.
 void multiply_panel_of_b(const float* a, const float* b, int64_t rows, int64_t columns,
@@ -127,21 +128,21 @@ void multiply_panel_of_b(const float* a, const float* b, int64_t rows, int64_t c
 template <typename T>
 void packed_gemm_of(const onednn::Gemm& g, const T* a, const T* b, float* c, std::byte* scratch) {
   auto* panel = reinterpret_cast<float*>(scratch);
-  float* rows = panel + kDepth * kColumns;
+  float* rows = panel + kDepth * kPanelWidth;
   for (int64_t k = 0; k < g.k; k += kDepth) {
     const int64_t depth = std::min(kDepth, g.k - k);
     if (g.trans_a)
-      transpose_block(a + k * g.lda, g.lda, rows, kStride, depth, g.m);
+      transpose_to_floats(a + k * g.lda, g.lda, rows, kStride, depth, g.m);
     else
-      copy_block(a + k, g.lda, rows, kStride, g.m, depth);
-    for (int64_t column = 0; column < g.n; column += kColumns) {
-      const int64_t columns = std::min(kColumns, g.n - column);
+      copy_to_floats(a + k, g.lda, rows, kStride, g.m, depth);
+    for (int64_t column = 0; column < g.n; column += kPanelWidth) {
+      const int64_t columns = std::min(kPanelWidth, g.n - column);
       // The box reads whole vectors; the columns behind the last one are not stored.
-      if (columns % kVector != 0) std::fill_n(panel, depth * kColumns, 0.0f);
+      if (columns % kVector != 0) std::fill_n(panel, depth * kPanelWidth, 0.0f);
       if (g.trans_b)
-        transpose_block(b + column * g.ldb + k, g.ldb, panel, kColumns, columns, depth);
+        transpose_to_floats(b + column * g.ldb + k, g.ldb, panel, kPanelWidth, columns, depth);
       else
-        copy_block(b + k * g.ldb + column, g.ldb, panel, kColumns, depth, columns);
+        copy_to_floats(b + k * g.ldb + column, g.ldb, panel, kPanelWidth, depth, columns);
       multiply_panel_of_b(rows, panel, g.m, columns, depth, c + column, g.ldc, k > 0);
     }
   }
@@ -150,7 +151,7 @@ void packed_gemm_of(const onednn::Gemm& g, const T* a, const T* b, float* c, std
 }  // namespace
 
 size_t packed_gemm_scratch_bytes(int64_t rows) {
-  return static_cast<size_t>(kDepth * kColumns + rows * kStride) * sizeof(float);
+  return static_cast<size_t>(kDepth * kPanelWidth + rows * kStride) * sizeof(float);
 }
 
 bool has_packed_gemm() { return has_avx512(); }

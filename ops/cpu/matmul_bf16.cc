@@ -25,9 +25,9 @@ class BoxProducts {
     const int64_t last_columns = p.n % columns == 0 ? columns : p.n % columns;
     for (int64_t m : {rows, last_rows}) {
       for (int64_t n : {columns, last_columns}) {
-        LEAT_ASSIGN_OR_RETURN(auto made,
-                              onednn::make_bf16_product(
-                                  {p.trans_a, p.trans_b, m, n, p.k, p.lda, p.ldb, n}, packs));
+        LEAT_ASSIGN_OR_RETURN(
+            auto made,
+            onednn::make_bf16_product({p.trans_a, p.trans_b, m, n, p.k, p.lda, p.ldb, n}, packs));
         scratch_bytes_ = std::max(scratch_bytes_, made->scratch_bytes());
         packed_bytes_ = std::max(packed_bytes_, align_up(made->packed_bytes(), 64));
         products_.push_back(std::move(made));
@@ -142,8 +142,7 @@ class Bf16ProductKernel final : public Kernel {
         p_.has_c ? context.in<float>(2) + box.row * p_.c_row + box.column * p_.c_column : nullptr;
     finish_box(p_, box, c, y, box.columns, true);
     BFloat16* to = context.out<BFloat16>(0) + (box.item * p_.m + box.row) * p_.n + box.column;
-    for (int64_t i = 0; i < box.rows; ++i)
-      narrow(y + i * box.columns, to + i * p_.n, box.columns);
+    for (int64_t i = 0; i < box.rows; ++i) narrow(y + i * box.columns, to + i * p_.n, box.columns);
     return true;
   }
 

@@ -18,7 +18,7 @@ struct ProductCase {
   Attrs attrs;
 };
 
-struct NoFailure final : StepContext {
+struct NoProductFailure final : StepContext {
   void fail(uint32_t, Status status) override { FAIL(status.message()); }
 };
 
@@ -50,7 +50,7 @@ Tensor run_bf16(const ProductCase& c, const std::vector<Tensor>& inputs, int64_t
   void* out = y.raw();
   const Tensor workspace(DType::u8, {static_cast<int64_t>((*kernel)->workspace_bytes())});
   const Tensor scratch(DType::u8, {static_cast<int64_t>((*kernel)->scratch_bytes())});
-  NoFailure step;
+  NoProductFailure step;
   context.inputs = in.data();
   context.outputs = &out;
   context.workspace = static_cast<std::byte*>(workspace.raw());

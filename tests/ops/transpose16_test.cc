@@ -9,7 +9,7 @@ namespace leat {
 namespace {
 
 template <typename T>
-std::vector<T> counted(int64_t n) {
+std::vector<T> counted_values(int64_t n) {
   std::vector<T> values(static_cast<size_t>(n));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(i * 7 + 1);
   return values;
@@ -19,7 +19,7 @@ TEMPLATE_TEST_CASE("matrices of any size are transposed in registers", "", uint1
   if (!has_packed_gemm()) return;  // no AVX-512
   for (int64_t rows : {1, 15, 16, 17, 33, 64}) {
     for (int64_t columns : {1, 16, 18, 31, 48}) {
-      const std::vector<TestType> from = counted<TestType>(rows * columns);
+      const std::vector<TestType> from = counted_values<TestType>(rows * columns);
       std::vector<TestType> to(from.size());
       REQUIRE(transpose_avx512(from.data(), rows, to.data(), columns, rows, columns));
       int64_t wrong = 0;
@@ -37,7 +37,7 @@ TEMPLATE_TEST_CASE("matrices of any size are transposed in registers", "", uint1
 TEMPLATE_TEST_CASE("a change of layout in registers has an inverse", "", uint16_t, uint32_t) {
   if (!has_packed_gemm()) return;  // no AVX-512
   for (int64_t n : {1, 15, 16, 17, 50}) {
-    const std::vector<TestType> from = counted<TestType>(16 * n);
+    const std::vector<TestType> from = counted_values<TestType>(16 * n);
     std::vector<TestType> tall(from.size()), back(from.size());
     REQUIRE(transpose_16xn_avx512(from.data(), tall.data(), n));
     REQUIRE(transpose_nx16_avx512(tall.data(), back.data(), n));
