@@ -96,7 +96,8 @@ Status save_graph(Files& files, const std::string& path, const Graph& graph) {
   if (format == Format::onnx) {
     return unimplemented(
         "graph file '" + path +
-        "': writing .onnx is not built; write .onnxtxt, which ONNX's parser reads");
+        "': expected .onnxtxt, which ONNX's parser reads, or .leat; leat checkpoint export writes "
+        "the .onnx file of a trained model");
   }
   if (format == Format::text) {
     const std::string text = print_graph(graph);
