@@ -343,14 +343,19 @@ void OnnxParameters::find_missing() {
   }
   for (const DraftNode& node : graph_.nodes) {
     const auto call = origin_.calls.find(node.offset);
-    const auto may_read = [&](const std::string& parameter) {
-      return call == origin_.calls.end() || may_use(call->second, parameter);
-    };
     // The exporter makes up scales of ones and biases of zeros for these.
     const bool made_up = call != origin_.calls.end() && call->second.function == "group_norm" &&
                          node.op == "InstanceNormalization";
-    if (made_up || !std::any_of(missing_.begin(), missing_.end(), may_read)) continue;
-    for (const DraftName& input : node.inputs) near_.insert(input.name);
+    for (const DraftName& input : node.inputs) {
+      // A module hands a parameter that it expanded, such as a class token, to those inside it.
+      const bool expanded = input.name.starts_with("expand");
+      const auto may_read = [&](const std::string& parameter) {
+        return call == origin_.calls.end() || may_use(call->second, parameter) ||
+               (expanded && is_inside(call->second, parameter));
+      };
+      if (!made_up && std::any_of(missing_.begin(), missing_.end(), may_read))
+        near_.insert(input.name);
+    }
   }
 }
 

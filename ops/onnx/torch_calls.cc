@@ -71,6 +71,12 @@ bool may_use(const TorchCall& call, std::string_view parameter) {
          parameter.substr(call.module->size()).starts_with('.');
 }
 
+bool is_inside(const TorchCall& call, std::string_view parameter) {
+  const size_t dot = parameter.rfind('.');
+  if (!call.module || dot == std::string_view::npos) return true;
+  return call.module->starts_with(parameter.substr(0, dot + 1));
+}
+
 std::map<std::string, std::string, std::less<>> read_torch_names(std::string_view signature) {
   std::map<std::string, std::string, std::less<>> names;
   while (!signature.empty()) {

@@ -34,6 +34,8 @@ std::optional<TorchCall> read_torch_call(std::string_view call, std::string_view
 // False if a call did not use a parameter, not even through values that need no input of the model:
 // a module uses its own parameters and the results of those inside it. True if it may have.
 bool may_use(const TorchCall& call, std::string_view parameter);
+// True if the module that made a call is inside the one that has the parameter, or is not known.
+bool is_inside(const TorchCall& call, std::string_view parameter);
 
 // Reads the signature of a module, which has a line "p_w: PARAMETER target='w'" for each member:
 // the members' names, by those that calls know them under. Lines of another form are skipped.
