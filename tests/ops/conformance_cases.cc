@@ -90,6 +90,10 @@ void add_elementwise(Cases& cases) {
   cases.push_back({"leat.PowGrad", {image(), image(), image()}});
   cases.push_back({"leat.PowGrad", {f({kBatch, 3}), f({kBatch, 3}, 0.5, 2), f({kBatch, 3}, 1, 3)}});
   cases.push_back({"Mod", {f({kBatch, 3}), f({3}, 0.5, 2)}, {{"fmod", number(1)}}});
+  // No quotient is near a whole number, where the remainder jumps.
+  cases.push_back(
+      ConformanceCase{"Mod", {f({kBatch, 3}, 2.3, 2.6), f({3}, 1.4, 1.9)}, {{"fmod", number(1)}}}
+          .grad({0, 1}));
   const Tensor low = Tensor::scalar<float>(-1), high = Tensor::scalar<float>(1);
   cases.push_back(ConformanceCase{"Clip", {f({kBatch, 3}), low, high}}.grad({0}));
   cases.push_back({"Clip", {f({kBatch, 16, 3, 2}), Tensor(), high}});

@@ -136,7 +136,6 @@ OTHERS = {
     "cohere": ("CohereForCausalLM", "CohereConfig", {"num_key_value_heads": 2}),
     "mixtral": ("MixtralForCausalLM", "MixtralConfig", {"num_key_value_heads": 2, "num_local_experts": 4}),
     "mamba": ("MambaForCausalLM", "MambaConfig", {"state_size": 4}),
-    "xlnet": ("XLNetForTokenClassification", "XLNetConfig", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}),
     "fnet": ("FNetForTokenClassification", "FNetConfig", {}),
     "squeezebert": ("SqueezeBertForTokenClassification", "SqueezeBertConfig", {"embedding_size": 32}),
     "mobilebert": ("MobileBertForTokenClassification", "MobileBertConfig", {"embedding_size": 16, "intra_bottleneck_size": 16}),
