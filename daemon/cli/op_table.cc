@@ -5,6 +5,8 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/table.h"
 #include "devices/base/text.h"
+#include "ops/definitions/branches.h"
+#include "ops/layers/control_flow.h"
 #include "ops/layers/layers.h"
 #include "ops/text/composites.h"
 #include "ops/text/refused_ops.h"
@@ -51,6 +53,7 @@ OpRow op_row_of(const OpDef& op) {
   OpRow row{op.full_name(), op.domain, op.since, op.gradient ? "yes" : "no", types_text(op), {}};
   // A layer is replaced by other ops when a file is loaded, as a composite is.
   if (is_layer(op)) row.gradient = "composite", row.types = "floats";
+  if (is_control_flow(op)) row.gradient = "composite";
   for (const auto& [device, kernel] : op.kernels) row.devices.push_back(device);
   return row;
 }
@@ -123,7 +126,10 @@ The importer refuses a model with one of ONNX's other ops, and names all of them
 
 std::vector<OpRow> op_rows(const Catalogue& catalogue) {
   std::vector<OpRow> rows;
-  for (const OpDef* op : catalogue.all()) rows.push_back(op_row_of(*op));
+  for (const OpDef* op : catalogue.all()) {
+    // No file has the conditional forms of ops, which a pass makes of nodes in branches.
+    if (op->domain != kWhen) rows.push_back(op_row_of(*op));
+  }
   for (const CompositeOp& op : composite_ops())
     rows.push_back({op.name, "", op.since, "composite", "", {}});
   std::ranges::sort(rows, {}, [](const OpRow& row) { return std::pair(row.domain, row.name); });

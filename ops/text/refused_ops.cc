@@ -10,7 +10,6 @@ constexpr std::string_view kStrings = "tensors of strings";
 constexpr std::string_view kOptional = "values of the type optional";
 constexpr std::string_view kSequence =
     "a value of the type sequence; sequences are supported where they fold away on import";
-constexpr std::string_view kRegion = "a body that runs a number of times that values decide";
 constexpr std::string_view kMissing = "not implemented yet";
 
 constexpr RefusedOp kRefused[] = {
@@ -24,10 +23,8 @@ constexpr RefusedOp kRefused[] = {
     {"DFT", kMissing},
     {"DeformConv", kMissing},
     {"Det", kMissing},
-    {"If", kRegion},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},
-    {"Loop", kRegion},
     {"MaxRoiPool", kMissing},
     {"MaxUnpool", kMissing},
     {"MelWeightMatrix", kMissing},
@@ -40,7 +37,6 @@ constexpr RefusedOp kRefused[] = {
     {"RegexFullMatch", kStrings},
     {"RoiAlign", kMissing},
     {"STFT", kMissing},
-    {"Scan", kRegion},
     {"SequenceAt", kSequence},
     {"SequenceConstruct", kSequence},
     {"SequenceEmpty", kSequence},
