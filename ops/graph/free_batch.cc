@@ -150,7 +150,7 @@ class Prover {
     const Node& node = graph_.node(id);
     if (tells_sizes(node)) return {};
     const std::string subject = graph_.describe_node(id);
-    if (works_along_batch(node) || slices_batch(node))
+    if (works_along_batch(node) || slices_batch(node) || meets_fixed_rows(node))
       return invalid_argument(cat(subject, " works along the first dimension"));
     // The other outputs of a BatchNormalization are statistics of the channels.
     const bool normalizes = node.op->full_name() == "BatchNormalization";
@@ -189,6 +189,16 @@ class Prover {
       if (axes->int_at(i) == 0 || axes->int_at(i) == -rank) return true;
     }
     return false;
+  }
+
+  // True if an op reads row by row from two operands, of which one has a fixed number of rows.
+  // Inference allows that, for one may have fewer rows than the other.
+  bool meets_fixed_rows(const Node& node) const {
+    static constexpr std::array<std::string_view, 2> kByElements = {"GatherElements",
+                                                                    "ScatterElements"};
+    return is_any_of(node, kByElements) &&
+           !std::all_of(node.inputs.begin(), node.inputs.end(),
+                        [&](ValueId input) { return input == kNone || depends_[input]; });
   }
 
   // True if an attribute names the first dimension of rows.

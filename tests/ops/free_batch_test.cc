@@ -132,6 +132,14 @@ TEST_CASE("two Reshapes to one target with an allowed zero both copy the batch")
             .output == "float[N,12,2]");
 }
 
+TEST_CASE("elements gathered from fixed rows keep the batch fixed") {
+  const std::string gather =
+      "  i = Cast <to = 7> (x)\n"
+      "  t = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> ()\n";
+  CHECK(free_of("float[3,1]", gather + "  y = GatherElements <axis = 1> (t, i)\n").fixed);
+  CHECK(!free_of("float[3,1]", gather + "  y = GatherElements <axis = 1> (x, i)\n").fixed);
+}
+
 TEST_CASE("a target whose numbers are computed with keeps them") {
   const Freed freed = free_of("float[3,2,4]", shape_of("s", "3, 8", 2) + shape_of("i", "0", 1) +
                                                   "  f = Cast <to = 1> (s)\n  one = Gather (f, i)\n"
