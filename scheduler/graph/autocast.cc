@@ -94,12 +94,17 @@ class Autocast {
     return allowed ? found : std::string_view();
   }
 
-  // Calls f(value) for each float32 input that the type variable decides.
+  // True for an input that takes the type that the node computes in.
+  static bool takes_part(const Node& node, size_t input, std::string_view variable) {
+    const std::string& type = formal(node.op->inputs, input).type;
+    return type == variable || (!type.empty() && type == beside_of(*node.op));
+  }
+
+  // Calls f(value) for each float32 input that takes part.
   template <typename F>
   void for_each_input(const Node& node, std::string_view variable, const F& f) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (is_float32(node.inputs[i]) && formal(node.op->inputs, i).type == variable)
-        f(node.inputs[i]);
+      if (is_float32(node.inputs[i]) && takes_part(node, i, variable)) f(node.inputs[i]);
     }
   }
 
@@ -185,7 +190,7 @@ class Autocast {
     const bool narrow = !casts && computes_narrow(id);
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool lowered = narrow && formal(node.op->inputs, i).type == variable;
+      const bool lowered = narrow && takes_part(node, i, variable);
       inputs.push_back(casts ? rewriter_.value(node.inputs[i]) : in_type(node.inputs[i], lowered));
     }
     const NodeId made = rewriter_.copy(id);

@@ -40,6 +40,9 @@ enum class OpPrecision : uint8_t {
 // outputs have the elements of their inputs (OpDef::moves, OpDef::view), and else are wide.
 std::vector<std::string_view> listed_ops();
 OpPrecision precision_of(const OpDef& op);
+// Another type variable of the op, whose inputs must have the type that it computes in: the mask of
+// an Attention. Empty for most.
+std::string_view beside_of(const OpDef& op);
 
 // Casts the float32 values of the graph as the spec says. Each value is cast once, however many
 // nodes read it. The inputs and outputs of the graph, and the fetches, keep their types. A constant

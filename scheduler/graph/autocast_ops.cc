@@ -13,12 +13,14 @@ namespace {
 struct Listed {
   std::string_view op;
   OpPrecision precision;
+  std::string_view beside = "";  // as beside_of()
 };
 
 using enum OpPrecision;
 
 constexpr auto kListed = std::to_array<Listed>({
     // Products.
+    {"Attention", narrow, "U"},
     {"Conv", narrow},
     {"ConvTranspose", narrow},
     {"Gemm", narrow},
@@ -73,6 +75,13 @@ std::vector<std::string_view> listed_ops() {
   std::vector<std::string_view> names;
   for (const Listed& each : kListed) names.push_back(each.op);
   return names;
+}
+
+std::string_view beside_of(const OpDef& op) {
+  for (const Listed& each : kListed) {
+    if (is_op(op, each.op)) return each.beside;
+  }
+  return "";
 }
 
 OpPrecision precision_of(const OpDef& op) {

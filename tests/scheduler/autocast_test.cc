@@ -147,6 +147,18 @@ norm (float[N,4,8,8] x) => (float[N,4,8,8] y) {
   CHECK(count_of(graph, "BatchNormalization") == 1);
 }
 
+TEST_CASE("an attention computes in 16 bits, and its mask with it") {
+  const Graph graph = cast_graph(R"(
+attention (float[N,2,4,8] x, float[4,4] mask) => (float[N,2,4,8] y) {
+  a = Attention (x, x, x, mask)
+  y = Relu (a)
+}
+)",
+                                 {DType::bf16, {}, {}});
+  CHECK(type_of(graph, "a") == DType::bf16);
+  CHECK(count_of(graph, "Cast") == 3);
+}
+
 TEST_CASE("a constant that 16 bits cannot hold keeps its readers in float32") {
   const char* const text = R"(
 masked (float[N,4,4] x) => (float[N,4,4] y) {
