@@ -382,8 +382,9 @@ tiny_lstm (float[N,1,8,8] image) => (float[N,4] logits) {
 
 TEST_CASE("an LSTM learns from the rows of images", "[cluster]") {
   const SmallJob small(kLstm);
-  check_reproducible(small, {"optimizer={name: adam, learning_rate: 0.02}",
-                             "lr_scheduler={name: constant}", "data.validation=null"},
+  check_reproducible(small,
+                     {"optimizer={name: adam, learning_rate: 0.02}",
+                      "lr_scheduler={name: constant}", "data.validation=null"},
                      0.9);
 }
 
