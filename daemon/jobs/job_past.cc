@@ -4,6 +4,21 @@
 #include <utility>
 
 namespace leat {
+namespace {
+
+// The fault that is taken for the cause of the assembly's end: the last one that fired in it. One
+// that only slows a process down ends no assembly, unless no other fired. Null if none did.
+const FiredFault* cause_among(const std::vector<FiredFault>& fired, uint64_t assembly) {
+  const FiredFault* cause = nullptr;
+  for (const FiredFault& each : fired) {
+    if (each.assembly != assembly) continue;
+    if (cause == nullptr || !each.fault.starts_with("slow=") || cause->fault.starts_with("slow="))
+      cause = &each;
+  }
+  return cause;
+}
+
+}  // namespace
 
 void JobPast::lost(std::string cause, JobFailure* failure, uint64_t step) {
   const uint64_t assembly = job_.condition.assembly;
@@ -29,13 +44,12 @@ void JobPast::lost(std::string cause, JobFailure* failure, uint64_t step) {
     lost.detected_after = failure->detected_after;
     lost.stopped_at = static_cast<int64_t>(std::max(step, failure->step));
   }
-  // A fault that fired in this assembly is taken for the cause.
-  if (!job_.fired.empty() && job_.fired.back().assembly == assembly) {
-    lost.fault = job_.fired.back().fault;
+  if (const FiredFault* fired = cause_among(job_.fired, assembly)) {
+    lost.fault = fired->fault;
     if (failure != nullptr) failure->crash = false;  // the fault was asked for
     // The journal's time is from before the write; fault_came_ms_ is from when the runner was
     // allowed to do it. After a restart of the master only the first is known.
-    const int64_t came_ms = std::max(job_.fired.back().at_ms, fault_came_ms_);
+    const int64_t came_ms = std::max(fired->at_ms, fault_came_ms_);
     lost.detected_after = std::max<int64_t>(0, lost.failed_ms - came_ms);
   }
   lost_.push_back(std::move(lost));

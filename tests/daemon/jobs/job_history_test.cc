@@ -198,6 +198,17 @@ TEST_CASE("a fault of a job's chaos is in the journal before it comes, and comes
   CHECK_THAT(driver.answer(5), Catch::Contains("it has come before"));
 }
 
+TEST_CASE("a fault that slows a runner down is not blamed for what another fault ended") {
+  TableDriver driver;
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1);
+  driver.start_all(id);
+  driver.send(FaultAsked{1, id, 1, 0, "exit=runner:0@step=30"});
+  driver.send(FaultAsked{2, id, 1, 1, "slow=runner:0@step=15,for=50ms"});
+  driver.lose("w1");
+  CHECK(driver.table->find(id)->history.last.at(0).fault == "exit=runner:0@step=30");
+}
+
 TEST_CASE("what a job's chaos does to it three times at a step is no crash that repeats itself") {
   for (const bool asked : {true, false}) {
     TableDriver driver;
