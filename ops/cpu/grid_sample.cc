@@ -136,9 +136,13 @@ Result<std::unique_ptr<Kernel>> make_grid_sample(const KernelSetup& setup) {
   const auto spec = grid_sample_spec(setup.attrs());
   if (!spec.ok()) return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
   const Shape &x = setup.input(kX).shape, &grid = setup.input(kX + 1).shape;
-  if (x[0] != grid[0]) {
-    return invalid_argument(
-        cat(setup.subject, ": expected one batch, received ", x[0], " and ", grid[0]));
+  const Shape& y = kX == 0 ? setup.output(0).shape : setup.input(0).shape;
+  bool fits =
+      x[0] == grid[0] && y[0] == x[0] && y[1] == x[1] && grid[grid.rank() - 1] == x.rank() - 2;
+  for (int d = 2; fits && d < y.rank(); ++d) fits = y[d] == grid[d - 1];
+  if (!fits) {
+    return invalid_argument(cat(setup.subject, ": the samples ", y.to_string(), " do not fit X of ",
+                                x.to_string(), " and the grid of ", grid.to_string()));
   }
   const Samples samples(*spec, x, grid);
   if (setup.input(0).dtype == DType::f64)

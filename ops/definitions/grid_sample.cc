@@ -93,12 +93,17 @@ Status infer_grid_sample(InferContext& ctx) {
   return {};
 }
 
-// Inputs: dy, X, the grid.
+// Inputs: dy, X, the grid. dy has the shape that GridSample gives for them.
 Status infer_grid_sample_grad(InferContext& ctx) {
   const SymbolicShape &dy = ctx.shape(0), &x = ctx.shape(1), &grid = ctx.shape(2);
-  if (dy.rank() != x.rank() || grid.rank() != x.rank() || x.rank() < 3 || x.rank() > 5) {
-    return ctx.error(cat("expected dy, X and a grid of one rank, received ", ctx.text(dy), ", ",
-                         ctx.text(x), " and ", ctx.text(grid)));
+  bool fits = dy.rank() == x.rank() && grid.rank() == x.rank() && x.rank() >= 3 && x.rank() <= 5;
+  fits = fits && !known_to_differ(x[0], grid[0]) && !known_to_differ(dy[0], x[0]) &&
+         !known_to_differ(dy[1], x[1]) && grid[grid.rank() - 1] == Dim::of(x.rank() - 2);
+  for (int d = 2; fits && d < dy.rank(); ++d) fits = !known_to_differ(dy[d], grid[d - 1]);
+  if (!fits) {
+    return ctx.error(cat("expected X of [N,C,sizes...], a grid of [N,places...,number of sizes] ",
+                         "and dy of [N,C,places...], received ", ctx.text(x), ", ", ctx.text(grid),
+                         " and ", ctx.text(dy)));
   }
   ctx.set_output(0, ctx.input(1));
   ctx.set_output(1, ctx.input(2));

@@ -54,5 +54,17 @@ TEST_CASE("GridSample refuses operands that do not fit, by name") {
             .find("padding_mode: ") != std::string::npos);
 }
 
+// The kernel reads and writes as many elements as the shapes of X and the grid tell.
+TEST_CASE("the gradient of GridSample refuses operands that do not fit") {
+  const Tensor x(DType::f32, {1, 2, 3, 3}), grid(DType::f32, {1, 4, 5, 2}),
+      dy(DType::f32, {1, 2, 4, 5});
+  CHECK(run("leat.GridSampleGrad", {dy, x, grid}, {}, 2).size() == 2);
+  for (const Shape& shape : {Shape{1, 2, 1, 1}, Shape{1, 1, 4, 5}, Shape{1, 2, 4}})
+    CHECK(run_error("leat.GridSampleGrad", {Tensor(DType::f32, shape), x, grid}, {}, 2)
+              .message()
+              .find("dy of [N,C,places...]") != std::string::npos);
+  CHECK(!run_error("leat.GridSampleGrad", {dy, x, Tensor(DType::f32, {1, 4, 5, 1})}, {}, 2).ok());
+}
+
 }  // namespace
 }  // namespace leat::testing
