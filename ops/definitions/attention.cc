@@ -154,6 +154,16 @@ Status infer_attention(InferContext& ctx) {
   return {};
 }
 
+// True if y may be what Attention gives for these heads, as [N,H,T,D] or [N,T,H*D].
+bool fits_attended(const SymbolicShape& y, const InferredAttention& a) {
+  if (y.rank() == 4) {
+    return !known_to_differ(y, SymbolicShape{a.q.batch, a.q.heads, a.q.rows, a.v.columns});
+  }
+  const auto hidden = multiply(a.v.columns, a.q.heads);
+  return !known_to_differ(y[0], a.q.batch) && !known_to_differ(y[1], a.q.rows) &&
+         (!hidden || !known_to_differ(y[2], *hidden));
+}
+
 Status infer_attention_grad(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_attributes(ctx));
   LEAT_ASSIGN_OR_RETURN(const InferredAttention a, infer_heads(ctx));
@@ -164,11 +174,12 @@ Status infer_attention_grad(InferContext& ctx) {
     return ctx.error(cat("past: expected rank 4, received ", ctx.text(ctx.shape(kGradPast))));
   const SymbolicShape &y = ctx.shape(kGradAttended), &dy = ctx.shape(kGradOfAttended);
   if (y.rank() != ctx.shape(kQuery).rank() || known_to_differ(y, dy) || y.rank() != dy.rank() ||
-      ctx.shape(kGradLogSumExp).rank() != 3 || known_to_differ(ctx.shape(kGradLogSumExp), sums) ||
+      !fits_attended(y, a) || ctx.shape(kGradLogSumExp).rank() != 3 ||
+      known_to_differ(ctx.shape(kGradLogSumExp), sums) ||
       ctx.dtype(kGradLogSumExp) != sum_dtype(ctx.dtype(kQuery))) {
-    return ctx.error(cat("expected y and dy of one shape, and a log_sum_exp of ", ctx.text(sums),
-                         ": y is ", ctx.text(y), ", dy is ", ctx.text(dy), ", log_sum_exp is ",
-                         ctx.text(ctx.shape(kGradLogSumExp))));
+    return ctx.error(cat("expected y and dy of Attention's shape, and a log_sum_exp of ",
+                         ctx.text(sums), ": y is ", ctx.text(y), ", dy is ", ctx.text(dy),
+                         ", log_sum_exp is ", ctx.text(ctx.shape(kGradLogSumExp))));
   }
   ctx.set_output(kQueryGrad, ctx.input(kGradQuery));
   ctx.set_output(kKeyGrad, ctx.input(kGradKey));
@@ -387,10 +398,16 @@ Result<AttentionForm> attention_grad_form(const OpTypes& types) {
   form.y = strides_of(types.inputs[kGradAttended].shape, form.q_heads);
   set_whole(form);
   const Shape sums({form.batch, form.q_heads, form.queries});
-  if (types.inputs[kGradLogSumExp].shape != sums ||
-      types.inputs[kGradAttended].shape != types.inputs[kGradOfAttended].shape) {
-    return invalid_argument(
-        cat("expected y and dy of one shape, and a log_sum_exp of ", sums.to_string()));
+  const Shape& y = types.inputs[kGradAttended].shape;
+  const Shape attended = y.rank() == 4
+                             ? Shape({form.batch, form.q_heads, form.queries, form.v_head})
+                             : Shape({form.batch, form.queries, form.q_heads * form.v_head});
+  if (types.inputs[kGradLogSumExp].shape != sums || y != attended ||
+      y != types.inputs[kGradOfAttended].shape) {
+    return invalid_argument(cat(
+        "expected y and dy of ", attended.to_string(), ", and a log_sum_exp of ", sums.to_string(),
+        ": y is ", y.to_string(), ", dy is ", types.inputs[kGradOfAttended].shape.to_string(),
+        ", log_sum_exp is ", types.inputs[kGradLogSumExp].shape.to_string()));
   }
   LEAT_RETURN_IF_ERROR(check_attention_fits(form, types, kGradLengths));
   return form;

@@ -164,5 +164,15 @@ TEST_CASE("Attention refuses operands that do not fit, by name") {
   says(error({x, x, x}, {{"left_window_size", int64_t{-2}}}), "left_window_size");
 }
 
+// The kernel reads as many elements of y and dy as the shapes of Q and V tell.
+TEST_CASE("the gradient of Attention refuses a result of another shape") {
+  const Tensor x = random_doubles({1, 2, 3, 4}, 1), sums = random_doubles({1, 2, 3}, 1);
+  CHECK(run("leat.AttentionGrad", {x, x, x, x, sums, x}, {}, 3).size() == 3);
+  const Tensor small = random_doubles({1, 1, 1, 1}, 1);
+  CHECK(run_error("leat.AttentionGrad", {x, x, x, small, sums, small}, {}, 3)
+            .message()
+            .find("expected y and dy of Attention's shape") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace leat::testing
