@@ -127,9 +127,13 @@ class Exporter {
     if (node.op->name == "Constant") return add_constant(id, constant_value(node.attrs));
     if (node.op->name == "CastLike") return add_cast(id);
     DraftNode out = copy_of(id);
-    // Both drop nothing and update nothing then.
+    // Both drop nothing and update nothing then. How the running variance is updated is an
+    // attribute of Leat alone.
     if (node.op->name == "Dropout" && out.inputs.size() > 2) out.inputs.resize(2);
-    if (node.op->name == "BatchNormalization") out.attrs.erase("training_mode");
+    if (node.op->name == "BatchNormalization") {
+      out.attrs.erase("training_mode");
+      out.attrs.erase("leat_unbiased");
+    }
     if (node.op->name == "Split" && out.inputs.size() == 1) set_sizes(node, out);
     put(std::move(out));
   }

@@ -215,6 +215,19 @@ TEST_CASE("an exported model is in its form for inference, and can be trained on
   CHECK(std::count(ops.begin(), ops.end(), "leat.Assign") == 2);
 }
 
+// The import of PyTorch's files for training gives normalizations this attribute.
+TEST_CASE("an export has no attribute that is Leat's own") {
+  const TemporaryDirectory folder;
+  const Graph model =
+      model_for_export(cat(kHeader, "norm (float[2,3,4] x, float[3] s) => (y) {\n",
+                           "  y = BatchNormalization <leat_unbiased = 1> (x, s, s, s, s)\n}\n"));
+  const std::string path = folder / "model.onnx";
+  written(model, {}, path);
+  for (const auto& node : proto_of(path).graph().node()) {
+    for (const auto& attribute : node.attribute()) CHECK(attribute.name().substr(0, 4) != "leat");
+  }
+}
+
 TEST_CASE("recurrent ops are exported as those of ONNX") {
   for (const std::string op : {"LSTM", "GRU", "RNN"}) {
     for (const std::string direction : {"forward", "reverse", "bidirectional"}) {
