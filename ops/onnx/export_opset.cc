@@ -50,6 +50,8 @@ constexpr NewAttribute kNewAttributes[] = {
     {"Resize", "antialias", 18, 0},
     {"Cast", "saturate", 19, 1},
     {"Range", "stash_type", 27, 1},
+    {"Attention", "left_window_size", 25, -1},
+    {"Attention", "right_window_size", 25, -1},
 };
 
 // Other attributes that came later. Their defaults are texts or lists.
@@ -66,6 +68,20 @@ constexpr NewSetting kNewSettings[] = {
     {"Cast", "round_mode", 24, "up"},
     {"ScatterElements", "reduction", 16, "none"},
     {"ScatterND", "reduction", 16, "none"},
+};
+
+// Values of attributes that came later than the attribute.
+struct NewWord {
+  std::string_view op, name, word;
+  int64_t since;
+};
+constexpr NewWord kNewWords[] = {
+    {"Pad", "mode", "wrap", 19},
+    {"Resize", "coordinate_transformation_mode", "half_pixel_symmetric", 19},
+    {"ScatterElements", "reduction", "max", 18},
+    {"ScatterElements", "reduction", "min", 18},
+    {"ScatterND", "reduction", "max", 18},
+    {"ScatterND", "reduction", "min", 18},
 };
 
 // Reductions whose axes were an attribute before opset 18.
@@ -113,6 +129,11 @@ class OpsetFitter {
     }
     for (const NewAttribute& each : kNewAttributes) drop(node, each);
     for (const NewSetting& each : kNewSettings) drop(node, each);
+    for (const NewWord& each : kNewWords) {
+      if (node.op == each.op && text(node, each.name) == each.word) need(node, each.since);
+    }
+    if (node.op == "GridSample") name_mode(node);
+    if (node.op == "Attention" && node.inputs.size() > 6) need(node, 24);
     if (node.op == "Split" && node.attrs.contains("num_outputs")) need(node, 18);
     if (node.op == "Pad" && node.inputs.size() > 3) need(node, 18);
     const bool reduces =
@@ -123,6 +144,23 @@ class OpsetFitter {
   const Attr* find(const DraftNode& node, std::string_view name) const {
     const auto found = node.attrs.find(name);
     return found == node.attrs.end() ? nullptr : std::get_if<Attr>(&found->second);
+  }
+
+  // A text attribute; "" if the node has none of this name.
+  std::string_view text(const DraftNode& node, std::string_view name) const {
+    const Attr* attr = find(node, name);
+    const auto* value = attr == nullptr ? nullptr : std::get_if<std::string>(attr);
+    return value == nullptr ? std::string_view() : *value;
+  }
+
+  // Opset 20 renamed two modes, and Leat takes both names.
+  void name_mode(DraftNode& node) const {
+    const std::string_view mode = text(node, "mode");
+    const bool old = opset_ < 20;
+    if (mode == "linear" || mode == "bilinear")
+      node.attrs.insert_or_assign("mode", Attr(std::string(old ? "bilinear" : "linear")));
+    else if (mode == "cubic" || mode == "bicubic")
+      node.attrs.insert_or_assign("mode", Attr(std::string(old ? "bicubic" : "cubic")));
   }
 
   void drop(DraftNode& node, const NewAttribute& of) {

@@ -306,6 +306,29 @@ TEST_CASE("an export is written in an older opset if its nodes have a form there
         "expected an opset of ONNX from 13 to 28, received 12");
 }
 
+TEST_CASE("an export takes the words of attributes that its opset has") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "model.onnx";
+  for (const std::string mode : {"cubic", "bicubic"}) {
+    const Graph model =
+        model_for_export(cat(kHeader, "m (float[1,1,3,3] x, float[1,2,2,2] grid) => (y) {\n",
+                             "  y = GridSample <mode = \"", mode, "\"> (x, grid)\n}\n"));
+    for (const int64_t opset : {16, 20}) {
+      OnnxExportOptions options;
+      options.opset = opset;
+      written(model, {}, path, options);
+      const std::string word = opset < 20 ? "bicubic" : "cubic";
+      CHECK(proto_of(path).graph().node(0).attribute(0).s() == word);
+    }
+  }
+  const Graph scatter =
+      model_for_export(cat(kHeader, "m (float[3] x, int64[2] i, float[2] u) => (y) {\n",
+                           "  y = ScatterElements <reduction = \"max\"> (x, i, u)\n}\n"));
+  OnnxExportOptions options;
+  options.opset = 16;
+  CHECK_THAT(error_of(check_onnx_export(scatter, options)), Catch::Contains("needs opset 18"));
+}
+
 TEST_CASE("an export names all nodes that ONNX lacks") {
   const Graph model = model_for_export(cat(kHeader, R"(g (float[4,3] x) => (y, z) {
   y = leat.AllReduce <op = "sum"> (x)
