@@ -197,6 +197,8 @@ class Restorer {
       if (groups < 1 || groups > kMostGroups) return;
       size = weights->shape()[1] * groups;
     }
+    // A bias is no larger than the weights, unless these have no elements.
+    if (size > weights->elements()) return;
     if (!take(own, Tensor(weights->dtype(), Shape({size})))) return;
     node.inputs.push_back({own, node.offset});
     ++restored_.left_out;

@@ -319,6 +319,20 @@ TEST_CASE("biases of zeros that the exporter left out are trained") {
                              "zero, are variables again"));
 }
 
+// Weights without elements take no bytes of the file, whatever their sizes are.
+TEST_CASE("a bias that was left out beside weights without elements stays out") {
+  Exported model;
+  model.floats("fc.weight", {});
+  TensorProto& t = *model.graph().mutable_initializer(0);
+  t.clear_dims();
+  for (const int64_t size : {int64_t{1} << 40, int64_t{0}}) t.add_dims(size);
+  model.signature({"fc.weight", "fc.bias"}, {});
+  model.set(model.called("linear(%x, %p_fc_weight, %p_fc_bias)", "Gemm", {"x", "fc.weight"}, "y"),
+            "transB", int64_t{1});
+  const Names names = trained(model.output("y").import());
+  CHECK(std::count(names.begin(), names.end(), "fc.bias") == 0);
+}
+
 TEST_CASE("the transposed weights of a linear layer are its own again") {
   Exported model;
   add_matrix(model, "val_3", {1, 2, 3, 4});
