@@ -127,7 +127,7 @@ class ControlFlow final : public RegionCopier {
                                  ": expected a Loop with a bound, it ends by a condition that is "
                                  "computed in the step; give M as a constant"));
       }
-      LEAT_RETURN_IF_ERROR(iterate(of, *body, i, state));
+      LEAT_RETURN_IF_ERROR(iterate(of, *body, i, trips && i + 1 == *trips, state));
     }
     ValueIds results = state.carried;
     for (size_t s = 0; s < state.scanned.size(); ++s) {
@@ -159,7 +159,8 @@ class ControlFlow final : public RegionCopier {
     return {};
   }
 
-  Status iterate(const ControlNode& of, const Graph& body, int64_t i, LoopState& state) {
+  // Nobody looks at the condition that the last iteration computes.
+  Status iterate(const ControlNode& of, const Graph& body, int64_t i, bool last, LoopState& state) {
     LEAT_RETURN_IF_ERROR(count(of.label));
     LEAT_ASSIGN_OR_RETURN(const ValueId number, constant(of, iteration(body, i)));
     LEAT_ASSIGN_OR_RETURN(const ValueId yes, constant(of, Tensor::scalar<bool>(true)));
@@ -180,6 +181,7 @@ class ControlFlow final : public RegionCopier {
     }
     for (size_t s = 0; s < state.scanned.size(); ++s)
       state.scanned[s].push_back(made[s + 1 + state.carried.size()]);
+    if (last) return {};
     const auto goes_on = known(made[0]);
     if (!running || goes_on) {
       // A loop that may have ended before goes on under the condition that it had.
@@ -203,7 +205,7 @@ class ControlFlow final : public RegionCopier {
     LoopState once;
     if (of.inputs.size() > 2) once.carried.assign(of.inputs.begin() + 2, of.inputs.end());
     once.scanned.resize(body.outputs().size() - once.carried.size() - 1);
-    LEAT_RETURN_IF_ERROR(iterate(of, body, 0, once));
+    LEAT_RETURN_IF_ERROR(iterate(of, body, 0, true, once));
     const ValueType& type = to().value(once.scanned[scan][0]).type;
     const auto shape = type.shape.concrete();
     if (!shape || shape->rank() >= limits::kRank) {

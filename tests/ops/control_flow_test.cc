@@ -191,6 +191,21 @@ TEST_CASE("a Loop whose condition is known ends by it") {
   check_identical(values[1], Tensor::scalar<int64_t>(6));
 }
 
+TEST_CASE("a Loop with scan outputs need not know the condition of its last iteration") {
+  for (const int64_t count : {0, 1}) {
+    const Graph graph =
+        flat(cat("g (float[1] x) => (y, all) {\n  m = Constant <value = int64 {", count, R"(}> ()
+      y, all = Loop (m, , x) <body = b (int64 i, bool go, float[1] v) => (more, w, v) {
+        w = Neg (v)
+        more = Less (v, w)
+      }>
+    })"));
+    const auto values = values_of(graph, {Tensor::of<float>({1}, {3})});
+    check_identical(values[0], Tensor::of<float>({1}, {count == 0 ? 3.0f : -3.0f}));
+    CHECK(values[1].shape() == Shape({count, 1}));
+  }
+}
+
 constexpr const char* kHalves = R"(g (double[2] x, double[2] w) => (y, n) {
   most = Constant <value = int64 {6}> ()
   zero = Constant <value = int64 {0}> ()
