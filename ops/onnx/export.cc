@@ -175,18 +175,14 @@ class ExternalData {
     values_.push_back(std::move(value));
   }
   Status write(Files& files) const {
-    constexpr std::byte kZeros[kAlignment] = {};
-    const std::string temporary = path_ + ".tmp";
-    LEAT_ASSIGN_OR_RETURN(const auto file, files.create(temporary));
+    static constexpr std::byte kZeros[kAlignment] = {};
+    std::vector<std::span<const std::byte>> pieces;
     for (const Tensor& value : values_) {
-      const auto* bytes = static_cast<const std::byte*>(value.raw());
-      LEAT_RETURN_IF_ERROR(file->append({bytes, value.bytes()}));
+      pieces.emplace_back(static_cast<const std::byte*>(value.raw()), value.bytes());
       const size_t past = value.bytes() % kAlignment;
-      if (past > 0) LEAT_RETURN_IF_ERROR(file->append(std::span(kZeros).first(kAlignment - past)));
+      if (past > 0) pieces.push_back(std::span(kZeros).first(kAlignment - past));
     }
-    LEAT_RETURN_IF_ERROR(file->sync());
-    LEAT_RETURN_IF_ERROR(file->close());
-    return files.rename(temporary, path_);
+    return write_file_atomically(files, path_, pieces);
   }
 
  private:

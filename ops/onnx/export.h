@@ -59,7 +59,7 @@ Result<int64_t> check_onnx_export(const Graph& graph, const OnnxExportOptions& o
 // Writes the model to `path`, as a whole or not at all. `variables` has a value for each variable
 // that the outputs need, of the variable's shape; floats of another type are converted to the
 // variable's. Others are ignored. External data go to "<path>.data" first, with an alignment of 64
-// bytes.
+// bytes; a crash between the two leaves an older model of the same path beside the new data.
 //
 // Errors: those of check_onnx_export(); invalid_argument for a value that is missing or of another
 // shape; those of writing files. Blocks, and needs memory for two copies of the values that are
