@@ -29,6 +29,23 @@ void collect_names(DraftGraph& graph, std::set<std::string>& names) {
   for_each_region(graph, [&](DraftGraph& region) { collect_names(region, names); });
 }
 
+// True for a weight, which moves out of its region.
+bool is_weight(const DraftConstant& constant) {
+  return is_float(constant.value.dtype()) && constant.value.shape().rank() > 0;
+}
+
+// The names of all values that stay in a region, or in one inside of it.
+void collect_staying(DraftGraph& region, std::set<std::string>& names) {
+  for (const DraftValue& input : region.inputs) names.insert(input.name.name);
+  for (const DraftConstant& constant : region.constants) {
+    if (!is_weight(constant)) names.insert(constant.name.name);
+  }
+  for (const DraftNode& node : region.nodes) {
+    for (const DraftName& output : node.outputs) names.insert(output.name);
+  }
+  for_each_region(region, [&](DraftGraph& inner) { collect_staying(inner, names); });
+}
+
 bool defines(const DraftGraph& graph, const std::string& name) {
   for (const DraftValue& input : graph.inputs) {
     if (input.name.name == name) return true;
@@ -69,6 +86,8 @@ class ConstantHoister {
     for (const DraftNode& node : graph_.nodes) {
       for (const DraftName& output : node.outputs) outer_.insert(output.name);
     }
+    // A region that has a value of its own may not see another one of that name around it.
+    for_each_region(graph_, [&](DraftGraph& region) { collect_staying(region, outer_); });
     for_each_region(graph_, [&](DraftGraph& region) { hoist(region); });
     for (DraftConstant& constant : hoisted_) graph_.constants.push_back(std::move(constant));
   }
@@ -77,7 +96,7 @@ class ConstantHoister {
   void hoist(DraftGraph& region) {
     std::vector<DraftConstant> kept;
     for (DraftConstant& constant : std::exchange(region.constants, {})) {
-      if (!is_float(constant.value.dtype()) || constant.value.shape().rank() == 0) {
+      if (!is_weight(constant)) {
         kept.push_back(std::move(constant));
         continue;
       }
@@ -96,7 +115,8 @@ class ConstantHoister {
   }
 
   DraftGraph& graph_;
-  std::set<std::string> names_, outer_;
+  std::set<std::string> names_;  // of all values
+  std::set<std::string> outer_;  // those that a weight cannot have outside of its region
   std::vector<DraftConstant> hoisted_;
 };
 

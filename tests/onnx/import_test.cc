@@ -423,6 +423,30 @@ TEST_CASE("weights of regions become variables that the regions capture") {
   CHECK(nodes_of(m).find("else_branch = else_branch (x) => (r) {") != std::string::npos);
 }
 
+// Branches see nothing of each other, so both may have a value of one name.
+TEST_CASE("a weight of a region gives way to a value of another region") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  add_node(g, "Relu", {"x"}, {"c"});
+  NodeProto& node = add_node(g, "If", {"c"}, {"y"});
+  for (const std::string name : {"then_branch", "else_branch"}) {
+    GraphProto& branch = *add_attr(node, name, 5).mutable_g();
+    branch.set_name(name);
+    if (name == "then_branch")
+      add_floats(branch, "w", {1, 2});
+    else
+      add_node(branch, "Neg", {"x"}, {"w"});
+    add_node(branch, "Add", {"x", "w"}, {"r"});
+    branch.add_output()->set_name("r");
+  }
+  const std::string text = nodes_of(m, {.trainable = true});
+  INFO(text);
+  CHECK(text.find("w_2 = leat.Read") != std::string::npos);
+  CHECK(text.find("r = Add (x, w_2)") != std::string::npos);
+  CHECK(text.find("w = Neg (x)") != std::string::npos);
+}
+
 TEST_CASE("a region's inputs need no types") {
   ModelProto m = model(20);
   GraphProto& g = *m.mutable_graph();
