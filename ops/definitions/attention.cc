@@ -310,6 +310,14 @@ Result<AttentionForm> form_of(const OpTypes& types, int mask) {
     return invalid_argument(
         cat("Q, K and V do not fit: ", q.to_string(), ", ", k.to_string(), " and ", v.to_string()));
   }
+  // Kernels number their tiles with an int. Heads without columns take no memory, so that no other
+  // limit holds them.
+  const auto heads = checked_mul(form.batch, std::max(form.q_heads, form.kv_heads));
+  const auto lines = heads ? checked_mul(*heads, std::max<int64_t>(1, form.queries)) : heads;
+  if (!lines || *lines > std::numeric_limits<int32_t>::max()) {
+    return invalid_argument(cat("expected less than 2^31 queries in all heads and rows, received ",
+                                form.batch, " x ", form.q_heads, " x ", form.queries));
+  }
   form.q = strides_of(q, form.q_heads);
   form.k = strides_of(k, form.kv_heads);
   form.v = strides_of(v, form.kv_heads);

@@ -164,6 +164,14 @@ TEST_CASE("Attention refuses operands that do not fit, by name") {
   says(error({x, x, x}, {{"left_window_size", int64_t{-2}}}), "left_window_size");
 }
 
+TEST_CASE("Attention refuses more heads than a kernel can count") {
+  const Tensor x(DType::f32, {1, 1, 0});
+  for (const int64_t heads : {int64_t{1} << 31, int64_t{1} << 62}) {
+    const Attrs attrs{{"q_num_heads", heads}, {"kv_num_heads", int64_t{1}}};
+    CHECK(!run_error("Attention", {x, x, x}, attrs).ok());
+  }
+}
+
 // The kernel reads as many elements of y and dy as the shapes of Q and V tell.
 TEST_CASE("the gradient of Attention refuses a result of another shape") {
   const Tensor x = random_doubles({1, 2, 3, 4}, 1), sums = random_doubles({1, 2, 3}, 1);
