@@ -115,7 +115,10 @@ class Autocast {
                          [&](const std::string& pattern) { return matches(from_, node, pattern); });
     };
     OpPrecision precision = precision_of(*node.op);
-    if (any(spec_.narrow)) precision = OpPrecision::narrow;
+    // A Constant or a Cast makes what its attributes say, whatever the patterns say.
+    bool has_input = false;
+    for_each_input(node, variable_of(node), [&](ValueId) { has_input = true; });
+    if (has_input && any(spec_.narrow)) precision = OpPrecision::narrow;
     if (any(spec_.wide)) precision = OpPrecision::wide;
     if (variable_of(node).empty()) precision = OpPrecision::wide;
     precision_[id] = precision;

@@ -190,6 +190,21 @@ TEST_CASE("patterns of ops, nodes and values change what computes in which type"
   CHECK(types({DType::bf16, {}, {"Layer*"}}) == "nqsh");
 }
 
+TEST_CASE("a pattern for 16 bits leaves what an attribute gives a type") {
+  const Graph graph = cast_graph(R"(
+net (int64[N,4] x) => (float[N,4] y) {
+  c = Cast <to = 1> (x)
+  one = Constant <value = float {1}> ()
+  s = Add (c, one)
+  y = Softmax (s)
+}
+)",
+                                 {DType::bf16, {}, {"*"}});
+  CHECK(type_of(graph, "c") == DType::f32);
+  CHECK(type_of(graph, "one") == DType::f32);
+  CHECK(type_of(graph, "s") == DType::bf16);
+}
+
 TEST_CASE("a pattern that matches nothing is refused by name") {
   const Graph graph = model_of(kBlock);
   CHECK(check_patterns(graph, {DType::bf16, {"Softmax", "q*"}, {"MatMul"}}).ok());
