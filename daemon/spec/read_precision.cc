@@ -10,7 +10,8 @@ namespace {
 
 using namespace job_names;
 
-constexpr FloatRange kScale = {.min = 0, .max = 16777216, .min_open = true};
+// Times 2^-100, the least factor of a dynamic scale, and its inverse, it is still a float.
+constexpr FloatRange kScale = {.min = 1e-6, .max = 16777216};
 
 // `dynamic`, a number, or a map with the numbers of a dynamic scale.
 void read_loss_scale(YamlMap& map, Job::LossScale& scale) {

@@ -428,12 +428,14 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "19:44: precision.loss_scale: is not a key beside compute: bfloat16, whose range is that of "
        "float32"},
       {19, "precision: {compute: fp16, loss_scale: none}",
-       "19:40: precision.loss_scale: expected a number greater than 0 and of at most 16777216, "
+       "19:40: precision.loss_scale: expected a number of at least 1e-06 and of at most 16777216, "
        "received the string 'none'"},
+      {19, "precision: {compute: fp16, loss_scale: 1e-45}",
+       "19:40: precision.loss_scale: expected a number of at least 1e-06 and of at most 16777216, "
+       "received the number 1e-45"},
       {19, "precision: {compute: fp16, loss_scale: {initial: 0}}",
-       "19:50: precision.loss_scale.initial: expected a number greater than 0 and of at most "
-       "16777216, "
-       "received the integer 0"},
+       "19:50: precision.loss_scale.initial: expected a number of at least 1e-06 and of at most "
+       "16777216, received the integer 0"},
       {17, "strategy: {name: parameter_server, mode: async}\nprecision: float16",
        "18:12: precision: expected loss_scale: NUMBER with a strategy whose workers do not do each "
        "step together, so that they could not all skip it, received a dynamic one"},
