@@ -123,7 +123,7 @@ Result<Model> model_of(CheckpointSource& source, const Found& found, const Manif
                                    "graph; name that folder with --run"));
   }
   LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(real_files(), run));
-  return load_model(real_files(), catalogue, job.model, manifest.every_float);
+  return load_model(real_files(), catalogue, job.model, manifest.every_float, !job.program);
 }
 
 // Writes the file. Returns the opset of an ONNX file, "opset 20", or "".

@@ -158,7 +158,8 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(check_graph_name(job.model.graph));
     // The graph is read in full, so that a job with an invalid one fails here and not on its
     // workers.
-    LEAT_ASSIGN_OR_RETURN(const Model model, load_model(files, catalogue, job.model));
+    LEAT_ASSIGN_OR_RETURN(const Model model,
+                          load_model(files, catalogue, job.model, false, !job.program));
     LEAT_RETURN_IF_ERROR(check_size(job.model.graph, model.training, job.shards));
     LEAT_RETURN_IF_ERROR(check_exports(job, model));
     LEAT_RETURN_IF_ERROR(check_resumed(files, job, folder));

@@ -94,6 +94,42 @@ TEST_CASE("a trained model is exported as ONNX, with the graph of its run's fold
                 kExitInvalid, {"expected --opset with onnx, received npz"});
 }
 
+TEST_CASE("the export of a program has its own types, whenever it is written") {
+  const TinyJob tiny;
+  tiny.write("half.onnxtxt", R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+half () => (float l) {
+  r = leat.Variable <name = "w", shape = [4], dtype = "float16"> ()
+  one = Constant <value = float[4] {1, 1, 1, 1}> ()
+  i = Cast <to = 10> (one)
+  [init] = leat.Initialize (r, i)
+  w = leat.Read (r)
+  s = Add (w, i)
+  [train] = leat.Assign (r, s)
+  c = Cast <to = 1> (w)
+  l = ReduceSum <keepdims = 0> (c)
+}
+)");
+  tiny.write("half.yaml", R"(version: 1
+name: half
+model: {graph: half.onnxtxt}
+program: {init: [init], step: [train], fetch: [l]}
+steps: 4
+seed: 1
+shards: 1
+num_workers: 1
+checkpoint: {every_steps: 2}
+export: [onnx]
+)");
+  check_ok(tiny.leat({"train", "half.yaml", "--output", "h"}));
+  check_ok(tiny.leat({"checkpoint", "export", "h", "-o", "h.onnx"}));
+  for (const char* file : {"h/export/model.onnx", "h.onnx"}) {
+    INFO(file);
+    const auto weights = must(read_onnx_weights(real_files(), tiny.folder() + "/" + file));
+    REQUIRE(weights.contains("w"));
+    CHECK(weights.at("w").dtype() == DType::f16);
+  }
+}
+
 TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is looked at") {
   const TinyJob tiny;
   check_ok(tiny.train("a"));
