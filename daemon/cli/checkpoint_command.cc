@@ -237,6 +237,13 @@ int run_checkpoint_export(const CheckpointExportCommand& command) {
     if (command.all || is_weight(name)) chosen.emplace(name, std::move(value));
   const size_t count = chosen.size();
   const std::string& job = source.job().empty() ? from.checkpoint->manifest.job : source.job();
+  // A manifest may come from anywhere, and its name of the job must not lead out of this folder.
+  if (command.output.empty() && (job.empty() || job.find('/') != job.npos)) {
+    return report(invalid_argument(cat("'", from.found.shown,
+                                       "': expected the name of a job in its manifest, received '",
+                                       job, "'; name the file with -o")),
+                  command.cluster.color);
+  }
   const std::string path =
       command.output.empty() ? cat(job, ".", extension_of(*format)) : command.output;
   const auto opset = write_export(source, from, command, *format, path, std::move(chosen));
