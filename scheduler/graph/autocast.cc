@@ -29,12 +29,15 @@ const Operand& formal(const std::vector<Operand>& operands, size_t i) {
   return operands[std::min(i, operands.size() - 1)];
 }
 
-// True for a finite number that becomes infinite in 16 bits.
+// True for a finite number that becomes infinite in 16 bits, and for a lone one that becomes zero,
+// such as what keeps a divisor from being zero.
 bool exceeds(const Tensor& value, DType compute) {
   const double most = compute == DType::f16 ? 65504 : 3.3895313892515355e38;
+  const double least = compute == DType::f16 && value.elements() == 1 ? 0x1p-25 : 0;
   for (int64_t i = 0; i < value.elements(); ++i) {
     const double x = std::abs(value.at(i));
     if (x > most && x < std::numeric_limits<double>::infinity()) return true;
+    if (x > 0 && x <= least) return true;
   }
   return false;
 }
@@ -67,7 +70,7 @@ class Autocast {
  private:
   struct State {
     bool fixed = false;     // made of variables and constants alone, so that a cast loses nothing
-    bool large = false;     // a constant that 16 bits cannot hold, or made of one
+    bool large = false;     // a constant that 16 bits do not hold, or made of one
     bool wanted = false;    // all readers want it in 16 bits
     bool narrow = false;    // the new graph has it in 16 bits
     ValueId other = kNone;  // in the new graph: the value in the other type, once it is needed

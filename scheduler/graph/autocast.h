@@ -46,9 +46,9 @@ std::string_view beside_of(const OpDef& op);
 
 // Casts the float32 values of the graph as the spec says. Each value is cast once, however many
 // nodes read it. The inputs and outputs of the graph, and the fetches, keep their types. A constant
-// that the 16 bits cannot hold, such as a mask of -1e9 in float16, makes the ops that read it
-// compute in float32. The types of the result are not inferred. `borders` gets the ids of the new
-// graph. Errors are those of inference.
+// that the 16 bits cannot hold, such as a mask of -1e9 or a single 1e-8 in float16, makes the ops
+// that read it compute in float32. The types of the result are not inferred. `borders` gets the ids
+// of the new graph. Errors are those of inference.
 Result<Graph> autocast(Graph graph, Borders& borders, const AutocastSpec& spec);
 
 // invalid_argument if a pattern of the spec matches no node of the graph.

@@ -170,6 +170,11 @@ masked (float[N,4,4] x) => (float[N,4,4] y) {
 )";
   CHECK(type_of(cast_graph(text, {DType::f16, {}, {}}), "m") == DType::f32);
   CHECK(type_of(cast_graph(text, {DType::bf16, {}, {}}), "m") == DType::bf16);
+  // A divisor that must not become zero.
+  std::string small = text;
+  small.replace(small.find("-1000000"), 8, "1e-8");
+  CHECK(type_of(cast_graph(small, {DType::f16, {}, {}}), "m") == DType::f32);
+  CHECK(type_of(cast_graph(small, {DType::bf16, {}, {}}), "m") == DType::bf16);
 }
 
 TEST_CASE("patterns of ops, nodes and values change what computes in which type") {
