@@ -185,6 +185,11 @@ Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
   if (const std::string& weights = packed.job.model.weights; !weights.empty()) {
     const std::string name = "weights/" + fs::path(weights).filename().string();
     packed.request.files.push_back({name, weights});
+    LEAT_ASSIGN_OR_RETURN(const auto beside, data_of_weights(files, weights));
+    for (const std::string& data : beside) {
+      LEAT_ASSIGN_OR_RETURN(const std::string below, data_name(data, weights));
+      packed.request.files.push_back({cat("weights/", below), data});
+    }
     Job::Model renamed = packed.job.model;
     renamed.weights = name;
     packed.request.overrides.push_back("model.weights=" + print_weights(renamed));

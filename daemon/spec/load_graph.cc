@@ -82,6 +82,13 @@ Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Cata
                      model.opset};
 }
 
+Result<std::vector<std::string>> data_of_weights(Files& files, const std::string& path) {
+  if (known_format(path) != Format::onnx) return std::vector<std::string>();
+  WatchedFiles watched(files);
+  LEAT_RETURN_IF_ERROR(read_onnx_weights(watched, path).status());
+  return watched.opened_beside(path);
+}
+
 Status check_size(const std::string& path, const Graph& model, int64_t shards) {
   const uint64_t nodes = model.nodes(), copies = static_cast<uint64_t>(shards);
   if (nodes * copies <= kMostShardNodes) return {};

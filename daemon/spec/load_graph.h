@@ -35,6 +35,10 @@ bool is_graph_file(std::string_view name);
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
                                const OnnxOptions& onnx);
 
+// The files beside a file of weights that hold tensors of it, as in LoadedGraph; only an .onnx file
+// has any. Reads the tensors. Errors are those of reading.
+Result<std::vector<std::string>> data_of_weights(Files& files, const std::string& path);
+
 // The limit for the nodes of a model, with its layers expanded, times the shards of a job: plans
 // for all of these nodes are made and sent.
 inline constexpr uint64_t kMostShardNodes = 200'000;

@@ -7,6 +7,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/jobs/blobs.h"
 #include "daemon/master/submitted_job.h"
+#include "daemon/spec/load_graph.h"
 #include "ops/catalogue.h"
 #include "tests/catch.h"
 #include "tests/daemon/bad_input.h"
@@ -65,6 +66,17 @@ void goes_on_elsewhere(const TinyJob& tiny, const std::vector<std::string>& more
   CHECK_THAT(done.err, Contains("Going on after step 4"));
   CHECK(tiny.read("far/away/weights.safetensors") == weights);
   CHECK(without_timing(tiny.read("far/away/metrics.jsonl")) == without_timing(metrics));
+}
+
+TEST_CASE("the data of an ONNX file of weights is submitted with it") {
+  const TinyJob tiny;
+  fs::create_directories(tiny.folder() + "/deep");
+  tiny.write("deep/w.bin", data_of_w());
+  tiny.write("w.onnx", model_with_data("deep/w.bin"));
+  const auto data = must(data_of_weights(real_files(), tiny.folder() + "/w.onnx"));
+  REQUIRE(data.size() == 1);
+  CHECK(must(data_name(data[0], tiny.folder() + "/w.onnx")) == "deep/w.bin");
+  CHECK(must(data_of_weights(real_files(), tiny.folder() + "/w.npz")).empty());
 }
 
 TEST_CASE("a run goes on elsewhere, without the files that it was made of") {
