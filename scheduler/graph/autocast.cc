@@ -118,10 +118,11 @@ class Autocast {
                          [&](const std::string& pattern) { return matches(from_, node, pattern); });
     };
     OpPrecision precision = precision_of(*node.op);
-    // A Constant or a Cast makes what its attributes say, whatever the patterns say.
+    // A Constant or a Cast makes what its attributes say, and a variable gets its own type,
+    // whatever the patterns say.
     bool has_input = false;
     for_each_input(node, variable_of(node), [&](ValueId) { has_input = true; });
-    if (has_input && any(spec_.narrow)) precision = OpPrecision::narrow;
+    if (has_input && node.op->writes.empty() && any(spec_.narrow)) precision = OpPrecision::narrow;
     if (any(spec_.wide)) precision = OpPrecision::wide;
     if (variable_of(node).empty()) precision = OpPrecision::wide;
     precision_[id] = precision;

@@ -195,9 +195,12 @@ TEST_CASE("patterns of ops, nodes and values change what computes in which type"
   CHECK(types({DType::bf16, {}, {"Layer*"}}) == "nqsh");
 }
 
-TEST_CASE("a pattern for 16 bits leaves what an attribute gives a type") {
+TEST_CASE("a pattern for 16 bits leaves what an attribute or a variable gives a type") {
   const Graph graph = cast_graph(R"(
-net (int64[N,4] x) => (float[N,4] y) {
+net (int64[N,4] x, float[4] z) => (float[N,4] y) {
+  r = leat.Variable <name = "v", shape = [4]> ()
+  a = Abs (z)
+  [keep] = leat.Assign (r, a)
   c = Cast <to = 1> (x)
   one = Constant <value = float {1}> ()
   s = Add (c, one)
