@@ -3,7 +3,7 @@
 #include "ops/graph/limits.h"
 #include "ops/onnx/import.h"
 #include "tests/catch.h"
-#include "tests/onnx/import_testing.h"
+#include "tests/onnx/wire_models.h"
 
 namespace leat::onnx_testing {
 namespace {

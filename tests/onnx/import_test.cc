@@ -8,7 +8,7 @@
 #include "ops/graph/limits.h"
 #include "ops/text/print.h"
 #include "tests/catch.h"
-#include "tests/onnx/import_testing.h"
+#include "tests/onnx/wire_models.h"
 #include "tests/temporary_directory.h"
 
 namespace leat::onnx_testing {

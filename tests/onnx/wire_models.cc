@@ -1,4 +1,4 @@
-#include "tests/onnx/import_testing.h"
+#include "tests/onnx/wire_models.h"
 
 #include <span>
 
