@@ -223,7 +223,8 @@ TEST_CASE("an export has no attribute that is Leat's own") {
                            "  y = BatchNormalization <leat_unbiased = 1> (x, s, s, s, s)\n}\n"));
   const std::string path = folder / "model.onnx";
   written(model, {}, path);
-  for (const auto& node : proto_of(path).graph().node()) {
+  const auto exported = proto_of(path);
+  for (const auto& node : exported.graph().node()) {
     for (const auto& attribute : node.attribute()) CHECK(attribute.name().substr(0, 4) != "leat");
   }
 }
