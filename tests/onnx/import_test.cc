@@ -436,7 +436,7 @@ TEST_CASE("a weight of a region gives way to a value of another region") {
     if (name == "then_branch")
       add_floats(branch, "w", {1, 2});
     else
-      add_node(branch, "Neg", {"x"}, {"w"});
+      add_node(branch, "Relu", {"x"}, {"w"});
     add_node(branch, "Add", {"x", "w"}, {"r"});
     branch.add_output()->set_name("r");
   }
@@ -444,7 +444,7 @@ TEST_CASE("a weight of a region gives way to a value of another region") {
   INFO(text);
   CHECK(text.find("w_2 = leat.Read") != std::string::npos);
   CHECK(text.find("r = Add (x, w_2)") != std::string::npos);
-  CHECK(text.find("w = Neg (x)") != std::string::npos);
+  CHECK(text.find("w = Relu (x)") != std::string::npos);
 }
 
 TEST_CASE("a region's inputs need no types") {
