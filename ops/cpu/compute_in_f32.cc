@@ -71,8 +71,8 @@ class ConvertingKernel final : public Kernel, public NotedKernel {
   size_t scratch_bytes() const override { return c_.scratch_bytes + inner_->scratch_bytes(); }
   std::string note() const override { return kernel_note(*inner_); }
 
-  // The context belongs to the instruction, and other threads run tiles with it now. The inner
-  // kernel therefore gets a copy, with addresses in arrays on this thread's stack.
+  // The inner kernel gets a copy of the context: its operands are the float copies, whose addresses
+  // are in arrays on this thread's stack.
   Progress run(KernelContext& context, int phase, int tile) override {
     if (phase < before_) {
       const Copy& copy = copy_of(c_.inputs, tile);
