@@ -1,4 +1,5 @@
 """Runs `leat train` for a comparison, and says which records its steps read."""
+import contextlib
 import gzip
 import json
 import os
@@ -27,35 +28,69 @@ def default_binary():
     return os.path.join(BINARIES, "leat")
 
 
-def run(binary, folder, model, optimizer, steps, *, seed=11, precision="float32", shuffle=True,
-        batch=128, weights=None, threads=1, prefix=()):
-    """Trains in `folder`; the events of --json. `prefix` is put before the command."""
-    job = f"""version: 1
-name: peer-{model}
+def write_job(folder, name, job):
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "job.yaml")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"version: 1\nname: peer-{name}\nloss: cross_entropy\nshards: 1\n{job}")
+    return path
+
+
+def fashion_job(folder, model, optimizer, steps, *, seed=11, precision="float32", shuffle=True, batch=128,
+                weights=None):
+    """Writes a job that trains one of GRAPHS on Fashion-MNIST; returns its path."""
+    return write_job(folder, model, f"""
 model: {{graph: {GRAPHS[model]}{f", weights: {weights}" if weights else ""}}}
 data:
   root: {DATA}
   train: {{format: idx, features: train-images-idx3-ubyte.gz, labels: train-labels-idx1-ubyte.gz}}
   rescale: {RESCALE}
   shuffle: {str(shuffle).lower()}
-loss: cross_entropy
 optimizer: {OPTIMIZERS[optimizer]}
 global_batch_size: {batch}
 steps: {steps}
 seed: {seed}
-shards: 1
 precision: {precision}
-"""
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, "job.yaml")
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(job)
+""")
+
+
+def exported_job(folder, model, optimizer, steps, *, precision="float32", batch=32):
+    """Exports a model of torch_models, and writes a job that trains it on random records."""
+    import torch
+
+    import torch_models
+    inputs, labels = torch_models.records(model, 4 * batch)
+    torch.manual_seed(0)
+    net = torch_models.build(model).train()
+    path = os.path.join(folder, "model.onnx")
+    with contextlib.redirect_stdout(None):
+        torch.onnx.export(net, (inputs[:batch],), path, input_names=["x"], optimize=False)
+    np.save(os.path.join(folder, "x.npy"), inputs.numpy())
+    np.save(os.path.join(folder, "labels.npy"), labels.numpy())
+    return write_job(folder, model, f"""
+model: {{graph: model.onnx}}
+data: {{root: ., train: {{format: npy, files: {{x: x.npy, labels: labels.npy}}}}}}
+optimizer: {OPTIMIZERS[optimizer]}
+global_batch_size: {batch}
+steps: {steps}
+precision: {precision}
+""")
+
+
+def train(binary, folder, path, *, threads=1, prefix=()):
+    """Runs a job; its events. `prefix` is put before the command."""
     done = subprocess.run([*prefix, binary, "train", path, "--workers", "1", "--threads", str(threads),
                            "--json", "--output", os.path.join(folder, "run")],
                           env=own_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"leat train {path}: exit code {done.returncode}\n{done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def run(binary, folder, model, optimizer, steps, *, threads=1, prefix=(), **options):
+    """Trains one of GRAPHS on Fashion-MNIST in `folder`; the events of the run."""
+    path = fashion_job(folder, model, optimizer, steps, **options)
+    return train(binary, folder, path, threads=threads, prefix=prefix)
 
 
 def losses(folder):

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Training throughput of leat, PyTorch, TensorFlow and TensorFlow with XLA, side by side.
 
-One process each, pinned to as many cores as it has threads; batch 128, SGD with momentum; the CNN is
-32c3-64c3-fc128, the MLP 784-512-512-10, both without dropout. Rounds are interleaved: what disturbs
-the machine disturbs all of them. leat's time is that of a whole job on Fashion-MNIST, from its
-`finished` event; the peers train on one batch that stays in memory, PyTorch with the best of eager and
-compiled, plain and channels_last. Prints medians over the rounds and the ratio of the best peer's time
-to leat's: above 1, leat is faster.
+One process each, pinned to as many cores as it has threads; SGD with momentum. The CNN is
+32c3-64c3-fc128, the MLP 784-512-512-10, both without dropout, with batches of 128. resnet18
+(torchvision's, images of 32 by 32, batches of 32) and gpt (4 blocks of width 256, 8 windows of 128
+tokens) are exported from PyTorch, and compared with PyTorch alone. Rounds are interleaved: what
+disturbs the machine disturbs all of them. leat's time is that of a whole job, on Fashion-MNIST or on
+random records, from its `finished` event; the peers train on one batch that stays in memory, PyTorch
+with the best of eager and compiled, plain and channels_last, and, if leat trains in 16 bits, with and
+without autocast. Prints medians over the rounds and the ratio of the best peer's time to leat's: above
+1, leat is faster.
 """
 import argparse
 import datetime
@@ -19,29 +22,36 @@ import leat_job
 from side_by_side import Peer, cpu_model, pinned, usable_cores, write_page
 
 PEERS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "xla": "TensorFlow+XLA"}
-MODELS = ["cnn", "mlp"]
+BATCHES = {"cnn": 128, "mlp": 128, "resnet18": 32, "gpt": 8}
+EXPORTED = ["resnet18", "gpt"]
 
 
-def leat_ms(binary, model, steps, threads, prefix):
+def peers_of(model, precision):
+    return ["torch"] if model in EXPORTED or precision != "float32" else list(PEERS)
+
+
+def leat_ms(args, model, steps, threads, precision, prefix):
     with tempfile.TemporaryDirectory(prefix="leat-peers-") as folder:
-        events = leat_job.run(binary, folder, model, "momentum", steps, threads=threads, prefix=prefix)
-    return 128e3 / events[-1]["samples_per_second"]
+        job = leat_job.exported_job if model in EXPORTED else leat_job.fashion_job
+        path = job(folder, model, "momentum", steps, precision=precision, batch=BATCHES[model])
+        events = leat_job.train(args.leat, folder, path, threads=threads, prefix=prefix)
+    return BATCHES[model] * 1e3 / events[-1]["samples_per_second"]
 
 
-def case(args, model, threads, cores):
-    """{name: median ms} of one model and number of threads."""
+def case(args, model, threads, precision, cores):
+    """{name: median ms} of one model, number of threads and precision."""
     prefix = pinned(cores[:threads])
-    steps = max(20, int(args.seconds * 1e3 / leat_ms(args.leat, model, 20, threads, prefix)))
-    times = {name: [] for name in ["leat", *PEERS]}
+    steps = max(20, int(args.seconds * 1e3 / leat_ms(args, model, 20, threads, precision, prefix)))
+    times = {name: [] for name in ["leat", *peers_of(model, precision)]}
     peers = []
     try:
-        for name in PEERS:  # one after the other, so that each picks its setting alone
-            peers.append(Peer(name, "throughput_peer.py", [name, model, threads], prefix,
+        for name in peers_of(model, precision):  # one after the other, so that each picks its setting alone
+            peers.append(Peer(name, "throughput_peer.py", [name, model, threads, precision], prefix,
                               {"OMP_NUM_THREADS": str(threads)}))
             ready = peers[-1].read()
             print(f"  {PEERS[name]}: {ready['ready']} ({'; '.join(ready['tried'])})", flush=True)
         for _ in range(args.rounds):
-            times["leat"].append(leat_ms(args.leat, model, steps, threads, prefix))
+            times["leat"].append(leat_ms(args, model, steps, threads, precision, prefix))
             for peer in peers:
                 times[peer.name].append(peer.measure(args.seconds)["ms"])
     finally:
@@ -54,19 +64,20 @@ def case(args, model, threads, cores):
 
 
 def table(rows):
-    lines = ["| model | threads | Leat | " + " | ".join(PEERS.values()) + " | best peer / Leat |",
-             "| --- | --- | --- | " + "--- | " * len(PEERS) + "--- |"]
-    for (model, threads), ms in rows.items():
-        best = min(ms[p] for p in PEERS)
-        cells = [f"{ms[name]:.2f}" for name in ["leat", *PEERS]]
-        lines.append(f"| {model.upper()} | {threads} | {' | '.join(cells)} | {best / ms['leat']:.2f} |")
+    lines = ["| model | precision | threads | Leat | " + " | ".join(PEERS.values()) + " | best peer / Leat |",
+             "| --- | --- | --- | --- | " + "--- | " * len(PEERS) + "--- |"]
+    for (model, precision, threads), ms in rows.items():
+        best = min(ms[p] for p in PEERS if p in ms)
+        cells = [f"{ms[name]:.2f}" if name in ms else "" for name in ["leat", *PEERS]]
+        lines.append(f"| {model} | {precision} | {threads} | {' | '.join(cells)} | {best / ms['leat']:.2f} |")
     return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leat", default=leat_job.default_binary(), help="the binary (default: build/release/bin/leat)")
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default=",".join(BATCHES))
+    parser.add_argument("--precisions", default="float32,bfloat16")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, each a case")
     parser.add_argument("--cores", default="", help="which to pin to (default: the first ones allowed)")
     parser.add_argument("--rounds", type=int, default=5)
@@ -80,9 +91,10 @@ def main():
     rows, load = {}, [os.getloadavg()[0]]
     for model in args.models.split(","):
         for t in threads:
-            print(f"{model}, {t} thread{'s' if t > 1 else ''}", flush=True)
-            rows[model, t] = case(args, model, t, cores)
-            load.append(os.getloadavg()[0])
+            for precision in args.precisions.split(","):
+                print(f"{model}, {precision}, {t} thread{'s' if t > 1 else ''}", flush=True)
+                rows[model, precision, t] = case(args, model, t, precision, cores)
+                load.append(os.getloadavg()[0])
     where = (f"{cpu_model()}, {datetime.date.today()}, {os.cpu_count()} cores, load {min(load):.1f} to {max(load):.1f}; "
              f"ms/step, medians of {args.rounds} rounds:")
     text = f"{where}\n\n{table(rows)}"

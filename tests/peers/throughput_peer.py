@@ -1,7 +1,8 @@
 """One peer of throughput.py: a process that trains on one batch in memory when it is told to.
 
-throughput_peer.py torch|tensorflow|xla MODEL THREADS. It prints {"ready": its settings}, then for each
-line "SECONDS" on stdin {"ms": milliseconds a step, mean over about so long}.
+throughput_peer.py torch|tensorflow|xla MODEL THREADS PRECISION. It prints {"ready": its settings}, then
+for each line "SECONDS" on stdin {"ms": milliseconds a step, mean over about so long}. A PRECISION other
+than float32 also tries autocast, beside all settings of float32.
 """
 import json
 import os
@@ -28,24 +29,27 @@ def measure(step, seconds):
     return (time.perf_counter() - begin) / steps * 1e3
 
 
-def torch_steps(model, threads):
+def torch_steps(model, threads, precision):
     """Every setting that may be PyTorch's best, as {name: step}."""
     import torch
-    from torch.nn import functional as F
 
     import torch_models
     torch.set_num_threads(threads)
-    images, labels = batch()
-    images, labels = torch.from_numpy(images).permute(0, 3, 1, 2), torch.from_numpy(labels)
+    inputs, labels = torch_models.records(model, torch_models.BATCHES[model])
 
-    def make(layout, compiled):
+    def make(layout, compiled, dtype):
         torch.manual_seed(0)
-        net = torch_models.build(model).to(memory_format=layout)
-        x = images.contiguous(memory_format=layout)
+        torch.compiler.reset()
+        net = torch_models.build(model)
+        x = inputs
+        if layout is not None:
+            net, x = net.to(memory_format=layout), inputs.contiguous(memory_format=layout)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, fused=True)
 
         def loss_of(x):
-            return F.cross_entropy(net(x), labels)
+            with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+                scores = net(x)
+            return torch_models.loss_of(scores.float(), labels)
         loss_fn = torch.compile(loss_of) if compiled else loss_of
 
         def step():
@@ -56,12 +60,12 @@ def torch_steps(model, threads):
             return loss.item()
         return step
 
-    layouts = {"": torch.contiguous_format}
-    if model != "mlp":
-        layouts[" channels_last"] = torch.channels_last
-    for name, layout in layouts.items():
-        yield f"eager{name}", make(layout, False)
-        yield f"compile{name}", make(layout, True)
+    layouts = {"": None} if model in ("mlp", "gpt") else {"": None, " channels_last": torch.channels_last}
+    for dtype in dict.fromkeys(["float32", precision]):
+        for name, layout in layouts.items():
+            name += "" if dtype == "float32" else f" {dtype}"
+            yield f"eager{name}", make(layout, False, getattr(torch, dtype))
+            yield f"compile{name}", make(layout, True, getattr(torch, dtype))
 
 
 def tensorflow_steps(model, threads, xla):
@@ -93,10 +97,10 @@ def tensorflow_steps(model, threads, xla):
 
 
 def main():
-    peer, model, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    peer, model, threads, precision = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS=str(threads),
                       TORCHINDUCTOR_COMPILE_THREADS="1")
-    steps = torch_steps(model, threads) if peer == "torch" else tensorflow_steps(model, threads, peer == "xla")
+    steps = torch_steps(model, threads, precision) if peer == "torch" else tensorflow_steps(model, threads, peer == "xla")
     best, tried = None, []
     for name, step in steps:
         try:

@@ -1,9 +1,65 @@
-"""The models of leat_job.GRAPHS in PyTorch, and their weights under Leat's names."""
+"""The models of the comparisons in PyTorch, their batches, and weights under Leat's names."""
 import torch
 from torch import nn
+from torch.nn import functional as F
+
+# Records of a step, by the model.
+BATCHES = {"mlp": 128, "cnn": 128, "resnet18": 32, "gpt": 8}
+TOKENS, WINDOW, WIDTH, HEADS, BLOCKS = 256, 128, 256, 4, 4  # of "gpt"
+
+
+class Block(nn.Module):
+    """A block of a decoder: causal attention, and two linear layers with GELU."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    """Tokens [N,WINDOW] to the scores [N,WINDOW,TOKENS] of the next ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(TOKENS, WIDTH), nn.Embedding(WINDOW, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(BLOCKS)))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, TOKENS, bias=False)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) + self.positions(torch.arange(WINDOW))
+        return self.head(self.norm(self.blocks(x)))
+
+
+def records(model, count):
+    """Random inputs and labels of so many records."""
+    generator = torch.Generator().manual_seed(0)
+    if model == "gpt":
+        text = torch.randint(TOKENS, (count, WINDOW + 1), generator=generator)
+        return text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    shape = (3, 32, 32) if model == "resnet18" else (1, 28, 28)
+    return (torch.rand((count, *shape), generator=generator),
+            torch.randint(10, (count,), generator=generator))
+
+
+def loss_of(scores, labels):
+    """The mean of the cross-entropy; scores are [N,C] or [N,T,C]."""
+    return F.cross_entropy(scores.flatten(0, -2), labels.flatten())
 
 
 def build(model):
+    if model == "gpt":
+        return Gpt()
+    if model == "resnet18":
+        import torchvision  # of the comparison of this model alone
+        return torchvision.models.resnet18(num_classes=10)
     if model == "mlp":
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512),
                              nn.ReLU(), nn.Linear(512, 10))
