@@ -1,6 +1,7 @@
 #include "ops/onnx/batch_rows.h"
 
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -33,6 +34,30 @@ bool has_equal_parts(const Tensor& value, int64_t parts) {
 bool has_equal_rows(const Tensor& value, int64_t rows) {
   return is_float(value.dtype()) && value.shape().rank() >= 2 && value.shape()[0] == rows &&
          value.elements() > 0 && has_equal_parts(value, rows);
+}
+
+// The constants that an op for each element broadcasts to values of more dimensions, such as a bias
+// of each head that is added to the scores of all images. Their first dimension is none of rows,
+// even if they have equal parts: a bias may begin with zeros alone.
+std::set<std::string> broadcast_constants(const DraftGraph& graph,
+                                          const std::map<std::string, int>& ranks) {
+  std::map<std::string, int> constants;
+  for (const DraftConstant& constant : graph.constants)
+    constants[constant.name.name] = constant.value.shape().rank();
+  std::set<std::string> broadcast;
+  for (const DraftNode& node : graph.nodes) {
+    const bool by_element =
+        node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div";
+    if (!by_element || node.outputs.empty()) continue;
+    const auto rank = ranks.find(node.outputs[0].name);
+    if (rank == ranks.end()) continue;
+    for (const DraftName& input : node.inputs) {
+      const auto constant = constants.find(input.name);
+      if (constant != constants.end() && constant->second < rank->second)
+        broadcast.insert(input.name);
+    }
+  }
+  return broadcast;
 }
 
 // True for the vectors [N,T,C] of an embedding that looked up the same line for all tokens, such as
@@ -83,7 +108,8 @@ void add_expand(const std::string& from, const std::string& input, const std::st
 
 }  // namespace
 
-void share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name) {
+void share_rows(DraftGraph& graph, const std::map<std::string, int>& ranks,
+                const std::function<std::string(const std::string&)>& name) {
   const std::optional<int64_t> rows = rows_of_inputs(graph);
   if (!rows || *rows < 2) return;
   std::set<std::string> taken;
@@ -92,10 +118,11 @@ void share_rows(DraftGraph& graph, const std::function<std::string(const std::st
   for (const DraftNode& node : graph.nodes) {
     for (const DraftName& output : node.outputs) taken.insert(output.name);
   }
+  const std::set<std::string> broadcast = broadcast_constants(graph, ranks);
   std::vector<DraftNode> expands;
   std::vector<DraftConstant> sizes;
   for (DraftConstant& constant : graph.constants) {
-    if (!has_equal_rows(constant.value, *rows)) continue;
+    if (!has_equal_rows(constant.value, *rows) || broadcast.contains(constant.name.name)) continue;
     const std::string own = name(constant.name.name);
     if (own.empty() || !taken.insert(own).second) continue;
     add_expand(own, graph.inputs[0].name.name, constant.name.name, expands);

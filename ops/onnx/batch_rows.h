@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "ops/text/draft.h"
@@ -15,8 +16,10 @@ namespace leat {
 // Replaces each constant that `name` gives a name for, with a rank of at least 2, and equal rows,
 // one for each row of the inputs, by a constant [1,...] of that name and an Expand of it; [1,1,C]
 // for an embedding that looked up one line for all tokens. `name` returns "" for constants that
-// stay, and is called for those alone that have such rows. Does nothing unless all inputs have the
-// same number of rows, 2 or more.
-void share_rows(DraftGraph& graph, const std::function<std::string(const std::string&)>& name);
+// stay, and is called for those alone that have such rows. Constants that are broadcast to more
+// dimensions stay, too, as far as `ranks` has those of values. Does nothing unless all inputs have
+// the same number of rows, 2 or more.
+void share_rows(DraftGraph& graph, const std::map<std::string, int>& ranks,
+                const std::function<std::string(const std::string&)>& name);
 
 }  // namespace leat

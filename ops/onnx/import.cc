@@ -41,7 +41,7 @@ constexpr std::string_view kDeviceProperty = "leat.device";
 // PyTorch's exporter writes the signature as a text into the graph's metadata, and so does ours.
 OnnxOrigin origin_of(const ModelProto& model) {
   constexpr std::string_view kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
-  OnnxOrigin origin{model.producer_name(), {}, {}, {}};
+  OnnxOrigin origin{model.producer_name(), {}, {}, {}, {}};
   for (const auto& property : model.graph().metadata_props()) {
     if (property.key() != kSignature && property.key() != kSignatureProperty) continue;
     origin.members = read_signature(property.value());
@@ -81,7 +81,10 @@ class Importer {
     if (options_.trainable) {
       hoist_region_constants(draft);
       OnnxOrigin origin = options_.every_float ? OnnxOrigin() : origin_of(model);
-      if (!options_.every_float) origin.calls = std::move(calls_);
+      if (!options_.every_float) {
+        origin.calls = std::move(calls_);
+        origin.ranks = declared_ranks(model.graph());
+      }
       OnnxParameters parameters(std::move(origin), draft);
       options_.every_float ? parameters.take_all() : parameters.separate();
       if (!options_.every_float && model.producer_name() == "pytorch") divide_by_less(draft);

@@ -154,7 +154,7 @@ void OnnxParameters::separate() {
   find_uses();
   find_missing();
   separate_modules();
-  share_rows(graph_, [this](const std::string& constant) {
+  share_rows(graph_, origin_.ranks, [this](const std::string& constant) {
     // The mask of a batch serves one of any size.
     const bool mask = masks_.contains(constant);
     if (!is_computed(constant) || !(mask || trains(constant))) return std::string();

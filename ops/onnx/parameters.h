@@ -27,6 +27,8 @@ struct OnnxOrigin {
   std::map<std::string, std::string, std::less<>> names;
   // By the offset of a draft's node: the call that it was made from.
   std::map<size_t, TorchCall> calls;
+  // The ranks of constants and of declared values, by name.
+  std::map<std::string, int> ranks;
 
   // True if the file has a signature, so that names need no guesses.
   bool knows() const { return !members.empty(); }

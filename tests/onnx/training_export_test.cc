@@ -412,6 +412,30 @@ TEST_CASE("a parameter that was expanded to the rows of the example is one for a
   CHECK(after["head.token"] == std::vector<float>{1, 2});
 }
 
+TEST_CASE("a constant that is broadcast to more dimensions has no row for each of the example's") {
+  Exported model;
+  add_rows(model, "expand", {1, 2, 1, 2, 1, 2, 1, 2});
+  model.signature({"head.bias"}, {});
+  model.node("Unsqueeze", {"x", "axis"}, {"a"});
+  model.called("add(%a, %expand)", "Add", {"a", "expand"}, "y", "head");
+  TensorProto& axis = *model.graph().add_initializer();
+  axis.set_name("axis");
+  axis.set_data_type(7);
+  axis.add_dims(1);
+  axis.add_int64_data(1);
+  const bool declared = GENERATE(false, true);
+  if (declared) {
+    ValueInfoProto& y = *model.graph().add_value_info();
+    y.set_name("y");
+    y.mutable_type()->mutable_tensor_type()->set_elem_type(1);
+    for (const int64_t size : {4, 4, 2})
+      y.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(size);
+  }
+  Graph graph = model.output("y").import().graph;
+  must(validate(graph));
+  CHECK(nodes_of(graph, "Expand").size() == (declared ? 0 : 1));
+}
+
 TEST_CASE("constants that were computed from equal parameters of modules train apart") {
   Exported model;
   model.floats("view", {1, 1}).floats("val_8", {1, 1}).floats("val_11", {0, 0});
