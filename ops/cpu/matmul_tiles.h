@@ -1,6 +1,6 @@
 // The tiles of MatMul and Gemm, and the end of each tile: what the kernels for all dtypes share.
 //
-// Tiles are 64 rows (or as the kernel asks) by 512 columns. They are narrower and lower if there
+// Tiles are 128 rows (or as the kernel asks) by 512 columns. They are narrower and lower if there
 // would be few of them and each one still has enough work for a thread. K is never split. They
 // follow from the sizes alone, never from the number of threads.
 #pragma once
@@ -21,7 +21,7 @@ struct ProductTile {
 
 // The shape of a kernel's own tiles.
 struct TileShape {
-  int64_t most_rows = 64;
+  int64_t most_rows = 128;
   // If there would be few tiles: true halves the longer side, false the columns first.
   bool square = false;
 };

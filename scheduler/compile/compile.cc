@@ -88,6 +88,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   // the gradients that nothing reads.
   LEAT_ASSIGN_OR_RETURN(Graph whole, prune(std::move(graph), borders));
   graph = Graph(catalogue);
+  whole = fold_transposes(std::move(whole), borders);
   {
     Inference inference(whole);
     LEAT_RETURN_IF_ERROR(inference.run());

@@ -19,6 +19,11 @@ namespace leat {
 
 // --- on the whole graph ---
 
+// Lets MatMuls transpose their operands themselves, as leat.MatMul, where a Transpose of the last two
+// axes comes right before one and nothing else needs its value. Gradients that are expanded
+// afterwards need no Transpose either. The Transposes stay, without readers. Changes no ids.
+Graph fold_transposes(Graph graph, const Borders& borders);
+
 // Replaces nodes whose values are known by constants, and merges equal pure nodes: those with the
 // same op, inputs, attributes, device and control edges. Infers types.
 Result<Graph> simplify(Graph graph, Borders& borders);
