@@ -70,6 +70,7 @@ struct Job {
     LossName name = LossName::cross_entropy;
     std::string output;                   // name output: the output of the graph that is the loss
     std::optional<int64_t> ignore_index;  // cross_entropy: a label that counts nothing
+    bool from_logits = true;              // cross_entropy: false if the output has probabilities
     bool operator==(const Loss&) const = default;
   };
   enum class Metric { accuracy };

@@ -73,8 +73,12 @@ std::string print_files(const Job::Files& files) {
 std::string print_loss(const Job::Loss& loss) {
   if (loss.name == Job::LossName::output)
     return FlowMap().add("output", yaml_string(loss.output)).text();
-  if (!loss.ignore_index) return std::string(name_of(loss.name));
-  return FlowMap().add("name", name_of(loss.name)).add("ignore_index", *loss.ignore_index).text();
+  if (!loss.ignore_index && loss.from_logits) return std::string(name_of(loss.name));
+  FlowMap map;
+  map.add("name", name_of(loss.name));
+  if (loss.ignore_index) map.add("ignore_index", *loss.ignore_index);
+  if (!loss.from_logits) map.add("from_logits", "false");
+  return map.text();
 }
 
 std::string print_model(const Job::Model& model) {

@@ -252,9 +252,10 @@ void read_loss(YamlMap& top, Job::Loss& loss) {
   } else {
     map.get_enum("name", Need::required, kNamedLosses, loss.name);
     refuse_keys(map, loss.name != Job::LossName::cross_entropy, name_of(loss.name),
-                {"ignore_index"});
+                {"ignore_index", "from_logits"});
     if (int64_t ignored = 0; map.get_int("ignore_index", Need::optional, {}, ignored))
       loss.ignore_index = ignored;
+    map.get_bool("from_logits", Need::optional, loss.from_logits);
   }
   map.finish();
 }

@@ -110,6 +110,7 @@ LossSpec loss_spec(const Job& job) {
       break;
   }
   spec.ignore_index = job.loss.ignore_index;
+  spec.from_logits = job.loss.from_logits;
   // The output that the loss is, or that it compares with the labels; "" is the graph's first one.
   spec.output = job.loss.output;
   if (spec.output.empty() && !job.model.outputs.empty()) spec.output = job.model.outputs[0];

@@ -13,6 +13,7 @@
 #include "devices/base/text.h"
 #include "ops/definitions/row_shape.h"
 #include "scheduler/graph/data_binding.h"
+#include "scheduler/graph/op_name.h"
 
 namespace leat {
 namespace {
@@ -131,6 +132,18 @@ Status check_data(const Job& job, const Graph& model, const Job::Files& files,
                       host);
 }
 
+// Tells that the loss takes a softmax of probabilities, which is a frequent mistake.
+void note_probabilities(const Job& job, Model& model) {
+  if (job.program || job.loss.name != Job::LossName::cross_entropy || !job.loss.from_logits) return;
+  const auto output = find_output(model.inference, loss_spec(job).output);
+  const NodeId producer = output.ok() ? model.inference.value(*output).producer : kNone;
+  if (producer == kNone || !is_op(model.inference.node(producer), "Softmax")) return;
+  model.notes.push_back(cat(job.model.graph, ": cross_entropy takes logits, and the output '",
+                            model.inference.describe(*output),
+                            "' is the result of a Softmax: loss: {name: cross_entropy, "
+                            "from_logits: false} takes probabilities"));
+}
+
 Status lacks_data(const Job& job, const Graph& model) {
   return invalid_argument(cat("'", job.model.graph, "': its input '",
                               model.describe(model.inputs()[0]),
@@ -180,6 +193,7 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
     return lacks_data(job, graph);
   if (job.data.validation)
     LEAT_RETURN_IF_ERROR(check_data(job, graph, *job.data.validation, validation.info, host));
+  note_probabilities(job, model);
   const DataOrder order{job.global_batch_size, job.data.shuffle, train.info.count,
                         prints_of(train)};
   return std::make_unique<TrainingInput>(

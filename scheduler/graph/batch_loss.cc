@@ -62,6 +62,14 @@ ValueId BatchLoss::counted() {
   return cast(g_.op("Not", {g_.op("Equal", {labels, ignored})}), spec_.precision);
 }
 
+// The softmax of the logarithms of probabilities divides them by their sum.
+ValueId BatchLoss::logits() {
+  if (spec_.loss.from_logits) return values_.output;
+  constexpr double kLeast = 1e-7;
+  const auto bound = [&](double value) { return g_.scalar(spec_.precision, value); };
+  return g_.op("Log", {g_.op("Clip", {values_.output, bound(kLeast), bound(1 - kLeast)})});
+}
+
 ValueId BatchLoss::cross_entropy() {
   const ValueId labels = cast(values_.labels, DType::i64);
   // With weights the loss of each label is needed, so that rows past the end can be multiplied by
@@ -69,7 +77,7 @@ ValueId BatchLoss::cross_entropy() {
   const bool weighted = values_.weights != kNone;
   Attrs attrs{{"reduction", std::string(weighted ? "none" : "sum")}};
   if (spec_.loss.ignore_index) attrs["ignore_index"] = *spec_.loss.ignore_index;
-  const ValueId loss = g_.op("SoftmaxCrossEntropyLoss", {values_.output, labels}, attrs);
+  const ValueId loss = g_.op("SoftmaxCrossEntropyLoss", {logits(), labels}, attrs);
   return weighted ? sum_each(loss) : loss;
 }
 

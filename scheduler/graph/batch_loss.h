@@ -46,6 +46,7 @@ class BatchLoss {
   ValueId sum_all(ValueId value) { return g_.op("ReduceSum", {value}, {{"keepdims", int64_t{0}}}); }
   ValueId sum_each(ValueId each);
   ValueId counted();
+  ValueId logits();
   ValueId cross_entropy();
   ValueId squared_error();
   ValueId loss_output();

@@ -19,12 +19,13 @@
 namespace leat {
 
 // cross_entropy: the mean over all labels of -log softmax(output)[label], with the classes along
-// axis 1 or the last axis of the output (ClassLayout); the labels are integers. Labels that are
-// ignored count neither in the sum nor in the number of labels; without any other label in the
-// global batch the loss is 0.
-// mse: the mean over all elements of (output - label)^2.
-// output: an output of the model is the loss: a scalar, the mean over the rows of the shard, or a
-// value for each row (the mean over the row's elements counts), of which the loss is the mean.
+// axis 1 or the last axis of the output (ClassLayout); the labels are integers. If the output has
+// probabilities, as a Softmax makes them, p = min(max(output, 1e-7), 1 - 1e-7) is divided by its
+// sum over the classes in place of the softmax, as Keras does. Labels that are ignored count
+// neither in the sum nor in the number of labels; without any other label in the global batch the
+// loss is 0. mse: the mean over all elements of (output - label)^2. output: an output of the model
+// is the loss: a scalar, the mean over the rows of the shard, or a value for each row (the mean
+// over the row's elements counts), of which the loss is the mean.
 enum class LossKind { cross_entropy, mse, output };
 
 struct LossSpec {
@@ -32,6 +33,7 @@ struct LossSpec {
   // The output of the model that is compared with the labels, or is the loss; empty: the first.
   std::string output;
   std::optional<int64_t> ignore_index;  // cross_entropy
+  bool from_logits = true;              // cross_entropy: false for probabilities
 };
 enum class OptimizerKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, linear, cosine, step, exponential };

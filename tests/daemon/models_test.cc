@@ -119,6 +119,32 @@ TEST_CASE("a language model trains on windows of tokens", "[cluster]") {
   CHECK(learned.validation->loss < 0.1);
 }
 
+TEST_CASE("a loss of probabilities is that of the logits before their Softmax") {
+  const auto graph = [](const std::string& end) {
+    return R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+net (float[N,1,8,8] x) => (float[N,10] y) {
+  f = Flatten (x)
+  h = leat.Dense <activation = "relu", units = 12> (f)
+)" + end + "}\n";
+  };
+  const SmallJob logits(graph("  y = leat.Dense <units = 10> (h)\n")),
+      probabilities(graph("  z = leat.Dense <units = 10> (h)\n  y = Softmax (z)\n"));
+  const auto notes = [](const SmallJob& small, const Job& job) {
+    return join(must(small.trainer(job, {small.path("notes")}))->notes(), "\n");
+  };
+  Silent expected, found;
+  logits.train(logits.job(), "run", expected);
+  const Job job = probabilities.job({"loss={name: cross_entropy, from_logits: false}"});
+  CHECK(notes(probabilities, job).empty());
+  probabilities.train(job, "run", found);
+  REQUIRE(found.losses.size() == expected.losses.size());
+  for (size_t i = 0; i < found.losses.size(); ++i)
+    CHECK(std::abs(found.losses[i] - expected.losses[i]) < 1e-5);
+  CHECK_THAT(
+      notes(probabilities, probabilities.job()),
+      Catch::Contains("'y' is the result of a Softmax") && Catch::Contains("from_logits: false"));
+}
+
 TEST_CASE("the loss of tokens is the mean over those that count", "[cluster]") {
   const SmallJob small(kLanguageModel);
   constexpr int64_t kRows = 48;
