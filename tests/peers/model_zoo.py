@@ -136,8 +136,8 @@ def losses_of(output, args):
     """The losses of the steps and of the evaluation; NaN for an evaluation that is not there."""
     with open(os.path.join(output, "metrics.jsonl"), encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    steps = [row["loss"] for row in rows if "epoch" not in row][:args.steps]
-    evaluations = [row["val_loss"] for row in rows if "val_loss" in row]
+    steps = [float(row["loss"]) for row in rows if "epoch" not in row][:args.steps]
+    evaluations = [float(row["val_loss"]) for row in rows if "val_loss" in row]
     return steps + (evaluations[-1:] or [math.nan])
 
 
