@@ -89,6 +89,13 @@ class Importer {
       options_.every_float ? parameters.take_all() : parameters.separate();
       if (!options_.every_float && model.producer_name() == "pytorch") divide_by_less(draft);
       for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
+      if (!options_.every_float && model.producer_name() == "tf2onnx") {
+        notes.push_back(
+            cat(file_,
+                ": tf2onnx leaves out biases that are all 0 and factors that are all 1, "
+                "and this model trains without them: export it with other values, as a "
+                "training leaves them"));
+      }
       make_variables(draft, parameters);
     }
     LEAT_ASSIGN_OR_RETURN(Graph graph, assemble(draft, catalogue_, locate));

@@ -412,6 +412,17 @@ TEST_CASE("a parameter that was expanded to the rows of the example is one for a
   CHECK(after["head.token"] == std::vector<float>{1, 2});
 }
 
+TEST_CASE("a model of tf2onnx comes with a note about the biases that may be missing") {
+  for (const bool tensorflow : {true, false}) {
+    Exported model(tensorflow ? "tf2onnx" : "another");
+    model.floats("scale", {1, 2});
+    model.node("Mul", {"x", "scale"}, {"y"});
+    const std::string notes = join(model.output("y").import().notes, "\n");
+    CHECK((notes.find("tf2onnx leaves out biases that are all 0") != std::string::npos) ==
+          tensorflow);
+  }
+}
+
 TEST_CASE("a constant that is broadcast to more dimensions has no row for each of the example's") {
   Exported model;
   add_rows(model, "expand", {1, 2, 1, 2, 1, 2, 1, 2});
