@@ -39,8 +39,11 @@ void make_affine_grid(CompositeMaker& m) {
   const auto real = [&](const DraftName& x) { return m.op("CastLike", {x, theta}); };
   const DraftName two = m.scalar(2, theta), unit = m.scalar(1, theta);
   const DraftName twice = m.op("Mul", {real(index), two}), size = real(spatial);
-  // From -1 to 1: the centres of the outer elements with align_corners, else their edges.
-  const DraftName distance = align ? m.op("Div", {twice, m.op("Sub", {size, unit})})
+  // From -1 to 1: the centres of the outer elements with align_corners, else their edges. A single
+  // element is at 0.
+  const DraftName single = real(m.op("Equal", {spatial, one}));
+  const DraftName distance = align ? m.op("Div", {m.op("Add", {twice, single}),
+                                                  m.op("Max", {m.op("Sub", {size, unit}), unit})})
                                    : m.op("Div", {m.op("Add", {twice, unit}), size});
   const DraftName coordinates = m.op("Sub", {distance, unit});
   // The map takes the coordinates from the last axis to the first, and 1.

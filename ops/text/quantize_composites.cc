@@ -105,15 +105,19 @@ DraftName integer_conv(CompositeMaker& m, const DraftName& x, const DraftName& w
 void make_quantize_linear(CompositeMaker& m) {
   const int64_t block = block_size(m);
   m.integer("saturate", 1);  // of floats of 8 bits alone
-  if (const int64_t precision = m.integer("precision", 0); precision > 1)
+  const int64_t precision = m.integer("precision", 0);
+  if (precision < 0 || precision > 1)
     m.fail(cat("precision: expected 0 or 1, received ", precision));
   const int64_t axis = m.integer("axis", 1), dtype = m.integer("output_dtype", 0);
-  const DraftName x = m.in(0);
+  // The division has the type of the scale, unless `precision` names another one. x may have
+  // integers.
+  const DraftName step = precision == 0 ? m.in(1) : cast(m, m.in(1), precision);
+  const DraftName x = m.op("CastLike", {m.in(0), step});
   const DraftName zero =
       m.has(2) ? m.in(2)
                : cast(m, m.constant(Tensor::scalar<int32_t>(0)), dtype == 0 ? kUint8 : dtype);
-  const DraftName scale = spread(m, m.op("CastLike", {m.in(1), x}), x, axis, block);
-  quantize(m, x, scale, zero, m.has(2) ? spread(m, zero, x, axis, block) : zero);
+  quantize(m, x, spread(m, step, x, axis, block), zero,
+           m.has(2) ? spread(m, zero, x, axis, block) : zero);
 }
 
 void make_dequantize_linear(CompositeMaker& m) {
@@ -128,13 +132,15 @@ void make_dequantize_linear(CompositeMaker& m) {
     cast(m, y, dtype);
 }
 
-// The scale and the zero follow from the smallest and the largest element, and 0.
+// The scale and the zero follow from the smallest and the largest element, and 0. If all elements
+// are 0 the scale is 1.
 void make_dynamic_quantize_linear(CompositeMaker& m) {
   const DraftName x = m.in(0), nothing = m.scalar(0, x), most = m.scalar(255, x);
   const CompositeMaker::Attributes all{{"keepdims", Attr(int64_t{0})}};
   const DraftName high = m.op("Max", {m.op("ReduceMax", {x}, all), nothing});
   const DraftName low = m.op("Min", {m.op("ReduceMin", {x}, all), nothing});
-  const DraftName scale = m.op("Div", {m.op("Sub", {high, low}), most});
+  const DraftName scale = m.op("Where", {m.op("Equal", {high, low}), m.scalar(1, x),
+                                         m.op("Div", {m.op("Sub", {high, low}), most})});
   const DraftName place = m.op("Div", {m.op("Neg", {low}), scale});
   const DraftName zero = cast(m, m.op("Round", {m.op("Clip", {place, nothing, most})}), kUint8);
   quantize(m, x, scale, zero, zero);
@@ -154,14 +160,15 @@ void make_conv_integer(CompositeMaker& m) {
   cast(m, integer_conv(m, x, w), kInt32);
 }
 
-// Inputs: a, its scale and zero, b, its scale and zero, the scale and zero of y.
+// Inputs: a, its scale and zero, b, its scale and zero, the scale and zero of y. Those of a and y
+// are numbers or vectors of their rows, those of b of its columns.
 void make_q_linear_mat_mul(CompositeMaker& m) {
   const DraftName a = m.in(0), b = m.in(3);
   const DraftName product = m.op("MatMul", {centered(m, a, 2, -2), centered(m, b, 5, -1)});
   const DraftName factor = m.op("Mul", {cast(m, along(m, m.in(1), a, -2), kFloat),
                                         cast(m, along(m, m.in(4), b, -1), kFloat)});
   const DraftName y = m.op("Mul", {cast(m, product, kFloat), factor});
-  quantize(m, y, cast(m, m.in(6), kFloat), m.in(7), m.in(7));
+  quantize(m, y, cast(m, along(m, m.in(6), y, -2), kFloat), m.in(7), along(m, m.in(7), y, -2));
 }
 
 // Inputs: x, its scale and zero, w, its scales and zeros by output, the scale and zero of y, and a

@@ -145,5 +145,48 @@ TEST_CASE("values that follow from sizes are ONNX's") {
                   Tensor::scalar<int32_t>(1));
 }
 
+TEST_CASE("quantized values of awkward operands are ONNX's") {
+  // The outputs y, and others, of nodes whose operands are constants.
+  const auto values = [](const std::string& outputs, const std::string& nodes) {
+    INFO(nodes);
+    Graph graph = must(parse_graph(cat("<ir_version: 11, opset_import: [\"\" : 23]>\n",
+                                       "g (float z) => (", outputs, ") {\n", nodes, "\n}\n"),
+                                   test_catalogue(), "g"));
+    REQUIRE(validate(graph).message() == "");
+    return must(interpret(graph, {{graph.inputs()[0], Tensor::scalar<float>(0)}}, graph.outputs()));
+  };
+  const std::string y = " r = Identity (z)  y = Cast <to = 6> (q)";
+  // Elements that are all 0 have the scale 1.
+  const auto zeros = values("y, s, o", R"(
+    x = Constant <value = float[3] {0, 0, 0}> ()
+    q, s, p = DynamicQuantizeLinear (x)  o = Cast <to = 6> (p) )" +
+                                           y);
+  check_identical(zeros[0], Tensor::of<int32_t>({3}, {0, 0, 0}));
+  check_identical(zeros[1], Tensor::scalar<float>(1));
+  check_identical(zeros[2], Tensor::scalar<int32_t>(0));
+  // Integers of 32 bits, by a scale that is none.
+  check_identical(values("y", R"(
+    x = Constant <value = int32[4] {7, -3, 1000, 4}> ()  s = Constant <value = float {2.5}> ()
+    o = Constant <value = int8 {1}> ()  q = QuantizeLinear (x, s, o))" +
+                                  y)[0],
+                  Tensor::of<int32_t>({4}, {4, 0, 127, 3}));
+  // The scales of A and of the result are those of rows, those of B of columns.
+  check_identical(values("y", R"(
+    a = Constant <value = uint8[2, 2] {1, 2, 3, 4}> ()  b = Constant <value = uint8[2, 3] {1, 2, 3, 4, 5, 6}> ()
+    sa = Constant <value = float[2] {1, 2}> ()  za = Constant <value = uint8[2] {0, 1}> ()
+    sb = Constant <value = float[3] {1, 2, 1}> ()  zb = Constant <value = uint8[3] {0, 1, 2}> ()
+    sy = Constant <value = float[2] {1, 4}> ()  zy = Constant <value = uint8[2] {3, 5}> ()
+    q = QLinearMatMul (a, sa, za, b, sb, zb, sy, zy))" +
+                                  y)[0],
+                  Tensor::of<int32_t>({2, 3}, {12, 21, 12, 12, 19, 12}));
+  // A grid of one element has its centre.
+  check_identical(values("y", R"(
+    t = Constant <value = float[1, 2, 3] {1, 0, 0, 0, 1, 0}> ()
+    sizes = Constant <value = int64[4] {1, 1, 1, 3}> ()
+    q = AffineGrid <align_corners = 1> (t, sizes))" +
+                                  y)[0],
+                  Tensor::of<int32_t>({1, 1, 3, 2}, {-1, 0, 0, 0, 1, 0}));
+}
+
 }  // namespace
 }  // namespace leat::testing
