@@ -138,16 +138,19 @@ Result<InitialWeights> read_initial_weights(Files& files, const Job::Model& job,
   }
   const std::string lacks = listed("lacks", "variable", out.missing, unexpected);
   const std::string others = listed("has", "name", unexpected, out.missing);
-  if (!lacks.empty() && job.strict_weights) problems.push_back(lacks);
-  if (!others.empty() && job.strict_weights)
-    problems.push_back(cat(others, ", which the model lacks"));
+  // Without strict, a file may lack variables and have others, but not be that of another model.
+  const bool names_matter = job.strict_weights || (out.values.empty() && !types.empty());
+  if (!lacks.empty() && names_matter) problems.push_back(lacks);
+  if (!others.empty() && names_matter) problems.push_back(cat(others, ", which the model lacks"));
   if (!wrong.empty()) problems.push_back(cat("has tensors that do not fit: ", join(wrong, ", ")));
   if (!problems.empty()) {
-    const bool names_alone = job.strict_weights && wrong.empty();
-    return invalid_argument(
-        cat("'", job.weights, "': expected the variables of '", job.graph, "', the file ",
-            join(problems, "; it "),
-            names_alone ? "; model.weights takes rename and strict: false in a map" : ""));
+    const bool names_alone = names_matter && wrong.empty();
+    return invalid_argument(cat("'", job.weights, "': expected the variables of '", job.graph,
+                                "', the file ", join(problems, "; it "),
+                                !names_alone ? ""
+                                : job.strict_weights
+                                    ? "; model.weights takes rename and strict: false in a map"
+                                    : "; model.weights takes rename in a map"));
   }
   if (!lacks.empty()) {
     out.notes.push_back(cat(job.weights, ": ", out.missing.size(), " of ", types.size(),

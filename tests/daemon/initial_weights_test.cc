@@ -101,6 +101,13 @@ TEST_CASE("a job that is not strict keeps the initializers of what is missing, a
   for (const std::string& note : watch.notes) notes += note + "\n";
   CHECK_THAT(notes, Contains("1 of 2 variables keep their initial values: 'logits/kernel'") &&
                         Contains("1 of 2 tensors are not used: 'extra'"));
+  // A file of which nothing fits is that of another model.
+  write_renamed(small.path("first/weights.safetensors"), small.path("other.safetensors"), "net.",
+                "");
+  CHECK_THAT(error_of_training(small, cat("model.weights={file: ", small.path("other.safetensors"),
+                                          ", strict: false}")),
+             Contains("the file lacks 2 variables: 'logits/bias'") &&
+                 Contains("model.weights takes rename in a map"));
 }
 
 TEST_CASE("a job trains the variables that train names, without those that freeze names") {
