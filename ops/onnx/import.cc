@@ -14,6 +14,7 @@
 #include "ops/onnx/parameters.h"
 #include "ops/onnx/regions.h"
 #include "ops/onnx/sequences.h"
+#include "ops/onnx/tensorflow_biases.h"
 #include "ops/onnx/tensors.h"
 #include "ops/onnx/torch_calls.h"
 #include "ops/onnx/upgrade.h"
@@ -80,6 +81,8 @@ class Importer {
     std::vector<std::string> notes;
     if (options_.trainable) {
       hoist_region_constants(draft);
+      const bool tensorflow = !options_.every_float && model.producer_name() == "tf2onnx";
+      if (tensorflow) pad_biases(draft);
       OnnxOrigin origin = options_.every_float ? OnnxOrigin() : origin_of(model);
       if (!options_.every_float) {
         origin.calls = std::move(calls_);
@@ -89,7 +92,7 @@ class Importer {
       options_.every_float ? parameters.take_all() : parameters.separate();
       if (!options_.every_float && model.producer_name() == "pytorch") divide_by_less(draft);
       for (const std::string& note : parameters.notes()) notes.push_back(cat(file_, ": ", note));
-      if (!options_.every_float && model.producer_name() == "tf2onnx") {
+      if (tensorflow) {
         notes.push_back(
             cat(file_,
                 ": tf2onnx leaves out biases that are all 0 and factors that are all 1, "

@@ -423,6 +423,41 @@ TEST_CASE("a model of tf2onnx comes with a note about the biases that may be mis
   }
 }
 
+TEST_CASE("an LSTM of tf2onnx has the one bias that it has in Keras") {
+  const auto variables = [](const std::string& producer, float last) {
+    Exported model(producer);
+    const auto floats = [&](const std::string& name, const std::vector<float>& values,
+                            const std::vector<int64_t>& dims) {
+      model.floats(name, values);
+      TensorProto& t = *model.graph().mutable_initializer(model.graph().initializer_size() - 1);
+      t.clear_dims();
+      for (const int64_t size : dims) t.add_dims(size);
+    };
+    floats("W", {1, 2, 3, 4, 5, 6, 7, 8}, {1, 4, 2});
+    floats("R", {1, 2, 3, 4}, {1, 4, 1});
+    floats("B", {0.5f, 0, 0.25f, 1, 0, 0, 0, last}, {1, 8});
+    TensorProto& axis = *model.graph().add_initializer();
+    axis.set_name("axis");
+    axis.set_data_type(7);
+    axis.add_dims(1);
+    axis.add_int64_data(0);
+    model.node("Unsqueeze", {"x", "axis"}, {"s"});
+    model.set(model.node("LSTM", {"s", "W", "R", "B"}, {"y"}), "hidden_size", int64_t{1});
+    Graph graph = must(expand_layers(model.output("y").import().graph));
+    must(validate(graph));
+    std::map<std::string, int64_t> sizes;
+    for (const NodeId id : nodes_of(graph, "leat.Read")) {
+      const ValueId read = graph.node(id).outputs[0];
+      sizes[graph.value_name(read)] = graph.value(read).type.shape.concrete()->elements();
+    }
+    return sizes;
+  };
+  using Sizes = std::map<std::string, int64_t>;
+  CHECK(variables("tf2onnx", 0) == Sizes{{"B", 4}, {"R", 4}, {"W", 8}});
+  CHECK(variables("tf2onnx", 2) == Sizes{{"B", 8}, {"R", 4}, {"W", 8}});
+  CHECK(variables("another", 0) == Sizes{{"B", 8}, {"R", 4}, {"W", 8}});
+}
+
 TEST_CASE("a constant that is broadcast to more dimensions has no row for each of the example's") {
   Exported model;
   add_rows(model, "expand", {1, 2, 1, 2, 1, 2, 1, 2});

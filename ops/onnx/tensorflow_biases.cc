@@ -1,0 +1,80 @@
+#include "ops/onnx/tensorflow_biases.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kBias = 3;  // the input of an LSTM
+
+// True for a bias [directions, 2 * n] of floats with zeros in the second half of each line.
+bool ends_in_zeros(const Tensor& bias) {
+  if (!is_float(bias.dtype()) || bias.shape().rank() != 2 || bias.shape()[1] % 2 != 0) return false;
+  const int64_t width = bias.shape()[1];
+  for (int64_t i = 0; i < bias.elements(); ++i) {
+    if (i % width >= width / 2 && bias.at(i) != 0) return false;
+  }
+  return bias.elements() > 0;
+}
+
+Tensor first_half(const Tensor& bias) {
+  const int64_t lines = bias.shape()[0], width = bias.shape()[1] / 2;
+  Tensor half(bias.dtype(), Shape({lines, width}));
+  const size_t bytes = half.bytes() / static_cast<size_t>(lines);
+  for (size_t i = 0; i < static_cast<size_t>(lines); ++i) {
+    std::memcpy(static_cast<std::byte*>(half.raw()) + i * bytes,
+                static_cast<const std::byte*>(bias.raw()) + 2 * i * bytes, bytes);
+  }
+  return half;
+}
+
+// How often nodes read each value.
+std::map<std::string, int> uses_of(const DraftGraph& graph) {
+  std::map<std::string, int> uses;
+  for (const DraftNode& node : graph.nodes) {
+    for (const DraftName& input : node.inputs) ++uses[input.name];
+  }
+  return uses;
+}
+
+}  // namespace
+
+int pad_biases(DraftGraph& graph) {
+  int changed = 0;
+  const std::map<std::string, int> uses = uses_of(graph);
+  std::vector<DraftNode> nodes;
+  std::vector<DraftConstant> sizes;
+  for (DraftNode& node : graph.nodes) {
+    const bool has_bias = node.op == "LSTM" && node.domain.empty() && node.inputs.size() > kBias;
+    const auto bias = std::find_if(
+        graph.constants.begin(), graph.constants.end(), [&](const DraftConstant& constant) {
+          return has_bias && constant.name.name == node.inputs[kBias].name;
+        });
+    if (bias != graph.constants.end() && ends_in_zeros(bias->value) &&
+        uses.at(bias->name.name) == 1) {
+      const std::string name = bias->name.name;
+      bias->value = first_half(bias->value);
+      DraftConstant& pads = sizes.emplace_back();
+      pads.name.name = cat("%pads ", name);
+      pads.value = Tensor::of<int64_t>({4}, {0, 0, 0, bias->value.shape()[1]});
+      DraftNode& pad = nodes.emplace_back();
+      pad.offset = node.offset;
+      pad.op = "Pad";
+      pad.inputs = {{name, 0}, {pads.name.name, 0}};
+      pad.outputs = {{cat("%padded ", name), 0}};
+      node.inputs[kBias].name = pad.outputs[0].name;
+      ++changed;
+    }
+    nodes.push_back(std::move(node));
+  }
+  graph.nodes = std::move(nodes);
+  graph.constants.insert(graph.constants.end(), std::make_move_iterator(sizes.begin()),
+                         std::make_move_iterator(sizes.end()));
+  return changed;
+}
+
+}  // namespace leat

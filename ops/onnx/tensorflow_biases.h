@@ -1,0 +1,16 @@
+// Makes the biases of recurrent layers those of TensorFlow again. Private to ops/onnx.
+#pragma once
+
+#include "ops/text/draft.h"
+
+namespace leat {
+
+// A layer of Keras has one bias where an LSTM of ONNX has two, which it adds up. tf2onnx writes
+// zeros for the second one. If both were trained, their sum would move twice as fast.
+//
+// Cuts zeros off the bias [directions, 8 * units] of each LSTM, and puts a Pad before the LSTM that
+// adds them. A bias with other numbers there, or with other readers, stays. Returns the number of
+// biases that changed.
+int pad_biases(DraftGraph& graph);
+
+}  // namespace leat
