@@ -98,6 +98,7 @@ void make_blackman_window(CompositeMaker& m);
 void make_eye_like(CompositeMaker& m);
 void make_lrn(CompositeMaker& m);
 void make_lp_pool(CompositeMaker& m);
+void make_col2im(CompositeMaker& m);
 void make_global_lp_pool(CompositeMaker& m);
 void make_reverse_sequence(CompositeMaker& m);
 // Quantized values.

@@ -274,6 +274,7 @@ const std::map<std::string, Composite, std::less<>>& composites() {
       {"AffineGrid", {20, make_affine_grid}},
       {"BlackmanWindow", {17, make_blackman_window}},
       {"Celu", {12, celu}},
+      {"Col2Im", {18, make_col2im}},
       {"ConvInteger", {10, make_conv_integer}},
       {"DepthToSpace", {13, depth_to_space}},
       {"DequantizeLinear", {24, make_dequantize_linear}},

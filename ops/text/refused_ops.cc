@@ -16,7 +16,6 @@ constexpr RefusedOp kRefused[] = {
     {"BitCast", kMissing},
     {"CausalConvWithState", kMissing},
     {"CenterCropPad", kMissing},
-    {"Col2Im", kMissing},
     {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
     {"CumProd", kMissing},

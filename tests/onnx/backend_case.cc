@@ -41,6 +41,7 @@ constexpr struct {
     {"Split", 1, 1},
     {"Range", 0, 2},
     {"AffineGrid", 1, 1},
+    {"Col2Im", 1, 2},
     {"HannWindow", 0, 0},
     {"HammingWindow", 0, 0},
     {"BlackmanWindow", 0, 0},

@@ -105,6 +105,18 @@ TEST_CASE("AffineGrid maps the places of an image, and its gradient agrees") {
   }
 }
 
+TEST_CASE("Col2Im adds up windows, and its gradient agrees") {
+  // Two images of two channels, 5 by 4, by windows of 3 by 2: the last row of the first case is in
+  // no window.
+  const std::string sizes =
+      "i = Constant <value = int64[2] {5, 4}> ()  w = Constant <value = int64[2] {3, 2}> ()";
+  check_composite("Col2Im <strides = [2, 1], pads = [0, 0, 1, 1]> (a, i, w)",
+                  {doubles({2, 12, 8}, 1)}, {0}, sizes);
+  check_composite("Col2Im (a, i, w)", {doubles({2, 6, 9}, 1)}, {0}, sizes);
+  check_composite("Col2Im <dilations = [2, 3], pads = [1, 1, 1, 0], strides = [3, 1]> (a, i, w)",
+                  {doubles({1, 12, 2}, 1)}, {0}, sizes);
+}
+
 TEST_CASE("ReverseSequence turns the beginnings of sequences, and so its gradient") {
   const Tensor lengths = Tensor::of<int64_t>({3}, {1, 3, 4});
   check_composite("ReverseSequence (a, b)", {doubles({4, 3, 2}, 1), lengths}, {0});
