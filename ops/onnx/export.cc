@@ -71,8 +71,15 @@ void set_node(const DraftNode& node, NodeProto& out) {
   if (!node.name.empty()) out.set_name(node.name);
   for (const DraftName& input : node.inputs) out.add_input(input.name);
   for (const DraftName& output : node.outputs) out.add_output(output.name);
-  for (const auto& [name, attr] : node.attrs)
-    set_attribute(name, std::get<Attr>(attr), *out.add_attribute());
+  for (const auto& [name, attr] : node.attrs) {
+    if (name != kUnbiasedAttr) {
+      set_attribute(name, std::get<Attr>(attr), *out.add_attribute());
+      continue;
+    }
+    auto& property = *out.add_metadata_props();
+    property.set_key(std::string(kUnbiasedProperty));
+    property.set_value("1");
+  }
 }
 
 // A line for each initializer, as read_signature() reads them.
@@ -120,7 +127,7 @@ Result<Fitted> fitted(const Graph& graph, const OnnxExportOptions& options) {
   LEAT_ASSIGN_OR_RETURN(ExportDraft from, export_draft(graph));
   int64_t opset =
       std::clamp(options.opset.value_or(options.source_opset), kOldestExport, kNewestOpset);
-  DraftGraph draft = from.draft;
+  ExportDraft draft = from;
   const std::vector<std::string> lacking = fit_to_opset(draft, opset, opset);
   if (!lacking.empty() && options.opset) {
     constexpr size_t kShown = 20;
@@ -131,11 +138,10 @@ Result<Fitted> fitted(const Graph& graph, const OnnxExportOptions& options) {
   }
   // The nodes that older opsets have stay as they are in the newer one.
   if (!lacking.empty()) {
-    draft = from.draft;
+    draft = std::move(from);
     (void)fit_to_opset(draft, opset, opset);
   }
-  from.draft = std::move(draft);
-  return Fitted{std::move(from), opset};
+  return Fitted{std::move(draft), opset};
 }
 
 Result<Tensor> value_of(const ExportedVariable& variable,

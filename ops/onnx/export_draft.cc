@@ -3,18 +3,28 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "devices/base/text.h"
 #include "ops/definitions/constant.h"
 #include "ops/graph/op.h"
+#include "ops/onnx/import.h"
 
 namespace leat {
 namespace {
 
+// Ops with outputs that ONNX does not have, or not in inference, and how many it has.
+constexpr std::pair<std::string_view, size_t> kOutputs[] = {
+    {"Attention", 4}, {"BatchNormalization", 1}, {"GlobalMaxPool", 1}, {"MaxPool", 2}};
+
+constexpr std::string_view kActivation = "leat_activation";
+
 // Turns one graph into a draft.
 class Exporter {
  public:
-  explicit Exporter(const Graph& graph) : graph_(graph), names_(graph.values()) {}
+  explicit Exporter(const Graph& graph)
+      : graph_(graph), names_(graph.values()), readers_(graph.consumers()) {}
 
   Result<ExportDraft> run() {
     LEAT_ASSIGN_OR_RETURN(const std::vector<NodeId> order, graph_.topological_order());
@@ -127,15 +137,50 @@ class Exporter {
     if (node.op->name == "Constant") return add_constant(id, constant_value(node.attrs));
     if (node.op->name == "CastLike") return add_cast(id);
     DraftNode out = copy_of(id);
-    // Both drop nothing and update nothing then. How the running variance is updated is an
-    // attribute of Leat alone.
+    for (const auto& [op, count] : kOutputs) {
+      if (op != node.op->name || out.outputs.size() <= count) continue;
+      for (size_t i = count; i < node.outputs.size(); ++i) {
+        if (is_needed(node.outputs[i]))
+          return lack(id, cat("its output '", names_[node.outputs[i]], "' is not in ONNX"));
+      }
+      out.outputs.resize(count);
+    }
+    // Both drop nothing and update nothing then.
     if (node.op->name == "Dropout" && out.inputs.size() > 2) out.inputs.resize(2);
     if (node.op->name == "BatchNormalization") {
       out.attrs.erase("training_mode");
-      out.attrs.erase("leat_unbiased");
+      if (attr_int(node.attrs, kUnbiasedAttr) == 0) out.attrs.erase(std::string(kUnbiasedAttr));
     }
     if (node.op->name == "Split" && out.inputs.size() == 1) set_sizes(node, out);
+    // Opset 16 had images alone.
+    if (node.op->name == "GridSample" && graph_.value(node.inputs[0]).type.shape.rank() != 4)
+      out_.least_opsets.emplace(out.outputs[0].name, 20);
+    if (out.attrs.contains(kActivation)) return add_with_relu(std::move(out));
     put(std::move(out));
+  }
+
+  bool is_needed(ValueId value) const {
+    if (value == kNone) return false;
+    const auto& readers = readers_[value];
+    const auto& outputs = graph_.outputs();
+    return std::find(outputs.begin(), outputs.end(), value) != outputs.end() ||
+           std::any_of(readers.begin(), readers.end(),
+                       [&](NodeId reader) { return needed_.contains(reader); });
+  }
+
+  // ONNX has a node of its own for the activation. "" is none.
+  void add_with_relu(DraftNode node) {
+    const std::string activation =
+        std::get<std::string>(std::get<Attr>(node.attrs.find(kActivation)->second));
+    node.attrs.erase(node.attrs.find(kActivation));
+    if (activation.empty()) return put(std::move(node));
+    DraftNode relu;
+    relu.op = "Relu";
+    relu.outputs = node.outputs;
+    node.outputs = {{fresh_.add(cat(node.outputs[0].name, "_linear")), 0}};
+    relu.inputs = node.outputs;
+    put(std::move(node));
+    put(std::move(relu));
   }
 
   // Opsets before 18 have no num_outputs, and every opset takes the sizes.
@@ -275,7 +320,8 @@ class Exporter {
   }
 
   const Graph& graph_;
-  std::vector<std::string> names_;  // by value
+  std::vector<std::string> names_;            // by value
+  std::vector<std::vector<NodeId>> readers_;  // by value
   ExportNames fresh_;
   std::set<NodeId> needed_;
   std::map<ValueId, std::string> initializers_;  // by the variable's resource

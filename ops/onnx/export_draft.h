@@ -25,6 +25,9 @@ struct ExportedVariable {
 // is its place in `draft.nodes`.
 struct ExportDraft {
   DraftGraph draft;
+  // The least opset of a node that needs a newer one for the shapes of its operands than its op
+  // does, by the name of its first output.
+  std::map<std::string, int64_t> least_opsets;
   std::vector<ExportedVariable> variables;  // in the order in which nodes read them
 };
 
@@ -50,10 +53,10 @@ class ExportNames {
 Status export_recurrent(const Graph& graph, NodeId id, const std::vector<std::string>& names,
                         ExportNames& fresh, std::vector<DraftNode>& out);
 
-// Rewrites the nodes of `graph` for version `opset` of ONNX's ops, from those that Leat's
+// Rewrites the nodes of `from` for version `opset` of ONNX's ops, from those that Leat's
 // definitions follow. Each node that this version cannot express has an entry in the result, such
 // as "Gelu 'y' needs opset 20", and `needed` becomes the least opset that has it, if that is
 // larger.
-std::vector<std::string> fit_to_opset(DraftGraph& graph, int64_t opset, int64_t& needed);
+std::vector<std::string> fit_to_opset(ExportDraft& from, int64_t opset, int64_t& needed);
 
 }  // namespace leat

@@ -92,7 +92,8 @@ constexpr std::string_view kReductions[] = {"ReduceL1",        "ReduceL2",     "
 // Fits the nodes of one graph, and of its regions by a call for each.
 class OpsetFitter {
  public:
-  explicit OpsetFitter(int64_t opset) : opset_(opset) {}
+  OpsetFitter(int64_t opset, const std::map<std::string, int64_t>& least)
+      : opset_(opset), least_(least) {}
 
   void fit(DraftGraph& graph) {
     for (DraftNode& node : graph.nodes) {
@@ -127,6 +128,8 @@ class OpsetFitter {
     for (const auto& [op, since] : kNewOps) {
       if (node.op == op) need(node, since);
     }
+    if (const auto found = least_.find(node.outputs[0].name); found != least_.end())
+      need(node, found->second);
     for (const NewAttribute& each : kNewAttributes) drop(node, each);
     for (const NewSetting& each : kNewSettings) drop(node, each);
     for (const NewWord& each : kNewWords) {
@@ -198,14 +201,15 @@ class OpsetFitter {
   }
 
   const int64_t opset_;
+  const std::map<std::string, int64_t>& least_;
   std::map<std::string, Tensor> constants_;
 };
 
 }  // namespace
 
-std::vector<std::string> fit_to_opset(DraftGraph& graph, int64_t opset, int64_t& needed) {
-  OpsetFitter fitter(opset);
-  fitter.fit(graph);
+std::vector<std::string> fit_to_opset(ExportDraft& from, int64_t opset, int64_t& needed) {
+  OpsetFitter fitter(opset, from.least_opsets);
+  fitter.fit(from.draft);
   needed = std::max(needed, fitter.needed);
   return std::move(fitter.lacking);
 }

@@ -110,7 +110,7 @@ class Importer {
   static void divide_by_less(DraftGraph& graph) {
     for (DraftNode& node : graph.nodes) {
       if (node.domain.empty() && node.op == "BatchNormalization")
-        node.attrs.insert_or_assign("leat_unbiased", Attr(int64_t{1}));
+        node.attrs.insert_or_assign(std::string(kUnbiasedAttr), Attr(int64_t{1}));
     }
   }
 
@@ -315,6 +315,8 @@ class Importer {
     for (const auto& property : in.metadata_props()) {
       if (property.key() == kTorchCallProperty) call = property.value();
       if (property.key() == kTorchScopesProperty) scopes = property.value();
+      if (property.key() == kUnbiasedProperty && out.op == "BatchNormalization")
+        out.attrs.insert_or_assign(std::string(kUnbiasedAttr), Attr(int64_t{1}));
       if (property.key() != kDeviceProperty) continue;
       LEAT_ASSIGN_OR_RETURN(std::string device, name(property.value(), place));
       out.attrs.insert_or_assign("device", Attr(std::move(device)));

@@ -26,6 +26,11 @@ inline constexpr int64_t kNewestOpset = 28;
 // The key in a graph's metadata under which the export notes which initializers are trained.
 inline constexpr std::string_view kSignatureProperty = "leat.signature";
 
+// The attribute of a BatchNormalization whose running variance divides by n - 1. It is none of
+// ONNX's, so the export writes it as metadata of the node, which other programs pass over.
+inline constexpr std::string_view kUnbiasedAttr = "leat_unbiased";
+inline constexpr std::string_view kUnbiasedProperty = "leat.unbiased";
+
 struct OnnxOptions {
   // Float initializers with a rank become variables (leat.Variable, Initialize, Read) of the same
   // names, so that the model can be trained; without this they are constants. The running

@@ -216,17 +216,48 @@ TEST_CASE("an exported model is in its form for inference, and can be trained on
 }
 
 // The import of PyTorch's files for training gives normalizations this attribute.
-TEST_CASE("an export has no attribute that is Leat's own") {
+TEST_CASE("an export keeps how running variances are computed, as metadata") {
   const TemporaryDirectory folder;
-  const Graph model =
-      model_for_export(cat(kHeader, "norm (float[2,3,4] x, float[3] s) => (y) {\n",
-                           "  y = BatchNormalization <leat_unbiased = 1> (x, s, s, s, s)\n}\n"));
-  const std::string path = folder / "model.onnx";
-  written(model, {}, path);
-  const auto exported = proto_of(path);
-  for (const auto& node : exported.graph().node()) {
-    for (const auto& attribute : node.attribute()) CHECK(attribute.name().substr(0, 4) != "leat");
+  for (const int64_t unbiased : {0, 1}) {
+    const Graph model = model_for_export(
+        cat(kHeader, "norm (float[2,3,4] x, float[3] s) => (y) {\n  y = BatchNormalization ",
+            "<leat_unbiased = ", unbiased, "> (x, s, s, s, s)\n}\n"));
+    const std::string path = folder / "model.onnx";
+    const ExportedFile file = written(model, {}, path);
+    const auto proto = proto_of(path);
+    for (const auto& node : proto.graph().node()) {
+      for (const auto& attribute : node.attribute()) CHECK(attribute.name().substr(0, 4) != "leat");
+    }
+    int64_t found = -1;
+    for (NodeId id = 0; id < file.model.graph.nodes(); ++id) {
+      const Node& node = file.model.graph.node(id);
+      if (node.op->name == "BatchNormalization") found = attr_int(node.attrs, "leat_unbiased");
+    }
+    CHECK(found == unbiased);
   }
+}
+
+TEST_CASE("an export writes an activation of a node as a node of its own") {
+  const Graph model = model_for_export(cat(kHeader, "m (float[2,3] x, float[3,4] w) => (y) {\n",
+                                           "  y = Gemm <leat_activation = \"relu\"> (x, w)\n}\n"));
+  const Values inputs{{"x", numbers(DType::f32, {2, 3}, false)},
+                      {"w", numbers(DType::f32, {3, 4}, false)}};
+  const ExportedFile file = check_round_trip(model, inputs, 0);
+  CHECK(ops_of(file.inference) == std::vector<std::string>{"Gemm", "Relu"});
+}
+
+TEST_CASE("an export leaves out the outputs that ONNX does not have") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "model.onnx";
+  // A number of outputs in the file, or the error.
+  const auto exported = [&](const std::string& outputs) {
+    return model_for_export(cat(kHeader, "m (float[1,1,4,4] x) => (", outputs, ") {\n",
+                                "  y, p, a = MaxPool <kernel_shape = [2,2]> (x)\n}\n"));
+  };
+  written(exported("y, p"), {}, path);
+  CHECK(proto_of(path).graph().node(0).output_size() == 2);
+  CHECK_THAT(error_of(check_onnx_export(exported("y, a"))),
+             Catch::Contains("its output 'a' is not in ONNX"));
 }
 
 TEST_CASE("recurrent ops are exported as those of ONNX") {
@@ -322,6 +353,12 @@ TEST_CASE("an export takes the words of attributes that its opset has") {
       CHECK(proto_of(path).graph().node(0).attribute(0).s() == word);
     }
   }
+  // Older opsets sample images alone.
+  const Graph volume =
+      model_for_export(cat(kHeader, "m (float[1,1,3,3,3] x, float[1,2,2,2,3] grid) => (y) {\n",
+                           "  y = GridSample (x, grid)\n}\n"));
+  CHECK(must(check_onnx_export(volume, {.source_opset = 16})) == 20);
+  CHECK_THAT(error_of(check_onnx_export(volume, {.opset = 19})), Catch::Contains("needs opset 20"));
   const Graph scatter =
       model_for_export(cat(kHeader, "m (float[3] x, int64[2] i, float[2] u) => (y) {\n",
                            "  y = ScatterElements <reduction = \"max\"> (x, i, u)\n}\n"));
