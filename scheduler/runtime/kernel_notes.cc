@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "ops/graph/cost.h"
 #include "ops/graph/kernel_note.h"
+#include "ops/graph/limits.h"
 #include "ops/graph/validate.h"
 
 namespace leat {
@@ -44,6 +45,18 @@ std::string likeness(const PlanInstruction& instruction, const OpTypes& types) {
   return text;
 }
 
+// Tiles are counted in an int, so more of them may show as less than none. Kernels of no elements
+// may have none.
+Status check_tiles(const Kernel& kernel, const std::string& subject) {
+  for (int phase = 0; phase < kernel.phases(); ++phase) {
+    const int tiles = kernel.tiles(phase);
+    if (tiles >= 0 && tiles <= limits::kTiles) continue;
+    return resource_exhausted(cat(subject, ": expected at most ", limits::kTiles,
+                                  " tiles, received ", tiles, " in phase ", phase));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partition,
@@ -77,7 +90,9 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
   if (factory == instruction.op->kernels.end()) {
     return unimplemented(cat(setup.subject, ": has no kernel for ", kind));
   }
-  return factory->second(setup);
+  LEAT_ASSIGN_OR_RETURN(auto kernel, factory->second(setup));
+  LEAT_RETURN_IF_ERROR(check_tiles(*kernel, setup.subject));
+  return kernel;
 }
 
 Result<std::vector<std::string>> kernel_notes(const Plan& plan) {

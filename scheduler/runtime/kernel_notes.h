@@ -15,6 +15,7 @@ namespace leat {
 
 // Makes a kernel for a device of kind `kind`. `device` and `resources` may be null for a kernel
 // that uses neither, such as those of matrix products and convolutions; otherwise they outlive it.
+// resource_exhausted if a phase of the kernel has more tiles than limits::kTiles.
 // REQUIRES: the instruction is a kernel.
 Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partition,
                                                         const PlanInstruction& instruction,

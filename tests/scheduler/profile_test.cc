@@ -52,6 +52,34 @@ TEST_CASE("a convolution by plain loops is noted by name and reason in the plan 
   CHECK(text.find(cat("  note: ", reason, "\n")) != std::string::npos);
 }
 
+TEST_CASE("a kernel of more tiles than a plan may have is refused by name") {
+  // The plan has sizes alone: none of these bytes is there.
+  const auto made = [](int64_t elements) {
+    Graph graph(scheduler_catalogue());
+    GraphBuilder g(graph);
+    const ValueId x = g.input("x", DType::u8, Shape{elements});
+    const ValueId y = g.named(g.op("BitwiseNot", {x}), "y");
+    must(g.status());
+    CompileRequest request;
+    request.borders = {{x}, {y}, {}};
+    request.devices = device_names(1);
+    const Plan plan = must(compile(graph, request));
+    const Partition& partition = plan.partitions[0];
+    for (const PlanInstruction& instruction : partition.instructions) {
+      if (instruction.kind == PlanInstruction::Kind::kernel &&
+          instruction.op->name == "BitwiseNot") {
+        return make_instruction_kernel(partition, instruction, "cpu", nullptr, nullptr).status();
+      }
+    }
+    return internal_error("the plan has no such kernel");
+  };
+  CHECK(made(int64_t{1} << 20).ok());
+  const Status refused = made(int64_t{1} << 40);
+  CHECK(refused.code() == Code::resource_exhausted);
+  CHECK(refused.message() ==
+        "BitwiseNot 'y': expected at most 16777216 tiles, received 33554432 in phase 0");
+}
+
 TEST_CASE("a profiled program says where the time of its steps went, the dearest first") {
   for (int threads : {1, 3}) {
     PlanRunner runner(profiled_plan(), threads, RunOptions{.profile = true});
