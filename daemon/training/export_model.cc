@@ -22,6 +22,12 @@ OnnxExportOptions onnx_options(const Model& model, std::optional<int64_t> opset)
   return options;
 }
 
+// The folder of `path` may be missing, or be a file.
+Status remove_if_there(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(path));
+  return there ? files.remove_all(path) : Status();
+}
+
 }  // namespace
 
 // The names of the formats in the job file are their extensions.
@@ -65,8 +71,15 @@ Status check_exports(const Job& job, const Model& model) {
 
 Status write_exports(Files& files, const std::string& folder, const Job& job, const Model& model,
                      const Variables& weights, int64_t step) {
-  if (job.exports.empty()) return {};
   const std::string exports = cat(folder, "/", kRunExports);
+  // An earlier run in this folder may have left other formats, and data beside its model.
+  for (const Format format : {Format::onnx, Format::safetensors, Format::npz}) {
+    if (std::find(job.exports.begin(), job.exports.end(), format) != job.exports.end()) continue;
+    const std::string path = cat(exports, "/model.", extension_of(format));
+    LEAT_RETURN_IF_ERROR(remove_if_there(files, path));
+    if (format == Format::onnx) LEAT_RETURN_IF_ERROR(remove_if_there(files, path + ".data"));
+  }
+  if (job.exports.empty()) return {};
   LEAT_RETURN_IF_ERROR(files.make_directories(exports));
   for (const Format format : job.exports) {
     const std::string path = cat(exports, "/model.", extension_of(format));

@@ -37,8 +37,9 @@ Result<int64_t> export_onnx(Files& files, const std::string& path, const Model& 
 // ONNX lacks.
 Status check_exports(const Job& job, const Model& model);
 
-// Writes what the job asks for into the folder of its run: "export/model.onnx" and so on. `weights`
-// are the variables after `step`, without the optimizer's.
+// Writes what the job asks for into the folder of its run: "export/model.onnx" and so on. Removes
+// the files there that an earlier run wrote in other formats. `weights` are the variables after
+// `step`, without the optimizer's.
 Status write_exports(Files& files, const std::string& folder, const Job& job, const Model& model,
                      const Variables& weights, int64_t step);
 

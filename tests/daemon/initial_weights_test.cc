@@ -127,6 +127,25 @@ TEST_CASE("a job trains the variables that train names, without those that freez
   CHECK(same(bias.at("logits/bias"), frozen.at("logits/bias")));
 }
 
+TEST_CASE("a run leaves no export of an earlier one in its folder") {
+  const SmallJob small(kTinyDense);
+  Silent watch;
+  const auto there = [&](const char* file) {
+    return must(real_files().exists(small.path(cat("run/export/", file))));
+  };
+  // A run begins only where no checkpoints are.
+  const auto train = [&](const std::vector<std::string>& settings) {
+    must(real_files().remove_all(small.path("run/checkpoints")));
+    small.train(small.job(settings), "run", watch);
+  };
+  train({"steps=2", "export=[onnx, npz]"});
+  CHECK((there("model.onnx") && there("model.npz")));
+  train({"steps=3", "export=[npz]"});
+  CHECK((!there("model.onnx") && there("model.npz")));
+  train({"steps=3"});
+  CHECK_FALSE(there("model.npz"));
+}
+
 TEST_CASE("a job exports what its file asks for, or is refused before it trains") {
   const SmallJob small(kTinyCnn);
   Silent watch;
