@@ -18,7 +18,7 @@ class Case:
 def without_noise(module):
     """Dropout and stochastic depth draw other random numbers in PyTorch."""
     for part in module.modules():
-        for name in ("p", "drop_prob", "dropout", "attn_drop", "dropout_p", "attn_dropout_p"):
+        for name in ("p", "drop_prob", "dropout", "attn_drop", "drop_rate", "dropout_p", "attn_dropout_p"):
             if isinstance(getattr(part, name, None), float):
                 setattr(part, name, 0.0)
     return module
