@@ -3,7 +3,7 @@
 
 One process each, pinned to as many cores as it has threads; SGD with momentum. The CNN is
 32c3-64c3-fc128, the MLP 784-512-512-10, both without dropout, with batches of 128. resnet18
-(torchvision's, images of 32 by 32, batches of 32) and gpt (4 blocks of width 256, 8 windows of 128
+(torchvision's, with a first layer for images of 32 by 32, batches of 32) and gpt (4 blocks of width 256, 8 windows of 128
 tokens) are exported from PyTorch, and compared with PyTorch alone. Rounds are interleaved: what
 disturbs the machine disturbs all of them. leat's time is that of a whole job, on Fashion-MNIST or on
 random records, from its `finished` event; the peers train on one batch that stays in memory, PyTorch

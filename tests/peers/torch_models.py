@@ -59,7 +59,10 @@ def build(model):
         return Gpt()
     if model == "resnet18":
         import torchvision  # of the comparison of this model alone
-        return torchvision.models.resnet18(num_classes=10)
+        net = torchvision.models.resnet18(num_classes=10)
+        # For images of 32 by 32, the first layers keep the size.
+        net.conv1, net.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+        return net
     if model == "mlp":
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512),
                              nn.ReLU(), nn.Linear(512, 10))
