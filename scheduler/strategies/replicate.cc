@@ -63,6 +63,7 @@ class Replicator {
            sharded_[from_.value(value).producer];
   }
   Status check_constraints() const;
+  Status check_saves() const;
   // Of what no node of the graph stands for.
   std::string device_of(int worker) const {
     return division_.placed_by_hand ? "" : options_.devices[static_cast<size_t>(worker)];
@@ -479,10 +480,24 @@ Status Replicator::check_constraints() const {
   return {};
 }
 
+// All shards would write one file, and the last one would count.
+Status Replicator::check_saves() const {
+  for (NodeId id = 0; id < from_.nodes(); ++id) {
+    if (shards_ > 1 && sharded_[id] && is_op(from_.node(id), "leat.Save")) {
+      return invalid_argument(cat(from_.describe_node(id),
+                                  ": saves values that differ between the ", shards_,
+                                  " shards; expected an AllReduce or an AllGather in "
+                                  "between"));
+    }
+  }
+  return {};
+}
+
 Result<Graph> Replicator::run(Borders& borders) {
   LEAT_RETURN_IF_ERROR(check_constraints());
   LEAT_ASSIGN_OR_RETURN(const auto order, from_.topological_order());
   LEAT_ASSIGN_OR_RETURN(sharded_, find_sharded(from_, order));
+  LEAT_RETURN_IF_ERROR(check_saves());
   copies_.resize(from_.values());
   for (ValueId v = 0; v < from_.values(); ++v)
     copies_[v].assign(static_cast<size_t>(sharded(v) ? shards_ : workers_), kNone);

@@ -120,5 +120,33 @@ TEST_CASE("a program saves after every so many steps, and begins with what was s
   CHECK(count("steps=1") == 5);
 }
 
+TEST_CASE("a program of several shards saves no value of one of them") {
+  const SmallJob small(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+g () => (count) {
+  v = leat.Variable <name = "v", shape = [1]> ()
+  zero = Constant <value_floats = [0.0]> ()
+  [begin] = leat.Initialize (v, zero)
+  now = leat.Read (v)
+  id = leat.ReplicaId ()
+  own = Cast <to = 1> (id)
+  [save] = leat.Save <path = "v.safetensors", names = ["v"]> (own)
+  count = Squeeze (now)
+}
+)");
+  JobOverrides overrides;
+  for (const int shards : {1, 2}) {
+    overrides.set = {"steps=1", cat("shards=", shards), "num_workers=1"};
+    const Job job = must(load_job(small.path("model.onnxtxt"), overrides));
+    const auto trainer = small.trainer(job, {small.path(cat("run-", shards))});
+    Silent watch;
+    const Status status =
+        trainer.ok() ? (*trainer)->run(watch, [] { return false; }).status() : trainer.status();
+    INFO(status.message());
+    CHECK(status.ok() == (shards == 1));
+    if (shards == 2)
+      check_says(status, Code::invalid_argument, "saves values that differ between the 2 shards");
+  }
+}
+
 }  // namespace
 }  // namespace leat
