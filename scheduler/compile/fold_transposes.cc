@@ -56,6 +56,9 @@ class TransposeFolding {
     ValueId* input = &graph_.node(id).inputs[operand];
     NodeId before = producer_for(*input, reader);
     if (before != kNone && is_op(graph_.node(before), "Cast")) {
+      // Both operands would change with the Cast, and one alone would be transposed.
+      const auto& operands = graph_.node(id).inputs;
+      if (std::count(operands.begin(), operands.end(), *input) > 1) return;
       reader = before;
       input = &graph_.node(before).inputs[0];
       before = producer_for(*input, reader);

@@ -81,6 +81,16 @@ TEST_CASE("a Transpose stays if others need it, or if it is none of matrices") {
   CHECK(transposes(square,
                    "t = Transpose <perm = [1, 0]> (w)  m = MatMul (x, t)"
                    "  y = Add (m, t)") == 1);
+  // A product of a value and itself, which a Cast gives it.
+  const std::string twice =
+      "t = Transpose <perm = [1, 0]> (w)  c = Cast <to = 1> (t)  y = MatMul (c, c)";
+  CHECK(transposes(square, twice) == 1);
+  const auto product = [&](const std::string& body) {
+    return run("g (" + square + ") => (y) {" + body + " }").fetched[0];
+  };
+  CHECK(product(twice).identical(product("m = MatMul (w, w)  y = Transpose <perm = [1, 0]> (m)")));
+  CHECK(product("t = Transpose <perm = [1, 0]> (w)  y = MatMul (t, t)")
+            .identical(product("m = MatMul (w, w)  y = Transpose <perm = [1, 0]> (m)")));
   CHECK(transposes(square, "t = Transpose <perm = [0, 1]> (w)  y = MatMul (x, t)") <= 1);
   CHECK(transposes("float[2, 3, 20] x, float[20, 3, 2] w",
                    "t = Transpose <perm = [2, 1, 0]> (w)  a = Transpose <perm = [0, 1, 2]> (x)"
