@@ -144,13 +144,13 @@ Result<InitialWeights> read_initial_weights(Files& files, const Job::Model& job,
   if (!others.empty() && names_matter) problems.push_back(cat(others, ", which the model lacks"));
   if (!wrong.empty()) problems.push_back(cat("has tensors that do not fit: ", join(wrong, ", ")));
   if (!problems.empty()) {
-    const bool names_alone = names_matter && wrong.empty();
+    std::string_view advice;
+    if (wrong.empty() && job.strict_weights)
+      advice = "; model.weights takes rename and strict: false in a map";
+    else if (wrong.empty())
+      advice = "; model.weights takes rename in a map";
     return invalid_argument(cat("'", job.weights, "': expected the variables of '", job.graph,
-                                "', the file ", join(problems, "; it "),
-                                !names_alone ? ""
-                                : job.strict_weights
-                                    ? "; model.weights takes rename and strict: false in a map"
-                                    : "; model.weights takes rename in a map"));
+                                "', the file ", join(problems, "; it "), advice));
   }
   if (!lacks.empty()) {
     out.notes.push_back(cat(job.weights, ": ", out.missing.size(), " of ", types.size(),

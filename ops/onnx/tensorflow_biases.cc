@@ -43,8 +43,7 @@ std::map<std::string, int> uses_of(const DraftGraph& graph) {
 
 }  // namespace
 
-int pad_biases(DraftGraph& graph) {
-  int changed = 0;
+void pad_biases(DraftGraph& graph) {
   const std::map<std::string, int> uses = uses_of(graph);
   std::vector<DraftNode> nodes;
   std::vector<DraftConstant> sizes;
@@ -67,14 +66,12 @@ int pad_biases(DraftGraph& graph) {
       pad.inputs = {{name, 0}, {pads.name.name, 0}};
       pad.outputs = {{cat("%padded ", name), 0}};
       node.inputs[kBias].name = pad.outputs[0].name;
-      ++changed;
     }
     nodes.push_back(std::move(node));
   }
   graph.nodes = std::move(nodes);
   graph.constants.insert(graph.constants.end(), std::make_move_iterator(sizes.begin()),
                          std::make_move_iterator(sizes.end()));
-  return changed;
 }
 
 }  // namespace leat

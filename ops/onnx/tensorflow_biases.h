@@ -9,8 +9,7 @@ namespace leat {
 // zeros for the second one. If both were trained, their sum would move twice as fast.
 //
 // Cuts zeros off the bias [directions, 8 * units] of each LSTM, and puts a Pad before the LSTM that
-// adds them. A bias with other numbers there, or with other readers, stays. Returns the number of
-// biases that changed.
-int pad_biases(DraftGraph& graph);
+// adds them. A bias with other numbers there, or with other readers, stays.
+void pad_biases(DraftGraph& graph);
 
 }  // namespace leat

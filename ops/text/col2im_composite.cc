@@ -13,13 +13,9 @@ void make_col2im(CompositeMaker& m) {
   const DraftName x = m.in(0), image = m.in(1), window = m.in(2);
   const std::vector<int64_t> pads = m.integers("pads", {}), strides = m.integers("strides", {}),
                              dilations = m.integers("dilations", {});
-  const auto scalar = [&](int64_t value) { return m.constant(Tensor::scalar<int64_t>(value)); };
-  const auto concat = [&](const std::vector<DraftName>& parts) {
-    return m.op("Concat", parts, {{"axis", Attr(int64_t{0})}});
-  };
-  const DraftName one = scalar(1), nothing = m.op("Sub", {image, image});
+  const DraftName one = m.int_scalar(1), nothing = m.op("Sub", {image, image});
   const auto sizes = [&](const std::vector<int64_t>& list, int64_t fallback) {
-    return list.empty() ? m.op("Add", {nothing, scalar(fallback)}) : m.ints(list);
+    return list.empty() ? m.op("Add", {nothing, m.int_scalar(fallback)}) : m.ints(list);
   };
   const size_t axes = pads.size() / 2;
   const DraftName begin = pads.empty() ? nothing : m.ints({pads.begin(), pads.begin() + axes});
@@ -33,25 +29,25 @@ void make_col2im(CompositeMaker& m) {
   const CompositeMaker::Attributes drop{{"keepdims", Attr(int64_t{0})}};
   const DraftName elements = m.op("ReduceProd", {window}, drop);
   const DraftName count = m.op("Unsqueeze", {elements, m.ints({0})});
-  const DraftName unit = m.op("OneHot", {m.op("Range", {scalar(0), elements, one}), count,
+  const DraftName unit = m.op("OneHot", {m.op("Range", {m.int_scalar(0), elements, one}), count,
                                          m.constant(Tensor::of<float>({2}, {0, 1}))});
   const DraftName filters =
-      m.op("CastLike", {m.op("Reshape", {unit, concat({count, m.ints({1}), window})}), x});
+      m.op("CastLike", {m.op("Reshape", {unit, m.concat({count, m.ints({1}), window})}), x});
   // The channels of all images are images of one channel.
-  const DraftName values = m.op("Reshape", {x, concat({m.ints({-1}), count, places})});
+  const DraftName values = m.op("Reshape", {x, m.concat({m.ints({-1}), count, places})});
   CompositeMaker::Attributes attrs;
   if (!strides.empty()) attrs.emplace("strides", Attr(strides));
   if (!dilations.empty()) attrs.emplace("dilations", Attr(dilations));
   const DraftName sums = m.op("ConvTranspose", {values, filters}, attrs);
   // Zeros follow behind the last window. Then the padding is cut off.
   const DraftName axis =
-      m.op("Add", {m.op("Range", {scalar(0), m.op("Size", {image}), one}), scalar(2)});
+      m.op("Add", {m.op("Range", {m.int_scalar(0), m.op("Size", {image}), one}), m.int_scalar(2)});
   const DraftName whole =
-      m.op("Pad", {sums, concat({nothing, m.op("Sub", {padded, covered})}), {}, axis});
+      m.op("Pad", {sums, m.concat({nothing, m.op("Sub", {padded, covered})}), {}, axis});
   const DraftName inner = m.op("Slice", {whole, begin, m.op("Add", {begin, image}), axis});
   const DraftName channels =
       m.op("Div", {m.op("Slice", {m.op("Shape", {x}), m.ints({1}), m.ints({2})}), count});
-  m.op("Reshape", {inner, concat({m.ints({-1}), channels, image})});
+  m.op("Reshape", {inner, m.concat({m.ints({-1}), channels, image})});
 }
 
 }  // namespace leat

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -56,6 +57,11 @@ class CompositeMaker {
   }
   DraftName ints(const std::vector<int64_t>& values) {
     return constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
+  }
+  DraftName int_scalar(int64_t value) { return constant(Tensor::scalar<int64_t>(value)); }
+  // Puts lists of sizes one behind the other.
+  DraftName concat(std::vector<DraftName> lists) {
+    return op("Concat", std::move(lists), {{"axis", Attr(int64_t{0})}});
   }
   // A scalar of the element type of `like`. It is a double before, so that no bit is lost.
   DraftName scalar(double value, const DraftName& like) {

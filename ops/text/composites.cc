@@ -220,10 +220,6 @@ DraftName image_size(Maker& m, const DraftName& x) {
   return m.op("Slice", {shape_of(m, x), m.ints({2}), m.ints({4})});
 }
 
-DraftName sizes(Maker& m, std::vector<DraftName> parts) {
-  return m.op("Concat", std::move(parts), {{"axis", Attr(int64_t{0})}});
-}
-
 // Channels become blocks of pixels: [N, C, h, w] to [N, C / b^2, h b, w b].
 void depth_to_space(Maker& m) {
   const DraftName x = m.in(0);
@@ -235,13 +231,13 @@ void depth_to_space(Maker& m) {
   const bool dcr = mode == "DCR";
   const DraftName image = image_size(m, x);
   const DraftName apart =
-      m.op("Reshape", {x, sizes(m, {m.ints(dcr ? std::vector<int64_t>{0, b, b, -1}
+      m.op("Reshape", {x, m.concat({m.ints(dcr ? std::vector<int64_t>{0, b, b, -1}
                                                : std::vector<int64_t>{0, -1, b, b}),
                                     image})});
   const std::vector<int64_t> perm =
       dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
   const DraftName turned = m.op("Transpose", {apart}, {{"perm", Attr(perm)}});
-  m.op("Reshape", {turned, sizes(m, {m.ints({0, -1}), m.op("Mul", {image, m.ints({b, b})})})});
+  m.op("Reshape", {turned, m.concat({m.ints({0, -1}), m.op("Mul", {image, m.ints({b, b})})})});
 }
 
 // Blocks of pixels become channels: [N, C, H, W] to [N, C b^2, H / b, W / b].
@@ -256,11 +252,11 @@ void space_to_depth(Maker& m) {
   const DraftName h = m.op("Slice", {image, m.ints({0}), m.ints({1})});
   const DraftName w = m.op("Slice", {image, m.ints({1}), m.ints({2})});
   const DraftName apart =
-      m.op("Reshape", {x, sizes(m, {m.ints({0, -1}), h, m.ints({b}), w, m.ints({b})})});
+      m.op("Reshape", {x, m.concat({m.ints({0, -1}), h, m.ints({b}), w, m.ints({b})})});
   const std::vector<int64_t> perm = mode == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4}
                                                   : std::vector<int64_t>{0, 1, 3, 5, 2, 4};
   const DraftName turned = m.op("Transpose", {apart}, {{"perm", Attr(perm)}});
-  m.op("Reshape", {turned, sizes(m, {m.ints({0, -1}), image})});
+  m.op("Reshape", {turned, m.concat({m.ints({0, -1}), image})});
 }
 
 // A composite, and the opset version of the op that it follows.

@@ -22,8 +22,7 @@ DraftName first_column(CompositeMaker& m, const DraftName& x) {
 // The sizes are [N,C,H,W] or [N,C,D,H,W]. Number p of all places has on axis d the index
 // p / (the product of the later sizes) modulo the size.
 void make_affine_grid(CompositeMaker& m) {
-  const auto scalar = [&](int64_t value) { return m.constant(Tensor::scalar<int64_t>(value)); };
-  const DraftName theta = m.in(0), sizes = m.in(1), zero = scalar(0), one = scalar(1);
+  const DraftName theta = m.in(0), sizes = m.in(1), zero = m.int_scalar(0), one = m.int_scalar(1);
   const bool align = m.integer("align_corners", 0) != 0;
   const int64_t end = std::numeric_limits<int64_t>::max();
   const DraftName spatial = part(m, sizes, 2, end), axes = m.op("Shape", {spatial});

@@ -16,18 +16,14 @@ DraftName cast(CompositeMaker& m, const DraftName& x, int64_t dtype) {
   return m.op("Cast", {x}, {{"to", Attr(dtype)}});
 }
 
-DraftName int_of(CompositeMaker& m, int64_t value) {
-  return m.constant(Tensor::scalar<int64_t>(value));
-}
-
 // A number, or a vector along `axis` of x, in a shape that broadcasts to x.
 DraftName along(CompositeMaker& m, const DraftName& value, const DraftName& x, int64_t axis) {
   const DraftName rank = m.op("Squeeze", {m.op("Shape", {m.op("Shape", {x})}), m.ints({0})});
-  const DraftName nothing = int_of(m, 0), one = int_of(m, 1);
+  const DraftName nothing = m.int_scalar(0), one = m.int_scalar(1);
   const DraftName axes = axis < 0 ? m.op("Range", {m.op("Neg", {rank}), nothing, one})
                                   : m.op("Range", {nothing, rank, one});
-  const DraftName here = m.op("Equal", {axes, int_of(m, axis)});
-  return m.op("Reshape", {value, m.op("Where", {here, int_of(m, -1), one})});
+  const DraftName here = m.op("Equal", {axes, m.int_scalar(axis)});
+  return m.op("Reshape", {value, m.op("Where", {here, m.int_scalar(-1), one})});
 }
 
 // The same with `block` > 0: a value of x's rank, each line of which is for so many of x's along
@@ -35,9 +31,9 @@ DraftName along(CompositeMaker& m, const DraftName& value, const DraftName& x, i
 DraftName spread(CompositeMaker& m, const DraftName& value, const DraftName& x, int64_t axis,
                  int64_t block) {
   if (block == 0) return along(m, value, x, axis);
-  const DraftName size = m.op("Gather", {m.op("Shape", {x}), int_of(m, axis)});
-  const DraftName lines = m.op("Range", {int_of(m, 0), size, int_of(m, 1)});
-  return m.op("Gather", {value, m.op("Div", {lines, int_of(m, block)})}, {{"axis", Attr(axis)}});
+  const DraftName size = m.op("Gather", {m.op("Shape", {x}), m.int_scalar(axis)});
+  const DraftName lines = m.op("Range", {m.int_scalar(0), size, m.int_scalar(1)});
+  return m.op("Gather", {value, m.op("Div", {lines, m.int_scalar(block)})}, {{"axis", Attr(axis)}});
 }
 
 // The largest and the smallest number of the type of `like`, one of 8 or 16 bits, as floats. The

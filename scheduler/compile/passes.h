@@ -19,9 +19,10 @@ namespace leat {
 
 // --- on the whole graph ---
 
-// Lets MatMuls transpose their operands themselves, as leat.MatMul, where a Transpose of the last two
-// axes comes right before one and nothing else needs its value. Gradients that are expanded
-// afterwards need no Transpose either. The Transposes stay, without readers. Changes no ids.
+// Lets products transpose an operand themselves where a Transpose of its last two axes comes before
+// them, with or without a Cast in between, and nothing else needs its value. A MatMul becomes a
+// leat.MatMul. Gradients that are expanded afterwards need no Transpose either. The Transposes stay,
+// without readers. Changes no ids.
 Graph fold_transposes(Graph graph, const Borders& borders);
 
 // Replaces nodes whose values are known by constants, and merges equal pure nodes: those with the

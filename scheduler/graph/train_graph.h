@@ -23,9 +23,12 @@ namespace leat {
 // probabilities, as a Softmax makes them, p = min(max(output, 1e-7), 1 - 1e-7) is divided by its
 // sum over the classes in place of the softmax, as Keras does. Labels that are ignored count
 // neither in the sum nor in the number of labels; without any other label in the global batch the
-// loss is 0. mse: the mean over all elements of (output - label)^2. output: an output of the model
-// is the loss: a scalar, the mean over the rows of the shard, or a value for each row (the mean
-// over the row's elements counts), of which the loss is the mean.
+// loss is 0.
+//
+// mse: the mean over all elements of (output - label)^2.
+//
+// output: an output of the model is the loss: a scalar, the mean over the rows of the shard, or a
+// value for each row (the mean over the row's elements counts), of which the loss is the mean.
 enum class LossKind { cross_entropy, mse, output };
 
 struct LossSpec {

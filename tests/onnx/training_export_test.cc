@@ -46,6 +46,15 @@ class Exported {
     for (const float value : values) t.add_float_data(value);
     return *this;
   }
+  // An axis, as Unsqueeze takes it.
+  Exported& axis(const std::string& name, int64_t value) {
+    TensorProto& t = *graph().add_initializer();
+    t.set_name(name);
+    t.set_data_type(7);
+    t.add_dims(1);
+    t.add_int64_data(value);
+    return *this;
+  }
   NodeProto& node(const std::string& op, const std::vector<std::string>& inputs,
                   const std::vector<std::string>& outputs) {
     NodeProto& node = *graph().add_node();
@@ -436,11 +445,7 @@ TEST_CASE("an LSTM of tf2onnx has the one bias that it has in Keras") {
     floats("W", {1, 2, 3, 4, 5, 6, 7, 8}, {1, 4, 2});
     floats("R", {1, 2, 3, 4}, {1, 4, 1});
     floats("B", {0.5f, 0, 0.25f, 1, 0, 0, 0, last}, {1, 8});
-    TensorProto& axis = *model.graph().add_initializer();
-    axis.set_name("axis");
-    axis.set_data_type(7);
-    axis.add_dims(1);
-    axis.add_int64_data(0);
+    model.axis("axis", 0);
     model.node("Unsqueeze", {"x", "axis"}, {"s"});
     model.set(model.node("LSTM", {"s", "W", "R", "B"}, {"y"}), "hidden_size", int64_t{1});
     Graph graph = must(expand_layers(model.output("y").import().graph));
@@ -464,11 +469,7 @@ TEST_CASE("a constant that is broadcast to more dimensions has no row for each o
   model.signature({"head.bias"}, {});
   model.node("Unsqueeze", {"x", "axis"}, {"a"});
   model.called("add(%a, %expand)", "Add", {"a", "expand"}, "y", "head");
-  TensorProto& axis = *model.graph().add_initializer();
-  axis.set_name("axis");
-  axis.set_data_type(7);
-  axis.add_dims(1);
-  axis.add_int64_data(1);
+  model.axis("axis", 1);
   const bool declared = GENERATE(false, true);
   if (declared) {
     ValueInfoProto& y = *model.graph().add_value_info();
@@ -493,11 +494,7 @@ TEST_CASE("constants that were computed from equal parameters of modules train a
   // The exporter's own weights are no parameters.
   model.called("reshape(%n)", "Unsqueeze", {"n", "axis"}, "o", "c.0");
   model.called("group_norm(%n)", "InstanceNormalization", {"o", "val_8", "val_11"}, "y", "c.0");
-  TensorProto& axis = *model.graph().add_initializer();
-  axis.set_name("axis");
-  axis.set_data_type(7);
-  axis.add_dims(1);
-  axis.add_int64_data(2);
+  model.axis("axis", 2);
   const OnnxModel imported = model.output("y").import();
   CHECK(trained(imported) == Names{"view", "view/b"});
   Graph graph = imported.graph;
@@ -524,11 +521,7 @@ TEST_CASE("a line that was looked up for all tokens is one line") {
   add("embedding_2", {1, 1});  // equal numbers, perhaps of different lines
   add("expand_1", {1, 2});
   model.signature({"a.weight", "b.weight"}, {});
-  TensorProto& axis = *model.graph().add_initializer();
-  axis.set_name("axis");
-  axis.set_data_type(7);
-  axis.add_dims(1);
-  axis.add_int64_data(1);
+  model.axis("axis", 1);
   model.node("Unsqueeze", {"x", "axis"}, {"a"});
   model.called("add(%a, %embedding_1)", "Add", {"a", "embedding_1"}, "b");
   model.called("add(%b, %embedding_2)", "Add", {"b", "embedding_2"}, "c");

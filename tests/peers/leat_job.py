@@ -17,6 +17,7 @@ GRAPHS = {
     "cnn": os.path.join(HERE, "graphs", "cnn.onnxtxt"),  # without dropout
     "cnn-bn": os.path.join(CONFIGS, "fashion_cnn_bn.onnxtxt"),
 }
+BATCHES = {"cnn": 128, "mlp": 128, "resnet18": 32, "gpt": 8}  # records of a step of the speed comparison
 # As a job file writes them, and as torch.optim does.
 OPTIMIZERS = {
     "momentum": "{name: sgd, learning_rate: 0.05, momentum: 0.9}",

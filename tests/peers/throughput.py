@@ -3,8 +3,8 @@
 
 One process each, pinned to as many cores as it has threads; SGD with momentum. The CNN is
 32c3-64c3-fc128, the MLP 784-512-512-10, both without dropout, with batches of 128. resnet18
-(torchvision's, with a first layer for images of 32 by 32, batches of 32) and gpt (4 blocks of width 256, 8 windows of 128
-tokens) are exported from PyTorch, and compared with PyTorch alone. Rounds are interleaved: what
+(torchvision's, with a first layer for images of 32 by 32, batches of 32) and gpt (4 blocks of width
+256, 8 windows of 128 tokens) are exported from PyTorch, and compared with PyTorch alone. Rounds are interleaved: what
 disturbs the machine disturbs all of them. leat's time is that of a whole job, on Fashion-MNIST or on
 random records, from its `finished` event; the peers train on one batch that stays in memory, PyTorch
 with the best of eager and compiled, plain and channels_last, and, if leat trains in 16 bits, with and
@@ -22,7 +22,6 @@ import leat_job
 from side_by_side import Peer, cpu_model, pinned, usable_cores, write_page
 
 PEERS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "xla": "TensorFlow+XLA"}
-BATCHES = {"cnn": 128, "mlp": 128, "resnet18": 32, "gpt": 8}
 EXPORTED = ["resnet18", "gpt"]
 
 
@@ -33,9 +32,9 @@ def peers_of(model, precision):
 def leat_ms(args, model, steps, threads, precision, prefix):
     with tempfile.TemporaryDirectory(prefix="leat-peers-") as folder:
         job = leat_job.exported_job if model in EXPORTED else leat_job.fashion_job
-        path = job(folder, model, "momentum", steps, precision=precision, batch=BATCHES[model])
+        path = job(folder, model, "momentum", steps, precision=precision, batch=leat_job.BATCHES[model])
         events = leat_job.train(args.leat, folder, path, threads=threads, prefix=prefix)
-    return BATCHES[model] * 1e3 / events[-1]["samples_per_second"]
+    return leat_job.BATCHES[model] * 1e3 / events[-1]["samples_per_second"]
 
 
 def case(args, model, threads, precision, cores):
@@ -76,7 +75,7 @@ def table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leat", default=leat_job.default_binary(), help="the binary (default: build/release/bin/leat)")
-    parser.add_argument("--models", default=",".join(BATCHES))
+    parser.add_argument("--models", default=",".join(leat_job.BATCHES))
     parser.add_argument("--precisions", default="float32,bfloat16")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, each a case")
     parser.add_argument("--cores", default="", help="which to pin to (default: the first ones allowed)")

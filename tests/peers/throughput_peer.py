@@ -33,9 +33,10 @@ def torch_steps(model, threads, precision):
     """Every setting that may be PyTorch's best, as {name: step}."""
     import torch
 
+    import leat_job
     import torch_models
     torch.set_num_threads(threads)
-    inputs, labels = torch_models.records(model, torch_models.BATCHES[model])
+    inputs, labels = torch_models.records(model, leat_job.BATCHES[model])
 
     def make(layout, compiled, dtype):
         torch.manual_seed(0)

@@ -3,8 +3,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# Records of a step, by the model.
-BATCHES = {"mlp": 128, "cnn": 128, "resnet18": 32, "gpt": 8}
 TOKENS, WINDOW, WIDTH, HEADS, BLOCKS = 256, 128, 256, 4, 4  # of "gpt"
 
 
