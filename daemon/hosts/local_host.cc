@@ -1,6 +1,6 @@
 #include "daemon/hosts/local_host.h"
 
-#include "ops/data/save_folder.h"
+#include "ops/data/saved_files.h"
 #include "transport/local/local_channel.h"
 
 namespace leat {
@@ -91,7 +91,7 @@ void set_save_folder(const std::vector<HostHandle*>& hosts, const std::string& j
 }
 
 void LocalHost::set_save_folder(const std::string& job, const std::string& folder) {
-  leat::set_save_folder(worker_.resources(job), folder);
+  set_saved_files(worker_.resources(job), saved_files_in(files_, folder));
 }
 
 Result<DatasetReport> LocalHost::inspect(const DatasetFiles& files, const ClassCheck& check) {

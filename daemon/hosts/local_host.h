@@ -12,7 +12,7 @@ bool are_local(const HostHandle& a, const HostHandle& b);
 
 // Sets the folder below which graphs of the job save files (leat.Save) on those hosts that are in
 // this process. Only the first call for a job counts, and it comes before the job's first plan. The
-// hosts of a cluster have no such folder, and refuse graphs that save.
+// hosts of a cluster save such files in the job's folder on the master's machine.
 void set_save_folder(const std::vector<HostHandle*>& hosts, const std::string& job,
                      const std::string& folder);
 

@@ -22,6 +22,15 @@ ArrivingBlob::ArrivingBlob(Files& files, std::string path, std::string temporary
       size_(size),
       file_(std::move(file)) {}
 
+Result<std::unique_ptr<ArrivingBlob>> ArrivingBlob::begin(Files& files, std::string path,
+                                                          std::string temporary,
+                                                          const Sha256Digest& sha256,
+                                                          uint64_t size) {
+  LEAT_ASSIGN_OR_RETURN(auto file, files.create(temporary));
+  return std::unique_ptr<ArrivingBlob>(new ArrivingBlob(
+      files, std::move(path), std::move(temporary), sha256, size, std::move(file)));
+}
+
 ArrivingBlob::~ArrivingBlob() {
   // The file is closed before it is removed.
   file_.reset();
@@ -68,10 +77,7 @@ Status ArrivingBlob::publish() {
 
 Result<std::unique_ptr<ArrivingBlob>> Blobs::begin(const Sha256Digest& digest, uint64_t size) {
   LEAT_RETURN_IF_ERROR(files_.make_directories(folder_));
-  const std::string name = temporary(digest);
-  LEAT_ASSIGN_OR_RETURN(auto file, files_.create(name));
-  return std::unique_ptr<ArrivingBlob>(
-      new ArrivingBlob(files_, path(digest), name, digest, size, std::move(file)));
+  return ArrivingBlob::begin(files_, path(digest), temporary(digest), digest, size);
 }
 
 Status Blobs::put(const Sha256Digest& digest, std::span<const std::byte> bytes) {

@@ -19,6 +19,11 @@ namespace leat {
 // left. Threads: one at a time.
 class ArrivingBlob {
  public:
+  // Begins a blob that is to become the file `path`, and is written as the file `temporary`, which
+  // must not exist, in the same folder, which must exist.
+  static Result<std::unique_ptr<ArrivingBlob>> begin(Files& files, std::string path,
+                                                     std::string temporary,
+                                                     const Sha256Digest& sha256, uint64_t size);
   ~ArrivingBlob();
   ArrivingBlob(const ArrivingBlob&) = delete;
   ArrivingBlob& operator=(const ArrivingBlob&) = delete;
@@ -31,7 +36,6 @@ class ArrivingBlob {
   Status finish();
 
  private:
-  friend class Blobs;
   ArrivingBlob(Files& files, std::string path, std::string temporary, const Sha256Digest& sha256,
                uint64_t size, std::unique_ptr<WritableFile> file);
   Status publish();

@@ -6,6 +6,7 @@
 #include "daemon/master/permits.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/wire_client_service.h"
+#include "daemon/master/wire_file_download.h"
 #include "daemon/master/wire_file_upload.h"
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
@@ -184,39 +185,16 @@ struct Disk {
   }
 };
 
-// Reads of an open file.
-class FileDownload final : public Service<wire::Download> {
- public:
-  FileDownload(Disk disk, std::shared_ptr<const ReadableFile> file, std::shared_ptr<void> permit)
-      : disk_(std::move(disk)), file_(std::move(file)), permit_(std::move(permit)) {}
-
- protected:
-  kj::Promise<void> read(ReadContext context) override {
-    const uint64_t offset = context.getParams().getOffset();
-    const uint64_t size = context.getParams().getSize();
-    // The order of the checks keeps `file_->size() - offset` from wrapping around.
-    if (size > kMaxTransferBytes || offset > file_->size() || size > file_->size() - offset) {
-      return refuse(
-          invalid_argument(cat("read of ", size, " bytes at offset ", offset, ": expected at most ",
-                               kMaxTransferBytes, " bytes within ", file_->size())),
-          context);
-    }
-    auto bytes =
-        disk_.run<Bytes>("Download.read", kAnswer, [file = file_, offset, size](auto done) {
-          Bytes bytes(size);
-          const Status status = file->read(offset, bytes);
-          status.ok() ? done(std::move(bytes)) : done(status);
-        });
-    return reply(kj::mv(bytes), context, [](const Bytes& bytes, auto outcome) {
-      outcome.setOk({reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()});
+// How a client reads an open file.
+ReadOnDisk reads_on(const Disk& disk) {
+  return [disk](std::shared_ptr<const ReadableFile> file, uint64_t offset, uint64_t size) {
+    return disk.run<Bytes>("Download.read", kAnswer, [file, offset, size](auto done) {
+      Bytes bytes(size);
+      const Status status = file->read(offset, bytes);
+      status.ok() ? done(std::move(bytes)) : done(status);
     });
-  }
-
- private:
-  const Disk disk_;
-  const std::shared_ptr<const ReadableFile> file_;
-  const std::shared_ptr<void> permit_;
-};
+  };
+}
 
 // The interface of one connection -----------------------------------------------------------------
 
@@ -371,7 +349,7 @@ class MasterServer final : public Service<wire::Master> {
       auto file = outcome.initOk();
       file.setSize(opened.file->size());
       file.setSha256({opened.sha256.data(), opened.sha256.size()});
-      file.setContent(kj::heap<FileDownload>(disk_, opened.file, permit));
+      file.setContent(offer_file(opened.file, reads_on(disk_), permit));
     });
   }
 

@@ -26,6 +26,8 @@ class JobFolders {
 
   const std::string& path() const { return folder_; }
   std::string path_of(const std::string& job) const { return folder_ + "/" + job; }
+  // Of the files that the job's graphs save.
+  std::string saved_of(const std::string& job) const { return path_of(job) + "/saved"; }
   // The ids that have a folder, whether a job of that id is known or not.
   std::set<std::string, std::less<>> ids() const;
 

@@ -7,6 +7,23 @@
 
 namespace leat {
 
+namespace {
+
+// Removes the temporary files of a folder and of the folders in it. Ok if it is not there.
+Status remove_temporary_files(Files& files, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(const bool is_folder, files.exists(folder + "/."));
+  if (!is_folder) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto names, files.list(folder));
+  for (const std::string& name : names) {
+    const std::string path = cat(folder, "/", name);
+    LEAT_RETURN_IF_ERROR(name.ends_with(".tmp") ? files.remove_all(path)
+                                                : remove_temporary_files(files, path));
+  }
+  return {};
+}
+
+}  // namespace
+
 Status remove_leftovers_of_job(Files& files, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(folder));
   if (!there) return {};
@@ -16,6 +33,7 @@ Status remove_leftovers_of_job(Files& files, const std::string& folder) {
   for (const std::string& name : names) {
     if (name.ends_with(".tmp")) LEAT_RETURN_IF_ERROR(files.remove_all(folder + "/" + name));
   }
+  LEAT_RETURN_IF_ERROR(remove_temporary_files(files, folder + "/saved"));
   const std::string checkpoints = folder + "/checkpoints";
   LEAT_ASSIGN_OR_RETURN(const bool has_checkpoints, files.exists(checkpoints + "/."));
   return has_checkpoints ? remove_leftovers(files, checkpoints) : Status();

@@ -8,6 +8,7 @@
 #include "daemon/master/running_jobs.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/wire_client_service.h"
+#include "daemon/master/wire_saved_files.h"
 #include "daemon/master/wire_workforce.h"
 #include "daemon/process/state_folder.h"
 #include "devices/base/counted.h"
@@ -144,8 +145,9 @@ Status Master::open_workforce() {
   options.exit_deadline = parts_.tuning.runner_exit;
   options.shared_threads = static_cast<uint32_t>(parts_.config.shared_threads);
   options.log = parts_.log.named("workers");
-  parts_.workforce =
-      std::make_unique<Workforce>(*parts_.loop, *parts_.state, *parts_.logs, std::move(options));
+  parts_.saved = std::make_unique<SavedFilesOfJobs>(*parts_.loop, real_files(), parts_.folders);
+  parts_.workforce = std::make_unique<Workforce>(*parts_.loop, *parts_.state, *parts_.logs,
+                                                 *parts_.saved, std::move(options));
   return {};
 }
 

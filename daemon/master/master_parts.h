@@ -31,6 +31,7 @@ class JournalThread;
 class Leftovers;
 class RpcServer;
 class RunningJobs;
+class SavedFilesOfJobs;
 class SessionHosts;
 class Workforce;
 
@@ -68,7 +69,8 @@ struct MasterParts {
   Status cannot_write;             // the journal's failure when it was opened, if any
   std::atomic<bool> wrote{false};  // the journal has been written since then
   std::unique_ptr<JobLogs> logs;
-  std::unique_ptr<SessionHosts> sessions;  // before the loop, on which calls use it
+  std::unique_ptr<SessionHosts> sessions;   // before the loop, on which calls use it
+  std::unique_ptr<SavedFilesOfJobs> saved;  // the same
   std::unique_ptr<RpcLoop> loop;
   std::unique_ptr<Leftovers> leftovers;
   std::unique_ptr<TaskThread> disk;  // checks submits, removes folders and leftovers

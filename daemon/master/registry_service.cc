@@ -1,4 +1,7 @@
 // The service that workers and runners call. Each connection has one object, which ends with it.
+#include "daemon/master/permits.h"
+#include "daemon/master/wire_replies.h"
+#include "daemon/master/wire_saved_files.h"
 #include "daemon/master/wire_workforce.h"
 #include "daemon/remote/wire_remote_host.h"
 #include "daemon/spec/chaos_fault.h"
@@ -6,6 +9,7 @@
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
+#include "transport/rpc/chunks.h"
 #include "transport/rpc/service.h"
 
 namespace leat {
@@ -15,6 +19,8 @@ using wire::Registry;
 
 constexpr size_t kMaxLogBytes = 128 << 10;  // of a call
 constexpr size_t kMaxRunnerText = 4 << 10;
+constexpr size_t kMaxSaved = 16;  // files of a runner that travel at a time
+constexpr const char* kTooManySaved = "saved files: too many at a time";
 
 class RegistryService final : public Service<Registry> {
  public:
@@ -38,10 +44,14 @@ class RegistryService final : public Service<Registry> {
   kj::Promise<void> linkFailed(LinkFailedContext context) override;
   kj::Promise<void> inputStarved(InputStarvedContext context) override;
   kj::Promise<void> drain(DrainContext context) override;
+  kj::Promise<void> saveFile(SaveFileContext context) override;
+  kj::Promise<void> savedFile(SavedFileContext context) override;
 
  private:
   Status check_role(RpcRole role, std::string_view method) const;
   Status check_worker(std::string_view method) const;
+  // The job of the runner of this connection. failed_precondition if it is the runner of none.
+  Result<std::string> check_job(std::string_view method);
   Status take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner);
 
   const std::shared_ptr<Workforce::Inside> inside_;
@@ -49,6 +59,7 @@ class RegistryService final : public Service<Registry> {
   const uint64_t connection_;
   std::optional<WorkerRef> worker_;   // whose connection this is, once it has registered
   std::optional<RunnerPlace> place_;  // with which a runner has registered
+  Permits saved_{kMaxSaved};
 };
 
 // Workers and runners get the same interface; each method belongs to one role.
@@ -246,6 +257,50 @@ kj::Promise<void> RegistryService::drain(DrainContext context) {
   inside_->parts().state.retire(*worker_, answered.done);
   return answered.promise.then(
       [context](Status&& noted) mutable { answer(noted, context.getResults().initOutcome()); });
+}
+
+Result<std::string> RegistryService::check_job(std::string_view method) {
+  LEAT_RETURN_IF_ERROR(check_role(RpcRole::runner, method));
+  if (!place_) {
+    // With a master that has just started.
+    return unavailable(cat("Registry.", method, ": expected the runner to have registered"));
+  }
+  // A runner that was given up must not change what its successor saves.
+  LEAT_RETURN_IF_ERROR(inside_->runner_of(connection_).status());
+  return place_->job;
+}
+
+kj::Promise<void> RegistryService::saveFile(SaveFileContext context) {
+  const auto params = context.getParams();
+  const auto job = check_job("saveFile");
+  if (!job.ok()) return refuse(job.status(), context);
+  const auto sha256 = read_digest(params.getSha256());
+  if (!sha256.ok()) return refuse(sha256.status(), context);
+  const auto permit = saved_.take();
+  if (permit == nullptr) return refuse(resource_exhausted(kTooManySaved), context);
+  auto upload = inside_->parts().saved.receive(*job, to_string(params.getPath()),
+                                               {params.getSize(), *sha256}, permit);
+  if (!upload.ok()) return refuse(upload.status(), context);
+  context.getResults().initOutcome().setOk(*upload);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RegistryService::savedFile(SavedFileContext context) {
+  const auto job = check_job("savedFile");
+  if (!job.ok()) return refuse(job.status(), context);
+  const auto permit = saved_.take();
+  if (permit == nullptr) return refuse(resource_exhausted(kTooManySaved), context);
+  SavedFilesOfJobs& saved = inside_->parts().saved;
+  using Offer = std::optional<SavedFilesOfJobs::Offer>;
+  return reply(saved.open(*job, to_string(context.getParams().getPath())), context,
+               [&saved, permit](const Offer& offer, auto outcome) {
+                 auto file = outcome.initOk();
+                 if (!offer) return file.setMissing();
+                 auto blob = file.initBlob();
+                 blob.setSize(offer->info.size);
+                 blob.setSha256({offer->info.sha256.data(), offer->info.sha256.size()});
+                 blob.setContent(saved.offer(*offer, permit));
+               });
 }
 
 }  // namespace

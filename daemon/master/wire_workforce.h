@@ -19,6 +19,7 @@ struct WorkforceParts {
   RpcLoop& loop;
   ClusterState& state;
   JobLogs& logs;
+  SavedFilesOfJobs& saved;
   WorkforceOptions options;
 };
 

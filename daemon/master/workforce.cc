@@ -346,9 +346,11 @@ void Workforce::Inside::clear(const std::string& reason) {
   workers_.clear();
 }
 
-Workforce::Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options)
+Workforce::Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, SavedFilesOfJobs& saved,
+                     WorkforceOptions options)
     : loop_(loop),
-      inside_(std::make_shared<Inside>(WorkforceParts{loop, state, logs, std::move(options)})) {}
+      inside_(
+          std::make_shared<Inside>(WorkforceParts{loop, state, logs, saved, std::move(options)})) {}
 
 Workforce::~Workforce() { end_all("the master is stopping"); }
 

@@ -21,6 +21,7 @@
 namespace leat {
 
 class RpcServer;
+class SavedFilesOfJobs;
 
 struct WorkforceOptions {
   std::string cluster_id;  // 32 hexadecimal digits
@@ -39,7 +40,8 @@ struct WorkforceOptions {
 class Workforce {
  public:
   // All arguments outlive it.
-  Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, WorkforceOptions options);
+  Workforce(RpcLoop& loop, ClusterState& state, JobLogs& logs, SavedFilesOfJobs& saved,
+            WorkforceOptions options);
   // REQUIRES: the server is destroyed.
   ~Workforce();
 

@@ -6,6 +6,7 @@
 #include "devices/base/text.h"
 #include "ops/data/dataset.h"
 #include "ops/data/dataset_memory.h"
+#include "ops/data/saved_files.h"
 #include "scheduler/capnp/plan_file.h"
 
 namespace leat {
@@ -205,6 +206,7 @@ Status HostedRun::bind_host(const RunSetup& setup, const std::string& root, RunL
   std::lock_guard lock(parts_.binding);
   JobResources& resources = parts_.host.resources(job);
   resources.set_data_root(root);
+  set_saved_files(resources, parts_.saved_files);
   Dataset::limit_reading(resources, parts_.reading(deadline, assembly_.number));
   limit_dataset_memory(resources,
                        [&memory = parts_.memory](const std::string& name, uint64_t bytes) {

@@ -25,6 +25,7 @@
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
 #include "daemon/runner/runner_config.h"
+#include "daemon/runner/wire_master_files.h"
 #include "daemon/runner/wire_runner_service.h"
 #include "daemon/runner/worker_socket.h"
 #include "daemon/wire/cluster.capnp.h"
@@ -159,8 +160,14 @@ class Guillotine {
 // Threads: one; client(): any.
 class Place {
  public:
-  Place(RpcLoop& loop, JobRunner& runner, Reporter& reporter, Ending& ending, Logger log)
-      : loop_(loop), runner_(runner), reporter_(reporter), ending_(ending), log_(std::move(log)) {}
+  Place(RpcLoop& loop, JobRunner& runner, Reporter& reporter, MasterFiles& saved, Ending& ending,
+        Logger log)
+      : loop_(loop),
+        runner_(runner),
+        reporter_(reporter),
+        saved_(saved),
+        ending_(ending),
+        log_(std::move(log)) {}
 
   // Null before the first registration.
   std::shared_ptr<RpcClient> client() const {
@@ -231,11 +238,13 @@ class Place {
     const auto left = std::min<SteadyClock::duration>(kStart, deadline - SteadyClock::now());
     LEAT_RETURN_IF_ERROR(register_runner(*client, loop_, runner_, left));
     reporter_.start(runner_, *client, lost);
+    saved_.use(client);
     return {};
   }
 
   void leave() {
     reporter_.stop();
+    saved_.use(nullptr);
     ++life_;
     // Declared before the lock, so that the old connection is closed after the lock is given up.
     std::shared_ptr<RpcClient> old;
@@ -246,6 +255,7 @@ class Place {
   RpcLoop& loop_;
   JobRunner& runner_;
   Reporter& reporter_;
+  MasterFiles& saved_;
   Ending& ending_;
   const Logger log_;
   std::atomic<uint64_t> life_{0};  // counts connections
@@ -323,11 +333,12 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   const Catalogue catalogue = standard_catalogue();
   LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc"), RpcLoop::kSpin));
   Reporter reporter(*loop);
+  const auto saved = std::make_shared<MasterFiles>(*loop);
   LEAT_ASSIGN_OR_RETURN(auto runner, JobRunner::create(config, catalogue, reporter.news(), log));
   const WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {
     ending.because(kWorkerGone, why.while_doing("listening to the worker"));
   });
-  Place place(*loop, *runner, reporter, ending, log);
+  Place place(*loop, *runner, reporter, *saved, ending, log);
   const auto faults = std::make_shared<FaultInjector>(
       [&](const ArmedFault& fault) -> Status {
         const auto master = place.client();
@@ -344,6 +355,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
     if (const Status allowed = bound->allow_copies(bytes); !allowed.ok())
       log.warning(allowed.message());
   });
+  runner->save_files_at(saved);
   runner->on_training([faults](const std::shared_ptr<GatedRun>& run) { faults->watch(run); });
   runner->on_failed_link([&place](const FailedLink& failed) {
     if (const auto master = place.client()) tell(*master, failed);

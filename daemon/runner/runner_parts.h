@@ -14,6 +14,7 @@
 #include "daemon/runner/turn_log.h"
 #include "devices/base/bounded_reading.h"
 #include "devices/base/log.h"
+#include "ops/data/saved_files.h"
 #include "scheduler/runtime/device_host.h"
 
 namespace leat {
@@ -49,6 +50,8 @@ struct RunnerParts {
   std::function<void(FailedLink)> on_failed_link = {};
   // Called when files do not answer; may block for a second.
   std::function<void(StarvedInput)> on_starved = {};
+  // The place of the files that the job's graphs save; null: there is none.
+  std::shared_ptr<SavedFiles> saved_files = {};
   // How long a file system may take to answer.
   std::chrono::milliseconds input_patience = ReadingLimits().answer;
 

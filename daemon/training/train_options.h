@@ -48,4 +48,7 @@ struct TrainOptions {
   std::chrono::milliseconds slow_step{120000};
 };
 
+// The folder of the files that the graph saves (leat.Save).
+inline std::string saved_folder(const TrainOptions& options) { return options.folder + "/saved"; }
+
 }  // namespace leat

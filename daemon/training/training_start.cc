@@ -77,7 +77,11 @@ Status StartFinder::look_at_disk() {
 
 Result<TrainingStart> StartFinder::find() {
   LEAT_ASSIGN_OR_RETURN(start_.held, variables_.find_held(on_disk_));
-  if (!parts_.options.resume || start_.checkpoint || start_.held) return std::move(start_);
+  if (start_.checkpoint || start_.held) return std::move(start_);
+  if (!parts_.options.resume) {
+    LEAT_RETURN_IF_ERROR(forget_saved());
+    return std::move(start_);
+  }
   auto newest = newest_checkpoint();
   // No host is as far as the newest checkpoint, so it is read after all. If it is damaged, an older
   // step of the hosts may be good enough.
@@ -94,6 +98,13 @@ Result<TrainingStart> StartFinder::find() {
   return std::move(start_);
 }
 
+// Removes what the graph saved after steps that are to come again. The files that a run in the same
+// folder finds are those of another training, and stay.
+Status StartFinder::forget_saved() {
+  return parts_.options.begin_anew ? parts_.files.remove_all(saved_folder(parts_.options))
+                                   : Status();
+}
+
 // No host holds a step, and no checkpoint is whole, for the reason `why`. Returns the checkpoint
 // that the job was submitted with, if there was one.
 Result<std::optional<Checkpoint>> StartFinder::begin_anew(const Status& why) {
@@ -107,6 +118,7 @@ Result<std::optional<Checkpoint>> StartFinder::begin_anew(const Status& why) {
   }
   LEAT_RETURN_IF_ERROR(set_aside_after(parts_, checkpoints_, -1, observer_));
   checkpoints_.follow_none();
+  LEAT_RETURN_IF_ERROR(forget_saved());
   bool came_with_one = false;
   if (parts_.options.first_checkpoint) {
     LEAT_ASSIGN_OR_RETURN(came_with_one, parts_.options.first_checkpoint());

@@ -51,6 +51,7 @@ class StartFinder {
   Result<Checkpoint> newest_checkpoint();
   // Sets all checkpoints aside; returns the one that the job was submitted with, if there was one.
   Result<std::optional<Checkpoint>> begin_anew(const Status& why);
+  Status forget_saved();
 
   const TrainingParts& parts_;
   JobVariables& variables_;

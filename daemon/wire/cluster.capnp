@@ -466,6 +466,14 @@ interface Registry {
   inputStarved @8 (assembly :UInt64, how :Text, waitedMs :UInt64) -> (outcome :Outcome(Nothing));
   # Role runner: its run reads files of its machine, but the reads do not finish. The call comes
   # before the failure of the run. The runner's worker leaves the job.
+
+  saveFile @9 (path :Text, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
+  # Role runner: replaces a file that the job's graph saves (leat.Save), as a whole: it is on disk
+  # when the upload's finish() is ok. The path is relative to the folder "saved" of the job's folder,
+  # and does not lead out of it. 16 GiB at most; the deadline is 120 s.
+
+  savedFile @10 (path :Text) -> (outcome :Outcome(SavedFile));
+  # Role runner: such a file, for leat.Restore. Deadline 120 s: the master hashes the file first.
 }
 
 enum LinkFault {
@@ -727,6 +735,13 @@ struct RunState {
   turns @0 :UInt64;
   waitsFor @1 :Text;              # for people; "" while the run computes
   profile @2 :Text;               # a table, with RunSetup.profile
+}
+
+struct SavedFile {
+  union {
+    missing @0 :Void;               # there is no such file
+    blob @1 :Blob;
+  }
 }
 
 struct Blob {

@@ -56,6 +56,7 @@ class ConditionalKernel final : public Kernel {
   int phases() const override { return kernel_->phases(); }
   int tiles(int phase) const override { return kernel_->tiles(phase); }
   int row_phase() const override { return kernel_->row_phase(); }
+  bool may_block() const override { return kernel_->may_block(); }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
 

@@ -33,6 +33,7 @@ class GuardedKernel final : public Kernel, public ElementTiles {
   int phases() const override { return kernel_->phases(); }
   int tiles(int phase) const override { return kernel_->tiles(phase); }
   int row_phase() const override { return kernel_->row_phase(); }
+  bool may_block() const override { return kernel_->may_block(); }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
   int64_t tile_elements() const override { return leat::tile_elements(*kernel_); }

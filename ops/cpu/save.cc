@@ -1,91 +1,140 @@
-// CPU kernels of ops/definitions/save.cc. Unlike other kernels they wait for the disk, allocate
+// CPU kernels of ops/definitions/save.cc. Unlike other kernels they may wait for the disk, allocate
 // memory and use names: a step that saves or restores is no fast one.
 #include "ops/definitions/save.h"
 
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
-#include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
-#include "ops/data/save_folder.h"
+#include "ops/data/saved_files.h"
 #include "ops/formats/safetensors.h"
 #include "ops/graph/op.h"
 
 namespace leat {
 namespace {
 
-// The place of the file and the tensors in it, which both kernels have.
+// The file of a node, which another thread may write or open. The step waits for the answer without
+// a thread: the kernel is blocked until the answer is there.
 class SavedFileKernel : public Kernel {
  public:
-  SavedFileKernel(const KernelSetup& setup, std::string folder)
+  SavedFileKernel(const KernelSetup& setup, std::shared_ptr<SavedFiles> files)
       : subject_(setup.subject),
-        folder_(std::move(folder)),
+        files_(std::move(files)),
         path_(attr_string(setup.attrs(), "path")),
         names_(saved_names(setup.attrs())) {
     for (const OperandType& type : setup.types.inputs) types_.push_back(type);
   }
+  bool may_block() const final { return true; }
 
-  Progress run(KernelContext& context, int, int) override {
-    const Status done = work(context);
-    if (done.ok()) return Progress::done;
+ protected:
+  Progress report(KernelContext& context, const Status& status) const {
+    if (status.ok()) return Progress::done;
     context.step->fail(context.instruction,
-                       Status(done.code(), cat(subject_, ": ", done.message())));
+                       Status(status.code(), cat(subject_, ": ", status.message())));
     return Progress::failed;
   }
 
- protected:
-  virtual Status work(KernelContext& context) = 0;
-  // Links may change between steps.
-  Result<std::string> place() const { return locate_saved(folder_, path_); }
-
-  const std::string subject_, folder_, path_;
+  const std::string subject_;
+  const std::shared_ptr<SavedFiles> files_;
+  const std::string path_;
   const std::vector<std::string> names_;
   std::vector<OperandType> types_;
 };
 
-class SaveKernel final : public SavedFileKernel {
+// The outcome of one call at a time. The callee may give it after the kernel is gone.
+template <typename T>
+class Answer {
  public:
-  SaveKernel(const KernelSetup& setup, std::string folder)
-      : SavedFileKernel(setup, std::move(folder)),
-        every_(static_cast<uint64_t>(attr_int(setup.attrs(), "every"))) {}
+  // Begins a call, whose outcome goes to the function that this returns.
+  std::function<void(T)> ask() {
+    waits_ = true;
+    ++calls_;
+    return [shared = shared_, call = calls_](T outcome) {
+      shared->outcome.emplace(std::move(outcome));
+      shared->answered.signal(call);
+    };
+  }
+  // True from ask() until take().
+  bool waits() const { return waits_; }
+  // False if there is no outcome yet; the context then says when to come again.
+  bool ready(KernelContext& context) const {
+    if (shared_->answered.reached(calls_)) return true;
+    context.await = &shared_->answered;
+    context.await_value = calls_;
+    return false;
+  }
+  // REQUIRES: ready().
+  T take() {
+    waits_ = false;
+    T outcome = std::move(*shared_->outcome);
+    shared_->outcome.reset();
+    return outcome;
+  }
 
  private:
-  Status work(KernelContext& context) override {
+  struct Shared {
+    Timeline answered;         // at n: the nth call has its outcome
+    std::optional<T> outcome;  // of the last call; `answered` orders the accesses
+  };
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  uint64_t calls_ = 0;
+  bool waits_ = false;
+};
+
+class SaveKernel final : public SavedFileKernel {
+ public:
+  SaveKernel(const KernelSetup& setup, std::shared_ptr<SavedFiles> files)
+      : SavedFileKernel(setup, std::move(files)),
+        every_(static_cast<uint64_t>(attr_int(setup.attrs(), "every"))) {}
+
+  Progress run(KernelContext& context, int, int) override {
     const uint64_t steps = context.step->step + 1;
-    if (steps % every_ != 0) return {};
-    LEAT_ASSIGN_OR_RETURN(const std::string path, place());
-    LEAT_RETURN_IF_ERROR(real_files().make_directories(directory_of(path)));
+    if (steps % every_ != 0) return Progress::done;
+    if (!written_.waits()) write(context, steps);
+    if (!written_.ready(context)) return Progress::blocked;
+    return report(context, written_.take());
+  }
+
+ private:
+  void write(const KernelContext& context, uint64_t steps) {
     SafeTensors content;
     content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(steps)}};
     for (size_t i = 0; i < names_.size(); ++i) {
-      // The file is written from the operands themselves, which outlive the call.
+      // The file is made from the operands themselves.
       content.tensors.emplace(names_[i],
                               Tensor::wrap(types_[i].dtype, types_[i].shape,
                                            const_cast<void*>(context.inputs[i]), nullptr));
     }
-    return write_safetensors(real_files(), path, content);
+    files_->write(path_, content, written_.ask());
   }
 
   const uint64_t every_;
+  Answer<Status> written_;
 };
 
 class RestoreKernel final : public SavedFileKernel {
  public:
-  RestoreKernel(const KernelSetup& setup, std::string folder)
-      : SavedFileKernel(setup, std::move(folder)),
+  RestoreKernel(const KernelSetup& setup, std::shared_ptr<SavedFiles> files)
+      : SavedFileKernel(setup, std::move(files)),
         outputs_(setup.types.outputs.size()),
         optional_(attr_int(setup.attrs(), "optional") != 0) {}
 
+  Progress run(KernelContext& context, int, int) override {
+    if (!opened_.waits()) files_->open(path_, opened_.ask());
+    if (!opened_.ready(context)) return Progress::blocked;
+    return report(context, take(context, opened_.take()));
+  }
+
  private:
-  Status work(KernelContext& context) override {
-    LEAT_ASSIGN_OR_RETURN(const std::string path, place());
-    if (optional_) {
-      LEAT_ASSIGN_OR_RETURN(const bool there, real_files().exists(path));
-      if (!there) return keep(context);
-    }
-    LEAT_ASSIGN_OR_RETURN(const auto file, real_files().open(path));
+  Status take(KernelContext& context, const SavedFiles::Opened& opened) const {
+    LEAT_RETURN_IF_ERROR(opened.status());
+    const auto& file = *opened;
+    if (!file && optional_) return keep(context);
+    if (!file) return failed_precondition(cat("'", path_, "': there is no such file"));
     LEAT_ASSIGN_OR_RETURN(const SafeTensorsIndex index, read_safetensors_index(*file));
     LEAT_RETURN_IF_ERROR(check(index));
     for (size_t i = 0; i < outputs_; ++i) {
@@ -126,16 +175,17 @@ class RestoreKernel final : public SavedFileKernel {
 
   const size_t outputs_;
   const bool optional_;
+  Answer<SavedFiles::Opened> opened_;
 };
 
 template <typename K>
 Result<std::unique_ptr<Kernel>> make_saved_file_kernel(const KernelSetup& setup) {
   if (setup.resources == nullptr)
     return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));
-  auto folder = save_folder(*setup.resources);
-  if (!folder.ok())
-    return Status(folder.status().code(), cat(setup.subject, ": ", folder.status().message()));
-  return std::unique_ptr<Kernel>(std::make_unique<K>(setup, std::move(folder).value()));
+  auto files = saved_files(*setup.resources);
+  if (!files.ok())
+    return Status(files.status().code(), cat(setup.subject, ": ", files.status().message()));
+  return std::unique_ptr<Kernel>(std::make_unique<K>(setup, std::move(files).value()));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "devices/base/text.h"
-#include "ops/data/save_folder.h"
+#include "ops/data/saved_files.h"
 #include "ops/definitions/definitions.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/op.h"

@@ -162,6 +162,8 @@ class Kernel {
   // The phase that is cut into tiles of rows (see Tiling). Earlier phases read only whole operands,
   // for example to pack weights, and run before it.
   virtual int row_phase() const { return 0; }
+  // True if run() may return blocked although no input is a resource.
+  virtual bool may_block() const { return false; }
   virtual size_t workspace_bytes() const { return 0; }
   virtual size_t scratch_bytes() const { return 0; }  // for each thread
   // Runs one tile. It never blocks, never throws and allocates nothing. Threads: any compute

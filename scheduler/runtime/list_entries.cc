@@ -94,9 +94,11 @@ EntryList EntryLister::run() {
 void EntryLister::list_kernel(uint32_t index, int from, int to) {
   const PlanInstruction& instruction = partition_.instructions[index];
   const uint32_t kernel = kernels_.bind(index);
-  const bool may_block = std::any_of(
-      instruction.inputs.begin(), instruction.inputs.end(),
-      [&](uint32_t input) { return input != kNone && partition_.values[input].is_opaque(); });
+  const bool may_block =
+      kernels_.of(index)->may_block() ||
+      std::any_of(instruction.inputs.begin(), instruction.inputs.end(), [&](uint32_t input) {
+        return input != kNone && partition_.values[input].is_opaque();
+      });
   for (int phase = from; phase < to; ++phase) {
     Entry entry;
     entry.phase = phase;

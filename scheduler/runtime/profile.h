@@ -29,6 +29,7 @@ class TimedKernel final : public Kernel, public ElementTiles, public NotedKernel
   int phases() const override { return kernel_->phases(); }
   int tiles(int phase) const override { return kernel_->tiles(phase); }
   int row_phase() const override { return kernel_->row_phase(); }
+  bool may_block() const override { return kernel_->may_block(); }
   int64_t tile_elements() const override { return leat::tile_elements(*kernel_); }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }

@@ -165,6 +165,29 @@ TEST_CASE("parts of a session's graph run on several daemons", "[cluster]") {
   CHECK(floats(must(session->run({}, {"value"}, {}))[0]) == std::vector<float>{100});
 }
 
+TEST_CASE("a session on daemons saves a file, which another worker restores", "[cluster]") {
+  OnDaemons place(2);
+  const Catalogue catalogue = standard_catalogue();
+  SessionGraph s(catalogue);
+  const std::string first = "job:worker/task:0", second = "job:worker/task:1";
+  const Attrs file = {{"path", std::string("deep/v")}, {"names", std::vector<std::string>{"v"}}};
+  const ValueId v = s.variable("v", 2, first);
+  s.effect("init", "leat.Initialize", {v, s.g.constant(floats({1, 2}))});
+  const ValueId read = s.value("value", "leat.Read", {v}, {}, first);
+  s.effect("save", "leat.Save", {read}, file);
+  s.value("saved", "leat.Restore", {read}, file, second);
+  s.effect("clear", "leat.Assign", {v, s.g.constant(floats({0, 0}))});
+  const auto session = place.open({}, 2);
+  must(session->extend(0, s.get()));
+  must(session->run({}, {}, {"init"}));
+  const Status missing = session->run({}, {"saved"}, {}).status();
+  CHECK(missing.code() == Code::failed_precondition);
+  CHECK(missing.message().find("'deep/v': there is no such file") != std::string::npos);
+  must(session->run({}, {}, {"save"}));
+  must(session->run({}, {}, {"clear"}));
+  CHECK(floats(must(session->run({}, {"saved"}, {}))[0]) == std::vector<float>{1, 2});
+}
+
 TEST_CASE("large graphs, feeds and fetches cross the wire whole", "[cluster]") {
   OnDaemons place(1);
   const Catalogue catalogue = standard_catalogue();

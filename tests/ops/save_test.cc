@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ops/data/save_folder.h"
+#include "ops/data/saved_files.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
 #include "tests/must.h"
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 // A job that saves below a folder of its own: two values, and the nodes around them.
 struct SavingJob {
   explicit SavingJob(const std::string& folder, const std::string& path = "a/w.safetensors") {
-    set_save_folder(job.resources, folder);
+    set_saved_files(job.resources, saved_files_in(real_files(), folder));
     x = job.input("x", DType::f32, {2, 2});
     n = job.input("n", DType::i64, {3});
     attrs = {{"path", path}, {"names", Texts{"x", "n"}}};

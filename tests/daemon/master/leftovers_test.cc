@@ -20,8 +20,10 @@ namespace fs = std::filesystem;
 void leave_half(const std::string& folder) {
   fs::create_directories(folder + "/checkpoints/.tmp-step-00000050-ab12");
   fs::create_directories(folder + "/checkpoints/step-00000040");
+  fs::create_directories(folder + "/saved/deep");
   for (const char* name : {"/checkpoints/.tmp-step-00000050-ab12/part-00000-of-00001.safetensors",
-                           "/metrics.jsonl.tmp", "/job.yaml.4711-3.tmp", "/metrics.jsonl"})
+                           "/metrics.jsonl.tmp", "/job.yaml.4711-3.tmp", "/metrics.jsonl",
+                           "/saved/deep/w", "/saved/deep/w.3.tmp"})
     write(folder + name, "{}\n");
 }
 
@@ -33,8 +35,9 @@ std::vector<std::string> left_in(const std::string& folder) {
   return names;
 }
 
-const std::vector<std::string> kWhole = {"checkpoints", "checkpoints/step-00000040",
-                                         "metrics.jsonl"};
+const std::vector<std::string> kWhole = {"checkpoints",   "checkpoints/step-00000040",
+                                         "metrics.jsonl", "saved",
+                                         "saved/deep",    "saved/deep/w"};
 
 TEST_CASE("of a job's leftovers those go that nobody writes, and once they may") {
   const JournalFolder folder;
@@ -45,10 +48,10 @@ TEST_CASE("of a job's leftovers those go that nobody writes, and once they may")
   leftovers.ended("job-1", now);
   leftovers.ended("job-3", now);  // it has no folder
   leftovers.sweep(now + 9s);
-  CHECK(left_in(folder / "job-1").size() == 7);
+  CHECK(left_in(folder / "job-1").size() == 11);
   leftovers.sweep(now + 10s);
   CHECK(left_in(folder / "job-1") == kWhole);
-  CHECK(left_in(folder / "job-2").size() == 7);  // it is alive
+  CHECK(left_in(folder / "job-2").size() == 11);  // it is alive
 }
 
 TEST_CASE("a master removes what ended jobs left, while it runs and when it starts") {

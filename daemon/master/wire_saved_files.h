@@ -1,0 +1,56 @@
+// The files that the graphs of jobs save: leat.Save and leat.Restore on the hosts of a cluster.
+// Includes Cap'n Proto: for .cc files.
+//
+//   <state_dir>/jobs/<id>/saved/...
+#pragma once
+
+#include <kj/async.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/base/task_thread.h"
+#include "daemon/master/job_folders.h"
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+#include "transport/rpc/chunks.h"
+#include "transport/rpc/loop.h"
+
+namespace leat {
+
+// Threads: the loop's. It has a thread that works on the disk, one task at a time.
+class SavedFilesOfJobs {
+ public:
+  struct Offer {
+    BlobInfo info;
+    std::shared_ptr<const ReadableFile> file;
+  };
+
+  // All outlive it. Starts the thread.
+  SavedFilesOfJobs(RpcLoop& loop, Files& files, const JobFolders& folders);
+
+  // Receives a file of the job. It is there, whole, when the upload's finish() is ok; until then
+  // the job has the file that it had. The permit is released at the end of the upload.
+  // resource_exhausted for more than 16 GiB, invalid_argument for a path that leads out of the
+  // folder or that no client could fetch.
+  Result<wire::Upload::Client> receive(const std::string& job, const std::string& path,
+                                       const BlobInfo& info, std::shared_ptr<void> permit);
+  // Opens a file of the job and hashes it; nothing if there is none.
+  kj::Promise<Result<std::optional<Offer>>> open(const std::string& job, const std::string& path);
+  // Offers such a file for reading.
+  wire::Download::Client offer(const Offer& opened, std::shared_ptr<void> permit);
+
+ private:
+  std::string folder_of(const std::string& job) const { return folders_.saved_of(job); }
+
+  RpcLoop& loop_;
+  Files& files_;
+  const JobFolders& folders_;
+  TaskThread disk_{"saved-files"};
+  uint64_t received_ = 0;  // counts uploads, for the names of temporary files
+};
+
+}  // namespace leat

@@ -1,0 +1,179 @@
+// leat.Save and leat.Restore of jobs on the real daemons: the files are in the job's folder on the
+// master's machine.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "devices/base/text.h"
+#include "ops/formats/safetensors.h"
+#include "tests/catch.h"
+#include "tests/daemon/faults/process_facts.h"
+#include "tests/daemon/json_lines.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/session_testing.h"
+#include "tests/daemon/small_client.h"
+#include "tests/eventually.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::floats;
+using Set = std::vector<std::string>;
+
+// Counts its steps in v, and saves the count after each step. The first value is that of the file,
+// of which the job has none when it is submitted.
+constexpr const char* kCounting = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+counting () => (count) {
+  v = leat.Variable <name = "v", shape = [1]> ()
+  zero = Constant <value_floats = [0.0]> ()
+  one = Constant <value_floats = [1.0]> ()
+  first = leat.Restore <path = "deep/v.safetensors", names = ["v"], optional = 1> (zero)
+  [begin] = leat.Initialize (v, first)
+  [add] = leat.AssignAdd (v, one)
+  now = leat.Read <after = ["[add]"]> (v)
+  [save] = leat.Save <path = "deep/v.safetensors", names = ["v"]> (now)
+  count = Squeeze (now)
+}
+)";
+
+// A cluster and jobs of such programs.
+class Scene {
+ public:
+  explicit Scene(int workers) : cluster_({.workers = workers}) {
+    client_ = client_of(cluster_.master());
+  }
+
+  ProcessCluster& cluster() { return cluster_; }
+  std::string submit(const std::string& graph, const Set& set) {
+    std::ofstream(cluster_.folder() / "p.onnxtxt") << graph;
+    std::vector<std::string> arguments = {"--json", "p.onnxtxt"};
+    for (const std::string& each : set) arguments.insert(arguments.end(), {"--set", each});
+    const Finished submitted = cluster_.leat("submit", arguments);
+    INFO(submitted.out << submitted.err << cluster_.logs());
+    REQUIRE(submitted.exit_code == 0);
+    return nlohmann::json::parse(last_object(submitted.out)).at("id");
+  }
+  JobView await_end(const std::string& id) {
+    JobView view;
+    const bool ended = eventually(
+        [&] {
+          view = must(client_->job(id));
+          return has_ended(view.condition.state);
+        },
+        std::chrono::seconds(120), std::chrono::milliseconds(20));
+    INFO(view.condition.reason << cluster_.logs());
+    REQUIRE(ended);
+    return view;
+  }
+  // Waits for the end of the job, which has to succeed.
+  void await_success(const std::string& id) {
+    const JobView view = await_end(id);
+    INFO(view.condition.reason << cluster_.logs());
+    REQUIRE(view.condition.state == JobState::succeeded);
+  }
+  std::string saved(const std::string& id) const {
+    return cat(cluster_.folder() / "master/jobs/", id, "/saved");
+  }
+  // The count that the job has saved, or 0.
+  float count(const std::string& id) const {
+    const auto file = read_safetensors(real_files(), saved(id) + "/deep/v.safetensors");
+    return file.ok() ? floats(file->tensors.at("v"))[0] : 0;
+  }
+  // The value of v in a file of the job that a client fetches.
+  float fetched(const std::string& id, const std::string& name) {
+    const std::string path = must(client_->fetch(id, name, cluster_.folder() / ("of-" + id)));
+    return floats(must(read_safetensors(real_files(), path)).tensors.at("v"))[0];
+  }
+
+ private:
+  ProcessCluster cluster_;
+  std::unique_ptr<ClusterClient> client_;
+};
+
+TEST_CASE("a job of several workers saves a file that clients fetch") {
+  Scene scene(3);
+  for (const int workers : {1, 3}) {
+    const std::string id = scene.submit(kCounting, {"steps=7", cat("num_workers=", workers)});
+    scene.await_success(id);
+    CHECK(scene.fetched(id, "saved/deep/v.safetensors") == 7);
+    CHECK(scene.fetched(id, "weights.safetensors") == 7);
+    // Nothing else is left there.
+    CHECK(std::distance(fs::directory_iterator(scene.saved(id) + "/deep"),
+                        fs::directory_iterator()) == 1);
+  }
+}
+
+TEST_CASE("a job that loses all its state begins again without what it saved") {
+  Scene scene(1);
+  const std::string id = scene.submit(kCounting, {"steps=400", "num_workers=1"});
+  for (const float step : {20.f, 40.f}) {
+    REQUIRE(eventually([&] { return scene.count(id) >= step; }, std::chrono::seconds(60)));
+    const auto runners = scene.cluster().runners();
+    REQUIRE(runners.size() == 1);
+    ::kill(runners[0], SIGKILL);
+    REQUIRE(eventually([&] { return scene.cluster().runners() != runners; }));
+  }
+  scene.await_success(id);
+  CHECK(scene.fetched(id, "weights.safetensors") == 400);
+  CHECK(scene.fetched(id, "saved/deep/v.safetensors") == 400);
+}
+
+TEST_CASE("a job goes on saving after its master was killed") {
+  Scene scene(2);
+  const std::string id = scene.submit(kCounting, {"steps=600", "num_workers=2"});
+  REQUIRE(eventually([&] { return scene.count(id) >= 20; }, std::chrono::seconds(60)));
+  scene.cluster().restart_master(SIGKILL);
+  CHECK(scene.cluster().await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  CHECK(scene.fetched(id, "weights.safetensors") == 600);
+  CHECK(scene.fetched(id, "saved/deep/v.safetensors") == 600);
+}
+
+TEST_CASE("a job restores in each step what it saved in the step before") {
+  Scene scene(1);
+  // twice(n) = 2 * twice(n - 1) + 1, kept in the file alone.
+  const std::string id = scene.submit(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+doubling () => (now) {
+  v = leat.Variable <name = "v", shape = [1]> ()
+  zero = Constant <value_floats = [0.0]> ()
+  one = Constant <value_floats = [1.0]> ()
+  [begin] = leat.Initialize (v, zero)
+  before = leat.Restore <path = "v", names = ["v"], optional = 1> (zero)
+  twice = Add (before, before)
+  next = Add (twice, one)
+  [assign] = leat.Assign (v, next)
+  [save] = leat.Save <path = "v", names = ["v"]> (next)
+  now = Squeeze (next)
+}
+)",
+                                      {"steps=10", "num_workers=1"});
+  scene.await_success(id);
+  CHECK(scene.fetched(id, "weights.safetensors") == 1023);
+  CHECK(scene.fetched(id, "saved/v") == 1023);
+}
+
+TEST_CASE("a path that no client could fetch, or that leads out, fails the job by name") {
+  Scene scene(1);
+  for (const auto& [path, says] : std::map<std::string, std::string>{
+           {".hidden", "expected a name that clients can fetch"},
+           {"a/../../w", "expected that of a file below the job's folder"},
+           {"v.tmp", "expected that of a file below the job's folder"}}) {
+    std::string graph = kCounting;
+    const std::string usual = "deep/v.safetensors";
+    for (size_t at; (at = graph.find(usual)) != graph.npos;) graph.replace(at, usual.size(), path);
+    std::ofstream(scene.cluster().folder() / "p.onnxtxt") << graph;
+    const Finished done = scene.cluster().leat(
+        "submit", {"--wait", "--set", "steps=2", "--set", "num_workers=1", "p.onnxtxt"});
+    INFO(done.out << done.err);
+    CHECK(done.exit_code != 0);
+    CHECK((done.out + done.err).find(says) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace leat
