@@ -16,10 +16,12 @@ Result<std::shared_ptr<const Plan>> HostGroup::compile(JobGraph graph, const Pla
     return invalid_argument(
         cat("workers: expected 1 to ", hosts_.size(), ", received ", options.workers));
   }
-  // The plan is made for the memory of the first host.
   CompileRequest request{options, graph.borders(), {}, hosts_[0]->memory_bytes()};
-  for (int w = 0; w < options.workers; ++w)
-    request.devices.push_back(hosts_[static_cast<size_t>(w)]->device_name());
+  for (int w = 0; w < options.workers; ++w) {
+    const HostHandle& host = *hosts_[static_cast<size_t>(w)];
+    request.devices.push_back(host.device_name());
+    request.device_memory_bytes = std::min(request.device_memory_bytes, host.memory_bytes());
+  }
   LEAT_ASSIGN_OR_RETURN(Plan plan, leat::compile(std::move(graph.graph), request));
   return std::make_shared<const Plan>(std::move(plan));
 }

@@ -7,6 +7,9 @@
 #include "daemon/hosts/local_hosts.h"
 #include "daemon/training/train_specs.h"
 #include "daemon/training/training_start.h"
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+#include "scheduler/compile/compile.h"
 
 namespace leat {
 namespace {
@@ -103,6 +106,13 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   // Errors in the job show here, before anything of an earlier run is replaced.
   LEAT_RETURN_IF_ERROR(plans_.compile());
   times_.end("plans");
+  size_t again = 0;
+  for (const auto& plan : plans_.training()) again += computed_again(*plan);
+  if (again > 0) {
+    observer.noted(cat(counted(again, "value"), " of each step ", again == 1 ? "is" : "are",
+                       " computed again, because the memory of the workers is too small to keep ",
+                       again == 1 ? "it" : "them"));
+  }
   // From here on the training writes into the folder.
   LEAT_RETURN_IF_ERROR(make_way(parts_, checkpoints_.folder(), observer));
   LEAT_ASSIGN_OR_RETURN(TrainingStart start, finder.find());

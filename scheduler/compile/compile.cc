@@ -32,8 +32,35 @@ Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
   return {};
 }
 
-// One device's part, from its graph to its instructions.
-Result<Partition> plan_part(Part part) {
+// An ordered part as a partition with its memory.
+Result<Partition> lay_out(const Part& part, const Order& ordered, const LayoutChoice& layouts) {
+  LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts));
+  form_chains(made);
+  LEAT_RETURN_IF_ERROR(lay_out_memory(made));
+  return made;
+}
+
+// The partition with less memory, if it can be had, where `made` needs more than `available` bytes.
+Result<Partition> fit(const Part& part, const Order& ordered, const LayoutChoice& layouts,
+                      Partition made, uint64_t available) {
+  const uint64_t fixed = made.memory_bytes() - made.arena_bytes;
+  // An eighth is left for data sets and other runs. The arena has gaps: it is larger than what
+  // values need at the same time.
+  for (const double share : {0.95, 0.85, 0.75, 0.65, 0.55, 0.45, 0.35, 0.25}) {
+    if (made.memory_bytes() <= available / 8 * 7 || fixed >= available) break;
+    Part smaller = part;
+    Order order = ordered;
+    LayoutChoice choice = layouts;
+    const auto bytes = static_cast<uint64_t>(share * static_cast<double>(available - fixed));
+    if (!recompute(smaller, order, choice, bytes)) break;
+    LEAT_ASSIGN_OR_RETURN(Partition next, lay_out(smaller, order, choice));
+    if (next.memory_bytes() < made.memory_bytes()) made = std::move(next);
+  }
+  return made;
+}
+
+// One device's part, from its graph to its instructions. available: as device_memory_bytes.
+Result<Partition> plan_part(Part part, uint64_t available) {
   // Passes that change nodes come before the order, and memory last: it depends on the order and on
   // the chains.
   LEAT_ASSIGN_OR_RETURN(part.graph, fuse(std::move(part.graph), part.borders, part.depth));
@@ -41,25 +68,21 @@ Result<Partition> plan_part(Part part) {
   LEAT_ASSIGN_OR_RETURN(part.graph,
                         choose_layouts(std::move(part.graph), part.borders, part.depth, layouts));
   LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
-  LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts));
-  // The graph is not needed any more. Its memory is freed before the next pass takes some.
-  part.graph = Graph(part.graph.catalogue());
-  form_chains(made);
-  LEAT_RETURN_IF_ERROR(lay_out_memory(made));
-  return made;
+  LEAT_ASSIGN_OR_RETURN(Partition made, lay_out(part, ordered, layouts));
+  if (available == 0 || made.memory_bytes() <= available) return made;
+  return fit(part, ordered, layouts, std::move(made), available);
 }
 
 // Makes one part at a time, and frees its graph before the next part is made.
-Status plan_parts(Graph whole, const Borders& borders, const std::vector<std::string>& devices,
-                  Plan& plan) {
-  LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, devices));
+Status plan_parts(Graph whole, const Borders& borders, const CompileRequest& request, Plan& plan) {
+  LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, request.devices));
   // Parts and partitions have the same numbers, which the edges name.
   plan.edges = std::move(parts.edges);
   plan.partitions.reserve(parts.devices().size());
   for (uint32_t i = 0; i < parts.devices().size(); ++i) {
     Part part = parts.make(i);
     for (uint32_t fetch : part.fetch_index) plan.fetches[fetch].partition = i;
-    auto made = plan_part(std::move(part));
+    auto made = plan_part(std::move(part), request.device_memory_bytes);
     if (!made.ok()) return made.status().while_doing(cat("planning for ", parts.devices()[i]));
     plan.partitions.push_back(std::move(*made));
     plan.partitions.back().feeds.resize(plan.feeds.size(), kNone);
@@ -117,7 +140,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   Plan plan;
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
-  LEAT_RETURN_IF_ERROR(plan_parts(std::move(whole), borders, request.devices, plan));
+  LEAT_RETURN_IF_ERROR(plan_parts(std::move(whole), borders, request, plan));
   LEAT_RETURN_IF_ERROR(check_memory(plan, request.device_memory_bytes));
   // A fault here is one of the passes, and no fault of the graph.
   LEAT_RETURN_IF_ERROR(verify(plan));

@@ -33,7 +33,12 @@ struct CompileRequest : CompileOptions {
 
 // Makes a verified plan of the graph of one replica, which may have Gradients nodes. A pure
 // function that any thread may call: equal arguments give equal plans. Errors name the node;
-// resource_exhausted if the plan does not fit the devices.
+// resource_exhausted if the plan does not fit the devices, although values are computed again that
+// could be kept.
 Result<Plan> compile(Graph graph, const CompileRequest& request);
+
+// The number of instructions of a plan that compute a value for the second time in a step, because
+// the devices have too little memory to keep it.
+size_t computed_again(const Plan& plan);
 
 }  // namespace leat

@@ -21,8 +21,8 @@ namespace leat {
 
 // Lets products transpose an operand themselves where a Transpose of its last two axes comes before
 // them, with or without a Cast in between, and nothing else needs its value. A MatMul becomes a
-// leat.MatMul. Gradients that are expanded afterwards need no Transpose either. The Transposes stay,
-// without readers. Changes no ids.
+// leat.MatMul. Gradients that are expanded afterwards need no Transpose either. The Transposes
+// stay, without readers. Changes no ids.
 Graph fold_transposes(Graph graph, const Borders& borders);
 
 // Replaces nodes whose values are known by constants, and merges equal pure nodes: those with the
@@ -115,6 +115,13 @@ struct Order {
   std::vector<NodeId> copied_reads;
 };
 Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth);
+
+// Has values computed a second time, right before their late readers, in place of keeping them,
+// until the values that are kept at the same time have at most `bytes`. Of the values that are kept
+// where the sum is largest, those go first whose copies cost the least for each byte. A copy makes
+// the same bits: only pure nodes are copied, and all copies come before the first write of the
+// step. Returns false if it changed nothing although the values have more bytes.
+bool recompute(Part& part, Order& order, LayoutChoice& layouts, uint64_t bytes);
 
 // Makes a partition of the plan from an ordered part: values, aliases and instructions. Chains and
 // memory come next.

@@ -1,0 +1,54 @@
+// A job on workers with less memory than its step needs when all values are kept.
+#include <fstream>
+
+#include "daemon/spec/job.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+// 24 activations of [N, 4096] whose gradients need them.
+std::string deep() {
+  std::string text = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+deep (float[N,8,8] x) => (float[N,4] y) {
+  f = Flatten (x)
+  h0 = leat.Dense <units = 4096> (f)
+)";
+  for (int i = 1; i <= 12; ++i) {
+    text += cat("  t", i, " = Tanh (h", i - 1, ")\n  e", i, " = Exp (t", i, ")\n  h", i,
+                " = Sigmoid (e", i, ")\n");
+  }
+  return text + "  y = leat.Dense <units = 4> (h12)\n}\n";
+}
+
+TEST_CASE("a job trains to the same weights in less memory, and says so") {
+  const std::string graph = deep();
+  const SmallJob small(graph.c_str());
+  const std::vector<std::string> set = {"steps=6", "global_batch_size=128", "shards=2", "num_workers=2"};
+  const std::string expected = small.hash(small.job(set), "in-process");
+  ProcessClusterOptions options;
+  options.workers = 2;
+  options.data_path = small.path();
+  const std::string limit = GENERATE("1GiB", "16MiB");
+  options.worker = {"--set", "memory_limit=" + limit};
+  ProcessCluster cluster(options);
+  Job job = small.job(set);
+  job.data.root = "data";
+  std::ofstream(small.path("job.yaml")) << print_job(job);
+  const Finished done = cluster.leat("submit", {"--wait", small.path("job.yaml")});
+  INFO(limit << "\n" << done.out << done.err);
+  CHECK(done.exit_code == 0);
+  const std::string id = done.out.substr(0, done.out.find('\n'));
+  const std::string told = done.out + cluster.leat("logs", {id}).out;
+  INFO(told);
+  CHECK(told.find(expected) != std::string::npos);
+  const bool again = told.find("are computed again, because the memory") != std::string::npos;
+  CHECK(again == (limit == "16MiB"));
+}
+
+}  // namespace
+}  // namespace leat
