@@ -102,6 +102,17 @@ Status check_memory(const Plan& plan, uint64_t available) {
   return {};
 }
 
+// Expands the gradients of the graph. A gradient may be fetched: then the value that takes its
+// place is.
+Result<Graph> differentiate(Graph graph, Borders& borders) {
+  graph.set_outputs(borders.fetches);
+  Inference inference(graph);
+  LEAT_RETURN_IF_ERROR(inference.run());
+  LEAT_RETURN_IF_ERROR(expand_gradients(inference));
+  borders.fetches = graph.outputs();
+  return graph;
+}
+
 }  // namespace
 
 Result<Plan> compile(Graph graph, const CompileRequest& request) {
@@ -112,11 +123,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   LEAT_ASSIGN_OR_RETURN(Graph whole, prune(std::move(graph), borders));
   graph = Graph(catalogue);
   whole = fold_transposes(std::move(whole), borders);
-  {
-    Inference inference(whole);
-    LEAT_RETURN_IF_ERROR(inference.run());
-    LEAT_RETURN_IF_ERROR(expand_gradients(inference));
-  }
+  LEAT_ASSIGN_OR_RETURN(whole, differentiate(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, leave_branches(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));

@@ -1,5 +1,6 @@
 #include "ops/catalogue.h"
 #include "ops/graph/interpret.h"
+#include "ops/text/parse.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/graph/device_name.h"
 #include "tests/scheduler/scheduler_testing.h"
@@ -282,6 +283,22 @@ TEST_CASE("a plan that does not fit the device is refused before anything runs")
   const auto refused = compile(graph, request);
   REQUIRE(!refused.ok());
   CHECK(refused.status().code() == Code::resource_exhausted);
+}
+
+TEST_CASE("a gradient is fetched as it is") {
+  const Graph graph = must(parse_graph(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+g (float[3] x) => (dx, loss) {
+  s = Mul (x, x)
+  loss = ReduceSum <keepdims = 0> (s)
+  dx = leat.Gradients (loss, x)
+}
+)",
+                                       scheduler_catalogue(), "g"));
+  PlanRunner runner(must(compile(graph, request_for(graph, {"x"}, {"dx", "loss"}))), 1);
+  must(runner.feed(0, Tensor::of<float>({3}, {1, 2, 3})));
+  must(runner.step_to(1));
+  CHECK(runner.fetched(0, 0).identical(Tensor::of<float>({3}, {2, 4, 6})));
+  CHECK(runner.fetched(1, 0).at(0) == 14);
 }
 
 TEST_CASE("an edge between devices becomes one send and one receive, and a control edge a token") {
