@@ -120,7 +120,8 @@ Result<Order> order(const Graph& graph, const std::vector<uint32_t>& depth);
 // until the values that are kept at the same time have at most `bytes`. Of the values that are kept
 // where the sum is largest, those go first whose copies cost the least for each byte. A copy makes
 // the same bits: only pure nodes are copied, and all copies come before the first write of the
-// step. Returns false if it changed nothing although the values have more bytes.
+// step. Returns false if it changed nothing although the values have more bytes, or if there are
+// more nodes than it can look at in time.
 bool recompute(Part& part, Order& order, LayoutChoice& layouts, uint64_t bytes);
 
 // Makes a partition of the plan from an ordered part: values, aliases and instructions. Chains and

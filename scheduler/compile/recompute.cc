@@ -20,6 +20,8 @@ constexpr size_t kMostNodes = 64;
 constexpr double kFlopsPerByte = 16;
 constexpr size_t kNever = static_cast<size_t>(-1);
 constexpr int kMostRounds = 1000;
+// The time grows with the square of the number of nodes: 7,000 take a second.
+constexpr size_t kMostListed = 30'000;
 constexpr const char* kAgain = " (again)";  // ends the names of copies
 
 // The memory of one or several values that share bytes: a value and its views.
@@ -40,7 +42,7 @@ class Recomputation {
   Recomputation(Part& part, Order& order, LayoutChoice& layouts)
       : graph_(part.graph), borders_(part.borders), order_(order), layouts_(layouts) {}
 
-  // Returns false if no value is left whose copy would make the largest sum smaller.
+  // Returns false if it changed nothing although the sum is larger.
   bool shrink(uint64_t bytes) {
     for (int round = 0; round < kMostRounds; ++round) {
       find_storages();
@@ -88,6 +90,8 @@ class Recomputation {
   bool can_copy(NodeId id) const {
     const Node& node = graph_.node(id);
     if (!node.op->pure() || !node.after.empty() || node.outputs.empty()) return false;
+    // A Read that has to be a copy belongs before a write, and some of its readers behind it.
+    if (!node.op->reads.empty()) return false;
     if (node.op->domain == "leat" &&
         (node.op->name == "Receive" || node.op->name == "ReceiveToken" || node.op->name == "Send" ||
          node.op->name == "SendToken" || node.op->name == "Join" || node.op->name == "Commit"))
@@ -156,7 +160,10 @@ class Recomputation {
 
   // True if the value is kept at this position anyway.
   bool is_there(ValueId value, size_t position) const {
-    const Storage& storage = storages_[root_of(value)];
+    const ValueId root = root_of(value);
+    const NodeId producer = graph_.value(root).producer;
+    if (producer != kNone && position_[producer] == kNever) return false;  // it was dropped
+    const Storage& storage = storages_[root];
     return storage.bytes == 0 || (storage.begin < position && storage.end() >= position);
   }
 
@@ -375,7 +382,7 @@ size_t computed_again(const Plan& plan) {
 }
 
 bool recompute(Part& part, Order& order, LayoutChoice& layouts, uint64_t bytes) {
-  return Recomputation(part, order, layouts).shrink(bytes);
+  return order.nodes.size() <= kMostListed && Recomputation(part, order, layouts).shrink(bytes);
 }
 
 }  // namespace leat
