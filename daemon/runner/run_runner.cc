@@ -367,7 +367,8 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   // It belongs to the caller, so that it also bounds the destructors of this function.
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
   runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
-  loop->stop();  // before what is used on it goes
+  loop->stop();   // before what is used on it goes
+  saved->stop();  // before the runs that wait for it go
   faults->stop();
   return served;
 }

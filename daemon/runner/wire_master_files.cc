@@ -140,7 +140,9 @@ class MasterFiles::Calls : public std::enable_shared_from_this<Calls> {
 };
 
 MasterFiles::MasterFiles(RpcLoop& loop) : calls_(std::make_shared<Calls>(loop)) {}
-MasterFiles::~MasterFiles() {
+MasterFiles::~MasterFiles() { stop(); }
+
+void MasterFiles::stop() {
   calls_->end();
   calls_->use(nullptr);
 }

@@ -19,11 +19,13 @@ class MasterFiles final : public SavedFiles {
  public:
   // `loop` outlives it, and all kernels that have it.
   explicit MasterFiles(RpcLoop& loop);
-  // Ends the calls that wait for a master.
   ~MasterFiles() override;
 
   // Sets the connection on which this runner is registered; null: there is none now.
   void use(std::shared_ptr<RpcClient> master);
+  // Ends the calls that wait for a master, and all later ones, with `cancelled`. REQUIRES: the loop
+  // has stopped, and the executor of the runs that called still exists.
+  void stop();
 
   void write(const std::string& path, const SafeTensors& content,
              std::function<void(Status)> done) override;

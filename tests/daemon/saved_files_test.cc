@@ -24,11 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::floats;
-using Set = std::vector<std::string>;
 
 // Counts its steps in v, and saves the count after each step. The first value is that of the file,
 // of which the job has none when it is submitted.
-constexpr const char* kCounting = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+constexpr const char* kCountingAndSaving = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 counting () => (count) {
   v = leat.Variable <name = "v", shape = [1]> ()
   zero = Constant <value_floats = [0.0]> ()
@@ -43,14 +42,14 @@ counting () => (count) {
 )";
 
 // A cluster and jobs of such programs.
-class Scene {
+class SavingCluster {
  public:
-  explicit Scene(int workers) : cluster_({.workers = workers}) {
+  explicit SavingCluster(int workers) : cluster_({.workers = workers}) {
     client_ = client_of(cluster_.master());
   }
 
   ProcessCluster& cluster() { return cluster_; }
-  std::string submit(const std::string& graph, const Set& set) {
+  std::string submit(const std::string& graph, const std::vector<std::string>& set) {
     std::ofstream(cluster_.folder() / "p.onnxtxt") << graph;
     std::vector<std::string> arguments = {"--json", "p.onnxtxt"};
     for (const std::string& each : set) arguments.insert(arguments.end(), {"--set", each});
@@ -97,9 +96,10 @@ class Scene {
 };
 
 TEST_CASE("a job of several workers saves a file that clients fetch") {
-  Scene scene(3);
+  SavingCluster scene(3);
   for (const int workers : {1, 3}) {
-    const std::string id = scene.submit(kCounting, {"steps=7", cat("num_workers=", workers)});
+    const std::string id =
+        scene.submit(kCountingAndSaving, {"steps=7", cat("num_workers=", workers)});
     scene.await_success(id);
     CHECK(scene.fetched(id, "saved/deep/v.safetensors") == 7);
     CHECK(scene.fetched(id, "weights.safetensors") == 7);
@@ -110,8 +110,8 @@ TEST_CASE("a job of several workers saves a file that clients fetch") {
 }
 
 TEST_CASE("a job that loses all its state begins again without what it saved") {
-  Scene scene(1);
-  const std::string id = scene.submit(kCounting, {"steps=400", "num_workers=1"});
+  SavingCluster scene(1);
+  const std::string id = scene.submit(kCountingAndSaving, {"steps=400", "num_workers=1"});
   for (const float step : {20.f, 40.f}) {
     REQUIRE(eventually([&] { return scene.count(id) >= step; }, std::chrono::seconds(60)));
     const auto runners = scene.cluster().runners();
@@ -125,8 +125,8 @@ TEST_CASE("a job that loses all its state begins again without what it saved") {
 }
 
 TEST_CASE("a job goes on saving after its master was killed") {
-  Scene scene(2);
-  const std::string id = scene.submit(kCounting, {"steps=600", "num_workers=2"});
+  SavingCluster scene(2);
+  const std::string id = scene.submit(kCountingAndSaving, {"steps=600", "num_workers=2"});
   REQUIRE(eventually([&] { return scene.count(id) >= 20; }, std::chrono::seconds(60)));
   scene.cluster().restart_master(SIGKILL);
   CHECK(scene.cluster().await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
@@ -135,7 +135,7 @@ TEST_CASE("a job goes on saving after its master was killed") {
 }
 
 TEST_CASE("a job restores in each step what it saved in the step before") {
-  Scene scene(1);
+  SavingCluster scene(1);
   // twice(n) = 2 * twice(n - 1) + 1, kept in the file alone.
   const std::string id = scene.submit(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 doubling () => (now) {
@@ -158,12 +158,12 @@ doubling () => (now) {
 }
 
 TEST_CASE("a path that no client could fetch, or that leads out, fails the job by name") {
-  Scene scene(1);
+  SavingCluster scene(1);
   for (const auto& [path, says] : std::map<std::string, std::string>{
            {".hidden", "expected a name that clients can fetch"},
            {"a/../../w", "expected that of a file below the job's folder"},
            {"v.tmp", "expected that of a file below the job's folder"}}) {
-    std::string graph = kCounting;
+    std::string graph = kCountingAndSaving;
     const std::string usual = "deep/v.safetensors";
     for (size_t at; (at = graph.find(usual)) != graph.npos;) graph.replace(at, usual.size(), path);
     std::ofstream(scene.cluster().folder() / "p.onnxtxt") << graph;

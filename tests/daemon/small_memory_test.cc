@@ -12,7 +12,7 @@ namespace leat {
 namespace {
 
 // 24 activations of [N, 4096] whose gradients need them.
-std::string deep() {
+std::string graph_of_activations() {
   std::string text = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 deep (float[N,8,8] x) => (float[N,4] y) {
   f = Flatten (x)
@@ -26,9 +26,10 @@ deep (float[N,8,8] x) => (float[N,4] y) {
 }
 
 TEST_CASE("a job trains to the same weights in less memory, and says so") {
-  const std::string graph = deep();
+  const std::string graph = graph_of_activations();
   const SmallJob small(graph.c_str());
-  const std::vector<std::string> set = {"steps=6", "global_batch_size=128", "shards=2", "num_workers=2"};
+  const std::vector<std::string> set = {"steps=6", "global_batch_size=128", "shards=2",
+                                        "num_workers=2"};
   const std::string expected = small.hash(small.job(set), "in-process");
   ProcessClusterOptions options;
   options.workers = 2;

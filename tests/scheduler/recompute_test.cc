@@ -9,13 +9,13 @@
 namespace leat {
 namespace {
 
-Graph graph_of(const std::string& text) {
+Graph graph_to_shrink(const std::string& text) {
   return must(expand_layers(
       must(parse_graph("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n" + text,
                        scheduler_catalogue(), "g"))));
 }
 
-CompileRequest request_of(const Graph& graph, uint64_t memory) {
+CompileRequest request_within(const Graph& graph, uint64_t memory) {
   CompileRequest request;
   request.borders.feeds = graph.inputs();
   request.borders.fetches = graph.outputs();
@@ -25,7 +25,7 @@ CompileRequest request_of(const Graph& graph, uint64_t memory) {
 }
 
 // All fetches of two steps.
-std::vector<Tensor> run(const Graph& graph, Plan plan) {
+std::vector<Tensor> fetch_two_steps(const Graph& graph, Plan plan) {
   PlanRunner runner(std::move(plan), 2);
   std::vector<Tensor> feeds;
   for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
@@ -47,22 +47,22 @@ std::vector<Tensor> run(const Graph& graph, Plan plan) {
 // Compiles the graph for less and less memory, down to `least` of what it needs, and compares all
 // results.
 void check_smaller(const std::string& text, double least) {
-  const Graph graph = graph_of(text);
-  const Plan whole = must(compile(graph, request_of(graph, 0)));
+  const Graph graph = graph_to_shrink(text);
+  const Plan whole = must(compile(graph, request_within(graph, 0)));
   const uint64_t needs = whole.partitions[0].memory_bytes();
   CHECK(computed_again(whole) == 0);
   // A plan that fits is what it was.
-  CHECK(must(compile(graph, request_of(graph, needs))).text() == whole.text());
-  const std::vector<Tensor> expected = run(graph, whole);
+  CHECK(must(compile(graph, request_within(graph, needs))).text() == whole.text());
+  const std::vector<Tensor> expected = fetch_two_steps(graph, whole);
   for (double part = 0.9; part > least - 0.01; part -= 0.1) {
     INFO(part << " of " << needs);
     const auto limit = static_cast<uint64_t>(part * static_cast<double>(needs));
-    const Plan plan = must(compile(graph, request_of(graph, limit)));
+    const Plan plan = must(compile(graph, request_within(graph, limit)));
     CHECK(plan.partitions[0].memory_bytes() <= limit);
     CHECK(computed_again(plan) > 0);
     // Equal requests give equal plans.
-    CHECK(must(compile(graph, request_of(graph, limit))).text() == plan.text());
-    const std::vector<Tensor> found = run(graph, plan);
+    CHECK(must(compile(graph, request_within(graph, limit))).text() == plan.text());
+    const std::vector<Tensor> found = fetch_two_steps(graph, plan);
     for (size_t i = 0; i < expected.size(); ++i) {
       INFO(i << ": " << found[i].at(0) << " " << expected[i].at(0));
       CHECK(found[i].identical(expected[i]));
@@ -71,7 +71,7 @@ void check_smaller(const std::string& text, double least) {
 }
 
 // `layers` times `body`, in which {} is the number of the layer and {-} that of the one before.
-std::string repeated(int layers, const std::string& body) {
+std::string repeat_layers(int layers, const std::string& body) {
   std::string text;
   for (int i = 1; i <= layers; ++i) {
     std::string one = body;
@@ -85,9 +85,9 @@ std::string repeated(int layers, const std::string& body) {
 
 TEST_CASE("a deep chain of activations fits into less memory, with the same bits") {
   check_smaller("g (float[64, 128] h0, float[128, 128] w) => (loss, dw, dx) {" +
-                    repeated(12,
-                             "m{} = MatMul (h{-}, w)  t{} = Tanh (m{})  e{} = Exp (t{})"
-                             "  s{} = Sigmoid (e{})  h{} = Add (s{}, t{})") +
+                    repeat_layers(12,
+                                  "m{} = MatMul (h{-}, w)  t{} = Tanh (m{})  e{} = Exp (t{})"
+                                  "  s{} = Sigmoid (e{})  h{} = Add (s{}, t{})") +
                     "q = Mul (h12, h12)  loss = ReduceSum <keepdims = 0> (q)"
                     "  dw, dx = leat.Gradients (loss, w, h0) }",
                 0.6);
@@ -97,11 +97,12 @@ TEST_CASE("normalizations, views and splits are computed again, with the same bi
   check_smaller(
       "g (float[16, 32, 64] h0, float[64, 128] w, float[64] c) => (loss, dw, dc) {"
       "flat = Constant <value_ints = [-1, 64]> ()  deep = Constant <value_ints = [16, 32, 64]> ()" +
-          repeated(8,
-                   "n{} = LayerNormalization (h{-}, c)  r{} = Reshape (n{}, flat)"
-                   "  m{} = MatMul (r{}, w)  a{}, b{} = Split <axis = 1, num_outputs = 2> (m{})"
-                   "  g{} = Gelu (a{})  p{} = Mul (g{}, b{})"
-                   "  v{} = Reshape (p{}, deep)  h{} = Add (h{-}, v{})") +
+          repeat_layers(
+              8,
+              "n{} = LayerNormalization (h{-}, c)  r{} = Reshape (n{}, flat)"
+              "  m{} = MatMul (r{}, w)  a{}, b{} = Split <axis = 1, num_outputs = 2> (m{})"
+              "  g{} = Gelu (a{})  p{} = Mul (g{}, b{})"
+              "  v{} = Reshape (p{}, deep)  h{} = Add (h{-}, v{})") +
           "q = Mul (h8, h8)  loss = ReduceSum <keepdims = 0> (q)"
           "  dw, dc = leat.Gradients (loss, w, c) }",
       0.6);
@@ -110,10 +111,10 @@ TEST_CASE("normalizations, views and splits are computed again, with the same bi
 TEST_CASE("convolutions with normalization are computed again, with the same bits") {
   check_smaller(
       "g (float[8, 16, 12, 12] h0, float[16, 16, 3, 3] w, float[16] c) => (loss, dw, dc) {" +
-          repeated(8,
-                   "k{} = Conv <pads = [1, 1, 1, 1]> (h{-}, w)"
-                   "  i{} = InstanceNormalization (k{}, c, c)  r{} = Relu (i{})"
-                   "  h{} = Add (h{-}, r{})") +
+          repeat_layers(8,
+                        "k{} = Conv <pads = [1, 1, 1, 1]> (h{-}, w)"
+                        "  i{} = InstanceNormalization (k{}, c, c)  r{} = Relu (i{})"
+                        "  h{} = Add (h{-}, r{})") +
           "q = Mul (h8, h8)  loss = ReduceSum <keepdims = 0> (q)"
           "  dw, dc = leat.Gradients (loss, w, c) }",
       0.7);
@@ -127,15 +128,15 @@ TEST_CASE("copies come before the writes of a step") {
       "  size = Constant <value_ints = [128, 128]> ()"
       "  first = Expand (some, size)  [init] = leat.Initialize (w, first)"
       "  now = leat.Read (w)" +
-      repeated(10,
-               "m{} = MatMul (h{-}, now)  t{} = Tanh (m{})"
-               "  e{} = Exp (t{})  h{} = Sigmoid (e{})") +
+      repeat_layers(10,
+                    "m{} = MatMul (h{-}, now)  t{} = Tanh (m{})"
+                    "  e{} = Exp (t{})  h{} = Sigmoid (e{})") +
       "q = Mul (h10, h10)  loss = ReduceSum <keepdims = 0> (q)"
       "  dw = leat.Gradients (loss, now)"
       "  rate = Constant <value_float = -0.001> ()  d = Mul (dw, rate)"
       "  [update] = leat.AssignAdd (w, d) }";
-  const Graph graph = graph_of(text);
-  auto request = request_of(graph, 0);
+  const Graph graph = graph_to_shrink(text);
+  auto request = request_within(graph, 0);
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     if (graph.node(id).name == "update") request.borders.targets.push_back(id);
   }
@@ -166,9 +167,9 @@ TEST_CASE("copies come before the writes of a step") {
 }
 
 TEST_CASE("a plan that cannot be made small enough is refused") {
-  const Graph graph = graph_of(
+  const Graph graph = graph_to_shrink(
       "g (float[64, 128] x, float[128, 128] w) => (y) { m = MatMul (x, w)  y = Tanh (m) }");
-  const auto refused = compile(graph, request_of(graph, 1000));
+  const auto refused = compile(graph, request_within(graph, 1000));
   REQUIRE(!refused.ok());
   CHECK(refused.status().code() == Code::resource_exhausted);
 }
