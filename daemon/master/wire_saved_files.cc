@@ -63,16 +63,15 @@ Result<wire::Upload::Client> SavedFilesOfJobs::receive(const std::string& job,
     return resource_exhausted(cat("'", path, "': expected at most ", human_bytes(kMostBytes),
                                   ", received ", human_bytes(info.size)));
   }
-  auto begin_file = [&files = files_, folder = folder_of(job), path, number = received_++, info] {
-    return begin(files, folder, path, number, info);
-  };
+  auto begin_file = [&files = files_, folder = folders_.saved_of(job), path, number = received_++,
+                     info] { return begin(files, folder, path, number, info); };
   return receive_file({loop_, disk_, info, kSilence, std::move(begin_file), std::move(permit)});
 }
 
 kj::Promise<Result<std::optional<SavedFilesOfJobs::Offer>>> SavedFilesOfJobs::open(
     const std::string& job, const std::string& path) {
   auto waiting = answered_elsewhere<std::optional<Offer>>(loop_, "Registry.savedFile");
-  (void)disk_.post([&files = files_, folder = folder_of(job), path, done = waiting.done] {
+  (void)disk_.post([&files = files_, folder = folders_.saved_of(job), path, done = waiting.done] {
     done(open_and_hash(files, folder, path));
   });
   return within(kj::mv(waiting.promise), loop_.context().timer, kOpen, "Registry.savedFile");

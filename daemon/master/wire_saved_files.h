@@ -6,7 +6,6 @@
 
 #include <kj/async.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,8 +43,6 @@ class SavedFilesOfJobs {
   wire::Download::Client offer(const Offer& opened, std::shared_ptr<void> permit);
 
  private:
-  std::string folder_of(const std::string& job) const { return folders_.saved_of(job); }
-
   RpcLoop& loop_;
   Files& files_;
   const JobFolders& folders_;
