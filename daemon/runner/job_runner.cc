@@ -72,7 +72,7 @@ void JobRunner::listen() {
 JobRunner::~JobRunner() {
   // First the runs are ended, so that no strand waits in one. When the strands have stopped, this
   // thread releases the runs that are left.
-  stop(cancelled("the runner has ended"));
+  stop(unavailable("the runner has ended"));
   control_.stop();
   data_.stop();
   for (const auto& run : runs_.runs()) run->release();

@@ -366,7 +366,9 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   const Status served = serve(*runner, place, ending, log);
   // It belongs to the caller, so that it also bounds the destructors of this function.
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);
-  runner->stop(cancelled(cat("the runner ends: ", ending.why().message())));
+  // Peers pass this error on to the master. A job goes on after the end of a runner, whatever asked
+  // for it, and would fail for good after `cancelled`.
+  runner->stop(unavailable(cat("the runner ends: ", ending.why().message())));
   loop->stop();   // before what is used on it goes
   saved->stop();  // before the runs that wait for it go
   faults->stop();

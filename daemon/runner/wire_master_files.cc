@@ -71,7 +71,7 @@ class MasterFiles::Calls : public std::enable_shared_from_this<Calls> {
   void make(std::string what, std::function<kj::Promise<T>(wire::Registry::Client)> ask,
             std::function<void(T)> done) {
     Call call;
-    call.give_up = [what, done] { done(cancelled(what + ": the runner ends")); };
+    call.give_up = [what, done] { done(unavailable(what + ": the runner ends")); };
     call.attempt = [self = shared_from_this(), what, ask, done](std::shared_ptr<RpcClient> master,
                                                                 Call again) {
       // An answer of the master ends the call, whatever it says.

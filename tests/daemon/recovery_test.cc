@@ -115,5 +115,24 @@ TEST_CASE("a worker and a runner that were stopped and wake later disturb nobody
   CHECK(scene.cluster().await_no_runners());
 }
 
+TEST_CASE("a job goes on after a signal that asks one of its runners to end") {
+  JobScene scene(3);
+  const Job job = scene.job(kSlowness > 1 ? 400 : 2000);
+  const std::string hash = scene.expected(job);
+  const std::string id = scene.submit(job);
+  for (uint64_t assembly = 1; assembly <= 2; ++assembly) {
+    const JobView before = scene.await_step(id, 60 * assembly, assembly);
+    const int signal = assembly == 1 ? SIGTERM : SIGINT;
+    ::kill(scene.runners(before).at(before.condition.workers[assembly]), signal);
+    (void)scene.await(id, [&](const JobView& view) {
+      return view.condition.assembly > assembly && view.condition.state == JobState::running;
+    });
+  }
+  const JobView end = scene.await_end(id);
+  INFO(end.condition.reason << scene.cluster().logs());
+  CHECK(end.condition.state == JobState::succeeded);
+  CHECK(end.condition.result.weights_sha256 == hash);
+}
+
 }  // namespace
 }  // namespace leat

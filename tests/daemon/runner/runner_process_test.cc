@@ -127,7 +127,23 @@ TEST_CASE("a runner that is asked to end tells its peers, and ends well") {
   CHECK(cluster.exit_code(1) == 0);
   const Heard heard = cluster.await(0, kTrainRun, kForEver);
   CHECK(heard.derived);
+  // A job goes on after such an error.
+  CHECK(heard.failure.code() == Code::unavailable);
   CHECK_THAT(heard.failure.message(), Catch::Contains("node-1 failed: the runner ends: signal 15"));
+}
+
+TEST_CASE("a runner that has lost its worker tells its peers so") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(process_options(job, 2));
+  begin(cluster, job, "auto");
+  cluster.extend_all(kTrainRun, kForEver);
+  for (uint32_t t : {0u, 1u}) cluster.await(t, kTrainRun, 3);
+  cluster.close_worker(1);
+  CHECK(cluster.exit_code(1) == kWorkerGone);
+  const Heard heard = cluster.await(0, kTrainRun, kForEver);
+  CHECK(heard.derived);
+  CHECK(heard.failure.code() == Code::unavailable);
+  CHECK_THAT(heard.failure.message(), Catch::Contains("node-1 failed: the runner ends"));
 }
 
 TEST_CASE("a runner ends with its worker, and with its connection to the master") {
