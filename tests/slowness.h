@@ -4,7 +4,7 @@
 
 namespace leat {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(LEAT_SANITIZED)
 inline constexpr int kSlowness = 10;
 #else
 inline constexpr int kSlowness = 1;

@@ -131,8 +131,9 @@ Result<InitialWeights> read_initial_weights(Files& files, const Job::Model& job,
   }
   std::vector<std::string> problems;
   for (const auto& [name, type] : types) {
+    const std::string named = cat("'", name, "' ");
     const bool tried = std::any_of(wrong.begin(), wrong.end(), [&](const std::string& each) {
-      return each.starts_with(cat("'", name, "' "));
+      return each.starts_with(named);
     });
     if (!out.values.contains(name) && !tried) out.missing.push_back(name);
   }

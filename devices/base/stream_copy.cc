@@ -5,7 +5,7 @@
 #include <cstring>
 
 // Sanitizers do not see streamed stores, so their builds copy with memcpy.
-#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__SSE2__) && !defined(LEAT_SANITIZED)
 #include <immintrin.h>
 #define LEAT_STREAMS 1
 #endif

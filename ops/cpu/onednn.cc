@@ -1,7 +1,5 @@
 #include "ops/cpu/onednn.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,6 +12,10 @@
 #include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/cpu/conv_engine.h"
+
+// Of the OpenMP runtime that oneDNN is linked with. Each compiler's own header and flags would link
+// that compiler's runtime instead.
+extern "C" void omp_set_num_threads(int threads);
 
 namespace leat::onednn {
 namespace {

@@ -15,8 +15,7 @@
 // the baseline, and the loader picks one of them. Elementwise loops give equal bits in all of them,
 // because contraction is off. LEAT_NO_OVERLAP marks a loop whose arrays are equal or disjoint.
 // Sanitizers get the baseline alone: the loader's resolvers run before their runtimes are ready.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LEAT_SANITIZED)
 #define LEAT_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define LEAT_VECTOR_CLONES

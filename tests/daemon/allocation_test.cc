@@ -1,6 +1,6 @@
 // Counts the allocations of a training step, by the library that asks. Not built with sanitizers,
 // because they replace operator new.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(LEAT_SANITIZED)
 
 #include "daemon/hosts/local_hosts.h"
 #include "devices/base/text.h"

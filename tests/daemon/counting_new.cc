@@ -1,5 +1,5 @@
 // Not built with sanitizers, because they replace operator new.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(LEAT_SANITIZED)
 
 #include "tests/daemon/counting_new.h"
 

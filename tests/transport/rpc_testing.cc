@@ -427,7 +427,7 @@ void report(const std::string& line) {
 }
 
 size_t allowed_growth(size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(LEAT_SANITIZED)
   return 16 * bytes + (256u << 20);
 #else
   return bytes;

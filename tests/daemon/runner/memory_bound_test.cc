@@ -55,7 +55,7 @@ TEST_CASE("the kernel bounds a process to its limit and what belongs to it") {
 }
 
 // A sanitizer's allocator ends the process in its own way.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(LEAT_SANITIZED)
 TEST_CASE("a process that gets no more memory ends with the status that says so") {
   CHECK(exit_status_of([] {
           end_when_out_of_memory();

@@ -286,8 +286,8 @@ Status SimMaster::heard(const Heartbeat& heartbeat) {
 // The worker is no member any more: closes its connections, and counts its runners as ended.
 void SimMaster::worker_lost(const WorkerRef& worker, const std::string& reason) {
   world_.trace("master: ", worker.name, " of ", worker.incarnation, " is lost: ", reason);
-  for (auto& [assembly, slots] : life_->slots) {
-    std::erase_if(slots, [&](auto& each) {
+  for (auto& [of, slots] : life_->slots) {
+    std::erase_if(slots, [&, assembly = of](auto& each) {
       if (each.second.ref != worker) return false;
       if (each.second.end != nullptr) each.second.end->close();
       const auto run = life_->runs.find(assembly.first);
@@ -426,10 +426,10 @@ void SimMaster::runner_exited(const WorkerRef& worker, const std::string& job, u
   if (cluster_.mutation == Mutation::lease_kept && !how.starts_with("was killed")) return;
   for (auto& [of, slots] : life_->slots) {
     if (of.first != job) continue;
-    std::erase_if(slots, [&](auto& each) {
+    std::erase_if(slots, [&, number = of.second](auto& each) {
       if (each.second.ref != worker || each.second.from > assembly) return false;
       const auto run = life_->runs.find(job);
-      if (run != life_->runs.end() && run->second->action.assembly == of.second)
+      if (run != life_->runs.end() && run->second->action.assembly == number)
         broke(*run->second, unavailable(cat("its process ", how)));
       return true;
     });

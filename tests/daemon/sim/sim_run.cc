@@ -64,7 +64,7 @@ void SimMaster::hold(const std::shared_ptr<Run>& run) {
         run->limits[runner.task] = runner.hold();
         reply(Status());
       },
-      [this, run] {
+      [run] {
         if (run->at_fence) return;
         run->limit = *std::max_element(run->limits.begin(), run->limits.end());
         for (size_t task = 0; task < run->runners.size(); ++task) {

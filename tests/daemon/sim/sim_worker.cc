@@ -210,8 +210,9 @@ void SimRunner::try_apply() {
     ++turns;
     cluster_.check_weights(cluster_.request_of(job), step, weights, process.name);
     if (master != nullptr && (task == 0 || step >= limit_)) {
-      master->send([&cluster = cluster_, job = job, assembly = assembly, task = task, step = step,
-                    weights = weights] { cluster.master->reported(job, assembly, task, step); });
+      master->send([&cluster = cluster_, job = job, assembly = assembly, task = task, step = step] {
+        cluster.master->reported(job, assembly, task, step);
+      });
     }
     begin_step();
     try_apply();
