@@ -140,6 +140,17 @@ CLI::Option* add_export(CLI::App& sub, ClusterArguments& arguments) {
   return format;
 }
 
+CLI::App* add_doctor(CLI::App& app, ClusterArguments& arguments) {
+  auto* sub = add(app, "doctor", "Say what this machine and the cluster have, and what stops a job",
+                  arguments);
+  add_argument(*sub, "JOB", arguments.doctor.job.file, "A job file (YAML) to look at as well");
+  sub->add_option("--set", arguments.doctor.job.overrides.set,
+                  "Set any key of the job file, e.g. num_workers=4; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  return sub;
+}
+
 CLI::App* add_fetch(CLI::App& app, ClusterArguments& arguments) {
   auto* sub = add(app, "fetch", "Copy what a job has left to this machine", arguments);
   add_id(*sub, arguments);
@@ -212,8 +223,10 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   add_argument(*drain, "NAME", arguments.worker, "The worker's name")->required();
   drain->add_flag("--undo", arguments.undo, "Let it have jobs again");
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
+  auto* doctor = add_doctor(app, arguments);
   // --color comes last, so that it is the last option in the help of each command.
-  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, rm, nodes, drain, cluster}) {
+  for (CLI::App* each :
+       {submit, ps, show, logs, cancel, fetch, rm, nodes, drain, cluster, doctor}) {
     add_color(*each, color);
   }
 }
@@ -255,6 +268,7 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
     return FetchCommand{options, arguments.id, arguments.fetch.names, arguments.fetch.output};
   }
   if (name == "leat cluster") return ClusterCommand{options};
+  if (name == "leat doctor") return DoctorCommand{options, std::move(arguments.doctor.job)};
   if (name == "leat checkpoint ls") return CheckpointLsCommand{options, arguments.id};
   if (name == "leat checkpoint verify") return CheckpointVerifyCommand{options, arguments.id};
   if (name == "leat checkpoint diff")

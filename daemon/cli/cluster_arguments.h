@@ -16,6 +16,7 @@ struct ClusterArguments {
   SubmitCommand submit;
   LogsCommand logs;
   FetchCommand fetch;
+  DoctorCommand doctor;
   CheckpointExportCommand exported;
   // The job, or the first name of a checkpoint command.
   std::string id;

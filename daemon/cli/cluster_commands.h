@@ -33,6 +33,15 @@ enum class Attend : uint8_t {
   follow,  // like wait, and show its progress
 };
 
+// Examines this machine, the cluster and a job.
+// Prints one line for each thing that jobs depend on. Exit code 1 if one of them would stop a job.
+// The cluster counts if it is named, or if its master answers.
+struct DoctorCommand {
+  ClusterOptions cluster;
+  JobOptions job;  // without a file: no job
+};
+int run_doctor(const DoctorCommand& command);
+
 // Submits a job.
 // Prints the job's id on stdout, or with --json the job. Files that the job names are checked and
 // sent before the master has the job. Exit codes: 5 for a missing file, 7 for an invalid job, 3

@@ -116,20 +116,26 @@ std::string command_for(const ClusterOptions& options, std::string_view words) {
   return command;
 }
 
+Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings) {
+  ClusterClientOptions options;
+  options.address = settings.master;
+  options.cluster = settings.cluster;
+  // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets
+  // their folder.
+  if (!settings.secret_file.empty()) {
+    LEAT_ASSIGN_OR_RETURN(
+        options.secret,
+        read_secret_file(settings.secret_file, real_environment("CREDENTIALS_DIRECTORY")));
+  }
+  return options;
+}
+
 int ClusterConnection::open(bool waits) {
   const auto settings = find_cluster(options_, real_environment);
   if (!settings.ok()) return leat::report(settings.status(), options_.color);
-  ClusterClientOptions options;
-  options.address = settings->master;
-  options.cluster = settings->cluster;
-  // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets
-  // their folder.
-  if (!settings->secret_file.empty()) {
-    auto secret =
-        read_secret_file(settings->secret_file, real_environment("CREDENTIALS_DIRECTORY"));
-    if (!secret.ok()) return leat::report(secret.status(), options_.color);
-    options.secret = std::move(secret).value();
-  }
+  auto made = client_options_of(*settings);
+  if (!made.ok()) return leat::report(made.status(), options_.color);
+  ClusterClientOptions& options = *made;
   // The client asks this while it waits, on the thread of its caller, so Ctrl-C ends every call.
   options.stop = [this] { return over(); };
   options.await_master = waits;

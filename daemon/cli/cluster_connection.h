@@ -33,6 +33,9 @@ std::string real_environment(const char* name);
 // a file with other keys, or for an invalid address.
 Result<ClusterSettings> find_cluster(const ClusterOptions& options, const Environment& environment);
 
+// Returns the options of a client of that cluster, with the secret read from its file.
+Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings);
+
 // Returns a command for people to copy, such as "leat show ID --master h:1 --secret-file s" for the
 // words "show ID". It contains the flags by which they chose the cluster; values of the environment
 // or the config file still apply.

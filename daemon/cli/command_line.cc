@@ -23,6 +23,7 @@ constexpr const char* kExamples = R"(Examples:
   leat checkpoint diff leat-runs/A leat-runs/B            whether two runs came to the same
   leat submit job.yaml --follow                           train on a cluster, and look on
   leat ps                                                 its jobs
+  leat doctor                                             what this machine has, and lacks
   leat fetch ID                                           what a job has left
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no master, 4 refused by the master, 5 no such job,
@@ -231,6 +232,7 @@ int run_command(const Command& command) {
     int operator()(const DrainCommand& drain) const { return run_drain(drain); }
     int operator()(const NodesCommand& nodes) const { return run_nodes(nodes); }
     int operator()(const FetchCommand& fetch) const { return run_fetch(fetch); }
+    int operator()(const DoctorCommand& doctor) const { return run_doctor(doctor); }
     int operator()(const ClusterCommand& cluster) const { return run_cluster(cluster); }
   };
   return std::visit(Runner{}, command);

@@ -19,7 +19,7 @@ using Command =
                  GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
                  SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
-                 NodesCommand, DrainCommand, FetchCommand, ClusterCommand>;
+                 NodesCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

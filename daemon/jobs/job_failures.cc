@@ -13,6 +13,13 @@ constexpr int kMostAlike = 3;  // crashes at one step
 // Other errors, such as invalid_argument, would come again with any workers.
 bool may_pass(Code code) { return code == Code::unavailable || code == Code::deadline_exceeded; }
 
+// The end of a process may show first as such an error of another: that a call was given up, or
+// came to a process that knows nothing of the run. Then the process is the cause, and the job goes
+// on.
+bool may_follow_loss(Code code) {
+  return may_pass(code) || code == Code::cancelled || code == Code::failed_precondition;
+}
+
 }  // namespace
 
 std::string JobFailure::reason() const {
@@ -109,7 +116,8 @@ void JobFailures::of_run(const Status& error) {
   if (!missing.empty()) failure.culprit = missing.back().worker;
   failure.step = runners_.run().progress().last().step;
   failure.seen = context_.now.steady;
-  if (failure.may_pass) failure.until = context_.now.steady + context_.limits.other_side;
+  if (may_follow_loss(error.code()))
+    failure.until = context_.now.steady + context_.limits.other_side;
   now_ = std::move(failure);
 }
 

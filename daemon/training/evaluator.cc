@@ -40,7 +40,7 @@ int64_t evaluation_rows(const Graph& inference, int64_t batch) {
   return std::min(kEvaluationRows, std::max(fitting, batch));
 }
 
-int64_t Evaluator::rows_per_step() const {
+int64_t Evaluator::most_rows() const {
   const int64_t shards = parts_.rules.common_shards;
   int64_t rows = evaluation_rows(parts_.input.model.inference, parts_.job.global_batch_size);
   rows = std::max<int64_t>(1, rows / shards);
@@ -56,33 +56,62 @@ bool Evaluator::leaves_out_rows() const {
 
 int64_t Evaluator::count() const { return parts_.input.validation.info.count; }
 
-Status Evaluator::prepare() {
+Result<std::shared_ptr<const Plan>> Evaluator::compile() {
   const Job& job = parts_.job;
-  if (leaves_out_rows() && count() < rows_per_step()) {
-    return invalid_argument(cat("data.validation: expected at least ", rows_per_step(),
-                                " rows, one step of a loss that the model computes as a mean, ",
-                                "received ", count()));
-  }
   const int64_t shards = parts_.rules.common_shards;
   TrainSpec spec = parts_.spec;
   // Without shuffling, so the rows are in the same order in every evaluation.
   spec.input.reader =
       reader_attrs(dataset_files(job, *job.data.validation), parts_.input.validation, false, 0);
-  spec.global_batch = rows_per_step();
+  spec.global_batch = rows_per_step_;
   spec.shards = shards;
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(parts_.input.model.inference, spec));
-  LEAT_ASSIGN_OR_RETURN(plan_, plans_.compile(std::move(graph), "evaluate", shards));
+  return plans_.compile(std::move(graph), "evaluate", shards);
+}
+
+Status Evaluator::prepare() {
+  rows_per_step_ = most_rows();
+  if (leaves_out_rows() && count() < rows_per_step_) {
+    return invalid_argument(cat("data.validation: expected at least ", rows_per_step_,
+                                " rows, one step of a loss that the model computes as a mean, ",
+                                "received ", count()));
+  }
+  LEAT_RETURN_IF_ERROR(compile_to_fit());
   // Without an earlier attempt a run is opened here and closed at once, which opens the data.
   if (parts_.options.survivors) return {};
-  return parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0}).status();
+  return open().status();
+}
+
+bool Evaluator::halve_rows() {
+  const int64_t shards = parts_.rules.common_shards;
+  if (rows_per_step_ <= shards || parts_.input.model.batch.fixed) return false;
+  rows_per_step_ = std::max<int64_t>(1, rows_per_step_ / shards / 2) * shards;
+  return true;
+}
+
+Status Evaluator::compile_to_fit() {
+  auto plan = compile();
+  while (plan.status().code() == Code::resource_exhausted && halve_rows()) plan = compile();
+  LEAT_RETURN_IF_ERROR(plan.status());
+  plan_ = *std::move(plan);
+  return {};
+}
+
+Result<std::unique_ptr<PlanRun>> Evaluator::open() {
+  const Job& job = parts_.job;
+  while (true) {
+    auto run = parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0});
+    if (run.status().code() != Code::resource_exhausted || !halve_rows()) return run;
+    LEAT_RETURN_IF_ERROR(compile_to_fit());
+  }
 }
 
 Result<std::optional<Evaluation>> Evaluator::evaluate(const std::function<bool()>& yields) {
   const Job& job = parts_.job;
   const bool with_accuracy = has_accuracy(job);
-  LEAT_ASSIGN_OR_RETURN(auto run, parts_.hosts.run(plan_, job.name, {"evaluate", job.seed, 0}));
+  LEAT_ASSIGN_OR_RETURN(auto run, open());
   // The last step may have fewer rows than the others; the graph counts those that there are.
-  const int64_t each = rows_per_step(), whole = count() / each;
+  const int64_t each = rows_per_step_, whole = count() / each;
   const int64_t steps = leaves_out_rows() ? whole : (count() + each - 1) / each;
   double loss = 0, rows = 0, correct = 0;
   for (int64_t s = 0; s < steps; ++s) {

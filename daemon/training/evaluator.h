@@ -36,9 +36,17 @@ class Evaluator {
   Result<std::optional<Evaluation>> evaluate(const std::function<bool()>& yields);
 
  private:
-  // Over all shards: evaluation_rows(), or the fixed batch of the model on each shard. The last
-  // step may have fewer.
-  int64_t rows_per_step() const;
+  // The rows of a step over all shards: evaluation_rows(), or the fixed batch of the model on each
+  // shard. The last step may have fewer.
+  int64_t most_rows() const;
+  // The plan for steps of rows_per_step_ rows.
+  Result<std::shared_ptr<const Plan>> compile();
+  // Halves rows_per_step_; false if each shard has one row already, or as many as the model says.
+  bool halve_rows();
+  // Makes plan_, of fewer rows if the values of a step do not fit into the hosts' memory alone.
+  Status compile_to_fit();
+  // Opens a run of plan_, which becomes one of fewer rows if they do not fit beside the training.
+  Result<std::unique_ptr<PlanRun>> open();
   // True if the model computes the loss as a mean over the rows of a step, so that rows behind the
   // last whole step are left out of the evaluation.
   bool leaves_out_rows() const;
@@ -47,6 +55,7 @@ class Evaluator {
   const TrainingParts& parts_;
   JobPlans& plans_;
   std::shared_ptr<const Plan> plan_;
+  int64_t rows_per_step_ = 0;  // most_rows(), or fewer if the hosts have no memory for so many
 };
 
 }  // namespace leat

@@ -1,5 +1,8 @@
 // A job on workers with less memory than its step needs when all values are kept.
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "daemon/spec/job.h"
 #include "devices/base/text.h"
@@ -49,6 +52,47 @@ TEST_CASE("a job trains to the same weights in less memory, and says so") {
   CHECK(told.find(expected) != std::string::npos);
   const bool again = told.find("are computed again, because the memory") != std::string::npos;
   CHECK(again == (limit == "16MiB"));
+}
+
+// Two of three values of [N, 24576] live at the same time: 48 MiB for the 256 rows of a step of an
+// evaluation.
+constexpr const char* kWideGraph = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+wide (float[N,8,8] x) => (float[N,4] y) {
+  f = Flatten (x)
+  h = leat.Dense <units = 24576> (f)
+  a = Sigmoid (h)
+  b = Tanh (h)
+  c = Add (a, b)
+  y = leat.Dense <units = 4> (c)
+}
+)";
+
+TEST_CASE("a job with little memory evaluates fewer rows a step, to the same figures") {
+  const SmallJob small(kWideGraph);
+  const std::vector<std::string> set = {"steps=4", "global_batch_size=8", "shards=1",
+                                        "num_workers=1"};
+  ProcessClusterOptions options;
+  options.workers = 1;
+  options.data_path = small.path();
+  std::map<std::string, double> losses;
+  std::set<std::string> hashes;
+  for (const std::string limit : {"1GiB", "32MiB"}) {
+    options.worker = {"--set", "memory_limit=" + limit};
+    ProcessCluster cluster(options);
+    Job job = small.job(set);
+    job.data.root = "data";
+    std::ofstream(small.path("job.yaml")) << print_job(job);
+    const Finished done = cluster.leat("submit", {"--wait", small.path("job.yaml")});
+    INFO(limit << "\n" << done.out << done.err << cluster.logs());
+    REQUIRE(done.exit_code == 0);
+    const std::string id = done.out.substr(0, done.out.find('\n'));
+    const auto shown = nlohmann::json::parse(cluster.leat("show", {id, "--json"}).out);
+    INFO(shown.dump(2));
+    hashes.insert(shown.at("weights_sha256"));
+    losses[limit] = shown.at("progress").at("val_loss");
+  }
+  CHECK(hashes.size() == 1);
+  CHECK(losses["32MiB"] == Approx(losses["1GiB"]).epsilon(1e-6));
 }
 
 }  // namespace

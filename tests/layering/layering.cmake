@@ -14,7 +14,7 @@ set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,sl
 set(FLOORS_ops formats graph state data definitions cpu layers text capnp onnx catalogue:catalogue)
 set(FLOORS_scheduler graph plan capnp strategies compile runtime)
 set(FLOORS_daemon base spec chaos metrics jobs checkpoint hosts session training wire process status
-  client remote master worker runner cli leatd)
+  client remote master worker runner doctor cli leatd)
 # Parts of a folder that see less than their floor does: "<part> <rightmost layer> <also>". A program
 # that embeds a client needs neither plans nor daemons.
 set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base)")

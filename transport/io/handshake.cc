@@ -173,8 +173,10 @@ Result<Connection> greet(Descriptor socket, LinkHello hello, const RunKey& key, 
   if (!answered.ok()) return sent.ok() ? answered : sent;
   LEAT_ASSIGN_OR_RETURN(const LinkAnswer answer, decode_answer(answer_bytes));
   const auto refused = [&](LinkRefusal why) {
-    return failed_precondition(cat(subject, ": it refused: ", refusal_name(why),
-                                   why == LinkRefusal::busy ? "" : " is not what it expects"));
+    // The listener has room again when other handshakes have ended.
+    if (why == LinkRefusal::busy) return unavailable(cat(subject, ": it refused: busy"));
+    return failed_precondition(
+        cat(subject, ": it refused: ", refusal_name(why), " is not what it expects"));
   };
   if (answer.refusal != LinkRefusal::none) return refused(answer.refusal);
   // The listener proves itself first, so that this end shows nothing to a stranger.

@@ -32,9 +32,9 @@ struct SocketOptions {
   std::chrono::milliseconds user_timeout{1600};
 };
 
-// Connects to a listener and shakes hands. unavailable if nothing listens there,
-// failed_precondition if the listener refuses (the message names the field), deadline_exceeded if
-// it takes too long. dial() fills in the hello's nonce.
+// Connects to a listener and shakes hands. unavailable if nothing listens there or the listener is
+// busy, failed_precondition if it refuses (the message names the field), deadline_exceeded if it
+// takes too long. dial() fills in the hello's nonce.
 Result<Connection> dial(const std::string& address, LinkHello hello, const RunKey& key,
                         Deadline deadline, const SocketOptions& options = {});
 

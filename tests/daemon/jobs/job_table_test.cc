@@ -364,6 +364,25 @@ TEST_CASE("an error of the run that is no loss is the cause at once, and stays")
   CHECK(scene.driver.reason(scene.id) == "invalid_argument: Relu 'r': expected numbers");
 }
 
+TEST_CASE("a call that was given up is the cause only if no process of the job ends") {
+  TwoSides scene;
+  const Status error = GENERATE(cancelled("w1 failed: the call was given up"),
+                                failed_precondition("handshake with w1: it refused: run"));
+  scene.run_broke(error);
+  CHECK(scene.driver.state(scene.id) == "RUNNING");
+  SECTION("a runner ends") {
+    scene.runner_died();
+    CHECK(scene.driver.state(scene.id) == "RECOVERING");
+    CHECK_THAT(scene.driver.reason(scene.id), Catch::Contains("was killed by signal 9"));
+    CHECK_THAT(scene.driver.reason(scene.id), Catch::Contains(error.message()));
+  }
+  SECTION("the processes live") {
+    scene.driver.tick(std::chrono::milliseconds(260));
+    CHECK(scene.driver.state(scene.id) == "FAILED");
+    CHECK(scene.driver.reason(scene.id) == error.to_string());
+  }
+}
+
 TEST_CASE("a job that can be cancelled can be so while the cause of its failure is looked for") {
   TwoSides scene;
   scene.runner_died();

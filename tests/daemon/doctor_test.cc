@@ -1,0 +1,269 @@
+// `leat doctor`: what its findings say of machines, GPUs, clusters and jobs.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "daemon/doctor/gpu.h"
+#include "daemon/doctor/machine.h"
+#include "daemon/spec/job.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/leat_process.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/eventually.h"
+#include "tests/slowness.h"
+#include "tests/small_models.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+MachineFacts good_machine() {
+  MachineFacts facts;
+  facts.cpu = "Processor of a test";
+  facts.cores = 8;
+  facts.instructions = {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"};
+  facts.memory = uint64_t{64} << 30;
+  facts.free_memory = uint64_t{60} << 30;
+  facts.open_files = 1 << 20;
+  facts.folder = "/work";
+  facts.free_disk = uint64_t{100} << 30;
+  return facts;
+}
+
+// The finding about that subject. REQUIRES: there is one.
+const Finding& about(const Findings& findings, const std::string& subject) {
+  for (const Finding& each : findings) {
+    if (each.subject == subject) return each;
+  }
+  FAIL("no finding about " << subject);
+  throw 0;
+}
+
+bool has(const Findings& findings, const std::string& subject) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [&](const Finding& each) { return each.subject == subject; });
+}
+
+TEST_CASE("a machine that has all that jobs need has no notes") {
+  for (const Finding& each : judge_machine(good_machine())) {
+    INFO(each.subject << ": " << each.found);
+    CHECK(each.verdict == Verdict::fine);
+    CHECK_FALSE(each.found.empty());
+  }
+  CHECK(about(judge_machine(good_machine()), "processor").found ==
+        "Processor of a test, 8 cores, AVX-512, AMX");
+}
+
+TEST_CASE("what a machine lacks is a note, or a problem if it stops jobs") {
+  MachineFacts facts = good_machine();
+  std::string subject, says;
+  Verdict verdict = Verdict::note;
+  SECTION("no AVX2") {
+    facts.instructions = {"fma"};
+    subject = "processor", says = "without AVX2";
+  }
+  SECTION("no bfloat16") {
+    facts.instructions = {"avx2", "fma"};
+    subject = "processor", says = "gains no speed here", verdict = Verdict::fine;
+  }
+  SECTION("little memory") {
+    facts.free_memory = 1 << 20;
+    subject = "memory", says = "may not fit";
+  }
+  SECTION("few files") {
+    facts.open_files = 256;
+    subject = "open files", says = "LimitNOFILE";
+  }
+  SECTION("no shared memory") {
+    facts.shared_memory = unavailable("sealing a memory file: Operation not permitted");
+    subject = "shared memory", says = "over TCP";
+  }
+  SECTION("no loopback") {
+    facts.loopback = unavailable("binding a socket: Cannot assign requested address");
+    subject = "loopback", says = "ip link set lo up", verdict = Verdict::problem;
+  }
+  SECTION("a folder that cannot be written") {
+    facts.folder_is_writable = unavailable("making a folder: Read-only file system");
+    subject = "folder", says = "--output", verdict = Verdict::problem;
+  }
+  SECTION("a full disk") {
+    facts.free_disk = 4096;
+    subject = "folder", says = "checkpoints";
+  }
+  const Findings findings = judge_machine(facts);
+  const Finding& finding = about(findings, subject);
+  CHECK(finding.verdict == verdict);
+  CHECK_THAT(finding.advice, Catch::Contains(says));
+  const auto others = std::count_if(findings.begin(), findings.end(), [](const Finding& each) {
+    return each.verdict != Verdict::fine;
+  });
+  CHECK(others == (verdict == Verdict::fine ? 0 : 1));
+}
+
+GpuFacts good_gpus() {
+  GpuFacts facts;
+  facts.device_files = 1;
+  facts.module = "580.65.06";
+  facts.driver = "13.0";
+  facts.gpus = {{"NVIDIA H100 80GB HBM3", 9, 0, uint64_t{79} << 30}};
+  facts.libraries = {{"cuDNN", "9.19.0", ""}, {"NCCL", "2.28.9", ""}};
+  return facts;
+}
+
+TEST_CASE("GPUs are listed with their driver and libraries, and what is missing is a note") {
+  GpuFacts facts = good_gpus();
+  SECTION("all is there") {
+    const Findings findings = judge_gpus(facts);
+    CHECK(about(findings, "GPU driver").found == "CUDA up to 13.0, kernel module 580.65.06");
+    CHECK_THAT(about(findings, "GPU 0").found, Catch::Contains("H100"));
+    CHECK_THAT(about(findings, "GPU 0").found, Catch::Contains("compute capability 9.0"));
+    CHECK(about(findings, "cuDNN").found == "9.19.0");
+    CHECK(about(findings, "GPU kernels").verdict == Verdict::note);
+  }
+  SECTION("a library is missing") {
+    facts.libraries[0] = {"cuDNN", "", "libcudnn.so.9: cannot open shared object file"};
+    const Findings findings = judge_gpus(facts);
+    CHECK(about(findings, "cuDNN").verdict == Verdict::note);
+    CHECK_THAT(about(findings, "cuDNN").found, Catch::StartsWith("libcudnn.so.9: "));
+  }
+  SECTION("the driver's library is missing") {
+    facts.driver_error = "libcuda.so.1: cannot open shared object file";
+    facts.gpus.clear();
+    const Findings findings = judge_gpus(facts);
+    CHECK(about(findings, "GPU driver").verdict == Verdict::note);
+    CHECK_THAT(about(findings, "GPU driver").advice, Catch::Contains("the same version"));
+    CHECK_FALSE(has(findings, "GPU 0"));
+  }
+  SECTION("the kernel module is missing") {
+    facts.driver_error = "cuInit: error 999";
+    facts.module = "";
+    facts.gpus.clear();
+    CHECK_THAT(about(judge_gpus(facts), "GPU driver").advice,
+               Catch::Contains("install the driver"));
+  }
+  SECTION("the environment hides all GPUs") {
+    facts.gpus.clear();
+    facts.is_limited = true;
+    CHECK(about(judge_gpus(facts), "GPU").advice == "CUDA_VISIBLE_DEVICES is ''");
+  }
+  SECTION("a machine without GPUs") {
+    facts = GpuFacts();
+    facts.driver_error = "libcuda.so.1: cannot open shared object file";
+    facts.libraries = {{"cuDNN", "", "libcudnn.so.9: cannot open shared object file"}};
+    const Findings findings = judge_gpus(facts);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].verdict == Verdict::fine);
+    CHECK_THAT(findings[0].found, Catch::StartsWith("no NVIDIA GPU"));
+  }
+}
+
+TEST_CASE("a driver that crashes or hangs costs the doctor one finding") {
+  SECTION("it answers") {
+    const Findings findings = examine_apart(
+        [] {
+          return Findings{{"GPU 0", Verdict::fine, "a model, with commas", ""},
+                          {"cuDNN", Verdict::note, "", "install it"}};
+        },
+        20s);
+    REQUIRE(findings.size() == 2);
+    CHECK(findings[0].subject == "GPU 0");
+    CHECK(findings[0].found == "a model, with commas");
+    CHECK(findings[0].advice.empty());
+    CHECK(findings[1].verdict == Verdict::note);
+    CHECK(findings[1].advice == "install it");
+  }
+  SECTION("it crashes") {
+    const Findings findings = examine_apart(
+        [] {
+          ::kill(::getpid(), SIGKILL);
+          return Findings();
+        },
+        20s);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].verdict == Verdict::note);
+    CHECK(findings[0].found == "asking it ended by signal 9");
+  }
+  SECTION("it hangs") {
+    const auto begun = std::chrono::steady_clock::now();
+    const Findings findings = examine_apart(
+        [] {
+          while (true) ::pause();
+          return Findings();
+        },
+        300ms);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].found == "it did not answer within 0.3 s");
+    CHECK(std::chrono::steady_clock::now() - begun < 10s);
+  }
+}
+
+// The lines of `leat doctor --json`.
+std::vector<nlohmann::json> lines_of(const Finished& done) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream in(done.out);
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+nlohmann::json line_about(const std::vector<nlohmann::json>& lines, const std::string& subject) {
+  for (const auto& line : lines) {
+    if (line.at("subject") == subject) return line;
+  }
+  return {};
+}
+
+TEST_CASE("the doctor looks at a job, and says what would stop it") {
+  const SmallJob small(kTinyDense);
+  std::ofstream(small.path("good.yaml")) << print_job(small.job({"num_workers=2"}));
+  std::ofstream(small.path("bad.yaml")) << print_job(small.job({"num_workers=2"})) << "colour: 3\n";
+  const Finished good = run_leat(small.path(), {"doctor", "good.yaml"});
+  INFO(good.out << good.err);
+  CHECK(good.exit_code == 0);
+  CHECK_THAT(good.out, Catch::Contains("machine\n  ok       processor"));
+  CHECK_THAT(good.out, Catch::Contains("job\n  ok       job file       'small'"));
+  CHECK_THAT(good.out, Catch::Contains(" for all 2"));
+  const Finished bad = run_leat(small.path(), {"doctor", "bad.yaml"});
+  CHECK(bad.exit_code == 1);
+  CHECK_THAT(bad.out, Catch::Contains("problem  job file"));
+  CHECK_THAT(bad.out, Catch::Contains("colour"));
+  CHECK_THAT(bad.out, Catch::EndsWith("1 problem would stop a job\n"));
+  const auto changed = lines_of(
+      run_leat(small.path(), {"doctor", "good.yaml", "--set", "model.graph=none.onnx", "--json"}));
+  CHECK(line_about(changed, "job file").at("verdict") == "ok");
+  CHECK(line_about(changed, "model, data").at("verdict") == "problem");
+  CHECK_THAT(line_about(changed, "model, data").at("found").get<std::string>(),
+             Catch::Contains("none.onnx"));
+}
+
+TEST_CASE("the doctor asks the cluster that is named") {
+  const TemporaryDirectory folder;
+  const Finished none = run_leat(folder.path(), {"doctor", "--json", "--master", "127.0.0.1:1"});
+  INFO(none.out << none.err);
+  CHECK(none.exit_code == 1);
+  CHECK(line_about(lines_of(none), "master").at("verdict") == "problem");
+  ProcessClusterOptions options;
+  options.workers = 1;
+  ProcessCluster cluster(options);
+  REQUIRE(cluster.await_ready(1));
+  const auto there = lines_of(cluster.leat("doctor", {"--json"}));
+  CHECK(line_about(there, "master").at("verdict") == "ok");
+  CHECK(line_about(there, "workers").at("found") == "1 READY");
+  cluster.worker(0).stop();
+  CHECK(eventually(
+      [&] {
+        const Finished alone = cluster.leat("doctor", {"--json"});
+        return alone.exit_code == 1 &&
+               line_about(lines_of(alone), "workers").at("verdict") == "problem";
+      },
+      20s * kSlowness, 50ms));
+}
+
+}  // namespace
+}  // namespace leat
