@@ -78,8 +78,8 @@ TEST_CASE("every post that was taken runs, though the loop stops meanwhile", "[c
 }
 
 TEST_CASE("posts that post without an end let timers have their turn", "[cluster]") {
+  std::atomic<bool> enough{false};  // the loop outlives its posts, and this the loop
   const auto loop = start();
-  std::atomic<bool> enough{false};
   for (int i = 0; i < 3; ++i) REQUIRE(loop->post(Again{*loop, enough}));
   const auto later = [&] { return loop->context().timer.afterDelay(2 * kj::MILLISECONDS); };
   CHECK(call(*loop, later, 30s, "a timer").ok());
