@@ -70,7 +70,7 @@ Findings examine_cluster(const ClusterOptions& chosen) {
       return {{"master", Verdict::fine, cat("none at ", settings->master),
                "to start a cluster here: 'leatd dev'"}};
     }
-    return {problem("master", client.status(), "see 'journalctl -u leatd-master' on its machine")};
+    return {problem("master", client.status(), "see 'journalctl -u leat-master' on its machine")};
   }
   const auto cluster = (*client)->cluster();
   if (!cluster.ok()) return {problem("master", cluster.status(), "")};
