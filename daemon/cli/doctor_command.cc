@@ -64,7 +64,8 @@ Findings examine_cluster(const ClusterOptions& chosen) {
   if (!client.ok()) {
     const ClusterSettings usual;
     // Nobody asked for a cluster, so that none is needed.
-    const bool named = settings->master != usual.master || settings->cluster != usual.cluster ||
+    const bool named = !chosen.master.empty() || !real_environment("LEAT_MASTER").empty() ||
+                       settings->master != usual.master || settings->cluster != usual.cluster ||
                        !settings->secret_file.empty();
     if (client.status().code() == Code::unavailable && !named) {
       return {{"master", Verdict::fine, cat("none at ", settings->master),
@@ -115,8 +116,10 @@ Findings examine_job(const JobOptions& options, const MachineFacts& machine) {
       all += partition.memory_bytes();
     }
     const auto notes = kernel_notes(*plan);
-    if (!notes.ok()) findings.push_back(problem("kernels", notes.status(), ""));
-    if (!notes.ok()) continue;
+    if (!notes.ok()) {
+      findings.push_back(problem("kernels", notes.status(), ""));
+      continue;
+    }
     for (const std::string& note : *notes) findings.push_back({"kernels", Verdict::note, note, ""});
   }
   Finding memory{"plan", Verdict::fine, cat(human_bytes(most), " for a worker"), ""};

@@ -1,6 +1,7 @@
 #include "daemon/doctor/gpu.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -280,7 +281,7 @@ Findings examine_apart(Findings (*find)(), std::chrono::milliseconds deadline) {
     return Findings{{"GPU driver", Verdict::note, std::move(how), advice}};
   };
   std::array<int, 2> ends;
-  if (::pipe(ends.data()) != 0) return failed("asking it: no pipe could be made", "");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed("asking it: no pipe could be made", "");
   Descriptor from(ends[0]), to(ends[1]);
   const auto due = steady_clock::now() + deadline;
   const pid_t child = ::fork();

@@ -28,8 +28,7 @@ constexpr uint64_t kFilesOfWorker = 4096;  // the limit that daemons ask for by 
 constexpr uint64_t kLittleMemory = uint64_t{1} << 30;
 constexpr uint64_t kLittleDisk = uint64_t{1} << 30;
 // The sets that kernels have code for, as Linux calls them.
-constexpr const char* kInstructionSets[] = {"avx2",     "fma",         "avx512f",
-                                            "amx_bf16", "avx512_bf16", "amx_tile"};
+constexpr const char* kInstructionSets[] = {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"};
 
 Status system_error(const char* what) { return unavailable(cat(what, ": ", std::strerror(errno))); }
 

@@ -5,6 +5,8 @@
 // waits a short time for the second of them. The first cause that a process or worker shows stays,
 // because it says more than the error of the run, which often only says that a peer is gone. The
 // ends of runners after that are not failures, and neither are those that the master asked for.
+// An error that another process may show first when one ends, such as a call that was given up, is
+// the cause only if no process of the job ends in that time.
 //
 // A job that fails for a temporary cause (a lost or stuck worker, a runner's death) tries again, up
 // to its max_restarts: at once if it has made progress since the last failure, and otherwise after

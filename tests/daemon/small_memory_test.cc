@@ -28,6 +28,13 @@ deep (float[N,8,8] x) => (float[N,4] y) {
   return text + "  y = leat.Dense <units = 4> (h12)\n}\n";
 }
 
+// Submits the job to the cluster and waits for its end.
+Finished submit_to(ProcessCluster& cluster, const SmallJob& small, Job job) {
+  job.data.root = "data";
+  std::ofstream(small.path("job.yaml")) << print_job(job);
+  return cluster.leat("submit", {"--wait", small.path("job.yaml")});
+}
+
 TEST_CASE("a job trains to the same weights in less memory, and says so") {
   const std::string graph = graph_of_activations();
   const SmallJob small(graph.c_str());
@@ -40,10 +47,7 @@ TEST_CASE("a job trains to the same weights in less memory, and says so") {
   const std::string limit = GENERATE("1GiB", "16MiB");
   options.worker = {"--set", "memory_limit=" + limit};
   ProcessCluster cluster(options);
-  Job job = small.job(set);
-  job.data.root = "data";
-  std::ofstream(small.path("job.yaml")) << print_job(job);
-  const Finished done = cluster.leat("submit", {"--wait", small.path("job.yaml")});
+  const Finished done = submit_to(cluster, small, small.job(set));
   INFO(limit << "\n" << done.out << done.err);
   CHECK(done.exit_code == 0);
   const std::string id = done.out.substr(0, done.out.find('\n'));
@@ -79,10 +83,7 @@ TEST_CASE("a job with little memory evaluates fewer rows a step, to the same fig
   for (const std::string limit : {"1GiB", "32MiB"}) {
     options.worker = {"--set", "memory_limit=" + limit};
     ProcessCluster cluster(options);
-    Job job = small.job(set);
-    job.data.root = "data";
-    std::ofstream(small.path("job.yaml")) << print_job(job);
-    const Finished done = cluster.leat("submit", {"--wait", small.path("job.yaml")});
+    const Finished done = submit_to(cluster, small, small.job(set));
     INFO(limit << "\n" << done.out << done.err << cluster.logs());
     REQUIRE(done.exit_code == 0);
     const std::string id = done.out.substr(0, done.out.find('\n'));

@@ -117,12 +117,17 @@ TEST_CASE("a runner whose peer is killed says so at once, in the middle of a ste
   }
 }
 
-TEST_CASE("a runner that is asked to end tells its peers, and ends well") {
-  const MirroredJob job;
-  RunnerTestCluster cluster(process_options(job, 2));
+// Has both runners step without an end, and waits until they do.
+void let_step(RunnerTestCluster& cluster, const MirroredJob& job) {
   begin(cluster, job, "auto");
   cluster.extend_all(kTrainRun, kForEver);
   for (uint32_t t : {0u, 1u}) cluster.await(t, kTrainRun, 3);
+}
+
+TEST_CASE("a runner that is asked to end tells its peers, and ends well") {
+  const MirroredJob job;
+  RunnerTestCluster cluster(process_options(job, 2));
+  let_step(cluster, job);
   cluster.signal(1, SIGTERM);
   CHECK(cluster.exit_code(1) == 0);
   const Heard heard = cluster.await(0, kTrainRun, kForEver);
@@ -135,9 +140,7 @@ TEST_CASE("a runner that is asked to end tells its peers, and ends well") {
 TEST_CASE("a runner that has lost its worker tells its peers so") {
   const MirroredJob job;
   RunnerTestCluster cluster(process_options(job, 2));
-  begin(cluster, job, "auto");
-  cluster.extend_all(kTrainRun, kForEver);
-  for (uint32_t t : {0u, 1u}) cluster.await(t, kTrainRun, 3);
+  let_step(cluster, job);
   cluster.close_worker(1);
   CHECK(cluster.exit_code(1) == kWorkerGone);
   const Heard heard = cluster.await(0, kTrainRun, kForEver);
