@@ -8,6 +8,7 @@
 #include "ops/catalogue.h"
 #include "ops/graph/gradients.h"
 #include "tests/catch.h"
+#include "tests/slowness.h"
 
 namespace leat::testing {
 namespace {
@@ -363,7 +364,13 @@ void check_gradients(std::string_view op, const std::vector<Tensor>& inputs, con
     INFO(op << ": gradient of input " << differentiable[k]);
     REQUIRE(gradients[k].shape() == x.shape());
     Tensor numeric(DType::f64, x.shape());
+    // Sanitizers look at addresses, not at values: some of a large operand's elements do there.
+    const int64_t stride = kSlowness > 1 ? 1 + x.elements() / 32 : 1;
     for (int64_t i = 0; i < x.elements(); ++i) {
+      if (i % stride != 0) {
+        numeric.data<double>()[i] = gradients[k].at(i);
+        continue;
+      }
       const double at = x.at(i), h = 1e-5 * std::max(1.0, std::abs(at));
       x.data<double>()[i] = at + h;
       const double above = weighted_sum(w, feeds);

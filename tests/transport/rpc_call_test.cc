@@ -223,9 +223,9 @@ TEST_CASE("a server that is not there is unavailable", "[cluster]") {
 
 TEST_CASE("a server that says nothing costs a caller its deadline and no more", "[cluster]") {
   // The backlog takes the connection, but no server accepts it.
+  std::atomic<bool> release{false};  // outlives the host's loop, which reads it
   RpcServerOptions options;
   const ProbeHost host(options);
-  std::atomic<bool> release{false};
   REQUIRE(host.loop->post([&] {
     while (!release) std::this_thread::yield();
   }));
