@@ -176,7 +176,7 @@ TEST_CASE("the shards of a program exchange values", "[cluster]") {
   }
 }
 
-constexpr const char* kMean = R"(mean (float[N,3] x, int64[N] k) => (float[N] y) {
+constexpr const char* kMeanModel = R"(mean (float[N,3] x, int64[N] k) => (float[N] y) {
   w_variable = leat.Variable <name = "w", shape = [3]> ()
   zero = Constant <value = float[3] {0, 0, 0}> ()
   [init_w] = leat.Initialize (w_variable, zero)
@@ -200,7 +200,7 @@ TEST_CASE("the inputs of a program read columns") {
   for (int64_t i = 0; i < x.elements(); ++i) x.set(i, static_cast<double>(i % 3 + 1));
   must(write_npy(real_files(), small.path("x.npy"), x));
   must(write_npy(real_files(), small.path("k.npy"), k));
-  const std::string graph = kMean;
+  const std::string graph = kMeanModel;
   const Set set{"data={root: ., train: {format: npy, files: {x: x.npy, k: k.npy}}}",
                 "global_batch_size=6", "epochs=20", "shards=2",
                 "program={step: [train], fetch: [loss]}"};

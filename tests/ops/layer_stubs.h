@@ -148,7 +148,7 @@ inline void add_missing(Catalogue& c) {
           .infer(same));
 }
 
-inline const Catalogue& ops() {
+inline const Catalogue& stub_ops() {
   static const Catalogue kOps = [] {
     Catalogue c = standard_catalogue();
     add_missing(c);
