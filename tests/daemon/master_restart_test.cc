@@ -42,10 +42,10 @@ class WaitingClient {
   ChildProcess child_;
 };
 
-class Scene {
+class RestartScene {
  public:
   // A job with a checkpoint every `every_steps` steps.
-  explicit Scene(int every_steps, uint64_t steps = 1200)
+  explicit RestartScene(int every_steps, uint64_t steps = 1200)
       : small_(kTinyCnn), cluster_({.workers = 2, .data_path = small_.path()}) {
     job_ = small_.job({cat("steps=", steps), "num_workers=2",
                        cat("checkpoint={every_steps: ", every_steps, ", keep: 2}")});
@@ -89,7 +89,7 @@ class Scene {
 TEST_CASE("a job outlives its master, and so does the client that waits for it") {
   const int signal = GENERATE(SIGKILL, SIGTERM);
   // A master that stops in order makes its jobs write a checkpoint first.
-  Scene scene(signal == SIGKILL ? 50 : 2000);
+  RestartScene scene(signal == SIGKILL ? 50 : 2000);
   const uint64_t before = scene.await_step(120);
   INFO(scene.cluster().logs());
   REQUIRE(before > 0);
@@ -121,7 +121,7 @@ TEST_CASE("a job's runners outlive its master, again and again, and lose no step
   const char* wanted = std::getenv("LEAT_MASTER_KILLS");
   const int kills = wanted != nullptr ? std::stoi(wanted) : kSlowness > 1 ? 2 : 3;
   const uint64_t steps = 300 * (static_cast<uint64_t>(kills) + 1);
-  Scene scene(1'000'000, steps);  // no checkpoint before the end
+  RestartScene scene(1'000'000, steps);  // no checkpoint before the end
   std::vector<pid_t> runners;
   uint64_t step = 0;
   for (int kill = 0; kill < kills; ++kill) {

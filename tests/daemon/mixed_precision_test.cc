@@ -46,7 +46,7 @@ std::vector<nlohmann::json> rows_of(const SmallJob& small, const std::string& fo
   return rows;
 }
 
-std::string metrics_of(const SmallJob& small, const std::string& folder) {
+std::string rows_of_metrics(const SmallJob& small, const std::string& folder) {
   std::ifstream in(small.path(folder + "/metrics.jsonl"), std::ios::binary);
   return without_timing(std::string(std::istreambuf_iterator<char>(in), {}));
 }
@@ -109,7 +109,7 @@ TEST_CASE("a step in 16 bits gives the same weights on any workers and threads",
     const TrainOutcome outcome = small.train(job, folder, other, threads);
     CHECK(outcome.weights_sha256 == one.weights_sha256);
     CHECK(outcome.validation->loss == one.validation->loss);
-    CHECK(metrics_of(small, folder) == metrics_of(small, "one"));
+    CHECK(rows_of_metrics(small, folder) == rows_of_metrics(small, "one"));
   }
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("a training in 16 bits that was stopped ends with the same weights and
         small.train(small.job({precision, "num_workers=3"}), folder, second, 1, true);
     CHECK(second.first >= stop);
     CHECK(outcome.weights_sha256 == whole);
-    CHECK(metrics_of(small, folder) == metrics_of(small, "whole"));
+    CHECK(rows_of_metrics(small, folder) == rows_of_metrics(small, "whole"));
   }
 }
 

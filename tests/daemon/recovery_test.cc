@@ -18,7 +18,7 @@
 namespace leat {
 namespace {
 
-constexpr uint32_t kTasks = 3;
+constexpr uint32_t kRecoveryTasks = 3;
 
 int64_t now_ms() { return moment_of(RealClock()).wall_ms; }
 
@@ -40,8 +40,8 @@ std::vector<int64_t> recoveries(Kill what, int count) {
     const uint64_t begun = scene.await_step(id, 0, assembly).progress.last.step;
     const JobView before = scene.await_step(id, begun + 60, assembly);
     const auto runners = scene.runners(before);
-    REQUIRE(runners.size() == kTasks);
-    const std::string victim = before.condition.workers[static_cast<size_t>(i) % kTasks];
+    REQUIRE(runners.size() == kRecoveryTasks);
+    const std::string victim = before.condition.workers[static_cast<size_t>(i) % kRecoveryTasks];
     const int number = ProcessCluster::number_of(victim);
     const int64_t killed = now_ms();
     if (what == Kill::runner) {
@@ -59,7 +59,7 @@ std::vector<int64_t> recoveries(Kill what, int count) {
     assembly = after.condition.assembly;
     INFO(scene.cluster().logs());
     CHECK(after.condition.restarts == before.condition.restarts + 1);
-    const std::string& comes = after.condition.workers[static_cast<size_t>(i) % kTasks];
+    const std::string& comes = after.condition.workers[static_cast<size_t>(i) % kRecoveryTasks];
     CHECK((comes == victim) == (what != Kill::worker_with_a_spare));
     const auto now = scene.runners(after);
     for (const auto& [worker, process] : runners) {
@@ -94,7 +94,7 @@ TEST_CASE("a worker and a runner that were stopped and wake later disturb nobody
   const std::string id = scene.submit(job);
   const JobView before = scene.await_step(id, 120, 1);
   const auto runners = scene.runners(before);
-  REQUIRE(runners.size() == kTasks);
+  REQUIRE(runners.size() == kRecoveryTasks);
   const std::string victim = before.condition.workers[1];
   LeatdProcess& worker = scene.cluster().worker(ProcessCluster::number_of(victim));
   const pid_t stopped = runners.at(victim);

@@ -7,11 +7,11 @@ namespace leat {
 namespace {
 
 const std::vector<std::string> kHeaders = {"ID", "NAME", "REASON", "STEP"};
-const std::vector<std::vector<std::string>> kRows = {
+const std::vector<std::vector<std::string>> kTableRows = {
     {"cnn-7f3a", "cnn", "waits for 2 workers, 1 there", "-"}, {"mlp-1", "mlp", "-", "9/10"}};
 
 TEST_CASE("a table in a pipe has every cell whole") {
-  CHECK(format_table(kHeaders, kRows, true) ==
+  CHECK(format_table(kHeaders, kTableRows, true) ==
         "ID        NAME  REASON                        STEP\n"
         "cnn-7f3a  cnn   waits for 2 workers, 1 there  -\n"
         "mlp-1     mlp   -                             9/10\n");
@@ -19,9 +19,9 @@ TEST_CASE("a table in a pipe has every cell whole") {
 
 TEST_CASE("a table fits its terminal: columns give way in the order that was asked for") {
   const auto at = [](size_t columns) {
-    return format_table(kHeaders, kRows, true, {columns, {{"REASON", 12}, {"NAME", 0}}});
+    return format_table(kHeaders, kTableRows, true, {columns, {{"REASON", 12}, {"NAME", 0}}});
   };
-  CHECK(at(50) == format_table(kHeaders, kRows, true));
+  CHECK(at(50) == format_table(kHeaders, kTableRows, true));
   CHECK(at(40) ==
         "ID        NAME  REASON              STEP\n"
         "cnn-7f3a  cnn   waits for 2 wor...  -\n"

@@ -70,8 +70,8 @@ TEST_CASE("what was report of a link long before is not why a run fails now") {
 }
 
 // A job that steps on three workers.
-struct Scene {
-  explicit Scene(const JobTableLimits& limits = {.other_side = {}}) : driver(limits) {
+struct LinksScene {
+  explicit LinksScene(const JobTableLimits& limits = {.other_side = {}}) : driver(limits) {
     for (const char* worker : {"w1", "w2", "w3"}) driver.join(worker);
     id = driver.submit("a", 3);
     driver.start_all(id);
@@ -94,7 +94,7 @@ struct Scene {
 };
 
 TEST_CASE("of two workers that lost their link one goes, the others keep the job in memory") {
-  Scene scene;
+  LinksScene scene;
   TableDriver& driver = scene.driver;
   driver.join("w0");
   scene.lost("w3", "w2");
@@ -110,7 +110,7 @@ TEST_CASE("of two workers that lost their link one goes, the others keep the job
 }
 
 TEST_CASE("a link with damaged bytes costs nobody, and the job is no repeater for it") {
-  Scene scene;
+  LinksScene scene;
   for (uint64_t assembly = 1; assembly <= 2; ++assembly) {
     scene.lost("w1", "w2", assembly, LinkFault::damaged);
     scene.broke(unavailable("data loss"), assembly);
@@ -125,7 +125,7 @@ TEST_CASE("a link with damaged bytes costs nobody, and the job is no repeater fo
 }
 
 TEST_CASE("a worker that lost its link may come back once, and then is left out for a while") {
-  Scene scene;
+  LinksScene scene;
   TableDriver& driver = scene.driver;
   const auto lose = [&](uint64_t assembly) {
     scene.lost("w3", "w2", assembly);
@@ -161,7 +161,7 @@ TEST_CASE("a worker that lost its link may come back once, and then is left out 
 }
 
 TEST_CASE("what is known of a link needs no other side, the end of a process does") {
-  Scene scene({.other_side = milliseconds(250)});
+  LinksScene scene({.other_side = milliseconds(250)});
   TableDriver& driver = scene.driver;
   SECTION("damage") {
     scene.lost("w1", "w2", 1, LinkFault::damaged);
@@ -178,7 +178,7 @@ TEST_CASE("what is known of a link needs no other side, the end of a process doe
 }
 
 TEST_CASE("a job whose workers never reached each other does not try for ever") {
-  Scene scene;
+  LinksScene scene;
   TableDriver& driver = scene.driver;
   const std::string never = driver.submit("b", 2, 1);
   driver.join("w4");
@@ -195,7 +195,7 @@ TEST_CASE("a job whose workers never reached each other does not try for ever") 
 }
 
 TEST_CASE("before anybody is blamed, a worker that is silent is waited for") {
-  Scene scene({.other_side = milliseconds(250)});
+  LinksScene scene({.other_side = milliseconds(250)});
   TableDriver& driver = scene.driver;
   driver.send(WorkerSilent{{"w2", 1}, true});
   scene.lost("w3", "w2");
@@ -228,7 +228,7 @@ TEST_CASE("before anybody is blamed, a worker that is silent is waited for") {
 }
 
 TEST_CASE("a step that nobody ends in time waits for who is silent before all are let go") {
-  Scene scene;
+  LinksScene scene;
   TableDriver& driver = scene.driver;
   driver.send(WorkerSilent{{"w2", 1}, true});
   scene.broke(deadline_exceeded("step 6 did not finish in time"));
