@@ -13,7 +13,7 @@ Status SlotTable::open(uint32_t edge, size_t bytes, Device& device) {
   for (uint64_t i = 0; bytes > 0 && i < kSlotDepth; ++i) {
     // Pages can be joined with others to one value without a copy (devices/core/pages.h).
     const bool in_pages = device.host_visible() && bytes >= kLeastInPages && bytes <= kMostInPages;
-    auto slot = in_pages ? allocate_pages(bytes) : device.allocate(bytes);
+    auto slot = in_pages ? allocate_pages(bytes) : device.allocate_host(bytes);
     if (!slot.ok()) return slot.status().while_doing(cat("opening the slots of edge ", edge));
     opened->slots.push_back(std::move(*slot));
   }

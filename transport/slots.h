@@ -1,6 +1,7 @@
 // Receive slots: the memory where values from other partitions land. Every edge between partitions
 // has one slot for each step in flight. The slots are allocated when a plan is registered, so that
-// a producer may push before the consumer asks, and a step allocates nothing.
+// a producer may push before the consumer asks, and a step allocates nothing. They are in memory of
+// the host, where every transport can write.
 #pragma once
 
 #include <cstddef>
@@ -37,9 +38,9 @@ class SlotTable {
   // A table of a plan with this many edges, none of them open.
   explicit SlotTable(size_t edges) : edges_(edges) {}
 
-  // Allocates the slots of an incoming edge on `device`. In the memory of the host, values of
-  // kLeastInPages to kMostInPages bytes are in pages (devices/core/pages.h). resource_exhausted if
-  // there is no memory.
+  // Allocates the slots of an incoming edge, in memory of the host from which `device` copies. If
+  // it needs no copy, values of kLeastInPages to kMostInPages bytes are in pages
+  // (devices/core/pages.h). resource_exhausted if there is no memory.
   Status open(uint32_t edge, size_t bytes, Device& device);
   // The same with memory that exists: kSlotDepth buffers of `bytes` bytes, and none for a token.
   // Large ones begin on a page of shared memory.

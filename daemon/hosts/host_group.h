@@ -41,7 +41,6 @@ class HostGroup {
   const std::vector<HostHandle*>& hosts() const { return hosts_; }
 
  private:
-  HostHandle* host_of(const std::string& device) const;
   Status prepare(const std::shared_ptr<const Plan>& plan, const std::string& job,
                  std::vector<std::unique_ptr<PartitionRun>>& partitions);
 

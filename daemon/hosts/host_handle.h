@@ -22,6 +22,8 @@
 #include "devices/core/tensor.h"
 #include "ops/data/dataset.h"
 #include "ops/state/commits.h"
+#include "scheduler/graph/device_name.h"
+#include "scheduler/graph/plan_device.h"
 #include "scheduler/plan/plan.h"
 #include "scheduler/runtime/run.h"
 #include "transport/endpoint.h"
@@ -97,11 +99,11 @@ class HostHandle {
   virtual ~HostHandle() = default;
 
   // The name of the host in messages.
-  virtual std::string name() const { return device_name(); }
-  // The full name of its device: "job:worker/task:0/cpu:0".
-  virtual std::string device_name() const = 0;
-  // The memory of its device.
-  virtual uint64_t memory_bytes() const = 0;
+  virtual std::string name() const { return devices().front().name; }
+  // Its devices, at least one: a CPU.
+  virtual std::vector<PlanDevice> devices() const = 0;
+  // The part that the names of its devices share: "job:worker/task:0".
+  std::string task() const { return task_of(devices().front().name); }
 
   // Sets the folder of the data sets that the job's plans read: DatasetFiles::root.
   virtual void set_data_root(const std::string& job, const std::string& root) = 0;

@@ -35,7 +35,7 @@ class LocalRun final : public PartitionRun {
   bool snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) override {
     // A failure of the copy is found by the reader of the snapshot, which finds none of that step.
     const auto take = [this, step, names] {
-      (void)snapshot_.take(worker_.resources(job_), static_cast<int64_t>(step), names);
+      (void)snapshot_.take(worker_.all_resources(job_), static_cast<int64_t>(step), names);
     };
     return worker_.between_steps(*run_, step, take).ok();
   }
@@ -80,7 +80,7 @@ bool are_local(const HostHandle& a, const HostHandle& b) {
 }
 
 void LocalHost::set_data_root(const std::string& job, const std::string& root) {
-  worker_.resources(job).set_data_root(root);
+  for (JobResources* table : worker_.all_resources(job)) table->set_data_root(root);
 }
 
 void set_save_folder(const std::vector<HostHandle*>& hosts, const std::string& job,
@@ -102,28 +102,26 @@ Result<std::unique_ptr<PartitionRun>> LocalHost::prepare(std::shared_ptr<const P
                                                          uint32_t partition, const std::string& job,
                                                          uint64_t) {
   // The slots are open before any partition connects: a peer may push as soon as it steps.
-  auto run = worker_.prepare(std::move(plan), partition);
+  LEAT_ASSIGN_OR_RETURN(auto run, worker_.prepare(std::move(plan), partition));
   LEAT_RETURN_IF_ERROR(worker_.open_slots(*run));
   return std::unique_ptr<PartitionRun>(new LocalRun(worker_, snapshot_, std::move(run), job));
 }
 
 Result<std::map<std::string, Tensor>> LocalHost::read_variables(const std::string& job) {
-  return leat::read_variables(worker_.resources(job));
+  return leat::read_variables(worker_.all_resources(job));
 }
 
 Status LocalHost::write_variables(const std::string& job,
                                   const std::map<std::string, Tensor>& values, Restore what,
                                   std::optional<uint64_t> step) {
-  return leat::write_variables(worker_.resources(job), values, what, step);
+  return leat::write_variables(worker_.all_resources(job), values, what, step);
 }
 
-Result<Held> LocalHost::held(const std::string& job) {
-  return worker_.resources(job).commits().held();
-}
+Result<Held> LocalHost::held(const std::string& job) { return held_by(worker_.all_resources(job)); }
 
 Status LocalHost::take_snapshot(const std::string& job, int64_t step,
                                 const std::vector<std::string>& names) {
-  return snapshot_.take(worker_.resources(job), step, names);
+  return snapshot_.take(worker_.all_resources(job), step, names);
 }
 
 Status LocalHost::read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) {

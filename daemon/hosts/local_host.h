@@ -24,8 +24,7 @@ class LocalHost final : public HostHandle {
   explicit LocalHost(DeviceHost& worker, Files& files = real_files())
       : worker_(worker), files_(files) {}
 
-  std::string device_name() const override { return worker_.device_name(); }
-  uint64_t memory_bytes() const override { return worker_.device().memory_bytes(); }
+  std::vector<PlanDevice> devices() const override { return worker_.plan_devices(); }
   // The functions of HostHandle, which run in this process.
   void set_data_root(const std::string& job, const std::string& root) override;
   // As the function of that name above.

@@ -7,17 +7,21 @@ namespace {
 
 // The devices of a host and the handle that drives them.
 struct OwnedHost {
-  OwnedHost(int task, int threads, Files& files) : devices(task, threads), handle(devices, files) {}
+  OwnedHost(int task, int threads, Files& files, const MakeAccelerators& accelerators)
+      : devices(task, threads,
+                accelerators ? accelerators() : std::vector<std::unique_ptr<Device>>()),
+        handle(devices, files) {}
   DeviceHost devices;
   LocalHost handle;
 };
 
 }  // namespace
 
-std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files) {
+std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files,
+                                            const MakeAccelerators& accelerators) {
   std::vector<std::shared_ptr<HostHandle>> handles;
   for (int task = 0; task < hosts; ++task) {
-    const auto owned = std::make_shared<OwnedHost>(task, threads, files);
+    const auto owned = std::make_shared<OwnedHost>(task, threads, files, accelerators);
     // The pointer is to the handle, and keeps the devices alive with it.
     handles.emplace_back(owned, &owned->handle);
   }

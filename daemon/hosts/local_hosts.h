@@ -2,15 +2,21 @@
 // same HostGroup and DeviceHost that the daemons use.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "daemon/hosts/host_group.h"
 #include "daemon/hosts/local_host.h"
 
 namespace leat {
 
-// Makes `hosts` hosts with `threads` compute threads each. They read data sets through `files`,
-// which must outlive the group.
-std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files = real_files());
+// Makes the accelerators of one host.
+using MakeAccelerators = std::function<std::vector<std::unique_ptr<Device>>()>;
+
+// Makes `hosts` hosts with `threads` compute threads each, and with what `accelerators` makes for
+// each of them. They read data sets through `files`, which must outlive the group.
+std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files = real_files(),
+                                            const MakeAccelerators& accelerators = {});
 
 }  // namespace leat

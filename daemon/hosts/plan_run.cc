@@ -5,6 +5,7 @@
 #include <future>
 
 #include "devices/base/text.h"
+#include "scheduler/graph/device_name.h"
 
 namespace leat {
 
@@ -59,15 +60,23 @@ Result<uint64_t> PlanRun::hold() {
 
 bool PlanRun::snapshot_in_passing(uint64_t step,
                                   const std::map<std::string, std::vector<std::string>>& names) {
-  size_t asked = 0;
+  std::map<std::string, std::vector<size_t>> partitions;  // by task: those that hold variables
+  std::map<std::string, size_t> any;                      // by task
   for (size_t p = 0; p < runs_.size(); ++p) {
-    const auto own = names.find(plan_->partitions[p].device);
-    if (own == names.end()) continue;
-    if (!runs_[p]->snapshot_in_passing(step, own->second)) return false;
-    ++asked;
+    const std::string task = task_of(plan_->partitions[p].device);
+    any.emplace(task, p);
+    if (plan_->partitions[p].resource_bytes() > 0) partitions[task].push_back(p);
   }
-  // A name of a device without a partition here means that its host was not asked.
-  return asked == names.size();
+  // All are found before the first is asked, since no order can be taken back.
+  std::vector<std::pair<size_t, const std::vector<std::string>*>> asked;
+  for (const auto& [task, own] : names) {
+    const auto found = any.find(task);
+    if (found == any.end() || partitions[task].size() > 1) return false;
+    asked.emplace_back(partitions[task].empty() ? found->second : partitions[task][0], &own);
+  }
+  return std::all_of(asked.begin(), asked.end(), [&](const auto& one) {
+    return runs_[one.first]->snapshot_in_passing(step, *one.second);
+  });
 }
 
 bool PlanRun::finished_everywhere(uint64_t step) const {

@@ -35,9 +35,9 @@ class PlanRun {
   // Makes all hosts stop soon, after the same step. Returns their limit: they run the steps below
   // it.
   Result<uint64_t> hold();
-  // Orders snapshots of variables while the run continues, `names` by device: see PartitionRun.
-  // Returns false if some of the hosts refuse, or have no partition. REQUIRES: no step from `step`
-  // on is allowed.
+  // Orders snapshots of variables while the run continues, `names` by task: see PartitionRun.
+  // Returns false if some of the hosts refuse, have no partition, or write variables in several:
+  // those do not pass a step at the same time. REQUIRES: no step from `step` on is allowed.
   bool snapshot_in_passing(uint64_t step,
                            const std::map<std::string, std::vector<std::string>>& names);
   // True if all hosts have finished the steps below `step`.

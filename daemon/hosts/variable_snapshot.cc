@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <span>
+#include <utility>
 
 #include "devices/base/stream_copy.h"
 #include "devices/base/text.h"
@@ -21,6 +22,15 @@ struct Piece {
   const std::byte* from;
   size_t bytes;
 };
+
+// The variable and the table that it is in; null if there is none of that name.
+std::pair<JobResources*, const Variable*> find_variable(const JobTables& tables,
+                                                        const std::string& name) {
+  for (JobResources* table : tables) {
+    if (const Variable* found = table->find_variable(name)) return {table, found};
+  }
+  return {nullptr, nullptr};
+}
 
 // Several threads copy faster than one, and at a fence the cores are idle. stream_copy() leaves the
 // data of the next step in the caches.
@@ -68,7 +78,7 @@ std::shared_ptr<VariableSnapshot::Copy> VariableSnapshot::writable() {
   return copy ? copy : std::make_shared<Copy>();
 }
 
-Status VariableSnapshot::take(JobResources& resources, int64_t step,
+Status VariableSnapshot::take(const JobTables& tables, int64_t step,
                               const std::vector<std::string>& names) {
   // One thread at a time makes a copy; readers of the last snapshot go on meanwhile.
   const std::lock_guard taking(taking_);
@@ -77,7 +87,7 @@ Status VariableSnapshot::take(JobResources& resources, int64_t step,
   Variables before = std::exchange(copy->values, {});
   std::vector<Piece> pieces;
   for (const std::string& name : names) {
-    const Variable* variable = resources.find_variable(name);
+    const auto [table, variable] = find_variable(tables, name);
     if (!variable)
       return failed_precondition(cat("a snapshot: expected a variable '", name, "', found none"));
     Tensor& value = copy->values[name];
@@ -85,9 +95,12 @@ Status VariableSnapshot::take(JobResources& resources, int64_t step,
     if (value.dtype() != variable->dtype() || value.shape() != variable->shape()) {
       LEAT_ASSIGN_OR_RETURN(value, Tensor::create(variable->dtype(), variable->shape()));
     }
-    if (value.bytes() > 0)
+    if (value.bytes() > 0 && table->device().host_visible()) {
       pieces.push_back({static_cast<std::byte*>(value.raw()),
                         static_cast<const std::byte*>(variable->data()), value.bytes()});
+    } else {
+      LEAT_RETURN_IF_ERROR(copy_now(table->device(), value.raw(), variable->data(), value.bytes()));
+    }
   }
   copy_all(std::move(pieces));
   // The copy becomes visible only now, when all of it is there. After an error there is no

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daemon/checkpoint/checkpoint_part.h"
+#include "daemon/hosts/variables.h"
 #include "devices/base/status.h"
-#include "ops/state/resources.h"
 
 namespace leat {
 
@@ -18,8 +18,9 @@ namespace leat {
 class VariableSnapshot {
  public:
   // Copies the variables `names` in place of the last snapshot. The readers of that keep it
-  // unchanged. failed_precondition if a name does not exist. REQUIRES: no step runs.
-  Status take(JobResources& resources, int64_t step, const std::vector<std::string>& names);
+  // unchanged. failed_precondition if a name does not exist; the error of a device that failed.
+  // REQUIRES: no step runs.
+  Status take(const JobTables& tables, int64_t step, const std::vector<std::string>& names);
   // Returns the snapshot of `step`; failed_precondition if there is none. No copy of its tensors
   // may outlive the returned pointer, because a later take() overwrites their bytes.
   Result<std::shared_ptr<const Variables>> read(int64_t step) const;

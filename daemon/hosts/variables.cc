@@ -1,13 +1,21 @@
 #include "daemon/hosts/variables.h"
 
-#include <cstring>
-#include <vector>
+#include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "devices/base/text.h"
 #include "scheduler/graph/train_graph.h"
 
 namespace leat {
 namespace {
+
+constexpr auto kCopyDeadline = std::chrono::minutes(1);
+
+// Returns when all that was enqueued is done.
+Status settle(Queue& queue) {
+  return queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kCopyDeadline);
+}
 
 // Returns the value with the variable's type, if the rule allows the cast.
 Result<Tensor> fit(const Variable& variable, const Tensor& value, Restore what) {
@@ -26,49 +34,87 @@ bool is_optional(const std::string& name) {
 
 }  // namespace
 
+Status copy_now(Device& from, void* to, const void* data, size_t bytes) {
+  if (bytes == 0) return {};
+  from.copy_to_host(to, data, bytes);
+  if (from.host_visible()) return {};
+  return settle(from.queue(QueueFor::copies_out));
+}
+
 // The tensors are copies, since the next step changes the variables in place.
-std::map<std::string, Tensor> read_variables(JobResources& resources) {
+Result<std::map<std::string, Tensor>> read_variables(const JobTables& tables) {
   std::map<std::string, Tensor> out;
-  for (const Variable* variable : resources.variables()) {
-    Tensor copy(variable->dtype(), variable->shape());
-    if (copy.bytes() > 0) std::memcpy(copy.raw(), variable->data(), copy.bytes());
-    out.emplace(variable->name(), std::move(copy));
+  for (JobResources* table : tables) {
+    for (const Variable* variable : table->variables()) {
+      Tensor copy(variable->dtype(), variable->shape());
+      LEAT_RETURN_IF_ERROR(copy_now(table->device(), copy.raw(), variable->data(), copy.bytes()));
+      out.emplace(variable->name(), std::move(copy));
+    }
   }
   return out;
 }
 
-Status write_variables(JobResources& resources, const std::map<std::string, Tensor>& values,
+Status write_variables(const JobTables& tables, const std::map<std::string, Tensor>& values,
                        Restore what, std::optional<uint64_t> step) {
   // The first pass looks for values without a variable, the second for variables without a value.
   if (what != Restore::superset) {
     for (const auto& [name, value] : values) {
-      if (!resources.find_variable(name) && !is_optional(name))
+      const auto has = [&name = name](JobResources* table) {
+        return table->find_variable(name) != nullptr;
+      };
+      if (std::none_of(tables.begin(), tables.end(), has) && !is_optional(name))
         return invalid_argument(
             cat("variable '", name, "': the file has it, the job's graph does not"));
     }
   }
   // All values are checked before the first is written, so an error leaves the variables as they
   // were.
-  std::vector<std::pair<Variable*, Tensor>> fitted;
-  for (Variable* variable : resources.variables()) {
-    const auto it = values.find(variable->name());
-    if (it != values.end()) {
-      LEAT_ASSIGN_OR_RETURN(Tensor value, fit(*variable, it->second, what));
-      fitted.emplace_back(variable, std::move(value));
-    } else if (what == Restore::everything && is_optional(variable->name())) {
-      fitted.emplace_back(variable, Tensor(variable->dtype(), variable->shape()));
-    } else if (what != Restore::weights || !variable->name().starts_with(kOptimizerPrefix)) {
-      return invalid_argument(
-          cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
+  struct Fitted {
+    JobResources* table;
+    Variable* variable;
+    Tensor value;
+  };
+  std::vector<Fitted> fitted;
+  for (JobResources* table : tables) {
+    for (Variable* variable : table->variables()) {
+      const auto it = values.find(variable->name());
+      if (it != values.end()) {
+        LEAT_ASSIGN_OR_RETURN(Tensor value, fit(*variable, it->second, what));
+        fitted.push_back({table, variable, std::move(value)});
+      } else if (what == Restore::everything && is_optional(variable->name())) {
+        fitted.push_back({table, variable, Tensor(variable->dtype(), variable->shape())});
+      } else if (what != Restore::weights || !variable->name().starts_with(kOptimizerPrefix)) {
+        return invalid_argument(
+            cat("variable '", variable->name(), "': the job's graph has it, the file does not"));
+      }
     }
   }
   // From here on the variables are of no particular step, until declare() says otherwise.
-  resources.commits().taint();
-  for (auto& [variable, value] : fitted) {
-    if (value.bytes() > 0) std::memcpy(variable->data(), value.raw(), value.bytes());
+  for (JobResources* table : tables) table->commits().taint();
+  for (const Fitted& each : fitted) {
+    each.table->device().copy_to_device(each.variable->data(), each.value.raw(),
+                                        each.value.bytes());
   }
-  if (step) resources.commits().declare(*step);
+  // A device with a memory of its own may copy later than this, and from the values.
+  for (JobResources* table : tables) {
+    LEAT_RETURN_IF_ERROR(settle(table->device().queue(QueueFor::copies_in)));
+    if (step) table->commits().declare(*step);
+  }
   return {};
+}
+
+Held held_by(const JobTables& tables) {
+  std::optional<Held> held;
+  for (JobResources* table : tables) {
+    if (table->variables().empty()) continue;  // its Commits know of nothing
+    Held here = table->commits().held();
+    if (!held) {
+      held = std::move(here);
+    } else if (!here.whole || !held->whole || here.step != held->step) {
+      return {};
+    }
+  }
+  return held ? *std::move(held) : tables.front()->commits().held();
 }
 
 }  // namespace leat

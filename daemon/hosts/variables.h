@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "devices/base/status.h"
 #include "devices/core/tensor.h"
@@ -20,13 +21,25 @@ enum class Restore : uint8_t {
   superset,    // a value for each variable, with its dtype; others are ignored: for predictions
 };
 
-// Returns copies by name. REQUIRES: no step runs.
-std::map<std::string, Tensor> read_variables(JobResources& resources);
+// The state of a job on the devices of one host, as DeviceHost::all_resources() gives it. Each of
+// the job's variables is on one of them.
+using JobTables = std::vector<JobResources*>;
+
+// Returns copies by name; the error of a device that failed. REQUIRES: no step runs.
+Result<std::map<std::string, Tensor>> read_variables(const JobTables& tables);
 
 // Checks all values, then writes all of them. invalid_argument names the variable that is missing,
 // not known, or of another type. Tells the job's Commits that the variables are the values after
 // `step` steps, or belong to no particular step.
-Status write_variables(JobResources& resources, const std::map<std::string, Tensor>& values,
+Status write_variables(const JobTables& tables, const std::map<std::string, Tensor>& values,
                        Restore what, std::optional<uint64_t> step = {});
+
+// The progress of the variables of all tables: that of each, if they agree; else none. REQUIRES: no
+// run of the job is in a step.
+Held held_by(const JobTables& tables);
+
+// Copies bytes from a device to the host, and returns when they are there. deadline_exceeded if the
+// device is not done with them in a minute.
+Status copy_now(Device& from, void* to, const void* data, size_t bytes);
 
 }  // namespace leat

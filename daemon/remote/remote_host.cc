@@ -69,8 +69,9 @@ RemoteHost::~RemoteHost() = default;
 const RunnerFacts& RemoteHost::facts() const { return channel_->facts(); }
 void RemoteHost::lost(const Status& cause) { channel_->lost(cause); }
 Status RemoteHost::status() const { return channel_->status(); }
-std::string RemoteHost::device_name() const { return facts().device_name; }
-uint64_t RemoteHost::memory_bytes() const { return facts().memory_bytes; }
+std::vector<PlanDevice> RemoteHost::devices() const {
+  return {{facts().device_name, "cpu", facts().memory_bytes}};
+}
 void RemoteHost::join(std::shared_ptr<AssemblyRuns> assembly) { assembly_ = std::move(assembly); }
 
 // The name goes to the runner with the setup of each run.
@@ -106,7 +107,7 @@ Result<std::unique_ptr<PartitionRun>> RemoteHost::prepare(std::shared_ptr<const 
 }
 
 Result<std::map<std::string, Tensor>> RemoteHost::read_variables(const std::string&) {
-  const uint64_t most = memory_bytes() + kHeadersBytes;
+  const uint64_t most = facts().memory_bytes + kHeadersBytes;
   auto read = [most](Client& runner) {
     return runner.readVariablesRequest().send().then(
         [most](auto&& response) -> kj::Promise<Result<Blob>> {
@@ -152,7 +153,7 @@ Status RemoteHost::take_snapshot(const std::string&, int64_t step,
 }
 
 Status RemoteHost::read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) {
-  const uint64_t most = memory_bytes() + kHeadersBytes;
+  const uint64_t most = facts().memory_bytes + kHeadersBytes;
   LEAT_ASSIGN_OR_RETURN(
       const Blob blob,
       stoppable(*channel_, "reading a snapshot", stop, [step, most](Client& runner) {

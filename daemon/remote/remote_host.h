@@ -51,8 +51,7 @@ class RemoteHost final : public HostHandle {
   Status status() const;
 
   std::string name() const override { return facts().node; }
-  std::string device_name() const override;
-  uint64_t memory_bytes() const override;
+  std::vector<PlanDevice> devices() const override;
   void set_data_root(const std::string& job, const std::string& root) override;
   Result<DatasetReport> inspect(const DatasetFiles& files, const ClassCheck& check) override;
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan> plan,

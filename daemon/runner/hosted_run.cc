@@ -54,12 +54,6 @@ Result<std::shared_ptr<const Plan>> HostedRun::decode(const Bytes& bytes) const 
                                 partition_, ", it has ", plan.partitions.size(), " partitions",
                                 partition_ < plan.partitions.size() ? ", that one elsewhere" : ""));
   }
-  const std::string& device = plan.partitions[partition_].device;
-  // The name contains the task, so this also finds a plan that was meant for another runner.
-  if (device != parts_.host.device_name()) {
-    return invalid_argument(cat("plan '", plan.name, "': partition ", partition_, ": expected ",
-                                parts_.host.device_name(), ", it is for ", device));
-  }
   return std::make_shared<const Plan>(std::move(plan));
 }
 
@@ -72,6 +66,8 @@ Status HostedRun::prepare(const Bytes& bytes) {
   // Decoding is slow, and the lock is needed by pulses. The strand keeps a second prepare() away.
   auto plan = decode(bytes);
   if (!plan.ok()) return plan.status().while_doing(cat("preparing ", subject()));
+  auto prepared = parts_.host.prepare(*plan, partition_);
+  if (!prepared.ok()) return prepared.status().while_doing(cat("preparing ", subject()));
   LEAT_RETURN_IF_ERROR(
       parts_.memory.reserve(id_, (*plan)->partitions[partition_], ring_bytes(**plan, partition_)));
   std::lock_guard lock(mutex_);
@@ -80,7 +76,7 @@ Status HostedRun::prepare(const Bytes& bytes) {
   for (const PlanResource& resource : (*plan)->partitions[partition_].resources) {
     if (resource.op->full_name() != "leat.Variable") more_than_variables_ = true;
   }
-  prepared_ = parts_.host.prepare(std::move(*plan), partition_);
+  prepared_ = std::move(*prepared);
   return {};
 }
 

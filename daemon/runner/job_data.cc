@@ -21,8 +21,10 @@ void JobData::read_variables(std::function<void(Result<Bytes>)> done) {
   job_strand_.post([this, done = std::move(done)] {
     // No kernel may write a variable while this thread reads it.
     if (const Status settled = runs_.settle(); !settled.ok()) return done(settled);
+    auto variables = leat::read_variables(tables());
+    if (!variables.ok()) return done(variables.status());
     SafeTensors file;
-    file.tensors = leat::read_variables(resources());
+    file.tensors = std::move(*variables);
     done(format_safetensors(file));
   });
 }
@@ -34,7 +36,7 @@ void JobData::write_variables(Bytes file, Restore what, std::optional<uint64_t> 
     if (const Status settled = runs_.settle(); !settled.ok()) return done(settled);
     const auto read = parse_safetensors(*held, "variables");
     if (!read.ok()) return done(read.status());
-    done(leat::write_variables(resources(), read->tensors, what, step));
+    done(leat::write_variables(tables(), read->tensors, what, step));
   });
 }
 
@@ -42,7 +44,7 @@ void JobData::held(std::function<void(Result<Held>)> done) {
   job_strand_.post([this, done = std::move(done)] {
     // The commits mean something only when no run can add another one.
     const auto left = runs_.runs();
-    if (left.empty()) return done(resources().commits().held());
+    if (left.empty()) return done(held_by(tables()));
     done(failed_precondition(cat("run ", left[0]->id(), ": expected it to be released")));
   });
 }
@@ -50,7 +52,7 @@ void JobData::held(std::function<void(Result<Held>)> done) {
 void JobData::take_snapshot(int64_t step, std::vector<std::string> names, Done done) {
   job_strand_.post([this, step, names = std::move(names), done = std::move(done)] {
     if (const Status settled = runs_.settle(); !settled.ok()) return done(settled);
-    done(snapshot_.take(resources(), step, names));
+    done(snapshot_.take(tables(), step, names));
   });
 }
 
@@ -60,7 +62,7 @@ Status JobData::take_snapshot_in_passing(uint64_t run, int64_t step,
   LEAT_ASSIGN_OR_RETURN(const auto found, runs_.find_live(run));
   // The run calls this between two steps, so nothing writes the variables meanwhile.
   const auto take = [this, step, names = std::move(names)] {
-    const Status taken = snapshot_.take(resources(), step, names);
+    const Status taken = snapshot_.take(tables(), step, names);
     if (!taken.ok()) parts_.log.warning("no snapshot after step ", step, ": ", taken.message());
   };
   return found->between_steps(static_cast<uint64_t>(step), take);

@@ -61,7 +61,7 @@ class JobData {
   void stop() { background_.stop(); }
 
  private:
-  JobResources& resources() const { return parts_.host.resources(parts_.config.job); }
+  JobTables tables() const { return parts_.host.all_resources(parts_.config.job); }
 
   RunnerParts& parts_;
   RunTable& runs_;

@@ -70,7 +70,7 @@ std::vector<CheckpointShare> share_out(const std::vector<HostHandle*>& workers,
   // equal shares.
   std::map<std::string, Item> items;
   for (size_t w = 0; w < workers.size(); ++w) {
-    const auto here = holds.find(workers[w]->device_name());
+    const auto here = holds.find(workers[w]->task());
     if (here == holds.end()) continue;
     for (const std::string& name : here->second) {
       const auto size = bytes.find(name);

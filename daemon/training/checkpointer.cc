@@ -88,7 +88,7 @@ int64_t Checkpointer::announce(int64_t fence, TrainingSteps& steps) {
   if (writing_ || !parts_.rules.has_common_steps()) return *next;
   std::map<std::string, std::vector<std::string>> names;
   for (CheckpointShare& share : plans_.shares())
-    names[share.worker->device_name()] = std::move(share.names);
+    names[share.worker->task()] = std::move(share.names);
   if (!steps.snapshot_in_passing(*next, names)) return *next;
   passing_ = announced_ = *next;
   // The log remembers its digest when it gets the row of that step.

@@ -1,8 +1,11 @@
 #include "daemon/training/job_plans.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "devices/base/text.h"
+#include "scheduler/graph/device_name.h"
+#include "scheduler/graph/op_name.h"
 
 namespace leat {
 
@@ -32,32 +35,45 @@ Status JobPlans::spread() {
 
 // The graphs are placed one by one, so one of them could put a variable where the others do not
 // look for it.
-Status JobPlans::check_one_holder() const {
-  std::map<std::string, std::string> holder;
-  for (const auto& [device, names] : holds_) {
-    for (const std::string& name : names) {
-      // A replicated strategy puts each variable on every host; compile() does not call this then.
-      const auto [it, first] = holder.emplace(name, device);
-      if (first) continue;
-      return invalid_argument(cat("variable '", name, "': expected one device, it is on ",
-                                  it->second, " and on ", device,
-                                  "; constrain its Variable and Initialize nodes as well"));
-    }
+Status JobPlans::note_holder(const std::string& name, const std::string& device) {
+  // A replicated strategy puts each variable on one device of every host; others on one of all.
+  const std::string task = task_of(device);
+  const std::string among = parts_.rules.replicated ? task : "";
+  const auto [it, first] = device_of_.try_emplace({among, name}, device);
+  holds_[task].insert(name);
+  part_of_.try_emplace(name, device.substr(device.rfind('/') + 1));
+  if (first || it->second == device) return {};
+  return invalid_argument(cat("variable '", name, "': expected one device, it is on ", it->second,
+                              " and on ", device,
+                              "; constrain its Variable and Initialize nodes as well"));
+}
+
+// Binds the variables that earlier plans have placed to the devices that they are on, where a host
+// has several.
+void JobPlans::keep_devices(Graph& graph) const {
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (!is_op(node, "leat.Variable")) continue;
+    const auto found = part_of_.find(attr_string(node.attrs, "name"));
+    if (found == part_of_.end()) continue;
+    node.device = node.device.empty() ? found->second : cat(node.device, "/", found->second);
   }
-  return {};
 }
 
 Result<JobPlans::SharedPlan> JobPlans::compile(JobGraph graph, const PlanOptions& options) {
+  const auto& hosts = parts_.hosts.hosts();
+  const bool choice = std::any_of(hosts.begin(), hosts.end(),
+                                  [](HostHandle* host) { return host->devices().size() > 1; });
+  if (choice) keep_devices(graph.graph);
   LEAT_ASSIGN_OR_RETURN(auto plan, parts_.hosts.compile(std::move(graph), options));
   for (const Partition& partition : plan->partitions) {
     for (const PlanResource& resource : partition.resources) {
       // Queues and other resources are not part of a checkpoint.
       if (resource.op->full_name() != "leat.Variable") continue;
-      holds_[partition.device].insert(resource.name);
+      LEAT_RETURN_IF_ERROR(note_holder(resource.name, partition.device));
       bytes_[resource.name] = resource.bytes;
     }
   }
-  if (!parts_.rules.replicated) LEAT_RETURN_IF_ERROR(check_one_holder());
   return plan;
 }
 
@@ -101,16 +117,14 @@ Result<std::vector<JobPlans::SharedPlan>> JobPlans::compile_training() {
 }
 
 Status JobPlans::compile() {
-  LEAT_RETURN_IF_ERROR(spread());
-  {
-    LEAT_ASSIGN_OR_RETURN(JobGraph graph,
-                          make_init_graph(parts_.input.model.training, parts_.spec));
-    // A graph without targets has no variables to fill.
-    if (!graph.targets.empty()) {
-      LEAT_ASSIGN_OR_RETURN(init_, compile(std::move(graph), "init", parts_.rules.common_shards));
-    }
-  }  // the graph's memory is free before the next one is made
+  // Training comes first: it uses variables in more ways than any other plan, and decides on which
+  // device of a host they are.
   LEAT_ASSIGN_OR_RETURN(training_, compile_training());
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_init_graph(parts_.input.model.training, parts_.spec));
+  // A graph without targets has no variables to fill.
+  if (!graph.targets.empty()) {
+    LEAT_ASSIGN_OR_RETURN(init_, compile(std::move(graph), "init", parts_.rules.common_shards));
+  }
   return {};
 }
 
@@ -134,13 +148,13 @@ bool JobPlans::training_makes_variables() const {
 
 const std::set<std::string>& JobPlans::held_by(const HostHandle& host) const {
   static const std::set<std::string> kNone;
-  const auto found = holds_.find(host.device_name());
+  const auto found = holds_.find(host.task());
   return found == holds_.end() ? kNone : found->second;
 }
 
 std::set<std::string> JobPlans::held_by_any() const {
   std::set<std::string> all;
-  for (const auto& [device, names] : holds_) all.insert(names.begin(), names.end());
+  for (const auto& [task, names] : holds_) all.insert(names.begin(), names.end());
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/training/checkpoint_task.h"
@@ -56,16 +57,21 @@ class JobPlans {
   // Chooses the parameter server of each variable once for all graphs. Does nothing for other
   // strategies.
   Status spread();
-  // Finds a variable that two plans put on different devices.
-  Status check_one_holder() const;
+  // Notes that a plan has a variable on a device. invalid_argument if another plan, or another
+  // partition of the same one, has it elsewhere, and the strategy does not replicate it there.
+  Status note_holder(const std::string& name, const std::string& device);
+  void keep_devices(Graph& graph) const;
   // The options that all plans of the job have in common.
   PlanOptions options(const std::string& what, int64_t shards) const;
   Result<SharedPlan> compile(JobGraph graph, const PlanOptions& options);
 
   const TrainingParts& parts_;
   VariableServers servers_;                             // strategy parameter_server
-  std::map<std::string, std::set<std::string>> holds_;  // by device: names of its variables
-  std::map<std::string, uint64_t> bytes_;               // by variable
+  std::map<std::string, std::set<std::string>> holds_;  // by task: names of its variables
+  std::map<std::string, std::string> part_of_;  // by variable: the last part of its device's name
+  // By the task, or "" for all tasks, and the name of a variable: its device.
+  std::map<std::pair<std::string, std::string>, std::string> device_of_;
+  std::map<std::string, uint64_t> bytes_;  // by variable
   SharedPlan init_;
   std::vector<SharedPlan> training_;
 };

@@ -1,4 +1,4 @@
-// A device: memory, an in-order queue of work, and timelines that say how far the work has come.
+// A device: memory, in-order queues of work, and timelines that say how far the work has come.
 //
 // The contracts are those of a CUDA stream and its events; the CPU is the easy case of them. Code
 // above this folder does not know which kind of device it drives.
@@ -98,16 +98,18 @@ class Queue {
   virtual void wait_for(Timeline& timeline, uint64_t value) = 0;
 };
 
-// One device of one process. The process makes it before the runs that use it, and destroys it
-// after them.
-// Threads: any, except for the enqueuing calls: see Queue.
+// The queues of a device.
+enum class QueueFor : uint8_t { compute, copies_in, copies_out };
+
+// One device of one process; some have a memory of their own. The process makes it before the runs
+// that use it, and destroys it after them. Threads: any, except for the enqueuing calls: see Queue.
 class Device {
  public:
   virtual ~Device() = default;
 
   // "cpu" or "cuda". Kernels are registered for a kind.
   virtual std::string_view kind() const = 0;
-  // The kind and the index on this machine: "cpu:0".
+  // The last part of its name in plans: a word and its index in this process, "cpu:0", "gpu:0".
   virtual std::string name() const = 0;
   // The model, for people: "AMD EPYC 9454P".
   virtual std::string description() const = 0;
@@ -121,12 +123,19 @@ class Device {
   // Zeroed memory, its pages touched, so that no step pays for page faults. resource_exhausted if
   // there is no room. Freed by the buffer's destructor, which must come before the device's.
   virtual Result<std::unique_ptr<Buffer>> allocate(size_t bytes) = 0;
-  // The one queue of the device.
-  virtual Queue& queue() = 0;
-  // Enqueue copies between host and device memory. They complete in the order of the queue. The
-  // host range must stay valid until the queue's timeline has passed the copy.
+  // Zeroed memory of the host, for copies to and from the device: memory in which those are fast.
+  // Host code may always read and write it. Otherwise like allocate().
+  virtual Result<std::unique_ptr<Buffer>> allocate_host(size_t bytes) = 0;
+  // The work of one queue is done in its order; that of several at the same time, except where one
+  // waits for another: see Queue::wait_for(). A device that does one thing at a time has one queue
+  // for everything.
+  virtual Queue& queue(QueueFor use = QueueFor::compute) = 0;
+  // Enqueue copies between the memories of host and device in queue(copies_in) and
+  // queue(copies_out). The ranges must stay valid until the queue's timeline has passed the copy.
   virtual void copy_to_device(void* device, const void* host, size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, size_t bytes) = 0;
+  // Enqueues a copy within the device's memory in queue(compute).
+  virtual void copy_within(void* to, const void* from, size_t bytes) = 0;
 };
 
 }  // namespace leat

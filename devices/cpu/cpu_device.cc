@@ -97,6 +97,10 @@ void CpuDevice::copy_to_host(void* host, const void* device, size_t bytes) {
   if (bytes) std::memcpy(host, device, bytes);
 }
 
+void CpuDevice::copy_within(void* to, const void* from, size_t bytes) {
+  if (bytes) std::memcpy(to, from, bytes);
+}
+
 std::string cpu_model() {
   std::ifstream in("/proc/cpuinfo");
   std::string line;

@@ -27,9 +27,11 @@ class CpuDevice final : public Device {
   size_t alignment() const override { return 64; }
   // Buffers of 4 MiB and more begin on a huge page.
   Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override;
-  Queue& queue() override { return *queue_; }
+  Result<std::unique_ptr<Buffer>> allocate_host(size_t bytes) override { return allocate(bytes); }
+  Queue& queue(QueueFor = QueueFor::compute) override { return *queue_; }
   void copy_to_device(void* device, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* device, size_t bytes) override;
+  void copy_within(void* to, const void* from, size_t bytes) override;
 
   // The compute threads. Kernels reach them through the executor.
   Pool& pool() { return pool_; }

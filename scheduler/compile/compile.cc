@@ -1,9 +1,12 @@
 #include "scheduler/compile/compile.h"
 
+#include <algorithm>
+
 #include "devices/base/text.h"
 #include "ops/graph/gradients.h"
 #include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
+#include "scheduler/graph/device_name.h"
 
 namespace leat {
 namespace {
@@ -33,16 +36,18 @@ Status name_borders(const Graph& graph, const Borders& borders, Plan& plan) {
 }
 
 // An ordered part as a partition with its memory.
-Result<Partition> lay_out(const Part& part, const Order& ordered, const LayoutChoice& layouts) {
+Result<Partition> lay_out(const Part& part, const Order& ordered, const LayoutChoice& layouts,
+                          const PlanDevice& device) {
   LEAT_ASSIGN_OR_RETURN(Partition made, emit(part, ordered, layouts));
-  form_chains(made);
-  LEAT_RETURN_IF_ERROR(lay_out_memory(made));
+  if (device.is_cpu()) form_chains(made);
+  LEAT_RETURN_IF_ERROR(lay_out_memory(made, device.alignment));
   return made;
 }
 
-// The partition with less memory, if it can be had, where `made` needs more than `available` bytes.
+// The partition with less memory, if it can be had, where `made` needs more than the device has.
 Result<Partition> fit(const Part& part, const Order& ordered, const LayoutChoice& layouts,
-                      Partition made, uint64_t available) {
+                      Partition made, const PlanDevice& device) {
+  const uint64_t available = device.memory_bytes;
   const uint64_t fixed = made.memory_bytes() - made.arena_bytes;
   // An eighth is left for data sets and other runs. The arena has gaps: it is larger than what
   // values need at the same time.
@@ -53,36 +58,45 @@ Result<Partition> fit(const Part& part, const Order& ordered, const LayoutChoice
     LayoutChoice choice = layouts;
     const auto bytes = static_cast<uint64_t>(share * static_cast<double>(available - fixed));
     if (!recompute(smaller, order, choice, bytes)) break;
-    LEAT_ASSIGN_OR_RETURN(Partition next, lay_out(smaller, order, choice));
+    LEAT_ASSIGN_OR_RETURN(Partition next, lay_out(smaller, order, choice, device));
     if (next.memory_bytes() < made.memory_bytes()) made = std::move(next);
   }
   return made;
 }
 
-// One device's part, from its graph to its instructions. available: as device_memory_bytes.
-Result<Partition> plan_part(Part part, uint64_t available) {
+// One device's part, from its graph to its instructions.
+Result<Partition> plan_part(Part part, const PlanDevice& device) {
   // Passes that change nodes come before the order, and memory last: it depends on the order and on
   // the chains.
   LEAT_ASSIGN_OR_RETURN(part.graph, fuse(std::move(part.graph), part.borders, part.depth));
-  LayoutChoice layouts;
-  LEAT_ASSIGN_OR_RETURN(part.graph,
-                        choose_layouts(std::move(part.graph), part.borders, part.depth, layouts));
+  LayoutChoice layouts;  // the blocked layout is that of CPUs' registers
+  if (device.is_cpu()) {
+    LEAT_ASSIGN_OR_RETURN(part.graph,
+                          choose_layouts(std::move(part.graph), part.borders, part.depth, layouts));
+  }
   LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
-  LEAT_ASSIGN_OR_RETURN(Partition made, lay_out(part, ordered, layouts));
-  if (available == 0 || made.memory_bytes() <= available) return made;
-  return fit(part, ordered, layouts, std::move(made), available);
+  LEAT_ASSIGN_OR_RETURN(Partition made, lay_out(part, ordered, layouts, device));
+  if (device.memory_bytes == 0 || made.memory_bytes() <= device.memory_bytes) return made;
+  return fit(part, ordered, layouts, std::move(made), device);
+}
+
+const PlanDevice& find_device(const std::vector<PlanDevice>& devices, const std::string& name) {
+  return *std::find_if(devices.begin(), devices.end(),
+                       [&](const PlanDevice& device) { return device.name == name; });
 }
 
 // Makes one part at a time, and frees its graph before the next part is made.
 Status plan_parts(Graph whole, const Borders& borders, const CompileRequest& request, Plan& plan) {
-  LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, request.devices));
+  std::vector<std::string> names;
+  for (const PlanDevice& device : request.devices) names.push_back(device.name);
+  LEAT_ASSIGN_OR_RETURN(Partitioned parts, partition(std::move(whole), borders, names));
   // Parts and partitions have the same numbers, which the edges name.
   plan.edges = std::move(parts.edges);
   plan.partitions.reserve(parts.devices().size());
   for (uint32_t i = 0; i < parts.devices().size(); ++i) {
     Part part = parts.make(i);
     for (uint32_t fetch : part.fetch_index) plan.fetches[fetch].partition = i;
-    auto made = plan_part(std::move(part), request.device_memory_bytes);
+    auto made = plan_part(std::move(part), find_device(request.devices, parts.devices()[i]));
     if (!made.ok()) return made.status().while_doing(cat("planning for ", parts.devices()[i]));
     plan.partitions.push_back(std::move(*made));
     plan.partitions.back().feeds.resize(plan.feeds.size(), kNone);
@@ -91,8 +105,9 @@ Status plan_parts(Graph whole, const Borders& borders, const CompileRequest& req
 }
 
 // Kernels' workspaces are not known yet: a plan that passes may still not fit.
-Status check_memory(const Plan& plan, uint64_t available) {
+Status check_memory(const Plan& plan, const std::vector<PlanDevice>& devices) {
   for (const Partition& partition : plan.partitions) {
+    const uint64_t available = find_device(devices, partition.device).memory_bytes;
     if (available > 0 && partition.memory_bytes() > available) {
       return resource_exhausted(cat("plan '", plan.name, "': expected to fit into ",
                                     human_bytes(available), " of ", partition.device, ", needs ",
@@ -100,6 +115,17 @@ Status check_memory(const Plan& plan, uint64_t available) {
     }
   }
   return {};
+}
+
+// A worker for each task.
+std::vector<StrategyWorker> workers_of(const std::vector<PlanDevice>& devices) {
+  std::vector<StrategyWorker> workers;
+  for (const PlanDevice& device : devices) {
+    const std::string task = task_of(device.name);
+    if (workers.empty() || workers.back().task != task) workers.push_back({task, {}});
+    workers.back().devices.push_back(device.name);
+  }
+  return workers;
 }
 
 // Expands the gradients of the graph. A gradient may be fetched: then the value that takes its
@@ -135,7 +161,8 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   if (request.skips_not_finite) {
     LEAT_ASSIGN_OR_RETURN(whole, guard_writes(std::move(whole), borders));
   }
-  LEAT_ASSIGN_OR_RETURN(whole, strategy.apply(whole, borders, {request, request.devices}));
+  LEAT_ASSIGN_OR_RETURN(whole,
+                        strategy.apply(whole, borders, {request, workers_of(request.devices)}));
   // The strategy may have made equal nodes, so the graph is simplified once more.
   LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, place(std::move(whole), request.devices));
@@ -148,7 +175,7 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   plan.name = request.name;
   LEAT_RETURN_IF_ERROR(name_borders(whole, borders, plan));
   LEAT_RETURN_IF_ERROR(plan_parts(std::move(whole), borders, request, plan));
-  LEAT_RETURN_IF_ERROR(check_memory(plan, request.device_memory_bytes));
+  LEAT_RETURN_IF_ERROR(check_memory(plan, request.devices));
   // A fault here is one of the passes, and no fault of the graph.
   LEAT_RETURN_IF_ERROR(verify(plan));
   return plan;

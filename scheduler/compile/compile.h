@@ -6,6 +6,7 @@
 
 #include "devices/base/status.h"
 #include "ops/graph/graph.h"
+#include "scheduler/graph/plan_device.h"
 #include "scheduler/graph/rewrite.h"
 #include "scheduler/plan/plan.h"
 #include "scheduler/strategies/strategy.h"
@@ -26,9 +27,9 @@ struct CompileOptions : DivisionOptions {
 };
 
 struct CompileRequest : CompileOptions {
-  Borders borders;                   // in the graph's ids
-  std::vector<std::string> devices;  // full names, "job:worker/task:0/cpu:0"; at least one
-  uint64_t device_memory_bytes = 0;  // of each device; 0: unknown, not checked
+  Borders borders;  // in the graph's ids
+  // At least one. Those of a task stand together, and are the devices of one worker.
+  std::vector<PlanDevice> devices;
 };
 
 // Makes a verified plan of the graph of one replica, which may have Gradients nodes. A pure

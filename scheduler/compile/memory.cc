@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "devices/base/align.h"
 #include "devices/base/shape.h"
 #include "devices/base/text.h"
 #include "ops/graph/op.h"
@@ -17,7 +18,6 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kAlignment = 64;
 constexpr size_t kMostCompared = 8192;  // values; more are fitted one after the other
 
 struct Life {
@@ -89,7 +89,8 @@ class FreeRanges {
 
 class MemoryPlanner {
  public:
-  explicit MemoryPlanner(Partition& partition) : partition_(partition) {}
+  MemoryPlanner(Partition& partition, uint64_t alignment)
+      : partition_(partition), alignment_(alignment) {}
 
   // Lives are found twice: once for the decision what is computed in place, and then with the
   // longer lives of the roots that took over other values.
@@ -224,8 +225,7 @@ class MemoryPlanner {
         roots.push_back(v);
     }
     bytes_.assign(partition_.values.size(), 0);
-    for (uint32_t v : roots)
-      bytes_[v] = (partition_.values[v].type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    for (uint32_t v : roots) bytes_[v] = align_up(partition_.values[v].type.bytes(), alignment_);
     if (roots.size() > kMostCompared)
       fit_by_birth(roots);
     else
@@ -291,6 +291,7 @@ class MemoryPlanner {
   };
 
   Partition& partition_;
+  const uint64_t alignment_;
   uint32_t chain_ = kNone;
   std::unordered_map<uint32_t, InChain> of_chain_;
   std::vector<uint32_t> position_;  // by instruction
@@ -300,6 +301,8 @@ class MemoryPlanner {
 
 }  // namespace
 
-Status lay_out_memory(Partition& partition) { return MemoryPlanner(partition).run(); }
+Status lay_out_memory(Partition& partition, uint64_t alignment) {
+  return MemoryPlanner(partition, alignment).run();
+}
 
 }  // namespace leat

@@ -11,6 +11,7 @@
 
 #include "devices/base/status.h"
 #include "ops/graph/graph.h"
+#include "scheduler/graph/plan_device.h"
 #include "scheduler/graph/prune.h"
 #include "scheduler/graph/rewrite.h"
 #include "scheduler/plan/plan.h"
@@ -43,10 +44,13 @@ Result<Graph> sparsify(Graph graph, Borders& borders, int shards);
 Result<Graph> guard_writes(Graph graph, Borders& borders);
 
 // Sets the device of every node to one of `devices`. A resource and all nodes that touch it are one
-// group, and a group is on one device that satisfies the constraints of all its nodes. If there are
-// several, the group goes where most input bytes of its first node are. invalid_argument for a
-// conflict, with the chain of reasons. Changes no ids.
-Result<Graph> place(Graph graph, const std::vector<std::string>& devices);
+// group, and a group is on one device that satisfies the constraints of all its nodes and has
+// kernels for all of them. Of several such devices, a group prefers an accelerator, unless its
+// first node does bookkeeping: a few integers, or a few numbers that a CPU made. Of those it goes
+// to the one that has most input bytes of that node. A constant goes to its first reader.
+// invalid_argument for a conflict, with the chain of reasons, and for a node that none of the
+// devices can run that its constraints allow. Changes no ids.
+Result<Graph> place(Graph graph, const std::vector<PlanDevice>& devices);
 
 // Adds a leat.Commit of the fetched values on each device that writes variables, if all writes
 // there can come after everything of a step that waits; otherwise it changes nothing. Changes no
@@ -129,11 +133,12 @@ bool recompute(Part& part, Order& order, LayoutChoice& layouts, uint64_t bytes);
 Result<Partition> emit(const Part& part, const Order& order, const LayoutChoice& layouts);
 
 // Groups neighbouring instructions whose rows are independent of each other into chains, and
-// chooses their tiles.
+// chooses their tiles. For CPUs alone: their caches hold a tile.
 void form_chains(Partition& partition);
 
-// Gives every value of the arena an offset. Values whose lifetimes do not meet share memory, and a
-// kernel computes in place where it can. Two values that live at the same time never share bytes.
-Status lay_out_memory(Partition& partition);
+// Gives every value of the arena an offset, a multiple of `alignment`, which is a power of two.
+// Values whose lifetimes do not meet share memory, and a kernel computes in place where it can. Two
+// values that live at the same time never share bytes.
+Status lay_out_memory(Partition& partition, uint64_t alignment);
 
 }  // namespace leat

@@ -8,6 +8,7 @@
 #include "ops/graph/op.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/graph/device_name.h"
+#include "scheduler/graph/op_name.h"
 
 namespace leat {
 namespace {
@@ -76,10 +77,10 @@ using Numbers = std::vector<uint32_t>;
 // node names one: the index looks devices up by the parts of their names, and each constraint once.
 class DeviceIndex {
  public:
-  explicit DeviceIndex(const std::vector<std::string>& devices) {
+  explicit DeviceIndex(const std::vector<PlanDevice>& devices) {
     for (uint32_t d = 0; d < devices.size(); ++d) {
       all_.push_back(d);
-      for (const std::string& part : split_name(devices[d], '/')) {
+      for (const std::string& part : split_name(devices[d].name, '/')) {
         const auto words = split_name(part, ':');
         add(with_[words[0]], d);
         if (words.size() > 1) add(with_[cat(words[0], ":", words[1])], d);
@@ -148,16 +149,22 @@ Groups group_by_resource(const Graph& graph) {
   return groups;
 }
 
+std::string names_of(const std::vector<PlanDevice>& devices) {
+  std::vector<std::string> names;
+  for (const PlanDevice& device : devices) names.push_back(device.name);
+  return join(names, ", ");
+}
+
 // By the node that represents a group: the devices that satisfy the constraints of all its nodes.
 Result<std::vector<Place>> find_places(const Graph& graph, DeviceIndex& index,
-                                       const std::vector<std::string>& devices, Groups& groups) {
+                                       const std::vector<PlanDevice>& devices, Groups& groups) {
   std::vector<Place> places(graph.nodes());
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const std::string& constraint = graph.node(id).device;
     const Numbers& own = index.matching(constraint);
     if (own.empty()) {
       return invalid_argument(cat(graph.describe_node(id), ": expected a device that satisfies '",
-                                  constraint, "', there are ", join(devices, ", ")));
+                                  constraint, "', there are ", names_of(devices)));
     }
     const NodeId group = groups.find(id);
     Place& place = places[group];
@@ -184,6 +191,92 @@ Result<std::vector<Place>> find_places(const Graph& graph, DeviceIndex& index,
   return places;
 }
 
+bool is_constant(const Node& node) { return is_op(node, "Constant"); }
+
+// True if a device of that kind can run the node. A constant is data, and a variable is memory; any
+// other resource belongs to the host.
+bool can_run(const Graph& graph, const Node& node, const PlanDevice& device) {
+  if (device.is_cpu() || is_constant(node)) return true;
+  if (!node.op->make_resource) return node.op->kernels.contains(device.kind);
+  return graph.value(node.outputs[0]).type.dtype != DType::invalid;
+}
+
+bool differ_in_kind(const std::vector<PlanDevice>& devices) {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const PlanDevice& device) { return device.kind != devices[0].kind; });
+}
+
+// Takes from each group the devices that have no kernel for one of its nodes.
+Status keep_able(const Graph& graph, const std::vector<PlanDevice>& devices, Groups& groups,
+                 std::vector<Place>& places) {
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    Place& place = places[groups.find(id)];
+    Numbers able;
+    for (const uint32_t device : place.allowed()) {
+      if (can_run(graph, node, devices[device])) able.push_back(device);
+    }
+    if (able.size() == place.allowed().size()) continue;
+    if (able.empty()) {
+      const PlanDevice& one = devices[place.allowed()[0]];
+      return invalid_argument(cat(graph.describe_node(id), ": expected a device that has a kernel ",
+                                  "for it, ", one.name, " has none (", one.kind, ")"));
+    }
+    place.shared = nullptr;
+    place.met = std::move(able);
+  }
+  return {};
+}
+
+// A value of so few elements costs more to launch a kernel for than to compute.
+constexpr int64_t kFewElements = 64;
+
+struct Smallness {
+  bool few = true;       // all that the node reads and makes are tensors of few elements
+  bool integers = true;  // and none of them has floats
+};
+Smallness smallness_of(const Graph& graph, const Node& node) {
+  Smallness smallness;
+  for (const auto* values : {&node.inputs, &node.outputs}) {
+    for (const ValueId value : *values) {
+      if (value == kNone) continue;
+      const ValueType& type = graph.value(value).type;
+      const auto shape = type.shape.concrete();
+      smallness.few = smallness.few && type.kind == ValueKind::tensor && shape &&
+                      shape->elements() <= kFewElements;
+      smallness.integers = smallness.integers && !is_float(type.dtype);
+    }
+  }
+  return smallness;
+}
+
+// True for bookkeeping, which a CPU does better: a few integers, such as sizes and counters, or a
+// few numbers that a CPU has made, such as a learning rate. Numbers of an accelerator stay there.
+bool suits_cpu(const Graph& graph, const Node& node, const std::vector<PlanDevice>& devices,
+               const std::vector<uint32_t>& device_of) {
+  const Smallness smallness = smallness_of(graph, node);
+  if (!smallness.few) return false;
+  bool made_by_cpu = false;
+  for (const ValueId input : node.inputs) {
+    const NodeId producer = input == kNone ? kNone : graph.value(input).producer;
+    if (producer == kNone || is_constant(graph.node(producer))) continue;
+    if (!devices[device_of[producer]].is_cpu()) return false;
+    made_by_cpu = true;
+  }
+  return made_by_cpu || smallness.integers;
+}
+
+// Those of the allowed devices among which choose_device() chooses.
+Numbers preferred(const Graph& graph, NodeId id, const Numbers& allowed,
+                  const std::vector<PlanDevice>& devices, const std::vector<uint32_t>& device_of) {
+  const bool on_cpu = suits_cpu(graph, graph.node(id), devices, device_of);
+  Numbers liked;
+  for (const uint32_t device : allowed) {
+    if (devices[device].is_cpu() == on_cpu) liked.push_back(device);
+  }
+  return liked.empty() ? allowed : liked;
+}
+
 // The device that holds most bytes of a node's inputs; the first of them if there are several. Each
 // input counts one byte more than it has, so that inputs without bytes count, too.
 uint32_t choose_device(const Graph& graph, NodeId id, const Numbers& allowed,
@@ -206,19 +299,37 @@ uint32_t choose_device(const Graph& graph, NodeId id, const Numbers& allowed,
 
 }  // namespace
 
-Result<Graph> place(Graph graph, const std::vector<std::string>& devices) {
+Result<Graph> place(Graph graph, const std::vector<PlanDevice>& devices) {
   Groups groups = group_by_resource(graph);
   DeviceIndex index(devices);
   LEAT_ASSIGN_OR_RETURN(auto places, find_places(graph, index, devices, groups));
+  const bool mixed = differ_in_kind(devices);
+  if (mixed) LEAT_RETURN_IF_ERROR(keep_able(graph, devices, groups, places));
   // Nodes come in topological order, so a group goes where the inputs of its first node are.
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
   std::vector<uint32_t> device_of(graph.nodes(), 0);
   for (NodeId id : order) {
     Place& place = places[groups.find(id)];
-    if (place.chosen == kNone) place.chosen = choose_device(graph, id, place.allowed(), device_of);
+    if (place.chosen == kNone) {
+      const Numbers& allowed = place.allowed();
+      place.chosen = choose_device(
+          graph, id, mixed ? preferred(graph, id, allowed, devices, device_of) : allowed,
+          device_of);
+    }
     device_of[id] = place.chosen;
-    graph.node(id).device = devices[place.chosen];
   }
+  // Each device gets a copy of the constants that it reads, so that a constant elsewhere than at a
+  // reader would only take memory.
+  std::vector<bool> met(graph.nodes(), false);
+  for (size_t i = 0; mixed && i < order.size(); ++i) {
+    for (const ValueId input : graph.node(order[i]).inputs) {
+      const NodeId producer = input == kNone ? kNone : graph.value(input).producer;
+      if (producer == kNone || !is_constant(graph.node(producer)) || met[producer]) continue;
+      met[producer] = true;
+      device_of[producer] = device_of[order[i]];
+    }
+  }
+  for (NodeId id : order) graph.node(id).device = devices[device_of[id]].name;
   return graph;
 }
 

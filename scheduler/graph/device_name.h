@@ -14,4 +14,8 @@ std::vector<std::string> split_name(const std::string& text, char separator);
 // "*/cpu:0". Every device satisfies "".
 bool matches_device(const std::string& constraint, const std::string& device);
 
+// The name without its last part: "job:worker/task:1" of "job:worker/task:1/cpu:0". A name of one
+// part is its own task.
+std::string task_of(const std::string& device);
+
 }  // namespace leat

@@ -1,4 +1,4 @@
-// A host in this process: a device, the state of the jobs on it, and the runs that step there.
+// A host in this process: its devices, the state of the jobs on them, and the runs that step there.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "devices/base/status.h"
 #include "devices/cpu/cpu_device.h"
 #include "ops/state/resources.h"
+#include "scheduler/graph/plan_device.h"
 #include "scheduler/plan/plan.h"
 #include "scheduler/runtime/executor.h"
 #include "scheduler/runtime/program.h"
@@ -29,11 +30,13 @@ namespace leat {
 // Threads: any, as Run says.
 class HostedPartition {
  public:
-  HostedPartition(std::shared_ptr<const Plan> plan, uint32_t partition)
-      : plan_(std::move(plan)), partition_(partition) {}
+  // `device` is the number of its device at the host.
+  HostedPartition(std::shared_ptr<const Plan> plan, uint32_t partition, size_t device)
+      : plan_(std::move(plan)), partition_(partition), device_(device) {}
   bool connected() const { return run_ != nullptr; }
   Run& run() { return *run_; }  // REQUIRES: connected()
   uint32_t partition() const { return partition_; }
+  size_t device() const { return device_; }
   const Plan& plan() const { return *plan_; }
   SlotTable& slots() { return *slots_; }
 
@@ -41,44 +44,57 @@ class HostedPartition {
   friend class DeviceHost;
   std::shared_ptr<const Plan> plan_;
   uint32_t partition_;
+  size_t device_;
   std::unique_ptr<SlotTable> slots_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::unique_ptr<Program> program_;
   std::unique_ptr<Run> run_;
 };
 
-// Owns the device, its executor and the state of the jobs, and steps the runs of all jobs there.
+// Owns the devices, an executor for each, and the state of the jobs, and steps the runs of all jobs
+// there. Device 0 is the CPU. The others are accelerators, which run what they have kernels for;
+// the host's work of a plan (input, queues, small integers) is done by the CPU.
 //
 // Threads: any, unless a function says otherwise. The calls from prepare() to start() for one
 // HostedPartition come one after the other.
 class DeviceHost {
  public:
-  // The host is task `task` of its job, with one CPU device of `threads` compute threads.
-  DeviceHost(int task, int threads);
+  // The host is task `task` of its job, with a CPU of `threads` compute threads.
+  DeviceHost(int task, int threads, std::vector<std::unique_ptr<Device>> accelerators = {});
   ~DeviceHost();
 
-  // The full name, "job:worker/task:0/cpu:0". Threads: any, but not during become().
-  std::string device_name() const { return device_name_; }
+  // The full name of a device, "job:worker/task:0/cpu:0". Threads: any, but not during become().
+  std::string device_name(size_t device = 0) const;
   // Makes the host another task. REQUIRES: it has no runs.
   void become(int task);
-  cpu::CpuDevice& device() { return device_; }
-  int threads() { return device_.pool().threads(); }
+  cpu::CpuDevice& device() { return cpu_; }
+  // REQUIRES: number < devices()
+  Device& device(size_t number);
+  size_t devices() const { return 1 + accelerators_.size(); }
+  // The devices as plans name them.
+  std::vector<PlanDevice> plan_devices();
+  int threads() { return cpu_.pool().threads(); }
 
-  // The state of a job on this host, made at the first call. `data_root`, the folder of the job's
-  // data sets, counts at that call alone.
-  JobResources& resources(const std::string& job, const std::string& data_root = {});
+  // The state of a job on a device of this host, made at the first call. `data_root`, the folder of
+  // the job's data sets, counts at that call alone.
+  JobResources& resources(const std::string& job, const std::string& data_root = {},
+                          size_t device = 0);
+  // The state of a job on each of the devices.
+  std::vector<JobResources*> all_resources(const std::string& job);
   // Frees the state of a job. REQUIRES: its runs are released.
   void drop(const std::string& job);
 
   // Takes a partition of a plan, with its receive slots closed. open_slots() opens them, or the
   // code that makes the links to its peers does, in memory that suits the links. Channels come
-  // next.
-  std::shared_ptr<HostedPartition> prepare(std::shared_ptr<const Plan> plan, uint32_t partition);
+  // next. invalid_argument if the partition's device is none of this host's.
+  Result<std::shared_ptr<HostedPartition>> prepare(std::shared_ptr<const Plan> plan,
+                                                   uint32_t partition);
   // Opens the slots of values from the partitions in `from` (indexed by partition of the plan;
-  // empty: all), in the device's memory. resource_exhausted if it has too little.
+  // empty: all). resource_exhausted if there is too little memory.
   Status open_slots(HostedPartition& run, const std::vector<bool>& from = {});
   // Makes the program and the run. `channels` are by partition of the plan, null where nothing is
-  // sent. The run uses the state of `job`, which is made if need be.
+  // sent. The run uses the state of `job`, which is made if need be. failed_precondition if a
+  // variable of the partition is on another device of the host.
   Status connect(HostedPartition& run, std::vector<std::unique_ptr<Channel>> channels,
                  const std::string& job, RunOptions options);
   // Hands the run to the executor. It steps when its limit rises.
@@ -92,16 +108,32 @@ class DeviceHost {
   // is freed with the HostedPartition.
   void release(HostedPartition& run);
   // Describes for people what the run waits for; "" if it waits for nothing.
-  std::string waits_for(HostedPartition& run) { return executor_.waits_for(run.run()); }
+  std::string waits_for(HostedPartition& run) { return executor(run).waits_for(run.run()); }
   // True if it waits for a peer, which has yet to send a value or to make room for one.
-  bool waits_for_peer(HostedPartition& run) { return executor_.waits_for_peer(run.run()); }
+  bool waits_for_peer(HostedPartition& run) { return executor(run).waits_for_peer(run.run()); }
 
  private:
-  std::string device_name_;
-  cpu::CpuDevice device_;
+  // An accelerator with its executor, which only enqueues work: the pool is its driver alone.
+  struct Accelerator {
+    Accelerator(std::unique_ptr<Device> owned, std::string driver)
+        : device(std::move(owned)), executor(pool, std::move(driver)) {}
+    std::unique_ptr<Device> device;
+    cpu::Pool pool{1};
+    Executor executor;
+  };
+
+  Status check_variables(const HostedPartition& run, const std::string& job);
+  Executor& executor(const HostedPartition& run) {
+    return run.device() == 0 ? executor_ : accelerators_[run.device() - 1]->executor;
+  }
+
+  int task_;
+  cpu::CpuDevice cpu_;
   Executor executor_;
+  std::vector<std::unique_ptr<Accelerator>> accelerators_;
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<JobResources>> jobs_;
+  // By job and device.
+  std::map<std::pair<std::string, size_t>, std::unique_ptr<JobResources>> jobs_;
 };
 
 }  // namespace leat

@@ -14,13 +14,9 @@ EntryCursor::EntryCursor(Program& program, const CommitVerdict& verdict)
   // Both lists are filled from the back, so that each look forward takes one step.
   next_special_.assign(entries_.size() + 1, static_cast<uint32_t>(entries_.size()));
   next_heavy_ = next_special_;
-  const bool host = program.device().host_visible();
   for (size_t e = entries_.size(); e-- > 0;) {
     const Entry& entry = entries_[e];
-    // On an asynchronous device a transfer reads or writes what the queue may still be working on,
-    // so it has to wait for the queue.
-    const bool special =
-        entry.may_block || !entry.awaits.empty() || (!host && entry.kind != Entry::Kind::kernel);
+    const bool special = entry.may_block || !entry.awaits.empty();
     next_special_[e] = special ? static_cast<uint32_t>(e) : next_special_[e + 1];
     next_heavy_[e] = entry.cheap ? next_heavy_[e + 1] : static_cast<uint32_t>(e);
     has_cheap_entries_ = has_cheap_entries_ || entry.cheap;
@@ -35,47 +31,29 @@ uint64_t EntryCursor::startable(uint64_t cap, Awaited& awaited) {
     end = turn_begin + next_special_[end - turn_begin];  // n if the turn has nothing special left
     if (end >= cap) return cap;
     if (end == turn_begin + n) continue;
-    // A mark of an asynchronous device's queue stands behind all that comes before `end` only once
-    // all of that is issued.
-    const bool issued = end == position_ || program_.device().host_visible();
-    if (!issued || entries_[end - turn_begin].may_block || !ready(end, awaited)) return end;
+    if (entries_[end - turn_begin].may_block || !ready(end, awaited)) return end;
     ++end;
   }
   return cap;
 }
 
-// True if the entry may start, as far as other runs and the device go.
+// True if the entry may start, as far as other runs go.
 bool EntryCursor::ready(uint64_t position, Awaited& awaited) {
   const uint64_t turn = position / entries_.size();
   const Entry& entry = entries_[position % entries_.size()];
   for (const Await& await : entry.awaits) {
     // In the first `lag` turns there is nothing to wait for: all slots are free.
     if (turn + 1 <= await.lag || await.timeline->reached(turn + 1 - await.lag)) continue;
-    awaited = {await.timeline, turn + 1 - await.lag, await.instruction};
+    awaited = {await.timeline, turn + 1 - await.lag, await.instruction, {}};
     return false;
   }
-  // The host may be about to read what the device's queue has yet to write.
-  awaited.instruction = entry.instruction;
-  return drained(position, awaited);
-}
-
-bool EntryCursor::drained(uint64_t position, Awaited& awaited) {
-  if (program_.device().host_visible()) return true;
-  Queue& queue = program_.device().queue();
-  // One mark for each position is enough: nothing is issued while the run waits there.
-  if (marked_position_ != position) {
-    mark_ = queue.mark();
-    marked_position_ = position;
-  }
-  awaited.timeline = &queue.timeline();
-  awaited.value = mark_;
-  return queue.timeline().reached(mark_);
+  return true;
 }
 
 uint64_t EntryCursor::turns_sent(uint64_t turn, Awaited& awaited) const {
   for (Timeline* sent : program_.sent()) {
     if (sent->reached(turn)) continue;
-    awaited = {sent, turn, 0};
+    awaited = {sent, turn, 0, {}};
     turn = sent->value();
   }
   return turn;

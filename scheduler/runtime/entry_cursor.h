@@ -48,15 +48,11 @@ class EntryCursor {
   // REQUIRES: the positions from here to `end` can start.
   Segment cut(uint64_t end, bool cheaply) const;
 
-  // True if the device has done all that was issued before this position, as devices that work
-  // when they are told to always have; else it is `awaited`.
-  bool drained(Awaited& awaited) { return drained(position_, awaited); }
   // Of the turns below `turn`, all of which are issued, the number of those whose values have all
   // left; if it is lower, `awaited` is the first value to wait for.
   uint64_t turns_sent(uint64_t turn, Awaited& awaited) const;
 
  private:
-  bool drained(uint64_t position, Awaited& awaited);
   bool ready(uint64_t position, Awaited& awaited);
   uint64_t cheap_end(uint64_t end) const;
 
@@ -67,8 +63,6 @@ class EntryCursor {
   std::vector<uint32_t> next_heavy_;    // from each entry on, the first that is not cheap
   bool has_cheap_entries_ = false;
   uint64_t position_ = 0;
-  // An asynchronous device: what its queue had been given when the cursor asked at a position.
-  uint64_t marked_position_ = ~uint64_t{0}, mark_ = 0;
 };
 
 }  // namespace leat

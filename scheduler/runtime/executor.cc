@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <array>
+#include <tuple>
 #include <vector>
 
 #include "devices/base/patience.h"
@@ -9,13 +11,23 @@
 
 namespace leat {
 
+namespace {
+
+constexpr size_t kMostWaits = 1 + std::tuple_size_v<decltype(Awaited::others)>;
+constexpr size_t kNoWait = kMostWaits;
+
+}  // namespace
+
 // Runs and the right to advance them, which one thread has at a time.
 struct Executor::Core {
   // `ready` and `advancing` say what is yet to be done with a run.
   struct Place {
-    // The timeline that the executor has a callback on; one is enough.
-    Timeline* registered = nullptr;
-    uint64_t registered_value = 0;
+    // The timelines that the executor has a callback on, as many as a run waits for at a time.
+    struct Registered {
+      Timeline* timeline = nullptr;
+      uint64_t value = 0;
+    };
+    std::array<Registered, kMostWaits> registered;
     bool ready = false;
     bool advancing = false;
     bool busy = false;  // not idle since it was last woken
@@ -46,16 +58,24 @@ struct Executor::Core {
     wanted.store(driver_is_wanted(), std::memory_order_relaxed);
   }
   void tell_driver(std::unique_lock<std::mutex>& lock);
-  void wake(Run* run, bool fired);
+  void wake(Run* run, size_t fired);
   void drive(std::unique_lock<std::mutex>& lock, Run* run, Place& place, bool cheaply);
-  void register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
-                     const Awaited& awaited);
+  void register_waits(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
+                      const Awaited& awaited);
+  void register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place, size_t wait,
+                     Timeline& timeline, uint64_t value);
 };
 
-// Small and trivial, so that a std::function of it allocates nothing.
+// Small and trivial, so that a std::function of it allocates nothing. The low bits of the run's
+// address are the number of the wait.
 struct Executor::Waker {
+  static_assert(alignof(Run) > kMostWaits);
   Core* core;
-  Run* run;
+  uintptr_t run_and_wait;
+  void wake() const {
+    constexpr uintptr_t kWait = alignof(Run) - 1;
+    core->wake(reinterpret_cast<Run*>(run_and_wait & ~kWait), run_and_wait & kWait);
+  }
 };
 
 // Unlocks: the driver would wake up only to wait for the lock.
@@ -68,14 +88,15 @@ void Executor::Core::tell_driver(std::unique_lock<std::mutex>& lock) {
   notifying.fetch_sub(1);
 }
 
-// `fired`: by what the run waited for; else by somebody who gave it more to do.
-void Executor::Core::wake(Run* run, bool fired) {
+// `wait`: the one of the run's waits that is over; kNoWait if somebody gave it more to do.
+void Executor::Core::wake(Run* run, size_t wait) {
   std::unique_lock lock(mutex);
   const auto it = places.find(run);
   if (it == places.end()) return;
   Place& place = it->second;
   // A timeline calls a callback once, so the next wait needs a new one.
-  if (fired) place.registered = nullptr;
+  const bool fired = wait != kNoWait;
+  if (fired) place.registered[wait].timeline = nullptr;
   // Somebody has said already that there is work, and nobody has looked since.
   if (place.ready) return;
   place.ready = true;
@@ -114,7 +135,7 @@ void Executor::Core::drive(std::unique_lock<std::mutex>& lock, Run* run, Place& 
     if (advanced == Advanced::all && !place.ready) set_busy(place, false);
     // The wait may be over before the callback is registered. Then the callback comes at once, sets
     // `ready`, and the loop goes on.
-    if (advanced == Advanced::waits) register_wait(lock, run, place, awaited);
+    if (advanced == Advanced::waits) register_waits(lock, run, place, awaited);
     if (!cheaply && !queue.empty()) break;  // others first
   }
   place.advancing = false;
@@ -124,18 +145,26 @@ void Executor::Core::drive(std::unique_lock<std::mutex>& lock, Run* run, Place& 
   queue_changed();
 }
 
-void Executor::Core::register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
-                                   const Awaited& awaited) {
+void Executor::Core::register_waits(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
+                                    const Awaited& awaited) {
   place.awaited = awaited;
-  if (place.registered == awaited.timeline && place.registered_value == awaited.value) return;
-  place.registered = awaited.timeline;
-  place.registered_value = awaited.value;
+  register_wait(lock, run, place, 0, *awaited.timeline, awaited.value);
+  for (size_t i = 0; i < awaited.others.size(); ++i) {
+    const Awaited::Other& other = awaited.others[i];
+    if (other.timeline) register_wait(lock, run, place, 1 + i, *other.timeline, other.value);
+  }
+}
+
+void Executor::Core::register_wait(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
+                                   size_t wait, Timeline& timeline, uint64_t value) {
+  Place::Registered& registered = place.registered[wait];
+  if (registered.timeline == &timeline && registered.value == value) return;
+  registered = {&timeline, value};
   // The callback may come at once, on this thread: never under the lock. The run cannot be removed
   // before advancing is false, so its timelines live.
   lock.unlock();
-  awaited.timeline->when(awaited.value, [waker = Waker{this, run}](const Status&) {
-    waker.core->wake(waker.run, true);
-  });
+  const Waker waker{this, reinterpret_cast<uintptr_t>(run) | wait};
+  timeline.when(value, [waker](const Status&) { waker.wake(); });
   lock.lock();
 }
 
@@ -162,7 +191,7 @@ void Executor::add(Run& run) {
   core_->places[&run];
 }
 
-void Executor::wake(Run& run) { core_->wake(&run, false); }
+void Executor::wake(Run& run) { core_->wake(&run, kNoWait); }
 
 void Executor::remove(Run& run) {
   std::unique_lock lock(core_->mutex);

@@ -203,7 +203,9 @@ void EntryLister::list_transfer(uint32_t index) {
     entry.channel = channel_to(plan_.edges[entry.edge].from);
   } else if (entry.kind == Entry::Kind::send) {
     entry.channel = channel_to(plan_.edges[entry.edge].to);
-    if (entry.channel) await_credit(entry);  // a plan that is only tried has no channels
+    // A plan that is only tried has no channels; and a device with a memory of its own pushes when
+    // the value is on the host, see DeviceTransfers.
+    if (entry.channel && device_.host_visible()) await_credit(entry);
     // A send is cheap if its value is small, lies in its place already, or is read by the channel
     // later. The copy of a large value is work that another thread may take.
     const bool placed = entry.channel && memory_.is_in_place(index);

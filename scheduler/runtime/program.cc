@@ -1,11 +1,17 @@
 #include "scheduler/runtime/program.h"
 
+#include <chrono>
 #include <utility>
 
 #include "devices/base/text.h"
 #include "scheduler/runtime/list_entries.h"
 
 namespace leat {
+namespace {
+
+constexpr auto kCopyDeadline = std::chrono::minutes(1);
+
+}  // namespace
 
 Program::Program(const Plan& plan, uint32_t partition, Device& device, JobResources& resources,
                  Exchange exchange, bool profile)
@@ -34,7 +40,8 @@ Result<std::unique_ptr<Program>> Program::create(const Plan& plan, uint32_t part
 Status Program::make(const Plan& plan) {
   LEAT_RETURN_IF_ERROR(memory_.bind());
   LEAT_RETURN_IF_ERROR(kernels_.make());
-  LEAT_RETURN_IF_ERROR(allocate_fetches(plan.fetches.size()));
+  LEAT_RETURN_IF_ERROR(allocate_borders(plan));
+  LEAT_RETURN_IF_ERROR(await_constants());
   const ProgramParts parts{plan, partition_, device_, exchange_, memory_, kernels_};
   list_ = list_entries(parts);
   order_entries(parts, list_);
@@ -43,17 +50,35 @@ Status Program::make(const Plan& plan) {
 
 // A fetch keeps its last kFetchDepth values in a ring: the run may be some steps ahead of its
 // caller.
-Status Program::allocate_fetches(size_t fetches) {
-  fetch_values_.assign(fetches, kNone);
-  fetch_rings_.resize(fetches);
+Status Program::allocate_borders(const Plan& plan) {
+  fetch_values_.assign(plan.fetches.size(), kNone);
+  fetch_rings_.resize(plan.fetches.size());
+  fetch_departures_.resize(plan.fetches.size());
   for (const PlanInstruction& instruction : partition_.instructions) {
     if (instruction.kind != PlanInstruction::Kind::fetch) continue;
     const uint32_t value = instruction.inputs[0];
     fetch_values_[instruction.edge] = value;
-    const size_t bytes = partition_.values[value].type.bytes() * kFetchDepth;
-    LEAT_ASSIGN_OR_RETURN(fetch_rings_[instruction.edge], device_.allocate(bytes));
+    const size_t bytes = partition_.values[value].type.bytes();
+    LEAT_ASSIGN_OR_RETURN(fetch_rings_[instruction.edge],
+                          device_.allocate_host(bytes * kFetchDepth));
+    if (device_.host_visible()) continue;
+    for (auto& buffer : fetch_departures_[instruction.edge]) {
+      LEAT_ASSIGN_OR_RETURN(buffer, device_.allocate(bytes));
+    }
+  }
+  feed_stagings_.resize(partition_.feeds.size());
+  for (size_t i = 0; i < partition_.feeds.size() && !device_.host_visible(); ++i) {
+    if (partition_.feeds[i] == kNone) continue;
+    const size_t bytes = partition_.values[partition_.feeds[i]].type.bytes();
+    LEAT_ASSIGN_OR_RETURN(feed_stagings_[i], device_.allocate_host(bytes));
   }
   return {};
+}
+
+// The constants are copied in a queue that the kernels' does not wait for.
+Status Program::await_constants() {
+  Queue& queue = device_.queue(QueueFor::copies_in);
+  return queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kCopyDeadline);
 }
 
 void* Program::feed(uint32_t i) {

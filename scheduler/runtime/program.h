@@ -1,6 +1,7 @@
 // A partition made ready to run on one device.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -50,21 +51,33 @@ class Program {
     return kernels_.timed(instruction);
   }
 
-  // The address of feed i; null if this partition does not use it.
+  // The address of feed i on the device; null if this partition does not use it. And memory of the
+  // host from which to copy it; null if the host writes to that address itself.
   void* feed(uint32_t i);
-  // The address of fetch i of a turn, which stays for kFetchDepth turns; and the value that it
-  // copies. REQUIRES: this partition makes the fetch.
+  void* feed_staging(uint32_t i) { return feed_stagings_[i] ? feed_stagings_[i]->data() : nullptr; }
+  // The address of fetch i of a turn, in memory of the host, where it stays for kFetchDepth turns;
+  // and the value that it copies. REQUIRES: this partition makes the fetch.
   void* fetch(uint32_t i, uint64_t turn);
   uint32_t fetch_value(uint32_t i) const { return fetch_values_[i]; }
+  // A buffer of the device by way of which a fetch goes to the host. REQUIRES, too: the device has
+  // a memory of its own.
+  void* fetch_departure(uint32_t i, uint64_t turn) const {
+    return fetch_departures_[i][turn % kSlotDepth]->data();
+  }
   const void* value_address(uint32_t value, uint64_t turn) const {
     return memory_.address(value, turn);
   }
+  // As the functions of ValueMemory.
+  void* landing(uint32_t edge, uint64_t turn) const { return memory_.landing(edge, turn); }
+  void* departure(uint32_t edge, uint64_t turn) const { return memory_.departure(edge, turn); }
+  void* staging(uint32_t edge, uint64_t turn) const { return memory_.staging(edge, turn); }
 
  private:
   Program(const Plan& plan, uint32_t partition, Device& device, JobResources& resources,
           Exchange exchange, bool profile);
   Status make(const Plan& plan);
-  Status allocate_fetches(size_t fetches);
+  Status allocate_borders(const Plan& plan);
+  Status await_constants();
 
   const Partition& partition_;
   Device& device_;
@@ -73,8 +86,10 @@ class Program {
   ValueMemory memory_;
   KernelTable kernels_;
   EntryList list_;
-  std::vector<uint32_t> fetch_values_;  // by fetch; kNone if it is elsewhere
-  std::vector<std::unique_ptr<Buffer>> fetch_rings_;
+  std::vector<uint32_t> fetch_values_;                // by fetch; kNone if it is elsewhere
+  std::vector<std::unique_ptr<Buffer>> fetch_rings_;  // by fetch
+  std::vector<std::array<std::unique_ptr<Buffer>, kSlotDepth>> fetch_departures_;
+  std::vector<std::unique_ptr<Buffer>> feed_stagings_;  // by feed
 };
 
 }  // namespace leat

@@ -17,6 +17,12 @@ constexpr uint64_t kEntriesBesideOthers = 4;  // of a segment, while other runs 
 constexpr uint64_t kMostCheap = 1024;         // entries that one call runs cheaply
 constexpr auto kDrainDeadline = std::chrono::seconds(60);
 
+std::optional<DeviceTransfers> make_transfers(Program& program, TurnContexts& contexts,
+                                              RunOutcome& outcome) {
+  if (program.device().host_visible()) return {};
+  return std::make_optional<DeviceTransfers>(program, contexts, outcome);
+}
+
 }  // namespace
 
 Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
@@ -26,8 +32,10 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
       verdict_(program),
       outcome_(program, options_, verdict_),
       contexts_(options_, limit_, outcome_),
+      transfers_(make_transfers(program, contexts_, outcome_)),
       cursor_(program, verdict_),
-      execution_(program, pool, contexts_, verdict_, outcome_) {}
+      execution_(program, pool, contexts_, verdict_, outcome_,
+                 transfers_ ? &*transfers_ : nullptr) {}
 
 Run::~Run() {
   // Channels may still read values that are on their way out, unless they are told to stop.
@@ -36,11 +44,7 @@ Run::~Run() {
   const uint64_t issued = cursor_.turns_begun(cursor_.position());
   if (cursor_.turns_sent(issued, awaited) < issued) abort(cancelled("the run was ended"));
   // An asynchronous device may still run kernels of this run.
-  if (program_.device().host_visible()) return;
-  Queue& queue = program_.device().queue();
-  const Status drained =
-      queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kDrainDeadline);
-  (void)drained;  // past the deadline there is nothing left to do
+  if (transfers_) transfers_->drain(std::chrono::steady_clock::now() + kDrainDeadline);
 }
 
 void Run::extend(uint64_t limit) {
@@ -63,7 +67,16 @@ Status Run::set_feed(uint32_t i, const Tensor& value) {
     return invalid_argument(cat("feed '", expected.name, "': expected ", expected.type.dtype,
                                 expected.type.shape, ", received ", value.dtype(), value.shape()));
   }
-  program_.device().copy_to_device(address, value.raw(), value.bytes());
+  // A device with a memory of its own copies later, when the caller's bytes may have changed.
+  const void* host = value.raw();
+  if (void* staging = program_.feed_staging(i)) {
+    if (value.bytes() > 0) std::memcpy(staging, value.raw(), value.bytes());
+    host = staging;
+  }
+  Device& device = program_.device();
+  device.copy_to_device(address, host, value.bytes());
+  Queue& copies = device.queue(QueueFor::copies_in);
+  if (transfers_) device.queue().wait_for(copies.timeline(), copies.mark());
   return {};
 }
 
@@ -84,19 +97,25 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
   // Each round does one thing: it calls back, settles finished turns, or runs a segment. The limit
   // is read again in every round, because it may change at any time.
   for (bool first = true; !outcome_.failed(); first = false) {
+    if (transfers_) {
+      awaited = {};
+      transfers_->proceed();
+      if (outcome_.failed()) break;
+    }
     const StepLimit::Allowance allowed = limit_.allowance();
     const uint64_t turn = cursor_.empty() ? outcome_.turns() : cursor_.turn();
     // The callback comes when all that was issued before is done, and before the turns count as
     // finished. A cheap call leaves it to the driver, because nothing says how long it takes.
     if (turn == allowed.pause) {
       if (cheaply) return Advanced::stops;
-      if (!cursor_.drained(awaited)) return wait(awaited);
+      if (transfers_ && !transfers_->idle()) return wait(awaited);
       limit_.call_between();
       continue;
     }
-    if (outcome_.turns() < turn && !settle_turns(turn, awaited)) return wait(awaited);
-    // A run at its limit that has sent values in place waits until they have left.
+    if (outcome_.turns() < turn && !transfers_) settle_turns(turn, awaited);
+    // A run at its limit waits until its values have left, and its device has done its work.
     if (turn >= allowed.turns) return outcome_.turns() < turn ? wait(awaited) : Advanced::all;
+    if (!has_room_for(turn)) return wait(awaited);
     // The first segment always runs, so that each visit makes progress however many neighbours
     // there are.
     if (!first && neighbours && neighbours->ready.load(std::memory_order_relaxed) > 0)
@@ -114,15 +133,18 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
   return Advanced::all;
 }
 
-// Finishes those of the turns below `turn` whose values have all left. False if the device has yet
-// to do what they issued.
-bool Run::settle_turns(uint64_t turn, Awaited& awaited) {
-  if (!cursor_.drained(awaited)) return false;
+// Finishes those of the turns below `turn` whose values have all left.
+void Run::settle_turns(uint64_t turn, Awaited& awaited) {
   outcome_.finish(cursor_.turns_sent(turn, awaited));
-  return true;
 }
 
-Advanced Run::wait(const Awaited& awaited) {
+// An asynchronous device has up to kSlotDepth turns to do: as many as there are buffers for.
+bool Run::has_room_for(uint64_t turn) const {
+  return !transfers_ || turn < outcome_.turns() + kSlotDepth;
+}
+
+Advanced Run::wait(Awaited& awaited) {
+  if (transfers_) transfers_->add_waits(awaited);
   return outcome_.fails_with(awaited) ? Advanced::all : Advanced::waits;
 }
 
@@ -145,7 +167,7 @@ std::optional<Advanced> Run::run_entries(uint64_t allowed, const Visit& visit, A
   // Also of a run that failed meanwhile: what was decided is written.
   if (const uint64_t decided = verdict_.take_decided(); decided > 0)
     verdict_.remember(contexts_.of(decided - 1).step + 1);
-  if (!outcome_.failed()) cursor_.move_to(segment.end);
+  if (!outcome_.failed()) move_to(segment.end);
   return {};
 }
 
@@ -156,8 +178,14 @@ std::optional<Advanced> Run::run_blocking(const Visit& visit, Awaited& awaited) 
   if (!limit_.claim(cursor_.turn() + 1)) return {};
   if (!execution_.run_blocking(cursor_.position(), awaited))
     return outcome_.failed() ? Advanced::all : Advanced::waits;
-  cursor_.move_to(cursor_.position() + 1);
+  move_to(cursor_.position() + 1);
   return {};
+}
+
+void Run::move_to(uint64_t position) {
+  const uint64_t turn = cursor_.turn();
+  cursor_.move_to(position);
+  if (transfers_ && cursor_.turn() > turn) transfers_->end_turn(turn);
 }
 
 std::string Run::waits_for(const Awaited& awaited) const {

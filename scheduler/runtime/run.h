@@ -9,6 +9,7 @@
 
 #include "devices/cpu/pool.h"
 #include "scheduler/runtime/commit_verdict.h"
+#include "scheduler/runtime/device_transfers.h"
 #include "scheduler/runtime/entry_cursor.h"
 #include "scheduler/runtime/program.h"
 #include "scheduler/runtime/run_options.h"
@@ -115,8 +116,10 @@ class Run {
     uint64_t cheap_positions_end;
   };
 
-  bool settle_turns(uint64_t turn, Awaited& awaited);
-  Advanced wait(const Awaited& awaited);
+  void settle_turns(uint64_t turn, Awaited& awaited);
+  bool has_room_for(uint64_t turn) const;
+  void move_to(uint64_t position);
+  Advanced wait(Awaited& awaited);
   std::optional<Advanced> run_entries(uint64_t allowed, const Visit& visit, Awaited& awaited);
   std::optional<Advanced> run_blocking(const Visit& visit, Awaited& awaited);
 
@@ -126,6 +129,7 @@ class Run {
   CommitVerdict verdict_;
   RunOutcome outcome_;
   TurnContexts contexts_;
+  std::optional<DeviceTransfers> transfers_;  // of a device with a memory of its own
   EntryCursor cursor_;
   SegmentExecution execution_;
 };

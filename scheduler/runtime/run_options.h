@@ -1,6 +1,7 @@
 // The options of a run, and the description of a run's wait.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -13,6 +14,26 @@ struct Awaited {
   Timeline* timeline = nullptr;
   uint64_t value = 0;
   uint32_t instruction = 0;  // the instruction that waits, for people
+  // Other values that let the run go on if they come first; null if there are none.
+  struct Other {
+    Timeline* timeline = nullptr;
+    uint64_t value = 0;
+  };
+  std::array<Other, 2> others;
+
+  // Adds a wait to those that there are; at most three have room.
+  void add(Timeline& next, uint64_t until) {
+    if (!timeline) {
+      timeline = &next;
+      value = until;
+      return;
+    }
+    for (Other& other : others) {
+      if (other.timeline) continue;
+      other = {&next, until};
+      return;
+    }
+  }
 };
 
 struct RunOptions {

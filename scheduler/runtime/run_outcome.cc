@@ -36,9 +36,15 @@ void RunOutcome::fail(uint64_t step, uint32_t instruction, const Status& status)
 
 // A timeline that failed may have reached the value before, and then the run can go on.
 bool RunOutcome::fails_with(const Awaited& awaited) {
-  if (!awaited.timeline->failed() || awaited.timeline->reached(awaited.value)) return false;
-  abort(awaited.timeline->status());
-  return true;
+  const auto lost = [](Timeline* timeline, uint64_t value) {
+    return timeline && timeline->failed() && !timeline->reached(value);
+  };
+  Timeline* failed = lost(awaited.timeline, awaited.value) ? awaited.timeline : nullptr;
+  for (const Awaited::Other& other : awaited.others) {
+    if (!failed && lost(other.timeline, other.value)) failed = other.timeline;
+  }
+  if (failed) abort(failed->status());
+  return failed != nullptr;
 }
 
 void RunOutcome::finish(uint64_t turns) {

@@ -17,8 +17,9 @@ struct SegmentExecution::Shared {
 };
 
 SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContexts& contexts,
-                                   CommitVerdict& verdict, RunOutcome& outcome)
-    : host_visible_(program.device().host_visible()),
+                                   CommitVerdict& verdict, RunOutcome& outcome,
+                                   DeviceTransfers* transfers)
+    : transfers_(transfers),
       pool_(pool),
       entries_(program.entries()),
       program_(program),
@@ -46,7 +47,7 @@ void SegmentExecution::run(const Segment& segment) {
   // done.
   for (uint64_t turn = segment.begin / n; turn * n < segment.end; ++turn) contexts_.number(turn);
   // One queue of an asynchronous device takes work from one thread at a time.
-  if (segment.alone || pool_.threads() == 1 || !host_visible_) {
+  if (segment.alone || pool_.threads() == 1 || transfers_) {
     run_in_order(segment);
     return;
   }
@@ -79,6 +80,8 @@ void SegmentExecution::run_in_order(const Segment& segment) {
       ok = false;
     } else if (entry.kind == Entry::Kind::kernel) {
       ok = ok && run_whole(entry, turn) && (!entry.commits || verdict_.decide(turn));
+    } else if (transfers_) {
+      if (ok) transfers_->issue(entry, turn);
     } else {
       hold(entry);
       ok = ok && tiles_.run(entry, turn, 0, 0);
@@ -133,7 +136,7 @@ bool SegmentExecution::run_blocking(uint64_t position, Awaited& awaited) {
     const Progress progress = tiles_.run_exclusively(entry, turn, blocking_tile_);
     if (progress == Progress::blocked) {
       const KernelContext& context = program_.kernel(entry.first).context[turn % kSlotDepth];
-      awaited = {context.await, context.await_value, entry.instruction};
+      awaited = {context.await, context.await_value, entry.instruction, {}};
     }
     if (progress != Progress::done) return false;
   }

@@ -8,6 +8,7 @@
 
 #include "devices/cpu/pool.h"
 #include "scheduler/runtime/commit_verdict.h"
+#include "scheduler/runtime/device_transfers.h"
 #include "scheduler/runtime/entry_cursor.h"
 #include "scheduler/runtime/program.h"
 #include "scheduler/runtime/run_options.h"
@@ -28,9 +29,10 @@ namespace leat {
 // Threads: the one that advances the run, which the pool's threads join; tiles_done() from any.
 class SegmentExecution {
  public:
-  // All outlive it. Runs that one thread advances may share `pool`.
+  // All outlive it. Runs that one thread advances may share `pool`. `transfers` is null unless the
+  // device has a memory of its own.
   SegmentExecution(Program& program, cpu::Pool& pool, TurnContexts& contexts,
-                   CommitVerdict& verdict, RunOutcome& outcome);
+                   CommitVerdict& verdict, RunOutcome& outcome, DeviceTransfers* transfers);
 
   // Runs the segment and returns when all of it is done or skipped.
   void run(const Segment& segment);
@@ -55,7 +57,7 @@ class SegmentExecution {
   bool wait_for_entry(uint32_t e, uint64_t turns) const;
   void write_tile(uint64_t e, uint64_t turn, uint32_t tile, size_t thread);
 
-  const bool host_visible_;
+  DeviceTransfers* const transfers_;  // null: the device sees the host's memory
   cpu::Pool& pool_;
   const std::vector<Entry>& entries_;
   Program& program_;

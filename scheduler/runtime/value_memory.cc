@@ -41,6 +41,23 @@ Status ValueMemory::allocate() {
     if (&plan_.partitions[edge.to] != &partition_ || slots->is_open(e)) continue;
     LEAT_RETURN_IF_ERROR(slots->open(e, edge.bytes, device_));
   }
+  return device_.host_visible() ? Status() : allocate_transfers();
+}
+
+Status ValueMemory::allocate_transfers() {
+  for (const PlanInstruction& instruction : partition_.instructions) {
+    const bool sends = instruction.kind == PlanInstruction::Kind::send;
+    if (!sends && instruction.kind != PlanInstruction::Kind::receive) continue;
+    const uint64_t bytes = plan_.edges[instruction.edge].bytes;
+    if (bytes == 0) continue;
+    for (auto& buffer : (sends ? departures_ : landings_)[instruction.edge]) {
+      LEAT_ASSIGN_OR_RETURN(buffer, device_.allocate(bytes));
+    }
+    if (!sends) continue;
+    for (auto& buffer : stagings_[instruction.edge]) {
+      LEAT_ASSIGN_OR_RETURN(buffer, device_.allocate_host(bytes));
+    }
+  }
   return {};
 }
 
@@ -72,6 +89,7 @@ Result<void*> ValueMemory::home_address(const PlanValue& value, uint64_t parity)
     case Home::constant:
       return constants_[value.index]->data();
     case Home::slot:
+      if (void* landed = landing(value.index, parity)) return landed;
       if (exchange_.slots) return exchange_.slots->slot(value.index, parity);
       return internal_error(
           cat("value '", value.name, "': lands from another partition, but no slots were given"));

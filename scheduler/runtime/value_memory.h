@@ -24,6 +24,10 @@ struct ByteRange {
 // parity. It owns the arena, the constants and the pages; variables belong to the job's resources,
 // and slots and places to the exchange.
 //
+// A device with a memory of its own does not see the slots. Its values of the home `slot` are in
+// landings, buffers of the device beside each slot, to which it copies what arrives. Values that it
+// sends go by way of a departure, a buffer of the device, to a staging buffer of the host.
+//
 // A large value that is sent is computed where its channel wants it, if it wants it somewhere: that
 // is the value's place. A joined value shows its pieces, which come from elsewhere one by one, as
 // one range of addresses.
@@ -49,6 +53,16 @@ class ValueMemory {
   void* address(uint32_t value, uint64_t turn) const {
     return addresses_[value][turn % kSlotDepth];
   }
+  // The buffers of an edge's value; null if the device sees the slots, and for a token.
+  void* landing(uint32_t edge, uint64_t turn) const {
+    return transfer_buffer(landings_, edge, turn);
+  }
+  void* departure(uint32_t edge, uint64_t turn) const {
+    return transfer_buffer(departures_, edge, turn);
+  }
+  void* staging(uint32_t edge, uint64_t turn) const {
+    return transfer_buffer(stagings_, edge, turn);
+  }
   // The other values that share the bytes of this root.
   const std::vector<uint32_t>& aliases(uint32_t root) const { return aliases_[root]; }
   // The ranges that make up bytes [begin, end) of a value: those of its pieces if it is joined.
@@ -66,7 +80,16 @@ class ValueMemory {
   }
 
  private:
+  // One buffer for each slot parity.
+  using TransferBuffers = std::array<std::unique_ptr<Buffer>, kSlotDepth>;
+  static void* transfer_buffer(const std::map<uint32_t, TransferBuffers>& buffers, uint32_t edge,
+                               uint64_t turn) {
+    const auto found = buffers.find(edge);
+    return found == buffers.end() ? nullptr : found->second[turn % kSlotDepth]->data();
+  }
+
   Status allocate();
+  Status allocate_transfers();
   Status open_resources();
   Result<void*> home_address(const PlanValue& value, uint64_t parity);
   Status bind_addresses();
@@ -82,6 +105,7 @@ class ValueMemory {
   const Exchange& exchange_;
   std::unique_ptr<Buffer> arena_;
   std::vector<std::unique_ptr<Buffer>> constants_, pages_, joined_;
+  std::map<uint32_t, TransferBuffers> landings_, departures_, stagings_;  // by edge
   std::vector<void*> resource_addresses_;
   std::vector<std::array<void*, kSlotDepth>> addresses_;  // by value
   std::vector<std::vector<uint32_t>> aliases_;            // by root

@@ -9,7 +9,7 @@ namespace {
 
 Result<Graph> apply_mirrored(const Graph& graph, Borders& borders, const StrategyOptions& options) {
   LEAT_RETURN_IF_ERROR(check_shards(options));
-  std::vector<int> all(options.devices.size());
+  std::vector<int> all(options.workers.size());
   std::iota(all.begin(), all.end(), 0);
   Division division;
   division.holders = blocks_of_shards(options);

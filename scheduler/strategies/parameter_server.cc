@@ -279,8 +279,8 @@ Result<Graph> replicate_on(int worker, const Graph& graph, Borders& borders,
 // Asynchronous steps of one worker.
 Result<Graph> apply_alone(const Graph& graph, Borders& borders, const StrategyOptions& options,
                           VariableServers servers) {
-  if (options.asynchronous_worker >= static_cast<int>(options.devices.size())) {
-    return invalid_argument(cat("asynchronous worker: expected one of ", options.devices.size(),
+  if (options.asynchronous_worker >= static_cast<int>(options.workers.size())) {
+    return invalid_argument(cat("asynchronous worker: expected one of ", options.workers.size(),
                                 ", received ", options.asynchronous_worker));
   }
   LEAT_ASSIGN_OR_RETURN(const Graph alone, step_alone(graph, borders, servers));
@@ -337,8 +337,8 @@ namespace {
 
 Result<Graph> apply_parameter_server(const Graph& graph, Borders& borders,
                                      const StrategyOptions& options) {
-  if (options.servers < 1 || static_cast<size_t>(options.servers) > options.devices.size()) {
-    return invalid_argument(cat("parameter servers: expected 1 to ", options.devices.size(),
+  if (options.servers < 1 || static_cast<size_t>(options.servers) > options.workers.size()) {
+    return invalid_argument(cat("parameter servers: expected 1 to ", options.workers.size(),
                                 ", the workers, received ", options.servers));
   }
   const VariableServers servers = options.variable_servers.empty()

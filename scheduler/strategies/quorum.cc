@@ -64,7 +64,7 @@ ValueId Splitter::add_pool() {
   servers_[name] = 0;
   return output(add("leat.ReplicaPool", {},
                     {{"name", name},
-                     {"replicas", static_cast<int64_t>(options_.devices.size())},
+                     {"replicas", static_cast<int64_t>(options_.workers.size())},
                      {"quorum", int64_t{options_.quorum.replicas_to_aggregate}},
                      {"requeue", int64_t{options_.quorum.requeue}}},
                     1));
@@ -87,7 +87,7 @@ ValueId Splitter::staging(NodeId collective) {
   const Shape shape = type.shape.concrete().value_or(Shape());
   return output(add("leat.Staging", {},
                     {{"name", name},
-                     {"replicas", static_cast<int64_t>(options_.devices.size())},
+                     {"replicas", static_cast<int64_t>(options_.workers.size())},
                      {"shape", std::vector<int64_t>(shape.begin(), shape.end())},
                      {"dtype", std::string(dtype_name(type.dtype))}},
                     1));
@@ -264,7 +264,7 @@ Result<Graph> Splitter::closing(Borders& borders) {
 
 Result<Graph> split_for_quorum(const Graph& graph, Borders& borders, const StrategyOptions& options,
                                const std::vector<int>& owners, VariableServers& servers) {
-  const auto replicas = static_cast<int>(options.devices.size());
+  const auto replicas = static_cast<int>(options.workers.size());
   const Quorum& quorum = options.quorum;
   if (quorum.replicas_to_aggregate > replicas || quorum.replica >= replicas) {
     return invalid_argument(cat("quorum: expected at most ", replicas, ", the workers, received ",

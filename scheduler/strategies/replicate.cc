@@ -50,8 +50,8 @@ class Replicator {
         division_(division),
         to_(from.catalogue()),
         shards_(options.shards),
-        workers_(static_cast<int>(options.devices.size())),
-        load_(options.devices.size(), 0) {
+        workers_(static_cast<int>(options.workers.size())),
+        load_(options.workers.size(), 0) {
     to_.name = from.name;
   }
 
@@ -64,10 +64,17 @@ class Replicator {
   }
   Status check_constraints() const;
   Status check_saves() const;
-  // Of what no node of the graph stands for.
+  // The constraint of what no node of the graph stands for.
   std::string device_of(int worker) const {
-    return division_.placed_by_hand ? "" : options_.devices[static_cast<size_t>(worker)];
+    return division_.placed_by_hand ? "" : options_.workers[static_cast<size_t>(worker)].task;
   }
+  // The constraint of a node's copy: its own one, and the worker.
+  std::string device_of(const Node& node, int worker) const {
+    if (division_.placed_by_hand || node.device.empty())
+      return division_.placed_by_hand ? node.device : device_of(worker);
+    return cat(device_of(worker), "/", node.device);
+  }
+  bool share_a_worker(const Node& a, const Node& b, int worker) const;
   Status copy_for_shard(NodeId id, int shard);
   void copy_for_homes(NodeId id);
   void fill_from_first_home(NodeId id, std::vector<ValueId>& by_worker) const;
@@ -146,21 +153,28 @@ NodeId Replicator::copy_node(NodeId id, int copy, int worker) {
     copies_[old.outputs[i]][static_cast<size_t>(copy)] = output;
   }
   Node& node = to_.node(made);
-  node.device = division_.placed_by_hand ? old.device : device_of(worker);
+  node.device = device_of(old, worker);
   node.name = old.name;
   node.source = old.source;
   for (NodeId before : old.after) {
-    // A control edge goes to the copies on the same device. If there is none, it goes to all
+    // A control edge goes to the copies on the same worker. If there is none, it goes to all
     // copies.
     std::vector<NodeId> here;
     for (NodeId copy_before : node_copies_[before]) {
-      if (to_.node(copy_before).device == node.device) here.push_back(copy_before);
+      if (share_a_worker(to_.node(copy_before), node, worker)) here.push_back(copy_before);
     }
     const auto& befores = here.empty() ? node_copies_[before] : here;
     node.after.insert(node.after.end(), befores.begin(), befores.end());
   }
   node_copies_[id].push_back(made);
   return made;
+}
+
+// True if `a` is where `b` is, a node of `worker`.
+bool Replicator::share_a_worker(const Node& a, const Node& b, int worker) const {
+  if (division_.placed_by_hand) return a.device == b.device;
+  const std::string task = device_of(worker);
+  return a.device == task || a.device.starts_with(cat(task, "/"));
 }
 
 Status Replicator::copy_for_shard(NodeId id, int shard) {
@@ -470,10 +484,12 @@ Status Replicator::cross(NodeId id) {
 
 Status Replicator::check_constraints() const {
   for (NodeId id = 0; id < from_.nodes() && !division_.placed_by_hand; ++id) {
-    for (const std::string& device : options_.devices) {
-      if (matches_device(from_.node(id).device, device)) continue;
+    const std::string& constraint = from_.node(id).device;
+    for (const StrategyWorker& worker : options_.workers) {
+      const auto meets = [&](const auto& device) { return matches_device(constraint, device); };
+      if (std::any_of(worker.devices.begin(), worker.devices.end(), meets)) continue;
       return invalid_argument(cat(from_.describe_node(id), ": expected a constraint that all ",
-                                  "workers meet, received '", from_.node(id).device,
+                                  "workers meet, received '", constraint,
                                   "'; strategy single places nodes by constraints"));
     }
   }
@@ -571,15 +587,15 @@ std::string resource_name(const Graph& graph, ValueId value) {
 Status check_shards(const StrategyOptions& options) {
   if (options.shards < 1)
     return invalid_argument(cat("shards: expected at least 1, received ", options.shards));
-  if (static_cast<size_t>(options.shards) < options.devices.size()) {
+  if (static_cast<size_t>(options.shards) < options.workers.size()) {
     return invalid_argument(cat("workers: expected at most as many as shards (", options.shards,
-                                "), received ", options.devices.size()));
+                                "), received ", options.workers.size()));
   }
   return {};
 }
 
 std::vector<int> blocks_of_shards(const StrategyOptions& options) {
-  const int workers = static_cast<int>(options.devices.size());
+  const int workers = static_cast<int>(options.workers.size());
   std::vector<int> holders;
   for (int w = 0; w < workers; ++w)
     holders.resize(static_cast<size_t>(first_shard(w + 1, workers, options.shards)), w);

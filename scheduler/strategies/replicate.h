@@ -38,11 +38,11 @@ struct Division {
   // which each shard reads a part. -1, or an empty vector: each shard's holder computes it.
   std::vector<int> pinned = {};
   // True: nodes keep the constraints of the graph, and place() chooses their devices. False: each
-  // is on its worker's device, and a constraint that excludes that device is an error.
+  // is on its worker, and a constraint that none of the worker's devices meets is an error.
   bool placed_by_hand = false;
 };
 
-// invalid_argument if there are no shards, or more devices than shards.
+// invalid_argument if there are no shards, or more workers than shards.
 Status check_shards(const StrategyOptions& options);
 
 // By shard: its worker, where each worker has one block of the shards. See first_shard().

@@ -33,7 +33,7 @@ Result<Graph> keep_one(const Graph& graph, Borders& borders) {
 Result<Graph> apply_single(const Graph& graph, Borders& borders, const StrategyOptions& options) {
   if (options.shards == 1) return keep_one(graph, borders);
   StrategyOptions one = options;
-  one.devices = {options.devices[0]};
+  one.workers = {options.workers[0]};
   LEAT_RETURN_IF_ERROR(check_shards(one));
   Division division;
   division.holders = blocks_of_shards(one);

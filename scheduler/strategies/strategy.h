@@ -1,6 +1,6 @@
 // Distribution strategies. A strategy is a pure function from the graph of one replica to the graph
-// of all replicas, with every node on a device. It decides sharding and placement, and names no op
-// that computes.
+// of all replicas, with every node on a worker. It decides sharding and the worker of each node,
+// and names no op that computes.
 #pragma once
 
 #include <functional>
@@ -30,7 +30,7 @@ struct Quorum {
 // How a job's graph is divided, apart from the devices that the parts go to.
 struct DivisionOptions {
   int shards = 1;   // logical replicas, independent of the number of workers
-  int servers = 1;  // parameter_server: server i is on device i; at most as many as devices
+  int servers = 1;  // parameter_server: server i is on worker i; at most as many as workers
   // parameter_server: all graphs of a job need the same map, from spread_variables(). Empty: the
   // strategy spreads the variables of this graph.
   VariableServers variable_servers = {};
@@ -41,8 +41,14 @@ struct DivisionOptions {
   Quorum quorum = {};
 };
 
+// A worker as a strategy sees it. Which of its devices runs a node is decided later, by place().
+struct StrategyWorker {
+  std::string task;  // a constraint that its devices meet and no others: "job:worker/task:0"
+  std::vector<std::string> devices;  // full names
+};
+
 struct StrategyOptions : DivisionOptions {
-  std::vector<std::string> devices;  // one for each worker
+  std::vector<StrategyWorker> workers;
 };
 
 // A strategy is one file of this folder and one line of catalogue.cc. Nothing else knows its name,
@@ -56,7 +62,7 @@ struct Strategy {
   // True if compile() may replace a table's gradient by the rows that the step touched, before the
   // strategy is applied. See sparsify().
   std::function<bool(const DivisionOptions&)> moves_rows;
-  // Every device holds all variables, so that a job may go on with fewer or more workers.
+  // Every worker holds all variables, so that a job may go on with fewer or more workers.
   bool replicates_variables = false;
   // Each variable is on one of DivisionOptions::servers: all graphs of a job need the same map.
   bool uses_servers = false;

@@ -39,7 +39,7 @@ void null_ops(benchmark::State& state) {
                     }));
   Graph graph(catalogue);
   CompileRequest request;
-  request.devices = {"job:worker/task:0/cpu:0"};
+  request.devices = {{"job:worker/task:0/cpu:0"}};
   const OpDef* null = catalogue.find("bench.Null");
   for (int i = 0; i < ops; ++i) request.borders.targets.push_back(graph.add_node(*null, {}, {}, 0));
   const Plan plan = must(compile(graph, request));

@@ -51,7 +51,7 @@ Plan plan_of(const step_graphs::StepGraph& graph) {
   CompileRequest request;
   request.borders = graph.step.borders();
   for (int t = 0; t < graph.tasks; ++t)
-    request.devices.push_back(cat("job:worker/task:", t, "/cpu:0"));
+    request.devices.push_back({cat("job:worker/task:", t, "/cpu:0")});
   return must(compile(graph.step.graph, request));
 }
 
@@ -149,7 +149,7 @@ void run_partition(const Arguments& arguments) {
   Reactor reactor(tcp ? spin : std::chrono::microseconds(0));
   auto waiter = must(shm::Waiter::create(spin));
   DeviceHost worker(static_cast<int>(self), 1);
-  const auto run = worker.prepare(plan, self);
+  const auto run = must(worker.prepare(plan, self));
   must(worker.open_slots(*run, std::vector<bool>(plan->partitions.size(), tcp)));
   const auto outbox = tcp ? nullptr : outbox_of(*plan, self);
   std::vector<std::unique_ptr<Channel>> channels(plan->partitions.size());

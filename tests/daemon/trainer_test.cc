@@ -377,8 +377,8 @@ net (float[N,1,8,8] x) => (float[N,4] y) {
   const auto outcome = (*trainer)->run(watch, [] { return false; });
   REQUIRE(!outcome.ok());
   CHECK(outcome.status().message().find(
-            "variable 'w': expected one device, it is on job:worker/task:0/cpu:0 and on "
-            "job:worker/task:1/cpu:0") != std::string::npos);
+            "variable 'w': expected one device, it is on job:worker/task:1/cpu:0 and on "
+            "job:worker/task:0/cpu:0") != std::string::npos);
 }
 
 TEST_CASE("weights from a file reach the parameter servers that hold them", "[cluster]") {

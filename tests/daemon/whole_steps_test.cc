@@ -130,8 +130,7 @@ class KnownRun final : public PartitionRun {
 class KnownWorker final : public HostHandle {
  public:
   KnownWorker(DeviceHost& worker, Stepping& stepping) : link_(worker), stepping_(stepping) {}
-  std::string device_name() const override { return link_.device_name(); }
-  uint64_t memory_bytes() const override { return link_.memory_bytes(); }
+  std::vector<PlanDevice> devices() const override { return link_.devices(); }
   void set_data_root(const std::string& job, const std::string& root) override {
     link_.set_data_root(job, root);
   }
@@ -305,7 +304,7 @@ int64_t WholeSteps::check_held(const std::vector<DeviceHost*>& workers) {
       for (size_t i = 0; i < 2; ++i) REQUIRE(are_like(row.values.at(i), twin_.rows[row.step][i]));
     }
     if (step == 0) continue;
-    for (const auto& [name, value] : read_variables(resources)) {
+    for (const auto& [name, value] : must(read_variables({&resources}))) {
       INFO(worker->device_name() << ", step " << step << ", " << name);
       REQUIRE(value.identical(twin_.after[step].at(name)));
     }

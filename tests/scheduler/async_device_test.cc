@@ -1,163 +1,19 @@
-// Tests a device that works asynchronously, as a GPU does. It proves that the contracts of Device,
-// Queue and Timeline are enough, and that the runtime waits exactly where it must.
-#include <condition_variable>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <functional>
-#include <mutex>
-#include <thread>
+// Runs plans on a device that works asynchronously and has a memory of its own.
+#include "tests/async_device.h"
 
-#include "ops/catalogue.h"
+#include <map>
+#include <set>
+
+#include "ops/text/parse.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {
 namespace {
 
-class PlainBuffer final : public Buffer {
- public:
-  explicit PlainBuffer(size_t size) : bytes_(size + 64) {}
-  void* data() const override {
-    auto* raw = const_cast<std::byte*>(bytes_.data());
-    return raw + (64 - reinterpret_cast<uintptr_t>(raw) % 64) % 64;
-  }
-  size_t size() const override { return bytes_.size() - 64; }
+using testing::async_catalogue;
+using testing::AsyncDevice;
 
- private:
-  std::vector<std::byte> bytes_;
-};
-
-// A queue that runs its work in order on a thread of its own, but not while hold() is on.
-class ThreadQueue final : public Queue {
- public:
-  ThreadQueue() : thread_([this] { loop(); }) {}
-  ~ThreadQueue() override {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-      held_ = false;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  void enqueue(std::function<Status()> work) override {
-    {
-      std::lock_guard lock(mutex_);
-      work_.push_back(std::move(work));
-    }
-    changed_.notify_all();
-  }
-  uint64_t mark() override {
-    const uint64_t value = ++marks_;
-    enqueue([this, value] {
-      timeline_.signal(value);
-      return Status();
-    });
-    return value;
-  }
-  Timeline& timeline() override { return timeline_; }
-  void wait_for(Timeline& timeline, uint64_t value) override {
-    enqueue([&timeline, value] { return timeline.wait(value, soon()); });
-  }
-  void hold(bool held) {
-    {
-      std::lock_guard lock(mutex_);
-      held_ = held;
-    }
-    changed_.notify_all();
-  }
-
- private:
-  void loop() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return (!work_.empty() && !held_) || (stop_ && work_.empty()); });
-      if (work_.empty()) return;
-      auto work = std::move(work_.front());
-      work_.pop_front();
-      lock.unlock();
-      if (!timeline_.failed()) {
-        if (Status status = work(); !status.ok()) timeline_.fail(status);
-      }
-      lock.lock();
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<Status()>> work_;
-  bool held_ = false, stop_ = false;
-  uint64_t marks_ = 0;
-  Timeline timeline_;
-  std::thread thread_;
-};
-
-class AsyncDevice final : public Device {
- public:
-  std::string_view kind() const override { return "async"; }
-  std::string name() const override { return "async:0"; }
-  std::string description() const override { return "a thread that computes later"; }
-  uint64_t memory_bytes() const override { return uint64_t{1} << 30; }
-  bool host_visible() const override { return false; }
-  size_t alignment() const override { return 64; }
-  Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override {
-    return std::unique_ptr<Buffer>(new PlainBuffer(bytes));
-  }
-  ThreadQueue& queue() override { return queue_; }
-  void copy_to_device(void* device, const void* host, size_t bytes) override {
-    std::vector<std::byte> staged(static_cast<const std::byte*>(host),
-                                  static_cast<const std::byte*>(host) + bytes);
-    queue_.enqueue([device, staged] {
-      std::memcpy(device, staged.data(), staged.size());
-      return Status();
-    });
-  }
-  void copy_to_host(void* host, const void* device, size_t bytes) override {
-    // The runtime has waited for the work that produces these bytes.
-    std::memcpy(host, device, bytes);
-  }
-
- private:
-  ThreadQueue queue_;
-};
-
-// Enqueues any CPU kernel as one piece of work.
-class Enqueued final : public Kernel {
- public:
-  explicit Enqueued(std::unique_ptr<Kernel> inner) : inner_(std::move(inner)) {}
-  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
-  size_t scratch_bytes() const override { return inner_->scratch_bytes(); }
-  Progress run(KernelContext& context, int, int) override {
-    context.queue->enqueue([this, context]() mutable {
-      for (int phase = 0; phase < inner_->phases(); ++phase) {
-        for (int tile = 0; tile < inner_->tiles(phase); ++tile) inner_->run(context, phase, tile);
-      }
-      return Status();
-    });
-    return Progress::pending;
-  }
-
- private:
-  std::unique_ptr<Kernel> inner_;
-};
-
-// The standard ops, with a kernel for "async" for each one for "cpu".
-Catalogue async_catalogue() {
-  Catalogue catalogue = standard_catalogue();
-  for (const OpDef* op : catalogue.all()) {
-    const auto cpu = op->kernels.find("cpu");
-    if (cpu == op->kernels.end()) continue;
-    const KernelFactory make = cpu->second;
-    catalogue.add_kernel(
-        op->full_name(), "async",
-        [make](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
-          LEAT_ASSIGN_OR_RETURN(auto inner, make(setup));
-          return std::unique_ptr<Kernel>(std::make_unique<Enqueued>(std::move(inner)));
-        });
-  }
-  return catalogue;
-}
-
-}  // namespace
+const PlanDevice kGpu{"job:worker/task:0/gpu:0", std::string(AsyncDevice::kKind), 0, 256};
 
 TEST_CASE("an asynchronous device gives the CPU's results, and the host waits only to look") {
   const Catalogue catalogue = async_catalogue();
@@ -171,7 +27,7 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {y}, {add}};
-  request.devices = device_names(1);
+  request.devices = {kGpu};
   const Plan plan = must(compile(graph, request));
 
   AsyncDevice device;
@@ -193,7 +49,7 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
     device.queue().hold(true);
     run.extend(step + 1);
     CHECK(!run.advance(awaited));
-    CHECK(awaited.timeline == &device.queue().timeline());
+    CHECK(awaited.timeline == &device.queue(QueueFor::copies_out).timeline());
     CHECK(run.turns() == step);
     device.queue().hold(false);
     must(awaited.timeline->wait(awaited.value, soon()));
@@ -203,4 +59,111 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
   }
 }
 
+// The devices of one task: what a node needs decides where it goes.
+const std::vector<PlanDevice> kTask = {{"job:worker/task:0/cpu:0"}, kGpu};
+
+// By op: the last parts of the devices that run it.
+std::map<std::string, std::set<std::string>> places_of(const Plan& plan) {
+  std::map<std::string, std::set<std::string>> places;
+  for (const Partition& partition : plan.partitions) {
+    const std::string word = partition.device.substr(partition.device.rfind('/') + 1);
+    for (const PlanInstruction& instruction : partition.instructions)
+      if (instruction.op) places[instruction.op->full_name()].insert(word);
+    for (const PlanResource& resource : partition.resources)
+      places[resource.op->full_name()].insert(word);
+  }
+  return places;
+}
+
+using Words = std::set<std::string>;
+
+TEST_CASE("nodes go to the accelerator, and what it has no kernel for goes to the CPU") {
+  const Catalogue catalogue = async_catalogue({"Tanh"});
+  const Graph graph = must(parse_graph(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+g (float[64,3] x, int64[2] sizes) => (y, doubled) {
+  w = leat.Variable <name = "w", dtype = "float", shape = [3, 3]> ()
+  value = leat.Read (w)
+  product = MatMul (x, value)
+  bent = Tanh (product)
+  y = Relu (bent)
+  doubled = Add (sizes, sizes)
+}
+)",
+                                       catalogue, "g"));
+  CompileRequest request;
+  request.borders.feeds = graph.inputs();
+  request.borders.fetches = graph.outputs();
+  request.devices = kTask;
+  const Plan plan = must(compile(graph, request));
+  const auto places = places_of(plan);
+  CHECK(places.at("leat.Variable") == Words{"gpu:0"});
+  CHECK(places.at("MatMul") == Words{"gpu:0"});
+  CHECK(places.at("Tanh") == Words{"cpu:0"});
+  CHECK(places.at("Relu") == Words{"gpu:0"});
+  CHECK(places.at("Add") == Words{"cpu:0"});  // a few integers
+  CHECK(plan.edges.size() == 2);              // to Tanh and back
+}
+
+TEST_CASE("a resource of the host keeps its nodes on the CPU") {
+  const Catalogue catalogue = async_catalogue();
+  const Graph graph = must(parse_graph(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+g (float[4,3] x) => (size) {
+  q = leat.Queue <name = "q", capacity = 4, components = ["float[4,3]"]> ()
+  [put] = leat.Enqueue (q, x)
+  size = leat.QueueSize (q)
+}
+)",
+                                       catalogue, "g"));
+  CompileRequest request;
+  request.borders.feeds = graph.inputs();
+  request.borders.fetches = graph.outputs();
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    if (graph.node(id).op->full_name() == "leat.Enqueue") request.borders.targets.push_back(id);
+  }
+  request.devices = kTask;
+  const auto places = places_of(must(compile(graph, request)));
+  CHECK(places.at("leat.Queue") == Words{"cpu:0"});
+  CHECK(places.at("leat.Enqueue") == Words{"cpu:0"});
+}
+
+TEST_CASE("a node that is bound to a device without a kernel for it is refused by name") {
+  const Catalogue catalogue = async_catalogue({"Tanh"});
+  Graph graph = must(parse_graph(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+g (float[4] x) => (y) {
+  y = Tanh (x)
+}
+)",
+                                 catalogue, "g"));
+  graph.node(0).device = "gpu:0";
+  CompileRequest request;
+  request.borders.feeds = graph.inputs();
+  request.borders.fetches = graph.outputs();
+  request.devices = kTask;
+  const Status refused = compile(graph, request).status();
+  CHECK(refused.code() == Code::invalid_argument);
+  CHECK_THAT(refused.message(), Catch::Contains("expected a device that has a kernel for it, "
+                                                "job:worker/task:0/gpu:0 has none (async)"));
+}
+
+TEST_CASE("the memory of each device of a task is checked by itself") {
+  const Catalogue catalogue = async_catalogue();
+  const Graph graph = must(parse_graph(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+g (float[64,64] x) => (y) {
+  y = MatMul (x, x)
+}
+)",
+                                       catalogue, "g"));
+  CompileRequest request;
+  request.borders.feeds = graph.inputs();
+  request.borders.fetches = graph.outputs();
+  request.devices = kTask;
+  request.devices[0].memory_bytes = 1024;  // the CPU has nothing to do
+  must(compile(graph, request));
+  request.devices[1].memory_bytes = 1024;
+  const Status refused = compile(graph, request).status();
+  CHECK(refused.code() == Code::resource_exhausted);
+  CHECK_THAT(refused.message(), Catch::Contains("of job:worker/task:0/gpu:0, needs"));
+}
+
+}  // namespace
 }  // namespace leat

@@ -24,7 +24,7 @@ CompileRequest request_of(const Graph& graph, int devices) {
   CompileRequest request;
   request.borders.feeds = graph.inputs();
   request.borders.fetches = graph.outputs();
-  request.devices = device_names(devices);
+  request.devices = cpus(devices);
   return request;
 }
 

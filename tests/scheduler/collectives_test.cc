@@ -17,7 +17,7 @@ Tensor run_shards(const std::string& strategy,
   must(g.status());
   CompileRequest request;
   request.borders.fetches = {result};
-  request.devices = device_names(workers);
+  request.devices = cpus(workers);
   request.strategy = strategy;
   request.shards = kShards;
   PlanRunner runner(must(compile(graph, request)), 2);
@@ -97,7 +97,7 @@ TEST_CASE("a collective that does not fit the shards is refused by name") {
   must(g.status());
   CompileRequest request;
   request.borders.fetches = {gathered};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   request.strategy = "mirrored";
   request.shards = kShards;
   const auto refused = compile(graph, request);

@@ -31,7 +31,7 @@ Plan counting_plan(bool recoverable, bool fails = true) {
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {fetched}, targets};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   request.recoverable = recoverable;
   return must(compile(graph, request));
 }
@@ -82,7 +82,7 @@ TEST_CASE("a plan that writes what it has waited for after a write does not comm
   const auto variable = [&](const char* name, int device) {
     const ValueId made =
         g.op("leat.Variable", {}, {{"name", std::string(name)}, {"shape", std::vector<int64_t>{}}});
-    graph.node(graph.value(made).producer).device = device_names(2)[static_cast<size_t>(device)];
+    graph.node(graph.value(made).producer).device = cpus(2)[static_cast<size_t>(device)].name;
     return made;
   };
   const ValueId a = variable("a", 0), b = variable("b", 1);
@@ -93,7 +93,7 @@ TEST_CASE("a plan that writes what it has waited for after a write does not comm
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {g.op("Neg", {g.op("leat.Read", {b})})}, {first, second}};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   request.recoverable = true;
   const Plan plan = must(compile(graph, request));
   CHECK_FALSE(plan.commits());

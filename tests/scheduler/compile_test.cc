@@ -31,7 +31,7 @@ CompileRequest request_for(const Graph& graph, std::vector<std::string> feeds,
     request.borders.feeds.push_back(graph.find_value(name).value());
   for (const std::string& name : fetches)
     request.borders.fetches.push_back(graph.find_value(name).value());
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return request;
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("a step of numbers that are not finite writes nothing if it is to be s
   must(g.status());
   CompileRequest request;
   request.borders.targets = {count, divide};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   request.skips_not_finite = true;
   PlanRunner runner(must(compile(graph, request)), 2);
   must(runner.step_to(8));
@@ -127,7 +127,7 @@ TEST_CASE("a step that fetches what it has written cannot be skipped") {
   must(g.status());
   CompileRequest request;
   request.borders.fetches = {after};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   must(compile(graph, request));
   request.skips_not_finite = true;
   const auto refused = compile(graph, request);
@@ -149,7 +149,7 @@ TEST_CASE("a step with a write that takes no guard cannot be skipped") {
   CompileRequest request;
   request.borders.targets = {g.effect("test.Scribble", {w})};
   must(g.status());
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   request.skips_not_finite = true;
   const auto refused = compile(graph, request);
   REQUIRE(!refused.ok());
@@ -168,7 +168,7 @@ TEST_CASE("two writes without an order are refused, with one they follow it") {
   must(g.status());
   CompileRequest request;
   request.borders.targets = {a, b};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   const auto refused = compile(graph, request);
   REQUIRE(!refused.ok());
   CHECK(refused.status().message() ==
@@ -196,7 +196,7 @@ TEST_CASE(
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {difference, new_value}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   PlanRunner runner(must(compile(graph, request)), 2);
   must(runner.step_to(3));
   CHECK(runner.fetched(0, 2).at(0) == 5);
@@ -212,7 +212,7 @@ TEST_CASE("memory is reused: a long chain needs little more than two of its valu
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {y}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   const Plan plan = must(compile(graph, request));
   CHECK(plan.partitions[0].arena_bytes <= 3 * 400064);
 }
@@ -233,7 +233,7 @@ TEST_CASE("values that live at the same time never share bytes") {
   CompileRequest request;
   request.borders.feeds = {x};
   for (size_t i = 5; i < live.size(); i += 17) request.borders.fetches.push_back(live[i]);
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   Tensor input(DType::f32, Shape{1000});
   for (int i = 0; i < 1000; ++i) input.set(i, i * 0.001 - 0.3);
   const auto expected = must(interpret(graph, {{x, input}}, request.borders.fetches));
@@ -263,7 +263,7 @@ TEST_CASE("constraints place nodes, and a conflict names the chain of reasons") 
   graph.node(add).device = "task:1";
   CompileRequest request;
   request.borders.targets = {add};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   const auto refused = compile(graph, request);
   REQUIRE(!refused.ok());
   CHECK(refused.status().message().find("must share a device") != std::string::npos);
@@ -279,7 +279,7 @@ TEST_CASE("constraints place nodes, and a conflict names the chain of reasons") 
 TEST_CASE("a plan that does not fit the device is refused before anything runs") {
   const Graph graph = affine();
   auto request = request_for(graph, {"x"}, {"sum"});
-  request.device_memory_bytes = 16;
+  request.devices[0].memory_bytes = 16;
   const auto refused = compile(graph, request);
   REQUIRE(!refused.ok());
   CHECK(refused.status().code() == Code::resource_exhausted);
@@ -316,7 +316,7 @@ TEST_CASE("an edge between devices becomes one send and one receive, and a contr
   must(g.status());
   CompileRequest request;
   request.borders.targets = {later};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   Plan plan = must(compile(graph, request));
   REQUIRE(plan.edges.size() == 1);
   CHECK(plan.edges[0].bytes == 0);
@@ -335,7 +335,7 @@ TEST_CASE("the verifier refuses a plan whose edge is never received") {
   graph.node(graph.value(z).producer).device = "task:0";
   CompileRequest request;
   request.borders = {{x}, {z}, {}};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   Plan plan = must(compile(graph, request));
   must(verify(plan));
   auto& instructions = plan.partitions[0].instructions;

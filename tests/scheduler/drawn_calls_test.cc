@@ -54,7 +54,7 @@ struct TrainedCall {
   Plan plan() const {
     CompileRequest request;
     request.borders = {feeds, fetches, {}};
-    request.devices = device_names(1);
+    request.devices = cpus(1);
     return must(compile(graph, request));
   }
 };

@@ -56,7 +56,7 @@ Plan compile_on(const JobGraph& graph, const std::string& name, int shards, int 
   CompileRequest request;
   request.name = name;
   request.borders = graph.borders();
-  request.devices = device_names(workers);
+  request.devices = cpus(workers);
   request.strategy = strategy;
   request.shards = shards;
   request.servers = servers;

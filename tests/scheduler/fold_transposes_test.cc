@@ -23,7 +23,7 @@ Outcome run(const std::string& text) {
   CompileRequest request;
   request.borders.feeds = graph.inputs();
   request.borders.fetches = graph.outputs();
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   Plan plan = must(compile(graph, request));
   Outcome out;
   for (const PlanInstruction& i : plan.partitions[0].instructions)

@@ -44,7 +44,7 @@ struct Pooled {
   Plan plan(const std::vector<ValueId>& fetches) const {
     CompileRequest request;
     request.borders = {{x, weight}, fetches, {}};
-    request.devices = device_names(1);
+    request.devices = cpus(1);
     return must(compile(graph, request));
   }
 };
@@ -157,7 +157,7 @@ struct Activated {
     request.borders.feeds = feeds;
     request.borders.fetches = {after};
     if (!fused) request.borders.fetches.push_back(before);
-    request.devices = device_names(1);
+    request.devices = cpus(1);
     Plan plan = must(compile(graph, request));
     int64_t relus = 0;
     for (const PlanInstruction& i : plan.partitions[0].instructions)

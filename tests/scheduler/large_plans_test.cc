@@ -29,7 +29,7 @@ Plan plan_of_branches() {
   CompileRequest request;
   request.borders.feeds = {x};
   request.borders.fetches = values;
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return must(compile(graph, request));
 }
 
@@ -44,7 +44,7 @@ Plan plan_of_workers(int workers, int activations) {
   must(g.status());
   CompileRequest request;
   request.borders.fetches = {sum};
-  request.devices = device_names(workers);
+  request.devices = cpus(workers);
   request.strategy = "mirrored";
   request.shards = workers;
   return must(compile(graph, request));

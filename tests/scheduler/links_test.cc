@@ -28,7 +28,7 @@ Plan summing_plan(int workers) {
     request.borders.targets.push_back(g.effect("leat.AssignAdd", {v, scaled}));
   }
   must(g.status());
-  request.devices = device_names(workers);
+  request.devices = cpus(workers);
   request.strategy = "mirrored";
   request.shards = kAllShards;
   return must(compile(graph, request));
@@ -91,7 +91,7 @@ TEST_CASE("a value that ties workers together is one frame each way a step", "[c
     graph.node(request.borders.targets.back()).device = "task:0";
   }
   must(g.status());
-  request.devices = device_names(kWorkers + 1);
+  request.devices = cpus(kWorkers + 1);
   const Plan plan = must(compile(graph, request));
   REQUIRE(plan.edges.size() == 2 * kWorkers * kValues);
   for (const Transport& transport : transports()) {
@@ -131,7 +131,7 @@ TEST_CASE("values that are sent in place may be written again by the next step",
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {first, last}, {add}};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   const Plan plan = must(compile(graph, request));
   for (const Transport& transport : transports()) {
     INFO(transport.name);

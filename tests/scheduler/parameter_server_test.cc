@@ -68,7 +68,7 @@ TEST_CASE("more parameter servers than workers are refused") {
   GraphBuilder g(graph);
   CompileRequest request;
   request.borders.fetches = {g.op("leat.Step")};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   request.strategy = "parameter_server";
   request.shards = 2;
   request.servers = 3;

@@ -32,7 +32,7 @@ CompileRequest request_for(Graph& graph, const std::string& strategy, int worker
   request.borders.targets = {g.effect("leat.ApplySgd", {v, all, g.scalar(DType::f32, 1e-2)})};
   request.borders.fetches = {g.op("ReduceSum", {all}, {{"keepdims", int64_t{0}}})};
   must(g.status());
-  request.devices = device_names(workers);
+  request.devices = cpus(workers);
   request.strategy = strategy;
   request.shards = kShards;
   return request;

@@ -51,7 +51,7 @@ Plan plan_with_constant(int64_t elements) {
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {y}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return must(compile(graph, request));
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("attributes are shared when a plan is read if their bits are the same"
   for (const double alpha : {0.1, 0.2, 0.3})
     request.borders.fetches.push_back(g.op("LeakyRelu", {x}, {{"alpha", alpha}}));
   must(g.status());
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   Plan plan = must(compile(graph, request));
   const double zeros[] = {0.0, -0.0, 0.0};
   size_t next = 0;

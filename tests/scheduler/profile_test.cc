@@ -16,7 +16,7 @@ Plan profiled_plan() {
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {y}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return must(compile(graph, request));
 }
 
@@ -31,7 +31,7 @@ Plan convolving_plan(DType dtype) {
   must(g.status());
   CompileRequest request;
   request.borders = {{x, w}, {y}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return must(compile(graph, request));
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("a kernel of more tiles than a plan may have is refused by name") {
     must(g.status());
     CompileRequest request;
     request.borders = {{x}, {y}, {}};
-    request.devices = device_names(1);
+    request.devices = cpus(1);
     const Plan plan = must(compile(graph, request));
     const Partition& partition = plan.partitions[0];
     for (const PlanInstruction& instruction : partition.instructions) {

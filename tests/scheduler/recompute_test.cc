@@ -19,8 +19,8 @@ CompileRequest request_within(const Graph& graph, uint64_t memory) {
   CompileRequest request;
   request.borders.feeds = graph.inputs();
   request.borders.fetches = graph.outputs();
-  request.devices = device_names(1);
-  request.device_memory_bytes = memory;
+  request.devices = cpus(1);
+  request.devices[0].memory_bytes = memory;
   return request;
 }
 
@@ -157,9 +157,9 @@ TEST_CASE("copies come before the writes of a step") {
   };
   for (const bool recoverable : {false, true}) {
     request.recoverable = recoverable;
-    request.device_memory_bytes = 0;
+    request.devices[0].memory_bytes = 0;
     const Plan whole = must(compile(graph, request));
-    request.device_memory_bytes = whole.partitions[0].memory_bytes() * 8 / 10;
+    request.devices[0].memory_bytes = whole.partitions[0].memory_bytes() * 8 / 10;
     const Plan plan = must(compile(graph, request));
     CHECK(computed_again(plan) > 0);
     CHECK(steps(plan) == steps(whole));

@@ -16,7 +16,7 @@ Plan affine_plan() {
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {y}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return must(compile(graph, request));
 }
 
@@ -34,7 +34,7 @@ Plan counter_plan() {
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {before}, {add}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return must(compile(graph, request));
 }
 
@@ -47,7 +47,7 @@ Plan slow_plan() {
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {x}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   return must(compile(graph, request));
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a failing kernel ends the run with its name and step") {
   graph.node(fail).name = "culprit";
   CompileRequest request;
   request.borders = {{}, {}, {fail}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   for (int threads : {1, 3}) {
     PlanRunner runner(must(compile(graph, request)), threads);
     must(runner.step_to(3));
@@ -216,7 +216,7 @@ TEST_CASE("values cross partitions through slots") {
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {z}, {}};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   Plan plan = must(compile(graph, request));
   CHECK(plan.partitions.size() == 2);
   CHECK(plan.edges.size() == 1);  // y crosses once, though it is read twice
@@ -253,7 +253,7 @@ TEST_CASE(
   CompileRequest consumer, producer;
   consumer.borders = {{}, {}, {add}};
   producer.borders = {{x}, {now}, {put}};
-  consumer.devices = producer.devices = device_names(1);
+  consumer.devices = producer.devices = cpus(1);
   const Plan consume = must(compile(graph, consumer)), produce = must(compile(graph, producer));
   auto consuming = must(Program::create(consume, 0, device, resources, {}));
   auto producing = must(Program::create(produce, 0, device, resources, {}));
@@ -311,7 +311,7 @@ TEST_CASE("an op of the next step starts before the last op of this one has ende
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {before}, {first, write, last}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   PlanRunner runner(must(compile(graph, request)), 2);
   must(runner.step_to(2));
   // A step reads the values that the step before it wrote.
@@ -331,7 +331,7 @@ TEST_CASE("aborting a run wakes whoever waits for it") {
   must(g.status());
   CompileRequest request;
   request.borders = {{}, {taken}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   PlanRunner runner(must(compile(graph, request)), 1);
   runner.extend(1);
   while (runner.executor().waits_for(runner.run()).empty()) std::this_thread::yield();

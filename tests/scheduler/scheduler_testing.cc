@@ -81,10 +81,11 @@ const Catalogue& scheduler_catalogue() {
   return catalogue;
 }
 
-std::vector<std::string> device_names(int n) {
-  std::vector<std::string> names;
-  for (int i = 0; i < n; ++i) names.push_back("job:worker/task:" + std::to_string(i) + "/cpu:0");
-  return names;
+std::vector<PlanDevice> cpus(int n) {
+  std::vector<PlanDevice> devices;
+  for (int i = 0; i < n; ++i)
+    devices.push_back({"job:worker/task:" + std::to_string(i) + "/cpu:0"});
+  return devices;
 }
 
 namespace {

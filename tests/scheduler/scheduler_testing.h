@@ -87,6 +87,6 @@ class PlanRunner {
 };
 
 // "job:worker/task:<i>/cpu:0" for i < n.
-std::vector<std::string> device_names(int n);
+std::vector<PlanDevice> cpus(int n);
 
 }  // namespace leat

@@ -97,7 +97,7 @@ struct Embedding {
     if (targets.empty()) build();
     CompileRequest request;
     request.borders = {{}, {loss}, targets};
-    request.devices = device_names(workers);
+    request.devices = cpus(workers);
     request.strategy = strategy;
     request.shards = kShards;
     request.servers = servers;
@@ -214,7 +214,7 @@ TEST_CASE("a table is read whole where a step may touch most of it, or more than
   fetched.build();
   CompileRequest request;
   request.borders = {{}, {*fetched.graph.find_value("gradient")}, fetched.targets};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   request.strategy = "mirrored";
   request.shards = kShards;
   const Plan both = must(compile(fetched.graph, request));
@@ -267,7 +267,7 @@ TEST_CASE("model parallelism by hand moves rows alone") {
   must(g.status());
   request.borders.feeds = {ids};
   request.borders.fetches = {loss};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   const Plan plan = must(compile(graph, request));
   CHECK(count(plan, "leat.ReadRows") == 1);
   CHECK(count(plan, "leat.GatherGrad") == 0);

@@ -23,7 +23,7 @@ struct Network {
   Plan plan(const std::vector<ValueId>& fetches) const {
     CompileRequest request;
     request.borders = {{x}, fetches, {}};
-    request.devices = device_names(1);
+    request.devices = cpus(1);
     return must(compile(graph, request));
   }
 };
@@ -85,7 +85,7 @@ TEST_CASE("values of a tile that live at the same time never share bytes") {
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {live.back()}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   Tensor input(DType::f32, Shape{37, 96});
   for (int i = 0; i < input.elements(); ++i) input.set(i, (i % 601) * 0.003 - 0.9);
   const auto expected = must(interpret(graph, {{x, input}}, request.borders.fetches));
@@ -115,7 +115,7 @@ TEST_CASE("what a phase after the rows reads again stays in the arena") {
   must(g.status());
   CompileRequest request;
   request.borders = {{dy, x, scale, mean, inverse}, {after, made[1]}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   const Plan plan = must(compile(graph, request));
   const auto kept = names(plan.partitions[0], whole_chain(plan.partitions[0]));
   CHECK(std::count(kept.begin(), kept.end(), "before") == 0);

@@ -22,7 +22,7 @@ Plan exchange_plan() {
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {sum, product}, {}};
-  request.devices = device_names(2);
+  request.devices = cpus(2);
   return must(compile(graph, request));
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("members of a chain read their own rows, and overwrite no rows of othe
   must(g.status());
   CompileRequest request;
   request.borders = {{x}, {product, other}, {}};
-  request.devices = device_names(1);
+  request.devices = cpus(1);
   Plan plan = must(compile(graph, request));
   auto& instructions = plan.partitions[0].instructions;
   const auto find = [&](std::string_view op) {

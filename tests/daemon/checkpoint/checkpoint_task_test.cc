@@ -35,8 +35,7 @@ struct Table {
 // A worker that takes snapshots and then does not answer until it is released.
 class MuteWorker final : public HostHandle {
  public:
-  std::string device_name() const override { return "silent"; }
-  uint64_t memory_bytes() const override { return 0; }
+  std::vector<PlanDevice> devices() const override { return {{"silent"}}; }
   void set_data_root(const std::string&, const std::string&) override {}
   Result<DatasetReport> inspect(const DatasetFiles&, const ClassCheck&) override { return kNot; }
   Result<std::unique_ptr<PartitionRun>> prepare(std::shared_ptr<const Plan>, uint32_t,
@@ -92,7 +91,7 @@ TEST_CASE("a snapshot stays as it is while its variables change") {
   VariableSnapshot snapshot;
   CHECK(snapshot.read(0).status().code() == Code::failed_precondition);
   table.fill(1);
-  must(snapshot.take(table.resources, 10, {"a", "b"}));
+  must(snapshot.take({&table.resources}, 10, {"a", "b"}));
   table.fill(2);
   CHECK(snapshot.read(9).status().code() == Code::failed_precondition);
   const void* memory = nullptr;
@@ -102,18 +101,18 @@ TEST_CASE("a snapshot stays as it is while its variables change") {
     for (const auto& [name, value] : *values) CHECK(all_are(value, 1));
     memory = values->at("a").raw();
     // Takes another snapshot while this one is read.
-    must(snapshot.take(table.resources, 20, {"a"}));
+    must(snapshot.take({&table.resources}, 20, {"a"}));
     CHECK(all_are(values->at("a"), 1));
   }
   table.fill(3);
   const void* second = must(snapshot.read(20))->at("a").raw();
   CHECK(second != memory);
-  must(snapshot.take(table.resources, 30, {"a"}));
+  must(snapshot.take({&table.resources}, 30, {"a"}));
   const auto last = must(snapshot.read(30));
   CHECK(last->size() == 1);
   CHECK(last->at("a").raw() == second);  // its memory is used again
   CHECK(all_are(last->at("a"), 3));
-  CHECK(snapshot.take(table.resources, 40, {"c"}).code() == Code::failed_precondition);
+  CHECK(snapshot.take({&table.resources}, 40, {"c"}).code() == Code::failed_precondition);
 }
 
 TEST_CASE("the shares of a checkpoint are of about equal bytes, each with who holds it") {
@@ -122,8 +121,8 @@ TEST_CASE("the shares of a checkpoint are of about equal bytes, each with who ho
   const std::vector<HostHandle*> workers{&a, &b, &c};
   const std::map<std::string, uint64_t> bytes{{"big", 100}, {"one", 60}, {"two", 50}, {"own", 5}};
   std::map<std::string, std::set<std::string>> holds;
-  holds[a.device_name()] = {"big", "one", "two"};
-  holds[b.device_name()] = {"big", "one", "two", "own"};
+  holds[a.task()] = {"big", "one", "two"};
+  holds[b.task()] = {"big", "one", "two", "own"};
   const auto shares = share_out(workers, holds, bytes);
   REQUIRE(shares.size() == 2);
   CHECK(shares[0].worker == &a);

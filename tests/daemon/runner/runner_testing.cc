@@ -673,7 +673,8 @@ Plan compile_on(const JobGraph& graph, const std::string& name, int workers, int
   CompileRequest request;
   request.name = name;
   request.borders = graph.borders();
-  for (int w = 0; w < workers; ++w) request.devices.push_back(cat("job:worker/task:", w, "/cpu:0"));
+  for (int w = 0; w < workers; ++w)
+    request.devices.push_back({cat("job:worker/task:", w, "/cpu:0")});
   request.strategy = "mirrored";
   request.shards = shards;
   return must(compile(graph.graph, request));

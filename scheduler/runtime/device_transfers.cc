@@ -1,0 +1,137 @@
+#include "scheduler/runtime/device_transfers.h"
+
+namespace leat {
+namespace {
+
+// Each entry and the end of the turn, of all turns in flight.
+size_t most_pending(const Program& program) { return kSlotDepth * (program.entries().size() + 1); }
+
+}  // namespace
+
+DeviceTransfers::DeviceTransfers(Program& program, TurnContexts& contexts, RunOutcome& outcome)
+    : program_(program),
+      contexts_(contexts),
+      outcome_(outcome),
+      device_(program.device()),
+      compute_(device_.queue(QueueFor::compute)),
+      in_(device_.queue(QueueFor::copies_in)),
+      out_(device_.queue(QueueFor::copies_out)),
+      arriving_(most_pending(program)),
+      leaving_(most_pending(program)) {}
+
+const PlanInstruction& DeviceTransfers::instruction_of(const Entry& entry) const {
+  return program_.partition().instructions[entry.instruction];
+}
+
+void DeviceTransfers::issue(const Entry& entry, uint64_t turn) {
+  switch (entry.kind) {
+    case Entry::Kind::receive:
+      return receive(entry, turn);
+    case Entry::Kind::send:
+      return send(entry, turn);
+    case Entry::Kind::fetch:
+      return fetch(entry, turn);
+    default:
+      return;  // a retire: the slot went back when its value was copied in
+  }
+}
+
+// Work that is enqueued later starts when the value is on the device.
+void DeviceTransfers::receive(const Entry& entry, uint64_t turn) {
+  void* landing = program_.landing(entry.edge, turn);
+  if (!landing) return arriving_.push({0, &entry, turn});  // a token has nothing to copy
+  SlotTable& slots = *program_.exchange().slots;
+  device_.copy_to_device(landing, slots.slot(entry.edge, turn), slots.edge(entry.edge).bytes);
+  const uint64_t mark = in_.mark();
+  compute_.wait_for(in_.timeline(), mark);
+  arriving_.push({mark, &entry, turn});
+}
+
+void DeviceTransfers::send(const Entry& entry, uint64_t turn) {
+  if (void* staging = program_.staging(entry.edge, turn)) {
+    const uint32_t value = instruction_of(entry).inputs[0];
+    copy_out(program_.departure(entry.edge, turn), staging, program_.value_address(value, turn),
+             program_.partition().values[value].type.bytes());
+  } else {
+    out_.wait_for(compute_.timeline(), compute_.mark());  // a token stands for what came before it
+  }
+  leaving_.push({out_.mark(), &entry, turn});
+}
+
+void DeviceTransfers::fetch(const Entry& entry, uint64_t turn) {
+  const uint32_t value = program_.fetch_value(entry.edge);
+  const size_t bytes = program_.partition().values[value].type.bytes();
+  if (bytes == 0) return;
+  copy_out(program_.fetch_departure(entry.edge, turn), program_.fetch(entry.edge, turn),
+           program_.value_address(value, turn), bytes);
+}
+
+void DeviceTransfers::copy_out(void* departure, void* host, const void* value, size_t bytes) {
+  device_.copy_within(departure, value, bytes);
+  out_.wait_for(compute_.timeline(), compute_.mark());
+  device_.copy_to_host(host, departure, bytes);
+}
+
+void DeviceTransfers::end_turn(uint64_t turn) {
+  out_.wait_for(compute_.timeline(), compute_.mark());
+  leaving_.push({out_.mark(), nullptr, turn});
+}
+
+void DeviceTransfers::proceed() {
+  for (; !arriving_.empty() && in_.timeline().reached(arriving_.front().mark); arriving_.pop()) {
+    const Pending& arrived = arriving_.front();
+    // The link listens to this timeline and gives the sender its credit back.
+    program_.exchange().slots->edge(arrived.entry->edge).retired.signal(arrived.turn + 1);
+  }
+  for (; !leaving_.empty() && out_.timeline().reached(leaving_.front().mark); leaving_.pop()) {
+    const Pending& left = leaving_.front();
+    if (!left.entry) {
+      outcome_.finish(left.turn + 1);
+      continue;
+    }
+    if (!has_credit(left)) return;
+    if (const Status pushed = push(left); !pushed.ok()) {
+      contexts_.of(left.turn).fail(left.entry->instruction, pushed);
+      return;
+    }
+  }
+}
+
+// A plan that is only tried has no channels.
+bool DeviceTransfers::has_credit(const Pending& pending) const {
+  const Entry& entry = *pending.entry;
+  return !entry.channel || pending.turn + 1 <= kSlotDepth ||
+         entry.channel->credit(entry.edge).reached(pending.turn + 1 - kSlotDepth);
+}
+
+Status DeviceTransfers::push(const Pending& pending) {
+  const Entry& entry = *pending.entry;
+  if (!entry.channel) return {};
+  const void* staging = program_.staging(entry.edge, pending.turn);
+  const size_t bytes =
+      staging ? program_.partition().values[instruction_of(entry).inputs[0]].type.bytes() : 0;
+  return entry.channel->push(entry.edge, pending.turn, staging, bytes);
+}
+
+void DeviceTransfers::add_waits(Awaited& awaited) const {
+  // A mark may have been reached since proceed(). Its wait is over at once then.
+  if (!arriving_.empty()) awaited.add(in_.timeline(), arriving_.front().mark);
+  if (leaving_.empty()) return;
+  const Pending& next = leaving_.front();
+  if (!next.entry || !out_.timeline().reached(next.mark) || has_credit(next)) {
+    awaited.add(out_.timeline(), next.mark);
+  } else {
+    if (!awaited.timeline) awaited.instruction = next.entry->instruction;
+    awaited.add(next.entry->channel->credit(next.entry->edge), next.turn + 1 - kSlotDepth);
+  }
+}
+
+void DeviceTransfers::drain(std::chrono::steady_clock::time_point deadline) {
+  for (Queue* queue : {&in_, &compute_, &out_}) {
+    // Past the deadline, and after a failure, there is nothing left to do.
+    const Status drained = queue->timeline().wait(queue->mark(), deadline);
+    (void)drained;
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,306 @@
+// A device that works asynchronously and has a memory of its own, as a GPU does, but needs none. It
+// proves that the contracts of Device, Queue and Timeline are enough, and that the host waits where
+// it must: work runs on a thread of its own, later than it could, and the host cannot touch the
+// device's memory.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "devices/base/align.h"
+#include "devices/core/device.h"
+#include "ops/catalogue.h"
+#include "ops/graph/kernel.h"
+
+namespace leat::testing {
+
+struct AsyncDeviceOptions {
+  int index = 0;  // "gpu:<index>"
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  // Each piece of work starts up to so much later than it could, at times drawn by `seed`.
+  std::chrono::microseconds most_delay{0};
+  uint64_t seed = 0;
+  // The piece of work of the compute queue that fails, counted from 1; 0: none does.
+  uint64_t failing_work = 0;
+  // How long a copy between host and device takes at least, for each MiB.
+  std::chrono::microseconds copy_time_per_mib{0};
+};
+
+// The memory of an AsyncDevice. It is closed to everybody, the host included, except while a piece
+// of work runs. Threads: any.
+class AsyncMemory {
+ public:
+  std::unique_ptr<Buffer> allocate(size_t bytes) {
+    const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    // Of no bytes, too: every buffer has an address of its own.
+    const size_t mapped = align_up(std::max<size_t>(bytes, 1), page);
+    const std::lock_guard lock(mutex_);
+    void* data = ::mmap(nullptr, mapped, protection(), MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return nullptr;
+    auto buffer = std::make_unique<Closed>(*this, data, bytes, mapped);
+    buffers_.insert(buffer.get());
+    return buffer;
+  }
+  // The memory is open while more work has entered it than left it.
+  void enter() { change(+1); }
+  void leave() { change(-1); }
+
+ private:
+  struct Closed final : Buffer {
+    Closed(AsyncMemory& of, void* data, size_t size, size_t pages)
+        : owner(of), begin(data), bytes(size), mapped(pages) {}
+    ~Closed() override {
+      const std::lock_guard lock(owner.mutex_);
+      owner.buffers_.erase(this);
+      ::munmap(begin, mapped);
+    }
+    void* data() const override { return begin; }
+    size_t size() const override { return bytes; }
+    AsyncMemory& owner;
+    void* const begin;
+    const size_t bytes, mapped;
+  };
+
+  int protection() const { return inside_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE; }
+  void change(int by) {
+    const std::lock_guard lock(mutex_);
+    const int before = protection();
+    inside_ += by;
+    if (protection() == before) return;
+    for (const Closed* buffer : buffers_) ::mprotect(buffer->begin, buffer->mapped, protection());
+  }
+
+  std::mutex mutex_;
+  int inside_ = 0;
+  std::set<Closed*> buffers_;
+};
+
+// A queue that runs its work in order on a thread of its own, but not while hold() is on.
+class AsyncQueue final : public Queue {
+ public:
+  AsyncQueue(AsyncMemory& memory, const AsyncDeviceOptions& options, uint64_t seed)
+      : memory_(memory), options_(options), draw_(seed), thread_([this] { loop(); }) {}
+  ~AsyncQueue() override { finish(); }
+
+  void enqueue(std::function<Status()> work) override { add({std::move(work), true}); }
+  uint64_t mark() override {
+    const uint64_t value = ++marks_;
+    add({[this, value] {
+           timeline_.signal(value);
+           return Status();
+         },
+         false});
+    return value;
+  }
+  Timeline& timeline() override { return timeline_; }
+  void wait_for(Timeline& timeline, uint64_t value) override {
+    add({[&timeline, value] {
+           return timeline.wait(value, std::chrono::steady_clock::now() + std::chrono::seconds(60));
+         },
+         false});
+  }
+  void hold(bool held) {
+    {
+      const std::lock_guard lock(mutex_);
+      held_ = held;
+    }
+    changed_.notify_all();
+  }
+  // Does what is enqueued, and ends the thread.
+  void finish() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      held_ = false;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  struct Item {
+    std::function<Status()> run;
+    bool is_work;  // and no mark or wait
+  };
+  void add(Item item) {
+    {
+      const std::lock_guard lock(mutex_);
+      items_.push_back(std::move(item));
+    }
+    changed_.notify_all();
+  }
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return (!items_.empty() && !held_) || (stop_ && items_.empty()); });
+      if (items_.empty()) return;
+      Item item = std::move(items_.front());
+      items_.pop_front();
+      lock.unlock();
+      if (!timeline_.failed()) {
+        if (Status status = item.is_work ? work(item) : item.run(); !status.ok())
+          timeline_.fail(status);
+      }
+      lock.lock();
+    }
+  }
+  Status work(const Item& item) {
+    if (options_.most_delay.count() > 0) {
+      std::uniform_int_distribution<int64_t> delay(0, options_.most_delay.count());
+      std::this_thread::sleep_for(std::chrono::microseconds(delay(draw_)));
+    }
+    if (++done_ == options_.failing_work)
+      return internal_error("gpu:0: the device failed, as the test wanted");
+    memory_.enter();
+    Status status = item.run();
+    memory_.leave();
+    return status;
+  }
+
+  AsyncMemory& memory_;
+  const AsyncDeviceOptions options_;
+  std::mt19937_64 draw_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> items_;
+  bool held_ = false, stop_ = false;
+  std::atomic<uint64_t> marks_{0};
+  uint64_t done_ = 0;
+  Timeline timeline_;
+  std::thread thread_;  // last, because it uses the members above
+};
+
+class AsyncDevice final : public Device {
+ public:
+  // Its kernels are those of async_catalogue().
+  static constexpr std::string_view kKind = "async";
+
+  explicit AsyncDevice(AsyncDeviceOptions options = {})
+      : options_(options),
+        compute_(memory_, options, 3 * options.seed),
+        in_(memory_, without_failure(options), 3 * options.seed + 1),
+        out_(memory_, without_failure(options), 3 * options.seed + 2) {}
+  // Queues wait for each other: all are done before the first is destroyed.
+  ~AsyncDevice() override {
+    for (AsyncQueue* queue : {&in_, &compute_, &out_}) queue->finish();
+  }
+
+  std::string_view kind() const override { return kKind; }
+  std::string name() const override { return "gpu:" + std::to_string(options_.index); }
+  std::string description() const override { return "a thread that computes later"; }
+  uint64_t memory_bytes() const override { return options_.memory_bytes; }
+  bool host_visible() const override { return false; }
+  size_t alignment() const override { return 256; }
+  Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override {
+    auto buffer = memory_.allocate(bytes);
+    if (!buffer) return resource_exhausted("gpu: there is no memory left");
+    return buffer;
+  }
+  Result<std::unique_ptr<Buffer>> allocate_host(size_t bytes) override {
+    return std::unique_ptr<Buffer>(new HostBuffer(bytes));
+  }
+  AsyncQueue& queue(QueueFor use = QueueFor::compute) override {
+    return use == QueueFor::compute ? compute_ : use == QueueFor::copies_in ? in_ : out_;
+  }
+  // The bytes are read and written when the copy's turn comes, and not before.
+  void copy_to_device(void* device, const void* host, size_t bytes) override {
+    in_.enqueue([=, this] { return copy(device, host, bytes, options_.copy_time_per_mib); });
+  }
+  void copy_to_host(void* host, const void* device, size_t bytes) override {
+    out_.enqueue([=, this] { return copy(host, device, bytes, options_.copy_time_per_mib); });
+  }
+  void copy_within(void* to, const void* from, size_t bytes) override {
+    compute_.enqueue([=] { return copy(to, from, bytes, {}); });
+  }
+
+ private:
+  struct HostBuffer final : Buffer {
+    explicit HostBuffer(size_t size) : bytes(size) {}
+    void* data() const override { return const_cast<std::byte*>(bytes.data()); }
+    size_t size() const override { return bytes.size(); }
+    std::vector<std::byte> bytes;
+  };
+
+  static AsyncDeviceOptions without_failure(AsyncDeviceOptions options) {
+    options.failing_work = 0;
+    return options;
+  }
+  static Status copy(void* to, const void* from, size_t bytes, std::chrono::microseconds per_mib) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    if (per_mib.count() > 0) std::this_thread::sleep_for(per_mib * bytes / (size_t{1} << 20));
+    return {};
+  }
+
+  const AsyncDeviceOptions options_;
+  AsyncMemory memory_;
+  AsyncQueue compute_, in_, out_;
+};
+
+// Enqueues any CPU kernel as one piece of work.
+class EnqueuedKernel final : public Kernel {
+ public:
+  // The work takes `least` at least.
+  EnqueuedKernel(std::unique_ptr<Kernel> inner, std::chrono::microseconds least)
+      : inner_(std::move(inner)), least_(least), scratch_(inner_->scratch_bytes() + 64) {}
+  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+  Progress run(KernelContext& context, int, int) override {
+    context.queue->enqueue([this, context]() mutable {
+      const auto end = std::chrono::steady_clock::now() + least_;
+      auto* raw = scratch_.data();
+      context.scratch = raw + (64 - reinterpret_cast<uintptr_t>(raw) % 64) % 64;
+      for (int phase = 0; phase < inner_->phases(); ++phase) {
+        for (int tile = 0; tile < inner_->tiles(phase); ++tile) {
+          if (inner_->run(context, phase, tile) != Progress::done)
+            return internal_error("gpu: a kernel failed");
+        }
+      }
+      if (least_.count() > 0) std::this_thread::sleep_until(end);
+      return Status();
+    });
+    return Progress::pending;
+  }
+
+ private:
+  std::unique_ptr<Kernel> inner_;
+  const std::chrono::microseconds least_;
+  std::vector<std::byte> scratch_;  // of the device's one thread
+};
+
+// The standard ops, with a kernel for AsyncDevice for each one but those that read or write files
+// and those in `without`. The work of each kernel takes `least` at least.
+inline Catalogue async_catalogue(const std::set<std::string>& without = {},
+                                 std::chrono::microseconds least = {}) {
+  static const std::set<std::string> kOfFiles = {"leat.ReadBatch", "leat.ReadRows", "leat.Restore",
+                                                 "leat.Save"};
+  Catalogue catalogue = standard_catalogue();
+  for (const OpDef* op : catalogue.all()) {
+    const std::string name = op->full_name();
+    if (!op->kernels.contains("cpu") || kOfFiles.contains(name) || without.contains(name)) continue;
+    const KernelFactory make = op->kernels.at("cpu");
+    catalogue.add_kernel(
+        name, std::string(AsyncDevice::kKind),
+        [make, least](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
+          LEAT_ASSIGN_OR_RETURN(auto inner, make(setup));
+          return std::unique_ptr<Kernel>(std::make_unique<EnqueuedKernel>(std::move(inner), least));
+        });
+  }
+  return catalogue;
+}
+
+}  // namespace leat::testing
