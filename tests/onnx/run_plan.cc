@@ -17,7 +17,7 @@ Result<std::vector<Tensor>> run_plan(Graph graph, const std::map<ValueId, Tensor
   CompileRequest request;
   request.borders.feeds = graph.inputs();
   request.borders.fetches = graph.outputs();
-  request.devices = {"job:worker/task:0/cpu:0"};
+  request.devices = {{"job:worker/task:0/cpu:0"}};
   LEAT_ASSIGN_OR_RETURN(const Plan plan, compile(graph, request));
   cpu::CpuDevice device(0, 3);
   JobResources resources(device);
