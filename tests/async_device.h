@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -33,13 +32,15 @@ namespace leat::testing {
 struct AsyncDeviceOptions {
   int index = 0;  // "gpu:<index>"
   uint64_t memory_bytes = uint64_t{1} << 30;
-  // Each piece of work starts up to so much later than it could, at times drawn by `seed`.
-  std::chrono::microseconds most_delay{0};
+  // Before each piece of work, the device gives way up to so many times, as `seed` draws it: the
+  // host and the other queues get ahead of it.
+  int most_turns_given_way = 0;
   uint64_t seed = 0;
   // The piece of work of the compute queue that fails, counted from 1; 0: none does.
   uint64_t failing_work = 0;
-  // How long a copy between host and device takes at least, for each MiB.
-  std::chrono::microseconds copy_time_per_mib{0};
+  // Called with the bytes of each copy between host and device when it is made; a benchmark spends
+  // the time here that a copy of them takes.
+  std::function<void(size_t bytes)> on_copy = {};
 };
 
 // The memory of an AsyncDevice. It is closed to everybody, the host included, except while a piece
@@ -99,13 +100,19 @@ class AsyncQueue final : public Queue {
   ~AsyncQueue() override { finish(); }
 
   void enqueue(std::function<Status()> work) override { add({std::move(work), true}); }
+  // Counted and enqueued at once, so that marks of several threads are in order.
   uint64_t mark() override {
-    const uint64_t value = ++marks_;
-    add({[this, value] {
-           timeline_.signal(value);
-           return Status();
-         },
-         false});
+    uint64_t value = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      value = ++marks_;
+      const auto reached = [this, value] {
+        timeline_.signal(value);
+        return Status();
+      };
+      items_.push_back({reached, false});
+    }
+    changed_.notify_all();
     return value;
   }
   Timeline& timeline() override { return timeline_; }
@@ -161,10 +168,8 @@ class AsyncQueue final : public Queue {
     }
   }
   Status work(const Item& item) {
-    if (options_.most_delay.count() > 0) {
-      std::uniform_int_distribution<int64_t> delay(0, options_.most_delay.count());
-      std::this_thread::sleep_for(std::chrono::microseconds(delay(draw_)));
-    }
+    std::uniform_int_distribution<int> turns(0, options_.most_turns_given_way);
+    for (int left = turns(draw_); left > 0; --left) std::this_thread::yield();
     if (++done_ == options_.failing_work)
       return internal_error("gpu:0: the device failed, as the test wanted");
     memory_.enter();
@@ -180,7 +185,7 @@ class AsyncQueue final : public Queue {
   std::condition_variable changed_;
   std::deque<Item> items_;
   bool held_ = false, stop_ = false;
-  std::atomic<uint64_t> marks_{0};
+  uint64_t marks_ = 0;
   uint64_t done_ = 0;
   Timeline timeline_;
   std::thread thread_;  // last, because it uses the members above
@@ -220,10 +225,10 @@ class AsyncDevice final : public Device {
   }
   // The bytes are read and written when the copy's turn comes, and not before.
   void copy_to_device(void* device, const void* host, size_t bytes) override {
-    in_.enqueue([=, this] { return copy(device, host, bytes, options_.copy_time_per_mib); });
+    in_.enqueue([=, this] { return copy(device, host, bytes, options_.on_copy); });
   }
   void copy_to_host(void* host, const void* device, size_t bytes) override {
-    out_.enqueue([=, this] { return copy(host, device, bytes, options_.copy_time_per_mib); });
+    out_.enqueue([=, this] { return copy(host, device, bytes, options_.on_copy); });
   }
   void copy_within(void* to, const void* from, size_t bytes) override {
     compute_.enqueue([=] { return copy(to, from, bytes, {}); });
@@ -241,9 +246,10 @@ class AsyncDevice final : public Device {
     options.failing_work = 0;
     return options;
   }
-  static Status copy(void* to, const void* from, size_t bytes, std::chrono::microseconds per_mib) {
+  static Status copy(void* to, const void* from, size_t bytes,
+                     const std::function<void(size_t)>& on_copy) {
     if (bytes > 0) std::memcpy(to, from, bytes);
-    if (per_mib.count() > 0) std::this_thread::sleep_for(per_mib * bytes / (size_t{1} << 20));
+    if (on_copy) on_copy(bytes);
     return {};
   }
 
@@ -255,13 +261,14 @@ class AsyncDevice final : public Device {
 // Enqueues any CPU kernel as one piece of work.
 class EnqueuedKernel final : public Kernel {
  public:
-  // The work takes `least` at least.
-  EnqueuedKernel(std::unique_ptr<Kernel> inner, std::chrono::microseconds least)
-      : inner_(std::move(inner)), least_(least), scratch_(inner_->scratch_bytes() + 64) {}
+  // Calls `on_run`, if there is one, when the work is done.
+  EnqueuedKernel(std::unique_ptr<Kernel> inner, std::function<void()> on_run)
+      : inner_(std::move(inner)),
+        on_run_(std::move(on_run)),
+        scratch_(inner_->scratch_bytes() + 64) {}
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
   Progress run(KernelContext& context, int, int) override {
     context.queue->enqueue([this, context]() mutable {
-      const auto end = std::chrono::steady_clock::now() + least_;
       auto* raw = scratch_.data();
       context.scratch = raw + (64 - reinterpret_cast<uintptr_t>(raw) % 64) % 64;
       for (int phase = 0; phase < inner_->phases(); ++phase) {
@@ -270,7 +277,7 @@ class EnqueuedKernel final : public Kernel {
             return internal_error("gpu: a kernel failed");
         }
       }
-      if (least_.count() > 0) std::this_thread::sleep_until(end);
+      if (on_run_) on_run_();
       return Status();
     });
     return Progress::pending;
@@ -278,14 +285,15 @@ class EnqueuedKernel final : public Kernel {
 
  private:
   std::unique_ptr<Kernel> inner_;
-  const std::chrono::microseconds least_;
+  const std::function<void()> on_run_;
   std::vector<std::byte> scratch_;  // of the device's one thread
 };
 
 // The standard ops, with a kernel for AsyncDevice for each one but those that read or write files
-// and those in `without`. The work of each kernel takes `least` at least.
+// and those in `without`. `on_run` is called when a kernel has run; a benchmark spends the time
+// there that the kernel takes.
 inline Catalogue async_catalogue(const std::set<std::string>& without = {},
-                                 std::chrono::microseconds least = {}) {
+                                 const std::function<void()>& on_run = {}) {
   static const std::set<std::string> kOfFiles = {"leat.ReadBatch", "leat.ReadRows", "leat.Restore",
                                                  "leat.Save"};
   Catalogue catalogue = standard_catalogue();
@@ -295,9 +303,10 @@ inline Catalogue async_catalogue(const std::set<std::string>& without = {},
     const KernelFactory make = op->kernels.at("cpu");
     catalogue.add_kernel(
         name, std::string(AsyncDevice::kKind),
-        [make, least](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
+        [make, on_run](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
           LEAT_ASSIGN_OR_RETURN(auto inner, make(setup));
-          return std::unique_ptr<Kernel>(std::make_unique<EnqueuedKernel>(std::move(inner), least));
+          return std::unique_ptr<Kernel>(
+              std::make_unique<EnqueuedKernel>(std::move(inner), on_run));
         });
   }
   return catalogue;

@@ -95,14 +95,16 @@ Status VariableSnapshot::take(const JobTables& tables, int64_t step,
     if (value.dtype() != variable->dtype() || value.shape() != variable->shape()) {
       LEAT_ASSIGN_OR_RETURN(value, Tensor::create(variable->dtype(), variable->shape()));
     }
-    if (value.bytes() > 0 && table->device().host_visible()) {
+    if (value.bytes() == 0) continue;
+    if (table->device().host_visible()) {
       pieces.push_back({static_cast<std::byte*>(value.raw()),
                         static_cast<const std::byte*>(variable->data()), value.bytes()});
     } else {
-      LEAT_RETURN_IF_ERROR(copy_now(table->device(), value.raw(), variable->data(), value.bytes()));
+      table->device().copy_to_host(value.raw(), variable->data(), value.bytes());
     }
   }
   copy_all(std::move(pieces));
+  LEAT_RETURN_IF_ERROR(await_copies(tables, QueueFor::copies_out));
   // The copy becomes visible only now, when all of it is there. After an error there is no
   // snapshot.
   copy->step = step;

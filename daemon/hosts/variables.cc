@@ -12,11 +12,6 @@ namespace {
 
 constexpr auto kCopyDeadline = std::chrono::minutes(1);
 
-// Returns when all that was enqueued is done.
-Status settle(Queue& queue) {
-  return queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kCopyDeadline);
-}
-
 // Returns the value with the variable's type, if the rule allows the cast.
 Result<Tensor> fit(const Variable& variable, const Tensor& value, Restore what) {
   if (value.shape() == variable.shape()) {
@@ -34,11 +29,11 @@ bool is_optional(const std::string& name) {
 
 }  // namespace
 
-Status copy_now(Device& from, void* to, const void* data, size_t bytes) {
-  if (bytes == 0) return {};
-  from.copy_to_host(to, data, bytes);
-  if (from.host_visible()) return {};
-  return settle(from.queue(QueueFor::copies_out));
+Status await_copies(const JobTables& tables, QueueFor direction) {
+  const auto deadline = std::chrono::steady_clock::now() + kCopyDeadline;
+  for (JobResources* table : tables)
+    LEAT_RETURN_IF_ERROR(table->device().queue(direction).settle(deadline));
+  return {};
 }
 
 // The tensors are copies, since the next step changes the variables in place.
@@ -47,10 +42,11 @@ Result<std::map<std::string, Tensor>> read_variables(const JobTables& tables) {
   for (JobResources* table : tables) {
     for (const Variable* variable : table->variables()) {
       Tensor copy(variable->dtype(), variable->shape());
-      LEAT_RETURN_IF_ERROR(copy_now(table->device(), copy.raw(), variable->data(), copy.bytes()));
+      table->device().copy_to_host(copy.raw(), variable->data(), copy.bytes());
       out.emplace(variable->name(), std::move(copy));
     }
   }
+  LEAT_RETURN_IF_ERROR(await_copies(tables, QueueFor::copies_out));
   return out;
 }
 
@@ -96,8 +92,8 @@ Status write_variables(const JobTables& tables, const std::map<std::string, Tens
                                         each.value.bytes());
   }
   // A device with a memory of its own may copy later than this, and from the values.
+  LEAT_RETURN_IF_ERROR(await_copies(tables, QueueFor::copies_in));
   for (JobResources* table : tables) {
-    LEAT_RETURN_IF_ERROR(settle(table->device().queue(QueueFor::copies_in)));
     if (step) table->commits().declare(*step);
   }
   return {};

@@ -38,8 +38,8 @@ Status write_variables(const JobTables& tables, const std::map<std::string, Tens
 // run of the job is in a step.
 Held held_by(const JobTables& tables);
 
-// Copies bytes from a device to the host, and returns when they are there. deadline_exceeded if the
-// device is not done with them in a minute.
-Status copy_now(Device& from, void* to, const void* data, size_t bytes);
+// Returns when the devices have made all copies of that direction that are enqueued.
+// deadline_exceeded if that takes longer than a minute; the error of a device that failed.
+Status await_copies(const JobTables& tables, QueueFor direction);
 
 }  // namespace leat

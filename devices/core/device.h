@@ -81,7 +81,7 @@ class Timeline {
 
 // An in-order stream of work on one device: work that was enqueued first completes first. The
 // device owns it.
-// Threads: one thread enqueues at a time.
+// Threads: any, because all runs and jobs of a device share its queues.
 class Queue {
  public:
   virtual ~Queue() = default;
@@ -96,13 +96,19 @@ class Queue {
   // Work that is enqueued later starts only after (timeline, value). If that timeline fails, this
   // queue's fails with it.
   virtual void wait_for(Timeline& timeline, uint64_t value) = 0;
+
+  // Blocks until all that is enqueued is done (ok), the queue fails (its status) or `deadline`
+  // passes (deadline_exceeded).
+  Status settle(std::chrono::steady_clock::time_point deadline) {
+    return timeline().wait(mark(), deadline);
+  }
 };
 
 // The queues of a device.
 enum class QueueFor : uint8_t { compute, copies_in, copies_out };
 
 // One device of one process; some have a memory of their own. The process makes it before the runs
-// that use it, and destroys it after them. Threads: any, except for the enqueuing calls: see Queue.
+// that use it, and destroys it after them. Threads: any.
 class Device {
  public:
   virtual ~Device() = default;

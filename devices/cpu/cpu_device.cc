@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -51,8 +52,9 @@ class InlineQueue final : public Queue {
     if (!status.ok()) timeline_.fail(std::move(status));
   }
   uint64_t mark() override {
-    timeline_.signal(++marks_);
-    return marks_;
+    const uint64_t value = ++marks_;
+    timeline_.signal(value);
+    return value;
   }
   Timeline& timeline() override { return timeline_; }
   // The hour is a bound for a peer that never signals; the owners of runs have shorter ones.
@@ -63,7 +65,7 @@ class InlineQueue final : public Queue {
 
  private:
   Timeline timeline_;
-  uint64_t marks_ = 0;
+  std::atomic<uint64_t> marks_{0};
 };
 
 }  // namespace

@@ -38,20 +38,16 @@ std::vector<PlanDevice> DeviceHost::plan_devices() {
 }
 
 // The state outlives the runs of a job: a recovery steps on with the variables that are here.
-JobResources& DeviceHost::resources(const std::string& job, const std::string& data_root,
-                                    size_t device) {
+JobResources& DeviceHost::resources(const std::string& job, size_t device) {
   std::lock_guard lock(mutex_);
   auto& table = jobs_[{job, device}];
-  if (!table) {
-    table = std::make_unique<JobResources>(this->device(device));
-    table->set_data_root(data_root);
-  }
+  if (!table) table = std::make_unique<JobResources>(this->device(device));
   return *table;
 }
 
 std::vector<JobResources*> DeviceHost::all_resources(const std::string& job) {
   std::vector<JobResources*> all;
-  for (size_t d = 0; d < devices(); ++d) all.push_back(&resources(job, {}, d));
+  for (size_t d = 0; d < devices(); ++d) all.push_back(&resources(job, d));
   return all;
 }
 
@@ -92,7 +88,7 @@ Status DeviceHost::open_slots(HostedPartition& run, const std::vector<bool>& fro
 Status DeviceHost::check_variables(const HostedPartition& run, const std::string& job) {
   for (const PlanResource& resource : run.plan_->partitions[run.partition_].resources) {
     for (size_t d = 0; d < devices(); ++d) {
-      if (d == run.device() || !resources(job, {}, d).find_variable(resource.name)) continue;
+      if (d == run.device() || !resources(job, d).find_variable(resource.name)) continue;
       return failed_precondition(cat("variable '", resource.name, "': expected it on ",
                                      device_name(d), ", where another plan of the job has it, '",
                                      run.plan_->name, "' has it on ", device_name(run.device())));
@@ -113,7 +109,7 @@ Status DeviceHost::connect(HostedPartition& run, std::vector<std::unique_ptr<Cha
   LEAT_ASSIGN_OR_RETURN(
       run.program_,
       Program::create(*run.plan_, run.partition_, device(run.device()),
-                      resources(job, {}, run.device()), std::move(exchange), options.profile));
+                      resources(job, run.device()), std::move(exchange), options.profile));
   run.run_ = std::make_unique<Run>(*run.program_, executor(run).pool(), std::move(options));
   return {};
 }

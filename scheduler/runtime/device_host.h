@@ -75,10 +75,8 @@ class DeviceHost {
   std::vector<PlanDevice> plan_devices();
   int threads() { return cpu_.pool().threads(); }
 
-  // The state of a job on a device of this host, made at the first call. `data_root`, the folder of
-  // the job's data sets, counts at that call alone.
-  JobResources& resources(const std::string& job, const std::string& data_root = {},
-                          size_t device = 0);
+  // The state of a job on a device of this host, made at the first call.
+  JobResources& resources(const std::string& job, size_t device = 0);
   // The state of a job on each of the devices.
   std::vector<JobResources*> all_resources(const std::string& job);
   // Frees the state of a job. REQUIRES: its runs are released.

@@ -129,7 +129,7 @@ void DeviceTransfers::add_waits(Awaited& awaited) const {
 void DeviceTransfers::drain(std::chrono::steady_clock::time_point deadline) {
   for (Queue* queue : {&in_, &compute_, &out_}) {
     // Past the deadline, and after a failure, there is nothing left to do.
-    const Status drained = queue->timeline().wait(queue->mark(), deadline);
+    const Status drained = queue->settle(deadline);
     (void)drained;
   }
 }

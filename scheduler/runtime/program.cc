@@ -77,8 +77,8 @@ Status Program::allocate_borders(const Plan& plan) {
 
 // The constants are copied in a queue that the kernels' does not wait for.
 Status Program::await_constants() {
-  Queue& queue = device_.queue(QueueFor::copies_in);
-  return queue.timeline().wait(queue.mark(), std::chrono::steady_clock::now() + kCopyDeadline);
+  return device_.queue(QueueFor::copies_in)
+      .settle(std::chrono::steady_clock::now() + kCopyDeadline);
 }
 
 void* Program::feed(uint32_t i) {

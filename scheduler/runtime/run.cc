@@ -112,7 +112,7 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
       limit_.call_between();
       continue;
     }
-    if (outcome_.turns() < turn && !transfers_) settle_turns(turn, awaited);
+    if (outcome_.turns() < turn && !transfers_) outcome_.finish(cursor_.turns_sent(turn, awaited));
     // A run at its limit waits until its values have left, and its device has done its work.
     if (turn >= allowed.turns) return outcome_.turns() < turn ? wait(awaited) : Advanced::all;
     if (!has_room_for(turn)) return wait(awaited);
@@ -131,11 +131,6 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
     if (ended) return *ended;
   }
   return Advanced::all;
-}
-
-// Finishes those of the turns below `turn` whose values have all left.
-void Run::settle_turns(uint64_t turn, Awaited& awaited) {
-  outcome_.finish(cursor_.turns_sent(turn, awaited));
 }
 
 // An asynchronous device has up to kSlotDepth turns to do: as many as there are buffers for.

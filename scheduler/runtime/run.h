@@ -116,7 +116,6 @@ class Run {
     uint64_t cheap_positions_end;
   };
 
-  void settle_turns(uint64_t turn, Awaited& awaited);
   bool has_room_for(uint64_t turn) const;
   void move_to(uint64_t position);
   Advanced wait(Awaited& awaited);

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <thread>
 
 #include "daemon/hosts/local_hosts.h"
 #include "devices/base/text.h"
@@ -56,10 +57,13 @@ overlap () => (y) {
 
 // The median of the milliseconds of a step.
 double step_of(std::chrono::microseconds copy, std::chrono::microseconds kernel, uint64_t steps) {
-  const Catalogue catalogue = testing::async_catalogue({}, kernel);
+  const Catalogue catalogue =
+      testing::async_catalogue({}, [kernel] { std::this_thread::sleep_for(kernel); });
   auto hosts = make_local_hosts(1, 1, real_files(), [&] {
     AsyncDeviceOptions options;
-    options.copy_time_per_mib = copy / kMiB;
+    options.on_copy = [copy](size_t bytes) {
+      std::this_thread::sleep_for(copy * bytes / (static_cast<size_t>(kMiB) << 20));
+    };
     std::vector<std::unique_ptr<Device>> devices;
     devices.push_back(std::make_unique<AsyncDevice>(options));
     return devices;

@@ -62,6 +62,14 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
 // The devices of one task: what a node needs decides where it goes.
 const std::vector<PlanDevice> kTask = {{"job:worker/task:0/cpu:0"}, kGpu};
 
+CompileRequest request_on_task(const Graph& graph) {
+  CompileRequest request;
+  request.borders.feeds = graph.inputs();
+  request.borders.fetches = graph.outputs();
+  request.devices = kTask;
+  return request;
+}
+
 // By op: the last parts of the devices that run it.
 std::map<std::string, std::set<std::string>> places_of(const Plan& plan) {
   std::map<std::string, std::set<std::string>> places;
@@ -90,10 +98,7 @@ g (float[64,3] x, int64[2] sizes) => (y, doubled) {
 }
 )",
                                        catalogue, "g"));
-  CompileRequest request;
-  request.borders.feeds = graph.inputs();
-  request.borders.fetches = graph.outputs();
-  request.devices = kTask;
+  CompileRequest request = request_on_task(graph);
   const Plan plan = must(compile(graph, request));
   const auto places = places_of(plan);
   CHECK(places.at("leat.Variable") == Words{"gpu:0"});
@@ -114,13 +119,10 @@ g (float[4,3] x) => (size) {
 }
 )",
                                        catalogue, "g"));
-  CompileRequest request;
-  request.borders.feeds = graph.inputs();
-  request.borders.fetches = graph.outputs();
+  CompileRequest request = request_on_task(graph);
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     if (graph.node(id).op->full_name() == "leat.Enqueue") request.borders.targets.push_back(id);
   }
-  request.devices = kTask;
   const auto places = places_of(must(compile(graph, request)));
   CHECK(places.at("leat.Queue") == Words{"cpu:0"});
   CHECK(places.at("leat.Enqueue") == Words{"cpu:0"});
@@ -135,10 +137,7 @@ g (float[4] x) => (y) {
 )",
                                  catalogue, "g"));
   graph.node(0).device = "gpu:0";
-  CompileRequest request;
-  request.borders.feeds = graph.inputs();
-  request.borders.fetches = graph.outputs();
-  request.devices = kTask;
+  CompileRequest request = request_on_task(graph);
   const Status refused = compile(graph, request).status();
   CHECK(refused.code() == Code::invalid_argument);
   CHECK_THAT(refused.message(), Catch::Contains("expected a device that has a kernel for it, "
@@ -153,10 +152,7 @@ g (float[64,64] x) => (y) {
 }
 )",
                                        catalogue, "g"));
-  CompileRequest request;
-  request.borders.feeds = graph.inputs();
-  request.borders.fetches = graph.outputs();
-  request.devices = kTask;
+  CompileRequest request = request_on_task(graph);
   request.devices[0].memory_bytes = 1024;  // the CPU has nothing to do
   must(compile(graph, request));
   request.devices[1].memory_bytes = 1024;

@@ -125,8 +125,8 @@ TEST_CASE("a call without an answer ends at its deadline and says whose it was",
 }
 
 TEST_CASE("a caller waits no longer than the deadline though the loop is busy", "[cluster]") {
+  std::atomic<bool> release{false};  // outlives the loop, which reads it
   const auto loop = start();
-  std::atomic<bool> release{false};
   REQUIRE(loop->post([&] {
     while (!release) std::this_thread::yield();
   }));

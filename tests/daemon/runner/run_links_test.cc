@@ -259,11 +259,11 @@ TEST_CASE("the memory of a job's variables counts once, that of its runs for eac
 
 TEST_CASE("a strand's work is done in order, and a strand that waits holds up no other",
           "[cluster]") {
-  ControlThreads threads;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<int> done;
   bool open = false;
+  ControlThreads threads;  // after what its strands use
   auto first = threads.strand(), second = threads.strand();
   const auto note = [&](int what) {
     std::lock_guard lock(mutex);
