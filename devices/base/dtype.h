@@ -9,6 +9,8 @@
 #include <ostream>
 #include <string_view>
 
+#include "devices/base/float16.h"
+
 namespace leat {
 
 // The element types. Plans and checkpoints store the numbers, so a number never changes.
@@ -91,20 +93,6 @@ inline constexpr DTypeSet kSigned = kFloats | kSignedInts;
 inline constexpr DTypeSet kBool = DTypeSet::of(DType::boolean);
 inline constexpr DTypeSet kAllTypes = kNumbers | kBool;
 inline constexpr DTypeSet kIndexTypes = DTypeSet::of(DType::i32, DType::i64);
-
-// IEEE half and bfloat16 are formats to store. Arithmetic converts them to float first.
-struct Half {
-  uint16_t bits;
-};
-struct BFloat16 {
-  uint16_t bits;
-};
-float to_float(Half h);
-float to_float(BFloat16 b);
-// Both round to nearest, ties to even. A NaN stays a NaN, and a value out of range becomes
-// infinity.
-Half to_half(float f);
-BFloat16 to_bfloat16(float f);
 
 // The floating-point types of 16 bits.
 inline bool is_16bit_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }

@@ -2,7 +2,7 @@
 
 #include "devices/core/tensor.h"
 #include "ops/cpu/reduce_kernels.h"
-#include "ops/cpu/tree_sum.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

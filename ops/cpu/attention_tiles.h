@@ -47,7 +47,7 @@ void score_gradients(const double* p, double mean, double* d, int64_t n);
 // y = y factor + x.
 void scale_and_add(const float* x, float factor, float* y, int64_t n);
 void scale_and_add(const double* x, double factor, double* y, int64_t n);
-// The sum of x y, in the order of ops/cpu/tree_sum.h.
+// The sum of x y, in the order of ops/elements/tree_sum.h.
 float dot(const float* x, const float* y, int64_t n);
 double dot(const double* x, const double* y, int64_t n);
 

@@ -5,7 +5,7 @@
 #include "ops/cpu/convert16.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/normalization_kernels.h"
-#include "ops/cpu/tree_sum.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

@@ -1,7 +1,9 @@
 #include "ops/cpu/batch_norm_loops.h"
 
-#include "ops/cpu/tree_sum.h"
+#include <cstring>
+
 #include "ops/cpu/vectorize.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

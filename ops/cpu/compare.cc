@@ -1,5 +1,5 @@
 // CPU kernels of ops/definitions/compare.cc.
-#include <cmath>
+#include "ops/elements/compare.h"
 
 #include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
@@ -8,76 +8,19 @@
 namespace leat {
 namespace {
 
-// The functors follow IEEE 754: a comparison with NaN is false, also NaN == NaN. f16 and bf16 are
-// compared as floats, which is exact.
+using elementwise::AndOf;
 using elementwise::binary_loop;
+using elementwise::EqualOf;
+using elementwise::GreaterOf;
+using elementwise::GreaterOrEqualOf;
+using elementwise::IsInfOf;
+using elementwise::IsNaNOf;
+using elementwise::LessOf;
+using elementwise::LessOrEqualOf;
+using elementwise::NotOf;
+using elementwise::OrOf;
 using elementwise::unary_loop;
-struct EqualOf {
-  // Input 0 is the condition, inputs 1 and 2 are the values for true and for false.
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a == b;
-  }
-};
-
-struct GreaterOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a > b;
-  }
-};
-
-struct LessOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a < b;
-  }
-};
-
-struct GreaterOrEqualOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a >= b;
-  }
-};
-
-struct LessOrEqualOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, T b, const double*) {
-    return a <= b;
-  }
-};
-
-struct AndOf {
-  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a && b; }
-};
-
-struct OrOf {
-  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a || b; }
-};
-
-struct XorOf {
-  LEAT_INLINE static bool apply(bool a, bool b, const double*) { return a != b; }
-};
-
-struct NotOf {
-  LEAT_INLINE static bool apply(bool a, const double*) { return !a; }
-};
-
-struct IsNaNOf {
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, const double*) {
-    return std::isnan(a);
-  }
-};
-
-struct IsInfOf {  // p: detect_negative, detect_positive
-  template <typename T>
-  LEAT_INLINE static bool apply(T a, const double* p) {
-    return std::isinf(a) && (a < 0 ? p[0] != 0 : p[1] != 0);
-  }
-};
-
+using elementwise::XorOf;
 // A selection copies bits, so it depends only on the size of an element.
 template <typename T>
 void where_loop(void* out, const void* const* x, const int64_t* steps, int64_t n, const double*) {

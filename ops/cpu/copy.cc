@@ -9,32 +9,6 @@
 namespace leat {
 namespace {
 
-// Drops axes of size 1 and merges neighbouring axes that are contiguous on both sides; the first
-// axis is not merged if `keep_first`. At least one axis remains.
-StridedCopy collapsed(const StridedCopy& copy, bool keep_first) {
-  StridedCopy out = copy;
-  out.rank = 0;
-  for (size_t d = 0; d < static_cast<size_t>(copy.rank); ++d) {
-    const bool keep = keep_first && d == 0;
-    if (copy.sizes[d] == 1 && !keep) continue;
-    // The axis before this one is merged with it if it continues in memory, on both sides, where
-    // this one ends.
-    const int last = out.rank - 1;
-    const auto l = static_cast<size_t>(std::max(last, 0));
-    const bool may_merge = last >= (keep_first ? 1 : 0);
-    if (may_merge && out.in_steps[l] == copy.in_steps[d] * copy.sizes[d] &&
-        out.out_steps[l] == copy.out_steps[d] * copy.sizes[d]) {
-      out.sizes[l] *= copy.sizes[d];
-      out.in_steps[l] = copy.in_steps[d];
-      out.out_steps[l] = copy.out_steps[d];
-    } else {
-      out.add_axis(copy.sizes[d], copy.in_steps[d], copy.out_steps[d]);
-    }
-  }
-  if (out.rank == 0) out.add_axis(1, 0, 0);
-  return out;
-}
-
 // One axis. Contiguous and broadcast lines are so frequent that they have code of their own.
 template <typename T>
 void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step) {
@@ -124,9 +98,7 @@ void run_copy(const StridedCopy& c, const T* in, T* out, int64_t begin, int64_t 
 class CopyKernel final : public Kernel {
  public:
   CopyKernel(const KernelSetup& setup, CopyPlan plan)
-      : element_(dtype_size(setup.output(0).dtype)),
-        rows_(plan.rows),
-        fill_input_(plan.fill_input) {
+      : element_(dtype_size(setup.input(0).dtype)), rows_(plan.rows), fill_input_(plan.fill_input) {
     const Shape& shape = setup.output(0).shape;
     fill_elements_ = shape.elements();
     // The value of an absent input is zero.
@@ -236,25 +208,8 @@ class CopyKernel final : public Kernel {
 
 }  // namespace
 
-void StridedCopy::add_axis(int64_t size, int64_t in_step, int64_t out_step) {
-  const auto d = static_cast<size_t>(rank++);
-  sizes[d] = size;
-  in_steps[d] = in_step;
-  out_steps[d] = out_step;
-}
-
 std::unique_ptr<Kernel> make_copy_kernel(const KernelSetup& setup, CopyPlan plan) {
   return std::make_unique<CopyKernel>(setup, std::move(plan));
-}
-
-std::array<int64_t, kMaxRank> row_major_steps(const Shape& shape) {
-  std::array<int64_t, kMaxRank> steps{};
-  int64_t step = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    steps[static_cast<size_t>(d)] = step;
-    step *= shape[d];
-  }
-  return steps;
 }
 
 }  // namespace leat

@@ -5,8 +5,8 @@
 #include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/float_dispatch.h"
-#include "ops/cpu/tree_sum.h"
 #include "ops/cpu/vectorize.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

@@ -6,54 +6,10 @@
 
 #include "devices/base/text.h"
 #include "ops/cpu/convert16.h"
+#include "ops/definitions/broadcast.h"
 
 namespace leat {
 namespace {
-
-// The sizes of the output and, for each operand, its step in elements along each axis (0:
-// broadcast).
-struct Walk {
-  int rank = 0;
-  std::array<int64_t, kMaxRank> sizes{};
-  std::vector<std::array<int64_t, kMaxRank>> steps;  // by operand
-
-  int64_t elements() const {
-    int64_t n = 1;
-    for (int d = 0; d < rank; ++d) n *= sizes[static_cast<size_t>(d)];
-    return n;
-  }
-};
-
-// The steps of an operand along the output's axes. Shapes are aligned at their last axes, as in
-// numpy: an axis that the operand lacks, or where it has size 1, has step 0.
-std::array<int64_t, kMaxRank> broadcast_steps(const Shape& shape, const Shape& output) {
-  std::array<int64_t, kMaxRank> steps{};
-  int64_t step = 1;
-  const int offset = output.rank() - shape.rank();
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    steps[static_cast<size_t>(d + offset)] = shape[d] == 1 ? 0 : step;
-    step *= shape[d];
-  }
-  return steps;
-}
-
-// Drops axes of size 1 and merges neighbouring axes along which every operand is contiguous.
-Walk collapsed(const Walk& walk) {
-  Walk out;
-  out.steps.resize(walk.steps.size());
-  for (size_t d = 0; d < static_cast<size_t>(walk.rank); ++d) {
-    if (walk.sizes[d] == 1) continue;
-    const auto last = static_cast<size_t>(out.rank) - 1;
-    bool merges = out.rank > 0;
-    for (size_t i = 0; merges && i < walk.steps.size(); ++i) {
-      merges = out.steps[i][last] == walk.steps[i][d] * walk.sizes[d];
-    }
-    const size_t to = merges ? last : static_cast<size_t>(out.rank++);
-    out.sizes[to] = merges ? out.sizes[to] * walk.sizes[d] : walk.sizes[d];
-    for (size_t i = 0; i < walk.steps.size(); ++i) out.steps[i][to] = walk.steps[i][d];
-  }
-  return out;
-}
 
 // Runs a loop for f32 on operands of a 16-bit float, piece by piece: a piece of each operand is
 // converted on the stack. The loop may write where it reads, since a piece is read before it is
@@ -101,7 +57,7 @@ class LoopIn16Bits {
 // One call of the loop over a range of rows: the operands that it reads and their steps.
 struct Pass {
   std::vector<int> operands;  // kOutput: output 0 itself
-  Walk full, last;            // of a full tile, if there are several, and of the last one
+  BroadcastWalk full, last;   // of a full tile, if there are several, and of the last one
 };
 constexpr int kOutput = -1;
 
@@ -111,7 +67,7 @@ class ElementwiseKernel final : public Kernel {
   ElementwiseKernel(const KernelSetup& setup, Loop loop, std::vector<double> params,
                     const std::vector<std::vector<int>>& passes)
       : loop_(loop), params_(std::move(params)), subject_(setup.subject) {
-    Walk walk = whole_walk(setup);
+    BroadcastWalk walk = broadcast_walk(setup.types);
     elements_ = walk.elements();
     // The tiles of a chain are rows of dimension 0. Without a chain, the kernel cuts the merged
     // axes. A merged first axis would mix rows of dimension 0.
@@ -149,7 +105,7 @@ class ElementwiseKernel final : public Kernel {
     if (elements_ == 0) return Progress::done;
     // The passes of a tile follow each other at once, while its output is in the cache.
     for (const Pass& pass : passes_) {
-      const Walk& walk = tile + 1 == tiles_ ? pass.last : pass.full;
+      const BroadcastWalk& walk = tile + 1 == tiles_ ? pass.last : pass.full;
       // The divisor is checked before the loop, because an integer division by 0 would end the
       // process.
       if (divisor_ >= 0 && has_zero(context, walk, tile)) {
@@ -163,24 +119,10 @@ class ElementwiseKernel final : public Kernel {
   }
 
  private:
-  static Walk whole_walk(const KernelSetup& setup) {
-    const Shape& shape = setup.output(0).shape;
-    Walk walk;
-    walk.rank = shape.rank();
-    std::copy(shape.begin(), shape.end(), walk.sizes.begin());
-    for (const OperandType& input : setup.types.inputs) {
-      walk.steps.push_back(input.present ? broadcast_steps(input.shape, shape)
-                                         : std::array<int64_t, kMaxRank>{});
-    }
-    walk.steps.push_back(
-        broadcast_steps(shape, shape));  // the output, as an operand of later passes
-    return walk;
-  }
-
   // The walk over one tile, merged again for this pass: fewer operands may allow longer inner
   // loops. All tiles have the same walk, except that the last one may have fewer rows.
-  Pass make_pass(const Walk& walk, const std::vector<int>& operands) const {
-    Walk mine = walk;
+  Pass make_pass(const BroadcastWalk& walk, const std::vector<int>& operands) const {
+    BroadcastWalk mine = walk;
     mine.steps.clear();
     for (int i : operands) {
       mine.steps.push_back(i == kOutput ? walk.steps.back() : walk.steps[static_cast<size_t>(i)]);
@@ -202,7 +144,8 @@ class ElementwiseKernel final : public Kernel {
     return static_cast<const char*>(context.inputs[i]) + tile * tile_bytes_[static_cast<size_t>(i)];
   }
 
-  void run_pass(const KernelContext& context, const Pass& pass, const Walk& walk, int tile) const {
+  void run_pass(const KernelContext& context, const Pass& pass, const BroadcastWalk& walk,
+                int tile) const {
     const size_t operands = pass.operands.size();
     // The last axis is the inner loop. A walk of rank 0 is a single element.
     const int inner = walk.rank - 1;
@@ -243,7 +186,7 @@ class ElementwiseKernel final : public Kernel {
     return operand == kOutput ? output_bytes_ : element_bytes_[static_cast<size_t>(operand)];
   }
 
-  bool has_zero(const KernelContext& context, const Walk& walk, int tile) const {
+  bool has_zero(const KernelContext& context, const BroadcastWalk& walk, int tile) const {
     // The elements of the divisor in this tile are contiguous: axes with step 0 repeat them.
     int64_t n = 1;
     const auto& steps = walk.steps[static_cast<size_t>(divisor_)];

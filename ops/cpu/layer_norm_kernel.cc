@@ -4,8 +4,8 @@
 #include "ops/cpu/convert16.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/normalization_kernels.h"
-#include "ops/cpu/tree_sum.h"
 #include "ops/cpu/vectorize.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

@@ -4,122 +4,30 @@
 
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/elementwise_loops.h"
-#include "ops/cpu/vector_math.h"
+#include "ops/elements/unary.h"
 
 namespace leat {
 namespace {
 
+using elementwise::AbsOf;
+using elementwise::CeilOf;
 using elementwise::Compute;
+using elementwise::CosOf;
+using elementwise::ErfOf;
+using elementwise::ExpOf;
+using elementwise::FloorOf;
 using elementwise::load;
+using elementwise::LogOf;
+using elementwise::NegOf;
+using elementwise::ReciprocalOf;
+using elementwise::RoundOf;
+using elementwise::SignOf;
+using elementwise::SinOf;
+using elementwise::SqrtOf;
 using elementwise::store;
 using elementwise::unary_floats;
 using elementwise::unary_numbers;
 using elementwise::unary_signed;
-// Integers wrap around: the negative of the least integer is itself.
-struct NegOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    if constexpr (std::is_floating_point_v<T>)
-      return -x;
-    else
-      return elementwise::wrap_sub(T{0}, x);
-  }
-};
-
-struct AbsOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    if constexpr (std::is_floating_point_v<T>)
-      return std::abs(x);
-    else if constexpr (std::is_signed_v<T>)
-      return x < 0 ? elementwise::wrap_sub(T{0}, x) : x;
-    else
-      return x;
-  }
-};
-
-// NaN stays NaN.
-struct SignOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    if constexpr (std::is_unsigned_v<T>)
-      return x > 0 ? T{1} : T{0};
-    else
-      return x > 0 ? T{1} : (x < 0 ? T{-1} : (x == 0 ? T{0} : x));
-  }
-};
-
-struct ReciprocalOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    return T{1} / x;
-  }
-};
-
-struct SqrtOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    return std::sqrt(x);
-  }
-};
-
-struct ExpOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    return vmath::exp(x);
-  }
-};
-
-struct ErfOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    return vmath::erf(x);
-  }
-};
-
-struct LogOf {
-  template <typename T>
-  static T apply(T x, const double*) {
-    return std::log(x);
-  }
-};
-
-struct SinOf {
-  template <typename T>
-  static T apply(T x, const double*) {
-    return std::sin(x);
-  }
-};
-
-struct CosOf {
-  template <typename T>
-  static T apply(T x, const double*) {
-    return std::cos(x);
-  }
-};
-
-struct FloorOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    return std::floor(x);
-  }
-};
-
-struct CeilOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    return std::ceil(x);
-  }
-};
-
-// Ties round to even, as in the default rounding mode.
-struct RoundOf {
-  template <typename T>
-  LEAT_INLINE static T apply(T x, const double*) {
-    return std::nearbyint(x);
-  }
-};
-
 // The cloned loops of f32. Log, Sin and Cos have none: they are calls of the C library, which the
 // compiler does not vectorize.
 LEAT_FAST_UNARY(neg_f32, NegOf)

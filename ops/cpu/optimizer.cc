@@ -10,15 +10,13 @@
 #include "ops/cpu/row_sum.h"
 #include "ops/cpu/vectorize.h"
 #include "ops/definitions/variable.h"
+#include "ops/elements/optimizer_rules.h"
 
 namespace leat {
 namespace {
 
 // ---------------------------------------------------------------------------------------------
 // Loops over elements of type T, with arithmetic in C: T itself, or float for f16 and bf16.
-
-template <typename T>
-using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 LEAT_INLINE float load(float x) { return x; }
 LEAT_INLINE double load(double x) { return x; }
@@ -28,72 +26,37 @@ LEAT_INLINE void store(float& to, float x) { to = x; }
 LEAT_INLINE void store(double& to, double x) { to = x; }
 LEAT_INLINE void store(Half& to, float x) { to = to_half(x); }
 LEAT_INLINE void store(BFloat16& to, float x) { to = to_bfloat16(x); }
-// g' = g + weight_decay * p; p -= lr * g'.
-template <typename C>
-struct SgdRule {
-  C lr, weight_decay;
-};
 
 template <typename T, typename C>
 LEAT_INLINE void sgd_loop(T* var, const T* grad, int64_t n, SgdRule<C> rule) {
-  // As in PyTorch, a decay of 0 adds no term: 0 * p would make NaN of an infinite weight.
   const bool decay = rule.weight_decay != 0;
   LEAT_NO_OVERLAP
-  for (int64_t i = 0; i < n; ++i) {
-    const C p = load(var[i]);
-    C g = load(grad[i]);
-    if (decay) g = g + rule.weight_decay * p;
-    store(var[i], p - rule.lr * g);
-  }
+  for (int64_t i = 0; i < n; ++i) store(var[i], rule.step(load(var[i]), load(grad[i]), decay));
 }
-
-// u = momentum * u + g'; p -= lr * u, or, for Nesterov, p -= lr * (g' + momentum * u).
-template <typename C>
-struct MomentumRule {
-  C lr, weight_decay, momentum;
-  bool nesterov;
-};
 
 template <typename T, typename C>
 LEAT_INLINE void momentum_loop(T* var, T* velocity, const T* grad, int64_t n,
                                MomentumRule<C> rule) {
-  const bool decay = rule.weight_decay != 0, nesterov = rule.nesterov;
+  const bool decay = rule.weight_decay != 0;
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) {
-    const C p = load(var[i]);
-    C g = load(grad[i]);
-    if (decay) g = g + rule.weight_decay * p;
-    const C u = rule.momentum * load(velocity[i]) + g;
+    C u = load(velocity[i]);
+    const C p = rule.step(load(var[i]), u, load(grad[i]), decay);
     store(velocity[i], u);
-    store(var[i], p - rule.lr * (nesterov ? g + rule.momentum * u : u));
+    store(var[i], p);
   }
 }
-
-// m = beta_1 m + (1 - beta_1) g; v = beta_2 v + (1 - beta_2) g^2; p -= step_size * m / (sqrt(v) /
-// correction_2_root + epsilon).
-template <typename C>
-struct AdamRule {
-  C beta_1, one_minus_beta_1, beta_2, one_minus_beta_2, epsilon;
-  C weight_decay;       // Adam: added to the gradient; 0 in AdamW
-  C keep;               // AdamW: 1 - lr x weight_decay, multiplied into the weights; 1 in Adam
-  C step_size;          // lr / bias_correction_1
-  C correction_2_root;  // sqrt(bias_correction_2)
-};
 
 template <typename T, typename C>
 LEAT_INLINE void adam_loop(T* var, T* m, T* v, const T* grad, int64_t n, AdamRule<C> rule) {
   const bool decay = rule.weight_decay != 0;
   LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) {
-    const C p = load(var[i]) * rule.keep;
-    C g = load(grad[i]);
-    if (decay) g = g + rule.weight_decay * p;
-    const C first = rule.beta_1 * load(m[i]) + rule.one_minus_beta_1 * g;
-    const C second = rule.beta_2 * load(v[i]) + rule.one_minus_beta_2 * g * g;
-    const C denominator = std::sqrt(second) / rule.correction_2_root + rule.epsilon;
+    C first = load(m[i]), second = load(v[i]);
+    const C p = rule.step(load(var[i]), first, second, load(grad[i]), decay);
     store(m[i], first);
     store(v[i], second);
-    store(var[i], p - rule.step_size * first / denominator);
+    store(var[i], p);
   }
 }
 
@@ -159,21 +122,23 @@ void run_adam(T* p, T* m, T* v, const T* g, int64_t n, const AdamRule<float>& ru
 // does not have is 0.
 struct Hyperparameters {
   int64_t elements = 0;
-  double weight_decay = 0, momentum = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
-  bool nesterov = false, decoupled = false, lazy = false;
+  double weight_decay = 0, momentum = 0;
+  AdamConstants adam;
+  bool nesterov = false, lazy = false;
   std::string subject;
 };
 
-// h.decoupled is not an attribute: it is what separates AdamW from Adam, and make_apply() sets it.
+// adam.decoupled is not an attribute: make_apply() sets it.
 Hyperparameters hyperparameters(const KernelSetup& setup) {
   const Attrs& attrs = setup.attrs();
   Hyperparameters h;
   h.elements = setup.input(0).shape.elements();
   h.weight_decay = attr_float(attrs, "weight_decay");
   h.momentum = attr_float(attrs, "momentum");
-  h.beta_1 = attr_float(attrs, "beta_1");
-  h.beta_2 = attr_float(attrs, "beta_2");
-  h.epsilon = attr_float(attrs, "epsilon");
+  h.adam.weight_decay = h.weight_decay;
+  h.adam.beta_1 = attr_float(attrs, "beta_1");
+  h.adam.beta_2 = attr_float(attrs, "beta_2");
+  h.adam.epsilon = attr_float(attrs, "epsilon");
   h.nesterov = attr_int(attrs, "nesterov") != 0;
   h.lazy = attr_int(attrs, "lazy") != 0;
   h.subject = setup.subject;
@@ -225,25 +190,6 @@ struct MomentumUpdate {
   }
 };
 
-// The rule of update number t, counted from 1. The bias corrections are computed in double and
-// rounded once.
-template <typename C>
-AdamRule<C> adam_rule(const Hyperparameters& h, double lr, double t) {
-  const double correction_1 = 1 - std::pow(h.beta_1, t);
-  const double correction_2 = 1 - std::pow(h.beta_2, t);
-  AdamRule<C> rule;
-  rule.beta_1 = static_cast<C>(h.beta_1);
-  rule.one_minus_beta_1 = static_cast<C>(1 - h.beta_1);
-  rule.beta_2 = static_cast<C>(h.beta_2);
-  rule.one_minus_beta_2 = static_cast<C>(1 - h.beta_2);
-  rule.epsilon = static_cast<C>(h.epsilon);
-  rule.weight_decay = static_cast<C>(h.decoupled ? 0 : h.weight_decay);
-  rule.keep = static_cast<C>(h.decoupled ? 1 - lr * h.weight_decay : 1);
-  rule.step_size = static_cast<C>(lr / correction_1);
-  rule.correction_2_root = static_cast<C>(std::sqrt(correction_2));
-  return rule;
-}
-
 template <typename T>
 struct AdamUpdate {
   static constexpr int kGrad = 3, kIds = 6;
@@ -262,7 +208,8 @@ struct AdamUpdate {
     var = slot<T>(context, 0);
     m = slot<T>(context, 1);
     v = slot<T>(context, 2);
-    rule = adam_rule<Arithmetic<T>>(h, load(*context.in<T>(4)), static_cast<double>(step) + 1);
+    rule =
+        AdamRule<Arithmetic<T>>::of(h.adam, load(*context.in<T>(4)), static_cast<double>(step) + 1);
     return true;
   }
   void run(int64_t begin, const T* grad, int64_t n) const {
@@ -362,7 +309,7 @@ Result<std::unique_ptr<Kernel>> make_apply_of(const KernelSetup& setup, const Hy
 template <template <typename> class Update>
 Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, bool decoupled = false) {
   Hyperparameters h = hyperparameters(setup);
-  h.decoupled = decoupled;
+  h.adam.decoupled = decoupled;
   // The guard is the last input, behind the ids.
   constexpr int kGuardInput = Update<float>::kIds + 1;
   switch (setup.input(0).dtype) {

@@ -7,7 +7,7 @@
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
-#include "ops/cpu/tree_sum.h"
+#include "ops/elements/tree_sum.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/op.h"
 #include "ops/state/replica_pool.h"

@@ -2,25 +2,16 @@
 #include "ops/definitions/random.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "devices/base/philox.h"
 #include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/float_dispatch.h"
-#include "ops/cpu/tree_sum.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {
-
-// ONNX's seed is a float; each float selects a stream of its own. Whole numbers become that
-// integer, and all others their bits.
-uint64_t seed_of(double written) {
-  const bool whole = written >= -9e15 && written <= 9e15 && written == std::floor(written);
-  return whole ? static_cast<uint64_t>(static_cast<int64_t>(written))
-               : std::bit_cast<uint64_t>(written);
-}
 
 // Element i of the global tensor is a function of (seed, source, step, i) alone.
 template <typename T>

@@ -10,8 +10,8 @@
 #include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/gemm.h"
-#include "ops/cpu/vector_math.h"
 #include "ops/cpu/vectorize.h"
+#include "ops/elements/vector_math.h"
 
 namespace leat {
 namespace {

@@ -4,8 +4,8 @@
 #include "devices/core/tensor.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/reduce_kernels.h"
-#include "ops/cpu/tree_sum.h"
 #include "ops/definitions/reduce_shape.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "devices/core/tensor.h"
 #include "ops/cpu/convert16.h"
 #include "ops/cpu/reduce_kernels.h"
-#include "ops/cpu/tree_sum.h"
+#include "ops/cpu/vectorize.h"
 #include "ops/definitions/reduce_shape.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

@@ -7,7 +7,7 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/softmax_lines.h"
-#include "ops/cpu/tree_sum.h"
+#include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {

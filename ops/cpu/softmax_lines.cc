@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "ops/cpu/tree_sum.h"
-#include "ops/cpu/vector_math.h"
 #include "ops/cpu/vectorize.h"
+#include "ops/elements/tree_sum.h"
+#include "ops/elements/vector_math.h"
 
 namespace leat {
 namespace {

@@ -1,5 +1,5 @@
 // Softmax and related functions over one contiguous line of n >= 1 elements. Sums have the tree of
-// ops/cpu/tree_sum.h. y may be x, but must not overlap it otherwise.
+// ops/elements/tree_sum.h. y may be x, but must not overlap it otherwise.
 //
 // The maximum is subtracted first, so no exponential overflows. A NaN in a line makes the whole
 // result NaN, as does a largest element of +infinity or -infinity; a single -infinity among finite

@@ -11,6 +11,8 @@
 //   }
 #pragma once
 
+#include "devices/base/inline.h"
+
 // A plain function (no template) with LEAT_VECTOR_CLONES in front is compiled for AVX-512, AVX2 and
 // the baseline, and the loader picks one of them. Elementwise loops give equal bits in all of them,
 // because contraction is off. LEAT_NO_OVERLAP marks a loop whose arrays are equal or disjoint.
@@ -25,7 +27,3 @@
 #else
 #define LEAT_NO_OVERLAP
 #endif
-
-// Marks an element or loop function that such functions call. A function that is not inlined would
-// be compiled once, for the baseline, and each clone would call that.
-#define LEAT_INLINE inline __attribute__((always_inline))

@@ -128,4 +128,38 @@ void register_pad_ops(Catalogue& catalogue) {
                     .infer(infer_pad_grad));
 }
 
+Result<PadMargins> kernel_margins(const KernelSetup& setup, const Shape& inner, const Shape& outer,
+                                  int pads_input, int axes_input) {
+  // `inner` is the shape without the pads, `outer` the shape with them.
+  const bool has_axes = setup.types.has_input(axes_input);
+  const auto pads = known_ints(setup, pads_input);
+  const auto named =
+      has_axes ? known_ints(setup, axes_input) : std::optional(axes_to_pad(inner.rank()));
+  if (!pads || !named)
+    return unimplemented(cat(setup.subject, ": expected pads that are known at compile time"));
+  std::vector<int> axes;
+  for (int64_t axis : *named)
+    axes.push_back(static_cast<int>(axis < 0 ? axis + inner.rank() : axis));
+  const PadMargins m = pad_margins(*pads, axes, inner.rank());
+  bool fits = outer.rank() == inner.rank();
+  for (int d = 0; fits && d < inner.rank(); ++d) {
+    const auto k = static_cast<size_t>(d);
+    // Only the mode "constant" can pad an axis of size 0, because the others copy elements of it.
+    fits = inner[d] + m.before[k] + m.after[k] == outer[d] &&
+           (inner[d] > 0 || outer[d] == 0 || attr_string(setup.attrs(), "mode") == "constant");
+  }
+  if (!fits) return invalid_argument(cat(setup.subject, ": ", inner, " is not padded to ", outer));
+  return m;
+}
+
+int64_t shown_index(const std::string& mode, int64_t i, int64_t size) {
+  if (mode == "edge") return std::clamp<int64_t>(i, 0, size - 1);
+  // The remainder is made positive, because i is negative before the input's start.
+  if (mode == "wrap") return ((i % size) + size) % size;
+  if (size == 1) return 0;
+  const int64_t period = 2 * (size - 1);  // reflect: ... 2 1 0 1 2 ...
+  const int64_t at = ((i % period) + period) % period;
+  return at < size ? at : period - at;
+}
+
 }  // namespace leat

@@ -39,4 +39,15 @@ inline std::vector<int64_t> axes_to_pad(int rank) {
   return axes;
 }
 
+// The margins for a kernel, checked against concrete shapes: inference may not have known them.
+// `inner` is the shape without the pads, `outer` the shape with them; the others are the indices of
+// the operands. unimplemented if the pads are not known at compile time, invalid_argument if the
+// shapes do not fit.
+Result<PadMargins> kernel_margins(const KernelSetup& setup, const Shape& inner, const Shape& outer,
+                                  int pads_input, int axes_input);
+
+// The index of the input that index `i` of the output copies, in the modes edge, wrap and reflect.
+// `i` counts from the first element of the input; `size` is that of the axis.
+int64_t shown_index(const std::string& mode, int64_t i, int64_t size);
+
 }  // namespace leat

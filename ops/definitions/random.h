@@ -22,4 +22,12 @@ namespace leat {
 // with the probability that the element of the input gives, else 0; the output may be of any type.
 enum class RandomDraw : uint8_t { normal, uniform, bernoulli };
 
+// ONNX's seed is a float; each float selects a stream of its own. Whole numbers become that
+// integer, and all others their bits.
+inline uint64_t seed_of(double written) {
+  const bool whole = written >= -9e15 && written <= 9e15 && written == std::floor(written);
+  return whole ? static_cast<uint64_t>(static_cast<int64_t>(written))
+               : std::bit_cast<uint64_t>(written);
+}
+
 }  // namespace leat

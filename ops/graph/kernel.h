@@ -204,6 +204,9 @@ struct KernelSetup {
 // several plans at once.
 using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSetup&)>;
 
+// Whether a device's kernel of an op can compute a node of these types. Threads: any.
+using KernelSupport = std::function<bool(const OpTypes&)>;
+
 // A kernel that is a function of its context, cut into tiles or not. It has one phase and no
 // memory. The function must follow the rules of Kernel::run(); the tiled one gets the numbers 0 to
 // tiles - 1.

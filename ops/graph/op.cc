@@ -210,9 +210,10 @@ void Catalogue::add(OpDef op) {
 
 // A later kernel for the same kind of device replaces the earlier one.
 void Catalogue::add_kernel(std::string_view full_name, std::string device_kind,
-                           KernelFactory factory) {
+                           KernelFactory factory, KernelSupport supports) {
   const auto it = ops_.find(full_name);
   assert(it != ops_.end());
+  if (supports) it->second->supports[device_kind] = std::move(supports);
   it->second->kernels[std::move(device_kind)] = std::move(factory);
 }
 

@@ -240,6 +240,8 @@ struct OpDef {
   std::function<Tiling(const OpTypes&)> tiling;               // empty: no row tiles
   std::function<LayoutSupport(const OpTypes&)> layouts;       // empty: plain only
   std::map<std::string, KernelFactory, std::less<>> kernels;  // by device kind
+  // By device kind, if its kernel lacks some dtypes or operands: whether it has these.
+  std::map<std::string, KernelSupport, std::less<>> supports;
   // Only for ops whose output 0 is a resource: finds the resource in setup.resources, or makes it.
   // Such a node is no instruction; its output is the resource's address.
   std::function<Result<Resource*>(const KernelSetup&)> make_resource;
@@ -301,7 +303,9 @@ class Catalogue {
   // REQUIRES: (domain, name) is new.
   void add(OpDef op);
   // Adds a kernel of an op; the plugins of devices call it. REQUIRES: the op is in the catalogue.
-  void add_kernel(std::string_view full_name, std::string device_kind, KernelFactory factory);
+  // A node that the kernel does not support is computed by another device.
+  void add_kernel(std::string_view full_name, std::string device_kind, KernelFactory factory,
+                  KernelSupport supports = {});
   // The op, or null if there is none. `full_name` is "Relu" or "leat.Read". The domain "ai.onnx" is
   // the same as "".
   const OpDef* find(std::string_view full_name) const;

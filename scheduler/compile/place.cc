@@ -6,6 +6,7 @@
 
 #include "devices/base/text.h"
 #include "ops/graph/op.h"
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/graph/device_name.h"
 #include "scheduler/graph/op_name.h"
@@ -197,8 +198,13 @@ bool is_constant(const Node& node) { return is_op(node, "Constant"); }
 // other resource belongs to the host.
 bool can_run(const Graph& graph, const Node& node, const PlanDevice& device) {
   if (device.is_cpu() || is_constant(node)) return true;
-  if (!node.op->make_resource) return node.op->kernels.contains(device.kind);
-  return graph.value(node.outputs[0]).type.dtype != DType::invalid;
+  if (node.op->make_resource) return graph.value(node.outputs[0]).type.dtype != DType::invalid;
+  if (!node.op->kernels.contains(device.kind)) return false;
+  const auto supports = node.op->supports.find(device.kind);
+  if (supports == node.op->supports.end()) return true;
+  const Attrs attrs = with_defaults(*node.op, node.attrs);
+  const auto types = concrete_types(graph, node, attrs);
+  return types.ok() && supports->second(*types);
 }
 
 bool differ_in_kind(const std::vector<PlanDevice>& devices) {

@@ -8,10 +8,10 @@ set(LAYERS devices transport ops scheduler daemon)
 # The floors of each folder, bottom to top: a floor includes itself and those before it. A floor is a
 # subfolder, or, as "name:file,file", those files of the folder itself, without their extensions: its
 # public contracts at the bottom, its catalogue at the top. Every file is on a floor.
-set(FLOORS_devices base core cpu)
+set(FLOORS_devices base core cpu cuda)
 set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,slots rpc io links local shm tcp
   catalogue:catalogue)
-set(FLOORS_ops formats graph state data definitions cpu layers text capnp onnx catalogue:catalogue)
+set(FLOORS_ops formats graph state data definitions elements cpu cuda layers text capnp onnx catalogue:catalogue)
 set(FLOORS_scheduler graph plan capnp strategies compile runtime)
 set(FLOORS_daemon base spec chaos metrics jobs checkpoint hosts session training wire process status
   client remote master worker runner doctor cli leatd)
@@ -22,6 +22,8 @@ set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base)")
 # Third-party headers: "<pattern of the header> <pattern of the files that may include it>". Libraries
 # that are heavy, or whose version may have to change, stay in a few .cc files and out of all headers.
 set(CONFINED
+  # A machine without CUDA builds everything else.
+  "^cuda_ ^((devices|ops)/cuda|tests/cuda(_emulation)?)/"
   "^(dnnl|oneapi/|omp\\.h) ^ops/cpu/onednn[a-z_]*\\.cc$"
   "^(yaml-cpp|nlohmann|CLI|spdlog|openssl|boost|google|zlib)[/.] \\.cc$"
   # wire_*.h are private to files that know Cap'n Proto. Those of the control plane that have it in
@@ -120,7 +122,7 @@ endfunction()
 
 # Sets `result` to one line for each violation in the tree at `root`.
 function(find_layering_violations root result)
-  list(TRANSFORM LAYERS REPLACE "(.+)" "${root}/\\1/*.h;${root}/\\1/*.cc;${root}/\\1/*.cu" OUTPUT_VARIABLE globs)
+  list(TRANSFORM LAYERS REPLACE "(.+)" "${root}/\\1/*.h;${root}/\\1/*.cc;${root}/\\1/*.cu;${root}/\\1/*.cuh" OUTPUT_VARIABLE globs)
   file(GLOB_RECURSE files RELATIVE ${root} ${globs} ${root}/tests/*.h ${root}/tests/*.cc)
   foreach(file IN LISTS files)
     floor_rank("${file}" floor floors)

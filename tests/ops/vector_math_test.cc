@@ -1,4 +1,4 @@
-#include "ops/cpu/vector_math.h"
+#include "ops/elements/vector_math.h"
 
 #include <algorithm>
 #include <cmath>

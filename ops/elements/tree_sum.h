@@ -24,12 +24,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
-#include "devices/base/dtype.h"
-#include "ops/cpu/vectorize.h"
+#include "devices/base/float16.h"
+#include "devices/base/inline.h"
 
 namespace leat {
 
@@ -96,11 +95,11 @@ LEAT_INLINE T store_from_compute(Compute<T> value) {
 // The identity of a sum is +0, so the sum of elements that are all -0 is +0.
 struct SumFold {
   template <typename T>
-  static constexpr T identity() {
+  LEAT_INLINE static constexpr T identity() {
     return T(0);
   }
   template <typename T>
-  static LEAT_INLINE void into(T& a, const T& b) {
+  LEAT_INLINE static void into(T& a, const T& b) {
     if constexpr (std::is_same_v<T, int64_t>)
       a = static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
     else
@@ -110,11 +109,11 @@ struct SumFold {
 // The product. As for sums, overflow of a float gives an infinity.
 struct ProdFold {
   template <typename T>
-  static constexpr T identity() {
+  LEAT_INLINE static constexpr T identity() {
     return T(1);
   }
   template <typename T>
-  static LEAT_INLINE void into(T& a, const T& b) {
+  LEAT_INLINE static void into(T& a, const T& b) {
     if constexpr (std::is_same_v<T, int64_t>)
       a = static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
     else
@@ -126,14 +125,14 @@ struct ProdFold {
 // type. Of +0 and -0, which compare as equal, the later one in that order remains.
 struct MaxFold {
   template <typename T>
-  static constexpr T identity() {
+  LEAT_INLINE static constexpr T identity() {
     if constexpr (std::is_floating_point_v<T>)
       return -std::numeric_limits<T>::infinity();
     else
       return std::numeric_limits<T>::lowest();
   }
   template <typename T>
-  static LEAT_INLINE void into(T& a, const T& b) {
+  LEAT_INLINE static void into(T& a, const T& b) {
     a = ((a > b) | (a != a)) ? a : b;
   }
 };
@@ -141,14 +140,14 @@ struct MaxFold {
 // largest integer of the compute type.
 struct MinFold {
   template <typename T>
-  static constexpr T identity() {
+  LEAT_INLINE static constexpr T identity() {
     if constexpr (std::is_floating_point_v<T>)
       return std::numeric_limits<T>::infinity();
     else
       return std::numeric_limits<T>::max();
   }
   template <typename T>
-  static LEAT_INLINE void into(T& a, const T& b) {
+  LEAT_INLINE static void into(T& a, const T& b) {
     a = ((a < b) | (a != a)) ? a : b;
   }
 };
@@ -157,14 +156,14 @@ struct MinFold {
 // themselves.
 struct AsIs {
   template <typename T>
-  static LEAT_INLINE T of(const T& x) {
+  LEAT_INLINE static T of(const T& x) {
     return x;
   }
 };
 // Folds squares, for ReduceSumSquare, ReduceL2 and variances. Signed squares wrap around.
 struct Squared {
   template <typename T>
-  static LEAT_INLINE T of(const T& x) {
+  LEAT_INLINE static T of(const T& x) {
     if constexpr (std::is_same_v<T, int64_t>)
       return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
     else
@@ -175,7 +174,7 @@ struct Squared {
 // stays -0, which a sum then loses.
 struct Absolute {
   template <typename T>
-  static LEAT_INLINE T of(const T& x) {
+  LEAT_INLINE static T of(const T& x) {
     if constexpr (std::is_unsigned_v<T>)
       return x;
     else if constexpr (std::is_same_v<T, int64_t>)
@@ -230,30 +229,30 @@ class TreeStack {
  public:
   // The number of buffers that a tree of `leaves` leaves needs: one for each level, and one for the
   // next leaf. 64 buffers are enough for any tree.
-  static int64_t buffers(int64_t leaves) {
+  LEAT_INLINE static int64_t buffers(int64_t leaves) {
     return std::bit_width(static_cast<uint64_t>(leaves)) + 1;
   }
 
-  TreeStack(T* memory, int64_t width) : memory_(memory), width_(width) {}
+  LEAT_INLINE TreeStack(T* memory, int64_t width) : memory_(memory), width_(width) {}
   // The buffer of the partial result that push() takes, of `width` elements. The caller writes all
   // of them. The pointer is valid until push().
-  T* top() { return memory_ + depth_ * width_; }
+  LEAT_INLINE T* top() { return memory_ + depth_ * width_; }
   // Takes the partial result in top() as the next leaf. The work is one fold of `width` elements
   // per leaf on average, and log2(leaves) at most.
-  void push() {
+  LEAT_INLINE void push() {
     ++depth_;
     for (uint64_t n = count_++; n & 1; n >>= 1) merge();
   }
   // Returns the root: `width` elements at the start of the memory. The stack takes no push after
   // that. REQUIRES: at least one push.
-  T* finish() {
+  LEAT_INLINE T* finish() {
     while (depth_ > 1) merge();
     return memory_;
   }
 
  private:
   // Folds the last two subtrees; the earlier one is the left operand.
-  void merge() {
+  LEAT_INLINE void merge() {
     T* left = memory_ + (depth_ - 2) * width_;
     const T* right = left + width_;
     for (int64_t j = 0; j < width_; ++j) Fold::into(left[j], right[j]);

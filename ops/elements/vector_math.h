@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "ops/cpu/vectorize.h"
+#include "devices/base/inline.h"
 
 namespace leat::vmath {
 
@@ -93,9 +93,9 @@ LEAT_INLINE float erf(float x) {
 LEAT_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 
 // The same names for double, with the functions of the C library.
-inline double exp(double x) { return std::exp(x); }
-inline double tanh(double x) { return std::tanh(x); }
-inline double erf(double x) { return std::erf(x); }
-inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+LEAT_INLINE double exp(double x) { return std::exp(x); }
+LEAT_INLINE double tanh(double x) { return std::tanh(x); }
+LEAT_INLINE double erf(double x) { return std::erf(x); }
+LEAT_INLINE double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 }  // namespace leat::vmath

@@ -1,0 +1,350 @@
+#include "devices/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "devices/base/text.h"
+#include "devices/cuda/cuda_status.h"
+
+namespace leat::cuda {
+namespace {
+
+// Left for the libraries: their workspaces, kernels that load late, and the context itself.
+constexpr uint64_t kReservedPart = 16;  // one sixteenth
+// A wait for a timeline that no stream of this device raises holds up the stream: it ends sometime.
+constexpr auto kForeignDeadline = std::chrono::minutes(10);
+// While marks are outstanding, the watcher spins this long after each that it sees, and then looks
+// again after each pause.
+constexpr auto kSpin = std::chrono::microseconds(200);
+constexpr auto kPause = std::chrono::microseconds(50);
+constexpr size_t kComplaintsInBlock = 256;
+
+class DeviceBuffer final : public Buffer {
+ public:
+  DeviceBuffer(void* data, size_t size) : data_(data), size_(size) {}
+  ~DeviceBuffer() override { (void)cudaFree(data_); }
+  void* data() const override { return data_; }
+  size_t size() const override { return size_; }
+
+ private:
+  void* data_;
+  size_t size_;
+};
+
+class PinnedBuffer final : public Buffer {
+ public:
+  PinnedBuffer(void* data, size_t size) : data_(data), size_(size) {}
+  ~PinnedBuffer() override { (void)cudaFreeHost(data_); }
+  void* data() const override { return data_; }
+  size_t size() const override { return size_; }
+
+ private:
+  void* data_;
+  size_t size_;
+};
+
+}  // namespace
+
+// A stream. Marks are events, which are used again once they are reached.
+class CudaQueue final : public Queue {
+ public:
+  CudaQueue(CudaDevice& device, std::string subject)
+      : device_(device), subject_(std::move(subject)) {}
+  ~CudaQueue() override {
+    for (cudaEvent_t event : free_) (void)cudaEventDestroy(event);
+    for (const Mark& mark : pending_) (void)cudaEventDestroy(mark.event);
+    if (stream_) (void)cudaStreamDestroy(stream_);
+  }
+  Status open() {
+    return cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), subject_);
+  }
+
+  void enqueue(std::function<Status()> work) override {
+    // The function runs once, and frees what it was given.
+    auto call = std::make_unique<Call>(Call{this, std::move(work)});
+    const cudaHostFn_t run = [](void* data) {
+      const std::unique_ptr<Call> call(static_cast<Call*>(data));
+      if (call->queue->timeline_.failed()) return;
+      if (const Status status = call->work(); !status.ok()) call->queue->device_.fail(status);
+    };
+    if (check(cudaLaunchHostFunc(stream_, run, call.get()))) (void)call.release();
+  }
+
+  uint64_t mark() override {
+    uint64_t value = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      value = ++marks_;
+      cudaEvent_t event = take_event();
+      if (!event || !check(cudaEventRecord(event, stream_))) {
+        if (event) free_.push_back(event);
+        return value;  // the timeline has failed
+      }
+      pending_.push_back({value, event});
+    }
+    {
+      const std::lock_guard lock(device_.mutex_);
+      ++device_.outstanding_;
+    }
+    device_.changed_.notify_one();
+    return value;
+  }
+
+  Timeline& timeline() override { return timeline_; }
+
+  void wait_for(Timeline& timeline, uint64_t value) override {
+    for (const auto& queue : device_.queues_) {
+      if (&queue->timeline_ == &timeline) return wait_for_mark(*queue, value);
+    }
+    enqueue([&timeline, value] {
+      return timeline.wait(value, std::chrono::steady_clock::now() + kForeignDeadline);
+    });
+  }
+
+  // Enqueues a copy; an address may be the host's or the device's.
+  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, stream_));
+  }
+  void fill_with_zeros(void* to, size_t bytes) { check(cudaMemsetAsync(to, 0, bytes, stream_)); }
+  cudaStream_t stream() const { return stream_; }
+
+  // Raises the timeline to the marks that are reached, and returns how many; -1 if CUDA reports an
+  // error, with which the device has failed then.
+  int look() {
+    int reached = 0;
+    uint64_t value = 0;
+    cudaError_t error = cudaSuccess;
+    {
+      const std::lock_guard lock(mutex_);
+      while (!pending_.empty()) {
+        error = cudaEventQuery(pending_.front().event);
+        if (error != cudaSuccess) break;
+        value = pending_.front().value;
+        free_.push_back(pending_.front().event);
+        pending_.pop_front();
+        ++reached;
+      }
+    }
+    if (reached > 0) {
+      device_.look_for_complaints();
+      // Work before the mark may have failed: the mark is not reached then.
+      if (!timeline_.failed()) timeline_.signal(value);
+    }
+    if (error == cudaSuccess || error == cudaErrorNotReady) return reached;
+    device_.fail(cuda_status(error, subject_));
+    return -1;
+  }
+  void fail(const Status& status) { timeline_.fail(status); }
+
+ private:
+  struct Mark {
+    uint64_t value;
+    cudaEvent_t event;
+  };
+  struct Call {
+    CudaQueue* queue;
+    std::function<Status()> work;
+  };
+
+  bool check(cudaError_t error) {
+    if (error == cudaSuccess) return true;
+    device_.fail(cuda_status(error, subject_));
+    return false;
+  }
+  cudaEvent_t take_event() {
+    if (!free_.empty()) {
+      cudaEvent_t event = free_.back();
+      free_.pop_back();
+      return event;
+    }
+    cudaEvent_t event = nullptr;
+    return check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) ? event : nullptr;
+  }
+  // A mark that is not pending any more is reached.
+  void wait_for_mark(CudaQueue& other, uint64_t value) {
+    const std::lock_guard lock(other.mutex_);
+    const auto at = std::find_if(other.pending_.begin(), other.pending_.end(),
+                                 [&](const Mark& mark) { return mark.value >= value; });
+    if (at != other.pending_.end()) check(cudaStreamWaitEvent(stream_, at->event, 0));
+  }
+
+  CudaDevice& device_;
+  const std::string subject_;
+  cudaStream_t stream_ = nullptr;
+  std::mutex mutex_;
+  uint64_t marks_ = 0;
+  std::deque<Mark> pending_;
+  std::vector<cudaEvent_t> free_;
+  Timeline timeline_;
+};
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int index) {
+  const std::string name = cat("gpu:", index);
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices);
+      error != cudaSuccess || devices == 0) {
+    return unavailable(cat(name, ": expected a GPU that CUDA can use, received ",
+                           error == cudaSuccess ? "none" : cudaGetErrorString(error)));
+  }
+  cudaDeviceProp properties{};
+  LEAT_RETURN_IF_ERROR(cuda_status(cudaSetDevice(0), name));
+  LEAT_RETURN_IF_ERROR(cuda_status(cudaGetDeviceProperties(&properties, 0), name));
+  size_t free_bytes = 0, total = 0;
+  LEAT_RETURN_IF_ERROR(cuda_status(cudaMemGetInfo(&free_bytes, &total), name));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(index, properties, free_bytes));
+  LEAT_RETURN_IF_ERROR(device->start());
+  return device;
+}
+
+CudaDevice::CudaDevice(int index, const cudaDeviceProp& properties, uint64_t free_bytes)
+    : name_(cat("gpu:", index)),
+      description_(
+          cat(properties.name, ", compute capability ", properties.major, ".", properties.minor)),
+      memory_bytes_(free_bytes - free_bytes / kReservedPart) {
+  static constexpr const char* kNames[] = {"computing", "copying in", "copying out"};
+  for (size_t i = 0; i < queues_.size(); ++i)
+    queues_[i] = std::make_unique<CudaQueue>(*this, cat(name_, ": ", kNames[i]));
+}
+
+Status CudaDevice::start() {
+  for (const auto& queue : queues_) LEAT_RETURN_IF_ERROR(queue->open());
+  watcher_ = std::thread([this] { watch(); });
+  return {};
+}
+
+CudaDevice::~CudaDevice() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
+  if (watcher_.joinable()) watcher_.join();
+  // What is enqueued may use memory that is freed next.
+  for (const auto& queue : queues_) {
+    if (queue->stream()) (void)cudaStreamSynchronize(queue->stream());
+  }
+}
+
+Result<std::unique_ptr<Buffer>> CudaDevice::allocate(size_t bytes) {
+  void* data = nullptr;
+  // Every buffer has an address of its own.
+  const size_t size = std::max<size_t>(bytes, 1);
+  LEAT_RETURN_IF_ERROR(
+      cuda_status(cudaMalloc(&data, size), cat(name_, ": to allocate ", bytes, " bytes")));
+  auto buffer = std::make_unique<DeviceBuffer>(data, bytes);
+  CudaQueue& copies = *queues_[static_cast<size_t>(QueueFor::copies_in)];
+  copies.fill_with_zeros(data, size);
+  LEAT_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(copies.stream()), name_));
+  return std::unique_ptr<Buffer>(std::move(buffer));
+}
+
+Result<std::unique_ptr<Buffer>> CudaDevice::allocate_host(size_t bytes) {
+  void* data = nullptr;
+  const size_t size = std::max<size_t>(bytes, 1);
+  LEAT_RETURN_IF_ERROR(
+      cuda_status(cudaHostAlloc(&data, size, cudaHostAllocPortable | cudaHostAllocMapped),
+                  cat(name_, ": to allocate ", bytes, " pinned bytes of the host")));
+  std::memset(data, 0, size);
+  return std::unique_ptr<Buffer>(std::make_unique<PinnedBuffer>(data, bytes));
+}
+
+Queue& CudaDevice::queue(QueueFor use) { return *queues_[static_cast<size_t>(use)]; }
+
+cudaStream_t CudaDevice::stream() const {
+  return queues_[static_cast<size_t>(QueueFor::compute)]->stream();
+}
+
+void CudaDevice::copy_to_device(void* device, const void* host, size_t bytes) {
+  queues_[static_cast<size_t>(QueueFor::copies_in)]->copy(device, host, bytes,
+                                                          cudaMemcpyHostToDevice);
+}
+void CudaDevice::copy_to_host(void* host, const void* device, size_t bytes) {
+  queues_[static_cast<size_t>(QueueFor::copies_out)]->copy(host, device, bytes,
+                                                           cudaMemcpyDeviceToHost);
+}
+void CudaDevice::copy_within(void* to, const void* from, size_t bytes) {
+  queues_[static_cast<size_t>(QueueFor::compute)]->copy(to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+void CudaDevice::fail(const Status& status) {
+  for (const auto& queue : queues_) queue->fail(status);
+}
+
+Result<Complaint*> CudaDevice::lend_complaint(std::function<Status(const Complaint&)> describe) {
+  const std::lock_guard lock(complaints_mutex_);
+  if (free_complaints_.empty()) {
+    LEAT_ASSIGN_OR_RETURN(auto block, allocate_host(kComplaintsInBlock * sizeof(Complaint)));
+    auto* first = static_cast<Complaint*>(block->data());
+    for (size_t i = 0; i < kComplaintsInBlock; ++i) free_complaints_.push_back(first + i);
+    complaint_blocks_.push_back(std::move(block));
+  }
+  Complaint* complaint = free_complaints_.back();
+  free_complaints_.pop_back();
+  *complaint = {};
+  lent_.push_back({complaint, std::move(describe)});
+  return complaint;
+}
+
+void CudaDevice::forget(Complaint* complaint) {
+  const std::lock_guard lock(complaints_mutex_);
+  std::erase_if(lent_, [&](const Lent& lent) { return lent.at == complaint; });
+  free_complaints_.push_back(complaint);
+}
+
+// The work that wrote a complaint is done: the caller has seen a mark behind it.
+void CudaDevice::look_for_complaints() {
+  Status found;
+  {
+    const std::lock_guard lock(complaints_mutex_);
+    for (const Lent& lent : lent_) {
+      // The device wrote it, so the compiler must not keep an earlier value.
+      if (*static_cast<const volatile uint64_t*>(&lent.at->place) == 0) continue;
+      found = lent.describe(*lent.at);
+      break;
+    }
+  }
+  if (!found.ok()) fail(found);
+}
+
+bool CudaDevice::look() {
+  int reached = 0;
+  for (const auto& queue : queues_) {
+    const int of_queue = queue->look();
+    if (of_queue < 0) {
+      // Nothing more will be reached.
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      return true;
+    }
+    reached += of_queue;
+  }
+  const std::lock_guard lock(mutex_);
+  outstanding_ -= reached;
+  return reached > 0;
+}
+
+void CudaDevice::watch() {
+  auto last = std::chrono::steady_clock::now();
+  while (true) {
+    bool fresh = false;
+    {
+      std::unique_lock lock(mutex_);
+      if (outstanding_ == 0) {
+        changed_.wait(lock, [this] { return stop_ || outstanding_ > 0; });
+        fresh = true;
+      }
+      if (stop_) return;
+    }
+    if (look() || fresh) {
+      last = std::chrono::steady_clock::now();
+    } else if (std::chrono::steady_clock::now() - last < kSpin) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+}  // namespace leat::cuda

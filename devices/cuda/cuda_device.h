@@ -1,0 +1,97 @@
+// An NVIDIA GPU as a device. Each queue is a stream of its own; a thread looks at the events of
+// their marks and raises the timelines.
+//
+// A process uses one GPU, the first that it can see: CUDA_VISIBLE_DEVICES chooses it. NVIDIA
+// advises against several in a process that launches graphs with NCCL in them, and a GPU that fails
+// takes its process with it.
+//
+// Any error of CUDA but a lack of memory at allocate() is final: all queues of the device fail with
+// it, and so does all work that is enqueued later.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "devices/core/device.h"
+#include "devices/cuda/complaint.h"
+
+namespace leat::cuda {
+
+class CudaQueue;
+
+// Threads: any, as Device says.
+class CudaDevice final : public Device {
+ public:
+  // Opens the process' GPU, as "gpu:<index>". unavailable if there is none, or no driver;
+  // resource_exhausted if it has too little memory left for a context.
+  static Result<std::unique_ptr<CudaDevice>> open(int index);
+  ~CudaDevice() override;
+
+  std::string_view kind() const override { return "cuda"; }
+  std::string name() const override { return name_; }
+  std::string description() const override { return description_; }
+  // What was free when the device was opened, less a share for the libraries' own needs.
+  uint64_t memory_bytes() const override { return memory_bytes_; }
+  bool host_visible() const override { return false; }
+  // Libraries choose their algorithm by the alignment of addresses, which must not change.
+  size_t alignment() const override { return 256; }
+
+  Result<std::unique_ptr<Buffer>> allocate(size_t bytes) override;
+  // Pinned memory, which the device can address, too.
+  Result<std::unique_ptr<Buffer>> allocate_host(size_t bytes) override;
+  Queue& queue(QueueFor use = QueueFor::compute) override;
+  void copy_to_device(void* device, const void* host, size_t bytes) override;
+  void copy_to_host(void* host, const void* device, size_t bytes) override;
+  void copy_within(void* to, const void* from, size_t bytes) override;
+
+  // The stream of queue(compute), in which all kernels run.
+  cudaStream_t stream() const;
+  // Fails all queues, unless the device has failed before. REQUIRES: `status` is not ok.
+  void fail(const Status& status);
+
+  // Lends a kernel a Complaint, until forget() gets it. When a mark is reached, the device looks
+  // for complaints and fails with what `describe` makes of the first one. resource_exhausted if
+  // there is no pinned memory.
+  Result<Complaint*> lend_complaint(std::function<Status(const Complaint&)> describe);
+  void forget(Complaint* complaint);
+
+ private:
+  friend class CudaQueue;
+  CudaDevice(int index, const cudaDeviceProp& properties, uint64_t free_bytes);
+  Status start();
+  void watch();
+  // True if a mark was reached.
+  bool look();
+  void look_for_complaints();
+
+  const std::string name_, description_;
+  const uint64_t memory_bytes_;
+  std::array<std::unique_ptr<CudaQueue>, 3> queues_;  // by QueueFor
+
+  // Blocks of complaints in pinned memory, and those that are lent.
+  struct Lent {
+    Complaint* at;
+    std::function<Status(const Complaint&)> describe;
+  };
+  std::mutex complaints_mutex_;
+  std::vector<std::unique_ptr<Buffer>> complaint_blocks_;
+  std::vector<Complaint*> free_complaints_;
+  std::vector<Lent> lent_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  int outstanding_ = 0;  // marks that are not reached
+  std::thread watcher_;  // last, because it uses the members above
+};
+
+}  // namespace leat::cuda

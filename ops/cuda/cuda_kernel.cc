@@ -1,0 +1,65 @@
+#include "ops/cuda/cuda_kernel.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "devices/base/text.h"
+#include "devices/cuda/cuda_status.h"
+
+namespace leat::cuda {
+namespace {
+
+constexpr auto kCopyDeadline = std::chrono::seconds(60);
+
+class EnqueuingKernel final : public Kernel {
+ public:
+  EnqueuingKernel(const KernelSetup& setup, Enqueue enqueue, size_t workspace)
+      : enqueue_(std::move(enqueue)),
+        workspace_(workspace),
+        stream_(static_cast<CudaDevice*>(setup.device)->stream()),
+        subject_(setup.subject) {}
+  size_t workspace_bytes() const override { return workspace_; }
+  Progress run(KernelContext& context, int, int) override {
+    const cudaError_t error = enqueue_(context, stream_);
+    if (error == cudaSuccess) return Progress::pending;
+    context.step->fail(context.instruction, cuda_status(error, subject_));
+    return Progress::failed;
+  }
+
+ private:
+  const Enqueue enqueue_;
+  const size_t workspace_;
+  const cudaStream_t stream_;
+  const std::string subject_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cuda_kernel(const KernelSetup& setup, Enqueue enqueue,
+                                         size_t workspace) {
+  return std::make_unique<EnqueuingKernel>(setup, std::move(enqueue), workspace);
+}
+
+Result<std::shared_ptr<LentComplaint>> LentComplaint::make(
+    const KernelSetup& setup, std::function<Status(const Complaint&)> describe) {
+  auto& device = *static_cast<CudaDevice*>(setup.device);
+  LEAT_ASSIGN_OR_RETURN(Complaint * complaint, device.lend_complaint(std::move(describe)));
+  return std::make_shared<LentComplaint>(device, complaint);
+}
+
+Result<std::shared_ptr<Buffer>> copy_of(const KernelSetup& setup, const void* bytes, size_t size) {
+  Device& device = *setup.device;
+  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> staging, device.allocate_host(size));
+  LEAT_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> copy, device.allocate(size));
+  if (size > 0) std::memcpy(staging->data(), bytes, size);
+  device.copy_to_device(copy->data(), staging->data(), size);
+  LEAT_RETURN_IF_ERROR(
+      device.queue(QueueFor::copies_in).settle(std::chrono::steady_clock::now() + kCopyDeadline));
+  return copy;
+}
+
+Status no_kernel(const KernelSetup& setup, DType dtype) {
+  return unimplemented(cat(setup.subject, ": no CUDA kernel for ", dtype));
+}
+
+}  // namespace leat::cuda

@@ -1,0 +1,54 @@
+// Calls f with a zero of the type of a dtype: cudaErrorNotSupported where there is no such type.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "devices/base/dtype.h"
+
+namespace leat::cuda {
+
+template <typename F>
+cudaError_t dispatch_floats(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::f16:
+      return f(Half{});
+    case DType::bf16:
+      return f(BFloat16{});
+    default:
+      return cudaErrorNotSupported;
+  }
+}
+
+template <typename F>
+cudaError_t dispatch_all(DType dtype, F f) {
+  switch (dtype) {
+    case DType::i8:
+      return f(int8_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::u16:
+      return f(uint16_t{});
+    case DType::u32:
+      return f(uint32_t{});
+    case DType::u64:
+      return f(uint64_t{});
+    case DType::boolean:
+      return f(bool{});
+    default:
+      return dispatch_floats(dtype, f);
+  }
+}
+
+}  // namespace leat::cuda

@@ -1,0 +1,379 @@
+// Reductions, their gradient, ArgMax and ArgMin.
+#include <limits>
+
+#include "devices/cuda/launch.h"
+#include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/reduce.h"
+#include "ops/cuda/warp_fold.cuh"
+
+namespace leat::cuda {
+namespace {
+
+// The numbers of ops/definitions/reduce_shape.h.
+enum : int { kSum, kMean, kMax, kMin, kProd, kSumSquare, kL1, kL2 };
+
+// Leaves of a tree that one thread folds in one pass: an aligned subtree.
+constexpr int64_t kGroup = 64;
+
+template <typename A>
+__device__ inline A identity(int reduction) {
+  switch (reduction) {
+    case kMax:
+      return MaxFold::identity<A>();
+    case kMin:
+      return MinFold::identity<A>();
+    case kProd:
+      return ProdFold::identity<A>();
+    default:
+      return SumFold::identity<A>();
+  }
+}
+template <typename A>
+__device__ inline A mapped(int reduction, A x) {
+  switch (reduction) {
+    case kSumSquare:
+    case kL2:
+      return Squared::of(x);
+    case kL1:
+      return Absolute::of(x);
+    default:
+      return x;
+  }
+}
+template <typename A>
+__device__ inline void fold_into(int reduction, A& a, const A& b) {
+  switch (reduction) {
+    case kMax:
+      return MaxFold::into(a, b);
+    case kMin:
+      return MinFold::into(a, b);
+    case kProd:
+      return ProdFold::into(a, b);
+    default:
+      return SumFold::into(a, b);
+  }
+}
+// What follows the fold.
+template <typename T>
+__device__ inline T finished(const ReduceCall& call, Compute<T> value) {
+  using A = Compute<T>;
+  if (call.reduction == kMean) value = value / static_cast<A>(call.folded);
+  if (call.reduction == kL2) {
+    if constexpr (std::is_same_v<A, float>)
+      value = std::sqrt(value);
+    else
+      value = static_cast<A>(std::sqrt(static_cast<double>(value)));
+  }
+  return store_from_compute<T>(value);
+}
+
+__device__ inline int64_t offset_of(const LoopNest& loops, int64_t index) {
+  int64_t offset = 0;
+  for (int d = loops.count - 1; d >= 0; --d) {
+    offset += index % loops.sizes[d] * loops.strides[d];
+    index /= loops.sizes[d];
+  }
+  return offset;
+}
+
+// Where the elements of result g begin.
+__device__ inline int64_t start_of(const ReduceCall& call, int64_t g) {
+  const int64_t row = g / call.row_results, in_row = g % call.row_results;
+  const int64_t line_results = call.line_reduced ? 1 : call.line;
+  return row * call.row_elements + offset_of(call.kept, in_row / line_results) +
+         in_row % line_results;
+}
+
+__host__ __device__ inline int64_t blocks_of_line(const ReduceCall& call) {
+  return (call.line + kLineBlock - 1) / kLineBlock;
+}
+__host__ __device__ inline int64_t leaves_of(const ReduceCall& call) {
+  return call.line_reduced ? call.reduced.total * blocks_of_line(call)
+                           : (call.reduced.total + kRowBlock - 1) / kRowBlock;
+}
+
+// A leaf's result: final if it is the only one, else among the partial results, those of one leaf
+// side by side.
+template <typename T>
+__device__ inline void write_leaf(const ReduceCall& call, int64_t g, int64_t leaf, int64_t leaves,
+                                  Compute<T> value) {
+  if (leaves == 1)
+    static_cast<T*>(call.y)[g] = finished<T>(call, value);
+  else
+    static_cast<Compute<T>*>(call.workspace)[leaf * call.results() + g] = value;
+}
+
+// One warp for each leaf of each result: a line, or a block of a long one.
+template <typename T>
+__global__ void fold_lines(ReduceCall call, int64_t leaves) {
+  using A = Compute<T>;
+  const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (warp >= call.results() * leaves) return;
+  const int64_t g = warp / leaves, leaf = warp % leaves;
+  const int64_t blocks = blocks_of_line(call), at = leaf % blocks * kLineBlock;
+  const int64_t n = at + kLineBlock < call.line ? kLineBlock : call.line - at;
+  const T* x = static_cast<const T*>(call.x) + start_of(call, g) +
+               offset_of(call.reduced, leaf / blocks) + at;
+  A value = identity<A>(call.reduction);
+  for (int64_t i = threadIdx.x % kWarp; i < n; i += kWarp)
+    fold_into(call.reduction, value, mapped(call.reduction, load_as_compute(x[i])));
+  for (unsigned width = kWarp / 2; width > 0; width /= 2) {
+    const A other = __shfl_down_sync(kAllLanes, value, width);
+    fold_into(call.reduction, value, other);
+  }
+  if (threadIdx.x % kWarp == 0) write_leaf<T>(call, g, leaf, leaves, value);
+}
+
+// One thread for each leaf of each result: a block of rows, one after the other.
+template <typename T>
+__global__ void fold_columns(ReduceCall call, int64_t leaves) {
+  using A = Compute<T>;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.results() * leaves) return;
+  const int64_t leaf = i / call.results(), g = i % call.results();
+  const T* x = static_cast<const T*>(call.x) + start_of(call, g);
+  const int64_t first = leaf * kRowBlock;
+  const int64_t end =
+      first + kRowBlock < call.reduced.total ? first + kRowBlock : call.reduced.total;
+  A value = identity<A>(call.reduction);
+  for (int64_t r = first; r < end; ++r) {
+    const A element = load_as_compute(x[offset_of(call.reduced, r)]);
+    fold_into(call.reduction, value, mapped(call.reduction, element));
+  }
+  write_leaf<T>(call, g, leaf, leaves, value);
+}
+
+// The fold as a type, for TreeStack, whose number is that of the reduction.
+template <int reduction>
+struct FoldOf {
+  template <typename A>
+  __device__ static void into(A& a, const A& b) {
+    fold_into(reduction, a, b);
+  }
+};
+
+// Folds each group of kGroup partial results of a result to one; the last pass writes the results.
+template <typename T, int reduction>
+__global__ void fold_group(ReduceCall call, const Compute<T>* from, Compute<T>* to,
+                           int64_t leaves) {
+  using A = Compute<T>;
+  const int64_t groups = (leaves + kGroup - 1) / kGroup;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.results() * groups) return;
+  const int64_t group = i / call.results(), g = i % call.results();
+  const int64_t first = group * kGroup;
+  const int64_t end = first + kGroup < leaves ? first + kGroup : leaves;
+  A memory[16];
+  TreeStack<FoldOf<reduction>, A> stack(memory, 1);
+  for (int64_t leaf = first; leaf < end; ++leaf) {
+    *stack.top() = from[leaf * call.results() + g];
+    stack.push();
+  }
+  const A value = *stack.finish();
+  if (groups == 1)
+    static_cast<T*>(call.y)[g] = finished<T>(call, value);
+  else
+    to[group * call.results() + g] = value;
+}
+
+template <typename T>
+cudaError_t launch_fold_group(const ReduceCall& call, const Compute<T>* from, Compute<T>* to,
+                              int64_t leaves, cudaStream_t stream) {
+  const LaunchShape shape = one_thread_each(call.results() * ((leaves + kGroup - 1) / kGroup));
+  switch (call.reduction) {
+    case kMax:
+      return launch<&fold_group<T, kMax>>(shape, stream, call, from, to, leaves);
+    case kMin:
+      return launch<&fold_group<T, kMin>>(shape, stream, call, from, to, leaves);
+    case kProd:
+      return launch<&fold_group<T, kProd>>(shape, stream, call, from, to, leaves);
+    default:
+      return launch<&fold_group<T, kSum>>(shape, stream, call, from, to, leaves);
+  }
+}
+
+// One thread for each result passes over its elements in their order.
+template <typename T>
+__global__ void count_hits(ReduceCall call, int64_t* hits, Compute<T>* products) {
+  using A = Compute<T>;
+  const int64_t g = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (g >= call.results()) return;
+  const T* x = static_cast<const T*>(call.x) + start_of(call, g);
+  const A y = load_as_compute(static_cast<const T*>(call.y)[g]);
+  int64_t count = 0;
+  A rest(1);
+  const int64_t width = call.line_reduced ? call.line : 1;
+  for (int64_t r = 0; r < call.reduced.total; ++r) {
+    const T* from = x + offset_of(call.reduced, r);
+    for (int64_t i = 0; i < width; ++i) {
+      const A value = load_as_compute(from[i]);
+      if (call.reduction != kProd)
+        count += value == y || (value != value && y != y);
+      else if (value == 0)
+        ++count;
+      else
+        rest *= value;
+    }
+  }
+  hits[g] = count;
+  products[g] = rest;
+}
+
+template <typename T>
+__device__ inline Compute<T> reduce_grad_of(const ReduceGradCall& call, int64_t i, int64_t g) {
+  using A = Compute<T>;
+  const A dy = load_as_compute(static_cast<const T*>(call.dy)[g]);
+  if (call.reduction == kSum) return dy;
+  if (call.reduction == kMean) return dy / static_cast<A>(call.folded);
+  const A x = load_as_compute(static_cast<const T*>(call.x)[i]);
+  if (call.reduction == kSumSquare) return 2 * x * dy;
+  if (call.reduction == kL1) return x > 0 ? dy : x < 0 ? -dy : A(0);
+  const auto* hits = static_cast<const int64_t*>(call.workspace);
+  if (call.reduction == kProd) {
+    // With one zero, only that element has a gradient; with more, none has.
+    const A rest = reinterpret_cast<const A*>(hits + call.results)[g];
+    if (hits[g] > 1 || (hits[g] == 1 && x != 0)) return A(0);
+    return dy * (x == 0 ? rest : rest / x);
+  }
+  const A y = load_as_compute(static_cast<const T*>(call.y)[g]);
+  // The root has no derivative at 0; the gradient is defined as 0 there.
+  if (call.reduction == kL2) return y == 0 ? A(0) : dy * (x / y);
+  const bool hit = x == y || (x != x && y != y);
+  return hit ? dy / static_cast<A>(hits[g]) : A(0);
+}
+
+template <typename T>
+__global__ void reduce_grad(ReduceGradCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.elements) return;
+  int64_t g = 0, left = i;
+  for (int d = call.rank - 1; d >= 0; --d) {
+    g += left % call.sizes[d] * call.steps[d];
+    left /= call.sizes[d];
+  }
+  static_cast<T*>(call.dx)[i] = store_from_compute<T>(reduce_grad_of<T>(call, i, g));
+}
+
+// A NaN counts as the largest for max and as the smallest for min. Of equal elements the first one
+// counts, or the last one.
+template <typename A>
+__device__ inline bool is_better(const ArgCall& call, A value, A than) {
+  const bool nan = value != value, than_nan = than != than;
+  if (nan || than_nan) return nan && (!than_nan || call.last);
+  if (value == than) return call.last;
+  return call.largest ? value > than : value < than;
+}
+
+template <typename T>
+__global__ void find_arg(ArgCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.outer * call.inner) return;
+  const T* x =
+      static_cast<const T*>(call.x) + i / call.inner * call.size * call.inner + i % call.inner;
+  auto best = load_as_compute(x[0]);
+  int64_t at = 0;
+  for (int64_t k = 1; k < call.size; ++k) {
+    const auto value = load_as_compute(x[k * call.inner]);
+    if (!is_better(call, value, best)) continue;
+    best = value;
+    at = k;
+  }
+  call.y[i] = at;
+}
+
+template <typename T>
+T empty_result(int reduction) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return store_from_compute<T>(empty_result<float>(reduction));
+  } else {
+    switch (reduction) {
+      case kMax:
+        return MaxFold::identity<T>();
+      case kMin:
+        return MinFold::identity<T>();
+      case kProd:
+        return T(1);
+      case kMean:
+        return std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : T(0);
+      default:
+        return T(0);
+    }
+  }
+}
+
+}  // namespace
+
+// Two halves, which the passes over the tree write in turn.
+size_t reduce_workspace(const ReduceCall& call, DType dtype) {
+  size_t bytes = 0;
+  const int64_t leaves = leaves_of(call);
+  if (leaves <= 1) return 0;
+  (void)dispatch_all(dtype, [&](auto zero) {
+    bytes = sizeof(Compute<decltype(zero)>);
+    return cudaSuccess;
+  });
+  const int64_t groups = (leaves + kGroup - 1) / kGroup;
+  return static_cast<size_t>(call.results() * (leaves + groups)) * bytes;
+}
+
+cudaError_t launch_reduce(const ReduceCall& call, DType dtype, cudaStream_t stream) {
+  return dispatch_all(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using A = Compute<T>;
+    int64_t leaves = leaves_of(call);
+    const int64_t units = call.results() * leaves;
+    cudaError_t error =
+        call.line_reduced ? launch<&fold_lines<T>>(one_warp_each(units), stream, call, leaves)
+                          : launch<&fold_columns<T>>(one_thread_each(units), stream, call, leaves);
+    A* from = static_cast<A*>(call.workspace);
+    A* to = from + call.results() * leaves;
+    while (error == cudaSuccess && leaves > 1) {
+      error = launch_fold_group<T>(call, from, to, leaves, stream);
+      leaves = (leaves + kGroup - 1) / kGroup;
+      A* const read = from;
+      from = to;
+      to = read;
+    }
+    return error;
+  });
+}
+
+uint64_t empty_result_bits(int reduction, DType dtype) {
+  uint64_t bits = 0;
+  (void)dispatch_all(dtype, [&](auto zero) {
+    const auto value = empty_result<decltype(zero)>(reduction);
+    __builtin_memcpy(&bits, &value, sizeof value);
+    return cudaSuccess;
+  });
+  return bits;
+}
+
+cudaError_t launch_count_hits(const ReduceCall& call, DType dtype, cudaStream_t stream) {
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    auto* hits = static_cast<int64_t*>(call.workspace);
+    return launch<&count_hits<T>>(one_thread_each(call.results()), stream, call, hits,
+                                  reinterpret_cast<Compute<T>*>(hits + call.results()));
+  });
+}
+
+size_t hits_workspace(const ReduceCall& call, DType) {
+  return static_cast<size_t>(call.results()) * (sizeof(int64_t) + sizeof(double));
+}
+
+cudaError_t launch_reduce_grad(const ReduceGradCall& call, DType dtype, cudaStream_t stream) {
+  if (call.elements == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    return launch<&reduce_grad<decltype(zero)>>(one_thread_each(call.elements), stream, call);
+  });
+}
+
+cudaError_t launch_arg(const ArgCall& call, DType dtype, cudaStream_t stream) {
+  if (call.outer * call.inner == 0) return cudaSuccess;
+  return dispatch_all(dtype, [&](auto zero) {
+    return launch<&find_arg<decltype(zero)>>(one_thread_each(call.outer * call.inner), stream,
+                                             call);
+  });
+}
+
+}  // namespace leat::cuda

@@ -1,0 +1,204 @@
+#include <cmath>
+
+#include "devices/cuda/complaint.h"
+#include "devices/cuda/launch.h"
+#include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/softmax.h"
+#include "ops/cuda/warp_fold.cuh"
+#include "ops/elements/vector_math.h"
+
+namespace leat::cuda {
+namespace {
+
+// One warp for each line. Each pass reads its operands again, so that no memory beside them is
+// needed; what is written is rounded to the dtype once.
+template <typename T>
+__global__ void softmax_lines(SoftmaxCall call) {
+  using A = Compute<T>;
+  const int64_t line = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (line >= call.lines) return;
+  const int64_t at = line / call.inner * call.size * call.inner + line % call.inner;
+  const T* a = static_cast<const T*>(call.a) + at;
+  const T* b = call.b ? static_cast<const T*>(call.b) + at : nullptr;
+  T* y = static_cast<T*>(call.y) + at;
+  const auto first = [&](int64_t i) { return load_as_compute(a[i * call.inner]); };
+  const auto second = [&](int64_t i) { return load_as_compute(b[i * call.inner]); };
+  const auto write = [&](auto value) {
+    for (int64_t i = threadIdx.x % kWarp; i < call.size; i += kWarp)
+      y[i * call.inner] = store_from_compute<T>(value(i));
+  };
+  switch (call.kind) {
+    case SoftmaxKind::softmax: {
+      const A largest = warp_max<A>(call.size, first);
+      const auto power = [&](int64_t i) { return vmath::exp(first(i) - largest); };
+      const A sum = warp_tree_sum<A>(call.size, power);
+      return write([&](int64_t i) { return power(i) / sum; });
+    }
+    case SoftmaxKind::log_softmax: {
+      const A largest = warp_max<A>(call.size, first);
+      const A log_sum = std::log(
+          warp_tree_sum<A>(call.size, [&](int64_t i) { return vmath::exp(first(i) - largest); }));
+      return write([&](int64_t i) { return (first(i) - largest) - log_sum; });
+    }
+    case SoftmaxKind::softmax_grad: {
+      const A sum = warp_tree_sum<A>(call.size, [&](int64_t i) { return first(i) * second(i); });
+      return write([&](int64_t i) { return second(i) * (first(i) - sum); });
+    }
+    case SoftmaxKind::log_softmax_grad: {
+      const A sum = warp_tree_sum<A>(call.size, first);
+      return write([&](int64_t i) { return first(i) - vmath::exp(second(i)) * sum; });
+    }
+  }
+}
+
+__device__ inline int64_t label_of(const LossCall& call, int64_t position) {
+  return call.wide_labels ? static_cast<const int64_t*>(call.labels)[position]
+                          : static_cast<const int32_t*>(call.labels)[position];
+}
+// Where the score of class 0 is; those of the others are `inner` apart.
+__device__ inline int64_t scores_at(const LossCall& call, int64_t position) {
+  return position / call.inner * call.classes * call.inner + position % call.inner;
+}
+
+// One warp for each position: its log probabilities, its loss and its weight.
+template <typename T>
+__global__ void losses_of_positions(LossCall call) {
+  using A = Compute<T>;
+  const int64_t position = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (position >= call.positions) return;
+  const unsigned lane = threadIdx.x % kWarp;
+  const int64_t label = label_of(call, position);
+  const bool ignored = call.has_ignored && label == call.ignored;
+  const bool legal = label >= 0 && label < call.classes;
+  if (!ignored && !legal && lane == 0) call.complaint->write(position, label);
+  const T* scores = static_cast<const T*>(call.scores) + scores_at(call, position);
+  const auto score = [&](int64_t c) { return load_as_compute(scores[c * call.inner]); };
+  A log_prob(0);
+  if (call.given_log_prob) {
+    if (legal) log_prob = score(label);
+  } else if (!ignored || call.log_prob) {
+    const A largest = warp_max<A>(call.classes, score);
+    const A log_sum = std::log(
+        warp_tree_sum<A>(call.classes, [&](int64_t c) { return vmath::exp(score(c) - largest); }));
+    if (call.log_prob) {
+      T* out = static_cast<T*>(call.log_prob) + scores_at(call, position);
+      for (int64_t c = lane; c < call.classes; c += kWarp)
+        out[c * call.inner] = store_from_compute<T>((score(c) - largest) - log_sum);
+    }
+    if (legal) log_prob = (score(label) - largest) - log_sum;
+  }
+  if (lane != 0) return;
+  A weight(ignored || !legal ? 0 : 1);
+  if (weight != 0 && call.weights)
+    weight = load_as_compute(static_cast<const T*>(call.weights)[label]);
+  const A loss = ignored || !legal ? A(0) : -log_prob * weight;
+  if (call.mean == LossMean::none) {
+    static_cast<T*>(call.loss)[position] = store_from_compute<T>(loss);
+    return;
+  }
+  A* losses = static_cast<A*>(call.workspace);
+  losses[position] = loss;
+  losses[call.positions + position] = weight;
+}
+
+// One warp: the tree over all positions.
+template <typename T>
+__global__ void reduce_losses(LossCall call) {
+  using A = Compute<T>;
+  const A* losses = static_cast<const A*>(call.workspace);
+  A loss = warp_tree_sum<A>(call.positions, [&](int64_t i) { return losses[i]; });
+  if (call.mean == LossMean::mean)
+    loss = loss /
+           warp_tree_sum<A>(call.positions, [&](int64_t i) { return losses[call.positions + i]; });
+  if (threadIdx.x == 0) *static_cast<T*>(call.loss) = store_from_compute<T>(loss);
+}
+
+template <typename T>
+__device__ inline Compute<T> weight_of(const LossCall& call, int64_t label) {
+  using A = Compute<T>;
+  if (call.has_ignored && label == call.ignored) return A(0);
+  if (label < 0 || label >= call.classes) return A(0);
+  return call.weights ? load_as_compute(static_cast<const T*>(call.weights)[label]) : A(1);
+}
+
+// One warp: the sum of the weights of all positions, to the start of the workspace.
+template <typename T>
+__global__ void sum_weights(LossCall call) {
+  using A = Compute<T>;
+  const A sum = warp_tree_sum<A>(call.positions,
+                                 [&](int64_t i) { return weight_of<T>(call, label_of(call, i)); });
+  if (threadIdx.x == 0) *static_cast<A*>(call.workspace) = sum;
+}
+
+__host__ __device__ inline bool sums_weights(const LossCall& call) {
+  return call.mean == LossMean::mean && (call.weights || call.has_ignored);
+}
+
+// One warp for each position. Positions of weight 0 get zeros, even if their log probabilities are
+// NaN.
+template <typename T>
+__global__ void cross_entropy_grad(LossCall call) {
+  using A = Compute<T>;
+  const int64_t position = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (position >= call.positions) return;
+  const unsigned lane = threadIdx.x % kWarp;
+  const int64_t label = label_of(call, position);
+  const bool ignored = call.has_ignored && label == call.ignored;
+  if (!ignored && (label < 0 || label >= call.classes) && lane == 0)
+    call.complaint->write(position, label);
+  const A dloss = load_as_compute(
+      static_cast<const T*>(call.dloss)[call.mean == LossMean::none ? position : 0]);
+  A factor = dloss * weight_of<T>(call, label);
+  if (ignored)
+    factor = A(0);
+  else if (sums_weights(call))
+    factor = factor / *static_cast<const A*>(call.workspace);
+  else if (call.mean == LossMean::mean)
+    factor = factor / static_cast<A>(call.positions);
+  const T* log_prob = static_cast<const T*>(call.scores) + scores_at(call, position);
+  T* dx = static_cast<T*>(call.dx) + scores_at(call, position);
+  for (int64_t c = lane; c < call.classes; c += kWarp) {
+    A value(0);
+    if (factor != 0 && call.given_log_prob) {
+      if (c == label) value = -factor;
+    } else if (factor != 0) {
+      value = vmath::exp(load_as_compute(log_prob[c * call.inner])) * factor;
+      if (c == label) value = value - factor;
+    }
+    dx[c * call.inner] = store_from_compute<T>(value);
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_softmax(const SoftmaxCall& call, DType dtype, cudaStream_t stream) {
+  if (call.lines == 0 || call.size == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    return launch<&softmax_lines<decltype(zero)>>(one_warp_each(call.lines), stream, call);
+  });
+}
+
+cudaError_t launch_cross_entropy(const LossCall& call, DType dtype, cudaStream_t stream) {
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    cudaError_t error = cudaSuccess;
+    if (call.positions > 0)
+      error = launch<&losses_of_positions<T>>(one_warp_each(call.positions), stream, call);
+    if (error != cudaSuccess || call.mean == LossMean::none) return error;
+    return launch<&reduce_losses<T>>({dim3(1), dim3(kWarp)}, stream, call);
+  });
+}
+
+cudaError_t launch_cross_entropy_grad(const LossCall& call, DType dtype, cudaStream_t stream) {
+  if (call.positions == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (sums_weights(call)) {
+      const auto error = launch<&sum_weights<T>>({dim3(1), dim3(kWarp)}, stream, call);
+      if (error != cudaSuccess) return error;
+    }
+    return launch<&cross_entropy_grad<T>>(one_warp_each(call.positions), stream, call);
+  });
+}
+
+}  // namespace leat::cuda

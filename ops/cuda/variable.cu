@@ -1,0 +1,121 @@
+#include <cmath>
+
+#include "devices/cuda/complaint.h"
+#include "devices/cuda/launch.h"
+#include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/variable.h"
+#include "ops/elements/element.h"
+
+namespace leat::cuda {
+namespace {
+
+using elementwise::load;
+using elementwise::store;
+using elementwise::wrap_add;
+
+__device__ inline bool forbidden(const float* guard) { return guard && *guard != *guard; }
+
+// Words of 8 bytes, and the bytes behind the last one.
+__global__ void assign(uint8_t* to, const uint8_t* from, int64_t bytes, const float* guard) {
+  if (forbidden(guard)) return;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, words = bytes / 8;
+  if (i < words) {
+    reinterpret_cast<uint64_t*>(to)[i] = reinterpret_cast<const uint64_t*>(from)[i];
+  } else if (i < words + bytes % 8) {
+    const int64_t at = words * 8 + (i - words);
+    to[at] = from[at];
+  }
+}
+
+template <typename T>
+__global__ void assign_add(T* to, const T* from, int64_t elements, const float* guard) {
+  if (forbidden(guard)) return;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < elements) to[i] = store<T>(wrap_add(load(to[i]), load(from[i])));
+}
+
+// One thread: the rule of this step, which needs powers in double.
+template <typename T>
+__global__ void adam_rule(ApplyCall call) {
+  using C = Arithmetic<T>;
+  if (*call.step < 0) call.complaint->write(0, *call.step);
+  *static_cast<AdamRule<C>*>(call.workspace) =
+      AdamRule<C>::of(call.adam, static_cast<double>(load(*static_cast<const T*>(call.rate))),
+                      static_cast<double>(*call.step) + 1);
+}
+
+template <typename T>
+__global__ void apply(ApplyCall call) {
+  using C = Arithmetic<T>;
+  if (forbidden(call.guard)) return;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.elements) return;
+  T* variable = static_cast<T*>(call.variable) + i;
+  T* first = static_cast<T*>(call.first_slot) + i;
+  T* second = static_cast<T*>(call.second_slot) + i;
+  const C p = load(*variable), g = load(static_cast<const T*>(call.gradient)[i]);
+  switch (call.kind) {
+    case OptimizerKind::sgd: {
+      const SgdRule<C> rule{load(*static_cast<const T*>(call.rate)),
+                            static_cast<C>(call.weight_decay)};
+      *variable = store<T>(rule.step(p, g, rule.weight_decay != 0));
+      return;
+    }
+    case OptimizerKind::momentum: {
+      const MomentumRule<C> rule{load(*static_cast<const T*>(call.rate)),
+                                 static_cast<C>(call.weight_decay), static_cast<C>(call.momentum),
+                                 call.nesterov};
+      C u = load(*first);
+      *variable = store<T>(rule.step(p, u, g, rule.weight_decay != 0));
+      *first = store<T>(u);
+      return;
+    }
+    case OptimizerKind::adam: {
+      const auto& rule = *static_cast<const AdamRule<C>*>(call.workspace);
+      C m = load(*first), v = load(*second);
+      *variable = store<T>(rule.step(p, m, v, g, rule.weight_decay != 0));
+      *first = store<T>(m);
+      *second = store<T>(v);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_assign(void* variable, const void* value, size_t bytes, const float* guard,
+                          cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  const auto size = static_cast<int64_t>(bytes);
+  return launch<&assign>(one_thread_each(size / 8 + size % 8), stream,
+                         static_cast<uint8_t*>(variable), static_cast<const uint8_t*>(value), size,
+                         guard);
+}
+
+cudaError_t launch_assign_add(void* variable, const void* value, int64_t elements, DType dtype,
+                              const float* guard, cudaStream_t stream) {
+  if (elements == 0) return cudaSuccess;
+  return dispatch_all(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, bool>) {
+      return cudaErrorNotSupported;  // its signature has no bool
+    } else {
+      return launch<&assign_add<T>>(one_thread_each(elements), stream, static_cast<T*>(variable),
+                                    static_cast<const T*>(value), elements, guard);
+    }
+  });
+}
+
+cudaError_t launch_apply(const ApplyCall& call, DType dtype, cudaStream_t stream) {
+  if (call.elements == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (call.kind == OptimizerKind::adam) {
+      const auto error = launch<&adam_rule<T>>({dim3(1), dim3(1)}, stream, call);
+      if (error != cudaSuccess) return error;
+    }
+    return launch<&apply<T>>(one_thread_each(call.elements), stream, call);
+  });
+}
+
+}  // namespace leat::cuda

@@ -1,0 +1,41 @@
+// Writes of variables on CUDA: copies, additions and the optimizers. Each takes a guard, the
+// address of one float on the device or null: nothing is written if it is NaN.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "devices/base/dtype.h"
+#include "ops/elements/optimizer_rules.h"
+
+namespace leat::cuda {
+
+struct Complaint;
+
+cudaError_t launch_assign(void* variable, const void* value, size_t bytes, const float* guard,
+                          cudaStream_t stream);
+cudaError_t launch_assign_add(void* variable, const void* value, int64_t elements, DType dtype,
+                              const float* guard, cudaStream_t stream);
+
+enum class OptimizerKind : uint8_t { sgd, momentum, adam };
+
+struct ApplyCall {
+  OptimizerKind kind = OptimizerKind::sgd;
+  int64_t elements = 0;
+  void *variable = nullptr, *first_slot = nullptr, *second_slot = nullptr;
+  const void* gradient = nullptr;
+  const void* rate = nullptr;     // one element of the variable's dtype
+  const int64_t* step = nullptr;  // of Adam: the steps before this one
+  const float* guard = nullptr;
+  double weight_decay = 0, momentum = 0;
+  bool nesterov = false;
+  AdamConstants adam;
+  void* workspace = nullptr;       // kApplyWorkspace bytes
+  Complaint* complaint = nullptr;  // of a step below 0
+};
+inline constexpr size_t kApplyWorkspace = sizeof(AdamRule<double>);
+cudaError_t launch_apply(const ApplyCall& call, DType dtype, cudaStream_t stream);
+
+}  // namespace leat::cuda

@@ -1,0 +1,129 @@
+// The factories of the ops that read and write variables on CUDA.
+#include "devices/base/text.h"
+#include "ops/cuda/cuda_kernel.h"
+#include "ops/cuda/cuda_kernels.h"
+#include "ops/cuda/variable.h"
+#include "ops/definitions/variable.h"
+
+namespace leat::cuda {
+namespace {
+
+Result<std::unique_ptr<Kernel>> make_read(const KernelSetup& setup) {
+  return make_cuda_kernel(
+      setup, [bytes = setup.output(0).bytes()](const KernelContext& context, cudaStream_t stream) {
+        // The value may be the variable itself, read without a copy.
+        if (bytes == 0 || context.inputs[0] == context.outputs[0]) return cudaSuccess;
+        return cudaMemcpyAsync(context.outputs[0], context.inputs[0], bytes,
+                               cudaMemcpyDeviceToDevice, stream);
+      });
+}
+
+Result<std::unique_ptr<Kernel>> make_assign(const KernelSetup& setup) {
+  LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
+  return make_cuda_kernel(
+      setup, [bytes = setup.input(1).bytes(), guarded = setup.types.has_input(kWriteGuard)](
+                 const KernelContext& context, cudaStream_t stream) {
+        const float* guard = guarded ? context.in<float>(kWriteGuard) : nullptr;
+        return launch_assign(context.inputs[0], context.inputs[1], bytes, guard, stream);
+      });
+}
+
+Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
+  LEAT_RETURN_IF_ERROR(check_fits(setup, 1));
+  return make_cuda_kernel(setup, [elements = setup.input(1).shape.elements(),
+                                  dtype = setup.input(1).dtype,
+                                  guarded = setup.types.has_input(kWriteGuard)](
+                                     const KernelContext& context, cudaStream_t stream) {
+    const float* guard = guarded ? context.in<float>(kWriteGuard) : nullptr;
+    return launch_assign_add(context.inputs[0], context.inputs[1], elements, dtype, guard, stream);
+  });
+}
+
+// leat.Commit: nothing is staged. A run does not remember the steps of a device whose memory the host
+// cannot see (scheduler/runtime/commit_verdict.cc): a recovery begins at the checkpoint.
+Result<std::unique_ptr<Kernel>> make_commit(const KernelSetup& setup) {
+  return make_cuda_kernel(setup, [](const KernelContext&, cudaStream_t) { return cudaSuccess; });
+}
+
+// The operands of an optimizer: the variable and its slots, the gradient, the learning rate, for
+// Adam the step, the ids of a gradient of rows, the guard.
+struct Operands {
+  OptimizerKind kind;
+  int slots;
+  int gradient() const { return 1 + slots; }
+  int rate() const { return 2 + slots; }
+  int step() const { return 3 + slots; }
+  int ids() const { return kind == OptimizerKind::adam ? 4 + slots : 3 + slots; }
+  int guard() const { return ids() + 1; }
+};
+constexpr Operands kSgd{OptimizerKind::sgd, 0}, kMomentum{OptimizerKind::momentum, 1},
+    kAdam{OptimizerKind::adam, 2};
+
+// A gradient of rows, and an update that skips rows without a gradient, are the CPU's.
+KernelSupport dense_only(const Operands& at) {
+  return [at](const OpTypes& types) {
+    return !types.has_input(at.ids()) && attr_int(*types.attrs, "lazy") == 0;
+  };
+}
+
+Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Operands& at,
+                                           bool decoupled) {
+  LEAT_RETURN_IF_ERROR(check_fits(setup, at.gradient()));
+  const Attrs& attrs = setup.attrs();
+  ApplyCall call;
+  call.kind = at.kind;
+  call.elements = setup.input(0).shape.elements();
+  call.weight_decay = attr_float(attrs, "weight_decay");
+  call.momentum = attr_float(attrs, "momentum");
+  call.nesterov = attr_int(attrs, "nesterov") != 0;
+  call.adam = {call.weight_decay, attr_float(attrs, "beta_1"), attr_float(attrs, "beta_2"),
+               attr_float(attrs, "epsilon"), decoupled};
+  std::shared_ptr<LentComplaint> complaint;
+  if (at.kind == OptimizerKind::adam) {
+    LEAT_ASSIGN_OR_RETURN(
+        complaint, LentComplaint::make(setup, [subject = setup.subject](const Complaint& found) {
+          return invalid_argument(cat(subject, ": step: expected >= 0, received ", found.received));
+        }));
+    call.complaint = complaint->get();
+  }
+  const bool guarded = setup.types.has_input(at.guard());
+  return make_cuda_kernel(
+      setup,
+      [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
+        (void)complaint;  // it lives as long as the kernel
+        ApplyCall now = call;
+        now.variable = context.inputs[0];
+        now.first_slot = at.slots > 0 ? context.inputs[1] : nullptr;
+        now.second_slot = at.slots > 1 ? context.inputs[2] : nullptr;
+        now.gradient = context.inputs[at.gradient()];
+        now.rate = context.inputs[at.rate()];
+        if (at.kind == OptimizerKind::adam) now.step = context.in<int64_t>(at.step());
+        now.guard = guarded ? context.in<float>(at.guard()) : nullptr;
+        now.workspace = context.workspace;
+        return launch_apply(now, dtype, stream);
+      },
+      kApplyWorkspace);
+}
+
+}  // namespace
+
+void add_variable_kernels(Catalogue& catalogue) {
+  catalogue.add_kernel("leat.Read", kKind, make_read);
+  catalogue.add_kernel("leat.Snapshot", kKind, make_read);
+  catalogue.add_kernel("leat.Initialize", kKind, make_assign);
+  catalogue.add_kernel("leat.Assign", kKind, make_assign);
+  catalogue.add_kernel("leat.AssignAdd", kKind, make_assign_add);
+  catalogue.add_kernel("leat.Commit", kKind, make_commit);
+  const auto add = [&](const char* op, const Operands& at, bool decoupled) {
+    catalogue.add_kernel(
+        op, kKind,
+        [at, decoupled](const KernelSetup& setup) { return make_apply(setup, at, decoupled); },
+        dense_only(at));
+  };
+  add("leat.ApplySgd", kSgd, false);
+  add("leat.ApplyMomentum", kMomentum, false);
+  add("leat.ApplyAdam", kAdam, false);
+  add("leat.ApplyAdamW", kAdam, true);
+}
+
+}  // namespace leat::cuda

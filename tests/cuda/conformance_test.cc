@@ -1,0 +1,226 @@
+// Every op that has a CUDA kernel, on the emulated GPU, against the CPU: the cases and dtypes of
+// the conformance suite (tests/ops/conformance.h).
+#include "tests/ops/conformance.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+
+#include "devices/base/text.h"
+#include "devices/cuda/cuda_device.h"
+#include "ops/catalogue.h"
+#include "ops/cuda/cuda_kernels.h"
+#include "ops/graph/validate.h"
+#include "tests/catch.h"
+#include "tests/cuda_emulation/emulator.h"
+#include "tests/cuda_emulation/fake_runtime.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+using cuda::CudaDevice;
+using testing::ConformanceCase;
+
+const Catalogue& cuda_catalogue() {
+  static const Catalogue catalogue = [] {
+    Catalogue all = standard_catalogue();
+    cuda::add_cuda_kernels(all);
+    return all;
+  }();
+  return catalogue;
+}
+
+constexpr auto kCaseDeadline = std::chrono::seconds(60);
+
+// One op on the GPU. The memory of its outputs begins at NaN.
+class GpuCase final : private StepContext {
+ public:
+  GpuCase(CudaDevice& device, const ConformanceCase& c)
+      : device_(device),
+        case_(c),
+        op_(*cuda_catalogue().find(c.op)),
+        attrs_(with_defaults(op_, c.attrs)) {
+    seed = 7;
+    step = 3;
+    setup_.types = testing::types_of(c, attrs_);
+    setup_.subject = c.op;
+    setup_.device = &device;
+    node_.op = &op_;
+    node_.attrs = c.attrs;
+    node_.source = 5;
+    setup_.node = &node_;
+    for (const Tensor& input : c.inputs)
+      setup_.constants.push_back(input.valid() ? &input : nullptr);
+  }
+  bool supported() const {
+    const auto supports = op_.supports.find("cuda");
+    return supports == op_.supports.end() || supports->second(setup_.types);
+  }
+
+  // The outputs, and then the final content of each written variable.
+  std::vector<Tensor> run() {
+    std::vector<std::unique_ptr<Buffer>> memory;
+    std::vector<void*> in, out;
+    for (const Tensor& input : case_.inputs) {
+      in.push_back(input.valid() ? place(memory, input.bytes(), input.raw()) : nullptr);
+    }
+    for (const OperandType& type : setup_.types.outputs) {
+      const bool tensor = type.present && type.kind == ValueKind::tensor;
+      out.push_back(tensor ? place(memory, type.bytes(), nullptr) : nullptr);
+    }
+    const std::unique_ptr<Kernel> kernel = must(op_.kernels.at("cuda")(setup_));
+    KernelContext context;
+    context.inputs = in.data();
+    context.outputs = out.data();
+    context.workspace = static_cast<std::byte*>(place(memory, kernel->workspace_bytes(), nullptr));
+    context.step = this;
+    context.queue = &device_.queue();
+    REQUIRE(kernel->phases() == 1);
+    REQUIRE(kernel->tiles(0) == 1);
+    const Progress progress = kernel->run(context, 0, 0);
+    INFO(failure_);
+    REQUIRE(progress == Progress::pending);
+    must(device_.queue().settle(std::chrono::steady_clock::now() + kCaseDeadline));
+    std::vector<Tensor> results;
+    for (size_t o = 0; o < out.size(); ++o) {
+      const OperandType& type = setup_.types.outputs[o];
+      if (out[o]) results.push_back(fetch(type.dtype, type.shape, out[o]));
+    }
+    for (const int input : op_.writes) {
+      const Tensor& given = case_.inputs[static_cast<size_t>(input)];
+      results.push_back(fetch(given.dtype(), given.shape(), in[static_cast<size_t>(input)]));
+    }
+    return results;
+  }
+
+ private:
+  void fail(uint32_t, Status status) override { failure_ = std::move(status); }
+
+  // Memory of the device, with these bytes or with ones in all bits.
+  void* place(std::vector<std::unique_ptr<Buffer>>& memory, size_t bytes, const void* from) {
+    memory.push_back(must(device_.allocate(bytes)));
+    void* at = memory.back()->data();
+    const std::unique_ptr<Buffer> staging = must(device_.allocate_host(bytes));
+    if (bytes > 0) std::memset(staging->data(), 0xff, bytes);
+    if (bytes > 0 && from) std::memcpy(staging->data(), from, bytes);
+    device_.copy_to_device(at, staging->data(), bytes);
+    must(device_.queue(QueueFor::copies_in)
+             .settle(std::chrono::steady_clock::now() + kCaseDeadline));
+    return at;
+  }
+  Tensor fetch(DType dtype, const Shape& shape, const void* from) {
+    Tensor tensor(dtype, shape);
+    const std::unique_ptr<Buffer> staging = must(device_.allocate_host(tensor.bytes()));
+    device_.copy_to_host(staging->data(), from, tensor.bytes());
+    must(device_.queue(QueueFor::copies_out)
+             .settle(std::chrono::steady_clock::now() + kCaseDeadline));
+    if (tensor.bytes() > 0) std::memcpy(tensor.raw(), staging->data(), tensor.bytes());
+    return tensor;
+  }
+
+  CudaDevice& device_;
+  const ConformanceCase& case_;
+  const OpDef& op_;
+  const Attrs attrs_;
+  KernelSetup setup_;
+  Node node_;
+  Status failure_;
+};
+
+// Products add their terms in another order than the CPU's library. All other ops have the CPU's
+// bits here, where both call the same C library; on a GPU, those whose functions are the library's
+// (Log, Sin, Pow and others) are within some units in the last place.
+const std::set<std::string> kOtherOrder = {"MatMul", "leat.MatMul", "Gemm"};
+
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-13;
+    case DType::f16:
+      return 2e-3;
+    case DType::bf16:
+      return 1.6e-2;
+    default:
+      return 2e-6;
+  }
+}
+
+void compare(const ConformanceCase& c, const std::vector<Tensor>& actual,
+             const std::vector<Tensor>& expected) {
+  REQUIRE(actual.size() == expected.size());
+  for (size_t o = 0; o < actual.size(); ++o) {
+    INFO("output " << o << ": expected " << expected[o] << "\n  received " << actual[o]);
+    REQUIRE(actual[o].dtype() == expected[o].dtype());
+    REQUIRE(actual[o].shape() == expected[o].shape());
+    if (!kOtherOrder.contains(c.op) || !is_float(actual[o].dtype())) {
+      CHECK(actual[o].identical(expected[o]));
+      continue;
+    }
+    double largest = 1;
+    for (int64_t i = 0; i < expected[o].elements(); ++i)
+      largest = std::max(largest, std::abs(expected[o].at(i)));
+    for (int64_t i = 0; i < expected[o].elements(); ++i) {
+      INFO("element " << i);
+      REQUIRE(std::abs(actual[o].at(i) - expected[o].at(i)) <=
+              largest * tolerance_of(actual[o].dtype()));
+    }
+  }
+}
+
+std::string case_text(const ConformanceCase& c) {
+  std::vector<std::string> inputs;
+  for (const Tensor& t : c.inputs)
+    inputs.push_back(t.valid() ? cat(dtype_name(t.dtype()), t.shape().to_string()) : "-");
+  return cat(c.op, "(", join(inputs, ", "), ")");
+}
+
+// The cases of ops that have a CUDA kernel, by op.
+std::map<std::string, std::vector<ConformanceCase>> cuda_cases() {
+  std::map<std::string, std::vector<ConformanceCase>> cases;
+  for (const ConformanceCase& c : testing::conformance_cases()) {
+    const OpDef* op = cuda_catalogue().find(c.op);
+    if (!op || !op->kernels.contains("cuda")) continue;
+    auto& of_op = cases[c.op];
+    of_op.push_back(c);
+    for (ConformanceCase& variant : testing::dtype_variants(c)) of_op.push_back(std::move(variant));
+  }
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA kernels give the CPU's results") {
+  static const auto cases = cuda_cases();
+  const bool reverse = GENERATE(false, true);
+  fake_cuda::reset();
+  // A barrier that is missing shows when the threads of a block start from the last one.
+  emulator::set_reverse(reverse);
+  const auto device = must(CudaDevice::open(0));
+  for (const auto& [op, of_op] : cases) {
+    DYNAMIC_SECTION(op << (reverse ? ", from the last thread" : "")) {
+      for (const ConformanceCase& c : of_op) {
+        INFO(case_text(c));
+        GpuCase on_gpu(*device, c);
+        if (!on_gpu.supported()) continue;
+        compare(c, on_gpu.run(), testing::run_case(c));
+      }
+    }
+  }
+  emulator::set_reverse(false);
+}
+
+TEST_CASE("an op has a CUDA kernel only if a case tests it") {
+  const auto cases = cuda_cases();
+  std::set<std::string> exempt;
+  for (const testing::ExemptOp& op : testing::exempt_ops()) exempt.insert(op.op);
+  for (const OpDef* op : cuda_catalogue().all()) {
+    if (!op->kernels.contains("cuda")) continue;
+    INFO(op->full_name());
+    CHECK((cases.contains(op->full_name()) || exempt.contains(op->full_name())));
+  }
+}
+
+}  // namespace leat

@@ -1,0 +1,216 @@
+// The emulator and the fake runtime: that they run right kernels, and that they find planted
+// faults.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "devices/cuda/cuda_device.h"
+#include "tests/catch.h"
+#include "tests/cuda/test_kernels.h"
+#include "tests/cuda_emulation/emulator.h"
+#include "tests/cuda_emulation/fake_runtime.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+using cuda::CudaDevice;
+
+constexpr auto kDeadline = std::chrono::seconds(60);
+constexpr int kThreads = 64;
+
+// A device with some floats on it.
+class OnDevice {
+ public:
+  explicit OnDevice(uint64_t seed = 0) {
+    fake_cuda::reset(seed);
+    device = must(CudaDevice::open(0));
+    x = must(device->allocate(kThreads * sizeof(float)));
+    y = must(device->allocate(kThreads * sizeof(float)));
+    host = must(device->allocate_host(kThreads * sizeof(float)));
+  }
+  float* in() const { return static_cast<float*>(x->data()); }
+  float* out() const { return static_cast<float*>(y->data()); }
+  float* pinned() const { return static_cast<float*>(host->data()); }
+  void give_count() {
+    std::iota(pinned(), pinned() + kThreads, 0.0f);
+    device->copy_to_device(x->data(), pinned(), kThreads * sizeof(float));
+    settle(QueueFor::copies_in);
+  }
+  std::vector<float> take(const Buffer& from) {
+    device->copy_to_host(pinned(), from.data(), kThreads * sizeof(float));
+    settle(QueueFor::copies_out);
+    return {pinned(), pinned() + kThreads};
+  }
+  void settle(QueueFor use) {
+    must(device->queue(use).settle(std::chrono::steady_clock::now() + kDeadline));
+  }
+  std::unique_ptr<CudaDevice> device;
+  std::unique_ptr<Buffer> x, y, host;
+};
+
+std::vector<float> turned(bool with_barrier, bool reverse) {
+  OnDevice on;
+  on.give_count();
+  emulator::set_reverse(reverse);
+  CHECK(launch_turn(on.in(), on.out(), kThreads, with_barrier, on.device->stream()) == cudaSuccess);
+  on.settle(QueueFor::compute);
+  emulator::set_reverse(false);
+  return on.take(*on.y);
+}
+
+// What a child process writes before `fault` stops it; "" if nothing does.
+std::string message_of(const std::function<void()>& fault) {
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(pipe_ends[1], STDERR_FILENO);
+    ::close(pipe_ends[0]);
+    // The test's own handlers would report these as failures of the test.
+    for (const int signal : {SIGABRT, SIGSEGV}) ::signal(signal, SIG_DFL);
+    // The child has none of the other threads, so it runs the kernel itself.
+    fault();
+    ::_exit(0);
+  }
+  ::close(pipe_ends[1]);
+  std::string message;
+  char buffer[512];
+  for (ssize_t n = 0; (n = ::read(pipe_ends[0], buffer, sizeof buffer)) > 0;)
+    message.append(buffer, static_cast<size_t>(n));
+  ::close(pipe_ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "" : message;
+}
+
+// Runs a launch of one argument, a pointer, in this thread.
+void run_here(const void* kernel_of_launch, float* x, unsigned threads) {
+  const emulator::KernelEntry* entry = emulator::find_kernel(kernel_of_launch);
+  void* arguments[] = {&x};
+  emulator::run(dim3(1), dim3(threads), 0, entry->call, arguments);
+}
+
+}  // namespace
+
+TEST_CASE("barriers, shared memory and shuffles work as on a GPU") {
+  std::vector<float> expected(kThreads);
+  std::iota(expected.rbegin(), expected.rend(), 0.0f);
+  for (const bool reverse : {false, true}) CHECK(turned(true, reverse) == expected);
+
+  OnDevice on;
+  on.give_count();
+  CHECK(launch_warp_sum(on.in(), on.out(), on.device->stream()) == cudaSuccess);
+  on.settle(QueueFor::compute);
+  const std::vector<float> sums = on.take(*on.y);
+  for (size_t i = 0; i < 32; ++i) CHECK(sums[i] == 31 * 32 / 2);
+}
+
+TEST_CASE("a missing barrier shows when the threads start in the reverse order") {
+  CHECK(turned(false, false) != turned(false, true));
+}
+
+TEST_CASE("a barrier that some threads do not reach is named") {
+  float x[32] = {};
+  // A launch makes the kernel known; without a stream it has no other effect.
+  (void)launch_half_a_barrier(x, nullptr);
+  const std::string message = message_of([&] {
+    const void* kernel = emulator::last_listed();
+    run_here(kernel, x, 32);
+  });
+  CHECK_THAT(message, Catch::Contains("some threads have left the kernel without reaching"));
+}
+
+TEST_CASE("a mask that names lanes which have left is named") {
+  float x[32] = {};
+  (void)launch_wrong_mask(x, nullptr);
+  const std::string message = message_of([&] {
+    const void* kernel = emulator::last_listed();
+    run_here(kernel, x, 32);
+  });
+  CHECK_THAT(message, Catch::Contains("a mask names a lane that has left the kernel"));
+}
+
+TEST_CASE("the host that touches the device's memory is stopped") {
+  OnDevice on;
+  CHECK_FALSE(message_of([&] {
+                on.in()[0] = 1;
+                ::write(STDERR_FILENO, "touched", 7);
+                ::_exit(1);
+              }).find("touched") != std::string::npos);
+}
+
+TEST_CASE("a copy that does not wait for the kernel before it shows for some seed") {
+  const auto copied = [](uint64_t seed, bool waits) {
+    OnDevice on(seed);
+    on.give_count();
+    for (int i = 0; i < 4; ++i) (void)launch_increment(on.in(), kThreads, on.device->stream());
+    Queue& compute = on.device->queue(QueueFor::compute);
+    if (waits) on.device->queue(QueueFor::copies_out).wait_for(compute.timeline(), compute.mark());
+    on.device->copy_to_host(on.pinned(), on.in(), kThreads * sizeof(float));
+    on.settle(QueueFor::copies_out);
+    const float first = on.pinned()[0];
+    on.settle(QueueFor::compute);
+    return first;
+  };
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    CHECK(copied(seed, true) == 4);
+    wrong += copied(seed, false) != 4;
+  }
+  CHECK(wrong > 0);
+}
+
+TEST_CASE("a launch that fails stops all queues with its error") {
+  OnDevice on;
+  fake_cuda::fail_launch(2, cudaErrorLaunchFailure);
+  for (int i = 0; i < 3; ++i) (void)launch_increment(on.in(), kThreads, on.device->stream());
+  Queue& compute = on.device->queue();
+  const Status failed = compute.settle(std::chrono::steady_clock::now() + kDeadline);
+  CHECK(failed.code() == Code::internal);
+  CHECK_THAT(failed.message(), Catch::Contains("gpu:0: computing: cudaErrorLaunchFailure"));
+  CHECK(on.device->queue(QueueFor::copies_in).timeline().failed());
+}
+
+TEST_CASE("a device without room says what was asked") {
+  OnDevice on;
+  fake_cuda::limit_memory(1 << 20);
+  const auto refused = on.device->allocate(2 << 20);
+  CHECK(refused.status().code() == Code::resource_exhausted);
+  CHECK_THAT(refused.status().message(), Catch::Contains("gpu:0: to allocate 2097152 bytes"));
+}
+
+TEST_CASE("a machine without a GPU says so") {
+  fake_cuda::reset();
+  fake_cuda::hide_device();
+  const auto refused = CudaDevice::open(0);
+  CHECK(refused.status().code() == Code::unavailable);
+  CHECK_THAT(refused.status().message(), Catch::Contains("expected a GPU that CUDA can use"));
+  fake_cuda::reset();
+}
+
+TEST_CASE("work of the host has its place in a queue") {
+  OnDevice on;
+  on.give_count();
+  (void)launch_increment(on.in(), kThreads, on.device->stream());
+  bool called = false;
+  on.device->queue().enqueue([&] {
+    called = true;
+    return Status();
+  });
+  on.settle(QueueFor::compute);
+  CHECK(called);
+  on.device->queue().enqueue([] { return invalid_argument("no such thing"); });
+  CHECK(on.device->queue().settle(std::chrono::steady_clock::now() + kDeadline).code() ==
+        Code::invalid_argument);
+}
+
+}  // namespace leat

@@ -1,0 +1,20 @@
+// Kernels for the tests of the emulator itself: each has a fault, unless its name says otherwise.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace leat {
+
+// y[i] = x[n - 1 - i] through shared memory, for one block of n threads; with or without the
+// barrier between writing and reading it.
+cudaError_t launch_turn(const float* x, float* y, int n, bool with_barrier, cudaStream_t stream);
+// Each thread of one warp gets the sum of all 32 values.
+cudaError_t launch_warp_sum(const float* x, float* y, cudaStream_t stream);
+// Adds 1 to each of n elements.
+cudaError_t launch_increment(float* x, int n, cudaStream_t stream);
+// A barrier that only even threads reach.
+cudaError_t launch_half_a_barrier(float* x, cudaStream_t stream);
+// A shuffle whose mask names lanes that have left.
+cudaError_t launch_wrong_mask(float* x, cudaStream_t stream);
+
+}  // namespace leat

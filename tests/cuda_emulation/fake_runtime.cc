@@ -1,0 +1,473 @@
+#include "tests/cuda_emulation/fake_runtime.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda_emulation/emulator.h"
+
+namespace {
+
+constexpr size_t kDefaultMemory = size_t{1} << 30;
+constexpr size_t kAlignment = 256;
+
+// Set when the work before a record of an event is done. Each record has one of its own.
+using Done = std::shared_ptr<bool>;
+
+struct Operation {
+  std::function<cudaError_t()> run;  // or none
+  Done after;                        // what must be done before it, or null
+  Done sets;                         // what is done with it, or null
+  bool touches_memory = true;        // of the device
+};
+
+struct Allocation {
+  std::byte* pages;  // without the guard page behind them
+  size_t mapped, bytes;
+};
+
+size_t page_bytes() {
+  static const size_t bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+}  // namespace
+
+struct CUstream_st {
+  std::deque<Operation> operations;
+  bool busy = false;
+};
+struct CUevent_st {
+  Done done;  // of the last record
+};
+
+namespace {
+
+class Gpu {
+ public:
+  Gpu() : thread_([this] { loop(); }) {}
+  ~Gpu() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void reset(uint64_t seed) {
+    const std::lock_guard lock(mutex_);
+    random_.seed(seed);
+    sticky_ = cudaSuccess;
+    limit_ = kDefaultMemory;
+    hidden_ = false;
+    failing_launch_ = 0;
+    counts_ = {};
+    for (const auto& [at, allocation] : memory_) counts_.bytes_in_use += allocation.bytes;
+  }
+  void limit_memory(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    limit_ = bytes;
+  }
+  void hide() {
+    const std::lock_guard lock(mutex_);
+    hidden_ = true;
+  }
+  bool hidden() {
+    const std::lock_guard lock(mutex_);
+    return hidden_;
+  }
+  void fail_launch(uint64_t nth, cudaError_t error) {
+    const std::lock_guard lock(mutex_);
+    failing_launch_ = nth;
+    launch_error_ = error;
+  }
+  fake_cuda::Counts counts() {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+  cudaError_t sticky() {
+    const std::lock_guard lock(mutex_);
+    return sticky_;
+  }
+
+  cudaError_t memory_info(size_t* free, size_t* total) {
+    const std::lock_guard lock(mutex_);
+    *total = limit_;
+    *free = limit_ > counts_.bytes_in_use ? limit_ - counts_.bytes_in_use : 0;
+    return sticky_;
+  }
+
+  cudaError_t allocate(void** data, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (sticky_ != cudaSuccess) return sticky_;
+    if (counts_.bytes_in_use + bytes > limit_) return cudaErrorMemoryAllocation;
+    const size_t page = page_bytes();
+    // The end is at the guard page, as far as the alignment allows.
+    const size_t aligned = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t mapped = (aligned + page - 1) / page * page;
+    void* pages =
+        ::mmap(nullptr, mapped + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return cudaErrorMemoryAllocation;
+    auto* begin = static_cast<std::byte*>(pages);
+    std::memset(begin, 0xff, mapped);
+    ::mprotect(begin + mapped, page, PROT_NONE);
+    if (!open_) ::mprotect(begin, mapped, PROT_NONE);
+    std::byte* user = begin + mapped - aligned;
+    memory_[user] = {begin, mapped, bytes};
+    counts_.bytes_in_use += bytes;
+    ++counts_.allocations;
+    *data = user;
+    return cudaSuccess;
+  }
+
+  // Work that uses the memory may be enqueued: CUDA waits for it, too.
+  cudaError_t free(void* data) {
+    if (!data) return cudaSuccess;
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return is_idle(); });
+    const auto at = memory_.find(static_cast<std::byte*>(data));
+    if (at == memory_.end()) return cudaErrorInvalidValue;
+    ::munmap(at->second.pages, at->second.mapped + page_bytes());
+    counts_.bytes_in_use -= at->second.bytes;
+    memory_.erase(at);
+    return cudaSuccess;
+  }
+
+  cudaError_t allocate_pinned(void** data, size_t bytes) {
+    *data = ::operator new (bytes, std::align_val_t{64});
+    const std::lock_guard lock(mutex_);
+    pinned_[static_cast<std::byte*>(*data)] = bytes;
+    return sticky_;
+  }
+  cudaError_t free_pinned(void* data) {
+    if (!data) return cudaSuccess;
+    {
+      const std::lock_guard lock(mutex_);
+      if (pinned_.erase(static_cast<std::byte*>(data)) == 0) return cudaErrorInvalidValue;
+    }
+    ::operator delete (data, std::align_val_t{64});
+    return cudaSuccess;
+  }
+
+  void add_stream(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    streams_.insert(stream);
+  }
+  void remove_stream(cudaStream_t stream) {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return stream->operations.empty() && !stream->busy; });
+    streams_.erase(stream);
+  }
+
+  cudaError_t enqueue(cudaStream_t stream, Operation operation) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (sticky_ != cudaSuccess) return sticky_;
+      if (streams_.count(stream) == 0) return cudaErrorInvalidResourceHandle;
+      stream->operations.push_back(std::move(operation));
+    }
+    changed_.notify_all();
+    return cudaSuccess;
+  }
+
+  cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                   cudaStream_t stream) {
+    {
+      const std::lock_guard lock(mutex_);
+      const bool to_device = kind != cudaMemcpyDeviceToHost;
+      const bool from_device = kind != cudaMemcpyHostToDevice;
+      if (to_device != on_device(to, bytes) || from_device != on_device(from, bytes))
+        return cudaErrorInvalidValue;
+      if ((!to_device && !is_pinned(to, bytes)) || (!from_device && !is_pinned(from, bytes)))
+        ++counts_.unpinned_copies;
+    }
+    return enqueue(stream, {[=] {
+                              std::memcpy(to, from, bytes);
+                              return cudaSuccess;
+                            },
+                            nullptr, nullptr});
+  }
+  cudaError_t fill(void* to, int value, size_t bytes, cudaStream_t stream) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!on_device(to, bytes)) return cudaErrorInvalidValue;
+    }
+    return enqueue(stream, {[=] {
+                              std::memset(to, value, bytes);
+                              return cudaSuccess;
+                            },
+                            nullptr, nullptr});
+  }
+
+  cudaError_t launch(const cudaLaunchConfig_t& config, const void* function, void** arguments) {
+    const emulator::KernelEntry* kernel = emulator::find_kernel(function);
+    if (!kernel) return cudaErrorInvalidDeviceFunction;
+    const dim3 grid = config.gridDim, block = config.blockDim;
+    const size_t threads = size_t{block.x} * block.y * block.z;
+    if (threads == 0 || threads > 1024 || block.z > 64 || grid.x == 0 || grid.x > 0x7fffffff ||
+        grid.y == 0 || grid.y > 65535 || grid.z == 0 || grid.z > 65535 ||
+        config.dynamicSmemBytes > 48 << 10) {
+      return cudaErrorInvalidConfiguration;
+    }
+    // The arguments are copied now, as CUDA does; each begins at a multiple of 16 bytes.
+    struct Block16 {
+      alignas(16) std::byte bytes[16];
+    };
+    std::vector<size_t> begins;
+    size_t blocks = 0;
+    for (size_t i = 0; i < kernel->arguments; ++i) {
+      begins.push_back(blocks);
+      blocks += (kernel->argument_bytes[i] + 15) / 16;
+    }
+    auto copies = std::make_shared<std::vector<Block16>>(blocks);
+    for (size_t i = 0; i < kernel->arguments; ++i)
+      std::memcpy(copies->data() + begins[i], arguments[i], kernel->argument_bytes[i]);
+    const size_t shared = config.dynamicSmemBytes;
+    return enqueue(config.stream, {[=, this] {
+                                     if (const cudaError_t error = count_launch()) return error;
+                                     std::vector<void*> addresses;
+                                     for (size_t begin : begins)
+                                       addresses.push_back(copies->data() + begin);
+                                     emulator::run(grid, block, shared, kernel->call,
+                                                   addresses.data());
+                                     return cudaSuccess;
+                                   },
+                                   nullptr, nullptr});
+  }
+
+  cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
+    auto done = std::make_shared<bool>(false);
+    {
+      const std::lock_guard lock(mutex_);
+      event->done = done;
+    }
+    return enqueue(stream, {nullptr, nullptr, done, false});
+  }
+  cudaError_t wait(cudaStream_t stream, cudaEvent_t event) {
+    Done done;
+    {
+      const std::lock_guard lock(mutex_);
+      done = event->done;
+    }
+    return done ? enqueue(stream, {nullptr, done, nullptr, false}) : cudaSuccess;
+  }
+  cudaError_t query(cudaEvent_t event) {
+    const std::lock_guard lock(mutex_);
+    if (sticky_ != cudaSuccess) return sticky_;
+    return !event->done || *event->done ? cudaSuccess : cudaErrorNotReady;
+  }
+  cudaError_t synchronize(cudaStream_t stream) {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return stream->operations.empty() && !stream->busy; });
+    return sticky_;
+  }
+
+ private:
+  bool is_idle() const {
+    return std::all_of(streams_.begin(), streams_.end(), [](const CUstream_st* stream) {
+      return stream->operations.empty() && !stream->busy;
+    });
+  }
+  bool on_device(const void* data, size_t bytes) const {
+    const auto* begin = static_cast<const std::byte*>(data);
+    auto at = memory_.upper_bound(const_cast<std::byte*>(begin));
+    if (at == memory_.begin()) return false;
+    --at;
+    return begin + bytes <= at->first + at->second.bytes;
+  }
+  bool is_pinned(const void* data, size_t bytes) const {
+    const auto* begin = static_cast<const std::byte*>(data);
+    auto at = pinned_.upper_bound(const_cast<std::byte*>(begin));
+    if (at == pinned_.begin()) return false;
+    --at;
+    return begin + bytes <= at->first + at->second;
+  }
+  cudaError_t count_launch() {
+    const std::lock_guard lock(mutex_);
+    ++counts_.launches;
+    return failing_launch_ > 0 && --failing_launch_ == 0 ? launch_error_ : cudaSuccess;
+  }
+  // The memory is open while the GPU has something to do, and closed to everybody else's mistakes
+  // while it has nothing to do.
+  void set_open(bool open) {
+    if (open_ == open) return;
+    open_ = open;
+    for (const auto& [at, allocation] : memory_)
+      ::mprotect(allocation.pages, allocation.mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  }
+
+  void loop() {
+    std::unique_lock lock(mutex_);
+    std::vector<CUstream_st*> able;
+    while (true) {
+      able.clear();
+      for (CUstream_st* stream : streams_) {
+        if (stream->operations.empty()) continue;
+        const Done& after = stream->operations.front().after;
+        // After an error nothing runs any more, but nobody waits for it either.
+        if (!after || *after || sticky_ != cudaSuccess) able.push_back(stream);
+      }
+      if (able.empty()) {
+        set_open(false);
+        idle_.notify_all();
+        if (stop_) return;
+        changed_.wait(lock);
+        continue;
+      }
+      CUstream_st* stream = able[random_() % able.size()];
+      Operation operation = std::move(stream->operations.front());
+      stream->operations.pop_front();
+      if (operation.run && sticky_ == cudaSuccess) {
+        stream->busy = true;
+        if (operation.touches_memory) set_open(true);
+        lock.unlock();
+        const cudaError_t error = operation.run();
+        operation.run = nullptr;
+        lock.lock();
+        stream->busy = false;
+        if (error != cudaSuccess && sticky_ == cudaSuccess) sticky_ = error;
+      }
+      if (operation.sets) *operation.sets = true;
+      idle_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_, idle_;
+  std::set<CUstream_st*> streams_;
+  std::map<std::byte*, Allocation> memory_;
+  std::map<std::byte*, size_t> pinned_;
+  bool open_ = false, stop_ = false, hidden_ = false;
+  size_t limit_ = kDefaultMemory;
+  uint64_t failing_launch_ = 0;
+  cudaError_t launch_error_ = cudaErrorLaunchFailure;
+  cudaError_t sticky_ = cudaSuccess;
+  std::mt19937_64 random_;
+  fake_cuda::Counts counts_;
+  std::thread thread_;  // last, because it uses the members above
+};
+
+Gpu& gpu() {
+  static Gpu it;
+  return it;
+}
+
+}  // namespace
+
+namespace fake_cuda {
+
+void reset(uint64_t seed) { gpu().reset(seed); }
+void limit_memory(size_t bytes) { gpu().limit_memory(bytes); }
+void hide_device() { gpu().hide(); }
+void fail_launch(uint64_t nth, cudaError_t error) { gpu().fail_launch(nth, error); }
+Counts counts() { return gpu().counts(); }
+
+}  // namespace fake_cuda
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = gpu().hidden() ? 0 : 1;
+  return gpu().hidden() ? cudaErrorNoDevice : cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::strcpy(properties->name, "Emulated GPU");
+  properties->major = 9;
+  properties->warpSize = 32;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) { return gpu().memory_info(free, total); }
+cudaError_t cudaMalloc(void** data, size_t bytes) { return gpu().allocate(data, bytes); }
+cudaError_t cudaFree(void* data) { return gpu().free(data); }
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+  return gpu().allocate_pinned(data, bytes);
+}
+cudaError_t cudaFreeHost(void* data) { return gpu().free_pinned(data); }
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return gpu().copy(to, from, bytes, kind, stream);
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return gpu().fill(to, value, bytes, stream);
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;  // Leat makes no other
+  if (const cudaError_t error = gpu().sticky()) return error;
+  *stream = new CUstream_st;
+  gpu().add_stream(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  gpu().remove_stream(stream);
+  delete stream;
+  return gpu().sticky();
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return gpu().synchronize(stream); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return gpu().wait(stream, event);
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (const cudaError_t error = gpu().sticky()) return error;
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return gpu().record(event, stream);
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return gpu().query(event); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return gpu().sticky();
+}
+// CUDA makes no such call once there was an error.
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return gpu().enqueue(stream, {[=] {
+                                  function(data);
+                                  return cudaSuccess;
+                                },
+                                nullptr, nullptr, false});
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
+                                void** arguments) {
+  return gpu().launch(*config, function, arguments);
+}
+cudaError_t cudaGetLastError() { return gpu().sticky(); }
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorLaunchFailure:
+      return "cudaErrorLaunchFailure";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorInvalidDeviceFunction:
+      return "cudaErrorInvalidDeviceFunction";
+    default:
+      return "cudaErrorOfTheFake";
+  }
+}
+const char* cudaGetErrorString(cudaError_t) { return "the fake runtime reports it"; }
+
+}  // extern "C"

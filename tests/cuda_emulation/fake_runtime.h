@@ -1,0 +1,39 @@
+// A CUDA runtime that needs no GPU, in place of libcudart: one GPU, which is a thread that runs
+// kernels with emulator.h. It knows what Leat calls, and no more.
+//
+// It is as unkind as CUDA allows. The thread takes, by a seeded choice, the next operation of any
+// stream that may go on, so that work which does not wait for what it needs gives wrong numbers for
+// some seed. Memory of the device ends at a page that nobody may touch, holds NaNs at first, and
+// cannot be touched by the host. An error stays.
+//
+// What it does is what its author believes that CUDA does. Only a GPU can tell whether that is so.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fake_cuda {
+
+// Forgets errors, limits and counts, and draws schedules from `seed` on. REQUIRES: no stream and no
+// memory of the device is in use.
+void reset(uint64_t seed = 0);
+// The memory of the device: 1 GiB unless it is set.
+void limit_memory(size_t bytes);
+// No GPU is found from now on, as without a driver.
+void hide_device();
+// The launch number `nth` from now, counted from 1, fails when its turn comes.
+void fail_launch(uint64_t nth, cudaError_t error);
+
+struct Counts {
+  uint64_t launches = 0;
+  // Copies between the device and memory of the host that is not pinned: CUDA makes them slowly,
+  // and holds up the caller.
+  uint64_t unpinned_copies = 0;
+  uint64_t allocations = 0;  // of device memory
+  size_t bytes_in_use = 0;
+};
+Counts counts();
+
+}  // namespace fake_cuda
