@@ -10,6 +10,10 @@ void add_cuda_kernels(Catalogue& catalogue) {
   add_matmul_kernels(catalogue);
   add_variable_kernels(catalogue);
   add_random_kernels(catalogue);
+  add_conv_kernels(catalogue);
+  add_pool_kernels(catalogue);
+  add_norm_kernels(catalogue);
+  add_gather_kernels(catalogue);
 }
 
 }  // namespace leat::cuda

@@ -23,5 +23,13 @@ void add_matmul_kernels(Catalogue& catalogue);
 void add_variable_kernels(Catalogue& catalogue);
 // Random numbers and Dropout.
 void add_random_kernels(Catalogue& catalogue);
+// Conv, ConvTranspose, leat.ConvGradInput, leat.ConvGradWeights.
+void add_conv_kernels(Catalogue& catalogue);
+// MaxPool, AveragePool, their global variants, and the gradients.
+void add_pool_kernels(Catalogue& catalogue);
+// BatchNormalization, LayerNormalization, and their gradients.
+void add_norm_kernels(Catalogue& catalogue);
+// Gather, its gradient, leat.ReadRows, GatherElements, and Trilu about the main diagonal.
+void add_gather_kernels(Catalogue& catalogue);
 
 }  // namespace leat::cuda

@@ -6,6 +6,7 @@
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/random.h"
+#include "ops/elements/any_float.h"
 #include "ops/elements/tree_sum.h"
 
 namespace leat::cuda {
@@ -39,19 +40,6 @@ __device__ inline double normal_f64(const uint32_t (&key)[4], uint64_t element) 
   const double v = unit_f64(words.at[2], words.at[3]);
   constexpr double kPi = 3.141592653589793238462643383279502884;
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * kPi * v);
-}
-
-__device__ inline double float_at(const void* data, DType dtype, int64_t i) {
-  switch (dtype) {
-    case DType::f64:
-      return static_cast<const double*>(data)[i];
-    case DType::f16:
-      return to_float(static_cast<const Half*>(data)[i]);
-    case DType::bf16:
-      return to_float(static_cast<const BFloat16*>(data)[i]);
-    default:
-      return static_cast<const float*>(data)[i];
-  }
 }
 
 // mean + scale * z, and a number in [low, high): rounding must not reach high.

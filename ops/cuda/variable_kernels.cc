@@ -39,8 +39,8 @@ Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
   });
 }
 
-// leat.Commit: nothing is staged. A run does not remember the steps of a device whose memory the host
-// cannot see (scheduler/runtime/commit_verdict.cc): a recovery begins at the checkpoint.
+// leat.Commit: nothing is staged. A run does not remember the steps of a device whose memory the
+// host cannot see (scheduler/runtime/commit_verdict.cc): a recovery begins at the checkpoint.
 Result<std::unique_ptr<Kernel>> make_commit(const KernelSetup& setup) {
   return make_cuda_kernel(setup, [](const KernelContext&, cudaStream_t) { return cudaSuccess; });
 }

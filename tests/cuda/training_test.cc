@@ -30,7 +30,7 @@ mlp (float[N,1,8,8] image) => (float[N,4] logits) {
 
 constexpr const char* kNormedCnn = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 cnn (float[N,1,8,8] image) => (float[N,4] logits) {
-  c = leat.Conv2D <filters = 4, kernel = 3, use_bias = 0> (image)
+  c = leat.Conv2D <filters = 16, kernel = 3, use_bias = 0> (image)
   b = leat.BatchNorm (c)
   a = Relu (b)
   p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a)

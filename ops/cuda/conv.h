@@ -1,0 +1,27 @@
+// Convolutions on CUDA by plain kernels of our own: one thread or one warp for each result. They
+// are the twins of cuDNN's, and what runs without it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "devices/base/dtype.h"
+#include "ops/cuda/window.h"
+
+namespace leat::cuda {
+
+// x [images, inputs, ...], y [images, outputs, ...], w [outputs, inputs / groups, ...], as ConvSpec
+// in ops/definitions/conv_spec.h. What an op computes is written, the others are read.
+struct ConvCall {
+  WindowShape window;
+  int64_t images = 0, groups = 1, inputs = 0, outputs = 0;
+  void *x = nullptr, *y = nullptr, *w = nullptr;
+  // Forward: added to y, or null. Backward to x: added to x, or null (ConvTranspose). Backward to
+  // w: the gradient of the bias is written here, unless it is null.
+  void* bias = nullptr;
+  bool relu = false;
+};
+cudaError_t launch_conv_forward(const ConvCall& call, DType dtype, cudaStream_t stream);
+cudaError_t launch_conv_backward_data(const ConvCall& call, DType dtype, cudaStream_t stream);
+cudaError_t launch_conv_backward_weights(const ConvCall& call, DType dtype, cudaStream_t stream);
+
+}  // namespace leat::cuda

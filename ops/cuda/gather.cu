@@ -1,0 +1,153 @@
+#include "devices/cuda/complaint.h"
+#include "devices/cuda/launch.h"
+#include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/gather.h"
+#include "ops/elements/element.h"
+
+namespace leat::cuda {
+namespace {
+
+using elementwise::load;
+using elementwise::store;
+
+// Index j as a number in [0, size); -1, with a complaint, if it is out of range.
+__device__ inline int64_t index_at(const GatherCall& call, int64_t j) {
+  const int64_t given = call.wide ? static_cast<const int64_t*>(call.index)[j]
+                                  : static_cast<const int32_t*>(call.index)[j];
+  const int64_t index = given < 0 ? given + call.size : given;
+  if (index >= 0 && index < call.size) return index;
+  call.complaint->write(j, given);
+  return -1;
+}
+
+template <typename T>
+__global__ void gather(GatherCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.outer * call.indices * call.inner) return;
+  const int64_t line = i / call.inner;
+  const int64_t index = index_at(call, line % call.indices);
+  const int64_t from = (line / call.indices * call.size + index) * call.inner + i % call.inner;
+  static_cast<T*>(call.out)[i] = index < 0 ? T{0} : static_cast<const T*>(call.in)[from];
+}
+
+// For each index: the next one of the same row, or -1; and whether it is the first of its row.
+__global__ void link_indices(GatherCall call) {
+  const int64_t j = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (j >= call.indices) return;
+  auto* next = static_cast<int64_t*>(call.workspace);
+  int64_t* first = next + call.indices;
+  const int64_t row = index_at(call, j);
+  int64_t after = j + 1;
+  while (after < call.indices && index_at(call, after) != row) ++after;
+  next[j] = after < call.indices ? after : -1;
+  int64_t before = j;
+  while (before > 0 && index_at(call, before - 1) != row) --before;
+  first[j] = row >= 0 && before == 0;
+}
+
+template <typename T>
+__global__ void zero(T* out, int64_t elements) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < elements) out[i] = T{};
+}
+
+// One thread for each element of the line of each index that is the first of its row: it adds the
+// lines of that row in their order, and rounds after each addition.
+template <typename T>
+__global__ void add_lines(GatherCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.outer * call.indices * call.inner) return;
+  const auto* next = static_cast<const int64_t*>(call.workspace);
+  const int64_t column = i % call.inner, j = i / call.inner % call.indices;
+  const int64_t outer = i / call.inner / call.indices;
+  if (!next[call.indices + j]) return;
+  const T* from = static_cast<const T*>(call.in) + outer * call.indices * call.inner + column;
+  T sum{};
+  for (int64_t at = j; at >= 0; at = next[at])
+    sum = store<T>(load(sum) + load(from[at * call.inner]));
+  const int64_t row = index_at(call, j);
+  static_cast<T*>(call.out)[(outer * call.size + row) * call.inner + column] = sum;
+}
+
+template <typename T>
+__global__ void gather_elements(GatherElementsCall call) {
+  const int64_t j = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (j >= call.gather.indices) return;
+  const int64_t index = index_at(call.gather, j);
+  int64_t from = index * call.steps[call.axis], left = j;
+  for (int d = call.rank - 1; d >= 0; --d) {
+    if (d != call.axis) from += left % call.sizes[d] * call.steps[d];
+    left /= call.sizes[d];
+  }
+  static_cast<T*>(call.gather.out)[j] =
+      index < 0 ? T{0} : static_cast<const T*>(call.gather.in)[from];
+}
+
+template <typename T>
+__global__ void trilu(TriluCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.matrices * call.rows * call.columns) return;
+  const int64_t column = i % call.columns, row = i / call.columns % call.rows;
+  const int64_t beyond = column - row;
+  const bool kept = call.upper ? beyond >= call.diagonal : beyond <= call.diagonal;
+  static_cast<T*>(call.out)[i] = kept ? static_cast<const T*>(call.in)[i] : T{0};
+}
+
+template <typename F>
+cudaError_t of_size(size_t bytes, F f) {
+  switch (bytes) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_gather(const GatherCall& call, size_t element_bytes, cudaStream_t stream) {
+  const int64_t elements = call.outer * call.indices * call.inner;
+  if (elements == 0) return cudaSuccess;
+  return of_size(element_bytes, [&](auto element) {
+    return launch<&gather<decltype(element)>>(one_thread_each(elements), stream, call);
+  });
+}
+
+cudaError_t launch_gather_grad(const GatherCall& call, DType dtype, cudaStream_t stream) {
+  return dispatch_floats(dtype, [&](auto null) {
+    using T = decltype(null);
+    const int64_t elements = call.outer * call.size * call.inner;
+    const int64_t lines = call.outer * call.indices * call.inner;
+    cudaError_t error = cudaSuccess;
+    if (elements > 0)
+      error =
+          launch<&zero<T>>(one_thread_each(elements), stream, static_cast<T*>(call.out), elements);
+    if (error != cudaSuccess || lines == 0) return error;
+    error = launch<&link_indices>(one_thread_each(call.indices), stream, call);
+    if (error != cudaSuccess) return error;
+    return launch<&add_lines<T>>(one_thread_each(lines), stream, call);
+  });
+}
+
+cudaError_t launch_gather_elements(const GatherElementsCall& call, size_t element_bytes,
+                                   cudaStream_t stream) {
+  if (call.gather.indices == 0) return cudaSuccess;
+  return of_size(element_bytes, [&](auto element) {
+    return launch<&gather_elements<decltype(element)>>(one_thread_each(call.gather.indices), stream,
+                                                       call);
+  });
+}
+
+cudaError_t launch_trilu(const TriluCall& call, size_t element_bytes, cudaStream_t stream) {
+  const int64_t elements = call.matrices * call.rows * call.columns;
+  if (elements == 0) return cudaSuccess;
+  return of_size(element_bytes, [&](auto element) {
+    return launch<&trilu<decltype(element)>>(one_thread_each(elements), stream, call);
+  });
+}
+
+}  // namespace leat::cuda

@@ -1,0 +1,392 @@
+#include <cmath>
+
+#include "devices/cuda/launch.h"
+#include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/norm.h"
+#include "ops/cuda/warp_fold.cuh"
+#include "ops/elements/any_float.h"
+
+namespace leat::cuda {
+namespace {
+
+// The leaves of a channel: lines of a plane, or, where a plane is one element, blocks of samples.
+struct Leaves {
+  LEAT_INLINE explicit Leaves(const BatchNormCall& call)
+      : of_rows(call.area == 1),
+        parts(of_rows ? 1 : (call.area + kLineBlock - 1) / kLineBlock),
+        count(of_rows ? (call.samples + kRowBlock - 1) / kRowBlock : call.samples * parts),
+        whole(of_rows ? call.samples : call.area) {}
+  // The elements of one channel in a leaf.
+  LEAT_INLINE int64_t size(int64_t leaf) const {
+    const int64_t span = of_rows ? kRowBlock : kLineBlock;
+    const int64_t left = whole - (of_rows ? leaf : leaf % parts) * span;
+    return left < span ? left : span;
+  }
+  bool of_rows;
+  int64_t parts, count, whole;
+};
+
+// The workspace: two values for each (leaf, channel), and then some for each channel.
+enum { kMean, kFactor, kBias, kSlope, kParameters };
+template <typename A>
+__device__ inline A* leaf_value(const BatchNormCall& call, int64_t leaf, int which) {
+  return static_cast<A*>(call.workspace) + (2 * leaf + which) * call.channels;
+}
+template <typename A>
+__device__ inline A* parameter(const BatchNormCall& call, int which) {
+  return static_cast<A*>(call.workspace) + (2 * Leaves(call).count + which) * call.channels;
+}
+
+__device__ inline double read(const ChannelOperand& operand, int64_t c) {
+  return float_at(operand.data, operand.dtype, c);
+}
+__device__ inline void write(const ChannelOperand& operand, int64_t c, double value) {
+  if (operand.data) set_float_at(operand.data, operand.dtype, c, value);
+}
+
+// The first element of a leaf of a channel.
+__device__ inline int64_t start_of(const BatchNormCall& call, const Leaves& leaves, int64_t leaf,
+                                   int64_t c) {
+  if (leaves.of_rows) return leaf * kRowBlock * call.channels + c;
+  return (leaf / leaves.parts * call.channels + c) * call.area + leaf % leaves.parts * kLineBlock;
+}
+
+// The sum of value(i) over a leaf of up to kLineBlock elements: a warp for a line, a thread for a
+// block of rows.
+template <typename A, typename Value>
+__device__ inline A sum_leaf(bool of_rows, int64_t n, Value value) {
+  A sum = SumFold::identity<A>();
+  if (of_rows) {
+    for (int64_t i = 0; i < n; ++i) sum = sum + value(i);
+    return sum;
+  }
+  for (int64_t i = threadIdx.x % kWarp; i < n; i += kWarp) SumFold::into(sum, value(i));
+  return fold_lanes_for_all<SumFold>(sum);
+}
+
+// Which leaf of which channel this thread, or its warp, works on; false if there is none.
+__device__ inline bool find_leaf(const BatchNormCall& call, const Leaves& leaves, int64_t& leaf,
+                                 int64_t& c) {
+  int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (!leaves.of_rows) i /= kWarp;
+  leaf = i / call.channels;
+  c = i % call.channels;
+  return leaf < leaves.count;
+}
+LaunchShape shape_of(const BatchNormCall& call, const Leaves& leaves) {
+  const int64_t units = leaves.count * call.channels;
+  return leaves.of_rows ? one_thread_each(units) : one_warp_each(units);
+}
+
+template <typename T>
+__global__ void measure(BatchNormCall call) {
+  using A = Compute<T>;
+  const Leaves leaves(call);
+  int64_t leaf, c;
+  if (!find_leaf(call, leaves, leaf, c)) return;
+  const T* x = static_cast<const T*>(call.x) + start_of(call, leaves, leaf, c);
+  const int64_t n = leaves.size(leaf), step = leaves.of_rows ? call.channels : 1;
+  const A mean =
+      sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) { return load_as_compute(x[i * step]); }) /
+      static_cast<A>(n);
+  const A squares = sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) {
+    const A deviation = load_as_compute(x[i * step]) - mean;
+    return deviation * deviation;
+  });
+  if (!leaves.of_rows && threadIdx.x % kWarp != 0) return;
+  leaf_value<A>(call, leaf, 0)[c] = mean;
+  leaf_value<A>(call, leaf, 1)[c] = squares;
+}
+
+// Chan, Golub and LeVeque's merge of two parts.
+struct Moments {
+  double count, mean, squares;
+};
+struct MergeMoments {
+  __device__ static void into(Moments& a, const Moments& b) {
+    const double count = a.count + b.count, delta = b.mean - a.mean;
+    const double mean = a.mean + delta * (b.count / count);
+    a.squares = a.squares + b.squares + delta * delta * (a.count * b.count / count);
+    a.mean = mean;
+    a.count = count;
+  }
+};
+
+// One thread for each channel.
+template <typename T>
+__global__ void finish_channels(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (c >= call.channels) return;
+  double mean = read(call.mean, c), variance = read(call.variance, c);
+  if (call.training) {
+    Moments batch{0, 0, 0};
+    const Leaves leaves(call);
+    if (leaves.count > 0 && call.area > 0) {
+      Moments memory[64];
+      TreeStack<MergeMoments, Moments> stack(memory, 1);
+      for (int64_t leaf = 0; leaf < leaves.count; ++leaf) {
+        *stack.top() = {static_cast<double>(leaves.size(leaf)),
+                        static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
+                        static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
+        stack.push();
+      }
+      batch = *stack.finish();
+    }
+    const double population = batch.count > 0 ? batch.squares / batch.count : 0;
+    const double running =
+        call.unbiased && batch.count > 1 ? batch.squares / (batch.count - 1) : population;
+    write(call.results[0], c, mean * call.momentum + batch.mean * (1 - call.momentum));
+    write(call.results[1], c, variance * call.momentum + running * (1 - call.momentum));
+    mean = batch.mean;
+    variance = population;
+  } else {
+    write(call.results[0], c, mean);
+    write(call.results[1], c, variance);
+  }
+  const double inverse = 1 / std::sqrt(variance + call.epsilon);
+  write(call.results[2], c, mean);
+  write(call.results[3], c, inverse);
+  parameter<A>(call, kMean)[c] = static_cast<A>(mean);
+  parameter<A>(call, kFactor)[c] = static_cast<A>(read(call.scale, c) * inverse);
+  parameter<A>(call, kBias)[c] = static_cast<A>(read(call.bias, c));
+}
+
+template <typename T>
+__global__ void normalize(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.samples * call.channels * call.area) return;
+  const int64_t c = i / call.area % call.channels;
+  const A x = load_as_compute(static_cast<const T*>(call.x)[i]);
+  const A y = (x - parameter<A>(call, kMean)[c]) * parameter<A>(call, kFactor)[c] +
+              parameter<A>(call, kBias)[c];
+  static_cast<T*>(call.y)[i] = store_from_compute<T>(y);
+}
+
+template <typename T>
+__global__ void sum_gradients(BatchNormCall call) {
+  using A = Compute<T>;
+  const Leaves leaves(call);
+  int64_t leaf, c;
+  if (!find_leaf(call, leaves, leaf, c)) return;
+  const int64_t start = start_of(call, leaves, leaf, c);
+  const T *x = static_cast<const T*>(call.x) + start, *dy = static_cast<const T*>(call.dy) + start;
+  const int64_t n = leaves.size(leaf), step = leaves.of_rows ? call.channels : 1;
+  const A mean = static_cast<A>(read(call.mean, c));
+  const A sum =
+      sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) { return load_as_compute(dy[i * step]); });
+  const A dot = sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) {
+    return load_as_compute(dy[i * step]) * (load_as_compute(x[i * step]) - mean);
+  });
+  if (!leaves.of_rows && threadIdx.x % kWarp != 0) return;
+  leaf_value<A>(call, leaf, 0)[c] = sum;
+  leaf_value<A>(call, leaf, 1)[c] = dot;
+}
+
+template <typename A>
+__device__ inline double total(const BatchNormCall& call, const Leaves& leaves, int64_t c,
+                               int which) {
+  if (leaves.count == 0 || call.area == 0) return 0;
+  double memory[64];
+  TreeStack<SumFold, double> stack(memory, 1);
+  for (int64_t leaf = 0; leaf < leaves.count; ++leaf) {
+    *stack.top() = static_cast<double>(leaf_value<A>(call, leaf, which)[c]);
+    stack.push();
+  }
+  return *stack.finish();
+}
+
+template <typename T>
+__global__ void finish_gradients(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (c >= call.channels) return;
+  const Leaves leaves(call);
+  const double sum = total<A>(call, leaves, c, 0), dot = total<A>(call, leaves, c, 1);
+  const double inverse = read(call.variance, c);
+  const int64_t elements = call.samples * call.area;
+  const double count = static_cast<double>(elements > 1 ? elements : 1);
+  write(call.results[0], c, dot * inverse);
+  write(call.results[1], c, sum);
+  parameter<A>(call, kMean)[c] = static_cast<A>(read(call.mean, c));
+  parameter<A>(call, kFactor)[c] = static_cast<A>(read(call.scale, c) * inverse);
+  parameter<A>(call, kBias)[c] = static_cast<A>(call.training ? sum / count : 0);
+  parameter<A>(call, kSlope)[c] =
+      static_cast<A>(call.training ? inverse * inverse * dot / count : 0);
+}
+
+template <typename T>
+__global__ void differentiate(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.samples * call.channels * call.area) return;
+  const int64_t c = i / call.area % call.channels;
+  const A x = load_as_compute(static_cast<const T*>(call.x)[i]);
+  const A dy = load_as_compute(static_cast<const T*>(call.dy)[i]);
+  const A dx = parameter<A>(call, kFactor)[c] *
+               (dy - parameter<A>(call, kBias)[c] -
+                (x - parameter<A>(call, kMean)[c]) * parameter<A>(call, kSlope)[c]);
+  static_cast<T*>(call.y)[i] = store_from_compute<T>(dx);
+}
+
+// One warp for each line.
+template <typename T>
+__global__ void layer_norm(LayerNormCall call) {
+  using A = Compute<T>;
+  const int64_t line = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (line >= call.lines) return;
+  const T* x = static_cast<const T*>(call.x) + line * call.size;
+  const T *scale = static_cast<const T*>(call.scale), *bias = static_cast<const T*>(call.bias);
+  const auto element = [&](int64_t i) { return load_as_compute(x[i]); };
+  const A n = static_cast<A>(call.size);
+  const A mean = warp_tree_sum<A>(call.size, element) / n;
+  const A squares = warp_tree_sum<A>(call.size, [&](int64_t i) {
+    const A deviation = element(i) - mean;
+    return deviation * deviation;
+  });
+  const A factor = 1 / std::sqrt(squares / n + static_cast<A>(call.epsilon));
+  T* y = static_cast<T*>(call.y) + line * call.size;
+  for (int64_t i = threadIdx.x % kWarp; i < call.size; i += kWarp) {
+    A value = (element(i) - mean) * factor * load_as_compute(scale[i]);
+    if (bias) value = value + load_as_compute(bias[i]);
+    y[i] = store_from_compute<T>(value);
+  }
+  if (threadIdx.x % kWarp != 0) return;
+  if (call.mean) static_cast<A*>(call.mean)[line] = mean;
+  if (call.inverse) static_cast<A*>(call.inverse)[line] = factor;
+}
+
+template <typename T>
+__global__ void layer_norm_grad(LayerNormCall call) {
+  using A = Compute<T>;
+  const int64_t line = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (line >= call.lines) return;
+  const T* x = static_cast<const T*>(call.x) + line * call.size;
+  const T* dy = static_cast<const T*>(call.dy) + line * call.size;
+  const T* scale = static_cast<const T*>(call.scale);
+  const A mean = static_cast<const A*>(call.mean)[line];
+  const A inverse = static_cast<const A*>(call.inverse)[line];
+  const auto scaled = [&](int64_t i) { return load_as_compute(dy[i]) * load_as_compute(scale[i]); };
+  const auto shifted = [&](int64_t i) { return load_as_compute(x[i]) - mean; };
+  const A n = static_cast<A>(call.size);
+  const A shift = warp_tree_sum<A>(call.size, scaled) / n;
+  const A slope =
+      warp_tree_sum<A>(call.size, [&](int64_t i) { return scaled(i) * (shifted(i) * inverse); }) /
+      n;
+  T* dx = static_cast<T*>(call.y) + line * call.size;
+  for (int64_t i = threadIdx.x % kWarp; i < call.size; i += kWarp)
+    dx[i] = store_from_compute<T>(inverse * (scaled(i) - shift - shifted(i) * inverse * slope));
+}
+
+// One thread for each column of each block of kRowBlock lines.
+template <typename T>
+__global__ void sum_columns(LayerNormCall call, int64_t leaves) {
+  using A = Compute<T>;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= leaves * call.size) return;
+  const int64_t leaf = i / call.size, column = i % call.size;
+  const int64_t first = leaf * kRowBlock;
+  const int64_t end = first + kRowBlock < call.lines ? first + kRowBlock : call.lines;
+  A dscale(0), dbias(0);
+  for (int64_t line = first; line < end; ++line) {
+    const A dy = load_as_compute(static_cast<const T*>(call.dy)[line * call.size + column]);
+    const A x = load_as_compute(static_cast<const T*>(call.x)[line * call.size + column]);
+    dscale = dscale + dy * ((x - static_cast<const A*>(call.mean)[line]) *
+                            static_cast<const A*>(call.inverse)[line]);
+    dbias = dbias + dy;
+  }
+  A* sums = static_cast<A*>(call.workspace) + 2 * leaf * call.size;
+  sums[column] = dscale;
+  sums[call.size + column] = dbias;
+}
+
+// One thread for each column of dscale and of dbias.
+template <typename T>
+__global__ void finish_columns(LayerNormCall call, int64_t leaves) {
+  using A = Compute<T>;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= 2 * call.size) return;
+  T* out = static_cast<T*>(i < call.size ? call.dscale : call.dbias);
+  if (!out) return;
+  T result{};
+  if (leaves > 0) {
+    A memory[64];
+    TreeStack<SumFold, A> stack(memory, 1);
+    for (int64_t leaf = 0; leaf < leaves; ++leaf) {
+      *stack.top() = static_cast<const A*>(call.workspace)[2 * leaf * call.size + i];
+      stack.push();
+    }
+    result = store_from_compute<T>(*stack.finish());
+  }
+  out[i % call.size] = result;
+}
+
+}  // namespace
+
+size_t batch_norm_workspace(const BatchNormCall& call) {
+  return static_cast<size_t>((2 * Leaves(call).count + kParameters) * call.channels) *
+         sizeof(double);
+}
+
+cudaError_t launch_batch_norm(const BatchNormCall& call, DType dtype, cudaStream_t stream) {
+  if (call.channels == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Leaves leaves(call);
+    const int64_t elements = call.samples * call.channels * call.area;
+    cudaError_t error = cudaSuccess;
+    if (call.training && elements > 0)
+      error = launch<&measure<T>>(shape_of(call, leaves), stream, call);
+    if (error == cudaSuccess)
+      error = launch<&finish_channels<T>>(one_thread_each(call.channels), stream, call);
+    if (error == cudaSuccess && elements > 0)
+      error = launch<&normalize<T>>(one_thread_each(elements), stream, call);
+    return error;
+  });
+}
+
+cudaError_t launch_batch_norm_grad(const BatchNormCall& call, DType dtype, cudaStream_t stream) {
+  if (call.channels == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Leaves leaves(call);
+    const int64_t elements = call.samples * call.channels * call.area;
+    cudaError_t error = cudaSuccess;
+    if (elements > 0) error = launch<&sum_gradients<T>>(shape_of(call, leaves), stream, call);
+    if (error == cudaSuccess)
+      error = launch<&finish_gradients<T>>(one_thread_each(call.channels), stream, call);
+    if (error == cudaSuccess && elements > 0 && call.y)
+      error = launch<&differentiate<T>>(one_thread_each(elements), stream, call);
+    return error;
+  });
+}
+
+size_t layer_norm_workspace(const LayerNormCall& call) {
+  const int64_t leaves = (call.lines + kRowBlock - 1) / kRowBlock;
+  return static_cast<size_t>(2 * leaves * call.size) * sizeof(double);
+}
+
+cudaError_t launch_layer_norm(const LayerNormCall& call, DType dtype, cudaStream_t stream) {
+  if (call.lines == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    return launch<&layer_norm<decltype(zero)>>(one_warp_each(call.lines), stream, call);
+  });
+}
+
+cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType dtype, cudaStream_t stream) {
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t leaves = (call.lines + kRowBlock - 1) / kRowBlock;
+    cudaError_t error = cudaSuccess;
+    if (call.lines > 0 && call.y)
+      error = launch<&layer_norm_grad<T>>(one_warp_each(call.lines), stream, call);
+    if (error == cudaSuccess && leaves * call.size > 0)
+      error = launch<&sum_columns<T>>(one_thread_each(leaves * call.size), stream, call, leaves);
+    if (error == cudaSuccess && call.size > 0)
+      error = launch<&finish_columns<T>>(one_thread_each(2 * call.size), stream, call, leaves);
+    return error;
+  });
+}
+
+}  // namespace leat::cuda
