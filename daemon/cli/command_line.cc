@@ -81,6 +81,8 @@ void add_train(CLI::App& app, Parsed& parsed) {
   sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
   sub->add_flag("--profile", train.profile,
                 "Print the CPU time of each instruction of the step at the end");
+  sub->add_flag("--gpu", train.gpu,
+                "Compute on the GPU of this machine what there are kernels for (docs/gpu.md)");
   add_color(*sub, parsed.color);
 }
 

@@ -30,6 +30,7 @@ struct TrainCommand {
   std::string resume;    // a run's folder to continue; empty: start anew
   bool json = false;     // one JSON object on each line of stdout
   bool profile = false;  // print a profile of the steps' time
+  bool gpu = false;      // train on the machine's GPU
   ColorMode color = ColorMode::automatic;
 };
 int run_train(const TrainCommand& command);

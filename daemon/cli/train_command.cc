@@ -14,6 +14,7 @@
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
 #include "ops/catalogue.h"
+#include "ops/plugins.h"
 
 namespace leat {
 namespace {
@@ -21,13 +22,16 @@ namespace {
 // Shows the progress of the training to people on stderr, and with --json to programs on stdout.
 class Reporter final : public TrainObserver {
  public:
-  Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder)
+  // `accelerator`: the model of the GPU that the job trains on; "" if it trains on CPUs.
+  Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder,
+           const std::string& accelerator)
       : command_(command),
         trainer_(trainer),
         folder_(std::move(folder)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
     // The weights may differ on a processor of another model, so its name goes with them.
-    identity_ = {trainer.job().shards, trainer.job().seed, cpu::cpu_model(),
+    identity_ = {trainer.job().shards, trainer.job().seed,
+                 accelerator.empty() ? cpu::cpu_model() : cat(cpu::cpu_model(), ", ", accelerator),
                  std::string(precision_name(trainer.job().precision))};
   }
 
@@ -131,6 +135,19 @@ void hint_at_data(const Job& job) {
       << "A run keeps no data: name the folder that it has here, with --set data.root=PATH.\n";
 }
 
+// A device of the machine's GPU for each worker, opened before the job begins, so that a machine
+// without one is told so at once. The workers of this process share the GPU.
+Result<std::vector<std::unique_ptr<Device>>> open_gpus(Catalogue& catalogue, int64_t workers) {
+  LEAT_ASSIGN_OR_RETURN(const DevicePlugin* plugin, load_device_plugin("cuda"));
+  std::vector<std::unique_ptr<Device>> gpus;
+  for (int64_t i = 0; i < workers; ++i) {
+    LEAT_ASSIGN_OR_RETURN(std::unique_ptr<Device> gpu, plugin->open(0));
+    gpus.push_back(std::move(gpu));
+  }
+  plugin->add_kernels(catalogue);
+  return gpus;
+}
+
 int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder,
            const TrainOutcome& outcome, const Interrupt& interrupt) {
   // The training may have stopped within an epoch, whose line is then still open.
@@ -191,8 +208,22 @@ int run_train(const TrainCommand& command) {
   }
   // From here on Ctrl-C ends the training with a checkpoint. Before, it ends the process at once.
   const Interrupt interrupt;
-  const Catalogue catalogue = standard_catalogue();
+  Catalogue catalogue = standard_catalogue();
   TrainOptions options;
+  std::string accelerator;
+  if (command.gpu) {
+    auto opened = open_gpus(catalogue, job->num_workers);
+    if (!opened.ok()) return report(opened.status(), command.color);
+    accelerator = opened->front()->description();
+    // One for each host that the trainer makes.
+    const auto left = std::make_shared<std::vector<std::unique_ptr<Device>>>(std::move(*opened));
+    options.accelerators = [left] {
+      std::vector<std::unique_ptr<Device>> one;
+      one.push_back(std::move(left->back()));
+      left->pop_back();
+      return one;
+    };
+  }
   // A resumed run goes on in its own folder. Without --output, a new one gets a folder that does
   // not exist yet.
   options.folder = resume                    ? command.resume
@@ -204,7 +235,7 @@ int run_train(const TrainCommand& command) {
   auto trainer = Trainer::create(catalogue, real_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
-  Reporter reporter(command, **trainer, options.folder);
+  Reporter reporter(command, **trainer, options.folder, accelerator);
   auto outcome = (*trainer)->run(reporter, [&] { return interrupt.requested(); });
   if (!outcome.ok()) {
     reporter.break_line();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "daemon/hosts/local_hosts.h"
 #include "devices/base/status.h"
 
 namespace leat {
@@ -37,6 +38,9 @@ struct TrainOptions {
   bool begin_anew = false;
   std::function<Result<bool>()> first_checkpoint = {};
   int workers = 0;  // the number of hosts that it trains on; 0: the job's num_workers
+  // Makes the accelerators of each host, where Trainer::create() makes the hosts; empty: they have
+  // none.
+  MakeAccelerators accelerators = {};
   // Called often, on the thread of Trainer::run(); may be empty. A yield after the last step has no
   // effect.
   std::function<TrainYield()> yields = {};

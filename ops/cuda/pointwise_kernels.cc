@@ -21,10 +21,10 @@ static_assert(kMostAxes >= kMaxRank);
 PointwiseCall call_of(const OpTypes& types, const std::vector<int>& inputs) {
   OpTypes used = types;
   used.inputs.clear();
-  for (int i : inputs) {
-    used.inputs.push_back(types.has_input(i) ? types.inputs[static_cast<size_t>(i)]
-                                             : OperandType{.present = false});
-  }
+  OperandType absent;
+  absent.present = false;
+  for (int i : inputs)
+    used.inputs.push_back(types.has_input(i) ? types.inputs[static_cast<size_t>(i)] : absent);
   const BroadcastWalk walk = collapsed(broadcast_walk(used));
   PointwiseCall call;
   call.elements = walk.elements();

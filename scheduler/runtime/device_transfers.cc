@@ -77,7 +77,7 @@ void DeviceTransfers::end_turn(uint64_t turn) {
   leaving_.push({out_.mark(), nullptr, turn});
 }
 
-void DeviceTransfers::proceed() {
+void DeviceTransfers::proceed(uint64_t pause) {
   for (; !arriving_.empty() && in_.timeline().reached(arriving_.front().mark); arriving_.pop()) {
     const Pending& arrived = arriving_.front();
     // The link listens to this timeline and gives the sender its credit back.
@@ -86,6 +86,7 @@ void DeviceTransfers::proceed() {
   for (; !leaving_.empty() && out_.timeline().reached(leaving_.front().mark); leaving_.pop()) {
     const Pending& left = leaving_.front();
     if (!left.entry) {
+      if (left.turn + 1 == pause) return;
       outcome_.finish(left.turn + 1);
       continue;
     }
@@ -95,6 +96,13 @@ void DeviceTransfers::proceed() {
       return;
     }
   }
+}
+
+bool DeviceTransfers::has_done(uint64_t pause) const {
+  if (!arriving_.empty()) return false;
+  if (leaving_.empty()) return true;
+  const Pending& next = leaving_.front();
+  return !next.entry && next.turn + 1 == pause && out_.timeline().reached(next.mark);
 }
 
 // A plan that is only tried has no channels.

@@ -35,10 +35,11 @@ class DeviceTransfers {
   void end_turn(uint64_t turn);
 
   // Pushes values, gives slots back and finishes turns, as far as the device has come. A push that
-  // fails, fails the run.
-  void proceed();
-  // True if the device has done all that was issued, and every value is pushed.
-  bool idle() const { return leaving_.empty() && arriving_.empty(); }
+  // fails, fails the run. The turn before `pause` is not finished: between the two is a callback,
+  // which comes first.
+  void proceed(uint64_t pause);
+  // True if the device has done all turns below `pause`, and every value of them is pushed.
+  bool has_done(uint64_t pause) const;
   // Adds what proceed() could not go on without.
   void add_waits(Awaited& awaited) const;
 

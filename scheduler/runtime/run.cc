@@ -99,7 +99,7 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
   for (bool first = true; !outcome_.failed(); first = false) {
     if (transfers_) {
       awaited = {};
-      transfers_->proceed();
+      transfers_->proceed(limit_.allowance().pause);
       if (outcome_.failed()) break;
     }
     const StepLimit::Allowance allowed = limit_.allowance();
@@ -108,7 +108,7 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
     // finished. A cheap call leaves it to the driver, because nothing says how long it takes.
     if (turn == allowed.pause) {
       if (cheaply) return Advanced::stops;
-      if (transfers_ && !transfers_->idle()) return wait(awaited);
+      if (transfers_ && !transfers_->has_done(turn)) return wait(awaited);
       limit_.call_between();
       continue;
     }

@@ -1,7 +1,5 @@
 // Every op that has a CUDA kernel, on the emulated GPU, against the CPU: the cases and dtypes of
 // the conformance suite (tests/ops/conformance.h).
-#include "tests/ops/conformance.h"
-
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -17,6 +15,7 @@
 #include "tests/cuda_emulation/emulator.h"
 #include "tests/cuda_emulation/fake_runtime.h"
 #include "tests/must.h"
+#include "tests/ops/conformance.h"
 
 namespace leat {
 namespace {

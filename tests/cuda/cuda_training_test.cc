@@ -39,6 +39,29 @@ cnn (float[N,1,8,8] image) => (float[N,4] logits) {
 }
 )";
 
+// Four tokens, the quarters of an image, that attend to each other.
+constexpr const char* kTransformer =
+    R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+transformer (float[N,1,8,8] image) => (float[N,4] logits)
+<int64[3] tokens = {0, 4, 16}>
+{
+  t = Reshape (image, tokens)
+  e = leat.Dense <units = 12> (t)
+  n = leat.LayerNorm (e)
+  q = leat.Dense <units = 12> (n)
+  k = leat.Dense <units = 12> (n)
+  v = leat.Dense <units = 12> (n)
+  kt = Transpose <perm = [0, 2, 1]> (k)
+  s = MatMul (q, kt)
+  p = Softmax <axis = -1> (s)
+  a = MatMul (p, v)
+  r = Add (e, a)
+  g = Gelu (r)
+  f = Flatten (g)
+  logits = leat.Dense <units = 4> (f)
+}
+)";
+
 // The standard ops, with a kernel of CUDA where there is one.
 const Catalogue& gpu_catalogue() {
   static const Catalogue catalogue = [] {
@@ -52,6 +75,7 @@ const Catalogue& gpu_catalogue() {
 struct GpuTraining {
   TrainOutcome outcome;
   std::vector<double> losses;
+  std::vector<std::string> warnings;
   uint64_t launches = 0;
 };
 
@@ -63,7 +87,8 @@ class GpuJob {
   Result<GpuTraining> train(const Job& job, const std::string& folder, uint64_t seed = 0,
                             bool resume = false,
                             const std::function<bool(const Silent&)>& stop = {},
-                            const std::function<void()>& once_open = {}) {
+                            const std::function<void()>& once_open = {},
+                            bool skip_checkpoints = false) {
     fake_cuda::reset(seed);
     Status opened;
     auto hosts = make_local_hosts(static_cast<int>(job.num_workers), 1, real_files(), [&] {
@@ -78,7 +103,7 @@ class GpuJob {
     LEAT_RETURN_IF_ERROR(opened);
     if (once_open) once_open();
     TrainOptions options{small.path(folder), resume, 1};
-    options.skip_checkpoints = false;
+    options.skip_checkpoints = skip_checkpoints;
     LEAT_ASSIGN_OR_RETURN(const auto trainer, Trainer::create(gpu_catalogue(), real_files(), job,
                                                               options, std::move(hosts)));
     Silent watch;
@@ -86,6 +111,7 @@ class GpuJob {
     LEAT_ASSIGN_OR_RETURN(training.outcome,
                           trainer->run(watch, [&] { return stop && stop(watch); }));
     training.losses = watch.losses;
+    training.warnings = watch.warnings;
     training.launches = fake_cuda::counts().launches;
     return training;
   }
@@ -126,6 +152,8 @@ TEST_CASE("an MLP trains on GPUs to the same weights on 1, 2 and 4 workers") { c
 
 TEST_CASE("a CNN with batch normalization does so, too") { check_hashes(kNormedCnn); }
 
+TEST_CASE("a small transformer does so, too") { check_hashes(kTransformer); }
+
 // Every schedule of the fake is legal, so a wait that is missing gives wrong weights for some.
 TEST_CASE("whatever a GPU does first, the weights are the same") {
   GpuJob gpu(kMlp);
@@ -146,6 +174,21 @@ TEST_CASE("a job goes on from its checkpoint on GPUs") {
   CHECK(part.outcome.interrupted);
   const GpuTraining rest = must(gpu.train(job, "parts", 3, true));
   CHECK(rest.outcome.weights_sha256 == whole.outcome.weights_sha256);
+}
+
+TEST_CASE("a checkpoint between two steps has the weights of that step") {
+  GpuJob gpu(kMlp);
+  const Job job = gpu.small.job({"num_workers=2", "checkpoint={every_steps: 4}"});
+  const std::string expected = must(gpu.train(job, "whole")).outcome.weights_sha256;
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    INFO("seed " << seed);
+    const std::string folder = cat("passing", seed);
+    const GpuTraining part = must(gpu.train(
+        job, folder, seed, false, [](const Silent& watch) { return watch.losses.size() >= 14; }, {},
+        true));
+    CHECK(part.warnings.empty());
+    CHECK(must(gpu.train(job, folder, seed, true)).outcome.weights_sha256 == expected);
+  }
 }
 
 TEST_CASE("a GPU that fails within a job is named") {

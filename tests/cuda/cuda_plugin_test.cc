@@ -1,0 +1,65 @@
+// `leat train --gpu` as a process, with a plugin that has an emulated GPU.
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/leat_process.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+constexpr const char* kModel = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+mlp (float[N,1,8,8] image) => (float[N,4] logits) {
+  f = Flatten (image)
+  h = leat.Dense <units = 16> (f)
+  a = Relu (h)
+  logits = leat.Dense <units = 4> (a)
+}
+)";
+
+// Runs `leat train` on the job that a training in this process has written.
+Finished train(const SmallJob& small, const std::string& run, const std::string& output,
+               const std::string& plugins) {
+  return run_program(leat_binary(), small.path(),
+                     {"train", run + "/job.yaml", "--gpu", "--output", output, "--json"},
+                     {"LEAT_PLUGINS=" + plugins});
+}
+
+// The text of a key of the last event that has it.
+std::string value_of(const std::string& events, const std::string& key) {
+  const size_t at = events.rfind(cat("\"", key, "\""));
+  REQUIRE(at != std::string::npos);
+  const size_t begin = events.find('"', at + key.size() + 2) + 1;
+  return events.substr(begin, events.find('"', begin) - begin);
+}
+
+}  // namespace
+
+TEST_CASE("leat train --gpu trains on the GPU of a plugin") {
+  const SmallJob small(kModel);
+  Silent watch;
+  const TrainOutcome on_cpu = small.train(small.job({"num_workers=2"}), "cpu", watch);
+  const Finished first = train(small, "cpu", "gpu", LEAT_EMULATED_PLUGINS);
+  INFO(first.err);
+  REQUIRE(first.exit_code == 0);
+  CHECK_THAT(first.out, Catch::Contains("Emulated GPU, compute capability 9.0"));
+  const Finished second = train(small, "cpu", "again", LEAT_EMULATED_PLUGINS);
+  CHECK(value_of(first.out, "weights_sha256").size() == on_cpu.weights_sha256.size());
+  CHECK(value_of(second.out, "weights_sha256") == value_of(first.out, "weights_sha256"));
+  // Checkpoints are copied between two steps, while the training goes on.
+  CHECK_THAT(first.err, !Catch::Contains("no checkpoint of step"));
+}
+
+TEST_CASE("leat train --gpu without a plugin says what it looked for") {
+  const SmallJob small(kModel);
+  Silent watch;
+  small.train(small.job(), "cpu", watch);
+  const TemporaryDirectory empty;
+  const Finished refused = train(small, "cpu", "gpu", empty.path());
+  CHECK(refused.exit_code != 0);
+  REQUIRE(refused.errors().size() == 1);
+  CHECK_THAT(refused.errors()[0], Catch::Contains("plugin 'cuda'"));
+  CHECK_THAT(refused.errors()[0], Catch::Contains(empty.path() + "/libleat_cuda.so"));
+}
+
+}  // namespace leat
