@@ -1,6 +1,6 @@
 // LEAT_INLINE marks a small function that is inlined into every caller: loops that are compiled for
-// several instruction sets need that, and so do the kernels of a GPU. Where CUDA's compiler reads
-// it, the function is for host and device alike.
+// several instruction sets need that, and so do the kernels of a GPU. For CUDA's compiler, the
+// function is for host and device alike.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,4 @@
-// What a kernel says of an operand that it may not use.
+// A kernel's report of an operand that it may not use.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace leat::cuda {
 
-// What a kernel writes when an operand holds what it may not hold: a label out of range, a divisor
-// of zero. It lies in memory that host and device share. Of several threads that write, any may
-// win.
+// Written by a kernel when an operand holds a value that it may not hold: a label out of range, a
+// divisor of zero. It lies in memory that host and device share. Of several threads that write, any
+// may win.
 struct Complaint {
   uint64_t place = 0;    // where in the operand, plus 1; 0: there is no complaint
   int64_t received = 0;  // what it holds there

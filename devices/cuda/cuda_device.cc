@@ -221,7 +221,7 @@ CudaDevice::~CudaDevice() {
   }
   changed_.notify_one();
   if (watcher_.joinable()) watcher_.join();
-  // What is enqueued may use memory that is freed next.
+  // Work that is enqueued may use memory that is freed next.
   for (const auto& queue : queues_) {
     if (queue->stream()) (void)cudaStreamSynchronize(queue->stream());
   }

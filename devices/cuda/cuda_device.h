@@ -39,7 +39,7 @@ class CudaDevice final : public Device {
   std::string_view kind() const override { return "cuda"; }
   std::string name() const override { return name_; }
   std::string description() const override { return description_; }
-  // What was free when the device was opened, less a share for the libraries' own needs.
+  // The memory that was free when the device was opened, less a share for the libraries' own needs.
   uint64_t memory_bytes() const override { return memory_bytes_; }
   bool host_visible() const override { return false; }
   // Libraries choose their algorithm by the alignment of addresses, which must not change.

@@ -10,7 +10,7 @@
 namespace leat::cuda {
 
 // x [images, inputs, ...], y [images, outputs, ...], w [outputs, inputs / groups, ...], as ConvSpec
-// in ops/definitions/conv_spec.h. What an op computes is written, the others are read.
+// in ops/definitions/conv_spec.h. An op writes the operand that it computes, and reads the others.
 struct ConvCall {
   WindowShape window;
   int64_t images = 0, groups = 1, inputs = 0, outputs = 0;

@@ -1,6 +1,7 @@
 // Strided copies, fills and copies by tables.
 #include "devices/cuda/launch.h"
 #include "ops/cuda/copy.h"
+#include "ops/cuda/dispatch.cuh"
 
 namespace leat::cuda {
 namespace {
@@ -47,26 +48,11 @@ __global__ void table_copy(TableCall call) {
   static_cast<T*>(call.out)[i] = static_cast<const T*>(call.in)[from];
 }
 
-// Calls f with an element of that size.
-template <typename F>
-cudaError_t of_size(size_t bytes, F f) {
-  switch (bytes) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 }  // namespace
 
 cudaError_t launch_copy(const CopyCall& call, size_t element_bytes, cudaStream_t stream) {
   if (call.elements == 0) return cudaSuccess;
-  return of_size(element_bytes, [&](auto element) {
+  return dispatch_size(element_bytes, [&](auto element) {
     return launch<&strided_copy<decltype(element)>>(one_thread_each(call.elements), stream, call);
   });
 }
@@ -74,7 +60,7 @@ cudaError_t launch_copy(const CopyCall& call, size_t element_bytes, cudaStream_t
 cudaError_t launch_fill(void* out, const void* value, int64_t elements, size_t element_bytes,
                         cudaStream_t stream) {
   if (elements == 0) return cudaSuccess;
-  return of_size(element_bytes, [&](auto element) {
+  return dispatch_size(element_bytes, [&](auto element) {
     using T = decltype(element);
     return launch<&fill<T>>(one_thread_each(elements), stream, static_cast<T*>(out),
                             static_cast<const T*>(value), T{0}, elements);
@@ -84,7 +70,7 @@ cudaError_t launch_fill(void* out, const void* value, int64_t elements, size_t e
 cudaError_t launch_fill_bits(void* out, uint64_t bits, int64_t elements, size_t element_bytes,
                              cudaStream_t stream) {
   if (elements == 0) return cudaSuccess;
-  return of_size(element_bytes, [&](auto element) {
+  return dispatch_size(element_bytes, [&](auto element) {
     using T = decltype(element);
     return launch<&fill<T>>(one_thread_each(elements), stream, static_cast<T*>(out),
                             static_cast<const T*>(nullptr), static_cast<T>(bits), elements);
@@ -93,7 +79,7 @@ cudaError_t launch_fill_bits(void* out, uint64_t bits, int64_t elements, size_t 
 
 cudaError_t launch_table_copy(const TableCall& call, size_t element_bytes, cudaStream_t stream) {
   if (call.elements == 0) return cudaSuccess;
-  return of_size(element_bytes, [&](auto element) {
+  return dispatch_size(element_bytes, [&](auto element) {
     return launch<&table_copy<decltype(element)>>(one_thread_each(call.elements), stream, call);
   });
 }

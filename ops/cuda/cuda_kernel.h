@@ -1,4 +1,4 @@
-// What the kernels of all op families on CUDA share: a Kernel that enqueues work in the device's
+// Shared by the kernels of all op families on CUDA: a Kernel that enqueues work in the device's
 // stream, operands as kernels see them, and the way in which a kernel reports a bad operand.
 //
 // A family is a pair of files: <family>.cu has the device code and the functions that launch it, in

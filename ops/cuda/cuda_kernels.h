@@ -1,5 +1,5 @@
-// One function for each op family: it adds the family's CUDA kernels to the definitions. What has
-// none is computed by the CPU of the task: docs/gpu.md lists those ops, with the reasons.
+// One function for each op family: it adds the family's CUDA kernels to the definitions. An op
+// without one is computed by the CPU of the task: docs/gpu.md lists those ops, with the reasons.
 #pragma once
 
 #include "ops/graph/op.h"

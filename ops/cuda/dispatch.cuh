@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "devices/base/dtype.h"
@@ -48,6 +49,21 @@ cudaError_t dispatch_all(DType dtype, F f) {
       return f(bool{});
     default:
       return dispatch_floats(dtype, f);
+  }
+}
+
+// Calls f with a number of that many bytes, 1, 2, 4 or 8: for kernels that move elements.
+template <typename F>
+cudaError_t dispatch_size(size_t bytes, F f) {
+  switch (bytes) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
   }
 }
 

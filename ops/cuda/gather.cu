@@ -93,26 +93,12 @@ __global__ void trilu(TriluCall call) {
   static_cast<T*>(call.out)[i] = kept ? static_cast<const T*>(call.in)[i] : T{0};
 }
 
-template <typename F>
-cudaError_t of_size(size_t bytes, F f) {
-  switch (bytes) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 }  // namespace
 
 cudaError_t launch_gather(const GatherCall& call, size_t element_bytes, cudaStream_t stream) {
   const int64_t elements = call.outer * call.indices * call.inner;
   if (elements == 0) return cudaSuccess;
-  return of_size(element_bytes, [&](auto element) {
+  return dispatch_size(element_bytes, [&](auto element) {
     return launch<&gather<decltype(element)>>(one_thread_each(elements), stream, call);
   });
 }
@@ -136,7 +122,7 @@ cudaError_t launch_gather_grad(const GatherCall& call, DType dtype, cudaStream_t
 cudaError_t launch_gather_elements(const GatherElementsCall& call, size_t element_bytes,
                                    cudaStream_t stream) {
   if (call.gather.indices == 0) return cudaSuccess;
-  return of_size(element_bytes, [&](auto element) {
+  return dispatch_size(element_bytes, [&](auto element) {
     return launch<&gather_elements<decltype(element)>>(one_thread_each(call.gather.indices), stream,
                                                        call);
   });
@@ -145,7 +131,7 @@ cudaError_t launch_gather_elements(const GatherElementsCall& call, size_t elemen
 cudaError_t launch_trilu(const TriluCall& call, size_t element_bytes, cudaStream_t stream) {
   const int64_t elements = call.matrices * call.rows * call.columns;
   if (elements == 0) return cudaSuccess;
-  return of_size(element_bytes, [&](auto element) {
+  return dispatch_size(element_bytes, [&](auto element) {
     return launch<&trilu<decltype(element)>>(one_thread_each(elements), stream, call);
   });
 }

@@ -11,7 +11,7 @@
 namespace leat::cuda {
 namespace {
 
-// Where the numbers of a node come from. Its own seed replaces the job's.
+// The stream that the numbers of a node come from. Its own seed replaces the job's.
 struct Source {
   uint64_t source = 0;
   bool has_seed = false;

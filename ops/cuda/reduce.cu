@@ -53,7 +53,7 @@ __device__ inline void fold_into(int reduction, A& a, const A& b) {
       return SumFold::into(a, b);
   }
 }
-// What follows the fold.
+// The operation that follows the fold.
 template <typename T>
 __device__ inline T finished(const ReduceCall& call, Compute<T> value) {
   using A = Compute<T>;
@@ -76,7 +76,7 @@ __device__ inline int64_t offset_of(const LoopNest& loops, int64_t index) {
   return offset;
 }
 
-// Where the elements of result g begin.
+// The first element of result g.
 __device__ inline int64_t start_of(const ReduceCall& call, int64_t g) {
   const int64_t row = g / call.row_results, in_row = g % call.row_results;
   const int64_t line_results = call.line_reduced ? 1 : call.line;

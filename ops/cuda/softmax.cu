@@ -55,7 +55,7 @@ __device__ inline int64_t label_of(const LossCall& call, int64_t position) {
   return call.wide_labels ? static_cast<const int64_t*>(call.labels)[position]
                           : static_cast<const int32_t*>(call.labels)[position];
 }
-// Where the score of class 0 is; those of the others are `inner` apart.
+// The index of the score of class 0; those of the others are `inner` apart.
 __device__ inline int64_t scores_at(const LossCall& call, int64_t position) {
   return position / call.inner * call.classes * call.inner + position % call.inner;
 }

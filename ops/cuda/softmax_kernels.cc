@@ -29,7 +29,7 @@ KernelFactory softmax_of(SoftmaxKind kind) {
   };
 }
 
-// What the loss and its gradient have in common. `labels` is the index of the labels.
+// The call that the loss and its gradient have in common. `labels` is the index of the labels.
 LossCall loss_call(const KernelSetup& setup, const Shape& scores, int labels, bool given) {
   LossCall call;
   call.classes = scores[1];

@@ -67,7 +67,7 @@ std::vector<float> turned(bool with_barrier, bool reverse) {
   return on.take(*on.y);
 }
 
-// What a child process writes before `fault` stops it; "" if nothing does.
+// The text that a child process writes before `fault` stops it; "" if nothing does.
 std::string message_of(const std::function<void()>& fault) {
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);

@@ -82,7 +82,7 @@ struct Thread {
   uint64_t slots[2] = {0, 0};
 };
 
-// What AddressSanitizer is told of a switch: it keeps apart what lies on which stack.
+// Tells AddressSanitizer of a switch: it keeps apart what lies on which stack.
 void begin_switch([[maybe_unused]] void** save, [[maybe_unused]] const void* bottom,
                   [[maybe_unused]] size_t size) {
 #ifdef LEAT_FIBERS_ASAN
@@ -220,8 +220,8 @@ class Block {
     ::mprotect(memory, page, PROT_NONE);
     Fiber fiber;
     fiber.stack = static_cast<std::byte*>(memory) + page;
-    // What leat_switch_stack() pops: six registers, and the address to return to. The stack pointer
-    // is then 8 off a multiple of 16, as at the start of any function.
+    // leat_switch_stack() pops these: six registers, and the address to return to. The stack
+    // pointer is then 8 off a multiple of 16, as at the start of any function.
     auto** top = reinterpret_cast<void**>(fiber.stack + kStackBytes - 64);
     *--top = nullptr;
     *--top = reinterpret_cast<void*>(&Block::begin_fiber);

@@ -51,7 +51,7 @@ void run(dim3 grid, dim3 block, size_t shared, Call kernel, void** arguments);
 // From now on the threads of a block start from the last one, and its blocks too.
 void set_reverse(bool reverse);
 
-// What the fake runtime knows of a kernel.
+// A kernel as the fake runtime knows it.
 struct KernelEntry {
   Call call = nullptr;
   const size_t* argument_bytes = nullptr;

@@ -6,7 +6,7 @@
 // some seed. Memory of the device ends at a page that nobody may touch, holds NaNs at first, and
 // cannot be touched by the host. An error stays.
 //
-// What it does is what its author believes that CUDA does. Only a GPU can tell whether that is so.
+// It behaves as its author believes that CUDA does. Only a GPU can tell whether that is so.
 #pragma once
 
 #include <cuda_runtime_api.h>
