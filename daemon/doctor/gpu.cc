@@ -18,6 +18,7 @@
 #include "devices/base/counted.h"
 #include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
+#include "ops/plugins.h"
 #include "transport/io/descriptor.h"
 
 namespace leat {
@@ -235,6 +236,8 @@ GpuFacts read_gpus() {
       library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "cublasLtGetVersion"),
       library("cuDNN", {"libcudnn.so.9"}, "cudnnGetVersion"), compiler(),
       library("NCCL", {"libnccl.so.2"}, "ncclGetVersion", of_nccl)};
+  // It loads CUDA's runtime, and begins nothing on the GPU.
+  if (!facts.gpus.empty()) facts.plugin_error = load_device_plugin("cuda").status().message();
   return facts;
 }
 
@@ -258,8 +261,12 @@ Findings judge_gpus(const GpuFacts& facts) {
                                            : "see 'nvidia-smi'"});
     }
     if (!facts.gpus.empty()) {
-      findings.push_back({"GPU kernels", Verdict::note, "this build has none",
-                          "this version of Leat computes on processors alone"});
+      const bool has_plugin = facts.plugin_error.empty();
+      findings.push_back(
+          {"GPU plugin", has_plugin ? Verdict::fine : Verdict::note,
+           has_plugin ? "libleat_cuda.so: 'leat train --gpu' computes on the GPU"
+                      : facts.plugin_error,
+           has_plugin ? "" : "jobs run on the processor; 'deploy/build-cuda' makes it"});
     }
   }
   for (const GpuFacts::Library& each : facts.libraries) {

@@ -29,13 +29,14 @@ struct GpuFacts {
   bool is_limited = false;   // CUDA_VISIBLE_DEVICES is set
   std::string visible;       // its value
   std::vector<Library> libraries;
+  std::string plugin_error;  // why libleat_cuda.so was not loaded; empty if it was
 };
 
 // Asks the driver and the libraries. They may hang or crash on a machine whose driver is broken:
 // examine_gpus() calls this in a process of its own.
 GpuFacts read_gpus();
 
-// Judges the facts. A pure function. Jobs run on processors, so what GPUs lack is no problem.
+// Judges the facts. A pure function. Jobs run on processors too, so what GPUs lack is no problem.
 Findings judge_gpus(const GpuFacts& facts);
 
 // Reads and judges, and waits no longer than `deadline`. If the process that reads crashes or

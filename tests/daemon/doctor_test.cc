@@ -125,7 +125,11 @@ TEST_CASE("GPUs are listed with their driver and libraries, and what is missing 
     CHECK_THAT(about(findings, "GPU 0").found, Catch::Contains("H100"));
     CHECK_THAT(about(findings, "GPU 0").found, Catch::Contains("compute capability 9.0"));
     CHECK(about(findings, "cuDNN").found == "9.19.0");
-    CHECK(about(findings, "GPU kernels").verdict == Verdict::note);
+    CHECK(about(findings, "GPU plugin").verdict == Verdict::fine);
+    facts.plugin_error = "plugin 'cuda': no such file";
+    const Finding without = about(judge_gpus(facts), "GPU plugin");
+    CHECK(without.verdict == Verdict::note);
+    CHECK_THAT(without.found, Catch::Contains("no such file"));
   }
   SECTION("a library is missing") {
     facts.libraries[0] = {"cuDNN", "", "libcudnn.so.9: cannot open shared object file"};
