@@ -29,6 +29,8 @@ void add_conv_kernels(Catalogue& catalogue);
 void add_pool_kernels(Catalogue& catalogue);
 // BatchNormalization, LayerNormalization, and their gradients.
 void add_norm_kernels(Catalogue& catalogue);
+// Attention and its gradient.
+void add_attention_kernels(Catalogue& catalogue);
 // Gather, its gradient, leat.ReadRows, GatherElements, and Trilu about the main diagonal.
 void add_gather_kernels(Catalogue& catalogue);
 

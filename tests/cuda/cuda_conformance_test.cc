@@ -117,14 +117,16 @@ class GpuCase final : private StepContext {
   Status failure_;
 };
 
-// Products and convolutions add their terms in another order than the CPU's library.
+// These add products in another order than the CPU's library.
 const std::set<std::string> kOtherOrder = {"MatMul",
                                            "leat.MatMul",
                                            "Gemm",
                                            "Conv",
                                            "ConvTranspose",
                                            "leat.ConvGradInput",
-                                           "leat.ConvGradWeights"};
+                                           "leat.ConvGradWeights",
+                                           "Attention",
+                                           "leat.AttentionGrad"};
 // These call functions of the device's own library, in any dtype or in f64 alone. A GPU's library
 // may differ from the CPU's in the last places; the emulated GPU has the CPU's.
 const std::set<std::string> kLibrary = {"Log",

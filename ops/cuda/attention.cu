@@ -1,0 +1,234 @@
+#include <cmath>
+#include <limits>
+
+#include "devices/cuda/launch.h"
+#include "ops/cuda/attention.h"
+#include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/warp_fold.cuh"
+#include "ops/elements/vector_math.h"
+
+namespace leat::cuda {
+namespace {
+
+constexpr int kColumnsEach = static_cast<int>(kMostHeadColumns / kWarp);
+
+struct Keys {
+  int64_t first, last;
+};
+// The keys that a query may see, before the mask.
+__device__ inline Keys visible(const AttentionCall& call, int64_t n, int64_t row) {
+  const int64_t given = call.lengths ? call.lengths[n] : -1;
+  const int64_t length = call.lengths && given < 0 ? 0 : given;
+  const int64_t place = row + (length >= 0 ? length - call.queries : 0);
+  int64_t first = 0, last = call.keys;
+  if (length >= 0 && length < last) last = length;
+  if (call.mask && call.mask_width < last) last = call.mask_width;
+  if (call.causal && place + 1 < last) last = place + 1;
+  if (call.right >= 0 && place < call.keys && call.right < call.keys - place &&
+      place + call.right + 1 < last)
+    last = place + call.right + 1;
+  if (call.left >= 0) {
+    const int64_t begin = place - (call.left < place + 1 ? call.left : place + 1);
+    if (begin > first) first = begin;
+  }
+  return {first < call.keys ? first : call.keys, last > 0 ? last : 0};
+}
+
+template <typename T>
+__device__ inline Compute<T> dot(const T* a, const T* b, int64_t n) {
+  Compute<T> sum(0);
+  for (int64_t i = 0; i < n; ++i) sum += load_as_compute(a[i]) * load_as_compute(b[i]);
+  return sum;
+}
+
+// A score as the softmax gets it, and the slope of its cap. -infinity hides the key.
+template <typename T>
+__device__ inline Compute<T> score(const AttentionCall& call, int64_t n, int64_t h, int64_t row,
+                                   int64_t key, const T* q, const T* k, Compute<T>* slope) {
+  using A = Compute<T>;
+  A x = dot(q, k, call.head) * static_cast<A>(call.scale);
+  *slope = A(1);
+  if (call.softcap > 0) {
+    const A cap = static_cast<A>(call.softcap);
+    x = cap * vmath::tanh(x / cap);
+    *slope = A(1) - (x / cap) * (x / cap);
+  }
+  if (!call.mask) return x;
+  constexpr A kHidden = -std::numeric_limits<A>::infinity();
+  const int64_t at =
+      (((call.mask_batches > 1 ? n : 0) * call.mask_heads + (call.mask_heads > 1 ? h : 0)) *
+           call.mask_rows +
+       (call.mask_rows > 1 ? row : 0)) *
+          call.mask_width +
+      key;
+  if (call.boolean_mask) return static_cast<const bool*>(call.mask)[at] ? x : kHidden;
+  const A mask = load_as_compute(static_cast<const T*>(call.mask)[at]);
+  return mask == kHidden ? kHidden : x + mask;
+}
+
+// One warp for each query of each head: 32 keys at a time, one for each lane, and then the columns
+// of V, with the largest score and the sum of the exponentials so far.
+template <typename T>
+__global__ void attend(AttentionCall call) {
+  using A = Compute<T>;
+  constexpr A kNothing = -std::numeric_limits<A>::infinity();
+  const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (warp >= call.batch * call.q_heads * call.queries) return;
+  const int64_t lane = threadIdx.x % kWarp;
+  const int64_t row = warp % call.queries, h = warp / call.queries % call.q_heads;
+  const int64_t n = warp / call.queries / call.q_heads;
+  const int64_t kv = h / (call.q_heads / call.kv_heads);
+  const T* q = static_cast<const T*>(call.q) + call.of_q.at(n, h, row);
+  const Keys keys = visible(call, n, row);
+  A largest = kNothing, sum(0), columns[kColumnsEach] = {};
+  for (int64_t first = keys.first; first < keys.last; first += kWarp) {
+    const int64_t key = first + lane;
+    A slope, x = kNothing;
+    if (key < keys.last)
+      x = score(call, n, h, row, key, q, static_cast<const T*>(call.k) + call.of_k.at(n, kv, key),
+                &slope);
+    A m = fold_lanes_for_all<MaxFold>(x);
+    MaxFold::into(m, largest);
+    const A p = vmath::exp(x - (m == kNothing ? A(0) : m));
+    const A factor = largest == kNothing ? A(0) : vmath::exp(largest - m);
+    sum = sum * factor + fold_lanes_for_all<SumFold>(p);
+    largest = m;
+    for (int c = 0; c < kColumnsEach; ++c) columns[c] *= factor;
+    for (int other = 0; other < static_cast<int>(kWarp); ++other) {
+      const A weight = __shfl_sync(kAllLanes, p, other);
+      if (first + other >= keys.last) continue;
+      const T* v = static_cast<const T*>(call.v) + call.of_v.at(n, kv, first + other);
+      for (int64_t c = 0, j = lane; j < call.v_head; ++c, j += kWarp)
+        columns[c] += weight * load_as_compute(v[j]);
+    }
+  }
+  // A query that sees no key has zeros.
+  const bool empty = sum == A(0);
+  T* y = static_cast<T*>(call.y) + call.of_y.at(n, h, row);
+  for (int64_t c = 0, j = lane; j < call.v_head; ++c, j += kWarp)
+    y[j] = store_from_compute<T>(empty ? A(0) : columns[c] / sum);
+  if (lane == 0 && call.log_sums) {
+    static_cast<A*>(call.log_sums)[warp] = empty ? -kNothing : largest + std::log(sum);
+  }
+}
+
+// A probability and the gradient of its score, of query `row` and one key; both 0 if the query does
+// not see the key.
+template <typename T>
+struct Pair {
+  Compute<T> p, d;
+};
+template <typename T>
+__device__ inline Pair<T> pair_of(const AttentionCall& call, int64_t n, int64_t h, int64_t kv,
+                                  int64_t row, int64_t key, Compute<T> mean) {
+  using A = Compute<T>;
+  A slope;
+  const A x = score(call, n, h, row, key, static_cast<const T*>(call.q) + call.of_q.at(n, h, row),
+                    static_cast<const T*>(call.k) + call.of_k.at(n, kv, key), &slope);
+  const A log_sum =
+      static_cast<const A*>(call.log_sums)[(n * call.q_heads + h) * call.queries + row];
+  const A p = vmath::exp(x - log_sum);
+  const A weighted = dot(static_cast<const T*>(call.dy) + call.of_y.at(n, h, row),
+                         static_cast<const T*>(call.v) + call.of_v.at(n, kv, key), call.v_head);
+  return {p, p * (weighted - mean) * slope};
+}
+template <typename T>
+__device__ inline Compute<T> mean_of(const AttentionCall& call, int64_t n, int64_t h, int64_t row) {
+  const int64_t at = call.of_y.at(n, h, row);
+  return dot(static_cast<const T*>(call.dy) + at, static_cast<const T*>(call.y) + at, call.v_head);
+}
+
+// One warp for each query: dQ.
+template <typename T>
+__global__ void attend_back_queries(AttentionCall call) {
+  using A = Compute<T>;
+  const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (warp >= call.batch * call.q_heads * call.queries) return;
+  const int64_t lane = threadIdx.x % kWarp;
+  const int64_t row = warp % call.queries, h = warp / call.queries % call.q_heads;
+  const int64_t n = warp / call.queries / call.q_heads;
+  const int64_t kv = h / (call.q_heads / call.kv_heads);
+  const A mean = mean_of<T>(call, n, h, row);
+  const Keys keys = visible(call, n, row);
+  A columns[kColumnsEach] = {};
+  for (int64_t first = keys.first; first < keys.last; first += kWarp) {
+    A d(0);
+    if (first + lane < keys.last) d = pair_of<T>(call, n, h, kv, row, first + lane, mean).d;
+    for (int other = 0; other < static_cast<int>(kWarp); ++other) {
+      const A slope = __shfl_sync(kAllLanes, d, other);
+      if (first + other >= keys.last) continue;
+      const T* k = static_cast<const T*>(call.k) + call.of_k.at(n, kv, first + other);
+      for (int64_t c = 0, j = lane; j < call.head; ++c, j += kWarp)
+        columns[c] += slope * load_as_compute(k[j]);
+    }
+  }
+  T* dq = static_cast<T*>(call.dq) + call.of_q.at(n, h, row);
+  for (int64_t c = 0, j = lane; j < call.head; ++c, j += kWarp)
+    dq[j] = store_from_compute<T>(columns[c] * static_cast<A>(call.scale));
+}
+
+// One warp for each key: dK and dV, over the heads and queries that meet it, in their order.
+template <typename T>
+__global__ void attend_back_keys(AttentionCall call) {
+  using A = Compute<T>;
+  const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (warp >= call.batch * call.kv_heads * call.keys) return;
+  const int64_t lane = threadIdx.x % kWarp;
+  const int64_t key = warp % call.keys, kv = warp / call.keys % call.kv_heads;
+  const int64_t n = warp / call.keys / call.kv_heads;
+  const int64_t group = call.q_heads / call.kv_heads;
+  A of_k[kColumnsEach] = {}, of_v[kColumnsEach] = {};
+  for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+    for (int64_t first = 0; first < call.queries; first += kWarp) {
+      Pair<T> mine{A(0), A(0)};
+      const int64_t row = first + lane;
+      if (row < call.queries) {
+        const Keys keys = visible(call, n, row);
+        if (key >= keys.first && key < keys.last)
+          mine = pair_of<T>(call, n, h, kv, row, key, mean_of<T>(call, n, h, row));
+      }
+      for (int other = 0; other < static_cast<int>(kWarp); ++other) {
+        const A p = __shfl_sync(kAllLanes, mine.p, other);
+        const A d = __shfl_sync(kAllLanes, mine.d, other);
+        if (first + other >= call.queries) continue;
+        const T* q = static_cast<const T*>(call.q) + call.of_q.at(n, h, first + other);
+        const T* dy = static_cast<const T*>(call.dy) + call.of_y.at(n, h, first + other);
+        for (int64_t c = 0, j = lane; j < call.head; ++c, j += kWarp)
+          of_k[c] += d * load_as_compute(q[j]);
+        for (int64_t c = 0, j = lane; j < call.v_head; ++c, j += kWarp)
+          of_v[c] += p * load_as_compute(dy[j]);
+      }
+    }
+  }
+  T* dk = static_cast<T*>(call.dk) + call.of_k.at(n, kv, key);
+  T* dv = static_cast<T*>(call.dv) + call.of_v.at(n, kv, key);
+  for (int64_t c = 0, j = lane; j < call.head; ++c, j += kWarp)
+    dk[j] = store_from_compute<T>(of_k[c] * static_cast<A>(call.scale));
+  for (int64_t c = 0, j = lane; j < call.v_head; ++c, j += kWarp)
+    dv[j] = store_from_compute<T>(of_v[c]);
+}
+
+}  // namespace
+
+cudaError_t launch_attention(const AttentionCall& call, DType dtype, cudaStream_t stream) {
+  const int64_t rows = call.batch * call.q_heads * call.queries;
+  if (rows == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    return launch<&attend<decltype(zero)>>(one_warp_each(rows), stream, call);
+  });
+}
+
+cudaError_t launch_attention_grad(const AttentionCall& call, DType dtype, cudaStream_t stream) {
+  const int64_t rows = call.batch * call.q_heads * call.queries;
+  const int64_t keys = call.batch * call.kv_heads * call.keys;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    cudaError_t error = cudaSuccess;
+    if (rows > 0) error = launch<&attend_back_queries<T>>(one_warp_each(rows), stream, call);
+    if (error == cudaSuccess && keys > 0)
+      error = launch<&attend_back_keys<T>>(one_warp_each(keys), stream, call);
+    return error;
+  });
+}
+
+}  // namespace leat::cuda
