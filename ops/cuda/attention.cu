@@ -15,6 +15,16 @@ constexpr int kColumnsEach = static_cast<int>(kMostHeadColumns / kWarp);
 struct Keys {
   int64_t first, last;
 };
+// One query: its row of the batch, its head, the head of K and V that it meets, and its row.
+struct Query {
+  int64_t n, h, kv, row;
+};
+__device__ inline Query query_of(const AttentionCall& call, int64_t number) {
+  const int64_t h = number / call.queries % call.q_heads;
+  return {number / call.queries / call.q_heads, h, h / (call.q_heads / call.kv_heads),
+          number % call.queries};
+}
+
 // The keys that a query may see, before the mask.
 __device__ inline Keys visible(const AttentionCall& call, int64_t n, int64_t row) {
   const int64_t given = call.lengths ? call.lengths[n] : -1;
@@ -75,9 +85,7 @@ __global__ void attend(AttentionCall call) {
   const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (warp >= call.batch * call.q_heads * call.queries) return;
   const int64_t lane = threadIdx.x % kWarp;
-  const int64_t row = warp % call.queries, h = warp / call.queries % call.q_heads;
-  const int64_t n = warp / call.queries / call.q_heads;
-  const int64_t kv = h / (call.q_heads / call.kv_heads);
+  const auto [n, h, kv, row] = query_of(call, warp);
   const T* q = static_cast<const T*>(call.q) + call.of_q.at(n, h, row);
   const Keys keys = visible(call, n, row);
   A largest = kNothing, sum(0), columns[kColumnsEach] = {};
@@ -145,9 +153,7 @@ __global__ void attend_back_queries(AttentionCall call) {
   const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (warp >= call.batch * call.q_heads * call.queries) return;
   const int64_t lane = threadIdx.x % kWarp;
-  const int64_t row = warp % call.queries, h = warp / call.queries % call.q_heads;
-  const int64_t n = warp / call.queries / call.q_heads;
-  const int64_t kv = h / (call.q_heads / call.kv_heads);
+  const auto [n, h, kv, row] = query_of(call, warp);
   const A mean = mean_of<T>(call, n, h, row);
   const Keys keys = visible(call, n, row);
   A columns[kColumnsEach] = {};

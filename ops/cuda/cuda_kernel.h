@@ -51,9 +51,4 @@ Result<std::shared_ptr<Buffer>> copy_of(const KernelSetup& setup, const void* by
 // unimplemented: "MatMul 'a': no CUDA kernel for int8".
 Status no_kernel(const KernelSetup& setup, DType dtype);
 
-// The guard of a write (ops/definitions/guard.h): where the device finds it; null if there is none.
-inline const float* guard_of(const KernelContext& context, const OpTypes& types, int input) {
-  return types.has_input(input) ? context.in<float>(input) : nullptr;
-}
-
 }  // namespace leat::cuda

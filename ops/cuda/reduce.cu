@@ -357,7 +357,7 @@ cudaError_t launch_count_hits(const ReduceCall& call, DType dtype, cudaStream_t 
   });
 }
 
-size_t hits_workspace(const ReduceCall& call, DType) {
+size_t hits_workspace(const ReduceCall& call) {
   return static_cast<size_t>(call.results()) * (sizeof(int64_t) + sizeof(double));
 }
 

@@ -45,7 +45,7 @@ uint64_t empty_result_bits(int reduction, DType dtype);
 // zero), and multiplies the others. `y` is the result; the counts, int64, are written to the
 // workspace, and behind them the products, in the type of the arithmetic.
 cudaError_t launch_count_hits(const ReduceCall& call, DType dtype, cudaStream_t stream);
-size_t hits_workspace(const ReduceCall& call, DType dtype);
+size_t hits_workspace(const ReduceCall& call);
 
 // dx of `elements` elements of x. result[...] of element i is found by sizes and steps, as in
 // PointwiseCall.

@@ -115,7 +115,7 @@ Result<std::unique_ptr<Kernel>> make_reduce_grad(const KernelSetup& setup) {
         }
         return launch_reduce_grad(now, dtype, stream);
       },
-      counts ? hits_workspace(call, dtype) : 0);
+      counts ? hits_workspace(call) : 0);
 }
 
 Result<std::unique_ptr<Kernel>> make_arg(const KernelSetup& setup, bool largest) {
