@@ -47,8 +47,6 @@ class RandomStream {
   RandomStream(uint64_t seed, uint64_t source, uint64_t step);
 
   PhiloxCounter block(uint64_t index) const;
-  // The key that block() uses, for devices that draw by themselves.
-  const std::array<uint32_t, 4>& key() const { return key_; }
   float uniform_f32(uint64_t element) const;
   double uniform_f64(uint64_t element) const;
   float normal_f32(uint64_t element) const;

@@ -79,6 +79,14 @@ class Timeline {
   std::vector<Waiter> waiters_;
 };
 
+// Work of a queue that was recorded, to be enqueued as a whole as often as it is needed. Destroy it
+// when the queue has done it. Threads: as its queue.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void enqueue() = 0;
+};
+
 // An in-order stream of work on one device: work that was enqueued first completes first. The
 // device owns it.
 // Threads: any, because all runs and jobs of a device share its queues.
@@ -96,6 +104,13 @@ class Queue {
   // Work that is enqueued later starts only after (timeline, value). If that timeline fails, this
   // queue's fails with it.
   virtual void wait_for(Timeline& timeline, uint64_t value) = 0;
+
+  // Records what this thread's kernels enqueue from now on, in place of doing it; other threads
+  // that use the queue wait meanwhile. False if the device does not record.
+  virtual bool begin_recording() { return false; }
+  // Ends the recording. Null if something was enqueued that cannot be recorded; none of it is done
+  // then, and the queue is as it was before. REQUIRES: begin_recording() returned true.
+  virtual std::unique_ptr<Recording> end_recording() { return nullptr; }
 
   // Blocks until all that is enqueued is done (ok), the queue fails (its status) or `deadline`
   // passes (deadline_exceeded).

@@ -7,6 +7,7 @@
 
 #include "devices/base/text.h"
 #include "devices/cuda/cuda_status.h"
+#include "devices/cuda/plain_ways.h"
 
 namespace leat::cuda {
 namespace {
@@ -69,12 +70,14 @@ class CudaQueue final : public Queue {
       if (call->queue->timeline_.failed()) return;
       if (const Status status = call->work(); !status.ok()) call->queue->device_.fail(status);
     };
+    const std::lock_guard use(use_);
     if (check(cudaLaunchHostFunc(stream_, run, call.get()))) (void)call.release();
   }
 
   uint64_t mark() override {
     uint64_t value = 0;
     {
+      const std::lock_guard use(use_);
       const std::lock_guard lock(mutex_);
       value = ++marks_;
       cudaEvent_t event = take_event();
@@ -103,11 +106,28 @@ class CudaQueue final : public Queue {
     });
   }
 
+  bool begin_recording() override {
+    if (goes_plain_way("graphs") || timeline_.failed()) return false;
+    use_.lock();
+    if (check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal))) return true;
+    use_.unlock();
+    return false;
+  }
+  std::unique_ptr<Recording> end_recording() override;
+
   // Enqueues a copy; an address may be the host's or the device's.
   void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    const std::lock_guard use(use_);
     if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, stream_));
   }
-  void fill_with_zeros(void* to, size_t bytes) { check(cudaMemsetAsync(to, 0, bytes, stream_)); }
+  void fill_with_zeros(void* to, size_t bytes) {
+    const std::lock_guard use(use_);
+    check(cudaMemsetAsync(to, 0, bytes, stream_));
+  }
+  void launch(cudaGraphExec_t graph) {
+    const std::lock_guard use(use_);
+    check(cudaGraphLaunch(graph, stream_));
+  }
   cudaStream_t stream() const { return stream_; }
 
   // Raises the timeline to the marks that are reached, and returns how many; -1 if CUDA reports an
@@ -164,6 +184,7 @@ class CudaQueue final : public Queue {
   }
   // A mark that is not pending any more is reached.
   void wait_for_mark(CudaQueue& other, uint64_t value) {
+    const std::lock_guard use(use_);
     const std::lock_guard lock(other.mutex_);
     const auto at = std::find_if(other.pending_.begin(), other.pending_.end(),
                                  [&](const Mark& mark) { return mark.value >= value; });
@@ -173,12 +194,38 @@ class CudaQueue final : public Queue {
   CudaDevice& device_;
   const std::string subject_;
   cudaStream_t stream_ = nullptr;
-  std::mutex mutex_;
+  // Held by a thread that gives the stream work: what others gave it meanwhile would be recorded.
+  std::recursive_mutex use_;
+  std::mutex mutex_;  // taken after use_
   uint64_t marks_ = 0;
   std::deque<Mark> pending_;
   std::vector<cudaEvent_t> free_;
   Timeline timeline_;
 };
+
+// A graph of the work that a stream was given.
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(CudaQueue& queue, cudaGraphExec_t graph) : queue_(queue), graph_(graph) {}
+  ~CudaRecording() override { (void)cudaGraphExecDestroy(graph_); }
+  void enqueue() override { queue_.launch(graph_); }
+
+ private:
+  CudaQueue& queue_;
+  const cudaGraphExec_t graph_;
+};
+
+std::unique_ptr<Recording> CudaQueue::end_recording() {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  cudaError_t error = cudaStreamEndCapture(stream_, &graph);
+  use_.unlock();
+  if (error == cudaSuccess) error = cudaGraphInstantiate(&ready, graph, 0);
+  if (graph) (void)cudaGraphDestroy(graph);
+  if (error == cudaSuccess) return std::make_unique<CudaRecording>(*this, ready);
+  (void)cudaGetLastError();  // the work was not done, and nothing has failed
+  return nullptr;
+}
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int index) {
   const std::string name = cat("gpu:", index);
@@ -266,6 +313,18 @@ void CudaDevice::copy_to_host(void* host, const void* device, size_t bytes) {
 }
 void CudaDevice::copy_within(void* to, const void* from, size_t bytes) {
   queues_[static_cast<size_t>(QueueFor::compute)]->copy(to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+void CudaDevice::add_library(std::unique_ptr<CudaLibrary> library) {
+  describe_further(cat(library->name(), " ", library->version()));
+  libraries_.push_back(std::move(library));
+}
+
+const CudaLibrary* CudaDevice::library(std::string_view name) const {
+  for (const auto& library : libraries_) {
+    if (library->name() == name) return library.get();
+  }
+  return nullptr;
 }
 
 void CudaDevice::fail(const Status& status) {

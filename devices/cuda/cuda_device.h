@@ -28,6 +28,14 @@ namespace leat::cuda {
 
 class CudaQueue;
 
+// The state of a library of NVIDIA on one device.
+class CudaLibrary {
+ public:
+  virtual ~CudaLibrary() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string version() const = 0;
+};
+
 // Threads: any, as Device says.
 class CudaDevice final : public Device {
  public:
@@ -55,6 +63,13 @@ class CudaDevice final : public Device {
 
   // The stream of queue(compute), in which all kernels run.
   cudaStream_t stream() const;
+  // Takes a library that kernels share, and names it with its version in the description. Call this
+  // and describe_further() before the device is used.
+  void add_library(std::unique_ptr<CudaLibrary> library);
+  // Adds words to the description.
+  void describe_further(std::string_view words) { description_.append(", ").append(words); }
+  // Null if the device has none of that name.
+  const CudaLibrary* library(std::string_view name) const;
   // Fails all queues, unless the device has failed before. REQUIRES: `status` is not ok.
   void fail(const Status& status);
 
@@ -73,9 +88,12 @@ class CudaDevice final : public Device {
   bool look();
   void look_for_complaints();
 
-  const std::string name_, description_;
+  const std::string name_;
+  std::string description_;
   const uint64_t memory_bytes_;
   std::array<std::unique_ptr<CudaQueue>, 3> queues_;  // by QueueFor
+
+  std::vector<std::unique_ptr<CudaLibrary>> libraries_;
 
   // Blocks of complaints in pinned memory, and those that are lent.
   struct Lent {

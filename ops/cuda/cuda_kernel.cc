@@ -18,6 +18,8 @@ class EnqueuingKernel final : public Kernel {
         workspace_(workspace),
         stream_(static_cast<CudaDevice*>(setup.device)->stream()),
         subject_(setup.subject) {}
+  // All that changes from step to step is in memory that the device reads.
+  bool repeats() const override { return true; }
   size_t workspace_bytes() const override { return workspace_; }
   Progress run(KernelContext& context, int, int) override {
     const cudaError_t error = enqueue_(context, stream_);

@@ -19,7 +19,8 @@ namespace leat::cuda {
 
 inline constexpr const char* kKind = "cuda";
 
-// Enqueues the work of one step. The error is that of a launch.
+// Enqueues the work of one step, which may be recorded and enqueued again in later ones: it follows
+// from the addresses of the operands alone. The error is that of a launch.
 using Enqueue = std::function<cudaError_t(const KernelContext&, cudaStream_t)>;
 
 // A kernel of one phase and one tile that enqueues work and returns pending. `workspace` is in

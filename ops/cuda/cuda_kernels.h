@@ -2,9 +2,17 @@
 // without one is computed by the CPU of the task: docs/gpu.md lists those ops, with the reasons.
 #pragma once
 
+#include <memory>
+
+#include "devices/core/device.h"
 #include "ops/graph/op.h"
 
 namespace leat::cuda {
+
+// Opens the process' GPU as "gpu:<index>", with the libraries that its kernels use: see
+// CudaDevice::open(). A library that the machine lacks, or that LEAT_GPU_PLAIN names, is left out,
+// and the description of the device says so.
+Result<std::unique_ptr<Device>> open_cuda_device(int index);
 
 // Adds the kernels of all families. REQUIRES: the ops are in the catalogue.
 void add_cuda_kernels(Catalogue& catalogue);

@@ -1,17 +1,11 @@
 // The entry of libleat_cuda.so: see ops/graph/device_plugin.h.
-#include "devices/cuda/cuda_device.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/graph/device_plugin.h"
 
 namespace leat::cuda {
 namespace {
 
-Result<std::unique_ptr<Device>> open_device(int index) {
-  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CudaDevice::open(index));
-  return device;
-}
-
-constexpr DevicePlugin kPlugin = {kPluginBuild, "cuda", open_device, add_cuda_kernels};
+constexpr DevicePlugin kPlugin = {kPluginBuild, "cuda", open_cuda_device, add_cuda_kernels};
 
 }  // namespace
 }  // namespace leat::cuda

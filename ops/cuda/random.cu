@@ -21,25 +21,33 @@ using philox_rounds::unit_f64;
 struct Words {
   uint32_t at[4];
 };
-__device__ inline Words block_of(const uint32_t (&key)[4], uint64_t index) {
+__device__ inline Words block_of(const uint32_t* key, uint64_t index) {
   Words words{{low(index), high(index), key[2], key[3]}};
   philox_rounds::rounds(words.at[0], words.at[1], words.at[2], words.at[3], key[0], key[1]);
   return words;
 }
-__device__ inline float uniform_f32(const uint32_t (&key)[4], uint64_t element) {
+__device__ inline float uniform_f32(const uint32_t* key, uint64_t element) {
   return unit_f32(block_of(key, element / 4).at[element % 4]);
 }
-__device__ inline double uniform_f64(const uint32_t (&key)[4], uint64_t element) {
+__device__ inline double uniform_f64(const uint32_t* key, uint64_t element) {
   const Words words = block_of(key, element / 2);
   const uint64_t at = element % 2 * 2;
   return unit_f64(words.at[at], words.at[at + 1]);
 }
-__device__ inline double normal_f64(const uint32_t (&key)[4], uint64_t element) {
+__device__ inline double normal_f64(const uint32_t* key, uint64_t element) {
   const Words words = block_of(key, element);
   const double u = unit_f64(words.at[0], words.at[1]) + 0x1p-53;
   const double v = unit_f64(words.at[2], words.at[3]);
   constexpr double kPi = 3.141592653589793238462643383279502884;
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * kPi * v);
+}
+
+// As RandomStream's constructor.
+__global__ void make_key(KeyCall call) {
+  const uint64_t seed = call.has_seed ? call.seed : *call.job_seed, step = *call.step;
+  Words words{{low(step), high(step), low(call.source), high(call.source)}};
+  philox_rounds::rounds(words.at[0], words.at[1], words.at[2], words.at[3], low(seed), high(seed));
+  for (int i = 0; i < 4; ++i) call.key[i] = words.at[i];
 }
 
 // mean + scale * z, and a number in [low, high): rounding must not reach high.
@@ -118,6 +126,10 @@ __global__ void dropout_grad(DropoutCall call) {
 }
 
 }  // namespace
+
+cudaError_t launch_key(const KeyCall& call, cudaStream_t stream) {
+  return launch<&make_key>({dim3(1), dim3(1)}, stream, call);
+}
 
 cudaError_t launch_random(const RandomCall& call, DType dtype, cudaStream_t stream) {
   if (call.elements == 0) return cudaSuccess;

@@ -12,8 +12,19 @@ namespace leat::cuda {
 
 struct Complaint;
 
+// The key of a node's numbers in a step. The device reads the step itself, because the launch may
+// be repeated in later steps.
+struct KeyCall {
+  const uint64_t *step = nullptr, *job_seed = nullptr;  // memory of the host
+  uint64_t source = 0;
+  bool has_seed = false;
+  uint64_t seed = 0;        // in place of the job's
+  uint32_t* key = nullptr;  // of 4 words, on the device
+};
+cudaError_t launch_key(const KeyCall& call, cudaStream_t stream);
+
 struct RandomCall {
-  uint32_t key[4] = {};  // of the stream
+  const uint32_t* key = nullptr;  // of 4 words, on the device
   int64_t first_element = 0, elements = 0;
   void* y = nullptr;
   bool normal = false;
@@ -24,7 +35,7 @@ struct RandomCall {
 cudaError_t launch_random(const RandomCall& call, DType dtype, cudaStream_t stream);
 
 struct DropoutCall {
-  uint32_t key[4] = {};
+  const uint32_t* key = nullptr;
   int64_t first_element = 0, elements = 0;
   const void* x = nullptr;      // or dy
   void* y = nullptr;            // or dx

@@ -1,7 +1,4 @@
 // The factories of the random ops and of Dropout on CUDA.
-#include <algorithm>
-
-#include "devices/base/philox.h"
 #include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
@@ -11,17 +8,27 @@
 namespace leat::cuda {
 namespace {
 
-// The stream that the numbers of a node come from. Its own seed replaces the job's.
-struct Source {
-  uint64_t source = 0;
-  bool has_seed = false;
-  uint64_t seed = 0;
+constexpr size_t kKeyBytes = 4 * sizeof(uint32_t);  // the workspace of a kernel that draws
 
-  void key_of(const StepContext& step, uint32_t (&key)[4]) const {
-    const RandomStream stream(has_seed ? seed : step.seed, source, step.step);
-    std::copy(stream.key().begin(), stream.key().end(), key);
-  }
-};
+// Where the numbers of a node come from. Its own seed replaces the job's.
+KeyCall key_call(const KernelSetup& setup, uint64_t (*own_seed)(const Attrs&)) {
+  KeyCall call;
+  if (!setup.node) return call;
+  call.source = setup.node->source;
+  call.has_seed = has_attr(setup.node->attrs, "seed");
+  if (call.has_seed) call.seed = own_seed(setup.node->attrs);
+  return call;
+}
+
+// Enqueues the computation of the step's key, and returns its address in `key`.
+cudaError_t make_key(KeyCall call, const KernelContext& context, cudaStream_t stream,
+                     const uint32_t*& key) {
+  call.step = &context.step->for_device->step;
+  call.job_seed = &context.step->for_device->seed;
+  call.key = reinterpret_cast<uint32_t*>(context.workspace);
+  key = call.key;
+  return launch_key(call, stream);
+}
 
 // A shard computes rows of the global tensor, from Node::first_row on.
 int64_t first_element(const KernelSetup& setup, const Shape& shape) {
@@ -39,20 +46,18 @@ KernelFactory random_of(RandomDraw draw) {
     call.second = attr_float(setup.attrs(), call.normal ? "scale" : "high", 1);
     const bool bernoulli = draw == RandomDraw::bernoulli;
     if (bernoulli) call.probability_dtype = setup.input(0).dtype;
-    Source source;
-    if (setup.node) {
-      source.source = setup.node->source;
-      source.has_seed = has_attr(setup.node->attrs, "seed");
-      source.seed = seed_of(attr_float(setup.node->attrs, "seed"));
-    }
-    return make_cuda_kernel(setup, [=, dtype = setup.output(0).dtype](const KernelContext& context,
-                                                                      cudaStream_t stream) {
-      RandomCall now = call;
-      source.key_of(*context.step, now.key);
-      now.y = context.outputs[0];
-      now.probabilities = bernoulli ? context.inputs[0] : nullptr;
-      return launch_random(now, dtype, stream);
-    });
+    const KeyCall key =
+        key_call(setup, [](const Attrs& attrs) { return seed_of(attr_float(attrs, "seed")); });
+    return make_cuda_kernel(
+        setup,
+        [=, dtype = setup.output(0).dtype](const KernelContext& context, cudaStream_t stream) {
+          RandomCall now = call;
+          if (const auto error = make_key(key, context, stream, now.key)) return error;
+          now.y = context.outputs[0];
+          now.probabilities = bernoulli ? context.inputs[0] : nullptr;
+          return launch_random(now, dtype, stream);
+        },
+        kKeyBytes);
   };
 }
 
@@ -78,24 +83,22 @@ Result<std::unique_ptr<Kernel>> make_dropout(const KernelSetup& setup) {
             cat(subject, ": ratio: expected in [0, 1], received one outside of it"));
       }));
   call.complaint = complaint->get();
-  Source source;
-  if (setup.node) {
-    source.source = setup.node->source;
-    source.has_seed = has_attr(setup.node->attrs, "seed");
-    source.seed = static_cast<uint64_t>(attr_int(setup.node->attrs, "seed"));
-  }
+  const KeyCall key = key_call(
+      setup, [](const Attrs& attrs) { return static_cast<uint64_t>(attr_int(attrs, "seed")); });
   const bool has_mask = setup.types.has_output(1), has_training = setup.types.has_input(2);
   return make_cuda_kernel(
-      setup, [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
+      setup,
+      [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
         (void)complaint;  // it lives as long as the kernel
         DropoutCall now = call;
-        source.key_of(*context.step, now.key);
+        if (const auto error = make_key(key, context, stream, now.key)) return error;
         bind_switches(context, call, 1, has_training, now);
         now.x = context.inputs[0];
         now.y = context.outputs[0];
         now.mask = has_mask ? context.out<bool>(1) : nullptr;
         return launch_dropout(now, dtype, stream);
-      });
+      },
+      kKeyBytes);
 }
 
 // (dy, mask, ratio, training)

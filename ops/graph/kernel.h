@@ -78,11 +78,18 @@ struct LayoutSupport {
       false;  // worth reordering for (convolutions); others accept it but do not ask for it
 };
 
+// The numbers that random ops draw from.
+struct StepNumbers {
+  uint64_t step = 0;  // the job's step, counted from 0
+  uint64_t seed = 0;  // the job's seed
+};
+
 // The step that a kernel runs in. The run owns it, and it lives as long as a kernel of the step may
 // run. Its address may serve a later step again.
-struct StepContext {
-  uint64_t step = 0;  // the job's step, counted from 0, for random ops and slots
-  uint64_t seed = 0;  // the job's seed
+struct StepContext : StepNumbers {
+  // The same numbers in memory of the host that the device can read, at an address that stays for
+  // all steps of one parity; null on devices that see all of the host's memory.
+  const StepNumbers* for_device = nullptr;
   // Reports that an instruction failed, after which the kernel returns Progress::failed. The
   // executor keeps the step's first failure and the instruction that reported it, and the run ends
   // with it. Threads: any, several at once. `instruction` is KernelContext::instruction; `status`
@@ -164,6 +171,9 @@ class Kernel {
   virtual int row_phase() const { return 0; }
   // True if run() may return blocked although no input is a resource.
   virtual bool may_block() const { return false; }
+  // True if run() enqueues the same work in every step that has the same addresses: the executor
+  // may record it then, and run() is not called in later steps.
+  virtual bool repeats() const { return false; }
   virtual size_t workspace_bytes() const { return 0; }
   virtual size_t scratch_bytes() const { return 0; }  // for each thread
   // Runs one tile. It never blocks, never throws and allocates nothing. Threads: any compute

@@ -72,6 +72,9 @@ Status Program::allocate_borders(const Plan& plan) {
     const size_t bytes = partition_.values[partition_.feeds[i]].type.bytes();
     LEAT_ASSIGN_OR_RETURN(feed_stagings_[i], device_.allocate_host(bytes));
   }
+  if (!device_.host_visible()) {
+    LEAT_ASSIGN_OR_RETURN(step_numbers_, device_.allocate_host(kSlotDepth * sizeof(StepNumbers)));
+  }
   return {};
 }
 

@@ -51,6 +51,12 @@ class Program {
     return kernels_.timed(instruction);
   }
 
+  // Memory of the host that the device can read, for the numbers of kSlotDepth steps; null if the
+  // device sees all of the host's memory.
+  StepNumbers* step_numbers() const {
+    return step_numbers_ ? static_cast<StepNumbers*>(step_numbers_->data()) : nullptr;
+  }
+
   // The address of feed i on the device; null if this partition does not use it. And memory of the
   // host from which to copy it; null if the host writes to that address itself.
   void* feed(uint32_t i);
@@ -90,6 +96,7 @@ class Program {
   std::vector<std::unique_ptr<Buffer>> fetch_rings_;  // by fetch
   std::vector<std::array<std::unique_ptr<Buffer>, kSlotDepth>> fetch_departures_;
   std::vector<std::unique_ptr<Buffer>> feed_stagings_;  // by feed
+  std::unique_ptr<Buffer> step_numbers_;
 };
 
 }  // namespace leat

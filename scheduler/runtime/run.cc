@@ -35,7 +35,9 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
       transfers_(make_transfers(program, contexts_, outcome_)),
       cursor_(program, verdict_),
       execution_(program, pool, contexts_, verdict_, outcome_,
-                 transfers_ ? &*transfers_ : nullptr) {}
+                 transfers_ ? &*transfers_ : nullptr) {
+  contexts_.share_with_device(program_.step_numbers());
+}
 
 Run::~Run() {
   // Channels may still read values that are on their way out, unless they are told to stop.
@@ -149,7 +151,8 @@ std::optional<Advanced> Run::run_entries(uint64_t allowed, const Visit& visit, A
   // time.
   const uint64_t turns = program_.device().host_visible() ? kTurnsPerSegment : 1;
   uint64_t cap = cursor_.begin_of(std::min(allowed, cursor_.turn() + turns));
-  if (visit.neighbours && visit.neighbours->busy.load(std::memory_order_relaxed) > 1)
+  // A device takes what it is given in no time, and some of it as a whole.
+  if (!transfers_ && visit.neighbours && visit.neighbours->busy.load(std::memory_order_relaxed) > 1)
     cap = std::min(cap, cursor_.position() + kEntriesBesideOthers);
   const uint64_t end = cursor_.startable(cap, awaited);
   if (end == cursor_.position()) return wait(awaited);

@@ -28,6 +28,7 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
       outcome_(outcome),
       tiles_(program, contexts, pool.threads()),
       done_(new std::atomic<uint64_t>[program.entries().size()]) {
+  if (transfers_) rows_.emplace(program, verdict, contexts);
   // The tiles are numbered through the entries of a turn, so a claimed number can be turned into an
   // entry and a tile.
   uint64_t tiles = 0;
@@ -72,6 +73,12 @@ void SegmentExecution::run_in_order(const Segment& segment) {
     // verdict, and the other writes are still made.
     const bool writes = verdict_.covers(position - turn * n) && verdict_.decided(turn);
     if (!ok && !writes) continue;
+    if (const uint64_t end =
+            rows_ && (ok || writes) ? enqueue_row(position, segment.end) : position;
+        end > position) {
+      position = end - 1;
+      continue;
+    }
     // Values that are sent before work that takes a while travel together.
     if (!held_.empty() && !entry.cheap) ok = flush_held(entry.instruction, turn) && ok;
     if (writes) {
@@ -94,6 +101,16 @@ void SegmentExecution::run_in_order(const Segment& segment) {
     const Entry& entry = entries_[position % n];
     done_[position % n].fetch_add(entry.tiles, std::memory_order_release);
   }
+}
+
+// Enqueues the row of kernels that begins at the position and ends within the segment. Returns the
+// position behind it; the same position if there is none or it is to be run kernel by kernel.
+uint64_t SegmentExecution::enqueue_row(uint64_t position, uint64_t end) {
+  const uint64_t n = entries_.size(), turn = position / n, first = position % n;
+  const uint64_t last = rows_->end_of(first);
+  if (last == first || turn * n + last > end || !rows_->enqueue(first, turn)) return position;
+  tiles_.count(last - first);
+  return turn * n + last;
 }
 
 // All tiles of a kernel's entry.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "devices/cpu/pool.h"
@@ -11,6 +12,7 @@
 #include "scheduler/runtime/device_transfers.h"
 #include "scheduler/runtime/entry_cursor.h"
 #include "scheduler/runtime/program.h"
+#include "scheduler/runtime/recorded_rows.h"
 #include "scheduler/runtime/run_options.h"
 #include "scheduler/runtime/run_outcome.h"
 #include "scheduler/runtime/tile_execution.h"
@@ -46,6 +48,7 @@ class SegmentExecution {
 
   void run_in_order(const Segment& segment);
   bool run_whole(const Entry& entry, uint64_t turn);
+  uint64_t enqueue_row(uint64_t position, uint64_t end);
   void hold(const Entry& entry);
   bool flush_held(uint32_t instruction, uint64_t turn);
 
@@ -65,6 +68,7 @@ class SegmentExecution {
   CommitVerdict& verdict_;
   RunOutcome& outcome_;
   TileExecution tiles_;
+  std::optional<RecordedRows> rows_;  // of a device with a memory of its own
   std::unique_ptr<std::atomic<uint64_t>[]>
       done_;                           // by entry: its tiles that are done, in all turns
   std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them

@@ -35,6 +35,9 @@ class TileExecution {
     return run_kernels<KernelContext&>(entry, turn, tile, 0);
   }
 
+  // Counts tiles that were done otherwise. Threads: thread 0.
+  void count(uint64_t tiles) { worked_[0].add(tiles); }
+
   // Rises with every tile that a kernel has done, so that a step that takes long is seen to go on.
   // Threads: any.
   uint64_t tiles_done() const;
@@ -44,8 +47,8 @@ class TileExecution {
   // shares its cache line.
   struct alignas(64) Worked {
     std::atomic<uint64_t> tiles{0};
-    void add() {
-      tiles.store(tiles.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    void add(uint64_t more = 1) {
+      tiles.store(tiles.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
   };
 

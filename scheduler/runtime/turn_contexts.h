@@ -47,8 +47,15 @@ class TurnContexts {
     const uint64_t first = first_number_.load(std::memory_order_relaxed);
     TurnContext& context = of(turn);
     context.step = first + turn;
+    if (for_device_) {
+      for_device_[turn % kSlotDepth] = static_cast<const StepNumbers&>(context);
+      context.for_device = &for_device_[turn % kSlotDepth];
+    }
     context.limit = first + limit_.limit() - options_.first_step;
   }
+  // Kernels find the numbers of their step at numbers[turn % kSlotDepth], too: pinned memory, which
+  // outlives the contexts. REQUIRES: turn t is filled only when turn t - kSlotDepth is over.
+  void share_with_device(StepNumbers* numbers) { for_device_ = numbers; }
   TurnContext& of(uint64_t turn) { return contexts_[turn % kFetchDepth]; }
 
  private:
@@ -56,6 +63,7 @@ class TurnContexts {
   const StepLimit& limit_;
   std::array<TurnContext, kFetchDepth> contexts_;
   std::atomic<uint64_t> first_number_;  // of turn 0
+  StepNumbers* for_device_ = nullptr;
 };
 
 }  // namespace leat

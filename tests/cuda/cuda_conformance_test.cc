@@ -32,6 +32,9 @@ class GpuCase final : private StepContext {
         attrs_(with_defaults(op_, c.attrs)) {
     seed = 7;
     step = 3;
+    numbers_ = must(device.allocate_host(sizeof(StepNumbers)));
+    for_device = static_cast<StepNumbers*>(numbers_->data());
+    std::memcpy(numbers_->data(), static_cast<StepNumbers*>(this), sizeof(StepNumbers));
     setup_.types = testing::types_of(c, attrs_);
     setup_.subject = c.op;
     setup_.device = &device;
@@ -47,8 +50,9 @@ class GpuCase final : private StepContext {
     return supports == op_.supports.end() || supports->second(setup_.types);
   }
 
-  // The outputs, and then the final content of each written variable.
-  std::vector<Tensor> run() {
+  // The outputs, and then the final content of each written variable. `recorded`: the kernel's work
+  // is recorded, and done as a whole.
+  std::vector<Tensor> run(bool recorded = false) {
     std::vector<std::unique_ptr<Buffer>> memory;
     std::vector<void*> in, out;
     for (const Tensor& input : case_.inputs) {
@@ -67,9 +71,17 @@ class GpuCase final : private StepContext {
     context.queue = &device_.queue();
     REQUIRE(kernel->phases() == 1);
     REQUIRE(kernel->tiles(0) == 1);
+    REQUIRE(kernel->repeats());
+    if (recorded) REQUIRE(device_.queue().begin_recording());
     const Progress progress = kernel->run(context, 0, 0);
+    const std::unique_ptr<Recording> recording =
+        recorded ? device_.queue().end_recording() : nullptr;
     INFO(failure_);
     REQUIRE(progress == Progress::pending);
+    if (recorded) {
+      REQUIRE(recording);
+      recording->enqueue();
+    }
     must(device_.queue().settle(std::chrono::steady_clock::now() + kCaseDeadline));
     std::vector<Tensor> results;
     for (size_t o = 0; o < out.size(); ++o) {
@@ -114,6 +126,7 @@ class GpuCase final : private StepContext {
   const Attrs attrs_;
   KernelSetup setup_;
   Node node_;
+  std::unique_ptr<Buffer> numbers_;
   Status failure_;
 };
 
@@ -264,7 +277,11 @@ TEST_CASE("CUDA kernels give the CPU's results") {
         INFO(case_text(c));
         GpuCase on_gpu(*device, c);
         if (!on_gpu.supported()) continue;
-        compare(c, on_gpu.run(), testing::run_case(c));
+        const std::vector<Tensor> plain = on_gpu.run();
+        compare(c, plain, testing::run_case(c));
+        const std::vector<Tensor> recorded = on_gpu.run(true);
+        REQUIRE(recorded.size() == plain.size());
+        for (size_t o = 0; o < plain.size(); ++o) CHECK(recorded[o].identical(plain[o]));
       }
     }
   }

@@ -169,6 +169,36 @@ TEST_CASE("a copy that does not wait for the kernel before it shows for some see
   CHECK(wrong > 0);
 }
 
+TEST_CASE("work that was recorded is done as often as it is enqueued") {
+  OnDevice on;
+  on.give_count();
+  Queue& compute = on.device->queue();
+  REQUIRE(compute.begin_recording());
+  for (int i = 0; i < 2; ++i) (void)launch_increment(on.in(), kThreads, on.device->stream());
+  const std::unique_ptr<Recording> recording = compute.end_recording();
+  REQUIRE(recording);
+  CHECK(on.take(*on.x)[5] == 5);
+  for (int i = 0; i < 3; ++i) recording->enqueue();
+  on.settle(QueueFor::compute);
+  CHECK(on.take(*on.x)[5] == 11);
+  CHECK(fake_cuda::counts().graph_launches == 3);
+}
+
+TEST_CASE("memory that is allocated within a recording spoils it") {
+  OnDevice on;
+  on.give_count();
+  Queue& compute = on.device->queue();
+  REQUIRE(compute.begin_recording());
+  (void)launch_increment(on.in(), kThreads, on.device->stream());
+  CHECK_FALSE(on.device->allocate(64).ok());
+  CHECK(compute.end_recording() == nullptr);
+  // Nothing of it was done, and the queue goes on.
+  CHECK(on.take(*on.x)[5] == 5);
+  (void)launch_increment(on.in(), kThreads, on.device->stream());
+  on.settle(QueueFor::compute);
+  CHECK(on.take(*on.x)[5] == 6);
+}
+
 TEST_CASE("a launch that fails stops all queues with its error") {
   OnDevice on;
   fake_cuda::fail_launch(2, cudaErrorLaunchFailure);

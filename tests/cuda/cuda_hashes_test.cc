@@ -19,6 +19,7 @@ using testing::GpuTraining;
 using testing::kMlp;
 using testing::kNormedCnn;
 using testing::kTransformer;
+using testing::PlainWay;
 
 void check_near(const std::vector<double>& actual, const std::vector<double>& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -43,6 +44,15 @@ void check_hashes(const char* name, const char* graph) {
     const GpuTraining more = must(gpu.train(job, cat("gpu", workers)));
     CHECK(more.outcome.weights_sha256 == first.outcome.weights_sha256);
     CHECK(more.losses == first.losses);
+  }
+  {
+    // The same kernels, launched one by one.
+    const PlainWay way("graphs");
+    CHECK(must(gpu.train(one, "launches")).outcome.weights_sha256 == first.outcome.weights_sha256);
+  }
+  {
+    const PlainWay way("cublaslt");
+    check_near(must(gpu.train(one, "own")).losses, watch.losses);
   }
   if (testing::gpu_is_emulated()) return;
   std::cout << R"({"training": ")" << name << R"(", "weights_sha256": ")"

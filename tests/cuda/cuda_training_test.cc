@@ -2,6 +2,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/cuda/gpu_job.h"
+#include "tests/cuda_emulation/fake_cublaslt.h"
 #include "tests/cuda_emulation/fake_runtime.h"
 #include "tests/must.h"
 
@@ -9,6 +10,7 @@ namespace leat {
 
 using testing::GpuJob;
 using testing::kMlp;
+using testing::PlainWay;
 
 // Every schedule of the fake is legal, so a wait that is missing gives wrong weights for some.
 TEST_CASE("whatever a GPU does first, the weights are the same") {
@@ -28,6 +30,30 @@ TEST_CASE("a GPU that fails within a job is named") {
   REQUIRE(!failed.ok());
   CHECK_THAT(failed.status().message(), Catch::Contains("gpu:0"));
   CHECK_THAT(failed.status().message(), Catch::Contains("cudaErrorLaunchFailure"));
+}
+
+TEST_CASE("steps are enqueued as graphs, and products by cuBLASLt") {
+  GpuJob gpu(kMlp);
+  const Job job = gpu.small.with_endless_epoch(gpu.small.job({"steps=12"}));
+  const auto counted = [&](const char* folder) {
+    const uint64_t products = fake_cublaslt::products();
+    must(gpu.train(job, folder));
+    return std::pair(fake_cuda::counts(), fake_cublaslt::products() - products);
+  };
+  const auto [as_graphs, some] = counted("graphs");
+  CHECK(as_graphs.graph_launches > 12);
+  CHECK(some > 0);
+  {
+    const PlainWay way("cublaslt,graphs");
+    const auto [one_by_one, none] = counted("plain");
+    CHECK(one_by_one.graph_launches == 0);
+    CHECK(none == 0);
+  }
+  fake_cublaslt::hide(true);
+  const auto [without, none] = counted("without");
+  fake_cublaslt::hide(false);
+  CHECK(without.graph_launches > 12);
+  CHECK(none == 0);
 }
 
 TEST_CASE("no step copies memory that is not pinned, or allocates") {

@@ -1,4 +1,3 @@
-#include "devices/cuda/cuda_device.h"
 #include "ops/catalogue.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "tests/cuda/gpu_under_test.h"
@@ -18,10 +17,7 @@ const Catalogue& gpu_catalogue() {
   return catalogue;
 }
 
-Result<std::unique_ptr<Device>> open_gpu() {
-  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, cuda::CudaDevice::open(0));
-  return device;
-}
+Result<std::unique_ptr<Device>> open_gpu() { return cuda::open_cuda_device(0); }
 
 void prepare_gpu(uint64_t seed, bool reverse) {
   fake_cuda::reset(seed);

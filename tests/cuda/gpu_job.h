@@ -1,6 +1,7 @@
 // Small jobs on hosts with a GPU.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,6 +16,15 @@ namespace leat::testing {
 extern const char* const kMlp;
 extern const char* const kNormedCnn;
 extern const char* const kTransformer;
+
+// Names a plain way in LEAT_GPU_PLAIN for its life (devices/cuda/plain_ways.h).
+class PlainWay {
+ public:
+  explicit PlainWay(const char* word) { ::setenv("LEAT_GPU_PLAIN", word, 1); }
+  PlainWay(const PlainWay&) = delete;
+  PlainWay& operator=(const PlainWay&) = delete;
+  ~PlainWay() { ::unsetenv("LEAT_GPU_PLAIN"); }
+};
 
 struct GpuTraining {
   TrainOutcome outcome;

@@ -46,9 +46,19 @@ size_t page_bytes() {
 
 }  // namespace
 
+struct CUgraph_st {
+  std::vector<Operation> operations;
+};
+struct CUgraphExec_st {
+  std::vector<Operation> operations;
+};
 struct CUstream_st {
   std::deque<Operation> operations;
   bool busy = false;
+  // While work is captured: the work, the thread that began, and whether it did what is forbidden.
+  std::unique_ptr<CUgraph_st> captured;
+  std::thread::id captures;
+  bool invalid = false;
 };
 struct CUevent_st {
   Done done;  // of the last record
@@ -114,6 +124,7 @@ class Gpu {
   cudaError_t allocate(void** data, size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (sticky_ != cudaSuccess) return sticky_;
+    if (spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     if (counts_.bytes_in_use + bytes > limit_) return cudaErrorMemoryAllocation;
     const size_t page = page_bytes();
     // The end is at the guard page, as far as the alignment allows.
@@ -178,6 +189,13 @@ class Gpu {
       const std::lock_guard lock(mutex_);
       if (sticky_ != cudaSuccess) return sticky_;
       if (streams_.count(stream) == 0) return cudaErrorInvalidResourceHandle;
+      if (stream->captured) {
+        // Events would join other streams to the graph: Leat records one stream alone.
+        stream->invalid = stream->invalid || operation.after || operation.sets;
+        if (stream->invalid) return cudaErrorStreamCaptureInvalidated;
+        stream->captured->operations.push_back(std::move(operation));
+        return cudaSuccess;
+      }
       stream->operations.push_back(std::move(operation));
     }
     changed_.notify_all();
@@ -270,13 +288,54 @@ class Gpu {
     if (sticky_ != cudaSuccess) return sticky_;
     return !event->done || *event->done ? cudaSuccess : cudaErrorNotReady;
   }
+  cudaError_t begin_capture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+    const std::lock_guard lock(mutex_);
+    if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;  // as Leat does
+    if (sticky_ != cudaSuccess) return sticky_;
+    if (stream->captured) return cudaErrorIllegalState;
+    stream->captured = std::make_unique<CUgraph_st>();
+    stream->captures = std::this_thread::get_id();
+    stream->invalid = false;
+    return cudaSuccess;
+  }
+  cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph) {
+    const std::lock_guard lock(mutex_);
+    *graph = nullptr;
+    if (!stream->captured) return cudaErrorIllegalState;
+    if (stream->captures != std::this_thread::get_id()) return cudaErrorStreamCaptureWrongThread;
+    const std::unique_ptr<CUgraph_st> captured = std::move(stream->captured);
+    if (stream->invalid) return cudaErrorStreamCaptureInvalidated;
+    *graph = new CUgraph_st(*captured);
+    return sticky_;
+  }
+  cudaError_t launch(cudaGraphExec_t graph, cudaStream_t stream) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++counts_.graph_launches;
+    }
+    for (const Operation& operation : graph->operations) {
+      if (const cudaError_t error = enqueue(stream, operation)) return error;
+    }
+    return cudaSuccess;
+  }
+
   cudaError_t synchronize(cudaStream_t stream) {
     std::unique_lock lock(mutex_);
+    if (spoils_capture()) return cudaErrorStreamCaptureUnsupported;
     idle_.wait(lock, [&] { return stream->operations.empty() && !stream->busy; });
     return sticky_;
   }
 
  private:
+  // True if this thread captures work, and does what it must not meanwhile.
+  bool spoils_capture() {
+    bool spoils = false;
+    for (CUstream_st* stream : streams_) {
+      if (!stream->captured || stream->captures != std::this_thread::get_id()) continue;
+      stream->invalid = spoils = true;
+    }
+    return spoils;
+  }
   bool is_idle() const {
     return std::all_of(streams_.begin(), streams_.end(), [](const CUstream_st* stream) {
       return stream->operations.empty() && !stream->busy;
@@ -374,6 +433,9 @@ void reset(uint64_t seed) { gpu().reset(seed); }
 void limit_memory(size_t bytes) { gpu().limit_memory(bytes); }
 void hide_device() { gpu().hide(); }
 void fail_launch(uint64_t nth, cudaError_t error) { gpu().fail_launch(nth, error); }
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
+  return gpu().enqueue(stream, {std::move(work), nullptr, nullptr});
+}
 Counts counts() { return gpu().counts(); }
 
 }  // namespace fake_cuda
@@ -419,6 +481,27 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return gpu().sticky();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return gpu().synchronize(stream); }
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return gpu().begin_capture(stream, mode);
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return gpu().end_capture(stream, graph);
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsigned long long) {
+  *ready = new CUgraphExec_st{graph->operations};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  return gpu().launch(graph, stream);
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return gpu().wait(stream, event);
 }
@@ -448,6 +531,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   return gpu().launch(*config, function, arguments);
 }
 cudaError_t cudaGetLastError() { return gpu().sticky(); }
+cudaError_t cudaPeekAtLastError() { return gpu().sticky(); }
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaSuccess:

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace fake_cuda {
 
@@ -26,8 +27,12 @@ void hide_device();
 // The launch number `nth` from now, counted from 1, fails when its turn comes.
 void fail_launch(uint64_t nth, cudaError_t error);
 
+// Enqueues work that reads and writes the device's memory, as the libraries of the fake do.
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+
 struct Counts {
-  uint64_t launches = 0;
+  uint64_t launches = 0;  // of kernels, those within graphs too
+  uint64_t graph_launches = 0;
   // Copies between the device and memory of the host that is not pinned: CUDA makes them slowly,
   // and holds up the caller.
   uint64_t unpinned_copies = 0;

@@ -1,48 +1,56 @@
 """The models of the comparisons in PyTorch, their batches, and weights under Leat's names."""
+import collections
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-TOKENS, WINDOW, WIDTH, HEADS, BLOCKS = 256, 128, 256, 4, 4  # of "gpt"
+GptSize = collections.namedtuple("GptSize", "tokens window width heads blocks")
+GPTS = {
+    "gpt": GptSize(256, 128, 256, 4, 4),
+    "gpt2": GptSize(50304, 1024, 768, 12, 12),  # 124 M parameters of the blocks and the embedding; no tied head
+}
 
 
 class Block(nn.Module):
     """A block of a decoder: causal attention, and two linear layers with GELU."""
 
-    def __init__(self):
+    def __init__(self, width, heads):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        q, k, v = self.qkv(self.norm1(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(self.norm1(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
 class Gpt(nn.Module):
-    """Tokens [N,WINDOW] to the scores [N,WINDOW,TOKENS] of the next ones."""
+    """Tokens [N,window] to the scores [N,window,TOKENS] of the next ones."""
 
-    def __init__(self):
+    def __init__(self, size):
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(TOKENS, WIDTH), nn.Embedding(WINDOW, WIDTH)
-        self.blocks = nn.Sequential(*(Block() for _ in range(BLOCKS)))
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, TOKENS, bias=False)
+        self.window = size.window
+        self.tokens, self.positions = nn.Embedding(size.tokens, size.width), nn.Embedding(size.window, size.width)
+        self.blocks = nn.Sequential(*(Block(size.width, size.heads) for _ in range(size.blocks)))
+        self.norm, self.head = nn.LayerNorm(size.width), nn.Linear(size.width, size.tokens, bias=False)
 
     def forward(self, tokens):
-        x = self.tokens(tokens) + self.positions(torch.arange(WINDOW))
+        x = self.tokens(tokens) + self.positions(torch.arange(self.window, device=tokens.device))
         return self.head(self.norm(self.blocks(x)))
 
 
 def records(model, count):
     """Random inputs and labels of so many records."""
     generator = torch.Generator().manual_seed(0)
-    if model == "gpt":
-        text = torch.randint(TOKENS, (count, WINDOW + 1), generator=generator)
+    if model in GPTS:
+        text = torch.randint(GPTS[model].tokens, (count, GPTS[model].window + 1), generator=generator)
         return text[:, :-1].contiguous(), text[:, 1:].contiguous()
-    shape = (3, 32, 32) if model == "resnet18" else (1, 28, 28)
+    shape = {"resnet18": (3, 32, 32), "resnet50": (3, 224, 224)}.get(model, (1, 28, 28))
     return (torch.rand((count, *shape), generator=generator),
             torch.randint(10, (count,), generator=generator))
 
@@ -53,10 +61,13 @@ def loss_of(scores, labels):
 
 
 def build(model):
-    if model == "gpt":
-        return Gpt()
+    if model in GPTS:
+        return Gpt(GPTS[model])
+    if model == "resnet50":
+        import torchvision  # of the comparisons of these models alone
+        return torchvision.models.resnet50(num_classes=10)
     if model == "resnet18":
-        import torchvision  # of the comparison of this model alone
+        import torchvision
         net = torchvision.models.resnet18(num_classes=10)
         # For images of 32 by 32, the first layers keep the size.
         net.conv1, net.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()

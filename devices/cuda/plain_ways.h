@@ -1,0 +1,15 @@
+// Plain ways beside the libraries of NVIDIA: kernels of our own, launched one by one. They are
+// taken where a library is missing or refuses, and where LEAT_GPU_PLAIN names it.
+#pragma once
+
+#include <string_view>
+
+namespace leat::cuda {
+
+// True if the environment variable LEAT_GPU_PLAIN, words with commas between them, has the word:
+//   graphs     kernels are launched one by one, and not as CUDA graphs
+//   cublaslt   products of matrices are computed by our own kernel
+// The variable is read anew at each call.
+bool goes_plain_way(std::string_view word);
+
+}  // namespace leat::cuda

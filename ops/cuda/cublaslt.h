@@ -1,0 +1,97 @@
+// cuBLASLt, NVIDIA's library of matrix products, where a machine has it.
+//
+// It is loaded when a device is opened and not linked, so that the plugin also works without it.
+// Its version and the model of the GPU decide the bits of its results: both are in the description
+// of the device.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+#include <string>
+
+#include "devices/base/dtype.h"
+#include "devices/cuda/cuda_device.h"
+#include "ops/cuda/matmul.h"
+
+namespace leat::cuda {
+
+// The functions that Leat calls.
+struct CublasLtFunctions {
+  decltype(&cublasLtGetVersion) get_version;
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic;
+  decltype(&cublasLtMatmulDescCreate) create_desc;
+  decltype(&cublasLtMatmulDescDestroy) destroy_desc;
+  decltype(&cublasLtMatmulDescSetAttribute) set_desc;
+  decltype(&cublasLtMatrixLayoutCreate) create_layout;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+  decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+};
+// unavailable if the machine has no such library, or one that lacks a function. The tests have a
+// fake in its place.
+Result<CublasLtFunctions> load_cublaslt();
+
+// The library on one device. All its work is done in the device's compute stream, so one workspace
+// serves all of it.
+class CublasLt final : public CudaLibrary {
+ public:
+  // unavailable as above; internal_error if the library does not start; resource_exhausted without room
+  // for the workspace.
+  static Result<std::unique_ptr<CublasLt>> open(CudaDevice& device);
+  ~CublasLt() override;
+  std::string_view name() const override { return "cuBLASLt"; }
+  std::string version() const override;
+
+  const CublasLtFunctions& functions() const { return functions_; }
+  cublasLtHandle_t handle() const { return handle_; }
+  void* workspace() const { return workspace_->data(); }
+  size_t workspace_bytes() const { return workspace_->size(); }
+
+ private:
+  explicit CublasLt(const CublasLtFunctions& functions) : functions_(functions) {}
+  const CublasLtFunctions functions_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::unique_ptr<Buffer> workspace_;
+};
+
+// A product that the library has agreed to compute. The algorithm is the library's first choice for
+// the shapes, never one that was found by timing; those that add up parts with atomics are left
+// out. f32 is computed in f32, not in TF32; f16 and bf16 add up in f32.
+//
+// Threads: enqueue() on the thread that enqueues the device's work.
+class LibraryProduct {
+ public:
+  // Null if the library does not compute it: other dtypes, a C that is neither a row nor a matrix,
+  // items that are not evenly spaced (a_stride, b_stride: in elements), or sizes that it refuses.
+  // `library` outlives the product.
+  static std::shared_ptr<LibraryProduct> make(const CublasLt& library, const ProductCall& call,
+                                              int64_t a_stride, int64_t b_stride, DType dtype);
+  ~LibraryProduct();
+  LibraryProduct(const LibraryProduct&) = delete;
+  LibraryProduct& operator=(const LibraryProduct&) = delete;
+
+  // True if the operands are as aligned as the algorithm needs.
+  bool takes(const ProductCall& call) const;
+  cudaError_t enqueue(const ProductCall& call, cudaStream_t stream) const;
+
+ private:
+  LibraryProduct(const CublasLt& library, const ProductCall& call, DType dtype);
+  bool describe(const ProductCall& call, int64_t a_stride, int64_t b_stride, DType dtype);
+  bool choose();
+
+  const CublasLt& library_;
+  const bool in_double_;
+  const bool adds_matrix_, adds_row_;  // of C
+  const double alpha_, beta_;
+  cublasLtMatmulDesc_t desc_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, y_ = nullptr;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+}  // namespace leat::cuda

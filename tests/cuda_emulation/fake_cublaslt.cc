@@ -1,0 +1,299 @@
+#include "tests/cuda_emulation/fake_cublaslt.h"
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <type_traits>
+#include <vector>
+
+#include "ops/cuda/cublaslt.h"
+#include "tests/cuda_emulation/fake_runtime.h"
+
+namespace {
+
+std::atomic<bool> is_hidden{false};
+std::atomic<uint64_t> products_enqueued{0};
+
+// Attributes as the bytes that were set.
+class Attributes {
+ public:
+  void set(int attribute, const void* value, size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(value);
+    values_[attribute].assign(begin, begin + bytes);
+  }
+  template <typename T>
+  T get(int attribute, T otherwise) const {
+    const auto at = values_.find(attribute);
+    if (at == values_.end() || at->second.size() != sizeof(T)) return otherwise;
+    T value;
+    std::memcpy(&value, at->second.data(), sizeof value);
+    return value;
+  }
+
+ private:
+  std::map<int, std::vector<std::byte>> values_;
+};
+
+struct Description {
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+  Attributes attributes;
+  bool transposes(cublasLtMatmulDescAttributes_t operand) const {
+    return attributes.get<int32_t>(operand, CUBLAS_OP_N) == CUBLAS_OP_T;
+  }
+};
+struct Layout {
+  cudaDataType_t type;
+  uint64_t rows, columns;
+  int64_t ld;
+  Attributes attributes;
+  int32_t items() const { return attributes.get<int32_t>(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1); }
+  int64_t stride() const {
+    return attributes.get<int64_t>(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 0);
+  }
+};
+
+// What the algorithm was chosen for: another product must not use it.
+struct Chosen {
+  uint64_t m, n, k;
+  int32_t items;
+  bool operator==(const Chosen&) const = default;
+};
+
+template <typename T>
+const T& of(const void* handle) {
+  return *static_cast<const T*>(handle);
+}
+
+double element(const void* data, cudaDataType_t type, int64_t i) {
+  switch (type) {
+    case CUDA_R_32F:
+      return static_cast<const float*>(data)[i];
+    case CUDA_R_64F:
+      return static_cast<const double*>(data)[i];
+    case CUDA_R_16F:
+      return __half2float(static_cast<const __half*>(data)[i]);
+    default:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+  }
+}
+void set_element(void* data, cudaDataType_t type, int64_t i, double value) {
+  switch (type) {
+    case CUDA_R_32F:
+      static_cast<float*>(data)[i] = static_cast<float>(value);
+      return;
+    case CUDA_R_64F:
+      static_cast<double*>(data)[i] = value;
+      return;
+    case CUDA_R_16F:
+      static_cast<__half*>(data)[i] = __float2half(static_cast<float>(value));
+      return;
+    default:
+      static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(static_cast<float>(value));
+  }
+}
+
+// One product of matrices that are stored by columns, D = epilogue(alpha op(A) op(B) + beta C).
+struct Call {
+  Description description;
+  Layout a, b, c, d;
+  double alpha, beta;
+  const void *at_a, *at_b, *at_c;
+  void* at_d;
+
+  uint64_t m() const { return transposes_a() ? a.columns : a.rows; }
+  uint64_t k() const { return transposes_a() ? a.rows : a.columns; }
+  uint64_t n() const { return transposes_b() ? b.rows : b.columns; }
+  uint64_t k_of_b() const { return transposes_b() ? b.columns : b.rows; }
+  bool transposes_a() const { return description.transposes(CUBLASLT_MATMUL_DESC_TRANSA); }
+  bool transposes_b() const { return description.transposes(CUBLASLT_MATMUL_DESC_TRANSB); }
+  uint32_t epilogue() const {
+    return description.attributes.get<uint32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                                CUBLASLT_EPILOGUE_DEFAULT);
+  }
+  Chosen chosen() const { return {m(), n(), k(), a.items()}; }
+
+  cublasStatus_t check() const {
+    const auto fits = [](const Layout& x, uint64_t rows, uint64_t columns) {
+      return x.rows == rows && x.columns == columns && x.ld >= static_cast<int64_t>(x.rows);
+    };
+    if (k() != k_of_b() || !fits(d, m(), n()) || !fits(c, m(), n()) ||
+        !fits(a, a.rows, a.columns) || !fits(b, b.rows, b.columns) || b.items() != a.items() ||
+        d.items() != a.items())
+      return CUBLAS_STATUS_INVALID_VALUE;
+    const bool in_double = a.type == CUDA_R_64F;
+    if (a.type != b.type || a.type != c.type || a.type != d.type ||
+        description.compute != (in_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) ||
+        description.scale != (in_double ? CUDA_R_64F : CUDA_R_32F))
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    return in_double && epilogue() != CUBLASLT_EPILOGUE_DEFAULT ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                                : CUBLAS_STATUS_SUCCESS;
+  }
+
+  cudaError_t run() const {
+    const void* bias =
+        description.attributes.get<const void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr);
+    const bool adds_bias =
+        epilogue() == CUBLASLT_EPILOGUE_BIAS || epilogue() == CUBLASLT_EPILOGUE_RELU_BIAS;
+    const bool clips =
+        epilogue() == CUBLASLT_EPILOGUE_RELU || epilogue() == CUBLASLT_EPILOGUE_RELU_BIAS;
+    const auto rows = static_cast<int64_t>(m()), columns = static_cast<int64_t>(n()),
+               depth = static_cast<int64_t>(k());
+    for (int64_t item = 0; item < a.items(); ++item) {
+      for (int64_t j = 0; j < columns; ++j) {
+        for (int64_t i = 0; i < rows; ++i) {
+          double sum = 0;
+          for (int64_t l = 0; l < depth; ++l) {
+            sum += element(at_a, a.type,
+                           item * a.stride() + (transposes_a() ? l + i * a.ld : i + l * a.ld)) *
+                   element(at_b, b.type,
+                           item * b.stride() + (transposes_b() ? j + l * b.ld : l + j * b.ld));
+          }
+          sum *= alpha;
+          if (beta != 0) sum += beta * element(at_c, c.type, item * c.stride() + i + j * c.ld);
+          if (adds_bias) sum += element(bias, d.type, i);
+          if (clips) sum = sum > 0 || sum != sum ? sum : 0;
+          set_element(at_d, d.type, item * d.stride() + i + j * d.ld, sum);
+        }
+      }
+    }
+    return cudaSuccess;
+  }
+};
+
+size_t get_version() { return 130100; }
+cublasStatus_t create(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t destroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<int*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t create_desc(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
+                           cudaDataType_t scale) {
+  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new Description{compute, scale, {}});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t destroy_desc(cublasLtMatmulDesc_t desc) {
+  delete reinterpret_cast<Description*>(desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t set_desc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
+                        const void* value, size_t bytes) {
+  reinterpret_cast<Description*>(desc)->attributes.set(attribute, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t create_layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows,
+                             uint64_t columns, int64_t ld) {
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, ld, {}});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t destroy_layout(const cublasLtMatrixLayout_t layout) {
+  delete reinterpret_cast<Layout*>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t set_layout(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
+                          const void* value, size_t bytes) {
+  reinterpret_cast<Layout*>(layout)->attributes.set(attribute, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t create_preference(cublasLtMatmulPreference_t* preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Attributes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t destroy_preference(cublasLtMatmulPreference_t preference) {
+  delete reinterpret_cast<Attributes*>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
+                              cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                              size_t bytes) {
+  reinterpret_cast<Attributes*>(preference)->set(attribute, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+Call call_of(const void* desc, const void* a, const void* b, const void* c, const void* d) {
+  return {of<Description>(desc),
+          of<Layout>(a),
+          of<Layout>(b),
+          of<Layout>(c),
+          of<Layout>(d),
+          0,
+          0,
+          nullptr,
+          nullptr,
+          nullptr,
+          nullptr};
+}
+
+cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                             cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                             cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int,
+                             cublasLtMatmulHeuristicResult_t* result, int* found) {
+  *found = 0;
+  const Call call = call_of(desc, a, b, c, d);
+  if (const cublasStatus_t status = call.check(); status != CUBLAS_STATUS_SUCCESS) return status;
+  // An algorithm that adds up with atomics would come back.
+  const auto schemes = of<Attributes>(preference)
+                           .get<uint32_t>(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                          CUBLASLT_REDUCTION_SCHEME_MASK);
+  if ((schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {};
+  static_assert(sizeof(Chosen) <= sizeof result->algo);
+  const Chosen chosen = call.chosen();
+  std::memcpy(&result->algo, &chosen, sizeof chosen);
+  result->state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
+                      cublasLtMatrixLayout_t layout_a, const void* b,
+                      cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
+                      cublasLtMatrixLayout_t layout_c, void* d, cublasLtMatrixLayout_t layout_d,
+                      const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t bytes,
+                      cudaStream_t stream) {
+  Call call = call_of(desc, layout_a, layout_b, layout_c, layout_d);
+  if (const cublasStatus_t status = call.check(); status != CUBLAS_STATUS_SUCCESS) return status;
+  Chosen chosen{};
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (!(chosen == call.chosen()) || (bytes > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
+  const cudaDataType_t scale = call.description.scale;
+  call.alpha = element(alpha, scale, 0);
+  call.beta = element(beta, scale, 0);
+  call.at_a = a;
+  call.at_b = b;
+  call.at_c = c;
+  call.at_d = d;
+  ++products_enqueued;
+  return fake_cuda::enqueue(stream, [call] { return call.run(); }) == cudaSuccess
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // namespace
+
+namespace fake_cublaslt {
+
+void hide(bool hidden) { is_hidden = hidden; }
+uint64_t products() { return products_enqueued; }
+
+}  // namespace fake_cublaslt
+
+namespace leat::cuda {
+
+Result<CublasLtFunctions> load_cublaslt() {
+  if (is_hidden) return unavailable("libcublasLt.so.13: the fake is hidden");
+  return CublasLtFunctions{get_version,        create,         destroy,      matmul,
+                           get_heuristic,      create_desc,    destroy_desc, set_desc,
+                           create_layout,      destroy_layout, set_layout,   create_preference,
+                           destroy_preference, set_preference};
+}
+
+}  // namespace leat::cuda
