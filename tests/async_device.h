@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -116,6 +117,18 @@ class AsyncQueue final : public Queue {
     return value;
   }
   Timeline& timeline() override { return timeline_; }
+  bool begin_recording() override {
+    const std::lock_guard lock(mutex_);
+    recorder_ = std::this_thread::get_id();
+    return true;
+  }
+  std::unique_ptr<Recording> end_recording() override {
+    const std::lock_guard lock(mutex_);
+    recorder_ = {};
+    return std::make_unique<Recorded>(*this, std::exchange(recorded_, {}));
+  }
+  // How often recorded work was enqueued.
+  uint64_t recordings_enqueued() const { return recordings_enqueued_; }
   void wait_for(Timeline& timeline, uint64_t value) override {
     add({[&timeline, value] {
            return timeline.wait(value, std::chrono::steady_clock::now() + std::chrono::seconds(60));
@@ -145,9 +158,19 @@ class AsyncQueue final : public Queue {
     std::function<Status()> run;
     bool is_work;  // and no mark or wait
   };
+  struct Recorded final : Recording {
+    Recorded(AsyncQueue& of, std::vector<Item> recorded) : queue(of), items(std::move(recorded)) {}
+    void enqueue() override {
+      ++queue.recordings_enqueued_;
+      for (const Item& item : items) queue.add(item);
+    }
+    AsyncQueue& queue;
+    const std::vector<Item> items;
+  };
   void add(Item item) {
     {
       const std::lock_guard lock(mutex_);
+      if (recorder_ == std::this_thread::get_id()) return recorded_.push_back(std::move(item));
       items_.push_back(std::move(item));
     }
     changed_.notify_all();
@@ -187,6 +210,9 @@ class AsyncQueue final : public Queue {
   bool held_ = false, stop_ = false;
   uint64_t marks_ = 0;
   uint64_t done_ = 0;
+  std::thread::id recorder_;  // the thread whose work is recorded, if there is one
+  std::vector<Item> recorded_;
+  std::atomic<uint64_t> recordings_enqueued_{0};
   Timeline timeline_;
   std::thread thread_;  // last, because it uses the members above
 };
@@ -267,14 +293,20 @@ class EnqueuedKernel final : public Kernel {
         on_run_(std::move(on_run)),
         scratch_(inner_->scratch_bytes() + 64) {}
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+  bool repeats() const override { return true; }
   Progress run(KernelContext& context, int, int) override {
-    context.queue->enqueue([this, context]() mutable {
+    const StepNumbers* numbers = context.step->for_device;
+    context.queue->enqueue([this, context, numbers]() mutable {
+      // The step that the queue has come to, if the work was recorded in another one.
+      DeviceStep step;
+      static_cast<StepNumbers&>(step) = *numbers;
+      context.step = &step;
       auto* raw = scratch_.data();
       context.scratch = raw + (64 - reinterpret_cast<uintptr_t>(raw) % 64) % 64;
       for (int phase = 0; phase < inner_->phases(); ++phase) {
         for (int tile = 0; tile < inner_->tiles(phase); ++tile) {
           if (inner_->run(context, phase, tile) != Progress::done)
-            return internal_error("gpu: a kernel failed");
+            return step.failure.ok() ? internal_error("gpu: a kernel failed") : step.failure;
         }
       }
       if (on_run_) on_run_();
@@ -284,6 +316,10 @@ class EnqueuedKernel final : public Kernel {
   }
 
  private:
+  struct DeviceStep final : StepContext {
+    void fail(uint32_t, Status status) override { failure = std::move(status); }
+    Status failure;
+  };
   std::unique_ptr<Kernel> inner_;
   const std::function<void()> on_run_;
   std::vector<std::byte> scratch_;  // of the device's one thread

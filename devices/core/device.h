@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -108,6 +109,10 @@ class Queue {
   // Records what this thread's kernels enqueue from now on, in place of doing it; other threads
   // that use the queue wait meanwhile. False if the device does not record.
   virtual bool begin_recording() { return false; }
+  // Within a recording: what is enqueued from here to the next call is a piece. It may be done as
+  // soon as those pieces are done that `after` names; they are counted from 0. REQUIRES: all work
+  // of a recording is in a piece.
+  virtual void begin_piece(std::span<const uint32_t> /*after*/) {}
   // Ends the recording. Null if something was enqueued that cannot be recorded; none of it is done
   // then, and the queue is as it was before. REQUIRES: begin_recording() returned true.
   virtual std::unique_ptr<Recording> end_recording() { return nullptr; }

@@ -109,10 +109,12 @@ class CudaQueue final : public Queue {
   bool begin_recording() override {
     if (goes_plain_way("graphs") || timeline_.failed()) return false;
     use_.lock();
-    if (check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal))) return true;
+    recorded_ = {};
+    if (check(cudaGraphCreate(&recorded_.graph, 0))) return true;
     use_.unlock();
     return false;
   }
+  void begin_piece(std::span<const uint32_t> after) override;
   std::unique_ptr<Recording> end_recording() override;
 
   // Enqueues a copy; an address may be the host's or the device's.
@@ -167,6 +169,14 @@ class CudaQueue final : public Queue {
     CudaQueue* queue;
     std::function<Status()> work;
   };
+  // A graph in the making. Each piece is captured by itself, and added to it.
+  struct Recorded {
+    cudaGraph_t graph = nullptr;
+    bool capturing = false;
+    cudaError_t error = cudaSuccess;                 // the first
+    std::vector<std::vector<cudaGraphNode_t>> ends;  // by piece: what follows it comes after these
+  };
+  void end_piece();
 
   bool check(cudaError_t error) {
     if (error == cudaSuccess) return true;
@@ -200,6 +210,7 @@ class CudaQueue final : public Queue {
   uint64_t marks_ = 0;
   std::deque<Mark> pending_;
   std::vector<cudaEvent_t> free_;
+  Recorded recorded_;
   Timeline timeline_;
 };
 
@@ -215,13 +226,47 @@ class CudaRecording final : public Recording {
   const cudaGraphExec_t graph_;
 };
 
-std::unique_ptr<Recording> CudaQueue::end_recording() {
+void CudaQueue::begin_piece(std::span<const uint32_t> after) {
+  end_piece();
+  std::vector<cudaGraphNode_t> before;
+  for (const uint32_t piece : after)
+    before.insert(before.end(), recorded_.ends[piece].begin(), recorded_.ends[piece].end());
+  std::sort(before.begin(), before.end());
+  before.erase(std::unique(before.begin(), before.end()), before.end());
+  if (recorded_.error == cudaSuccess) {
+    recorded_.error =
+        cudaStreamBeginCaptureToGraph(stream_, recorded_.graph, before.data(), nullptr,
+                                      before.size(), cudaStreamCaptureModeThreadLocal);
+    recorded_.capturing = recorded_.error == cudaSuccess;
+  }
+}
+
+// A piece ends at the nodes that the next work of the stream would follow.
+void CudaQueue::end_piece() {
+  if (!std::exchange(recorded_.capturing, false)) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* nodes = nullptr;
+  size_t count = 0;
+  cudaError_t error =
+      cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &nodes, nullptr, &count);
+  recorded_.ends.emplace_back();
+  if (error == cudaSuccess && status == cudaStreamCaptureStatusActive)
+    recorded_.ends.back().assign(nodes, nodes + count);
+  else if (error == cudaSuccess)
+    error = cudaErrorStreamCaptureInvalidated;
   cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+  if (recorded_.error == cudaSuccess) recorded_.error = error == cudaSuccess ? ended : error;
+}
+
+std::unique_ptr<Recording> CudaQueue::end_recording() {
+  end_piece();
   cudaGraphExec_t ready = nullptr;
-  cudaError_t error = cudaStreamEndCapture(stream_, &graph);
+  cudaError_t error = recorded_.error;
+  if (error == cudaSuccess) error = cudaGraphInstantiate(&ready, recorded_.graph, 0);
+  (void)cudaGraphDestroy(recorded_.graph);
+  recorded_ = {};
   use_.unlock();
-  if (error == cudaSuccess) error = cudaGraphInstantiate(&ready, graph, 0);
-  if (graph) (void)cudaGraphDestroy(graph);
   if (error == cudaSuccess) return std::make_unique<CudaRecording>(*this, ready);
   (void)cudaGetLastError();  // the work was not done, and nothing has failed
   return nullptr;

@@ -7,7 +7,7 @@
 namespace leat::cuda {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
 constexpr uint32_t kAlignment = 16;  // of operands, in bytes
 
 bool ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
@@ -45,8 +45,8 @@ Result<std::unique_ptr<CublasLt>> CublasLt::open(CudaDevice& device) {
   LEAT_ASSIGN_OR_RETURN(const CublasLtFunctions functions, load_cublaslt());
   std::unique_ptr<CublasLt> library(new CublasLt(functions));
   if (const cublasStatus_t status = functions.create(&library->handle_); !ok(status))
-    return internal_error(cat(device.name(), ": cublasLtCreate: status ", static_cast<int>(status)));
-  LEAT_ASSIGN_OR_RETURN(library->workspace_, device.allocate(kWorkspaceBytes));
+    return internal_error(
+        cat(device.name(), ": cublasLtCreate: status ", static_cast<int>(status)));
   return library;
 }
 
@@ -138,18 +138,18 @@ bool LibraryProduct::choose() {
   constexpr uint32_t kSchemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
-  const bool chosen =
-      set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{library_.workspace_bytes()}) &&
-      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSchemes) &&
-      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment) &&
-      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment) &&
-      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment) &&
-      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment) &&
-      ok(f.get_heuristic(library_.handle(), desc_, b_, a_, y_, y_, preference, 1, &result,
-                         &found)) &&
-      found == 1 && ok(result.state) && result.workspaceSize <= library_.workspace_bytes();
+  const bool chosen = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace) &&
+                      set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSchemes) &&
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment) &&
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment) &&
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment) &&
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment) &&
+                      ok(f.get_heuristic(library_.handle(), desc_, b_, a_, y_, y_, preference, 1,
+                                         &result, &found)) &&
+                      found == 1 && ok(result.state) && result.workspaceSize <= kMostWorkspace;
   (void)f.destroy_preference(preference);
   algorithm_ = result.algo;
+  workspace_bytes_ = result.workspaceSize;
   return chosen;
 }
 
@@ -157,7 +157,8 @@ bool LibraryProduct::takes(const ProductCall& call) const {
   return is_aligned(call.a) && is_aligned(call.b) && is_aligned(call.y) && is_aligned(call.c);
 }
 
-cudaError_t LibraryProduct::enqueue(const ProductCall& call, cudaStream_t stream) const {
+cudaError_t LibraryProduct::enqueue(const ProductCall& call, void* workspace,
+                                    cudaStream_t stream) const {
   const CublasLtFunctions& f = library_.functions();
   if (adds_row_ &&
       !ok(f.set_desc(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &call.c, sizeof call.c)))
@@ -166,8 +167,8 @@ cudaError_t LibraryProduct::enqueue(const ProductCall& call, cudaStream_t stream
   const cublasStatus_t status =
       f.matmul(library_.handle(), desc_, in_double_ ? static_cast<const void*>(&alpha_) : &alpha,
                call.b, b_, call.a, a_, in_double_ ? static_cast<const void*>(&beta_) : &beta,
-               adds_matrix_ ? call.c : call.y, y_, call.y, y_, &algorithm_, library_.workspace(),
-               library_.workspace_bytes(), stream);
+               adds_matrix_ ? call.c : call.y, y_, call.y, y_, &algorithm_, workspace,
+               workspace_bytes_, stream);
   if (ok(status)) return cudaSuccess;
   const cudaError_t error = cudaPeekAtLastError();
   return error == cudaSuccess ? cudaErrorLaunchFailure : error;

@@ -37,12 +37,10 @@ struct CublasLtFunctions {
 // fake in its place.
 Result<CublasLtFunctions> load_cublaslt();
 
-// The library on one device. All its work is done in the device's compute stream, so one workspace
-// serves all of it.
+// The library on one device.
 class CublasLt final : public CudaLibrary {
  public:
-  // unavailable as above; internal_error if the library does not start; resource_exhausted without room
-  // for the workspace.
+  // unavailable as above; internal_error if the library does not start.
   static Result<std::unique_ptr<CublasLt>> open(CudaDevice& device);
   ~CublasLt() override;
   std::string_view name() const override { return "cuBLASLt"; }
@@ -50,14 +48,11 @@ class CublasLt final : public CudaLibrary {
 
   const CublasLtFunctions& functions() const { return functions_; }
   cublasLtHandle_t handle() const { return handle_; }
-  void* workspace() const { return workspace_->data(); }
-  size_t workspace_bytes() const { return workspace_->size(); }
 
  private:
   explicit CublasLt(const CublasLtFunctions& functions) : functions_(functions) {}
   const CublasLtFunctions functions_;
   cublasLtHandle_t handle_ = nullptr;
-  std::unique_ptr<Buffer> workspace_;
 };
 
 // A product that the library has agreed to compute. The algorithm is the library's first choice for
@@ -78,7 +73,10 @@ class LibraryProduct {
 
   // True if the operands are as aligned as the algorithm needs.
   bool takes(const ProductCall& call) const;
-  cudaError_t enqueue(const ProductCall& call, cudaStream_t stream) const;
+  // The bytes of the device that enqueue() needs. Products have workspaces of their own, because
+  // the device may compute several at a time.
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  cudaError_t enqueue(const ProductCall& call, void* workspace, cudaStream_t stream) const;
 
  private:
   LibraryProduct(const CublasLt& library, const ProductCall& call, DType dtype);
@@ -92,6 +90,7 @@ class LibraryProduct {
   cublasLtMatmulDesc_t desc_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, y_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
+  size_t workspace_bytes_ = 0;
 };
 
 }  // namespace leat::cuda

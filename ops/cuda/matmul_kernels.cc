@@ -54,18 +54,22 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelSetup& setup) {
   offsets.insert(offsets.end(), product->b_offsets.begin(), product->b_offsets.end());
   LEAT_ASSIGN_OR_RETURN(auto on_device,
                         copy_of(setup, offsets.data(), offsets.size() * sizeof(int64_t)));
+  const std::shared_ptr<LibraryProduct> by_library = library_product(setup, *product, call);
   return make_cuda_kernel(
-      setup, [call, on_device, by_library = library_product(setup, *product, call),
-              dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
+      setup,
+      [call, on_device, by_library, dtype = setup.input(0).dtype](const KernelContext& context,
+                                                                  cudaStream_t stream) {
         ProductCall now = call;
         now.a = context.inputs[0];
         now.b = context.inputs[1];
         now.c = call.has_c ? context.inputs[2] : nullptr;
         now.y = context.outputs[0];
         now.offsets = static_cast<const int64_t*>(on_device->data());
-        return by_library && by_library->takes(now) ? by_library->enqueue(now, stream)
-                                                    : launch_product(now, dtype, stream);
-      });
+        return by_library && by_library->takes(now)
+                   ? by_library->enqueue(now, context.workspace, stream)
+                   : launch_product(now, dtype, stream);
+      },
+      by_library ? by_library->workspace_bytes() : 0);
 }
 
 }  // namespace

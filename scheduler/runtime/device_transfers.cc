@@ -23,7 +23,18 @@ const PlanInstruction& DeviceTransfers::instruction_of(const Entry& entry) const
   return program_.partition().instructions[entry.instruction];
 }
 
-void DeviceTransfers::issue(const Entry& entry, uint64_t turn) {
+void DeviceTransfers::depart(const Entry& entry, uint64_t turn) {
+  void* departure = nullptr;
+  if (entry.kind == Entry::Kind::send && program_.staging(entry.edge, turn))
+    departure = program_.departure(entry.edge, turn);
+  else if (entry.kind == Entry::Kind::fetch && bytes_sent(entry) > 0)
+    departure = program_.fetch_departure(entry.edge, turn);
+  if (!departure) return;
+  const uint32_t value = instruction_of(entry).inputs[0];
+  device_.copy_within(departure, program_.value_address(value, turn), bytes_sent(entry));
+}
+
+void DeviceTransfers::travel(const Entry& entry, uint64_t turn) {
   switch (entry.kind) {
     case Entry::Kind::receive:
       return receive(entry, turn);
@@ -34,6 +45,10 @@ void DeviceTransfers::issue(const Entry& entry, uint64_t turn) {
     default:
       return;  // a retire: the slot went back when its value was copied in
   }
+}
+
+size_t DeviceTransfers::bytes_sent(const Entry& entry) const {
+  return program_.partition().values[instruction_of(entry).inputs[0]].type.bytes();
 }
 
 // Work that is enqueued later starts when the value is on the device.
@@ -49,9 +64,7 @@ void DeviceTransfers::receive(const Entry& entry, uint64_t turn) {
 
 void DeviceTransfers::send(const Entry& entry, uint64_t turn) {
   if (void* staging = program_.staging(entry.edge, turn)) {
-    const uint32_t value = instruction_of(entry).inputs[0];
-    copy_out(program_.departure(entry.edge, turn), staging, program_.value_address(value, turn),
-             program_.partition().values[value].type.bytes());
+    copy_out(program_.departure(entry.edge, turn), staging, bytes_sent(entry));
   } else {
     out_.wait_for(compute_.timeline(), compute_.mark());  // a token stands for what came before it
   }
@@ -59,15 +72,12 @@ void DeviceTransfers::send(const Entry& entry, uint64_t turn) {
 }
 
 void DeviceTransfers::fetch(const Entry& entry, uint64_t turn) {
-  const uint32_t value = program_.fetch_value(entry.edge);
-  const size_t bytes = program_.partition().values[value].type.bytes();
-  if (bytes == 0) return;
-  copy_out(program_.fetch_departure(entry.edge, turn), program_.fetch(entry.edge, turn),
-           program_.value_address(value, turn), bytes);
+  const size_t bytes = bytes_sent(entry);
+  if (bytes > 0)
+    copy_out(program_.fetch_departure(entry.edge, turn), program_.fetch(entry.edge, turn), bytes);
 }
 
-void DeviceTransfers::copy_out(void* departure, void* host, const void* value, size_t bytes) {
-  device_.copy_within(departure, value, bytes);
+void DeviceTransfers::copy_out(void* departure, void* host, size_t bytes) {
   out_.wait_for(compute_.timeline(), compute_.mark());
   device_.copy_to_host(host, departure, bytes);
 }
@@ -116,8 +126,7 @@ Status DeviceTransfers::push(const Pending& pending) {
   const Entry& entry = *pending.entry;
   if (!entry.channel) return {};
   const void* staging = program_.staging(entry.edge, pending.turn);
-  const size_t bytes =
-      staging ? program_.partition().values[instruction_of(entry).inputs[0]].type.bytes() : 0;
+  const size_t bytes = staging ? bytes_sent(entry) : 0;
   return entry.channel->push(entry.edge, pending.turn, staging, bytes);
 }
 

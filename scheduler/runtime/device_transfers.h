@@ -30,7 +30,14 @@ class DeviceTransfers {
 
   // Enqueues what a transfer does on the device. REQUIRES: a received value has arrived, and the
   // turn kSlotDepth before this one is over.
-  void issue(const Entry& entry, uint64_t turn);
+  void issue(const Entry& entry, uint64_t turn) {
+    depart(entry, turn);
+    travel(entry, turn);
+  }
+  // The two parts of that. What departs is copied aside in the queue of the kernels, and may be
+  // part of a recording; all the rest follows.
+  void depart(const Entry& entry, uint64_t turn);
+  void travel(const Entry& entry, uint64_t turn);
   // All entries of the turn are issued: it is over when the device has done them.
   void end_turn(uint64_t turn);
 
@@ -73,7 +80,8 @@ class DeviceTransfers {
   void receive(const Entry& entry, uint64_t turn);
   void send(const Entry& entry, uint64_t turn);
   void fetch(const Entry& entry, uint64_t turn);
-  void copy_out(void* departure, void* host, const void* value, size_t bytes);
+  void copy_out(void* departure, void* host, size_t bytes);
+  size_t bytes_sent(const Entry& entry) const;
   bool has_credit(const Pending& pending) const;
   Status push(const Pending& pending);
   const PlanInstruction& instruction_of(const Entry& entry) const;

@@ -6,37 +6,51 @@ namespace leat {
 namespace {
 
 // One recording takes about as long to launch as two kernels.
-constexpr uint32_t kShortestRow = 3;
+constexpr uint32_t kFewestKernels = 3;
 
-// A step that is recorded, and not run. What fails in it is run again, one by one.
+// A step that is recorded, and not run. If something fails in it, it is issued again, one by one.
 struct RecordedStep final : StepContext {
   void fail(uint32_t, Status) override {}
 };
 
 }  // namespace
 
-RecordedRows::RecordedRows(Program& program, const CommitVerdict& verdict, TurnContexts& contexts)
-    : program_(program), contexts_(contexts), queue_(program.device().queue()) {
-  const auto& entries = program.entries();
-  const auto n = static_cast<uint32_t>(entries.size());
+RecordedRows::RecordedRows(Program& program, const CommitVerdict& verdict, TurnContexts& contexts,
+                           DeviceTransfers& transfers)
+    : program_(program),
+      contexts_(contexts),
+      transfers_(transfers),
+      queue_(program.device().queue()),
+      entries_(program.entries()) {
+  const auto n = static_cast<uint32_t>(entries_.size());
   row_at_.assign(n, kNone);
-  for (uint32_t begin = 0, end = 0; begin < n; begin = std::max(end, begin + 1)) {
+  for (uint32_t begin = 0; begin < n;) {
+    Row row{begin, begin, {}, {}, {}, false};
+    uint32_t kernels = 0;
     // The writes of a step that is decided are made whatever fails: they are a row of their own.
-    for (end = begin;
-         end < n && repeats(entries[end]) && verdict.covers(end) == verdict.covers(begin);)
-      ++end;
-    if (end - begin < kShortestRow) continue;
-    row_at_[begin] = static_cast<uint32_t>(rows_.size());
-    rows_.emplace_back();
-    rows_.back().begin = begin;
-    rows_.back().end = end;
+    while (row.end < n && repeats(entries_[row.end]) &&
+           verdict.covers(row.end) == verdict.covers(begin)) {
+      const Entry::Kind kind = entries_[row.end].kind;
+      if (kind == Entry::Kind::kernel)
+        ++kernels;
+      else
+        row.transfers.push_back(row.end);
+      ++row.end;
+      if (kind == Entry::Kind::send) break;
+    }
+    const uint32_t next = std::max(row.end, begin + 1);
+    if (kernels >= kFewestKernels) {
+      row_at_[begin] = static_cast<uint32_t>(rows_.size());
+      rows_.push_back(std::move(row));
+    }
+    begin = next;
   }
 }
 
 bool RecordedRows::repeats(const Entry& entry) const {
-  if (entry.kind != Entry::Kind::kernel || entry.may_block || entry.commits ||
-      !entry.awaits.empty())
-    return false;
+  if (entry.may_block || entry.commits || !entry.awaits.empty()) return false;
+  if (entry.kind == Entry::Kind::receive || entry.kind == Entry::Kind::bundle) return false;
+  if (entry.kind != Entry::Kind::kernel) return true;
   for (uint32_t k = entry.first; k < entry.last; ++k) {
     if (!program_.kernel(k).kernel->repeats()) return false;
   }
@@ -54,6 +68,7 @@ bool RecordedRows::enqueue(uint64_t e, uint64_t turn) {
     if (row.refused) return false;
   }
   row.recordings[parity]->enqueue();
+  for (const uint32_t transfer : row.transfers) transfers_.travel(entries_[transfer], turn);
   return true;
 }
 
@@ -61,23 +76,39 @@ void RecordedRows::record(Row& row, uint64_t turn) {
   RecordedStep step;
   static_cast<StepNumbers&>(step) = contexts_.of(turn);
   step.for_device = contexts_.of(turn).for_device;
-  bool ok = queue_.begin_recording();
-  row.refused = !ok;
-  if (!ok) return;
+  row.refused = !queue_.begin_recording();
+  if (row.refused) return;
+  bool ok = true;
+  std::vector<uint32_t> after;
   for (uint32_t e = row.begin; ok && e < row.end; ++e) {
-    const Entry& entry = program_.entries()[e];
-    for (uint32_t k = entry.first; ok && k < entry.last; ++k) {
-      BoundKernel& bound = program_.kernel(k);
-      KernelContext context = bound.context[turn % kSlotDepth];
-      context.step = &step;
-      const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
-      for (uint32_t tile = entry.first_tile; ok && tile < entry.first_tile + entry.tiles; ++tile)
-        ok = bound.kernel->run(context, phase, static_cast<int>(tile)) <= Progress::pending;
+    // What came before the row is done before all of it.
+    after.clear();
+    for (const uint32_t before : entries_[e].after) {
+      if (before >= row.begin) after.push_back(before - row.begin);
     }
+    queue_.begin_piece(after);
+    if (entries_[e].kind == Entry::Kind::kernel)
+      ok = enqueue_kernels(entries_[e], turn, step);
+    else
+      transfers_.depart(entries_[e], turn);
   }
   std::unique_ptr<Recording> recording = queue_.end_recording();
   row.refused = !ok || !recording;
   if (!row.refused) row.recordings[turn % kSlotDepth] = std::move(recording);
+}
+
+bool RecordedRows::enqueue_kernels(const Entry& entry, uint64_t turn, StepContext& step) {
+  for (uint32_t k = entry.first; k < entry.last; ++k) {
+    BoundKernel& bound = program_.kernel(k);
+    KernelContext context = bound.context[turn % kSlotDepth];
+    context.step = &step;
+    const int phase = entry.phase < 0 ? bound.kernel->row_phase() : entry.phase;
+    for (uint32_t tile = entry.first_tile; tile < entry.first_tile + entry.tiles; ++tile) {
+      if (bound.kernel->run(context, phase, static_cast<int>(tile)) > Progress::pending)
+        return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace leat

@@ -28,7 +28,7 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
       outcome_(outcome),
       tiles_(program, contexts, pool.threads()),
       done_(new std::atomic<uint64_t>[program.entries().size()]) {
-  if (transfers_) rows_.emplace(program, verdict, contexts);
+  if (transfers_) rows_.emplace(program, verdict, contexts, *transfers_);
   // The tiles are numbered through the entries of a turn, so a claimed number can be turned into an
   // entry and a tile.
   uint64_t tiles = 0;
@@ -103,8 +103,8 @@ void SegmentExecution::run_in_order(const Segment& segment) {
   }
 }
 
-// Enqueues the row of kernels that begins at the position and ends within the segment. Returns the
-// position behind it; the same position if there is none or it is to be run kernel by kernel.
+// Enqueues the row of entries that begins at the position and ends within the segment. Returns the
+// position behind it; the same position if there is none or it is to be issued entry by entry.
 uint64_t SegmentExecution::enqueue_row(uint64_t position, uint64_t end) {
   const uint64_t n = entries_.size(), turn = position / n, first = position % n;
   const uint64_t last = rows_->end_of(first);

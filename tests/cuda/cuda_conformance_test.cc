@@ -72,7 +72,10 @@ class GpuCase final : private StepContext {
     REQUIRE(kernel->phases() == 1);
     REQUIRE(kernel->tiles(0) == 1);
     REQUIRE(kernel->repeats());
-    if (recorded) REQUIRE(device_.queue().begin_recording());
+    if (recorded) {
+      REQUIRE(device_.queue().begin_recording());
+      device_.queue().begin_piece({});
+    }
     const Progress progress = kernel->run(context, 0, 0);
     const std::unique_ptr<Recording> recording =
         recorded ? device_.queue().end_recording() : nullptr;

@@ -174,6 +174,7 @@ TEST_CASE("work that was recorded is done as often as it is enqueued") {
   on.give_count();
   Queue& compute = on.device->queue();
   REQUIRE(compute.begin_recording());
+  compute.begin_piece({});
   for (int i = 0; i < 2; ++i) (void)launch_increment(on.in(), kThreads, on.device->stream());
   const std::unique_ptr<Recording> recording = compute.end_recording();
   REQUIRE(recording);
@@ -184,11 +185,37 @@ TEST_CASE("work that was recorded is done as often as it is enqueued") {
   CHECK(fake_cuda::counts().graph_launches == 3);
 }
 
+TEST_CASE("pieces of a recording that do not name each other are done in any order") {
+  const auto final_element = [](uint64_t seed, bool named) {
+    OnDevice on(seed);
+    on.give_count();
+    Queue& compute = on.device->queue();
+    REQUIRE(compute.begin_recording());
+    compute.begin_piece({});
+    (void)launch_increment(on.in(), kThreads, on.device->stream());
+    const std::vector<uint32_t> after(named ? 1 : 0, 0);
+    compute.begin_piece(after);
+    on.device->copy_within(on.out(), on.in(), kThreads * sizeof(float));
+    const std::unique_ptr<Recording> recording = compute.end_recording();
+    REQUIRE(recording);
+    recording->enqueue();
+    on.settle(QueueFor::compute);
+    return on.take(*on.y)[5];
+  };
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    CHECK(final_element(seed, true) == 6);
+    wrong += final_element(seed, false) != 6;
+  }
+  CHECK(wrong > 0);
+}
+
 TEST_CASE("memory that is allocated within a recording spoils it") {
   OnDevice on;
   on.give_count();
   Queue& compute = on.device->queue();
   REQUIRE(compute.begin_recording());
+  compute.begin_piece({});
   (void)launch_increment(on.in(), kThreads, on.device->stream());
   CHECK_FALSE(on.device->allocate(64).ok());
   CHECK(compute.end_recording() == nullptr);

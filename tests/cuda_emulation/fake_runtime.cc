@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda_emulation/emulator.h"
@@ -46,17 +47,27 @@ size_t page_bytes() {
 
 }  // namespace
 
+struct CUgraphNode_st {
+  std::function<cudaError_t()> run;
+  std::vector<CUgraphNode_st*> after;
+};
 struct CUgraph_st {
-  std::vector<Operation> operations;
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // each behind those that it follows
 };
 struct CUgraphExec_st {
-  std::vector<Operation> operations;
+  struct Node {
+    std::function<cudaError_t()> run;
+    std::vector<size_t> after;
+  };
+  std::vector<Node> nodes;
 };
 struct CUstream_st {
   std::deque<Operation> operations;
   bool busy = false;
-  // While work is captured: the work, the thread that began, and whether it did what is forbidden.
-  std::unique_ptr<CUgraph_st> captured;
+  // While work is captured: the graph, the nodes that the next one follows, the thread that began,
+  // and whether it did what is forbidden.
+  CUgraph_st* captured = nullptr;
+  std::vector<CUgraphNode_st*> ends;
   std::thread::id captures;
   bool invalid = false;
 };
@@ -193,7 +204,10 @@ class Gpu {
         // Events would join other streams to the graph: Leat records one stream alone.
         stream->invalid = stream->invalid || operation.after || operation.sets;
         if (stream->invalid) return cudaErrorStreamCaptureInvalidated;
-        stream->captured->operations.push_back(std::move(operation));
+        auto node = std::make_unique<CUgraphNode_st>();
+        node->run = std::move(operation.run);
+        node->after = std::exchange(stream->ends, {node.get()});
+        stream->captured->nodes.push_back(std::move(node));
         return cudaSuccess;
       }
       stream->operations.push_back(std::move(operation));
@@ -288,33 +302,48 @@ class Gpu {
     if (sticky_ != cudaSuccess) return sticky_;
     return !event->done || *event->done ? cudaSuccess : cudaErrorNotReady;
   }
-  cudaError_t begin_capture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  cudaError_t begin_capture(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after,
+                            size_t count, cudaStreamCaptureMode mode) {
     const std::lock_guard lock(mutex_);
     if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;  // as Leat does
     if (sticky_ != cudaSuccess) return sticky_;
     if (stream->captured) return cudaErrorIllegalState;
-    stream->captured = std::make_unique<CUgraph_st>();
+    stream->captured = graph;
+    stream->ends.assign(after, after + count);
     stream->captures = std::this_thread::get_id();
     stream->invalid = false;
     return cudaSuccess;
+  }
+  cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                           const cudaGraphNode_t** nodes, size_t* count) {
+    const std::lock_guard lock(mutex_);
+    *status = !stream->captured ? cudaStreamCaptureStatusNone
+              : stream->invalid ? cudaStreamCaptureStatusInvalidated
+                                : cudaStreamCaptureStatusActive;
+    *nodes = stream->ends.data();
+    *count = stream->ends.size();
+    return sticky_;
   }
   cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph) {
     const std::lock_guard lock(mutex_);
     *graph = nullptr;
     if (!stream->captured) return cudaErrorIllegalState;
     if (stream->captures != std::this_thread::get_id()) return cudaErrorStreamCaptureWrongThread;
-    const std::unique_ptr<CUgraph_st> captured = std::move(stream->captured);
+    CUgraph_st* captured = std::exchange(stream->captured, nullptr);
     if (stream->invalid) return cudaErrorStreamCaptureInvalidated;
-    *graph = new CUgraph_st(*captured);
+    *graph = captured;
     return sticky_;
   }
   cudaError_t launch(cudaGraphExec_t graph, cudaStream_t stream) {
+    std::vector<size_t> order;
     {
       const std::lock_guard lock(mutex_);
       ++counts_.graph_launches;
+      order = some_order(*graph);
     }
-    for (const Operation& operation : graph->operations) {
-      if (const cudaError_t error = enqueue(stream, operation)) return error;
+    for (const size_t node : order) {
+      if (const cudaError_t error = enqueue(stream, {graph->nodes[node].run, nullptr, nullptr}))
+        return error;
     }
     return cudaSuccess;
   }
@@ -327,6 +356,22 @@ class Gpu {
   }
 
  private:
+  // The nodes in an order that the seed chooses among all that are allowed.
+  std::vector<size_t> some_order(const CUgraphExec_st& graph) {
+    std::vector<size_t> order, able;
+    std::vector<bool> done(graph.nodes.size(), false);
+    while (order.size() < graph.nodes.size()) {
+      able.clear();
+      for (size_t i = 0; i < graph.nodes.size(); ++i) {
+        const auto& after = graph.nodes[i].after;
+        if (!done[i] && std::all_of(after.begin(), after.end(), [&](size_t a) { return done[a]; }))
+          able.push_back(i);
+      }
+      order.push_back(able[random_() % able.size()]);
+      done[order.back()] = true;
+    }
+    return order;
+  }
   // True if this thread captures work, and does what it must not meanwhile.
   bool spoils_capture() {
     bool spoils = false;
@@ -481,14 +526,35 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return gpu().sticky();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return gpu().synchronize(stream); }
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return gpu().begin_capture(stream, mode);
+cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
+  if (const cudaError_t error = gpu().sticky()) return error;
+  *graph = new CUgraph_st;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                          const cudaGraphNode_t* after, const cudaGraphEdgeData*,
+                                          size_t count, cudaStreamCaptureMode mode) {
+  return gpu().begin_capture(stream, graph, after, count, mode);
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long*, cudaGraph_t*,
+                                     const cudaGraphNode_t** nodes, const cudaGraphEdgeData**,
+                                     size_t* count) {
+  return gpu().capture_info(stream, status, nodes, count);
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return gpu().end_capture(stream, graph);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsigned long long) {
-  *ready = new CUgraphExec_st{graph->operations};
+  auto made = std::make_unique<CUgraphExec_st>();
+  std::map<const CUgraphNode_st*, size_t> numbers;
+  for (const auto& node : graph->nodes) {
+    CUgraphExec_st::Node copy{node->run, {}};
+    for (const CUgraphNode_st* before : node->after) copy.after.push_back(numbers.at(before));
+    numbers[node.get()] = made->nodes.size();
+    made->nodes.push_back(std::move(copy));
+  }
+  *ready = made.release();
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
