@@ -9,6 +9,7 @@ namespace leat::cuda {
 // True if the environment variable LEAT_GPU_PLAIN, words with commas between them, has the word:
 //   graphs     kernels are launched one by one, and not as CUDA graphs
 //   cublaslt   products of matrices are computed by our own kernel
+//   cudnn      convolutions are
 // The variable is read anew at each call.
 bool goes_plain_way(std::string_view word);
 

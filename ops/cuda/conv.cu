@@ -93,6 +93,19 @@ __global__ void conv_backward_weights(ConvCall call) {
   if (threadIdx.x % kWarp == 0) static_cast<T*>(call.w)[i] = store_from_compute<T>(sum);
 }
 
+// One thread for each element.
+template <typename T>
+__global__ void add_bias(T* y, const T* bias, int64_t elements, int64_t channels, int64_t area,
+                         bool relu) {
+  using A = Compute<T>;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= elements) return;
+  A value = load_as_compute(y[i]);
+  if (bias) value = value + load_as_compute(bias[i / area % channels]);
+  if (relu) value = !(value <= A(0)) ? value : A(0);
+  y[i] = store_from_compute<T>(value);
+}
+
 // One warp for each output channel.
 template <typename T>
 __global__ void conv_bias_grad(ConvCall call) {
@@ -133,8 +146,36 @@ cudaError_t launch_conv_backward_weights(const ConvCall& call, DType dtype, cuda
       const auto error = launch<&conv_backward_weights<T>>(one_warp_each(weights), stream, call);
       if (error != cudaSuccess) return error;
     }
-    if (!call.bias || call.outputs == 0) return cudaSuccess;
-    return launch<&conv_bias_grad<T>>(one_warp_each(call.outputs), stream, call);
+    return launch_conv_bias_grad(call, dtype, stream);
+  });
+}
+
+cudaError_t launch_conv_finish(const ConvCall& call, DType dtype, cudaStream_t stream) {
+  const int64_t area = call.window.output_area(), elements = call.images * call.outputs * area;
+  if (elements == 0 || (!call.bias && !call.relu)) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return launch<&add_bias<T>>(one_thread_each(elements), stream, static_cast<T*>(call.y),
+                                static_cast<const T*>(call.bias), elements, call.outputs, area,
+                                call.relu);
+  });
+}
+
+cudaError_t launch_conv_finish_data(const ConvCall& call, DType dtype, cudaStream_t stream) {
+  const int64_t area = call.window.input_area(), elements = call.images * call.inputs * area;
+  if (elements == 0 || !call.bias) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return launch<&add_bias<T>>(one_thread_each(elements), stream, static_cast<T*>(call.x),
+                                static_cast<const T*>(call.bias), elements, call.inputs, area,
+                                false);
+  });
+}
+
+cudaError_t launch_conv_bias_grad(const ConvCall& call, DType dtype, cudaStream_t stream) {
+  if (!call.bias || call.outputs == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    return launch<&conv_bias_grad<decltype(zero)>>(one_warp_each(call.outputs), stream, call);
   });
 }
 

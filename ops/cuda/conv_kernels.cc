@@ -5,6 +5,7 @@
 #include "ops/cuda/conv.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
+#include "ops/cuda/cudnn.h"
 #include "ops/cuda/pool.h"
 #include "ops/definitions/conv.h"
 #include "ops/definitions/conv_spec.h"
@@ -107,17 +108,37 @@ Result<ConvCall> conv_call(const KernelSetup& setup, MakeConvSpec make) {
   return call;
 }
 
+// A convolution by cuDNN, and what that leaves undone by our own kernel; without cuDNN, all of it
+// by our own. `bind` gives the call its operands.
+using ConvLaunch = cudaError_t (*)(const ConvCall& call, DType dtype, cudaStream_t stream);
+std::unique_ptr<Kernel> conv_kernel(const KernelSetup& setup, const ConvCall& call, ConvOp op,
+                                    ConvLaunch own, ConvLaunch finish,
+                                    std::function<void(const KernelContext&, ConvCall&)> bind) {
+  const DType dtype = setup.input(0).dtype;
+  const auto* library =
+      static_cast<const Cudnn*>(static_cast<CudaDevice*>(setup.device)->library("cuDNN"));
+  const auto plan = library ? ConvPlan::make(library->target(), call, op, dtype) : nullptr;
+  return make_cuda_kernel(
+      setup,
+      [=, bind = std::move(bind)](const KernelContext& context, cudaStream_t stream) {
+        ConvCall now = call;
+        bind(context, now);
+        if (!plan || !ConvPlan::takes(now)) return own(now, dtype, stream);
+        const cudaError_t error = plan->enqueue(now, context.workspace, stream);
+        return error == cudaSuccess ? finish(now, dtype, stream) : error;
+      },
+      plan ? plan->workspace_bytes() : 0);
+}
+
 Result<std::unique_ptr<Kernel>> make_conv(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, conv_spec));
-  const bool biased = setup.types.has_input(2);
-  return make_cuda_kernel(
-      setup, [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
-        ConvCall now = call;
+  return conv_kernel(
+      setup, call, ConvOp::forward, launch_conv_forward, launch_conv_finish,
+      [biased = setup.types.has_input(2)](const KernelContext& context, ConvCall& now) {
         now.x = context.inputs[0];
         now.w = context.inputs[1];
         now.bias = biased ? context.inputs[2] : nullptr;
         now.y = context.outputs[0];
-        return launch_conv_forward(now, dtype, stream);
       });
 }
 
@@ -125,29 +146,25 @@ Result<std::unique_ptr<Kernel>> make_conv(const KernelSetup& setup) {
 template <MakeConvSpec make, bool has_bias>
 Result<std::unique_ptr<Kernel>> make_backward_data(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, make));
-  const bool biased = has_bias && setup.types.has_input(2);
-  return make_cuda_kernel(
-      setup, [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
-        ConvCall now = call;
+  return conv_kernel(
+      setup, call, ConvOp::backward_data, launch_conv_backward_data, launch_conv_finish_data,
+      [biased = has_bias && setup.types.has_input(2)](const KernelContext& context, ConvCall& now) {
         now.y = context.inputs[0];
         now.w = context.inputs[1];
         now.bias = biased ? context.inputs[2] : nullptr;
         now.x = context.outputs[0];
-        return launch_conv_backward_data(now, dtype, stream);
       });
 }
 
 Result<std::unique_ptr<Kernel>> make_backward_weights(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, conv_grad_weights_spec));
-  const bool biased = setup.types.has_output(1);
-  return make_cuda_kernel(
-      setup, [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
-        ConvCall now = call;
+  return conv_kernel(
+      setup, call, ConvOp::backward_weights, launch_conv_backward_weights, launch_conv_bias_grad,
+      [biased = setup.types.has_output(1)](const KernelContext& context, ConvCall& now) {
         now.x = context.inputs[0];
         now.y = context.inputs[1];
         now.w = context.outputs[0];
         now.bias = biased ? context.outputs[1] : nullptr;
-        return launch_conv_backward_weights(now, dtype, stream);
       });
 }
 

@@ -1,19 +1,31 @@
 #include "ops/cuda/cuda_kernels.h"
 
+#include "devices/base/text.h"
 #include "devices/cuda/plain_ways.h"
 #include "ops/cuda/cublaslt.h"
+#include "ops/cuda/cudnn.h"
 
 namespace leat::cuda {
 
+namespace {
+
+template <typename Library>
+void add_library(CudaDevice& device, const char* word, const char* name) {
+  auto library = goes_plain_way(word)
+                     ? Result<std::unique_ptr<Library>>(unavailable("it is not wanted"))
+                     : Library::open(device);
+  if (library.ok())
+    device.add_library(std::move(*library));
+  else
+    device.describe_further(cat("without ", name));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Device>> open_cuda_device(int index) {
   LEAT_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::open(index));
-  auto products = goes_plain_way("cublaslt")
-                      ? Result<std::unique_ptr<CublasLt>>(unavailable("not wanted"))
-                      : CublasLt::open(*device);
-  if (products.ok())
-    device->add_library(std::move(*products));
-  else
-    device->describe_further("without cuBLASLt");
+  add_library<CublasLt>(*device, "cublaslt", "cuBLASLt");
+  add_library<Cudnn>(*device, "cudnn", "cuDNN");
   return std::unique_ptr<Device>(std::move(device));
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/cuda/cublaslt.h"
+#include "ops/cuda/cudnn.h"
 #include "tests/cuda_emulation/fake_runtime.h"
 
 namespace {
@@ -295,5 +296,8 @@ Result<CublasLtFunctions> load_cublaslt() {
                            create_layout,      destroy_layout, set_layout,   create_preference,
                            destroy_preference, set_preference};
 }
+
+// cuDNN has no fake: to execute its graphs of operations would take a second library.
+Result<CudnnFunctions> load_cudnn() { return unavailable("libcudnn.so.9: the fake has none"); }
 
 }  // namespace leat::cuda
