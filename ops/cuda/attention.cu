@@ -51,12 +51,12 @@ __device__ inline Compute<T> dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-// A score as the softmax gets it, and the slope of its cap. -infinity hides the key.
+// A score as the softmax gets it, of a scaled product, and the slope of its cap. -infinity hides
+// the key.
 template <typename T>
-__device__ inline Compute<T> score(const AttentionCall& call, int64_t n, int64_t h, int64_t row,
-                                   int64_t key, const T* q, const T* k, Compute<T>* slope) {
+__device__ inline Compute<T> score_of(const AttentionCall& call, int64_t n, int64_t h, int64_t row,
+                                      int64_t key, Compute<T> x, Compute<T>* slope) {
   using A = Compute<T>;
-  A x = dot(q, k, call.head) * static_cast<A>(call.scale);
   *slope = A(1);
   if (call.softcap > 0) {
     const A cap = static_cast<A>(call.softcap);
@@ -74,6 +74,14 @@ __device__ inline Compute<T> score(const AttentionCall& call, int64_t n, int64_t
   if (call.boolean_mask) return static_cast<const bool*>(call.mask)[at] ? x : kHidden;
   const A mask = load_as_compute(static_cast<const T*>(call.mask)[at]);
   return mask == kHidden ? kHidden : x + mask;
+}
+
+template <typename T>
+__device__ inline Compute<T> score(const AttentionCall& call, int64_t n, int64_t h, int64_t row,
+                                   int64_t key, const T* q, const T* k, Compute<T>* slope) {
+  using A = Compute<T>;
+  return score_of<T>(call, n, h, row, key, dot(q, k, call.head) * static_cast<A>(call.scale),
+                     slope);
 }
 
 // One warp for each query of each head: 32 keys at a time, one for each lane, and then the columns
@@ -214,7 +222,87 @@ __global__ void attend_back_keys(AttentionCall call) {
     dv[j] = store_from_compute<T>(of_v[c]);
 }
 
+// One warp for each row of scores. Each pass reads the scores again.
+template <typename T>
+__global__ void attention_weights(AttentionCall call, WeightsCall rows) {
+  using A = Compute<T>;
+  constexpr A kNothing = -std::numeric_limits<A>::infinity();
+  const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (warp >= rows.batches * call.q_heads * call.queries) return;
+  const Query query = query_of(call, warp);
+  const int64_t n = rows.first_batch + query.n, h = query.h, row = query.row;
+  const A* scores = static_cast<const A*>(rows.scores) + warp * call.keys;
+  T* weights = static_cast<T*>(rows.weights) + warp * call.keys;
+  const Keys keys = visible(call, n, row);
+  const auto seen = [&](int64_t i) {
+    A slope;
+    return score_of<T>(call, n, h, row, keys.first + i, scores[keys.first + i], &slope);
+  };
+  const int64_t count = keys.last > keys.first ? keys.last - keys.first : 0;
+  const A largest = count > 0 ? warp_max<A>(count, seen) : kNothing;
+  const A base = largest == kNothing ? A(0) : largest;
+  const A sum = count > 0
+                    ? warp_tree_sum<A>(count, [&](int64_t i) { return vmath::exp(seen(i) - base); })
+                    : A(0);
+  const bool empty = sum == A(0);
+  for (int64_t key = threadIdx.x % kWarp; key < call.keys; key += kWarp) {
+    const bool is_seen = !empty && key >= keys.first && key < keys.last;
+    weights[key] =
+        store_from_compute<T>(is_seen ? vmath::exp(seen(key - keys.first) - base) / sum : A(0));
+  }
+  if (threadIdx.x % kWarp == 0 && call.log_sums) {
+    static_cast<A*>(call.log_sums)[(n * call.q_heads + h) * call.queries + row] =
+        empty ? -kNothing : largest + std::log(sum);
+  }
+}
+
+template <typename T>
+__global__ void attention_weights_grad(AttentionCall call, WeightsCall rows) {
+  using A = Compute<T>;
+  const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (warp >= rows.batches * call.q_heads * call.queries) return;
+  const Query query = query_of(call, warp);
+  const int64_t n = rows.first_batch + query.n, h = query.h, row = query.row;
+  const int64_t at = call.of_y.at(n, h, row);
+  const T *dy = static_cast<const T*>(call.dy) + at, *y = static_cast<const T*>(call.y) + at;
+  const A mean = warp_tree_sum<A>(
+      call.v_head, [&](int64_t i) { return load_as_compute(dy[i]) * load_as_compute(y[i]); });
+  const A log_sum =
+      static_cast<const A*>(call.log_sums)[(n * call.q_heads + h) * call.queries + row];
+  const A* scores = static_cast<const A*>(rows.scores) + warp * call.keys;
+  const A* weight_grads = static_cast<const A*>(rows.weight_grads) + warp * call.keys;
+  T* weights = static_cast<T*>(rows.weights) + warp * call.keys;
+  T* score_grads = static_cast<T*>(rows.score_grads) + warp * call.keys;
+  const Keys keys = visible(call, n, row);
+  for (int64_t key = threadIdx.x % kWarp; key < call.keys; key += kWarp) {
+    A p(0), d(0);
+    if (key >= keys.first && key < keys.last) {
+      A slope;
+      p = vmath::exp(score_of<T>(call, n, h, row, key, scores[key], &slope) - log_sum);
+      d = p * (weight_grads[key] - mean) * slope;
+    }
+    weights[key] = store_from_compute<T>(p);
+    score_grads[key] = store_from_compute<T>(d);
+  }
+}
+
 }  // namespace
+
+cudaError_t launch_attention_weights(const AttentionCall& call, const WeightsCall& rows,
+                                     DType dtype, cudaStream_t stream) {
+  return dispatch_floats(dtype, [&](auto zero) {
+    return launch<&attention_weights<decltype(zero)>>(
+        one_warp_each(rows.batches * call.q_heads * call.queries), stream, call, rows);
+  });
+}
+
+cudaError_t launch_attention_weights_grad(const AttentionCall& call, const WeightsCall& rows,
+                                          DType dtype, cudaStream_t stream) {
+  return dispatch_floats(dtype, [&](auto zero) {
+    return launch<&attention_weights_grad<decltype(zero)>>(
+        one_warp_each(rows.batches * call.q_heads * call.queries), stream, call, rows);
+  });
+}
 
 cudaError_t launch_attention(const AttentionCall& call, DType dtype, cudaStream_t stream) {
   const int64_t rows = call.batch * call.q_heads * call.queries;

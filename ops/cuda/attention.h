@@ -43,4 +43,20 @@ struct AttentionCall {
 cudaError_t launch_attention(const AttentionCall& call, DType dtype, cudaStream_t stream);
 cudaError_t launch_attention_grad(const AttentionCall& call, DType dtype, cudaStream_t stream);
 
+// The steps between the products of attention_products.h, for some items of the batch. All matrices
+// are [heads, queries, keys], in the type of the arithmetic, but for those in the operands' dtype.
+struct WeightsCall {
+  int64_t first_batch = 0, batches = 0;
+  void* scores = nullptr;        // scaled
+  void* weights = nullptr;       // in the operands' dtype: written
+  void* weight_grads = nullptr;  // of the gradient
+  void* score_grads = nullptr;   // in the operands' dtype: written by the gradient
+};
+// The softmax of the scores, and its sums where the call wants them.
+cudaError_t launch_attention_weights(const AttentionCall& call, const WeightsCall& rows,
+                                     DType dtype, cudaStream_t stream);
+// The same weights again, and the gradients of the scores, before their scale.
+cudaError_t launch_attention_weights_grad(const AttentionCall& call, const WeightsCall& rows,
+                                          DType dtype, cudaStream_t stream);
+
 }  // namespace leat::cuda

@@ -3,6 +3,7 @@
 
 #include "devices/base/text.h"
 #include "ops/cuda/attention.h"
+#include "ops/cuda/attention_products.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/definitions/attention.h"
@@ -55,23 +56,37 @@ bool supports_attention_grad(const OpTypes& types) {
   return form.ok() && std::max(form->head, form->v_head) <= kMostHeadColumns;
 }
 
+// By cuBLASLt, or null.
+std::shared_ptr<AttentionProducts> products_of(const KernelSetup& setup, const AttentionCall& call,
+                                               bool gradient) {
+  const auto* library =
+      static_cast<const CublasLt*>(static_cast<CudaDevice*>(setup.device)->library("cuBLASLt"));
+  return library ? AttentionProducts::make(*library, call, setup.input(0).dtype, gradient)
+                 : nullptr;
+}
+
 Result<std::unique_ptr<Kernel>> make_attention(const KernelSetup& setup) {
   const auto form = attention_form(setup.types);
   if (!form.ok()) return invalid_argument(cat(setup.subject, ": ", form.status().message()));
   const bool masked = setup.types.has_input(kMask), bounded = setup.types.has_input(kLengths);
   const bool has_sums = setup.types.has_output(kLogSumExp);
-  return make_cuda_kernel(setup, [=, call = call_of(*form), dtype = setup.input(kQuery).dtype](
-                                     const KernelContext& context, cudaStream_t stream) {
-    AttentionCall now = call;
-    now.q = context.inputs[kQuery];
-    now.k = context.inputs[kKey];
-    now.v = context.inputs[kValue];
-    now.mask = masked ? context.inputs[kMask] : nullptr;
-    now.lengths = bounded ? context.in<int64_t>(kLengths) : nullptr;
-    now.y = context.outputs[kAttended];
-    now.log_sums = has_sums ? context.outputs[kLogSumExp] : nullptr;
-    return launch_attention(now, dtype, stream);
-  });
+  const AttentionCall call = call_of(*form);
+  const auto products = products_of(setup, call, false);
+  return make_cuda_kernel(
+      setup,
+      [=, dtype = setup.input(kQuery).dtype](const KernelContext& context, cudaStream_t stream) {
+        AttentionCall now = call;
+        now.q = context.inputs[kQuery];
+        now.k = context.inputs[kKey];
+        now.v = context.inputs[kValue];
+        now.mask = masked ? context.inputs[kMask] : nullptr;
+        now.lengths = bounded ? context.in<int64_t>(kLengths) : nullptr;
+        now.y = context.outputs[kAttended];
+        now.log_sums = has_sums ? context.outputs[kLogSumExp] : nullptr;
+        return products && products->takes(now) ? products->enqueue(now, context.workspace, stream)
+                                                : launch_attention(now, dtype, stream);
+      },
+      products ? products->workspace_bytes() : 0);
 }
 
 Result<std::unique_ptr<Kernel>> make_attention_grad(const KernelSetup& setup) {
@@ -79,22 +94,28 @@ Result<std::unique_ptr<Kernel>> make_attention_grad(const KernelSetup& setup) {
   if (!form.ok()) return invalid_argument(cat(setup.subject, ": ", form.status().message()));
   const bool masked = setup.types.has_input(kGradMask);
   const bool bounded = setup.types.has_input(kGradLengths);
-  return make_cuda_kernel(setup, [=, call = call_of(*form), dtype = setup.input(kGradQuery).dtype](
-                                     const KernelContext& context, cudaStream_t stream) {
-    AttentionCall now = call;
-    now.q = context.inputs[kGradQuery];
-    now.k = context.inputs[kGradKey];
-    now.v = context.inputs[kGradValue];
-    now.y = context.inputs[kGradAttended];
-    now.log_sums = context.inputs[kGradLogSumExp];
-    now.dy = context.inputs[kGradOfAttended];
-    now.mask = masked ? context.inputs[kGradMask] : nullptr;
-    now.lengths = bounded ? context.in<int64_t>(kGradLengths) : nullptr;
-    now.dq = context.outputs[kQueryGrad];
-    now.dk = context.outputs[kKeyGrad];
-    now.dv = context.outputs[kValueGrad];
-    return launch_attention_grad(now, dtype, stream);
-  });
+  const AttentionCall call = call_of(*form);
+  const auto products = products_of(setup, call, true);
+  return make_cuda_kernel(
+      setup,
+      [=, dtype = setup.input(kGradQuery).dtype](const KernelContext& context,
+                                                 cudaStream_t stream) {
+        AttentionCall now = call;
+        now.q = context.inputs[kGradQuery];
+        now.k = context.inputs[kGradKey];
+        now.v = context.inputs[kGradValue];
+        now.y = context.inputs[kGradAttended];
+        now.log_sums = context.inputs[kGradLogSumExp];
+        now.dy = context.inputs[kGradOfAttended];
+        now.mask = masked ? context.inputs[kGradMask] : nullptr;
+        now.lengths = bounded ? context.in<int64_t>(kGradLengths) : nullptr;
+        now.dq = context.outputs[kQueryGrad];
+        now.dk = context.outputs[kKeyGrad];
+        now.dv = context.outputs[kValueGrad];
+        return products && products->takes(now) ? products->enqueue(now, context.workspace, stream)
+                                                : launch_attention_grad(now, dtype, stream);
+      },
+      products ? products->workspace_bytes() : 0);
 }
 
 }  // namespace

@@ -12,26 +12,19 @@ constexpr uint32_t kAlignment = 16;  // of operands, in bytes
 
 bool ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
 
-struct LibraryTypes {
-  cudaDataType_t data, scale;
-  cublasComputeType_t compute;
-};
-bool library_types(DType dtype, LibraryTypes& types) {
+// cudaDataType_t(-1) for dtypes that the library does not have.
+cudaDataType_t data_type_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
-      types = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-      return true;
+      return CUDA_R_32F;
     case DType::f16:
-      types = {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-      return true;
+      return CUDA_R_16F;
     case DType::bf16:
-      types = {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-      return true;
+      return CUDA_R_16BF;
     case DType::f64:
-      types = {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-      return true;
+      return CUDA_R_64F;
     default:
-      return false;
+      return static_cast<cudaDataType_t>(-1);
   }
 }
 
@@ -77,25 +70,25 @@ LibraryProduct::~LibraryProduct() {
 }
 
 std::shared_ptr<LibraryProduct> LibraryProduct::make(const CublasLt& library,
-                                                     const ProductCall& call, int64_t a_stride,
-                                                     int64_t b_stride, DType dtype) {
+                                                     const ProductCall& call,
+                                                     const ProductLayout& layout) {
+  if (!is_float(layout.dtype) || !is_float(layout.y_dtype)) return {};
   if (call.m < 1 || call.n < 1 || call.k < 1 || call.items < 1 || call.items > INT32_MAX) return {};
-  std::shared_ptr<LibraryProduct> product(new LibraryProduct(library, call, dtype));
+  std::shared_ptr<LibraryProduct> product(new LibraryProduct(library, call, layout.dtype));
   if (call.has_c && !product->adds_matrix_ && !product->adds_row_) return {};
   // Items share a C, which the library would look for at a distance.
   if (product->adds_matrix_ && call.items > 1) return {};
-  if (!product->describe(call, a_stride, b_stride, dtype) || !product->choose()) return {};
+  if (!product->describe(call, layout) || !product->choose()) return {};
   return product;
 }
 
 // The library's matrices are stored by columns. A matrix by rows is its transposed one to it, so it
 // is asked for Y' = op(B)' op(A)'.
-bool LibraryProduct::describe(const ProductCall& call, int64_t a_stride, int64_t b_stride,
-                              DType dtype) {
-  LibraryTypes types{};
-  if (!library_types(dtype, types)) return false;
+bool LibraryProduct::describe(const ProductCall& call, const ProductLayout& layout) {
   const CublasLtFunctions& f = library_.functions();
-  if (!ok(f.create_desc(&desc_, types.compute, types.scale))) return false;
+  if (!ok(f.create_desc(&desc_, in_double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                        in_double_ ? CUDA_R_64F : CUDA_R_32F)))
+    return false;
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
     return ok(f.set_desc(desc_, attribute, &value, sizeof value));
   };
@@ -109,9 +102,9 @@ bool LibraryProduct::describe(const ProductCall& call, int64_t a_stride, int64_t
       !set(CUBLASLT_MATMUL_DESC_TRANSB, operation(call.trans_a)) ||
       !set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue))
     return false;
-  const auto layout = [&](cublasLtMatrixLayout_t& made, int64_t rows, int64_t columns, int64_t ld,
-                          int64_t stride) {
-    if (!ok(f.create_layout(&made, types.data, static_cast<uint64_t>(rows),
+  const auto matrix = [&](cublasLtMatrixLayout_t& made, DType dtype, int64_t rows, int64_t columns,
+                          int64_t ld, int64_t stride) {
+    if (!ok(f.create_layout(&made, data_type_of(dtype), static_cast<uint64_t>(rows),
                             static_cast<uint64_t>(columns), ld)))
       return false;
     if (call.items == 1) return true;
@@ -120,11 +113,11 @@ bool LibraryProduct::describe(const ProductCall& call, int64_t a_stride, int64_t
            ok(f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                            sizeof stride));
   };
-  return layout(b_, call.trans_b ? call.k : call.n, call.trans_b ? call.n : call.k, call.ldb,
-                b_stride) &&
-         layout(a_, call.trans_a ? call.m : call.k, call.trans_a ? call.k : call.m, call.lda,
-                a_stride) &&
-         layout(y_, call.n, call.m, call.n, call.m * call.n);
+  return matrix(b_, layout.dtype, call.trans_b ? call.k : call.n, call.trans_b ? call.n : call.k,
+                call.ldb, layout.b_stride) &&
+         matrix(a_, layout.dtype, call.trans_a ? call.m : call.k, call.trans_a ? call.k : call.m,
+                call.lda, layout.a_stride) &&
+         matrix(y_, layout.y_dtype, call.n, call.m, layout.ldy, layout.y_stride);
 }
 
 bool LibraryProduct::choose() {
@@ -153,7 +146,7 @@ bool LibraryProduct::choose() {
   return chosen;
 }
 
-bool LibraryProduct::takes(const ProductCall& call) const {
+bool LibraryProduct::takes(const ProductCall& call) {
   return is_aligned(call.a) && is_aligned(call.b) && is_aligned(call.y) && is_aligned(call.c);
 }
 

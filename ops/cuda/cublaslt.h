@@ -55,6 +55,15 @@ class CublasLt final : public CudaLibrary {
   cublasLtHandle_t handle_ = nullptr;
 };
 
+// A product that the library is asked for, as ProductCall, with what that leaves open. Items are
+// evenly spaced; all distances are in elements.
+struct ProductLayout {
+  DType dtype = DType::f32;                          // of A and B
+  DType y_dtype = DType::f32;                        // of Y and C
+  int64_t a_stride = 0, b_stride = 0, y_stride = 0;  // from one item to the next
+  int64_t ldy = 0;                                   // from one row of Y to the next
+};
+
 // A product that the library has agreed to compute. The algorithm is the library's first choice for
 // the shapes, never one that was found by timing; those that add up parts with atomics are left
 // out. f32 is computed in f32, not in TF32; f16 and bf16 add up in f32.
@@ -62,25 +71,25 @@ class CublasLt final : public CudaLibrary {
 // Threads: enqueue() on the thread that enqueues the device's work.
 class LibraryProduct {
  public:
-  // Null if the library does not compute it: other dtypes, a C that is neither a row nor a matrix,
-  // items that are not evenly spaced (a_stride, b_stride: in elements), or sizes that it refuses.
-  // `library` outlives the product.
+  // Null if the library does not compute it: other dtypes, a C that is neither a row nor a matrix
+  // like Y, or sizes that it refuses. `library` outlives the product.
   static std::shared_ptr<LibraryProduct> make(const CublasLt& library, const ProductCall& call,
-                                              int64_t a_stride, int64_t b_stride, DType dtype);
+                                              const ProductLayout& layout);
   ~LibraryProduct();
   LibraryProduct(const LibraryProduct&) = delete;
   LibraryProduct& operator=(const LibraryProduct&) = delete;
 
   // True if the operands are as aligned as the algorithm needs.
-  bool takes(const ProductCall& call) const;
+  static bool takes(const ProductCall& call);
   // The bytes of the device that enqueue() needs. Products have workspaces of their own, because
   // the device may compute several at a time.
   size_t workspace_bytes() const { return workspace_bytes_; }
+  // Reads the addresses of `call` alone.
   cudaError_t enqueue(const ProductCall& call, void* workspace, cudaStream_t stream) const;
 
  private:
   LibraryProduct(const CublasLt& library, const ProductCall& call, DType dtype);
-  bool describe(const ProductCall& call, int64_t a_stride, int64_t b_stride, DType dtype);
+  bool describe(const ProductCall& call, const ProductLayout& layout);
   bool choose();
 
   const CublasLt& library_;

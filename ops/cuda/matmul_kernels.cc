@@ -28,7 +28,8 @@ std::shared_ptr<LibraryProduct> library_product(const KernelSetup& setup, const 
       static_cast<const CublasLt*>(static_cast<CudaDevice*>(setup.device)->library("cuBLASLt"));
   const auto a = stride_of(product.a_offsets), b = stride_of(product.b_offsets);
   if (!library || !a || !b) return nullptr;
-  return LibraryProduct::make(*library, call, *a, *b, setup.input(0).dtype);
+  const DType dtype = setup.input(0).dtype;
+  return LibraryProduct::make(*library, call, {dtype, dtype, *a, *b, call.m * call.n, call.n});
 }
 
 template <DescribeProduct describe>
@@ -65,7 +66,7 @@ Result<std::unique_ptr<Kernel>> make_product(const KernelSetup& setup) {
         now.c = call.has_c ? context.inputs[2] : nullptr;
         now.y = context.outputs[0];
         now.offsets = static_cast<const int64_t*>(on_device->data());
-        return by_library && by_library->takes(now)
+        return by_library && LibraryProduct::takes(now)
                    ? by_library->enqueue(now, context.workspace, stream)
                    : launch_product(now, dtype, stream);
       },

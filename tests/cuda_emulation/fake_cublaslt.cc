@@ -128,7 +128,8 @@ struct Call {
         d.items() != a.items())
       return CUBLAS_STATUS_INVALID_VALUE;
     const bool in_double = a.type == CUDA_R_64F;
-    if (a.type != b.type || a.type != c.type || a.type != d.type ||
+    const bool widens = a.type != CUDA_R_64F && d.type == CUDA_R_32F;  // of half precision
+    if (a.type != b.type || c.type != d.type || (a.type != d.type && !widens) ||
         description.compute != (in_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) ||
         description.scale != (in_double ? CUDA_R_64F : CUDA_R_32F))
       return CUBLAS_STATUS_NOT_SUPPORTED;
