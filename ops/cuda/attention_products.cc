@@ -8,7 +8,7 @@ namespace leat::cuda {
 namespace {
 
 constexpr int64_t kMostScores = int64_t{128} << 20;  // bytes at a time, if a batch has so few
-constexpr size_t kAlignment = 256;
+constexpr size_t kScoreAlignment = 256;
 
 DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
@@ -41,7 +41,7 @@ AttentionProducts::AttentionProducts(const AttentionCall& call, DType dtype, boo
   repeats_ = call.batch / at_a_time_;
   items_ = at_a_time_ * heads;
   const auto bytes = [&](DType of) {
-    return align_up(static_cast<size_t>(items_ * pairs_) * dtype_size(of), kAlignment);
+    return align_up(static_cast<size_t>(items_ * pairs_) * dtype_size(of), kScoreAlignment);
   };
   weights_at_ = bytes(wide(dtype));
   score_grads_at_ = weights_at_ + bytes(dtype);

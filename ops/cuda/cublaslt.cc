@@ -7,10 +7,10 @@
 namespace leat::cuda {
 namespace {
 
-constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
-constexpr uint32_t kAlignment = 16;  // of operands, in bytes
+constexpr uint64_t kMostProductWorkspace = uint64_t{32} << 20;
+constexpr uint32_t kProductAlignment = 16;  // of operands, in bytes
 
-bool ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
+bool cublas_ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
 
 // cudaDataType_t(-1) for dtypes that the library does not have.
 cudaDataType_t data_type_of(DType dtype) {
@@ -29,7 +29,7 @@ cudaDataType_t data_type_of(DType dtype) {
 }
 
 bool is_aligned(const void* address) {
-  return reinterpret_cast<uintptr_t>(address) % kAlignment == 0;
+  return reinterpret_cast<uintptr_t>(address) % kProductAlignment == 0;
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ bool is_aligned(const void* address) {
 Result<std::unique_ptr<CublasLt>> CublasLt::open(CudaDevice& device) {
   LEAT_ASSIGN_OR_RETURN(const CublasLtFunctions functions, load_cublaslt());
   std::unique_ptr<CublasLt> library(new CublasLt(functions));
-  if (const cublasStatus_t status = functions.create(&library->handle_); !ok(status))
+  if (const cublasStatus_t status = functions.create(&library->handle_); !cublas_ok(status))
     return internal_error(
         cat(device.name(), ": cublasLtCreate: status ", static_cast<int>(status)));
   return library;
@@ -86,11 +86,11 @@ std::shared_ptr<LibraryProduct> LibraryProduct::make(const CublasLt& library,
 // is asked for Y' = op(B)' op(A)'.
 bool LibraryProduct::describe(const ProductCall& call, const ProductLayout& layout) {
   const CublasLtFunctions& f = library_.functions();
-  if (!ok(f.create_desc(&desc_, in_double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                        in_double_ ? CUDA_R_64F : CUDA_R_32F)))
+  if (!cublas_ok(f.create_desc(&desc_, in_double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                               in_double_ ? CUDA_R_64F : CUDA_R_32F)))
     return false;
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
-    return ok(f.set_desc(desc_, attribute, &value, sizeof value));
+    return cublas_ok(f.set_desc(desc_, attribute, &value, sizeof value));
   };
   const auto operation = [](bool transposed) -> int32_t {
     return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -104,14 +104,15 @@ bool LibraryProduct::describe(const ProductCall& call, const ProductLayout& layo
     return false;
   const auto matrix = [&](cublasLtMatrixLayout_t& made, DType dtype, int64_t rows, int64_t columns,
                           int64_t ld, int64_t stride) {
-    if (!ok(f.create_layout(&made, data_type_of(dtype), static_cast<uint64_t>(rows),
-                            static_cast<uint64_t>(columns), ld)))
+    if (!cublas_ok(f.create_layout(&made, data_type_of(dtype), static_cast<uint64_t>(rows),
+                                   static_cast<uint64_t>(columns), ld)))
       return false;
     if (call.items == 1) return true;
     const auto items = static_cast<int32_t>(call.items);
-    return ok(f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &items, sizeof items)) &&
-           ok(f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                           sizeof stride));
+    return cublas_ok(
+               f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &items, sizeof items)) &&
+           cublas_ok(f.set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                  sizeof stride));
   };
   return matrix(b_, layout.dtype, call.trans_b ? call.k : call.n, call.trans_b ? call.n : call.k,
                 call.ldb, layout.b_stride) &&
@@ -123,23 +124,24 @@ bool LibraryProduct::describe(const ProductCall& call, const ProductLayout& layo
 bool LibraryProduct::choose() {
   const CublasLtFunctions& f = library_.functions();
   cublasLtMatmulPreference_t preference = nullptr;
-  if (!ok(f.create_preference(&preference))) return false;
+  if (!cublas_ok(f.create_preference(&preference))) return false;
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    return ok(f.set_preference(preference, attribute, &value, sizeof value));
+    return cublas_ok(f.set_preference(preference, attribute, &value, sizeof value));
   };
   // Parts of a sum are added up in a fixed order, in the type of the computation, or not made.
   constexpr uint32_t kSchemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
-  const bool chosen = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace) &&
+  const bool chosen = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostProductWorkspace) &&
                       set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSchemes) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment) &&
-                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment) &&
-                      ok(f.get_heuristic(library_.handle(), desc_, b_, a_, y_, y_, preference, 1,
-                                         &result, &found)) &&
-                      found == 1 && ok(result.state) && result.workspaceSize <= kMostWorkspace;
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kProductAlignment) &&
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kProductAlignment) &&
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kProductAlignment) &&
+                      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kProductAlignment) &&
+                      cublas_ok(f.get_heuristic(library_.handle(), desc_, b_, a_, y_, y_,
+                                                preference, 1, &result, &found)) &&
+                      found == 1 && cublas_ok(result.state) &&
+                      result.workspaceSize <= kMostProductWorkspace;
   (void)f.destroy_preference(preference);
   algorithm_ = result.algo;
   workspace_bytes_ = result.workspaceSize;
@@ -154,7 +156,7 @@ cudaError_t LibraryProduct::enqueue(const ProductCall& call, void* workspace,
                                     cudaStream_t stream) const {
   const CublasLtFunctions& f = library_.functions();
   if (adds_row_ &&
-      !ok(f.set_desc(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &call.c, sizeof call.c)))
+      !cublas_ok(f.set_desc(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &call.c, sizeof call.c)))
     return cudaErrorInvalidValue;
   const float alpha = static_cast<float>(alpha_), beta = static_cast<float>(beta_);
   const cublasStatus_t status =
@@ -162,7 +164,7 @@ cudaError_t LibraryProduct::enqueue(const ProductCall& call, void* workspace,
                call.b, b_, call.a, a_, in_double_ ? static_cast<const void*>(&beta_) : &beta,
                adds_matrix_ ? call.c : call.y, y_, call.y, y_, &algorithm_, workspace,
                workspace_bytes_, stream);
-  if (ok(status)) return cudaSuccess;
+  if (cublas_ok(status)) return cudaSuccess;
   const cudaError_t error = cudaPeekAtLastError();
   return error == cudaSuccess ? cudaErrorLaunchFailure : error;
 }

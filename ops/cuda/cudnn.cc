@@ -10,11 +10,11 @@
 namespace leat::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // of operands, in bytes
-constexpr int64_t kMostWorkspace = int64_t{256} << 20;
+constexpr int64_t kOperandAlignment = 16;  // of operands, in bytes
+constexpr int64_t kMostConvWorkspace = int64_t{256} << 20;
 constexpr int64_t kX = 'x', kY = 'y', kW = 'w';  // the operands' names
 
-bool ok(cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS; }
+bool cudnn_ok(cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS; }
 
 cudnnDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -38,7 +38,7 @@ CudnnDescriptor tensor(const CudnnFunctions& f, int64_t name, DType dtype,
   CudnnDescriptor made(f, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, name);
   made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, data_type(dtype));
-  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kAlignment);
+  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kOperandAlignment);
   made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, rank, sizes.data());
   made.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, rank, strides.data());
   made.finalize();
@@ -137,7 +137,7 @@ Result<CudnnFunctions> load_cudnn_from(const std::vector<std::string>& paths) {
 }
 
 CudnnDescriptor::CudnnDescriptor(const CudnnFunctions& functions, cudnnBackendDescriptorType_t type)
-    : functions_(&functions), ok_(ok(functions.create_descriptor(type, &descriptor_))) {}
+    : functions_(&functions), ok_(cudnn_ok(functions.create_descriptor(type, &descriptor_))) {}
 
 CudnnDescriptor::CudnnDescriptor(CudnnDescriptor&& other) noexcept
     : functions_(other.functions_),
@@ -150,19 +150,19 @@ CudnnDescriptor::~CudnnDescriptor() {
 
 bool CudnnDescriptor::set(cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type,
                           int64_t count, const void* values) {
-  ok_ = ok_ && ok(functions_->set(descriptor_, attribute, type, count, values));
+  ok_ = ok_ && cudnn_ok(functions_->set(descriptor_, attribute, type, count, values));
   return ok_;
 }
 
 bool CudnnDescriptor::finalize() {
-  ok_ = ok_ && ok(functions_->finalize(descriptor_));
+  ok_ = ok_ && cudnn_ok(functions_->finalize(descriptor_));
   return ok_;
 }
 
 Result<std::unique_ptr<Cudnn>> Cudnn::open(CudaDevice& device) {
   LEAT_ASSIGN_OR_RETURN(const CudnnFunctions functions, load_cudnn());
   std::unique_ptr<Cudnn> library(new Cudnn(functions));
-  if (const cudnnStatus_t status = functions.create(&library->handle_); !ok(status))
+  if (const cudnnStatus_t status = functions.create(&library->handle_); !cudnn_ok(status))
     return internal_error(cat(device.name(), ": cudnnCreate: status ", static_cast<int>(status)));
   return library;
 }
@@ -230,8 +230,9 @@ bool ConvPlan::choose(const CudnnDescriptor& operation, DType dtype) {
       heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                      target_.device);
     int64_t count = 0;
-    if (!heuristics.finalize() || !ok(f.get(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr)))
+    if (!heuristics.finalize() ||
+        !cudnn_ok(f.get(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr)))
       continue;
     std::vector<CudnnDescriptor> configs;
     std::vector<cudnnBackendDescriptor_t> into;
@@ -239,8 +240,8 @@ bool ConvPlan::choose(const CudnnDescriptor& operation, DType dtype) {
       configs.emplace_back(f, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
       into.push_back(configs.back().get());
     }
-    if (!ok(f.get(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                  count, &count, into.data())))
+    if (!cudnn_ok(f.get(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                        CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, into.data())))
       continue;
     for (int64_t i = 0; i < count; ++i) {
       if (accept(configs[static_cast<size_t>(i)], dtype)) return true;
@@ -254,12 +255,12 @@ bool ConvPlan::accept(const CudnnDescriptor& config, DType dtype) {
   const CudnnDescriptor engine(f, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t into = engine.get();
   int64_t count = 0;
-  if (!ok(f.get(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                &into)))
+  if (!cudnn_ok(f.get(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                      &count, &into)))
     return false;
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-  if (!ok(f.get(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes)))
+  if (!cudnn_ok(f.get(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes)))
     return false;
   const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
   for (int64_t i = 0; i < count; ++i) {
@@ -274,8 +275,8 @@ bool ConvPlan::accept(const CudnnDescriptor& config, DType dtype) {
     }
   }
   cudnnBackendBehaviorNote_t behaviors[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
-  if (!ok(f.get(engine.get(), CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &count, behaviors)))
+  if (!cudnn_ok(f.get(engine.get(), CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                      CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &count, behaviors)))
     return false;
   if (std::find(behaviors, behaviors + count, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) !=
       behaviors + count)
@@ -287,10 +288,10 @@ bool ConvPlan::accept(const CudnnDescriptor& config, DType dtype) {
   if (target_.device)
     plan->set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, target_.device);
   int64_t workspace = 0;
-  if (!plan->finalize() || !ok(f.get(plan->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                     CUDNN_TYPE_INT64, 1, &count, &workspace)))
+  if (!plan->finalize() || !cudnn_ok(f.get(plan->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                           CUDNN_TYPE_INT64, 1, &count, &workspace)))
     return false;
-  if (workspace > kMostWorkspace) return false;
+  if (workspace > kMostConvWorkspace) return false;
   plan_ = std::move(plan);
   workspace_bytes_ = static_cast<size_t>(workspace);
   return true;
@@ -298,7 +299,7 @@ bool ConvPlan::accept(const CudnnDescriptor& config, DType dtype) {
 
 bool ConvPlan::takes(const ConvCall& call) {
   for (const void* operand : {call.x, call.y, call.w}) {
-    if (reinterpret_cast<uintptr_t>(operand) % kAlignment != 0) return false;
+    if (reinterpret_cast<uintptr_t>(operand) % kOperandAlignment != 0) return false;
   }
   return true;
 }
@@ -311,8 +312,8 @@ cudaError_t ConvPlan::enqueue(const ConvCall& call, void* workspace, cudaStream_
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, names);
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, operands);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
-  if (pack.finalize() && ok(f.set_stream(target_.handle, stream)) &&
-      ok(f.execute(target_.handle, plan_->get(), pack.get())))
+  if (pack.finalize() && cudnn_ok(f.set_stream(target_.handle, stream)) &&
+      cudnn_ok(f.execute(target_.handle, plan_->get(), pack.get())))
     return cudaSuccess;
   const cudaError_t error = cudaPeekAtLastError();
   return error == cudaSuccess ? cudaErrorLaunchFailure : error;
