@@ -2,7 +2,9 @@
 
 #include "devices/cuda/launch.h"
 #include "ops/cuda/conv.h"
+#include "ops/cuda/copy.h"
 #include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/reduce.h"
 #include "ops/cuda/warp_fold.cuh"
 
 namespace leat::cuda {
@@ -106,18 +108,21 @@ __global__ void add_bias(T* y, const T* bias, int64_t elements, int64_t channels
   y[i] = store_from_compute<T>(value);
 }
 
-// One warp for each output channel.
-template <typename T>
-__global__ void conv_bias_grad(ConvCall call) {
-  using A = Compute<T>;
-  const int64_t output = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
-  if (output >= call.outputs) return;
+// The bias' gradient as a reduction of y over its images and its places.
+ReduceCall bias_reduction(const ConvCall& call) {
   const int64_t area = call.window.output_area();
-  const A sum = warp_tree_sum<A>(call.images * area, [&](int64_t n) {
-    return load_as_compute(
-        static_cast<const T*>(call.y)[(n / area * call.outputs + output) * area + n % area]);
-  });
-  if (threadIdx.x % kWarp == 0) static_cast<T*>(call.bias)[output] = store_from_compute<T>(sum);
+  ReduceCall reduce;
+  reduce.x = call.y;
+  reduce.y = call.bias;
+  reduce.workspace = call.workspace;
+  reduce.row_elements = call.images * call.outputs * area;
+  reduce.row_results = call.outputs;
+  reduce.folded = call.images * area;
+  reduce.line_reduced = true;
+  reduce.line = area;
+  reduce.kept = {1, call.outputs, {call.outputs}, {area}};
+  reduce.reduced = {1, call.images, {call.images}, {call.outputs * area}};
+  return reduce;
 }
 
 }  // namespace
@@ -174,9 +179,15 @@ cudaError_t launch_conv_finish_data(const ConvCall& call, DType dtype, cudaStrea
 
 cudaError_t launch_conv_bias_grad(const ConvCall& call, DType dtype, cudaStream_t stream) {
   if (!call.bias || call.outputs == 0) return cudaSuccess;
-  return dispatch_floats(dtype, [&](auto zero) {
-    return launch<&conv_bias_grad<decltype(zero)>>(one_warp_each(call.outputs), stream, call);
-  });
+  const ReduceCall reduce = bias_reduction(call);
+  if (reduce.folded > 0) return launch_reduce(reduce, dtype, stream);
+  return launch_fill_bits(call.bias, empty_result_bits(reduce.reduction, dtype), call.outputs,
+                          dtype_size(dtype), stream);
+}
+
+size_t bias_grad_workspace(const ConvCall& call, DType dtype) {
+  return call.images * call.window.output_area() > 0 ? reduce_workspace(bias_reduction(call), dtype)
+                                                     : 0;
 }
 
 }  // namespace leat::cuda

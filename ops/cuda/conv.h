@@ -19,6 +19,7 @@ struct ConvCall {
   // w: the gradient of the bias is written here, unless it is null.
   void* bias = nullptr;
   bool relu = false;
+  void* workspace = nullptr;  // of bias_grad_workspace() bytes, for that gradient
 };
 cudaError_t launch_conv_forward(const ConvCall& call, DType dtype, cudaStream_t stream);
 cudaError_t launch_conv_backward_data(const ConvCall& call, DType dtype, cudaStream_t stream);
@@ -29,5 +30,6 @@ cudaError_t launch_conv_finish(const ConvCall& call, DType dtype, cudaStream_t s
 cudaError_t launch_conv_finish_data(const ConvCall& call, DType dtype, cudaStream_t stream);
 // The gradient of the bias.
 cudaError_t launch_conv_bias_grad(const ConvCall& call, DType dtype, cudaStream_t stream);
+size_t bias_grad_workspace(const ConvCall& call, DType dtype);
 
 }  // namespace leat::cuda

@@ -1,6 +1,7 @@
 // The factories of pools and convolutions on CUDA.
 #include <algorithm>
 
+#include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/cuda/conv.h"
 #include "ops/cuda/cuda_kernel.h"
@@ -108,6 +109,8 @@ Result<ConvCall> conv_call(const KernelSetup& setup, MakeConvSpec make) {
   return call;
 }
 
+constexpr size_t kWorkspacePart = 256;  // parts of a workspace begin at multiples of so many bytes
+
 // A convolution by cuDNN, and what that leaves undone by our own kernel; without cuDNN, all of it
 // by our own. `bind` gives the call its operands.
 using ConvLaunch = cudaError_t (*)(const ConvCall& call, DType dtype, cudaStream_t stream);
@@ -118,16 +121,20 @@ std::unique_ptr<Kernel> conv_kernel(const KernelSetup& setup, const ConvCall& ca
   const auto* library =
       static_cast<const Cudnn*>(static_cast<CudaDevice*>(setup.device)->library("cuDNN"));
   const auto plan = library ? ConvPlan::make(library->target(), call, op, dtype) : nullptr;
+  const size_t of_bias = op == ConvOp::backward_weights
+                             ? align_up(bias_grad_workspace(call, dtype), kWorkspacePart)
+                             : 0;
   return make_cuda_kernel(
       setup,
       [=, bind = std::move(bind)](const KernelContext& context, cudaStream_t stream) {
         ConvCall now = call;
         bind(context, now);
+        now.workspace = context.workspace;
         if (!plan || !ConvPlan::takes(now)) return own(now, dtype, stream);
-        const cudaError_t error = plan->enqueue(now, context.workspace, stream);
+        const cudaError_t error = plan->enqueue(now, context.workspace + of_bias, stream);
         return error == cudaSuccess ? finish(now, dtype, stream) : error;
       },
-      plan ? plan->workspace_bytes() : 0);
+      of_bias + (plan ? plan->workspace_bytes() : 0));
 }
 
 Result<std::unique_ptr<Kernel>> make_conv(const KernelSetup& setup) {

@@ -69,11 +69,12 @@ __device__ inline T finished(const ReduceCall& call, Compute<T> value) {
 
 __device__ inline int64_t offset_of(const LoopNest& loops, int64_t index) {
   int64_t offset = 0;
-  for (int d = loops.count - 1; d >= 0; --d) {
-    offset += index % loops.sizes[d] * loops.strides[d];
-    index /= loops.sizes[d];
+  for (int d = loops.count - 1; d > 0; --d) {
+    const int64_t outer = index / loops.sizes[d];
+    offset += (index - outer * loops.sizes[d]) * loops.strides[d];
+    index = outer;
   }
-  return offset;
+  return loops.count > 0 ? offset + index * loops.strides[0] : offset;
 }
 
 // The first element of result g.
@@ -124,25 +125,6 @@ __global__ void fold_lines(ReduceCall call, int64_t leaves) {
   if (threadIdx.x % kWarp == 0) write_leaf<T>(call, g, leaf, leaves, value);
 }
 
-// One thread for each leaf of each result: a block of rows, one after the other.
-template <typename T>
-__global__ void fold_columns(ReduceCall call, int64_t leaves) {
-  using A = Compute<T>;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= call.results() * leaves) return;
-  const int64_t leaf = i / call.results(), g = i % call.results();
-  const T* x = static_cast<const T*>(call.x) + start_of(call, g);
-  const int64_t first = leaf * kRowBlock;
-  const int64_t end =
-      first + kRowBlock < call.reduced.total ? first + kRowBlock : call.reduced.total;
-  A value = identity<A>(call.reduction);
-  for (int64_t r = first; r < end; ++r) {
-    const A element = load_as_compute(x[offset_of(call.reduced, r)]);
-    fold_into(call.reduction, value, mapped(call.reduction, element));
-  }
-  write_leaf<T>(call, g, leaf, leaves, value);
-}
-
 // The fold as a type, for TreeStack, whose number is that of the reduction.
 template <int reduction>
 struct FoldOf {
@@ -151,6 +133,61 @@ struct FoldOf {
     fold_into(reduction, a, b);
   }
 };
+
+// The fold of a leaf of result g: a block of rows, one after the other. Several are loaded at a
+// time, because a load takes longer than a fold.
+template <typename T>
+__device__ inline Compute<T> fold_rows(const ReduceCall& call, int64_t g, int64_t leaf) {
+  using A = Compute<T>;
+  constexpr int kAhead = 8;
+  const T* x = static_cast<const T*>(call.x) + start_of(call, g);
+  const int64_t first = leaf * kRowBlock;
+  const int64_t end =
+      first + kRowBlock < call.reduced.total ? first + kRowBlock : call.reduced.total;
+  A value = identity<A>(call.reduction);
+  for (int64_t r = first; r < end; r += kAhead) {
+    A ahead[kAhead];
+    for (int k = 0; k < kAhead; ++k) {
+      if (r + k < end) ahead[k] = load_as_compute(x[offset_of(call.reduced, r + k)]);
+    }
+    for (int k = 0; k < kAhead; ++k) {
+      if (r + k < end) fold_into(call.reduction, value, mapped(call.reduction, ahead[k]));
+    }
+  }
+  return value;
+}
+
+// One thread for each leaf of each result.
+template <typename T>
+__global__ void fold_columns(ReduceCall call, int64_t leaves) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.results() * leaves) return;
+  const int64_t leaf = i / call.results(), g = i - leaf * call.results();
+  write_leaf<T>(call, g, leaf, leaves, fold_rows<T>(call, g, leaf));
+}
+
+// The same for a few leaves, whose tree is folded by the block that has them: a row of threads for
+// each leaf.
+constexpr int64_t kLeavesOfBlock = 8;
+template <typename T, int reduction>
+__global__ void fold_few_columns(ReduceCall call, int leaves) {
+  using A = Compute<T>;
+  __shared__ A folded[kLeavesOfBlock][kWarp];
+  const int column = static_cast<int>(threadIdx.x % kWarp);
+  const int leaf = static_cast<int>(threadIdx.x / kWarp);
+  const int64_t g = int64_t{blockIdx.x} * kWarp + column;
+  const bool inside = g < call.results();
+  if (inside) folded[leaf][column] = fold_rows<T>(call, g, leaf);
+  __syncthreads();
+  if (!inside || leaf > 0) return;
+  A memory[8];
+  TreeStack<FoldOf<reduction>, A> stack(memory, 1);
+  for (int k = 0; k < leaves; ++k) {
+    *stack.top() = folded[k][column];
+    stack.push();
+  }
+  static_cast<T*>(call.y)[g] = finished<T>(call, *stack.finish());
+}
 
 // Folds each group of kGroup partial results of a result to one; the last pass writes the results.
 template <typename T, int reduction>
@@ -189,6 +226,24 @@ cudaError_t launch_fold_group(const ReduceCall& call, const Compute<T>* from, Co
       return launch<&fold_group<T, kProd>>(shape, stream, call, from, to, leaves);
     default:
       return launch<&fold_group<T, kSum>>(shape, stream, call, from, to, leaves);
+  }
+}
+
+template <typename T>
+cudaError_t launch_fold_few_columns(const ReduceCall& call, int64_t leaves, cudaStream_t stream) {
+  LaunchShape shape;
+  shape.grid = dim3(static_cast<unsigned>((call.results() + kWarp - 1) / kWarp));
+  shape.block = dim3(static_cast<unsigned>(leaves) * kWarp);
+  const int count = static_cast<int>(leaves);
+  switch (call.reduction) {
+    case kMax:
+      return launch<&fold_few_columns<T, kMax>>(shape, stream, call, count);
+    case kMin:
+      return launch<&fold_few_columns<T, kMin>>(shape, stream, call, count);
+    case kProd:
+      return launch<&fold_few_columns<T, kProd>>(shape, stream, call, count);
+    default:
+      return launch<&fold_few_columns<T, kSum>>(shape, stream, call, count);
   }
 }
 
@@ -321,6 +376,8 @@ cudaError_t launch_reduce(const ReduceCall& call, DType dtype, cudaStream_t stre
     using T = decltype(zero);
     using A = Compute<T>;
     int64_t leaves = leaves_of(call);
+    if (!call.line_reduced && leaves > 1 && leaves <= kLeavesOfBlock)
+      return launch_fold_few_columns<T>(call, leaves, stream);
     const int64_t units = call.results() * leaves;
     cudaError_t error =
         call.line_reduced ? launch<&fold_lines<T>>(one_warp_each(units), stream, call, leaves)

@@ -21,7 +21,12 @@ struct Place {
   int64_t at[3];
 };
 LEAT_INLINE Place place_of(const int64_t (&sizes)[3], int64_t number) {
-  return {{number / (sizes[1] * sizes[2]), number / sizes[2] % sizes[1], number % sizes[2]}};
+  const int64_t row = number / sizes[2], plane = sizes[0] == 1 ? 0 : row / sizes[1];
+  return {{plane, row - plane * sizes[1], number - row * sizes[2]}};
+}
+// GPUs take long for a division: most windows have steps of 1.
+LEAT_INLINE int64_t in_steps(int64_t distance, int64_t step) {
+  return step == 1 ? distance : distance / step;
 }
 
 // The numbers from `begin` to `end`, exclusive.
@@ -32,8 +37,8 @@ struct Range {
 // The elements of the kernel that are inside the input, for one output along one axis.
 LEAT_INLINE Range taps_of(const WindowShape& w, int axis, int64_t output) {
   const int64_t start = output * w.stride[axis] - w.begin[axis], step = w.dilation[axis];
-  const int64_t begin = start >= 0 ? 0 : (-start + step - 1) / step;
-  const int64_t last = start >= w.input[axis] ? 0 : (w.input[axis] - 1 - start) / step + 1;
+  const int64_t begin = start >= 0 ? 0 : in_steps(-start + step - 1, step);
+  const int64_t last = start >= w.input[axis] ? 0 : in_steps(w.input[axis] - 1 - start, step) + 1;
   return {begin, last < w.kernel[axis] ? last : w.kernel[axis]};
 }
 
@@ -63,9 +68,16 @@ LEAT_INLINE void for_taps(const WindowShape& w, int64_t output, F f) {
 LEAT_INLINE Range outputs_over(const WindowShape& w, int axis, int64_t position) {
   const int64_t shifted = position + w.begin[axis];
   const int64_t first = shifted - (w.kernel[axis] - 1) * w.dilation[axis];
-  const int64_t begin = first <= 0 ? 0 : (first + w.stride[axis] - 1) / w.stride[axis];
-  const int64_t end = shifted / w.stride[axis] + 1;
+  const int64_t begin = first <= 0 ? 0 : in_steps(first + w.stride[axis] - 1, w.stride[axis]);
+  const int64_t end = in_steps(shifted, w.stride[axis]) + 1;
   return {begin, end < w.output[axis] ? end : w.output[axis]};
+}
+
+// The element of the kernel at a distance from the window's begin; -1 if it is between two.
+LEAT_INLINE int64_t element_at(int64_t distance, int64_t dilation) {
+  if (dilation == 1) return distance;
+  const int64_t element = distance / dilation;
+  return element * dilation == distance ? element : -1;
 }
 
 // Calls f(output, element of the kernel) for each window that covers an input, in the row-major
@@ -76,17 +88,15 @@ LEAT_INLINE void for_windows_over(const WindowShape& w, int64_t input, F f) {
   Range over[3];
   for (int axis = 0; axis < 3; ++axis) over[axis] = outputs_over(w, axis, p.at[axis]);
   for (int64_t i = over[0].begin; i < over[0].end; ++i) {
-    const int64_t di = p.at[0] + w.begin[0] - i * w.stride[0];
-    if (di % w.dilation[0] != 0) continue;
+    const int64_t ki = element_at(p.at[0] + w.begin[0] - i * w.stride[0], w.dilation[0]);
+    if (ki < 0) continue;
     for (int64_t j = over[1].begin; j < over[1].end; ++j) {
-      const int64_t dj = p.at[1] + w.begin[1] - j * w.stride[1];
-      if (dj % w.dilation[1] != 0) continue;
+      const int64_t kj = element_at(p.at[1] + w.begin[1] - j * w.stride[1], w.dilation[1]);
+      if (kj < 0) continue;
       for (int64_t k = over[2].begin; k < over[2].end; ++k) {
-        const int64_t dk = p.at[2] + w.begin[2] - k * w.stride[2];
-        if (dk % w.dilation[2] != 0) continue;
-        f((i * w.output[1] + j) * w.output[2] + k,
-          (di / w.dilation[0] * w.kernel[1] + dj / w.dilation[1]) * w.kernel[2] +
-              dk / w.dilation[2]);
+        const int64_t kk = element_at(p.at[2] + w.begin[2] - k * w.stride[2], w.dilation[2]);
+        if (kk < 0) continue;
+        f((i * w.output[1] + j) * w.output[2] + k, (ki * w.kernel[1] + kj) * w.kernel[2] + kk);
       }
     }
   }

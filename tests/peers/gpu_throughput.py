@@ -31,7 +31,7 @@ def data_job(folder, model, steps, precision):
     batch = BATCHES[model]
     if model not in leat_job.GRAPHS:
         return leat_job.exported_job(folder, model, "momentum", steps, precision=precision, batch=batch)
-    inputs, labels = torch_models.records(model, 4 * batch)
+    inputs, labels = torch_models.records(model, 128 * batch)  # an epoch of few steps is mostly its end
     os.makedirs(folder, exist_ok=True)
     np.save(os.path.join(folder, "image.npy"), inputs.numpy())
     np.save(os.path.join(folder, "labels.npy"), labels.numpy())
