@@ -39,6 +39,7 @@ struct AsyncDeviceOptions {
   uint64_t seed = 0;
   // The piece of work of the compute queue that fails, counted from 1; 0: none does.
   uint64_t failing_work = 0;
+  bool records = true;  // whether its queues record work
   // Called with the bytes of each copy between host and device when it is made; a benchmark spends
   // the time here that a copy of them takes.
   std::function<void(size_t bytes)> on_copy = {};
@@ -118,6 +119,7 @@ class AsyncQueue final : public Queue {
   }
   Timeline& timeline() override { return timeline_; }
   bool begin_recording() override {
+    if (!options_.records) return false;
     const std::lock_guard lock(mutex_);
     recorder_ = std::this_thread::get_id();
     return true;

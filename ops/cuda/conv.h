@@ -24,7 +24,7 @@ struct ConvCall {
 cudaError_t launch_conv_forward(const ConvCall& call, DType dtype, cudaStream_t stream);
 cudaError_t launch_conv_backward_data(const ConvCall& call, DType dtype, cudaStream_t stream);
 cudaError_t launch_conv_backward_weights(const ConvCall& call, DType dtype, cudaStream_t stream);
-// What a library's convolution leaves undone, each where it is wanted: y = relu(y + bias).
+// A library's convolution leaves these steps to us, each where it is wanted: y = relu(y + bias).
 cudaError_t launch_conv_finish(const ConvCall& call, DType dtype, cudaStream_t stream);
 // x = x + bias, of ConvTranspose.
 cudaError_t launch_conv_finish_data(const ConvCall& call, DType dtype, cudaStream_t stream);

@@ -1,46 +1,30 @@
 // Finds cuBLASLt on this machine.
-#include <dlfcn.h>
-
-#include <string>
-
-#include "devices/base/text.h"
+#include "devices/cuda/loaded_library.h"
 #include "ops/cuda/cublaslt.h"
 
 namespace leat::cuda {
 
 Result<CublasLtFunctions> load_cublaslt() {
-  // The toolkit's own folder is often missing in the loader's list. The library is never unloaded.
-  void* library = nullptr;
-  std::string error;
-  for (const char* path : {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"}) {
-    library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library) break;
-    const char* why = ::dlerror();
-    if (error.empty() && why) error = why;
-  }
-  if (!library) return unavailable(error);
+  // The toolkit's own folder is often missing in the loader's list.
+  LEAT_ASSIGN_OR_RETURN(
+      LoadedLibrary library,
+      LoadedLibrary::open({"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"}));
   CublasLtFunctions found{};
-  std::string missing;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
-    if (!function && missing.empty()) missing = name;
-  };
-  find(found.get_version, "cublasLtGetVersion");
-  find(found.create, "cublasLtCreate");
-  find(found.destroy, "cublasLtDestroy");
-  find(found.matmul, "cublasLtMatmul");
-  find(found.get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
-  find(found.create_desc, "cublasLtMatmulDescCreate");
-  find(found.destroy_desc, "cublasLtMatmulDescDestroy");
-  find(found.set_desc, "cublasLtMatmulDescSetAttribute");
-  find(found.create_layout, "cublasLtMatrixLayoutCreate");
-  find(found.destroy_layout, "cublasLtMatrixLayoutDestroy");
-  find(found.set_layout, "cublasLtMatrixLayoutSetAttribute");
-  find(found.create_preference, "cublasLtMatmulPreferenceCreate");
-  find(found.destroy_preference, "cublasLtMatmulPreferenceDestroy");
-  find(found.set_preference, "cublasLtMatmulPreferenceSetAttribute");
-  if (!missing.empty())
-    return unavailable(cat("libcublasLt.so.13: expected the function ", missing));
+  library.find(found.get_version, "cublasLtGetVersion");
+  library.find(found.create, "cublasLtCreate");
+  library.find(found.destroy, "cublasLtDestroy");
+  library.find(found.matmul, "cublasLtMatmul");
+  library.find(found.get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  library.find(found.create_desc, "cublasLtMatmulDescCreate");
+  library.find(found.destroy_desc, "cublasLtMatmulDescDestroy");
+  library.find(found.set_desc, "cublasLtMatmulDescSetAttribute");
+  library.find(found.create_layout, "cublasLtMatrixLayoutCreate");
+  library.find(found.destroy_layout, "cublasLtMatrixLayoutDestroy");
+  library.find(found.set_layout, "cublasLtMatrixLayoutSetAttribute");
+  library.find(found.create_preference, "cublasLtMatmulPreferenceCreate");
+  library.find(found.destroy_preference, "cublasLtMatmulPreferenceDestroy");
+  library.find(found.set_preference, "cublasLtMatmulPreferenceSetAttribute");
+  LEAT_RETURN_IF_ERROR(library.status());
   return found;
 }
 

@@ -1,11 +1,10 @@
 #include "ops/cuda/cudnn.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "devices/base/text.h"
+#include "devices/cuda/loaded_library.h"
 
 namespace leat::cuda {
 namespace {
@@ -106,33 +105,19 @@ const OperationNames& names_of(ConvOp op) {
 }  // namespace
 
 Result<CudnnFunctions> load_cudnn_from(const std::vector<std::string>& paths) {
-  // The library is never unloaded.
-  void* library = nullptr;
-  std::string error;
-  for (const std::string& path : paths) {
-    library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library) break;
-    const char* why = ::dlerror();
-    if (error.empty() && why) error = why;
-  }
-  if (!library) return unavailable(error);
+  LEAT_ASSIGN_OR_RETURN(LoadedLibrary library, LoadedLibrary::open(paths));
   CudnnFunctions found{};
-  std::string missing;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
-    if (!function && missing.empty()) missing = name;
-  };
-  find(found.get_version, "cudnnGetVersion");
-  find(found.create, "cudnnCreate");
-  find(found.destroy, "cudnnDestroy");
-  find(found.set_stream, "cudnnSetStream");
-  find(found.create_descriptor, "cudnnBackendCreateDescriptor");
-  find(found.destroy_descriptor, "cudnnBackendDestroyDescriptor");
-  find(found.set, "cudnnBackendSetAttribute");
-  find(found.get, "cudnnBackendGetAttribute");
-  find(found.finalize, "cudnnBackendFinalize");
-  find(found.execute, "cudnnBackendExecute");
-  if (!missing.empty()) return unavailable(cat("cuDNN: expected the function ", missing));
+  library.find(found.get_version, "cudnnGetVersion");
+  library.find(found.create, "cudnnCreate");
+  library.find(found.destroy, "cudnnDestroy");
+  library.find(found.set_stream, "cudnnSetStream");
+  library.find(found.create_descriptor, "cudnnBackendCreateDescriptor");
+  library.find(found.destroy_descriptor, "cudnnBackendDestroyDescriptor");
+  library.find(found.set, "cudnnBackendSetAttribute");
+  library.find(found.get, "cudnnBackendGetAttribute");
+  library.find(found.finalize, "cudnnBackendFinalize");
+  library.find(found.execute, "cudnnBackendExecute");
+  LEAT_RETURN_IF_ERROR(library.status());
   return found;
 }
 

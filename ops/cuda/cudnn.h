@@ -65,7 +65,7 @@ class CudnnDescriptor {
   bool ok_ = false;
 };
 
-// What a plan is made for: a handle, or the description of a device that is not here
+// The device of a plan: a handle, or the description of a device that is not here
 // (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR), whose plans cannot be executed.
 struct CudnnTarget {
   const CudnnFunctions* functions = nullptr;
@@ -99,7 +99,7 @@ enum class ConvOp : uint8_t { forward, backward_data, backward_weights };
 // Threads: enqueue() on the thread that enqueues the device's work.
 class ConvPlan {
  public:
-  // Null if no engine fits. What `target` names outlives the plan.
+  // Null if no engine fits. The functions, handle and device of `target` outlive the plan.
   static std::shared_ptr<ConvPlan> make(const CudnnTarget& target, const ConvCall& call, ConvOp op,
                                         DType dtype);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kKeyBytes = 4 * sizeof(uint32_t);  // the workspace of a kernel that draws
 
-// Where the numbers of a node come from. Its own seed replaces the job's.
+// The origin of a node's numbers. Its own seed replaces the job's.
 KeyCall key_call(const KernelSetup& setup, uint64_t (*own_seed)(const Attrs&)) {
   KeyCall call;
   if (!setup.node) return call;

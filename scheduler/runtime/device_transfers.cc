@@ -23,6 +23,14 @@ const PlanInstruction& DeviceTransfers::instruction_of(const Entry& entry) const
   return program_.partition().instructions[entry.instruction];
 }
 
+void DeviceTransfers::issue(const Entry& entry, uint64_t turn) {
+  if (entry.kind == Entry::Kind::receive) return receive(entry, turn);
+  if (entry.kind == Entry::Kind::retire) return;  // the slot went back when its value was copied in
+  depart(entry, turn);
+  await_kernels();
+  travel(entry, turn);
+}
+
 void DeviceTransfers::depart(const Entry& entry, uint64_t turn) {
   void* departure = nullptr;
   if (entry.kind == Entry::Kind::send && program_.staging(entry.edge, turn))
@@ -34,16 +42,18 @@ void DeviceTransfers::depart(const Entry& entry, uint64_t turn) {
   device_.copy_within(departure, program_.value_address(value, turn), bytes_sent(entry));
 }
 
+// Also for a token, which stands for what came before it.
+void DeviceTransfers::await_kernels() { out_.wait_for(compute_.timeline(), compute_.mark()); }
+
 void DeviceTransfers::travel(const Entry& entry, uint64_t turn) {
-  switch (entry.kind) {
-    case Entry::Kind::receive:
-      return receive(entry, turn);
-    case Entry::Kind::send:
-      return send(entry, turn);
-    case Entry::Kind::fetch:
-      return fetch(entry, turn);
-    default:
-      return;  // a retire: the slot went back when its value was copied in
+  if (entry.kind == Entry::Kind::send) {
+    if (void* staging = program_.staging(entry.edge, turn)) {
+      device_.copy_to_host(staging, program_.departure(entry.edge, turn), bytes_sent(entry));
+    }
+    leaving_.push({out_.mark(), &entry, turn});
+  } else if (entry.kind == Entry::Kind::fetch && bytes_sent(entry) > 0) {
+    device_.copy_to_host(program_.fetch(entry.edge, turn),
+                         program_.fetch_departure(entry.edge, turn), bytes_sent(entry));
   }
 }
 
@@ -62,28 +72,8 @@ void DeviceTransfers::receive(const Entry& entry, uint64_t turn) {
   arriving_.push({mark, &entry, turn});
 }
 
-void DeviceTransfers::send(const Entry& entry, uint64_t turn) {
-  if (void* staging = program_.staging(entry.edge, turn)) {
-    copy_out(program_.departure(entry.edge, turn), staging, bytes_sent(entry));
-  } else {
-    out_.wait_for(compute_.timeline(), compute_.mark());  // a token stands for what came before it
-  }
-  leaving_.push({out_.mark(), &entry, turn});
-}
-
-void DeviceTransfers::fetch(const Entry& entry, uint64_t turn) {
-  const size_t bytes = bytes_sent(entry);
-  if (bytes > 0)
-    copy_out(program_.fetch_departure(entry.edge, turn), program_.fetch(entry.edge, turn), bytes);
-}
-
-void DeviceTransfers::copy_out(void* departure, void* host, size_t bytes) {
-  out_.wait_for(compute_.timeline(), compute_.mark());
-  device_.copy_to_host(host, departure, bytes);
-}
-
 void DeviceTransfers::end_turn(uint64_t turn) {
-  out_.wait_for(compute_.timeline(), compute_.mark());
+  await_kernels();
   leaving_.push({out_.mark(), nullptr, turn});
 }
 

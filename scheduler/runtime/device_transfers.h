@@ -30,13 +30,12 @@ class DeviceTransfers {
 
   // Enqueues what a transfer does on the device. REQUIRES: a received value has arrived, and the
   // turn kSlotDepth before this one is over.
-  void issue(const Entry& entry, uint64_t turn) {
-    depart(entry, turn);
-    travel(entry, turn);
-  }
-  // The two parts of that. What departs is copied aside in the queue of the kernels, and may be
-  // part of a recording; all the rest follows.
+  void issue(const Entry& entry, uint64_t turn);
+  // The parts of that, for entries that are no receives. A value that departs is copied aside in
+  // the queue of the kernels; the copy may be part of a recording. When the kernels are awaited,
+  // all values that have departed can travel.
   void depart(const Entry& entry, uint64_t turn);
+  void await_kernels();
   void travel(const Entry& entry, uint64_t turn);
   // All entries of the turn are issued: it is over when the device has done them.
   void end_turn(uint64_t turn);
@@ -78,9 +77,6 @@ class DeviceTransfers {
   };
 
   void receive(const Entry& entry, uint64_t turn);
-  void send(const Entry& entry, uint64_t turn);
-  void fetch(const Entry& entry, uint64_t turn);
-  void copy_out(void* departure, void* host, size_t bytes);
   size_t bytes_sent(const Entry& entry) const;
   bool has_credit(const Pending& pending) const;
   Status push(const Pending& pending);

@@ -33,7 +33,7 @@ RecordedRows::RecordedRows(Program& program, const CommitVerdict& verdict, TurnC
       const Entry::Kind kind = entries_[row.end].kind;
       if (kind == Entry::Kind::kernel)
         ++kernels;
-      else
+      else if (kind != Entry::Kind::retire)
         row.transfers.push_back(row.end);
       ++row.end;
       if (kind == Entry::Kind::send) break;
@@ -68,6 +68,7 @@ bool RecordedRows::enqueue(uint64_t e, uint64_t turn) {
     if (row.refused) return false;
   }
   row.recordings[parity]->enqueue();
+  if (!row.transfers.empty()) transfers_.await_kernels();
   for (const uint32_t transfer : row.transfers) transfers_.travel(entries_[transfer], turn);
   return true;
 }
@@ -81,7 +82,7 @@ void RecordedRows::record(Row& row, uint64_t turn) {
   bool ok = true;
   std::vector<uint32_t> after;
   for (uint32_t e = row.begin; ok && e < row.end; ++e) {
-    // What came before the row is done before all of it.
+    // Entries before the row are done before all of it.
     after.clear();
     for (const uint32_t before : entries_[e].after) {
       if (before >= row.begin) after.push_back(before - row.begin);

@@ -59,7 +59,7 @@ struct Layout {
   }
 };
 
-// What the algorithm was chosen for: another product must not use it.
+// The product of a chosen algorithm: another one must not use it.
 struct Chosen {
   uint64_t m, n, k;
   int32_t items;

@@ -30,7 +30,10 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
   request.devices = {kGpu};
   const Plan plan = must(compile(graph, request));
 
-  AsyncDevice device;
+  const bool records = GENERATE(true, false);
+  testing::AsyncDeviceOptions options;
+  options.records = records;
+  AsyncDevice device(options);
   cpu::CpuDevice host(0, 1);
   JobResources resources(device), host_resources(host);
   auto program = must(Program::create(plan, 0, device, resources, {}));
@@ -57,6 +60,8 @@ TEST_CASE("an asynchronous device gives the CPU's results, and the host waits on
     CHECK(run.turns() == step + 1);
     CHECK(run.fetched(0, step).identical(expected.fetched(0, step)));
   }
+  // Each parity runs its kernels one by one in its first step.
+  CHECK(device.queue().recordings_enqueued() == (records ? 3u : 0u));
 }
 
 // The devices of one task: what a node needs decides where it goes.
