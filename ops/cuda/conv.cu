@@ -103,7 +103,13 @@ __global__ void add_bias(T* y, const T* bias, int64_t elements, int64_t channels
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   A value = load_as_compute(y[i]);
-  if (bias) value = value + load_as_compute(bias[i / area % channels]);
+  // Divisions of 64 bits take several times as long as those of 32.
+  if (bias && elements > 0x7fffffff) {
+    value = value + load_as_compute(bias[i / area % channels]);
+  } else if (bias) {
+    const auto plane = static_cast<uint32_t>(i) / static_cast<uint32_t>(area);
+    value = value + load_as_compute(bias[plane % static_cast<uint32_t>(channels)]);
+  }
   if (relu) value = !(value <= A(0)) ? value : A(0);
   y[i] = store_from_compute<T>(value);
 }

@@ -2,6 +2,7 @@
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/gather.h"
+#include "ops/cuda/warp_fold.cuh"
 #include "ops/elements/element.h"
 
 namespace leat::cuda {
@@ -30,19 +31,31 @@ __global__ void gather(GatherCall call) {
   static_cast<T*>(call.out)[i] = index < 0 ? T{0} : static_cast<const T*>(call.in)[from];
 }
 
-// For each index: the next one of the same row, or -1; and whether it is the first of its row.
+// The first index in [begin, end) of this row, or `end`; found by one warp, for all of its lanes.
+__device__ inline int64_t find_row(const GatherCall& call, int64_t row, int64_t begin,
+                                   int64_t end) {
+  for (int64_t at = begin; at < end; at += kWarp) {
+    const int64_t mine = at + threadIdx.x % kWarp;
+    const bool equal = mine < end && index_at(call, mine) == row;
+    const int64_t found = fold_lanes_for_all<MinFold>(equal ? mine : end);
+    if (found < end) return found;
+  }
+  return end;
+}
+
+// One warp for each index: the next one of the same row, or -1; and whether it is the first of its
+// row.
 __global__ void link_indices(GatherCall call) {
-  const int64_t j = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t j = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (j >= call.indices) return;
   auto* next = static_cast<int64_t*>(call.workspace);
   int64_t* first = next + call.indices;
   const int64_t row = index_at(call, j);
-  int64_t after = j + 1;
-  while (after < call.indices && index_at(call, after) != row) ++after;
+  const int64_t after = find_row(call, row, j + 1, call.indices);
+  const int64_t before = find_row(call, row, 0, j);
+  if (threadIdx.x % kWarp != 0) return;
   next[j] = after < call.indices ? after : -1;
-  int64_t before = j;
-  while (before > 0 && index_at(call, before - 1) != row) --before;
-  first[j] = row >= 0 && before == 0;
+  first[j] = row >= 0 && before == j;
 }
 
 template <typename T>
@@ -113,7 +126,7 @@ cudaError_t launch_gather_grad(const GatherCall& call, DType dtype, cudaStream_t
       error =
           launch<&zero<T>>(one_thread_each(elements), stream, static_cast<T*>(call.out), elements);
     if (error != cudaSuccess || lines == 0) return error;
-    error = launch<&link_indices>(one_thread_each(call.indices), stream, call);
+    error = launch<&link_indices>(one_warp_each(call.indices), stream, call);
     if (error != cudaSuccess) return error;
     return launch<&add_lines<T>>(one_thread_each(lines), stream, call);
   });

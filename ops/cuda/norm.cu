@@ -102,6 +102,10 @@ __global__ void measure(BatchNormCall call) {
 struct Moments {
   double count, mean, squares;
 };
+__device__ inline Moments shuffle_down(const Moments& value, unsigned by) {
+  return {__shfl_down_sync(kAllLanes, value.count, by), __shfl_down_sync(kAllLanes, value.mean, by),
+          __shfl_down_sync(kAllLanes, value.squares, by)};
+}
 struct MergeMoments {
   __device__ static void into(Moments& a, const Moments& b) {
     const double count = a.count + b.count, delta = b.mean - a.mean;
@@ -112,27 +116,24 @@ struct MergeMoments {
   }
 };
 
-// One thread for each channel.
+// One warp for each channel.
 template <typename T>
 __global__ void finish_channels(BatchNormCall call) {
   using A = Compute<T>;
-  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (c >= call.channels) return;
+  Moments batch{0, 0, 0};
+  const Leaves leaves(call);
+  if (call.training && leaves.count > 0 && call.area > 0) {
+    batch = warp_tree<MergeMoments, Moments>(leaves.count, [&](int64_t leaf) {
+      return Moments{static_cast<double>(leaves.size(leaf)),
+                     static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
+                     static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
+    });
+  }
+  if (threadIdx.x % kWarp != 0) return;
   double mean = read(call.mean, c), variance = read(call.variance, c);
   if (call.training) {
-    Moments batch{0, 0, 0};
-    const Leaves leaves(call);
-    if (leaves.count > 0 && call.area > 0) {
-      Moments memory[64];
-      TreeStack<MergeMoments, Moments> stack(memory, 1);
-      for (int64_t leaf = 0; leaf < leaves.count; ++leaf) {
-        *stack.top() = {static_cast<double>(leaves.size(leaf)),
-                        static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
-                        static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
-        stack.push();
-      }
-      batch = *stack.finish();
-    }
     const double population = batch.count > 0 ? batch.squares / batch.count : 0;
     const double running =
         call.unbiased && batch.count > 1 ? batch.squares / (batch.count - 1) : population;
@@ -152,12 +153,19 @@ __global__ void finish_channels(BatchNormCall call) {
   parameter<A>(call, kBias)[c] = static_cast<A>(read(call.bias, c));
 }
 
+// The channel of an element. Divisions of 64 bits take several times as long as those of 32.
+__device__ inline int64_t channel_of(const BatchNormCall& call, int64_t i) {
+  if (call.samples * call.channels * call.area > 0x7fffffff) return i / call.area % call.channels;
+  return static_cast<uint32_t>(i) / static_cast<uint32_t>(call.area) %
+         static_cast<uint32_t>(call.channels);
+}
+
 template <typename T>
 __global__ void normalize(BatchNormCall call) {
   using A = Compute<T>;
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= call.samples * call.channels * call.area) return;
-  const int64_t c = i / call.area % call.channels;
+  const int64_t c = channel_of(call, i);
   const A x = load_as_compute(static_cast<const T*>(call.x)[i]);
   const A y = (x - parameter<A>(call, kMean)[c]) * parameter<A>(call, kFactor)[c] +
               parameter<A>(call, kBias)[c];
@@ -184,26 +192,25 @@ __global__ void sum_gradients(BatchNormCall call) {
   leaf_value<A>(call, leaf, 1)[c] = dot;
 }
 
+// By one warp, for its lane 0.
 template <typename A>
 __device__ inline double total(const BatchNormCall& call, const Leaves& leaves, int64_t c,
                                int which) {
   if (leaves.count == 0 || call.area == 0) return 0;
-  double memory[64];
-  TreeStack<SumFold, double> stack(memory, 1);
-  for (int64_t leaf = 0; leaf < leaves.count; ++leaf) {
-    *stack.top() = static_cast<double>(leaf_value<A>(call, leaf, which)[c]);
-    stack.push();
-  }
-  return *stack.finish();
+  return warp_tree<SumFold, double>(leaves.count, [&](int64_t leaf) {
+    return static_cast<double>(leaf_value<A>(call, leaf, which)[c]);
+  });
 }
 
+// One warp for each channel.
 template <typename T>
 __global__ void finish_gradients(BatchNormCall call) {
   using A = Compute<T>;
-  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (c >= call.channels) return;
   const Leaves leaves(call);
   const double sum = total<A>(call, leaves, c, 0), dot = total<A>(call, leaves, c, 1);
+  if (threadIdx.x % kWarp != 0) return;
   const double inverse = read(call.variance, c);
   const int64_t elements = call.samples * call.area;
   const double count = static_cast<double>(elements > 1 ? elements : 1);
@@ -221,7 +228,7 @@ __global__ void differentiate(BatchNormCall call) {
   using A = Compute<T>;
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= call.samples * call.channels * call.area) return;
-  const int64_t c = i / call.area % call.channels;
+  const int64_t c = channel_of(call, i);
   const A x = load_as_compute(static_cast<const T*>(call.x)[i]);
   const A dy = load_as_compute(static_cast<const T*>(call.dy)[i]);
   const A dx = parameter<A>(call, kFactor)[c] *
@@ -301,25 +308,21 @@ __global__ void sum_columns(LayerNormCall call, int64_t leaves) {
   sums[call.size + column] = dbias;
 }
 
-// One thread for each column of dscale and of dbias.
+// One warp for each column of dscale and of dbias.
 template <typename T>
 __global__ void finish_columns(LayerNormCall call, int64_t leaves) {
   using A = Compute<T>;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (i >= 2 * call.size) return;
   T* out = static_cast<T*>(i < call.size ? call.dscale : call.dbias);
   if (!out) return;
   T result{};
   if (leaves > 0) {
-    A memory[64];
-    TreeStack<SumFold, A> stack(memory, 1);
-    for (int64_t leaf = 0; leaf < leaves; ++leaf) {
-      *stack.top() = static_cast<const A*>(call.workspace)[2 * leaf * call.size + i];
-      stack.push();
-    }
-    result = store_from_compute<T>(*stack.finish());
+    result = store_from_compute<T>(warp_tree<SumFold, A>(leaves, [&](int64_t leaf) {
+      return static_cast<const A*>(call.workspace)[2 * leaf * call.size + i];
+    }));
   }
-  out[i % call.size] = result;
+  if (threadIdx.x % kWarp == 0) out[i % call.size] = result;
 }
 
 }  // namespace
@@ -339,7 +342,7 @@ cudaError_t launch_batch_norm(const BatchNormCall& call, DType dtype, cudaStream
     if (call.training && elements > 0)
       error = launch<&measure<T>>(shape_of(call, leaves), stream, call);
     if (error == cudaSuccess)
-      error = launch<&finish_channels<T>>(one_thread_each(call.channels), stream, call);
+      error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0)
       error = launch<&normalize<T>>(one_thread_each(elements), stream, call);
     return error;
@@ -355,7 +358,7 @@ cudaError_t launch_batch_norm_grad(const BatchNormCall& call, DType dtype, cudaS
     cudaError_t error = cudaSuccess;
     if (elements > 0) error = launch<&sum_gradients<T>>(shape_of(call, leaves), stream, call);
     if (error == cudaSuccess)
-      error = launch<&finish_gradients<T>>(one_thread_each(call.channels), stream, call);
+      error = launch<&finish_gradients<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0 && call.y)
       error = launch<&differentiate<T>>(one_thread_each(elements), stream, call);
     return error;
@@ -384,7 +387,7 @@ cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType dtype, cudaS
     if (error == cudaSuccess && leaves * call.size > 0)
       error = launch<&sum_columns<T>>(one_thread_each(leaves * call.size), stream, call, leaves);
     if (error == cudaSuccess && call.size > 0)
-      error = launch<&finish_columns<T>>(one_thread_each(2 * call.size), stream, call, leaves);
+      error = launch<&finish_columns<T>>(one_warp_each(2 * call.size), stream, call, leaves);
     return error;
   });
 }

@@ -12,8 +12,8 @@ namespace {
 // The numbers of ops/definitions/reduce_shape.h.
 enum : int { kSum, kMean, kMax, kMin, kProd, kSumSquare, kL1, kL2 };
 
-// Leaves of a tree that one thread folds in one pass: an aligned subtree.
-constexpr int64_t kGroup = 64;
+// Leaves of a tree that one warp folds in one pass: an aligned subtree.
+constexpr int64_t kGroup = 1024;
 
 template <typename A>
 __device__ inline A identity(int reduction) {
@@ -168,9 +168,10 @@ __global__ void fold_columns(ReduceCall call, int64_t leaves) {
 
 // The same for a few leaves, whose tree is folded by the block that has them: a row of threads for
 // each leaf.
-constexpr int64_t kLeavesOfBlock = 8;
+constexpr int kLeavesOfBlock = 32;
 template <typename T, int reduction>
-__global__ void fold_few_columns(ReduceCall call, int leaves) {
+__global__ void __launch_bounds__(kLeavesOfBlock* kWarp)
+    fold_few_columns(ReduceCall call, int leaves) {
   using A = Compute<T>;
   __shared__ A folded[kLeavesOfBlock][kWarp];
   const int column = static_cast<int>(threadIdx.x % kWarp);
@@ -179,14 +180,13 @@ __global__ void fold_few_columns(ReduceCall call, int leaves) {
   const bool inside = g < call.results();
   if (inside) folded[leaf][column] = fold_rows<T>(call, g, leaf);
   __syncthreads();
-  if (!inside || leaf > 0) return;
-  A memory[8];
-  TreeStack<FoldOf<reduction>, A> stack(memory, 1);
-  for (int k = 0; k < leaves; ++k) {
-    *stack.top() = folded[k][column];
-    stack.push();
+  // Neighbours first: the tree of TreeStack.
+  for (int width = 1; width < leaves; width *= 2) {
+    if (inside && leaf % (2 * width) == 0 && leaf + width < leaves)
+      fold_into(reduction, folded[leaf][column], folded[leaf + width][column]);
+    __syncthreads();
   }
-  static_cast<T*>(call.y)[g] = finished<T>(call, *stack.finish());
+  if (inside && leaf == 0) static_cast<T*>(call.y)[g] = finished<T>(call, folded[0][column]);
 }
 
 // Folds each group of kGroup partial results of a result to one; the last pass writes the results.
@@ -195,18 +195,14 @@ __global__ void fold_group(ReduceCall call, const Compute<T>* from, Compute<T>* 
                            int64_t leaves) {
   using A = Compute<T>;
   const int64_t groups = (leaves + kGroup - 1) / kGroup;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= call.results() * groups) return;
-  const int64_t group = i / call.results(), g = i % call.results();
-  const int64_t first = group * kGroup;
-  const int64_t end = first + kGroup < leaves ? first + kGroup : leaves;
-  A memory[16];
-  TreeStack<FoldOf<reduction>, A> stack(memory, 1);
-  for (int64_t leaf = first; leaf < end; ++leaf) {
-    *stack.top() = from[leaf * call.results() + g];
-    stack.push();
-  }
-  const A value = *stack.finish();
+  const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (warp >= call.results() * groups) return;
+  const int64_t group = warp / call.results(), g = warp - group * call.results();
+  const int64_t first = group * kGroup, left = leaves - first;
+  const A value = warp_tree<FoldOf<reduction>, A>(left < kGroup ? left : kGroup, [&](int64_t leaf) {
+    return from[(first + leaf) * call.results() + g];
+  });
+  if (threadIdx.x % kWarp != 0) return;
   if (groups == 1)
     static_cast<T*>(call.y)[g] = finished<T>(call, value);
   else
@@ -216,7 +212,7 @@ __global__ void fold_group(ReduceCall call, const Compute<T>* from, Compute<T>* 
 template <typename T>
 cudaError_t launch_fold_group(const ReduceCall& call, const Compute<T>* from, Compute<T>* to,
                               int64_t leaves, cudaStream_t stream) {
-  const LaunchShape shape = one_thread_each(call.results() * ((leaves + kGroup - 1) / kGroup));
+  const LaunchShape shape = one_warp_each(call.results() * ((leaves + kGroup - 1) / kGroup));
   switch (call.reduction) {
     case kMax:
       return launch<&fold_group<T, kMax>>(shape, stream, call, from, to, leaves);

@@ -42,6 +42,32 @@ __device__ inline T warp_tree_sum(int64_t n, Value value) {
   } while (begin < n);
   return __shfl_sync(kAllLanes, *stack.finish(), 0);
 }
+template <typename T>
+__device__ inline T shuffle_down(T value, unsigned by) {
+  return __shfl_down_sync(kAllLanes, value, by);
+}
+
+// The fold of leaf(i), i < n, in the tree of TreeStack, computed by one warp; lane 0 gets it. T has
+// a shuffle_down(). REQUIRES: n > 0.
+template <typename Fold, typename T, typename Leaf>
+__device__ inline T warp_tree(int64_t n, Leaf leaf) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  T memory[64];
+  TreeStack<Fold, T> stack(memory, 1);
+  for (int64_t begin = 0; begin < n; begin += kWarp) {
+    const int count = n - begin < kWarp ? static_cast<int>(n - begin) : static_cast<int>(kWarp);
+    T value = leaf(begin + (lane < count ? lane : count - 1));
+    // An aligned subtree: neighbours first.
+    for (int width = 1; width < count; width *= 2) {
+      const T other = shuffle_down(value, static_cast<unsigned>(width));
+      if (lane % (2 * width) == 0 && lane + width < count) Fold::into(value, other);
+    }
+    *stack.top() = value;
+    stack.push();
+  }
+  return *stack.finish();
+}
+
 // The largest value(i), i < n, by one warp; all lanes get it.
 template <typename T, typename Value>
 __device__ inline T warp_max(int64_t n, Value value) {
