@@ -295,6 +295,24 @@ TEST_CASE("CUDA kernels give the CPU's results") {
   testing::prepare_gpu();
 }
 
+TEST_CASE("sums of many lines and of long ones have the CPU's tree") {
+  testing::prepare_gpu();
+  const auto device = must(testing::open_gpu());
+  // Leaves of the tree: 40, more than a block of threads folds; more than 1024, which take two
+  // passes; and the blocks of a long line.
+  const std::vector<std::pair<Shape, int64_t>> sums = {
+      {Shape{1280, 3}, 0}, {Shape{33000, 2}, 0}, {Shape{2, 6000}, 1}, {Shape{1, 2200000}, 1}};
+  for (const auto& [shape, axis] : sums) {
+    ConformanceCase c{"ReduceSum"};
+    Tensor x(DType::f32, shape);
+    for (int64_t i = 0; i < x.elements(); ++i) x.set(i, std::sin(static_cast<double>(i)));
+    c.inputs = {x, Tensor::of<int64_t>({1}, {axis})};
+    INFO(case_text(c));
+    compare(c, GpuCase(*device, c).run(), testing::run_case(c));
+  }
+  testing::prepare_gpu();
+}
+
 TEST_CASE("the report of all ops") {
   if (testing::gpu_is_emulated()) return;
   for (const auto& [op, found] : distances()) {

@@ -4,8 +4,8 @@
 The models are those of throughput.py, and two of full size: resnet50 (torchvision's, 64 images of 224 by
 224) and gpt2 (124 M parameters, 8 windows of 1024 tokens). SGD with momentum; PyTorch trains on one batch
 that stays on the GPU, eager, as CUDA graphs of its own (`graphed`: forward, backward and optimizer in one,
-with static inputs) and, with --compile, compiled; leat's time is that of a whole job on a few batches, from
-its `finished` event. Prints the medians of the rounds, which are interleaved, and the ratio of PyTorch's
+with static inputs) and, with --compile, compiled; leat's time is the difference of two jobs, of n and of
+3 n steps, from their `finished` events. Prints the medians of the rounds, which are interleaved, and the ratio of PyTorch's
 time to leat's: above 1, leat is faster.
 """
 import argparse
@@ -45,7 +45,8 @@ precision: {precision}
 """)
 
 
-def leat_ms(args, folder, model, precision, steps):
+def leat_job_ms(args, folder, model, precision, steps):
+    """The time of all steps of a job together, its first ones included."""
     path = data_job(folder, model, steps, precision)
     run = os.path.join(folder, f"run{steps}-{time.monotonic_ns()}")
     done = subprocess.run([args.leat, "train", path, "--gpu", "--workers", "1", "--threads", "4", "--json",
@@ -55,7 +56,13 @@ def leat_ms(args, folder, model, precision, steps):
         print(f"  leat: exit code {done.returncode}: {done.stderr[-600:]}", flush=True)
         return None
     event = json.loads(done.stdout.splitlines()[-1])
-    return BATCHES[model] * 1e3 / event["samples_per_second"]
+    return steps * BATCHES[model] * 1e3 / event["samples_per_second"]
+
+
+def leat_ms(args, folder, model, precision, steps):
+    """The time of a step, without what the first ones take to load libraries and to record graphs."""
+    short, long = (leat_job_ms(args, folder, model, precision, n) for n in (steps, 3 * steps))
+    return None if short is None or long is None else (long - short) / (2 * steps)
 
 
 def torch_steps(args, model, precision):
@@ -128,8 +135,8 @@ def case(args, model, precision):
             steps.pop(name, None)
     times = {"leat": [], **{name: [] for name in steps}}
     with tempfile.TemporaryDirectory(prefix="leat-gpu-") as folder:
-        first = leat_ms(args, folder, model, precision, 20)
-        count = min(20000, max(20, int(args.seconds * 1e3 / first))) if first else 0
+        first = leat_ms(args, folder, model, precision, 50)
+        count = min(20000, max(20, int(args.seconds * 1e3 / (3 * first)))) if first else 0
         for _ in range(args.rounds):
             if count:
                 times["leat"].append(leat_ms(args, folder, model, precision, count))
