@@ -41,5 +41,7 @@ void add_norm_kernels(Catalogue& catalogue);
 void add_attention_kernels(Catalogue& catalogue);
 // Gather, its gradient, leat.ReadRows, GatherElements, and Trilu about the main diagonal.
 void add_gather_kernels(Catalogue& catalogue);
+// OneHot, CumSum, TopK, GatherND, leat.PadGrad.
+void add_indexing_kernels(Catalogue& catalogue);
 
 }  // namespace leat::cuda
