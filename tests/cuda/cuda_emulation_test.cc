@@ -7,7 +7,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -92,10 +96,10 @@ std::string message_of(const std::function<void()>& fault) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "" : message;
 }
 
-// Runs a launch of one argument, a pointer, in this thread.
-void run_here(const void* kernel_of_launch, float* x, unsigned threads) {
+// Runs a launch of a pointer, and of a number if the kernel has a second argument, in this thread.
+void run_here(const void* kernel_of_launch, float* x, unsigned threads, int n = 0) {
   const emulator::KernelEntry* entry = emulator::find_kernel(kernel_of_launch);
-  void* arguments[] = {&x};
+  void* arguments[] = {&x, &n};
   emulator::run(dim3(1), dim3(threads), 0, entry->call, arguments);
 }
 
@@ -137,6 +141,33 @@ TEST_CASE("a mask that names lanes which have left is named") {
     run_here(kernel, x, 32);
   });
   CHECK_THAT(message, Catch::Contains("a mask names a lane that has left the kernel"));
+}
+
+TEST_CASE("a kernel that writes past the end of its memory is stopped, with its file and line") {
+  const auto x = std::make_unique<float[]>(kThreads);
+  (void)launch_past_the_end(x.get(), kThreads, nullptr);
+  const std::string message = message_of([&] {
+    const void* kernel = emulator::last_listed();
+    run_here(kernel, x.get(), 32, kThreads);
+  });
+  CHECK_THAT(message, Catch::Contains("heap-buffer-overflow"));
+  CHECK_THAT(message, Catch::Contains("test_kernels.cu"));
+}
+
+// The emulator runs the threads of a block in one order, so it cannot see that a sum depends on it.
+TEST_CASE("no kernel adds with atomics, or by the functions that are fast and inexact") {
+  size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(LEAT_SOURCE_DIR "/ops/cuda")) {
+    std::ifstream in(file.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    ++files;
+    for (const char* word : {"atomicAdd", "atomicCAS", "__expf", "__logf", "__sinf", "__cosf",
+                             "__powf", "__fdividef"}) {
+      INFO(file.path().string() << ": " << word);
+      CHECK(text.find(word) == std::string::npos);
+    }
+  }
+  CHECK(files > 40);
 }
 
 TEST_CASE("the host that touches the device's memory is stopped") {

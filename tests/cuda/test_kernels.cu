@@ -25,6 +25,10 @@ __global__ void increment(float* x, int n) {
   if (i < n) x[i] += 1;
 }
 
+__global__ void past_the_end(float* x, int n) {
+  if (threadIdx.x == 0) x[n] = 1;
+}
+
 __global__ void half_a_barrier(float* x) {
   if (threadIdx.x % 2 == 0) __syncthreads();
   x[threadIdx.x] = 0;
@@ -47,6 +51,9 @@ cudaError_t launch_warp_sum(const float* x, float* y, cudaStream_t stream) {
 }
 cudaError_t launch_increment(float* x, int n, cudaStream_t stream) {
   return launch<&increment>(cuda::one_thread_each(n), stream, x, n);
+}
+cudaError_t launch_past_the_end(float* x, int n, cudaStream_t stream) {
+  return launch<&past_the_end>({dim3(1), dim3(32)}, stream, x, n);
 }
 cudaError_t launch_half_a_barrier(float* x, cudaStream_t stream) {
   return launch<&half_a_barrier>({dim3(1), dim3(32)}, stream, x);

@@ -12,6 +12,8 @@ cudaError_t launch_turn(const float* x, float* y, int n, bool with_barrier, cuda
 cudaError_t launch_warp_sum(const float* x, float* y, cudaStream_t stream);
 // Adds 1 to each of n elements.
 cudaError_t launch_increment(float* x, int n, cudaStream_t stream);
+// Writes the element behind the last of n.
+cudaError_t launch_past_the_end(float* x, int n, cudaStream_t stream);
 // A barrier that only even threads reach.
 cudaError_t launch_half_a_barrier(float* x, cudaStream_t stream);
 // A shuffle whose mask names lanes that have left.
