@@ -42,6 +42,7 @@ void add_cuda_kernels(Catalogue& catalogue) {
   add_norm_kernels(catalogue);
   add_gather_kernels(catalogue);
   add_indexing_kernels(catalogue);
+  add_scatter_kernels(catalogue);
   add_attention_kernels(catalogue);
 }
 

@@ -43,5 +43,7 @@ void add_attention_kernels(Catalogue& catalogue);
 void add_gather_kernels(Catalogue& catalogue);
 // OneHot, CumSum, TopK, GatherND, leat.PadGrad.
 void add_indexing_kernels(Catalogue& catalogue);
+// ScatterElements, ScatterND, and the gradients of GatherElements and GatherND.
+void add_scatter_kernels(Catalogue& catalogue);
 
 }  // namespace leat::cuda

@@ -1,7 +1,6 @@
-#include "devices/cuda/complaint.h"
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
-#include "ops/cuda/gather.h"
+#include "ops/cuda/index_places.cuh"
 #include "ops/cuda/warp_fold.cuh"
 #include "ops/elements/element.h"
 
@@ -10,16 +9,6 @@ namespace {
 
 using elementwise::load;
 using elementwise::store;
-
-// Index j as a number in [0, size); -1, with a complaint, if it is out of range.
-__device__ inline int64_t index_at(const GatherCall& call, int64_t j) {
-  const int64_t given = call.wide ? static_cast<const int64_t*>(call.index)[j]
-                                  : static_cast<const int32_t*>(call.index)[j];
-  const int64_t index = given < 0 ? given + call.size : given;
-  if (index >= 0 && index < call.size) return index;
-  call.complaint->write(j, given);
-  return -1;
-}
 
 template <typename T>
 __global__ void gather(GatherCall call) {
@@ -86,14 +75,9 @@ template <typename T>
 __global__ void gather_elements(GatherElementsCall call) {
   const int64_t j = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (j >= call.gather.indices) return;
-  const int64_t index = index_at(call.gather, j);
-  int64_t from = index * call.steps[call.axis], left = j;
-  for (int d = call.rank - 1; d >= 0; --d) {
-    if (d != call.axis) from += left % call.sizes[d] * call.steps[d];
-    left /= call.sizes[d];
-  }
+  const int64_t from = offset_of(call, j);
   static_cast<T*>(call.gather.out)[j] =
-      index < 0 ? T{0} : static_cast<const T*>(call.gather.in)[from];
+      from < 0 ? T{0} : static_cast<const T*>(call.gather.in)[from];
 }
 
 template <typename T>

@@ -1,40 +1,10 @@
 // The factories of Gather and its kin on CUDA.
-#include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
-#include "ops/cuda/gather.h"
-#include "ops/definitions/gather.h"
-#include "ops/definitions/strided_copy.h"
+#include "ops/cuda/index_places.h"
 
 namespace leat::cuda {
 namespace {
-
-static_assert(kMostGatherAxes >= kMaxRank);
-
-struct Gathering {
-  GatherCall call;
-  std::shared_ptr<LentComplaint> complaint;
-};
-
-// The gathering from `data`, with indices as input 1.
-Result<Gathering> gathering(const KernelSetup& setup, const Shape& data) {
-  const int axis = gather_axis(setup.attrs(), data.rank());
-  Gathering made;
-  made.call.outer = data.elements(0, axis);
-  made.call.size = data[axis];
-  made.call.inner = data.elements(axis + 1, data.rank());
-  made.call.indices = setup.input(1).shape.elements();
-  made.call.wide = setup.input(1).dtype == DType::i64;
-  LEAT_ASSIGN_OR_RETURN(
-      made.complaint, LentComplaint::make(setup, [subject = setup.subject,
-                                                  size = made.call.size](const Complaint& found) {
-        return invalid_argument(cat(subject, ": expected an index in [", -size, ", ", size - 1,
-                                    "], received ", found.received, " as element ",
-                                    found.place - 1));
-      }));
-  made.call.complaint = made.complaint->get();
-  return made;
-}
 
 Result<std::unique_ptr<Kernel>> make_gather(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const Gathering made, gathering(setup, setup.input(0).shape));
@@ -65,27 +35,17 @@ Result<std::unique_ptr<Kernel>> make_gather_grad(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> make_gather_elements(const KernelSetup& setup) {
-  const Shape &data = setup.input(0).shape, &indices = setup.input(1).shape;
-  LEAT_ASSIGN_OR_RETURN(const Gathering made, gathering(setup, data));
-  GatherElementsCall call;
-  call.gather = made.call;
-  call.rank = data.rank();
-  call.axis = gather_axis(setup.attrs(), data.rank());
-  const auto steps = row_major_steps(data);
-  for (int d = 0; d < data.rank(); ++d) {
-    call.sizes[d] = indices[d];
-    call.steps[d] = steps[static_cast<size_t>(d)];
-  }
-  return make_cuda_kernel(
-      setup, [call, complaint = made.complaint, element = dtype_size(setup.output(0).dtype)](
-                 const KernelContext& context, cudaStream_t stream) {
-        (void)complaint;  // it lives as long as the kernel
-        GatherElementsCall now = call;
-        now.gather.in = context.inputs[0];
-        now.gather.index = context.inputs[1];
-        now.gather.out = context.outputs[0];
-        return launch_gather_elements(now, element, stream);
-      });
+  LEAT_ASSIGN_OR_RETURN(const ElementPlaces places, element_places(setup, setup.input(0).shape));
+  return make_cuda_kernel(setup, [call = places.call, complaint = places.complaint,
+                                  element = dtype_size(setup.output(0).dtype)](
+                                     const KernelContext& context, cudaStream_t stream) {
+    (void)complaint;  // it lives as long as the kernel
+    GatherElementsCall now = call;
+    now.gather.in = context.inputs[0];
+    now.gather.index = context.inputs[1];
+    now.gather.out = context.outputs[0];
+    return launch_gather_elements(now, element, stream);
+  });
 }
 
 // Another diagonal is a value of the graph, which a launch cannot know: the CPU computes that.

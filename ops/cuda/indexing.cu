@@ -1,6 +1,7 @@
 #include "devices/cuda/complaint.h"
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/index_places.cuh"
 #include "ops/cuda/indexing.h"
 #include "ops/elements/any_float.h"
 #include "ops/elements/element.h"
@@ -144,18 +145,9 @@ template <typename T>
 __global__ void gather_nd(GatherNdCall call) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= call.tuples * call.line) return;
-  const int64_t tuple = i / call.line;
-  int64_t row = tuple / call.tuples_of_batch;
-  for (int d = 0; d < call.length; ++d) {
-    const int64_t at = tuple * call.length + d, given = call.indices[at];
-    const int64_t index = given < 0 ? given + call.sizes[d] : given;
-    if (index < 0 || index >= call.sizes[d]) {
-      call.complaint->write(at, given);
-      return;
-    }
-    row = row * call.sizes[d] + index;
-  }
-  static_cast<T*>(call.y)[i] = static_cast<const T*>(call.x)[row * call.line + i % call.line];
+  const int64_t line = line_of(call, i / call.line);
+  if (line < 0) return;
+  static_cast<T*>(call.y)[i] = static_cast<const T*>(call.x)[line * call.line + i % call.line];
 }
 
 // One thread for each element of dx. The elements that show it are a block of places, which is

@@ -4,6 +4,7 @@
 #include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
+#include "ops/cuda/index_places.h"
 #include "ops/cuda/indexing.h"
 #include "ops/definitions/pad.h"
 #include "ops/definitions/strided_copy.h"
@@ -83,27 +84,9 @@ Result<std::unique_ptr<Kernel>> make_top_k(const KernelSetup& setup) {
 }
 
 Result<std::unique_ptr<Kernel>> make_gather_nd(const KernelSetup& setup) {
-  const Shape &data = setup.input(0).shape, &indices = setup.input(1).shape;
-  const auto batch_dims = static_cast<int>(attr_int(setup.attrs(), "batch_dims"));
-  GatherNdCall call;
-  call.length = static_cast<int>(indices[indices.rank() - 1]);
-  call.tuples = indices.elements(0, indices.rank() - 1);
-  const int64_t batches = data.elements(0, batch_dims);
-  call.tuples_of_batch = std::max<int64_t>(1, batches == 0 ? 1 : call.tuples / batches);
-  call.line = data.elements(batch_dims + call.length, data.rank());
-  std::vector<int64_t> sizes;
-  for (int d = 0; d < call.length; ++d) sizes.push_back(data[batch_dims + d]);
-  std::copy(sizes.begin(), sizes.end(), call.sizes);
-  LEAT_ASSIGN_OR_RETURN(
-      const auto complaint,
-      LentComplaint::make(setup, [subject = setup.subject, sizes](const Complaint& found) {
-        const size_t at = found.place - 1, length = sizes.size();
-        const int64_t size = sizes[at % length];
-        return invalid_argument(cat(subject, ": expected an index in [", -size, ", ", size - 1,
-                                    "], received ", found.received, " in tuple ", at / length));
-      }));
-  call.complaint = complaint->get();
-  return make_cuda_kernel(setup, [call, complaint, element = dtype_size(setup.output(0).dtype)](
+  LEAT_ASSIGN_OR_RETURN(const LinePlaces places, line_places(setup, setup.input(0).shape));
+  return make_cuda_kernel(setup, [call = places.call, complaint = places.complaint,
+                                  element = dtype_size(setup.output(0).dtype)](
                                      const KernelContext& context, cudaStream_t stream) {
     (void)complaint;  // it lives as long as the kernel
     GatherNdCall now = call;
