@@ -228,17 +228,19 @@ class CudaRecording final : public Recording {
 
 void CudaQueue::begin_piece(std::span<const uint32_t> after) {
   end_piece();
-  std::vector<cudaGraphNode_t> before;
-  for (const uint32_t piece : after)
-    before.insert(before.end(), recorded_.ends[piece].begin(), recorded_.ends[piece].end());
-  std::sort(before.begin(), before.end());
-  before.erase(std::unique(before.begin(), before.end()), before.end());
   if (recorded_.error == cudaSuccess) {
+    std::vector<cudaGraphNode_t> before;
+    for (const uint32_t piece : after)
+      before.insert(before.end(), recorded_.ends[piece].begin(), recorded_.ends[piece].end());
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
     recorded_.error =
         cudaStreamBeginCaptureToGraph(stream_, recorded_.graph, before.data(), nullptr,
                                       before.size(), cudaStreamCaptureModeThreadLocal);
-    recorded_.capturing = recorded_.error == cudaSuccess;
   }
+  // After an error, the work that follows is captured and thrown away: it must not be done.
+  recorded_.capturing = recorded_.error == cudaSuccess ||
+                        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
 }
 
 // A piece ends at the nodes that the next work of the stream would follow.
@@ -249,13 +251,13 @@ void CudaQueue::end_piece() {
   size_t count = 0;
   cudaError_t error =
       cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &nodes, nullptr, &count);
-  recorded_.ends.emplace_back();
-  if (error == cudaSuccess && status == cudaStreamCaptureStatusActive)
-    recorded_.ends.back().assign(nodes, nodes + count);
-  else if (error == cudaSuccess)
+  if (error == cudaSuccess && status != cudaStreamCaptureStatusActive)
     error = cudaErrorStreamCaptureInvalidated;
+  recorded_.ends.emplace_back();
+  if (error == cudaSuccess) recorded_.ends.back().assign(nodes, nodes + count);
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+  if (graph && graph != recorded_.graph) (void)cudaGraphDestroy(graph);
   if (recorded_.error == cudaSuccess) recorded_.error = error == cudaSuccess ? ended : error;
 }
 

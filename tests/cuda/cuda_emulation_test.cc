@@ -241,6 +241,25 @@ TEST_CASE("pieces of a recording that do not name each other are done in any ord
   CHECK(wrong > 0);
 }
 
+TEST_CASE("if a piece cannot be recorded, nothing of the recording is done") {
+  for (uint64_t nth = 1; nth <= 3; ++nth) {
+    INFO("piece " << nth);
+    OnDevice on;
+    on.give_count();
+    Queue& compute = on.device->queue();
+    fake_cuda::refuse_capture(nth);
+    REQUIRE(compute.begin_recording());
+    for (uint32_t piece = 0; piece < 3; ++piece) {
+      const std::vector<uint32_t> after(piece > 0 ? 1 : 0, piece - 1);
+      compute.begin_piece(after);
+      (void)launch_increment(on.in(), kThreads, on.device->stream());
+    }
+    CHECK(compute.end_recording() == nullptr);
+    on.settle(QueueFor::compute);
+    CHECK(on.take(*on.x)[5] == 5);
+  }
+}
+
 TEST_CASE("memory that is allocated within a recording spoils it") {
   OnDevice on;
   on.give_count();

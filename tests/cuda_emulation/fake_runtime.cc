@@ -96,6 +96,7 @@ class Gpu {
     limit_ = kDefaultMemory;
     hidden_ = false;
     failing_launch_ = 0;
+    refused_capture_ = 0;
     counts_ = {};
     for (const auto& [at, allocation] : memory_) counts_.bytes_in_use += allocation.bytes;
   }
@@ -115,6 +116,10 @@ class Gpu {
     const std::lock_guard lock(mutex_);
     failing_launch_ = nth;
     launch_error_ = error;
+  }
+  void refuse_capture(uint64_t nth) {
+    const std::lock_guard lock(mutex_);
+    refused_capture_ = nth;
   }
   fake_cuda::Counts counts() {
     const std::lock_guard lock(mutex_);
@@ -308,6 +313,7 @@ class Gpu {
     if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;  // as Leat does
     if (sticky_ != cudaSuccess) return sticky_;
     if (stream->captured) return cudaErrorIllegalState;
+    if (refused_capture_ > 0 && --refused_capture_ == 0) return cudaErrorStreamCaptureUnsupported;
     stream->captured = graph;
     stream->ends.assign(after, after + count);
     stream->captures = std::this_thread::get_id();
@@ -457,7 +463,7 @@ class Gpu {
   std::map<std::byte*, size_t> pinned_;
   bool open_ = false, stop_ = false, hidden_ = false;
   size_t limit_ = kDefaultMemory;
-  uint64_t failing_launch_ = 0;
+  uint64_t failing_launch_ = 0, refused_capture_ = 0;
   cudaError_t launch_error_ = cudaErrorLaunchFailure;
   cudaError_t sticky_ = cudaSuccess;
   std::mt19937_64 random_;
@@ -478,6 +484,7 @@ void reset(uint64_t seed) { gpu().reset(seed); }
 void limit_memory(size_t bytes) { gpu().limit_memory(bytes); }
 void hide_device() { gpu().hide(); }
 void fail_launch(uint64_t nth, cudaError_t error) { gpu().fail_launch(nth, error); }
+void refuse_capture(uint64_t nth) { gpu().refuse_capture(nth); }
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
   return gpu().enqueue(stream, {std::move(work), nullptr, nullptr});
 }
@@ -530,6 +537,12 @@ cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
   if (const cudaError_t error = gpu().sticky()) return error;
   *graph = new CUgraph_st;
   return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  auto graph = std::make_unique<CUgraph_st>();
+  const cudaError_t error = gpu().begin_capture(stream, graph.get(), nullptr, 0, mode);
+  if (error == cudaSuccess) (void)graph.release();  // end_capture() gives it to the caller
+  return error;
 }
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
                                           const cudaGraphNode_t* after, const cudaGraphEdgeData*,

@@ -26,6 +26,8 @@ void limit_memory(size_t bytes);
 void hide_device();
 // The launch number `nth` from now, counted from 1, fails when its turn comes.
 void fail_launch(uint64_t nth, cudaError_t error);
+// The capture number `nth` from now, counted from 1, is refused.
+void refuse_capture(uint64_t nth);
 
 // Enqueues work that reads and writes the device's memory, as the libraries of the fake do.
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
