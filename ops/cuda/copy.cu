@@ -30,6 +30,33 @@ __global__ void strided_copy(CopyCall call) {
     copy_element<T>(call, static_cast<uint64_t>(i));
 }
 
+struct alignas(16) Bytes16 {
+  uint64_t words[2];
+};
+
+// Joins elements that lie side by side in both memories, to copy up to 16 bytes at a time. Returns
+// the bytes of the joined ones.
+size_t widen(CopyCall& call, size_t element_bytes) {
+  const int last = call.rank - 1;
+  if (last < 0 || call.in_steps[last] != 1 || call.out_steps[last] != 1) return element_bytes;
+  const auto in = reinterpret_cast<uintptr_t>(call.in), out = reinterpret_cast<uintptr_t>(call.out);
+  for (size_t bytes = sizeof(Bytes16); bytes > element_bytes; bytes /= 2) {
+    const auto joined = static_cast<int64_t>(bytes / element_bytes);
+    bool fits = in % bytes == 0 && out % bytes == 0 && call.sizes[last] % joined == 0;
+    for (int d = 0; d < last; ++d)
+      fits = fits && call.in_steps[d] % joined == 0 && call.out_steps[d] % joined == 0;
+    if (!fits) continue;
+    call.elements /= joined;
+    call.sizes[last] /= joined;
+    for (int d = 0; d < last; ++d) {
+      call.in_steps[d] /= joined;
+      call.out_steps[d] /= joined;
+    }
+    return bytes;
+  }
+  return element_bytes;
+}
+
 template <typename T>
 __global__ void fill(T* out, const T* value, T fallback, int64_t elements) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -52,9 +79,12 @@ __global__ void table_copy(TableCall call) {
 
 cudaError_t launch_copy(const CopyCall& call, size_t element_bytes, cudaStream_t stream) {
   if (call.elements == 0) return cudaSuccess;
-  return dispatch_size(element_bytes, [&](auto element) {
-    return launch<&strided_copy<decltype(element)>>(one_thread_each(call.elements), stream, call);
-  });
+  CopyCall wide = call;
+  const size_t bytes = widen(wide, element_bytes);
+  const auto run = [&](auto element) {
+    return launch<&strided_copy<decltype(element)>>(one_thread_each(wide.elements), stream, wide);
+  };
+  return bytes == sizeof(Bytes16) ? run(Bytes16{}) : dispatch_size(bytes, run);
 }
 
 cudaError_t launch_fill(void* out, const void* value, int64_t elements, size_t element_bytes,

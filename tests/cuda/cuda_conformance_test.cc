@@ -313,6 +313,29 @@ TEST_CASE("sums of many lines and of long ones have the CPU's tree") {
   testing::prepare_gpu();
 }
 
+TEST_CASE("copies of lines, which may be joined to words of 16 bytes") {
+  testing::prepare_gpu();
+  const auto device = must(testing::open_gpu());
+  for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
+    for (const int64_t line : {1, 2, 3, 4, 8, 16, 24}) {
+      Tensor x(dtype, Shape{3, 5, line});
+      for (int64_t i = 0; i < x.elements(); ++i) x.set(i, static_cast<double>(i % 100));
+      ConformanceCase transpose{"Transpose", {x}};
+      transpose.attrs = {{"perm", std::vector<int64_t>{1, 0, 2}}};
+      // A part that begins within a word.
+      const auto ints = [](std::vector<int64_t> values) {
+        return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
+      };
+      ConformanceCase slice{"Slice", {x, ints({0, 1}), ints({3, line}), ints({0, 2})}};
+      for (const ConformanceCase& c : {transpose, slice}) {
+        INFO(case_text(c));
+        compare(c, GpuCase(*device, c).run(), testing::run_case(c));
+      }
+    }
+  }
+  testing::prepare_gpu();
+}
+
 TEST_CASE("the report of all ops") {
   if (testing::gpu_is_emulated()) return;
   for (const auto& [op, found] : distances()) {
