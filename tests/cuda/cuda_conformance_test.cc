@@ -286,6 +286,8 @@ TEST_CASE("CUDA kernels give the CPU's results") {
         if (!on_gpu.supported()) continue;
         const std::vector<Tensor> plain = on_gpu.run();
         compare(c, plain, testing::run_case(c));
+        // Recordings do not know dtypes: on an emulated GPU, one of them is enough.
+        if (testing::gpu_is_emulated() && compute_dtype(c) != DType::f32) continue;
         const std::vector<Tensor> recorded = on_gpu.run(true);
         REQUIRE(recorded.size() == plain.size());
         for (size_t o = 0; o < plain.size(); ++o) CHECK(recorded[o].identical(plain[o]));
