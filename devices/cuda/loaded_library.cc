@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <utility>
-
 #include "devices/base/text.h"
 
 namespace leat::cuda {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "devices/base/status.h"

@@ -59,8 +59,7 @@ bool supports_attention_grad(const OpTypes& types) {
 // By cuBLASLt, or null.
 std::shared_ptr<AttentionProducts> products_of(const KernelSetup& setup, const AttentionCall& call,
                                                bool gradient) {
-  const auto* library =
-      static_cast<const CublasLt*>(static_cast<CudaDevice*>(setup.device)->library("cuBLASLt"));
+  const CublasLt* library = CublasLt::of(*setup.device);
   return library ? AttentionProducts::make(*library, call, setup.input(0).dtype, gradient)
                  : nullptr;
 }

@@ -106,19 +106,15 @@ bool AttentionProducts::make_products(const CublasLt& library, const AttentionCa
 }
 
 bool AttentionProducts::takes(const AttentionCall& call) const {
+  // The first operands of each repeat are evenly spaced: those of two tell of all.
   for (int64_t i = 0; i < std::min<int64_t>(repeats_, 2); ++i) {
-    const auto at = [&](const void* base, const HeadSteps& steps) {
-      return moved(base, i * at_a_time_ * steps.batch, dtype_);
+    const auto fits = [&](const void* base, const HeadSteps& steps) {
+      return LibraryProduct::takes(moved(base, i * at_a_time_ * steps.batch, dtype_));
     };
-    ProductCall inputs, others;
-    inputs.a = at(call.q, call.of_q);
-    inputs.b = at(call.k, call.of_k);
-    inputs.c = at(call.v, call.of_v);
-    inputs.y = const_cast<void*>(at(gradient_ ? call.dy : call.y, call.of_y));
-    others.a = at(call.dq, call.of_q);
-    others.b = at(call.dk, call.of_k);
-    others.c = at(call.dv, call.of_v);
-    if (!LibraryProduct::takes(inputs) || !LibraryProduct::takes(others)) return false;
+    if (!fits(call.q, call.of_q) || !fits(call.k, call.of_k) || !fits(call.v, call.of_v) ||
+        !fits(gradient_ ? call.dy : call.y, call.of_y) || !fits(call.dq, call.of_q) ||
+        !fits(call.dk, call.of_k) || !fits(call.dv, call.of_v))
+      return false;
   }
   return true;
 }

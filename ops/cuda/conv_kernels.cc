@@ -118,8 +118,7 @@ std::unique_ptr<Kernel> conv_kernel(const KernelSetup& setup, const ConvCall& ca
                                     ConvLaunch own, ConvLaunch finish,
                                     std::function<void(const KernelContext&, ConvCall&)> bind) {
   const DType dtype = setup.input(0).dtype;
-  const auto* library =
-      static_cast<const Cudnn*>(static_cast<CudaDevice*>(setup.device)->library("cuDNN"));
+  const Cudnn* library = Cudnn::of(*setup.device);
   const auto plan = library ? ConvPlan::make(library->target(), call, op, dtype) : nullptr;
   const size_t of_bias = op == ConvOp::backward_weights
                              ? align_up(bias_grad_workspace(call, dtype), kWorkspacePart)

@@ -28,10 +28,6 @@ cudaDataType_t data_type_of(DType dtype) {
   }
 }
 
-bool is_aligned(const void* address) {
-  return reinterpret_cast<uintptr_t>(address) % kProductAlignment == 0;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<CublasLt>> CublasLt::open(CudaDevice& device) {
@@ -41,6 +37,10 @@ Result<std::unique_ptr<CublasLt>> CublasLt::open(CudaDevice& device) {
     return internal_error(
         cat(device.name(), ": cublasLtCreate: status ", static_cast<int>(status)));
   return library;
+}
+
+const CublasLt* CublasLt::of(const Device& device) {
+  return static_cast<const CublasLt*>(static_cast<const CudaDevice&>(device).library(kName));
 }
 
 CublasLt::~CublasLt() {
@@ -148,8 +148,12 @@ bool LibraryProduct::choose() {
   return chosen;
 }
 
+bool LibraryProduct::takes(const void* operand) {
+  return reinterpret_cast<uintptr_t>(operand) % kProductAlignment == 0;
+}
+
 bool LibraryProduct::takes(const ProductCall& call) {
-  return is_aligned(call.a) && is_aligned(call.b) && is_aligned(call.y) && is_aligned(call.c);
+  return takes(call.a) && takes(call.b) && takes(call.y) && takes(call.c);
 }
 
 cudaError_t LibraryProduct::enqueue(const ProductCall& call, void* workspace,

@@ -42,8 +42,11 @@ class CublasLt final : public CudaLibrary {
  public:
   // unavailable as above; internal_error if the library does not start.
   static Result<std::unique_ptr<CublasLt>> open(CudaDevice& device);
+  // The device's; null if it has none.
+  static const CublasLt* of(const Device& device);
   ~CublasLt() override;
-  std::string_view name() const override { return "cuBLASLt"; }
+  static constexpr std::string_view kName = "cuBLASLt";
+  std::string_view name() const override { return kName; }
   std::string version() const override;
 
   const CublasLtFunctions& functions() const { return functions_; }
@@ -79,7 +82,8 @@ class LibraryProduct {
   LibraryProduct(const LibraryProduct&) = delete;
   LibraryProduct& operator=(const LibraryProduct&) = delete;
 
-  // True if the operands are as aligned as the algorithm needs.
+  // True if an operand, or all of a call, are as aligned as the algorithms need. Null is aligned.
+  static bool takes(const void* operand);
   static bool takes(const ProductCall& call);
   // The bytes of the device that enqueue() needs. Products have workspaces of their own, because
   // the device may compute several at a time.

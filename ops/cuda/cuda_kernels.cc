@@ -10,22 +10,22 @@ namespace leat::cuda {
 namespace {
 
 template <typename Library>
-void add_library(CudaDevice& device, const char* word, const char* name) {
+void add_library(CudaDevice& device, std::string_view word) {
   auto library = goes_plain_way(word)
                      ? Result<std::unique_ptr<Library>>(unavailable("it is not wanted"))
                      : Library::open(device);
   if (library.ok())
     device.add_library(std::move(*library));
   else
-    device.describe_further(cat("without ", name));
+    device.describe_further(cat("without ", Library::kName));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Device>> open_cuda_device(int index) {
   LEAT_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::open(index));
-  add_library<CublasLt>(*device, "cublaslt", "cuBLASLt");
-  add_library<Cudnn>(*device, "cudnn", "cuDNN");
+  add_library<CublasLt>(*device, "cublaslt");
+  add_library<Cudnn>(*device, "cudnn");
   return std::unique_ptr<Device>(std::move(device));
 }
 

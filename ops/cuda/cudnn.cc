@@ -152,6 +152,10 @@ Result<std::unique_ptr<Cudnn>> Cudnn::open(CudaDevice& device) {
   return library;
 }
 
+const Cudnn* Cudnn::of(const Device& device) {
+  return static_cast<const Cudnn*>(static_cast<const CudaDevice&>(device).library(kName));
+}
+
 Cudnn::~Cudnn() {
   if (handle_) (void)functions_.destroy(handle_);
 }

@@ -78,8 +78,11 @@ class Cudnn final : public CudaLibrary {
  public:
   // unavailable as above; internal_error if the library does not start.
   static Result<std::unique_ptr<Cudnn>> open(CudaDevice& device);
+  // The device's; null if it has none.
+  static const Cudnn* of(const Device& device);
   ~Cudnn() override;
-  std::string_view name() const override { return "cuDNN"; }
+  static constexpr std::string_view kName = "cuDNN";
+  std::string_view name() const override { return kName; }
   std::string version() const override;
   CudnnTarget target() const { return {&functions_, handle_, nullptr}; }
 

@@ -3,6 +3,7 @@
 #include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/index_places.cuh"
 #include "ops/cuda/indexing.h"
+#include "ops/cuda/warp_fold.cuh"
 #include "ops/elements/any_float.h"
 #include "ops/elements/element.h"
 
@@ -12,8 +13,6 @@ namespace {
 using elementwise::load;
 using elementwise::store;
 using elementwise::wrap_add;
-
-constexpr unsigned kAllOfWarp = 0xffffffffu;
 
 template <typename T>
 __device__ inline int64_t element_of(const void* data, int64_t i) {
@@ -130,10 +129,10 @@ __global__ void top_k(TopKCall call) {
       if (best < 0 || comes_before(call, x, place, best)) best = place;
     }
     for (unsigned width = kWarp / 2; width > 0; width /= 2) {
-      const int64_t other = __shfl_down_sync(kAllOfWarp, best, width);
+      const int64_t other = __shfl_down_sync(kAllLanes, best, width);
       if (other >= 0 && (best < 0 || comes_before(call, x, other, best))) best = other;
     }
-    last = __shfl_sync(kAllOfWarp, best, 0);
+    last = __shfl_sync(kAllLanes, best, 0);
     if (lane != 0) continue;
     const int64_t to = (outer * call.k + n) * call.inner + in;
     if (call.values) static_cast<T*>(call.values)[to] = x[last * call.inner];

@@ -24,8 +24,7 @@ std::optional<int64_t> stride_of(const std::vector<int64_t>& offsets) {
 // By cuBLASLt, or null.
 std::shared_ptr<LibraryProduct> library_product(const KernelSetup& setup, const Product& product,
                                                 const ProductCall& call) {
-  const auto* library =
-      static_cast<const CublasLt*>(static_cast<CudaDevice*>(setup.device)->library("cuBLASLt"));
+  const CublasLt* library = CublasLt::of(*setup.device);
   const auto a = stride_of(product.a_offsets), b = stride_of(product.b_offsets);
   if (!library || !a || !b) return nullptr;
   const DType dtype = setup.input(0).dtype;
