@@ -327,14 +327,13 @@ class EnqueuedKernel final : public Kernel {
   std::vector<std::byte> scratch_;  // of the device's one thread
 };
 
-// The standard ops, with a kernel for AsyncDevice for each one but those that read or write files
-// and those in `without`. `on_run` is called when a kernel has run; a benchmark spends the time
-// there that the kernel takes.
-inline Catalogue async_catalogue(const std::set<std::string>& without = {},
-                                 const std::function<void()>& on_run = {}) {
+// Adds a kernel for AsyncDevice for each op but those that read or write files and those in
+// `without`. `on_run` is called when a kernel has run; a benchmark spends the time there that the
+// kernel takes.
+inline void add_async_kernels(Catalogue& catalogue, const std::set<std::string>& without = {},
+                              const std::function<void()>& on_run = {}) {
   static const std::set<std::string> kOfFiles = {"leat.ReadBatch", "leat.ReadRows", "leat.Restore",
                                                  "leat.Save"};
-  Catalogue catalogue = standard_catalogue();
   for (const OpDef* op : catalogue.all()) {
     const std::string name = op->full_name();
     if (!op->kernels.contains("cpu") || kOfFiles.contains(name) || without.contains(name)) continue;
@@ -347,6 +346,13 @@ inline Catalogue async_catalogue(const std::set<std::string>& without = {},
               std::make_unique<EnqueuedKernel>(std::move(inner), on_run));
         });
   }
+}
+
+// The standard ops, with these kernels.
+inline Catalogue async_catalogue(const std::set<std::string>& without = {},
+                                 const std::function<void()>& on_run = {}) {
+  Catalogue catalogue = standard_catalogue();
+  add_async_kernels(catalogue, without, on_run);
   return catalogue;
 }
 

@@ -284,14 +284,25 @@ void warn_without_data(std::span<const NodeView> nodes) {
                "--set datasets.NAME=PATH\n";
 }
 
-// The cells of a worker for `leat nodes`. The memory is that of all its devices together.
+// The part of a device's description that is its model: the rest names libraries.
+std::string model_of(const WorkerDevice& device) {
+  return device.description.substr(0, device.description.find(','));
+}
+
+// The cells of a worker for `leat nodes`. The column of memory is that of its CPU; a GPU has its
+// own beside its model.
 std::vector<std::string> row_of(const NodeView& node) {
   const WorkerView& worker = node.worker;
   uint64_t memory = 0;
   std::vector<std::string> devices;
   for (const WorkerDevice& device : worker.info.devices) {
-    memory += device.memory_bytes;
-    devices.push_back(cat(device.name, " (", counted(device.threads, "thread"), ")"));
+    if (device.kind == "cpu") {
+      memory += device.memory_bytes;
+      devices.push_back(cat(device.name, " (", counted(device.threads, "thread"), ")"));
+    } else {
+      devices.push_back(cat(device.name, " (", printable(model_of(device)), ", ",
+                            human_bytes(device.memory_bytes), ")"));
+    }
   }
   return {worker.info.worker.name,  std::string(name_of(worker.state)), or_dash(worker.reason),
           or_dash(node.job),        or_dash(join(devices, ", ")),       human_bytes(memory),

@@ -3,10 +3,11 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/missing_files.h"
+#include "daemon/hosts/described_device.h"
 #include "daemon/jobs/records.h"
 #include "daemon/training/trainer.h"
 #include "devices/base/text.h"
-#include "ops/catalogue.h"
+#include "ops/plugins.h"
 #include "scheduler/runtime/kernel_notes.h"
 
 namespace leat {
@@ -41,8 +42,19 @@ int run_plan(const PlanCommand& command) {
   if (!job.ok()) return report(job.status(), command.color);
   // The data must be here, too: its header gives the shapes of a batch and the number of steps.
   if (report_missing_files(*job, command.color)) return kExitNoSuch;
-  const Catalogue catalogue = standard_catalogue();
-  auto trainer = Trainer::create(catalogue, real_files(), *job, {});
+  const Catalogue catalogue = catalogue_with_gpus();
+  TrainOptions options;
+  if (job->gpus_per_worker > 0) {
+    // The plan is for a GPU like those that the plugin has kernels for: this machine needs none.
+    const auto plugin = load_device_plugin(kGpuPlugin);
+    if (!plugin.ok()) return report(plugin.status(), command.color);
+    options.accelerators = [kind = std::string((*plugin)->kind)] {
+      std::vector<std::unique_ptr<Device>> gpu;
+      gpu.push_back(std::make_unique<DescribedDevice>(kind, "gpu:0"));
+      return gpu;
+    };
+  }
+  auto trainer = Trainer::create(catalogue, real_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
   // Compiles all plans of the training, but starts nothing.

@@ -135,19 +135,6 @@ void hint_at_data(const Job& job) {
       << "A run keeps no data: name the folder that it has here, with --set data.root=PATH.\n";
 }
 
-// A device of the machine's GPU for each worker, opened before the job begins, so that a machine
-// without one is told so at once. The workers of this process share the GPU.
-Result<std::vector<std::unique_ptr<Device>>> open_gpus(Catalogue& catalogue, int64_t workers) {
-  LEAT_ASSIGN_OR_RETURN(const DevicePlugin* plugin, load_device_plugin("cuda"));
-  std::vector<std::unique_ptr<Device>> gpus;
-  for (int64_t i = 0; i < workers; ++i) {
-    LEAT_ASSIGN_OR_RETURN(std::unique_ptr<Device> gpu, plugin->open(0));
-    gpus.push_back(std::move(gpu));
-  }
-  plugin->add_kernels(catalogue);
-  return gpus;
-}
-
 int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder,
            const TrainOutcome& outcome, const Interrupt& interrupt) {
   // The training may have stopped within an epoch, whose line is then still open.
@@ -211,8 +198,11 @@ int run_train(const TrainCommand& command) {
   Catalogue catalogue = standard_catalogue();
   TrainOptions options;
   std::string accelerator;
-  if (command.gpu) {
-    auto opened = open_gpus(catalogue, job->num_workers);
+  if (command.gpu) job->gpus_per_worker = 1;
+  if (job->gpus_per_worker > 0) {
+    // One for each worker, opened before the job begins, so that a machine without a GPU is told so
+    // at once. The workers of this process share it.
+    auto opened = open_gpus(static_cast<size_t>(job->num_workers), catalogue);
     if (!opened.ok()) return report(opened.status(), command.color);
     accelerator = opened->front()->description();
     // One for each host that the trainer makes.

@@ -80,6 +80,7 @@ struct WorkerJoined {
   WorkerRef worker;
   std::vector<HeldRunner> runners = {};  // each may register: RunnerStarted
   std::vector<std::string> datasets = {};
+  uint32_t gpus = 0;
 };
 struct WorkerLost {
   WorkerRef worker;
@@ -205,6 +206,7 @@ struct StartRunners {
   uint64_t assembly = 0;
   std::vector<WorkerRef> workers;
   std::vector<bool> kept;  // by worker; may be empty: no runner is kept
+  uint32_t gpus = 0;       // that each new runner opens
 };
 // All runners are there: prepare the job's run on them and start it, from the last checkpoint if
 // there is one. Answered by JobFinished or JobBroke.

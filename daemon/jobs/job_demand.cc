@@ -33,7 +33,19 @@ size_t JobDemand::usable() const {
 }
 
 std::vector<std::string> JobDemand::unfit() const {
-  return job_.dataset.empty() ? std::vector<std::string>() : context_.leases.without(job_.dataset);
+  std::vector<std::string> names;
+  if (!job_.dataset.empty()) names = context_.leases.without(job_.dataset);
+  for (std::string& name : context_.leases.with_fewer_gpus(job_.gpus)) {
+    if (!has_name(names, name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string JobDemand::wanted_text() const {
+  std::vector<std::string> wants;
+  if (!job_.dataset.empty()) wants.push_back(cat("data set '", job_.dataset, "'"));
+  if (job_.gpus > 0) wants.push_back("a GPU");
+  return wants.empty() ? "" : cat(" with ", join(wants, " and "));
 }
 
 void JobDemand::leave_out(const std::string& worker, bool for_its_own) {
@@ -80,7 +92,18 @@ std::string JobDemand::unusable_text() const {
     text += cat("; '", join(names, "', '"), "'", more > 0 ? cat(" and ", more, " more") : "", does);
   };
   const std::vector<std::string> unfit = this->unfit();
-  add(unfit, " lacks it", " lack it");
+  // A worker without the data set is not named again for its GPUs.
+  std::vector<std::string> poor = unfit;
+  if (job_.gpus > 0 && !job_.dataset.empty()) {
+    std::vector<std::string> lacking = context_.leases.without(job_.dataset);
+    std::erase_if(poor, [&](const std::string& name) { return has_name(lacking, name); });
+    add(std::move(lacking), " lacks the data set", " lack the data set");
+    add(std::move(poor), " has no GPU", " have no GPU");
+  } else if (job_.gpus > 0) {
+    add(std::move(poor), " has none", " have none");
+  } else {
+    add(std::move(poor), " lacks it", " lack it");
+  }
   std::vector<std::string> drained = context_.leases.draining();
   // Each worker is named once, with the cause that lasts longer.
   std::erase_if(drained, [&](const std::string& name) { return has_name(unfit, name); });
@@ -92,8 +115,7 @@ std::string JobDemand::text(bool some_kept) const {
   const size_t kept = assembly_.kept(), wanted = this->wanted(), usable = this->usable();
   const auto unfit = this->unfit();
   std::string wants = "waits for " + counted(wanted, "worker");
-  if (!job_.dataset.empty() && (!unfit.empty() || wanted > usable))
-    wants += cat(" with data set '", job_.dataset, "'");
+  if (!unfit.empty() || wanted > usable) wants += wanted_text();
   if (kept > 0) wants += cat(" more, ", kept, kept == 1 ? " keeps" : " keep", " the job in memory");
   // First case: workers are missing, so only a new or a returning one helps.
   if (wanted > usable) {

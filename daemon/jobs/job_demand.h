@@ -1,10 +1,10 @@
 // Which workers a job needs for its next assembly, which of those there are it can use, and which
 // it passes over for a while.
 //
-// A worker that lacks the job's data set is unfit: it never counts. A worker that was the reason
-// why an assembly ended (a lost link, an input that does not answer) is left out. It may come back
-// at once if no other worker is free; after a second time within ten minutes it gets nothing of
-// this job for half a second, and twice as long each time that follows.
+// A worker that lacks the job's data set, or a GPU that it wants, is unfit: it never counts. A
+// worker that was the reason why an assembly ended (a lost link, an input that does not answer) is
+// left out. It may come back at once if no other worker is free; after a second time within ten
+// minutes it gets nothing of this job for half a second, and twice as long each time that follows.
 //
 // Threads: one.
 #pragma once
@@ -52,6 +52,8 @@ class JobDemand {
     bool for_its_own = false;  // its own input failed, and not a link between it and others
   };
   std::vector<std::string> unfit() const;
+  // " with data set 'x' and a GPU": what the job wants of a worker.
+  std::string wanted_text() const;
   // "; 'w3' lacks it; 'w4' is drained": why workers that are there cannot be used.
   std::string unusable_text() const;
 

@@ -83,7 +83,7 @@ bool JobRunners::renew() {
 void JobRunners::undo() { leave({{}, assembly_.undo(job_.condition.assembly)}, {}, ""); }
 
 void JobRunners::ask() {
-  StartRunners start{job_.id, assembly_.assembly(), {}, {}};
+  StartRunners start{job_.id, assembly_.assembly(), {}, {}, job_.gpus};
   const auto deadline = context_.now.steady + context_.limits.start_timeout;
   // By task: the index in the action is the task.
   for (const auto& [worker, kept] : assembly_.ask(deadline)) {

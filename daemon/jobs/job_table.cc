@@ -168,7 +168,7 @@ void JobTable::on(const WorkerJoined& event) {
   // Membership reports the loss first as a rule; the leases must not hold two lives of one name.
   if (const uint64_t* old = leases.incarnation_of(event.worker.name))
     on(WorkerLost{{event.worker.name, *old}, "another process of that name has joined"});
-  leases.add(event.worker, event.datasets);
+  leases.add(event.worker, event.datasets, event.gpus);
   context_.queue_changed = true;
   // After add(): a job can only claim a worker that the leases know.
   for (const HeldRunner& runner : event.runners) take_up(event.worker, runner);

@@ -14,8 +14,8 @@ bool has_dataset(std::span<const std::string> datasets, std::string_view wanted)
 
 // A new worker begins without a lease and without a drain: the membership reports a drain as an
 // event of its own.
-void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets) {
-  workers_[worker.name] = {worker.incarnation, 0, false, std::move(datasets)};
+void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets, uint32_t gpus) {
+  workers_[worker.name] = {worker.incarnation, 0, false, std::move(datasets), gpus};
   count();
 }
 
@@ -80,6 +80,14 @@ std::vector<std::string> Leases::without(std::string_view dataset) const {
   return names;
 }
 
+std::vector<std::string> Leases::with_fewer_gpus(uint32_t than) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : workers_) {
+    if (entry.gpus < than) names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<std::string> Leases::draining() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : workers_) {
@@ -92,19 +100,24 @@ std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
                                     std::span<const std::string> preferred,
                                     std::span<const std::string> but) {
   std::vector<WorkerRef> taken;
-  // The first pass takes the preferred workers, the second any other. The map is in the order of
-  // names, so the result does not depend on the order in which the workers joined.
-  for (const bool only_preferred : {true, false}) {
+  // The first pass takes the preferred workers, the second those without GPUs, which are no loss
+  // for other jobs, and the third any other. A job that wants GPUs has ruled out those of the
+  // second one. The map is in the order of names, so the result does not depend on the order in
+  // which the workers joined.
+  enum class Pass { preferred, without_gpus, any };
+  for (const Pass pass : {Pass::preferred, Pass::without_gpus, Pass::any}) {
     for (auto& [name, entry] : workers_) {
       if (taken.size() == count) break;
       if (!is_free(name, entry, but)) continue;
-      if (only_preferred && std::find(preferred.begin(), preferred.end(), name) == preferred.end())
+      if (pass == Pass::without_gpus && entry.gpus > 0) continue;
+      if (pass == Pass::preferred &&
+          std::find(preferred.begin(), preferred.end(), name) == preferred.end())
         continue;
       entry.job = job;
       taken.push_back({name, entry.incarnation});
     }
   }
-  // The two passes leave two ascending runs; the tasks of new workers follow the names.
+  // Each pass leaves an ascending run; the tasks of new workers follow the names.
   std::sort(taken.begin(), taken.end());
   this->count();
   return taken;

@@ -28,7 +28,7 @@ bool has_dataset(std::span<const std::string> datasets, std::string_view wanted)
 class Leases {
  public:
   // REQUIRES: there is no worker of that name.
-  void add(const WorkerRef& worker, std::vector<std::string> datasets = {});
+  void add(const WorkerRef& worker, std::vector<std::string> datasets = {}, uint32_t gpus = 0);
   // Its lease ends, too.
   void remove(std::string_view name);
   // A draining worker keeps its lease and gets no new one.
@@ -45,13 +45,16 @@ class Leases {
   size_t usable() const { return usable_; }
   // Those of usable() that are not among these.
   size_t usable_but(std::span<const std::string> names) const;
-  // The workers that have no data set of that name, and those that get no leases, by name.
+  // The workers that have no data set of that name, those with fewer GPUs, and those that get no
+  // leases, by name.
   std::vector<std::string> without(std::string_view dataset) const;
+  std::vector<std::string> with_fewer_gpus(uint32_t than) const;
   std::vector<std::string> draining() const;
   // Those of free() that are not among these.
   size_t free_but(std::span<const std::string> names) const;
 
-  // Leases `count` free workers, none of `but`: first those named in `preferred`, then by name.
+  // Leases `count` free workers, none of `but`: first those named in `preferred`, then those
+  // without GPUs, and by name.
   // REQUIRES: count <= free_but(but).
   std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred,
                               std::span<const std::string> but = {});
@@ -66,6 +69,7 @@ class Leases {
     uint64_t job = 0;
     bool draining = false;
     std::vector<std::string> datasets;
+    uint32_t gpus = 0;
   };
   void count();
   bool is_free(const std::string& name, const Entry& entry, std::span<const std::string> but) const;

@@ -104,7 +104,10 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   if (found != members_.end()) fresh.lost = std::move(found->second.lost);
   members_[name] = std::move(fresh);
   ++version_;
-  events.push_back(WorkerJoined{info.worker, info.runners, info.datasets});
+  const auto gpus = std::count_if(info.devices.begin(), info.devices.end(),
+                                  [](const WorkerDevice& device) { return device.kind != "cpu"; });
+  events.push_back(
+      WorkerJoined{info.worker, info.runners, info.datasets, static_cast<uint32_t>(gpus)});
   Member& member = members_[name];
   // A drain is of the name. It follows the join as an event of its own, because the table must know
   // the worker first.

@@ -248,6 +248,7 @@ StoredJob stored(const JobSubmitted& submitted) {
   job.min_workers = submitted.submission->min_workers;
   job.max_restarts = submitted.submission->max_restarts;
   job.dataset = submitted.submission->dataset;
+  job.gpus = submitted.submission->gpus;
   job.submitted_ms = submitted.at_ms;
   job.condition.since_ms = submitted.at_ms;
   return job;

@@ -49,6 +49,7 @@ struct Submission {
   uint32_t max_restarts = 3;       // recoveries before it fails
   std::vector<std::string> chaos;  // daemon/spec/chaos_fault.h, in order
   std::string dataset;             // only workers that have it run the job; "": all do
+  uint32_t gpus = 0;               // of each worker
   bool operator==(const Submission&) const = default;
 };
 
@@ -178,6 +179,7 @@ struct StoredJob {
   uint32_t min_workers = 0;  // 0: it is not elastic
   uint32_t max_restarts = 0;
   std::string dataset;  // as Submission has it
+  uint32_t gpus = 0;    // likewise
   int64_t submitted_ms = 0;
   JobCondition condition;
   JobHistory history;

@@ -59,10 +59,16 @@ Result<LostAssembly> read_lost(const SqliteStatement& row) {
   return lost;
 }
 
-// Reads the current row of replay()'s SELECT. The checksum covers the row's two optional facts in
-// other tables as well, so they are looked up first.
-Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, uint32_t>& elastic,
-                           const std::map<int64_t, std::string>& datasets) {
+// The facts of jobs that have tables of their own, by the job's number.
+struct OptionalFacts {
+  std::map<int64_t, uint32_t> least_workers;
+  std::map<int64_t, std::string> datasets;
+  std::map<int64_t, uint32_t> gpus;
+};
+
+// Reads the current row of replay()'s SELECT. The checksum covers the row's optional facts in other
+// tables as well, so they are looked up first.
+Result<StoredJob> read_job(const SqliteStatement& row, const OptionalFacts& facts) {
   StoredJob job;
   job.number = static_cast<uint64_t>(row.integer(0));
   job.id = row.bytes(1);
@@ -72,10 +78,13 @@ Result<StoredJob> read_job(const SqliteStatement& row, const std::map<int64_t, u
   job.num_workers = static_cast<uint32_t>(row.integer(5));
   job.max_restarts = static_cast<uint32_t>(row.integer(6));
   job.submitted_ms = row.integer(7);
-  const auto least = elastic.find(row.integer(0));
-  if (least != elastic.end()) job.min_workers = least->second;
-  const auto dataset = datasets.find(row.integer(0));
-  if (dataset != datasets.end()) job.dataset = dataset->second;
+  const auto look_up = [&row](const auto& all, auto& fact) {
+    const auto found = all.find(row.integer(0));
+    if (found != all.end()) fact = found->second;
+  };
+  look_up(facts.least_workers, job.min_workers);
+  look_up(facts.datasets, job.dataset);
+  look_up(facts.gpus, job.gpus);
   if (!has_content || row.integer(8) != crc_of(job)) {
     return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
   }
@@ -96,14 +105,16 @@ Result<std::vector<StoredJob>> RowReader::replay() {
   LEAT_ASSIGN_OR_RETURN(bool more, conditions.step());
   LEAT_ASSIGN_OR_RETURN(auto histories, this->histories());
   LEAT_ASSIGN_OR_RETURN(auto fired, fired_faults());
-  LEAT_ASSIGN_OR_RETURN(const auto elastic, elastic_jobs());
-  LEAT_ASSIGN_OR_RETURN(const auto datasets, this->datasets());
+  OptionalFacts facts;
+  LEAT_ASSIGN_OR_RETURN(facts.least_workers, elastic_jobs());
+  LEAT_ASSIGN_OR_RETURN(facts.datasets, datasets());
+  LEAT_ASSIGN_OR_RETURN(facts.gpus, gpus());
   LEAT_ASSIGN_OR_RETURN(const auto reports, last_reports());
   std::vector<StoredJob> jobs;
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) break;
-    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select, elastic, datasets));
+    LEAT_ASSIGN_OR_RETURN(StoredJob job, read_job(select, facts));
     // The conditions of this job, oldest first, as the running master went through them.
     bool first = true;
     while (more && conditions.integer(0) == static_cast<int64_t>(job.number)) {
@@ -199,6 +210,12 @@ Result<std::map<int64_t, std::string>> RowReader::datasets(std::optional<int64_t
                              [](const SqliteStatement& row) { return std::string(row.bytes(1)); });
 }
 
+Result<std::map<int64_t, uint32_t>> RowReader::gpus(std::optional<int64_t> job) {
+  return by_job<uint32_t>("gpu_jobs", "gpus", job, [](const SqliteStatement& row) {
+    return static_cast<uint32_t>(row.integer(1));
+  });
+}
+
 Result<std::map<int64_t, ProgressReport>> RowReader::last_reports() {
   std::map<int64_t, ProgressReport> reports;
   LEAT_ASSIGN_OR_RETURN(const bool there, has_table("last_reports"));
@@ -270,6 +287,8 @@ Result<Submission> RowReader::submission(std::string_view id) {
   if (!elastic.empty()) submission.min_workers = elastic.begin()->second;
   LEAT_ASSIGN_OR_RETURN(const auto datasets, this->datasets(select.integer(0)));
   if (!datasets.empty()) submission.dataset = datasets.begin()->second;
+  LEAT_ASSIGN_OR_RETURN(const auto gpus, this->gpus(select.integer(0)));
+  if (!gpus.empty()) submission.gpus = gpus.begin()->second;
   Sha256Digest content = {};
   bool intact = read_digest(select.bytes(7), content);
 

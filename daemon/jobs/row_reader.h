@@ -39,6 +39,7 @@ class RowReader {
                                       std::optional<int64_t> job, Read read);
   Result<std::map<int64_t, uint32_t>> elastic_jobs(std::optional<int64_t> job = {});
   Result<std::map<int64_t, std::string>> datasets(std::optional<int64_t> job = {});
+  Result<std::map<int64_t, uint32_t>> gpus(std::optional<int64_t> job = {});
 
   SqliteDatabase& database_;
   const std::string directory_;

@@ -28,6 +28,7 @@ Status RowWriter::write_record(const JobSubmitted& record) {
   LEAT_RETURN_IF_ERROR(write_chaos(record));
   LEAT_RETURN_IF_ERROR(write_elastic(job));
   LEAT_RETURN_IF_ERROR(write_dataset(job));
+  LEAT_RETURN_IF_ERROR(write_gpus(job));
   return write_condition(static_cast<int64_t>(job.number), job.condition);
 }
 
@@ -45,6 +46,14 @@ Status RowWriter::write_dataset(const StoredJob& job) {
   LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
                         database_.prepare("INSERT INTO datasets VALUES (?1,?2)"));
   return insert.bind(1, static_cast<int64_t>(job.number)).bind(2, job.dataset).run();
+}
+
+// The checksum of the job's row includes it.
+Status RowWriter::write_gpus(const StoredJob& job) {
+  if (job.gpus == 0) return {};
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
+                        database_.prepare("INSERT INTO gpu_jobs VALUES (?1,?2)"));
+  return insert.bind(1, static_cast<int64_t>(job.number)).bind(2, int64_t{job.gpus}).run();
 }
 
 Status RowWriter::write_record(const WorkerDrained& record) {
@@ -178,8 +187,8 @@ Status RowWriter::write_record(const JobForgotten& record) {
        {"DELETE FROM conditions WHERE job = ?1", "DELETE FROM files WHERE job = ?1",
         "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
         "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM elastic_jobs WHERE job = ?1",
-        "DELETE FROM datasets WHERE job = ?1", "DELETE FROM last_reports WHERE job = ?1",
-        "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM datasets WHERE job = ?1", "DELETE FROM gpu_jobs WHERE job = ?1",
+        "DELETE FROM last_reports WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_.prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }

@@ -1,4 +1,5 @@
-// The main function of the `leatd` command: the daemons, and the runner that a worker starts.
+// The main function of the `leatd` command: the daemons, and the processes that a worker starts:
+// its runners, and the one that looks at its GPUs.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -9,6 +10,7 @@
 #include "daemon/leatd/first_process.h"
 #include "daemon/leatd/run_leatd.h"
 #include "daemon/runner/run_runner.h"
+#include "daemon/worker/gpus.h"
 #include "devices/base/failpoint.h"
 
 namespace {
@@ -30,5 +32,6 @@ int main(int argc, char** argv) {
   }
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments.front() == "runner") return leat::run_runner(argc, argv);
+  if (!arguments.empty() && arguments.front() == "probe") return leat::run_probe();
   return leat::run_as_first_process([&] { return leat::run_leatd(leat::parse_leatd(arguments)); });
 }

@@ -20,6 +20,7 @@ namespace leat {
 namespace {
 
 constexpr auto kJoin = std::chrono::seconds(10);
+constexpr auto kLookAtGpus = std::chrono::seconds(20);
 constexpr auto kGrace = std::chrono::milliseconds(1'500);
 constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks at the jobs
 
@@ -90,6 +91,12 @@ Status run_dev(const DevConfig& config, Lifetime& lifetime, Logger log) {
   LEAT_ASSIGN_OR_RETURN(
       const auto master,
       MasterProcess::start(master_config(config, folder->path()), lifetime, log.named("master")));
+  // The workers share the machine's GPUs, if it has any.
+  std::vector<Gpu> gpus;
+  if (auto found = find_gpus("/proc/self/exe", kLookAtGpus); found.ok())
+    gpus = std::move(*found);
+  else
+    log.warning("offers no GPU: ", found.status().message());
   Workers workers;
   const std::string address = master->addresses().listen;
   // Starts workers until there are so many. Workers are never taken away, because a job may use
@@ -97,8 +104,10 @@ Status run_dev(const DevConfig& config, Lifetime& lifetime, Logger log) {
   const auto have = [&](int64_t count) -> Status {
     for (auto number = static_cast<int64_t>(workers.size()); number < count; ++number) {
       const WorkerConfig worker = worker_config(config, folder->path(), address, number);
-      LEAT_ASSIGN_OR_RETURN(auto started,
-                            Worker::start(worker, "/proc/self/exe", log.named(worker.name)));
+      std::optional<Gpu> gpu;
+      if (!gpus.empty()) gpu = gpus[static_cast<size_t>(number) % gpus.size()];
+      LEAT_ASSIGN_OR_RETURN(
+          auto started, Worker::start(worker, "/proc/self/exe", log.named(worker.name), {}, gpu));
       workers.push_back(std::move(started));
     }
     return {};

@@ -13,7 +13,7 @@
 #include "daemon/process/config_reader.h"
 #include "daemon/process/lifetime.h"
 #include "daemon/process/log_output.h"
-#include "daemon/worker/worker.h"
+#include "daemon/worker/worker_places.h"
 #include "devices/base/text.h"
 
 namespace leat {

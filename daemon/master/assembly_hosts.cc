@@ -32,7 +32,16 @@ std::string processors_of(const MasterParts& parts, const RunJob& action) {
       if (device.kind == "cpu") models.insert(device.description);
     }
   }
-  return join(std::vector<std::string>(models.begin(), models.end()), " and ");
+  std::string text = join(std::vector<std::string>(models.begin(), models.end()), " and ");
+  // The GPUs that the runners have opened, with the libraries that they found.
+  const auto runners = parts.workforce->runners(action.job, action.assembly, action.workers.size());
+  if (!runners.ok()) return text;
+  std::set<std::string> gpus;
+  for (const auto& runner : *runners) {
+    for (const RunnerDevice& device : runner->facts().accelerators) gpus.insert(device.description);
+  }
+  if (gpus.empty()) return text;
+  return cat(text, ", ", join(std::vector<std::string>(gpus.begin(), gpus.end()), " and "));
 }
 
 Status arm_faults(MasterParts& parts, const RunJob& action, const std::vector<ArmedFault>& faults) {

@@ -13,7 +13,7 @@
 #include "daemon/process/state_folder.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
-#include "ops/catalogue.h"
+#include "ops/plugins.h"
 #include "transport/rpc/server.h"
 
 namespace leat {
@@ -51,7 +51,7 @@ MasterParts::MasterParts(const MasterConfig& of, const MasterTuning& with, Logge
     : config(of),
       tuning(with),
       log(std::move(to)),
-      catalogue(standard_catalogue()),
+      catalogue(catalogue_with_gpus()),
       folders(of.state_dir + "/jobs") {}
 
 MasterParts::~MasterParts() = default;

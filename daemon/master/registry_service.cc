@@ -119,7 +119,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
 Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner) {
   LEAT_RETURN_IF_ERROR(check_role(RpcRole::runner, "registerRunner"));
   RunnerFacts facts;
-  static_cast<RunnerInfo&>(facts) = read_runner(info);
+  LEAT_ASSIGN_OR_RETURN(static_cast<RunnerInfo&>(facts), read_runner(info));
   RunnerPlace place{facts.job, facts.assembly, facts.task};
   if (place_ == place) return {};  // repeated
   if (place_) return failed_precondition("Registry.registerRunner: expected it once");

@@ -15,6 +15,7 @@
 #include "daemon/training/model.h"
 #include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
+#include "ops/plugins.h"
 
 namespace leat {
 namespace {
@@ -97,6 +98,12 @@ Status check_resumed(Files& files, const Job& job, const std::string& folder) {
   return check_continues(from, job);
 }
 
+Status check_gpu_plugin() {
+  return load_device_plugin(kGpuPlugin)
+      .status()
+      .while_doing("resources_per_worker.gpu: expected the plugin on the master's machine, too");
+}
+
 // Checks the graph's file name, under which clients fetch it from the job's folder.
 Status check_graph_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
@@ -156,6 +163,8 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(unpack(submission, blobs, folder));
     LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
     LEAT_RETURN_IF_ERROR(check_graph_name(job.model.graph));
+    // The master places the nodes of the job's graph, so it has to know the kernels of GPUs.
+    if (job.gpus_per_worker > 0) LEAT_RETURN_IF_ERROR(check_gpu_plugin());
     // The graph is read in full, so that a job with an invalid one fails here and not on its
     // workers.
     LEAT_ASSIGN_OR_RETURN(const Model model,
@@ -177,6 +186,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
         static_cast<uint32_t>(job.max_failures) + static_cast<uint32_t>(faults.size());
     data_root = job.data.root;
     submission.dataset = data_root;
+    submission.gpus = static_cast<uint32_t>(job.gpus_per_worker);
     return check_submission(submission);
   };
   // The folder goes in any case. The run of the job unpacks the files again, into its own folder.

@@ -67,8 +67,7 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   };
 
   // `threads` of the runner; 0: as many as its worker is configured to give.
-  void start(const RunnerPlace& place, const WorkerRef& worker, const RunnerToken& key,
-             uint32_t threads);
+  void start(const RunnerPlace& place, const WorkerRef& worker, const RunnerOrder& order);
   // Moves a connected runner to the place's assembly: tells its worker first, then the runner.
   void advance(const RunnerPlace& to, const WorkerRef& worker, const RunnerToken& key);
   void tell_worker(const RunnerPlace& to, const Slot& slot, const RunnerToken& key);

@@ -31,25 +31,28 @@ void Workforce::Inside::start(const StartRunners& action) {
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
     const RunnerPlace place{action.job, action.assembly, task};
     const bool kept = task < action.kept.size() && action.kept[task];
-    kept ? advance(place, action.workers[task], key)
-         : start(place, action.workers[task], key, threads);
+    if (kept) {
+      advance(place, action.workers[task], key);
+      continue;
+    }
+    start(place, action.workers[task],
+          {action.job, action.assembly, task, threads, random_token(), key, action.gpus});
   }
 }
 
 void Workforce::Inside::start(const RunnerPlace& place, const WorkerRef& worker,
-                              const RunnerToken& key, uint32_t threads) {
+                              const RunnerOrder& order) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;  // the table hears that it was lost
-  const RunnerToken token = random_token();
   // The slot is there before the worker is asked: the runner may register before the worker has
   // answered.
   Slot& slot = runners_.at(place);
   slot = {};
   slot.worker = worker;
-  slot.token = token;
+  slot.token = order.token;
   slot.from = place.assembly;
   auto request = found->second.worker.startRequest();
-  write_order({place.job, place.assembly, place.task, threads, token, key}, request.initSpec());
+  write_order(order, request.initSpec());
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
   await(kj::mv(call), parts_.options.call_deadline, cat("Worker.start to '", worker.name, "'"),
@@ -83,7 +86,7 @@ void Workforce::Inside::tell_worker(const RunnerPlace& to, const Slot& slot,
                                     const RunnerToken& key) {
   // The worker comes first, since peers reach the runner through it. The runner keeps its token.
   auto request = workers_.at(slot.worker).worker.advanceRequest();
-  write_order({to.job, to.assembly, to.task, 0, slot.token, key}, request.initSpec());
+  write_order({to.job, to.assembly, to.task, 0, slot.token, key, 0}, request.initSpec());
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
   await(kj::mv(call), parts_.options.call_deadline,

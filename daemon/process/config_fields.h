@@ -107,6 +107,8 @@ void visit(Visitor& v, WorkerConfig& c) {
   v.address("data_address", AddressUse::advertise, c.data_address);
   v.integer("threads", kThreads, c.threads);
   v.bytes("memory_limit", c.memory_limit);
+  v.boolean("gpus", c.gpus);
+  v.integer("runners_per_gpu", {.min = 1, .max = 16}, c.runners_per_gpu);
   v.named_paths("datasets", c.datasets);
   v.boolean("local_paths", c.local_paths);
   v.path("state_dir", c.state_dir);

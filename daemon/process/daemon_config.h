@@ -103,6 +103,10 @@ struct WorkerConfig {
   std::string data_address;
   int64_t threads = 0;        // of compute, for all jobs; 0: every core that this process may use
   uint64_t memory_limit = 0;  // bytes that all jobs may use together; 0: no limit
+  // Offer the GPUs of the machine. A GPU makes a place for a runner, and this process registers as
+  // a worker for each place: NAME alone, or NAME.0, NAME.1, ... if there are several.
+  bool gpus = true;
+  int64_t runners_per_gpu = 1;  // places for each GPU, whose memory their runners share
   // The folders and files that jobs may read by name: name -> absolute path. Jobs can read no
   // others.
   std::map<std::string, std::string> datasets;

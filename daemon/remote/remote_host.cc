@@ -32,6 +32,13 @@ kj::Promise<Result<Blob>> download_blob(wire::Blob::Reader from, uint64_t max_by
   return download(from.getContent(), BlobInfo{from.getSize(), *digest}, max_bytes);
 }
 
+// The most bytes of a file with the variables of a runner.
+uint64_t most_variables(const RunnerFacts& facts) {
+  uint64_t bytes = facts.memory_bytes + kHeadersBytes;
+  for (const RunnerDevice& device : facts.accelerators) bytes += device.memory_bytes;
+  return bytes;
+}
+
 // Makes a call and waits for it until `stop` is requested. The call then ends later by itself, and
 // its outcome is ignored.
 template <typename F>
@@ -70,7 +77,12 @@ const RunnerFacts& RemoteHost::facts() const { return channel_->facts(); }
 void RemoteHost::lost(const Status& cause) { channel_->lost(cause); }
 Status RemoteHost::status() const { return channel_->status(); }
 std::vector<PlanDevice> RemoteHost::devices() const {
-  return {{facts().device_name, "cpu", facts().memory_bytes}};
+  std::vector<PlanDevice> devices{{facts().device_name, "cpu", facts().memory_bytes}};
+  for (const RunnerDevice& device : facts().accelerators) {
+    devices.push_back({cat(task_of(facts().device_name), "/", device.name), device.kind,
+                       device.memory_bytes, device.alignment});
+  }
+  return devices;
 }
 void RemoteHost::join(std::shared_ptr<AssemblyRuns> assembly) { assembly_ = std::move(assembly); }
 
@@ -100,14 +112,14 @@ Result<std::unique_ptr<PartitionRun>> RemoteHost::prepare(std::shared_ptr<const 
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, encode_plan_for(*plan, partition));
   // Each runner gets the plan with its own partition only.
   auto blob = std::make_shared<const Bytes>(pack_plan(encoded));
-  auto state = std::make_shared<RemoteRunState>(run, partition, std::move(plan), channel_,
+  auto state = std::make_shared<RemoteRunState>(RunPart{run, partition}, std::move(plan), channel_,
                                                 assembly_->group(run));
   return std::unique_ptr<PartitionRun>(
       new RemoteRun(std::move(state), assembly_, std::move(blob), data_root_));
 }
 
 Result<std::map<std::string, Tensor>> RemoteHost::read_variables(const std::string&) {
-  const uint64_t most = facts().memory_bytes + kHeadersBytes;
+  const uint64_t most = most_variables(facts());
   auto read = [most](Client& runner) {
     return runner.readVariablesRequest().send().then(
         [most](auto&& response) -> kj::Promise<Result<Blob>> {
@@ -153,7 +165,7 @@ Status RemoteHost::take_snapshot(const std::string&, int64_t step,
 }
 
 Status RemoteHost::read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) {
-  const uint64_t most = facts().memory_bytes + kHeadersBytes;
+  const uint64_t most = most_variables(facts());
   LEAT_ASSIGN_OR_RETURN(
       const Blob blob,
       stoppable(*channel_, "reading a snapshot", stop, [step, most](Client& runner) {

@@ -73,9 +73,9 @@ void send_limit(const StatePtr& state) {
     return;
   state->limit.in_flight = true;
   state->limit.asked = state->limit.wanted;
-  const auto extend = [run = state->run, limit = state->limit.asked](Client& runner) {
+  const auto extend = [part = state->part, limit = state->limit.asked](Client& runner) {
     auto request = runner.extendRequest();
-    request.setRun(run);
+    name_part(part, request);
     request.setLimit(limit);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
@@ -92,9 +92,9 @@ struct Description {
 
 // Asks the runner what the run waits for, and for its profile.
 Result<Description> describe_run(RemoteRunState& state, std::chrono::nanoseconds deadline) {
-  const auto describe = [run = state.run](Client& runner) {
+  const auto describe = [part = state.part](Client& runner) {
     auto request = runner.describeRequest();
-    request.setRun(run);
+    name_part(part, request);
     return request.send().then([](auto&& response) -> Result<Description> {
       auto outcome = response.getOutcome();
       if (outcome.isError()) return read_status(outcome.getError());
@@ -117,13 +117,12 @@ RemoteRun::RemoteRun(StatePtr state, std::shared_ptr<AssemblyRuns> assembly,
   });
   auto prepare = [state = state_, sending = Sending(std::move(plan))](Client& runner) {
     auto request = runner.prepareRequest();
-    request.setRun(state->run);
-    request.setPartition(state->partition);
+    name_part(state->part, request);
     request.setPlanSize(sending.info.size);
     request.setPlanSha256(bytes_of(sending.info.sha256));
     return send_blob(std::move(request), sending.blob);
   };
-  state_->channel->start_setup(state_->run, cat("preparing '", state_->plan->name, "'"),
+  state_->channel->start_setup(state_->part, cat("preparing '", state_->plan->name, "'"),
                                kPrepareDeadline, std::move(prepare),
                                answer_to(state_, &RemoteRunState::prepared));
 }
@@ -156,13 +155,13 @@ void RemoteRun::connect(std::span<const Endpoint> peers, const RunOptions& optio
   RunSetup setup{options,   assembly_->cluster,   assembly_->assembly,
                  *digest,   assembly_->transport, {peers.begin(), peers.end()},
                  data_root_};
-  auto connect = [run = state_->run, setup = std::move(setup)](Client& runner) {
+  auto connect = [part = state_->part, setup = std::move(setup)](Client& runner) {
     auto request = runner.connectRequest();
-    request.setRun(run);
+    name_part(part, request);
     write_setup(setup, request.initSetup());
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
-  state_->channel->start_setup(state_->run, cat("connecting '", options.name, "'"),
+  state_->channel->start_setup(state_->part, cat("connecting '", options.name, "'"),
                                kConnectDeadline, std::move(connect),
                                answer_to(state_, &RemoteRunState::connected));
 }
@@ -170,7 +169,7 @@ void RemoteRun::connect(std::span<const Endpoint> peers, const RunOptions& optio
 Status RemoteRun::connected() { return state_->connected.wait(1, after(kConnectDeadline)); }
 
 Status RemoteRun::feed(uint32_t i, const Tensor& value) {
-  const Partition& partition = state_->plan->partitions[state_->partition];
+  const Partition& partition = state_->plan->partitions[state_->part.partition];
   if (i >= partition.feeds.size() || partition.feeds[i] == kNone) return {};  // not used here
   const PlanBorder& expected = state_->plan->feeds[i];
   if (value.dtype() != expected.dtype || !(value.shape() == expected.shape)) {
@@ -192,9 +191,9 @@ Status RemoteRun::feed(uint32_t i, const Tensor& value) {
   // The copy lives until the upload has ended, whatever the caller does with its tensor.
   const Sending sending(std::make_shared<const Blob>(begin, begin + value.bytes()));
   return state_->channel->call(cat("feeding '", expected.name, "'"), kFeedDeadline,
-                               [run = state_->run, i, sending](Client& runner) {
+                               [part = state_->part, i, sending](Client& runner) {
                                  auto request = runner.feedRequest();
-                                 request.setRun(run);
+                                 name_part(part, request);
                                  request.setIndex(i);
                                  request.setSize(sending.info.size);
                                  request.setSha256(bytes_of(sending.info.sha256));
@@ -219,7 +218,7 @@ void RemoteRun::extend(uint64_t limit) {
     // This runs on the loop. A limit that send_limit() has in hand is not asked for again.
     state->limit.asked = std::max(state->limit.asked, limit);
     auto request = runner.extendRequest();
-    request.setRun(state->run);
+    name_part(state->part, request);
     request.setLimit(limit);
     auto list = request.initFeeds(static_cast<unsigned>(feeds.size()));
     for (unsigned f = 0; f < list.size(); ++f) {
@@ -236,9 +235,9 @@ Result<uint64_t> RemoteRun::hold() {
   // From here on no further limit goes out, which would let the run go on behind the hold.
   (void)state_->channel->loop().post([state = state_] { state->limit.held = true; });
   return state_->channel->call(
-      "holding the run", kCallDeadline, [run = state_->run](Client& runner) {
+      "holding the run", kCallDeadline, [part = state_->part](Client& runner) {
         auto request = runner.holdRequest();
-        request.setRun(run);
+        name_part(part, request);
         return request.send().then([](auto&& response) -> Result<uint64_t> {
           const auto outcome = response.getOutcome();
           if (outcome.isError()) return read_status(outcome.getError());
@@ -249,9 +248,9 @@ Result<uint64_t> RemoteRun::hold() {
 
 void RemoteRun::fence(uint64_t limit) {
   (void)state_->channel->loop().post([state = state_] { state->limit.held = true; });
-  const auto fence = [run = state_->run, limit](Client& runner) {
+  const auto fence = [part = state_->part, limit](Client& runner) {
     auto request = runner.fenceRequest();
-    request.setRun(run);
+    name_part(part, request);
     request.setLimit(limit);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
@@ -259,9 +258,10 @@ void RemoteRun::fence(uint64_t limit) {
 }
 
 bool RemoteRun::snapshot_in_passing(uint64_t step, const std::vector<std::string>& names) {
-  const auto order = [run = state_->run, step, names](Client& runner) {
+  const auto order = [part = state_->part, step, names](Client& runner) {
     auto request = runner.takeSnapshotRequest();
-    write_optional(run, request.initRun());
+    write_optional(part.run, request.initRun());
+    request.setPartition(part.partition);
     request.setStep(step);
     auto list = request.initNames(static_cast<unsigned>(names.size()));
     for (unsigned i = 0; i < list.size(); ++i) list.set(i, names[i]);
@@ -273,9 +273,9 @@ bool RemoteRun::snapshot_in_passing(uint64_t step, const std::vector<std::string
 }
 
 void RemoteRun::renumber(uint64_t step) {
-  const auto renumber = [run = state_->run, step](Client& runner) {
+  const auto renumber = [part = state_->part, step](Client& runner) {
     auto request = runner.renumberRequest();
-    request.setRun(run);
+    name_part(part, request);
     request.setStep(step);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
@@ -296,15 +296,15 @@ void RemoteRun::abort(const Status& cause) {
 
 void RemoteRun::release() {
   if (std::exchange(released_, true)) return;
-  const auto release = [run = state_->run](Client& runner) {
+  const auto release = [part = state_->part](Client& runner) {
     auto request = runner.releaseRequest();
-    request.setRun(run);
+    name_part(part, request);
     return request.send().then([](auto&& response) { return outcome_of(response); });
   };
   // Ignore the answer: the run on the runner ends in any case when the runner does.
   state_->channel->start("releasing", kReleaseDeadline, release, [state = state_](const Status&) {
     // Reports that come later find no run, and are ignored.
-    if (state->channel->on_loop()) state->channel->remove(state->run);
+    if (state->channel->on_loop()) state->channel->remove(state->part);
     state->released.signal(1);
   });
 }

@@ -19,9 +19,9 @@ void RemoteRunState::fail(const Status& cause) {
 void RemoteRunState::send_abort(const Status& cause) {
   // The runner takes only the first cause, so a second call would change nothing.
   if (abort_sent_.exchange(true)) return;
-  const auto abort = [run = run, cause](wire::Runner::Client& runner) {
+  const auto abort = [part = part, cause](wire::Runner::Client& runner) {
     auto request = runner.abortRequest();
-    request.setRun(run);
+    name_part(part, request);
     write_status(cause, request.initCause());
     return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
   };
@@ -84,7 +84,7 @@ void RunGroup::end(const Status& cause) {
 void RunGroup::end(RemoteRunState& member) const {
   member.send_abort(cause_);
   member.fail(cause_);
-  member.channel->cancel_setup(member.run);
+  member.channel->cancel_setup(member.part);
 }
 
 std::shared_ptr<RunGroup> AssemblyRuns::group(uint64_t run) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/remote/fetch_rows.h"
+#include "daemon/wire/run_part.h"
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
 #include "devices/core/device.h"
@@ -71,17 +72,15 @@ class RunGroup final : public std::enable_shared_from_this<RunGroup> {
 
 // One partition of a run, on one runner.
 struct RemoteRunState {
-  RemoteRunState(uint64_t run, uint32_t partition, std::shared_ptr<const Plan> plan,
+  RemoteRunState(const RunPart& part, std::shared_ptr<const Plan> plan,
                  std::shared_ptr<RunnerChannel> channel, std::shared_ptr<RunGroup> group)
-      : run(run),
-        partition(partition),
+      : part(part),
         plan(std::move(plan)),
         channel(std::move(channel)),
         group(std::move(group)),
-        rows(*this->plan, partition) {}
+        rows(*this->plan, part.partition) {}
 
-  const uint64_t run;
-  const uint32_t partition;
+  const RunPart part;
   const std::shared_ptr<const Plan> plan;
   const std::shared_ptr<RunnerChannel> channel;
   const std::shared_ptr<RunGroup> group;

@@ -26,7 +26,7 @@ struct RunnerChannel::Inside final : LoopOwned {
   wire::Runner::Client runner;
   kj::Own<kj::PromiseFulfiller<void>> lose;
   kj::ForkedPromise<void> lost;
-  std::map<uint64_t, RunEntry> runs;
+  std::map<RunPart, RunEntry> runs;
 
  private:
   Inside(wire::Runner::Client runner, kj::PromiseFulfillerPair<void> pair)
@@ -69,25 +69,25 @@ void RunnerChannel::lost(const Status& cause) {
 }
 
 void RunnerChannel::add(std::shared_ptr<RemoteRunState> run) {
-  const uint64_t id = run->run;
-  inside_->runs[id].state = std::move(run);
+  const RunPart part = run->part;
+  inside_->runs[part].state = std::move(run);
 }
 
-void RunnerChannel::remove(uint64_t run) {
+void RunnerChannel::remove(const RunPart& run) {
   auto entry = inside_->runs.extract(run);  // out of the table first: cancelling runs callbacks
 }
 
-std::shared_ptr<RemoteRunState> RunnerChannel::find(uint64_t run) const {
+std::shared_ptr<RemoteRunState> RunnerChannel::find(const RunPart& run) const {
   const auto found = inside_->runs.find(run);
   return found == inside_->runs.end() ? nullptr : found->second.state;
 }
 
-void RunnerChannel::cancel_setup(uint64_t run) {
+void RunnerChannel::cancel_setup(const RunPart& run) {
   const auto found = inside_->runs.find(run);
   if (found != inside_->runs.end()) found->second.setup.cancel("the run has ended");
 }
 
-kj::Canceler& RunnerChannel::setup_of(uint64_t run) { return inside_->runs.at(run).setup; }
+kj::Canceler& RunnerChannel::setup_of(const RunPart& run) { return inside_->runs.at(run).setup; }
 wire::Runner::Client& RunnerChannel::runner() { return inside_->runner; }
 kj::Promise<void> RunnerChannel::gone() { return inside_->lost.addBranch(); }
 

@@ -13,6 +13,7 @@
 
 #include "daemon/remote/remote_host.h"
 #include "daemon/wire/cluster.capnp.h"
+#include "daemon/wire/run_part.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/loop.h"
 
@@ -22,6 +23,13 @@ struct RemoteRunState;
 
 // The deadline of every call of the control plane, unless cluster.capnp says otherwise.
 inline constexpr auto kCallDeadline = std::chrono::seconds(10);
+
+// Says in a request which partition of a run it is for.
+template <typename Request>
+void name_part(const RunPart& part, Request& request) {
+  request.setRun(part.run);
+  request.setPartition(part.partition);
+}
 
 // Returns the Status of an answer.
 template <typename Response>
@@ -49,11 +57,11 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   // Adds a run on this runner.
   void add(std::shared_ptr<RemoteRunState> run);
   // Removes a run, and cancels the calls that still set it up.
-  void remove(uint64_t run);
+  void remove(const RunPart& run);
   // Returns null if there is no such run.
-  std::shared_ptr<RemoteRunState> find(uint64_t run) const;
+  std::shared_ptr<RemoteRunState> find(const RunPart& run) const;
   // Cancels the calls that set the run up, and their blobs.
-  void cancel_setup(uint64_t run);
+  void cancel_setup(const RunPart& run);
 
   // --- calls ---
 
@@ -73,7 +81,7 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   }
   // The same for a call that sets up `run`: cancel_setup() and remove() cancel it.
   template <typename F, typename Done>
-  void start_setup(uint64_t run, std::string_view doing, std::chrono::nanoseconds deadline,
+  void start_setup(const RunPart& run, std::string_view doing, std::chrono::nanoseconds deadline,
                    F function, Done done) {
     auto setup = [this, run, function = std::move(function)](wire::Runner::Client& runner) mutable {
       return setup_of(run).wrap(function(runner));
@@ -85,7 +93,7 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   struct Inside;
 
   std::string named(std::string_view doing) const { return cat(doing, " on ", facts_.node); }
-  kj::Canceler& setup_of(uint64_t run);
+  kj::Canceler& setup_of(const RunPart& run);
   wire::Runner::Client& runner();
   // Resolves when the runner is lost.
   kj::Promise<void> gone();

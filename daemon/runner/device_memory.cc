@@ -25,27 +25,33 @@ uint64_t DeviceMemory::total(const Sizes& sizes) {
   return bytes;
 }
 
-uint64_t DeviceMemory::of_runs(std::optional<uint64_t> but) const {
+uint64_t DeviceMemory::Reserved::of_runs(std::optional<RunPart> but) const {
   uint64_t bytes = 0;
-  for (const auto& [run, size] : runs_) bytes += run == but ? 0 : size;
+  for (const auto& [part, size] : runs) bytes += part == but ? 0 : size;
   return bytes;
 }
 
-Status DeviceMemory::reserve(uint64_t run, const Partition& partition, uint64_t fetch_bytes) {
+DeviceMemory::DeviceMemory(const std::vector<uint64_t>& limits)
+    : devices_(limits.begin(), limits.end()) {}
+
+Status DeviceMemory::reserve(const RunPart& part, size_t device, const Partition& partition,
+                             uint64_t fetch_bytes) {
   // The variables are left out here, because the job holds them once for all of its runs.
   const uint64_t own = partition.memory_bytes() - partition.resource_bytes() + fetch_bytes;
   std::lock_guard lock(mutex_);
+  Reserved& there = devices_[device];
   // A copy, which takes effect only if everything fits. A variable counts with its largest size.
-  Sizes resources = resources_;
+  Sizes resources = there.resources;
   for (const PlanResource& resource : partition.resources) {
     uint64_t& bytes = resources[resource.name];
     bytes = std::max(bytes, resource.bytes);
   }
   // A repeated call for the same run replaces its bytes, so they do not count among the others.
-  const uint64_t variables = total(resources), data = total(data_), others = of_runs(run);
-  if (!fit(limit_, {variables, data, others, own})) {
+  const uint64_t variables = total(resources), others = there.of_runs(part);
+  const uint64_t data = device == 0 ? total(data_) : 0;
+  if (!fit(there.limit, {variables, data, others, own})) {
     return resource_exhausted(
-        cat(partition.device, ": expected run ", run, " to fit ", human_bytes(limit_),
+        cat(partition.device, ": expected run ", part.run, " to fit ", human_bytes(there.limit),
             ", it needs ", human_bytes(own), " (arena ", human_bytes(partition.arena_bytes),
             ", constants ", human_bytes(partition.constant_bytes()), ", slots ",
             human_bytes(partition.slot_bytes()), ", fetches ", human_bytes(fetch_bytes),
@@ -53,9 +59,9 @@ Status DeviceMemory::reserve(uint64_t run, const Partition& partition, uint64_t 
             " of data and ", human_bytes(others), " of other runs"));
   }
   // The bound of the process has room for copies of the variables, so it grows with them.
-  const bool more = variables > total(resources_);
-  runs_[run] = own;
-  resources_ = std::move(resources);
+  const bool more = device == 0 && variables > total(there.resources);
+  there.runs[part] = own;
+  there.resources = std::move(resources);
   if (more && on_variables_) on_variables_(variables);
   return {};
 }
@@ -66,10 +72,11 @@ Status DeviceMemory::reserve_data(const std::string& name, uint64_t bytes) {
   Sizes sets = data_;
   uint64_t& size = sets[name];
   size = std::max(size, bytes);
-  const uint64_t variables = total(resources_), data = total(data_), runs = of_runs();
-  if (!fit(limit_, {variables, runs, total(sets)})) {
+  const uint64_t variables = total(devices_[0].resources), data = total(data_);
+  const uint64_t runs = devices_[0].of_runs();
+  if (!fit(limit(), {variables, runs, total(sets)})) {
     return resource_exhausted(cat(
-        "data '", name, "': expected it to fit ", human_bytes(limit_),
+        "data '", name, "': expected it to fit ", human_bytes(limit()),
         ", the memory that jobs may use here, it needs ", human_bytes(bytes), " beside ",
         human_bytes(variables), " of variables, ", human_bytes(runs), " of runs and ",
         human_bytes(data), " of other data; use less data, or raise memory_limit of the worker"));
@@ -78,9 +85,9 @@ Status DeviceMemory::reserve_data(const std::string& name, uint64_t bytes) {
   return {};
 }
 
-void DeviceMemory::release(uint64_t run) {
+void DeviceMemory::release(const RunPart& part) {
   std::lock_guard lock(mutex_);
-  runs_.erase(run);
+  for (Reserved& device : devices_) device.runs.erase(part);
 }
 
 }  // namespace leat

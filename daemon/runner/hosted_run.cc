@@ -8,6 +8,8 @@
 #include "ops/data/dataset_memory.h"
 #include "ops/data/saved_files.h"
 #include "scheduler/capnp/plan_file.h"
+#include "scheduler/graph/device_name.h"
+#include "transport/local/local_channel.h"
 
 namespace leat {
 namespace {
@@ -17,19 +19,35 @@ constexpr std::chrono::seconds kConnectDeadline{28};
 // Nobody holds a LiveRun longer than a call takes, and all calls end soon after the run has.
 constexpr std::chrono::seconds kReleaseDeadline{28};
 
+// Pushes to a partition of this process, which may be released first: the slots are kept, and what
+// is pushed is dropped with them.
+class SiblingChannel final : public local::LocalChannel {
+ public:
+  explicit SiblingChannel(std::shared_ptr<SlotTable> slots)
+      : LocalChannel(*slots), slots_(std::move(slots)) {}
+
+ private:
+  const std::shared_ptr<SlotTable> slots_;
+};
+
 }  // namespace
 
 HostedRun::HostedRun(RunnerParts& parts, ControlThreads::Strand strand,
-                     const RunnerAssembly& assembly, uint64_t id, uint32_t partition,
-                     const Sha256Digest& digest)
+                     const RunnerAssembly& assembly, const RunPart& part,
+                     const Sha256Digest& digest, Sibling sibling)
     : parts_(parts),
       strand_(std::move(strand)),
       assembly_(assembly),
-      id_(id),
-      partition_(partition),
-      digest_(digest) {}
+      part_(part),
+      digest_(digest),
+      sibling_(std::move(sibling)) {}
 
-std::string HostedRun::subject() const { return cat("run ", id_); }
+std::string HostedRun::subject() const { return cat("run ", part_.run); }
+
+std::shared_ptr<HostedPartition> HostedRun::partition() const {
+  std::lock_guard lock(mutex_);
+  return prepared_;
+}
 
 Result<std::shared_ptr<LiveRun>> HostedRun::live() const {
   std::lock_guard lock(mutex_);
@@ -49,10 +67,11 @@ std::shared_ptr<LiveRun> HostedRun::live_or_null() const {
 Result<std::shared_ptr<const Plan>> HostedRun::decode(const Bytes& bytes) const {
   LEAT_ASSIGN_OR_RETURN(const EncodedPlan encoded, unpack_plan(bytes));
   LEAT_ASSIGN_OR_RETURN(Plan plan, decode_plan(encoded, parts_.catalogue));
-  if (partition_ >= plan.partitions.size() || plan.partitions[partition_].elsewhere) {
-    return invalid_argument(cat("plan '", plan.name, "': expected the whole of partition ",
-                                partition_, ", it has ", plan.partitions.size(), " partitions",
-                                partition_ < plan.partitions.size() ? ", that one elsewhere" : ""));
+  if (part_.partition >= plan.partitions.size() || plan.partitions[part_.partition].elsewhere) {
+    return invalid_argument(
+        cat("plan '", plan.name, "': expected the whole of partition ", part_.partition,
+            ", it has ", plan.partitions.size(), " partitions",
+            part_.partition < plan.partitions.size() ? ", that one elsewhere" : ""));
   }
   return std::make_shared<const Plan>(std::move(plan));
 }
@@ -66,14 +85,17 @@ Status HostedRun::prepare(const Bytes& bytes) {
   // Decoding is slow, and the lock is needed by pulses. The strand keeps a second prepare() away.
   auto plan = decode(bytes);
   if (!plan.ok()) return plan.status().while_doing(cat("preparing ", subject()));
-  auto prepared = parts_.host.prepare(*plan, partition_);
+  auto prepared = parts_.host.prepare(*plan, part_.partition);
   if (!prepared.ok()) return prepared.status().while_doing(cat("preparing ", subject()));
-  LEAT_RETURN_IF_ERROR(
-      parts_.memory.reserve(id_, (*plan)->partitions[partition_], ring_bytes(**plan, partition_)));
+  LEAT_RETURN_IF_ERROR(parts_.memory.reserve(part_, prepared->get()->device(),
+                                             (*plan)->partitions[part_.partition],
+                                             ring_bytes(**plan, part_.partition)));
+  // A sibling may push as soon as it steps, which may be before this partition opens its links.
+  LEAT_RETURN_IF_ERROR(parts_.host.open_slots(**prepared, siblings(**plan)));
   std::lock_guard lock(mutex_);
   // Only a plan can tell what state the job has, and RunTable needs to know it after the run is
   // gone.
-  for (const PlanResource& resource : (*plan)->partitions[partition_].resources) {
+  for (const PlanResource& resource : (*plan)->partitions[part_.partition].resources) {
     if (resource.op->full_name() != "leat.Variable") more_than_variables_ = true;
   }
   prepared_ = std::move(*prepared);
@@ -92,14 +114,14 @@ Status HostedRun::check(const RunSetup& setup, const Plan& plan) const {
     return wrong("peers: expected one for each of ", plan.partitions.size(),
                  " partitions, received ", setup.peers.size());
   }
-  const Endpoint& here = setup.peers[partition_];
+  const Endpoint& here = setup.peers[part_.partition];
   // A setup for another life or task of the runner would open links that its peers refuse.
   if (here.incarnation != parts_.config.incarnation || here.task != assembly_.task) {
-    return wrong("peers: expected partition ", partition_, " to be task ", assembly_.task,
+    return wrong("peers: expected partition ", part_.partition, " to be task ", assembly_.task,
                  " of incarnation ", parts_.config.incarnation, ", received task ", here.task,
                  " of ", here.incarnation);
   }
-  if (const size_t row = row_bytes(plan, partition_); row > kMostRowBytes) {
+  if (const size_t row = row_bytes(plan, part_.partition); row > kMostRowBytes) {
     return resource_exhausted(cat(subject(), ": expected what it fetches to be at most ",
                                   human_bytes(kMostRowBytes), " a step, it is ", human_bytes(row)));
   }
@@ -112,9 +134,9 @@ std::unique_ptr<RunLinks> HostedRun::make_links(const RunSetup& setup) {
   RunLinks::Setup links;
   links.cluster = setup.cluster;
   links.assembly = setup.assembly;
-  links.run = id_;
+  links.run = part_.run;
   links.plan = setup.plan;
-  links.partition = partition_;
+  links.partition = part_.partition;
   links.peers = setup.peers;
   links.transport = setup.transport;
   links.key = assembly_.key;
@@ -128,6 +150,7 @@ std::unique_ptr<RunLinks> HostedRun::make_links(const RunSetup& setup) {
     });
   };
   links.on_unopened = parts_.on_failed_link;
+  links.here = siblings(prepared_->plan());
   return std::make_unique<RunLinks>(std::move(links), parts_.threads);
 }
 
@@ -174,7 +197,7 @@ Status HostedRun::bind(const RunSetup& setup) {
   // over.
   const auto freed = std::make_shared<std::promise<void>>();
   const std::shared_ptr<LiveRun> live(
-      new LiveRun(parts_, assembly_.number, id_, prepared_, std::move(links), cause_),
+      new LiveRun(parts_, assembly_.number, part_, prepared_, std::move(links), cause_),
       [freed](LiveRun* run) {
         delete run;
         freed->set_value();
@@ -192,10 +215,34 @@ Status HostedRun::bind(const RunSetup& setup) {
   return {};
 }
 
+std::vector<bool> HostedRun::siblings(const Plan& plan) const {
+  const std::string own = task_of(plan.partitions[part_.partition].device);
+  std::vector<bool> here;
+  for (uint32_t p = 0; p < plan.partitions.size(); ++p)
+    here.push_back(p != part_.partition && task_of(plan.partitions[p].device) == own);
+  return here;
+}
+
+Status HostedRun::reach_siblings(std::vector<std::unique_ptr<Channel>>& channels) const {
+  const Plan& plan = prepared_->plan();
+  const std::vector<bool> here = siblings(plan);
+  for (const PlanEdge& edge : plan.edges) {
+    if (edge.from != part_.partition || !here[edge.to] || channels[edge.to]) continue;
+    const auto sibling = sibling_(edge.to);
+    if (!sibling) {
+      return failed_precondition(
+          cat(subject(), ": expected partition ", edge.to, " to be prepared, it is not"));
+    }
+    channels[edge.to] = std::make_unique<SiblingChannel>(sibling->shared_slots());
+  }
+  return {};
+}
+
 Status HostedRun::bind_host(const RunSetup& setup, const std::string& root, RunLinks::Links links,
                             Deadline deadline) {
   std::vector<std::unique_ptr<Channel>> channels;
   for (auto& link : links) channels.push_back(std::move(link));
+  LEAT_RETURN_IF_ERROR(reach_siblings(channels));
   const std::string& job = parts_.config.job;
   // The kernels read these settings from the job's resources while they are made. Another run's
   // settings must not come between.
@@ -256,7 +303,7 @@ void HostedRun::release() {
   if (freed.valid() && freed.wait_for(kReleaseDeadline) != std::future_status::ready)
     parts_.log.error(subject(), ": somebody has held it for ", kReleaseDeadline.count(),
                      " s after its release");
-  parts_.memory.release(id_);
+  parts_.memory.release(part_);
 }
 
 // --- What is told.

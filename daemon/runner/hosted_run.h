@@ -1,20 +1,23 @@
-// One run as its runner holds it: from prepare to release, see interface Runner of
+// One partition of a run as its runner holds it: from prepare to release, see interface Runner of
 // daemon/wire/cluster.capnp. Between connect and release it has a LiveRun, which steps.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/runner/control_threads.h"
 #include "daemon/runner/end_cause.h"
 #include "daemon/runner/live_run.h"
 #include "daemon/runner/run_links.h"
 #include "daemon/runner/runner_parts.h"
+#include "daemon/wire/run_part.h"
 #include "daemon/wire/run_setup.h"
 #include "scheduler/runtime/device_host.h"
 
@@ -27,21 +30,26 @@ namespace leat {
 // order. Every member may be called again, and then answers as it did the first time.
 class HostedRun final : public std::enable_shared_from_this<HostedRun> {
  public:
-  // A run of `assembly`, whose plan is to come: its partition `partition` is for this runner, and
-  // `digest` is the digest of its bytes. `parts` outlives it. Reserves nothing yet.
+  // Finds another partition of the run on this runner; null if it is not prepared. It must not be
+  // called under the lock of a HostedRun.
+  using Sibling = std::function<std::shared_ptr<HostedPartition>(uint32_t partition)>;
+
+  // A run of `assembly`, whose plan is to come: its partition `part.partition` is for this runner,
+  // and `digest` is the digest of its bytes. `parts`, and what `sibling` refers to, outlive it.
+  // Reserves nothing yet.
   HostedRun(RunnerParts& parts, ControlThreads::Strand strand, const RunnerAssembly& assembly,
-            uint64_t id, uint32_t partition, const Sha256Digest& digest);
+            const RunPart& part, const Sha256Digest& digest, Sibling sibling);
   HostedRun(const HostedRun&) = delete;
   HostedRun& operator=(const HostedRun&) = delete;
   // REQUIRES: released.
   ~HostedRun() = default;
 
-  uint64_t id() const { return id_; }
+  const RunPart& part() const { return part_; }
   ControlThreads::Strand& strand() { return strand_; }
-  // True if a repeated call of the master is for the same plan and partition.
-  bool expects(uint32_t partition, const Sha256Digest& digest) const {
-    return partition == partition_ && digest == digest_;
-  }
+  // True if a repeated call of the master is for the same plan.
+  bool expects(const Sha256Digest& digest) const { return digest == digest_; }
+  // Null unless it is prepared.
+  std::shared_ptr<HostedPartition> partition() const;
 
   // Takes the plan's bytes, whose digest the caller has checked. Blocks. Decodes the plan, reserves
   // memory for it, and makes its program. invalid_argument if the plan is malformed, or if its
@@ -88,6 +96,11 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   // Finds a setup that is not for this process and this run.
   Status check(const RunSetup& setup, const Plan& plan) const;
   std::unique_ptr<RunLinks> make_links(const RunSetup& setup);
+  // By partition of the plan: true for the others that are on this runner.
+  std::vector<bool> siblings(const Plan& plan) const;
+  // Makes a channel to each of them that gets a value of this one. failed_precondition if one is
+  // not prepared.
+  Status reach_siblings(std::vector<std::unique_ptr<Channel>>& channels) const;
   // Opens the links, then binds plan and links to the job's resources, and starts the LiveRun.
   Status bind(const RunSetup& setup);
   Status bind_host(const RunSetup& setup, const std::string& root, RunLinks::Links links,
@@ -99,9 +112,9 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   RunnerParts& parts_;
   ControlThreads::Strand strand_;
   const RunnerAssembly assembly_;
-  const uint64_t id_;
-  const uint32_t partition_;
+  const RunPart part_;
   const Sha256Digest digest_;
+  const Sibling sibling_;
   const std::shared_ptr<EndCause> cause_ = std::make_shared<EndCause>();
 
   mutable std::mutex mutex_;

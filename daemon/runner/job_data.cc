@@ -45,7 +45,7 @@ void JobData::held(std::function<void(Result<Held>)> done) {
     // The commits mean something only when no run can add another one.
     const auto left = runs_.runs();
     if (left.empty()) return done(held_by(tables()));
-    done(failed_precondition(cat("run ", left[0]->id(), ": expected it to be released")));
+    done(failed_precondition(cat("run ", left[0]->part().run, ": expected it to be released")));
   });
 }
 
@@ -56,7 +56,7 @@ void JobData::take_snapshot(int64_t step, std::vector<std::string> names, Done d
   });
 }
 
-Status JobData::take_snapshot_in_passing(uint64_t run, int64_t step,
+Status JobData::take_snapshot_in_passing(const RunPart& run, int64_t step,
                                          std::vector<std::string> names) {
   LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("runner/snapshot_in_passing"));
   LEAT_ASSIGN_OR_RETURN(const auto found, runs_.find_live(run));

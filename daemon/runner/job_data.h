@@ -45,7 +45,7 @@ class JobData {
   void take_snapshot(int64_t step, std::vector<std::string> names, Done done);
   // Makes the run copy them when it has done the steps below `step`: see interface Runner. A copy
   // that fails is logged. failed_precondition if the run is not connected.
-  Status take_snapshot_in_passing(uint64_t run, int64_t step, std::vector<std::string> names);
+  Status take_snapshot_in_passing(const RunPart& run, int64_t step, std::vector<std::string> names);
   // Both give the copy as a part of a checkpoint: the first as bytes, the second as a file that is
   // synced. Steps continue meanwhile, with a higher priority. The error of VariableSnapshot::read()
   // if the copy of that step is not there.

@@ -25,37 +25,51 @@ Arrivals::Options arrivals_of(const RunnerConfig& config, const Logger& log) {
   return options;
 }
 
-// The bytes that the job may use: the worker's limit, or all of the device's memory.
-uint64_t limit_of(const RunnerConfig& config, DeviceHost& host) {
-  const uint64_t there = host.device().memory_bytes();
-  return config.memory_limit > 0 ? std::min(config.memory_limit, there) : there;
+// The bytes that the job may use, by device: all of its memory, but on the CPU the worker's limit.
+std::vector<uint64_t> limits_of(const RunnerConfig& config, DeviceHost& host) {
+  std::vector<uint64_t> limits;
+  for (size_t d = 0; d < host.devices(); ++d) limits.push_back(host.device(d).memory_bytes());
+  if (config.memory_limit > 0) limits[0] = std::min(config.memory_limit, limits[0]);
+  return limits;
 }
 
 }  // namespace
 
 JobRunner::JobRunner(RunnerConfig config, const Catalogue& catalogue,
-                     std::unique_ptr<shm::Waiter> waiter, TurnLog::News news, Logger log)
+                     std::unique_ptr<shm::Waiter> waiter, TurnLog::News news, Logger log,
+                     std::vector<std::unique_ptr<Device>> accelerators)
     : config_(std::move(config)),
       reactor_(kSpin),
       waiter_(std::move(waiter)),
       arrivals_(arrivals_of(config_, log)),
-      host_(static_cast<int>(config_.assembly.task), threads_of(config_)),
-      memory_(limit_of(config_, host_)),
+      host_(static_cast<int>(config_.assembly.task), threads_of(config_), std::move(accelerators)),
+      memory_(limits_of(config_, host_)),
       parts_{config_, catalogue, host_,           {reactor_, *waiter_, arrivals_},
              memory_, binding_,  std::move(news), std::move(log)},
       job_strand_(control_.strand()),
       runs_(parts_, control_, job_strand_),
       data_(parts_, runs_, control_, job_strand_) {}
 
-Result<std::unique_ptr<JobRunner>> JobRunner::create(RunnerConfig config,
-                                                     const Catalogue& catalogue, TurnLog::News news,
-                                                     Logger log) {
+Result<std::unique_ptr<JobRunner>> JobRunner::create(
+    RunnerConfig config, const Catalogue& catalogue, TurnLog::News news, Logger log,
+    std::vector<std::unique_ptr<Device>> accelerators) {
   LEAT_ASSIGN_OR_RETURN(auto waiter, shm::Waiter::create(kSpin));
   std::unique_ptr<JobRunner> runner(new JobRunner(std::move(config), catalogue, std::move(waiter),
-                                                  std::move(news), std::move(log)));
+                                                  std::move(news), std::move(log),
+                                                  std::move(accelerators)));
   // A runner that may not share memory opens no socket, so its peers learn no address for it.
   if (runner->config_.may_share_memory) runner->listen();
   return runner;
+}
+
+std::vector<RunnerDevice> JobRunner::accelerators() {
+  std::vector<RunnerDevice> facts;
+  for (size_t d = 1; d < host_.devices(); ++d) {
+    const Device& device = host_.device(d);
+    facts.push_back({device.name(), std::string(device.kind()), device.memory_bytes(),
+                     device.alignment(), device.description()});
+  }
+  return facts;
 }
 
 // Opens the socket to which peers on this machine bring their shared memory. If the path is too

@@ -20,6 +20,7 @@
 #include "daemon/runner/run_table.h"
 #include "daemon/runner/runner_config.h"
 #include "daemon/runner/runner_parts.h"
+#include "daemon/wire/runner_info.h"
 #include "devices/base/log.h"
 #include "scheduler/runtime/device_host.h"
 #include "transport/io/listener.h"
@@ -35,8 +36,10 @@ class JobRunner {
   // threads of the data plane and, if it may share memory, listens on a unix socket in its
   // directory. A socket that cannot be opened is only logged: peers then use TCP. Errors are those
   // of shm::Waiter::create().
-  static Result<std::unique_ptr<JobRunner>> create(RunnerConfig config, const Catalogue& catalogue,
-                                                   TurnLog::News news, Logger log);
+  // `accelerators`: its devices besides the CPU; the catalogue has their kernels.
+  static Result<std::unique_ptr<JobRunner>> create(
+      RunnerConfig config, const Catalogue& catalogue, TurnLog::News news, Logger log,
+      std::vector<std::unique_ptr<Device>> accelerators = {});
   // Stops, ends its threads, and frees everything.
   // REQUIRES: no other thread uses the runner or posts work to it.
   ~JobRunner();
@@ -69,6 +72,8 @@ class JobRunner {
   // The bytes that runs may reserve together: the configured limit, or less if the machine has
   // less.
   uint64_t memory_bytes() const { return memory_.limit(); }
+  // The facts of its devices besides the CPU.
+  std::vector<RunnerDevice> accelerators();
   // The address to which peers on this machine bring their shared memory; "" if memory may not or
   // cannot be shared.
   const std::string& unix_address() const { return unix_address_; }
@@ -87,7 +92,7 @@ class JobRunner {
 
  private:
   JobRunner(RunnerConfig config, const Catalogue& catalogue, std::unique_ptr<shm::Waiter> waiter,
-            TurnLog::News news, Logger log);
+            TurnLog::News news, Logger log, std::vector<std::unique_ptr<Device>> accelerators);
   // Opens the unix socket for peers on this machine.
   void listen();
 

@@ -9,18 +9,18 @@
 
 namespace leat {
 
-LiveRun::LiveRun(RunnerParts& parts, uint64_t assembly, uint64_t id,
+LiveRun::LiveRun(RunnerParts& parts, uint64_t assembly, const RunPart& part,
                  std::shared_ptr<HostedPartition> run, std::vector<Link*> links,
                  std::shared_ptr<const EndCause> cause)
     : parts_(parts),
       assembly_(assembly),
-      id_(id),
+      part_(part),
       run_(std::move(run)),
       links_(std::move(links)),
       cause_(std::move(cause)),
       log_(parts.host, *run_, parts.news) {}
 
-std::string LiveRun::subject() const { return cat("run ", id_); }
+std::string LiveRun::subject() const { return cat("run ", part_.run); }
 
 void LiveRun::start() {
   log_.start();
@@ -180,7 +180,7 @@ bool LiveRun::waits_for_peer() const { return parts_.host.waits_for_peer(*run_);
 std::string LiveRun::profile() const { return profile_text(run().program()); }
 
 bool LiveRun::take_report(RunReport& report, size_t most) {
-  report.run = id_;
+  report.part = part_;
   if (!log_.take(report, most)) return false;
   if (!report.failure.ok()) {
     report.derived = derived(report.failure);

@@ -31,8 +31,9 @@ namespace leat {
 class LiveRun final : public GatedRun {
  public:
   // `links`: the run's, owned by `run`. `cause`: why the run is to end, once it is.
-  LiveRun(RunnerParts& parts, uint64_t assembly, uint64_t id, std::shared_ptr<HostedPartition> run,
-          std::vector<Link*> links, std::shared_ptr<const EndCause> cause);
+  LiveRun(RunnerParts& parts, uint64_t assembly, const RunPart& part,
+          std::shared_ptr<HostedPartition> run, std::vector<Link*> links,
+          std::shared_ptr<const EndCause> cause);
 
   // Hands the run to the executor. No step is allowed yet.
   void start();
@@ -96,7 +97,8 @@ class LiveRun final : public GatedRun {
   std::string subject() const;
 
   RunnerParts& parts_;
-  const uint64_t assembly_, id_;
+  const uint64_t assembly_;
+  const RunPart part_;
   const std::shared_ptr<HostedPartition> run_;
   const std::vector<Link*> links_;
   const std::shared_ptr<const EndCause> cause_;

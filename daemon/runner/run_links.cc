@@ -55,6 +55,11 @@ Result<Carrier> choose_carrier(std::string_view transport, const Endpoint& here,
   return Carrier::tcp;
 }
 
+bool RunLinks::is_here(uint32_t partition) const {
+  return partition == setup_.partition ||
+         (partition < setup_.here.size() && setup_.here[partition]);
+}
+
 Identity RunLinks::identity_with(uint32_t partition) const {
   Identity identity;
   identity.cluster = setup_.cluster;
@@ -93,6 +98,7 @@ Result<std::vector<RunLinks::Peer>> RunLinks::find_peers(HostedPartition& run) c
   // Sort the edges of this partition by peer, in ascending order, as LinkSetup wants them.
   for (uint32_t e = 0; e < plan.edges.size(); ++e) {
     const PlanEdge& edge = plan.edges[e];
+    if (is_here(edge.from) && is_here(edge.to)) continue;
     if (edge.to == setup_.partition) peers[edge.from].setup.incoming.push_back({e, edge.bytes});
     if (edge.from == setup_.partition) peers[edge.to].setup.outgoing.push_back({e, edge.bytes});
   }
@@ -135,7 +141,8 @@ Result<RunLinks::Links> RunLinks::open(DeviceHost& worker, HostedPartition& run,
   // Slots come before links, because a value may arrive as soon as its link is open. Slots for
   // values over shared memory are opened later, in the arena of their link.
   std::vector<bool> over_tcp;
-  for (const Peer& peer : peers) over_tcp.push_back(peer.carrier == Carrier::tcp);
+  for (uint32_t p = 0; p < peers.size(); ++p)
+    over_tcp.push_back(peers[p].carrier == Carrier::tcp && !is_here(p));
   LEAT_RETURN_IF_ERROR(worker.open_slots(run, over_tcp));
   // The outbox has to be there before the first link over memory, which shows it to its peer.
   LEAT_ASSIGN_OR_RETURN(outbox_, make_outbox(run.plan(), peers));

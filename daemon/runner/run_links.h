@@ -1,5 +1,5 @@
 // The links of one run. A partition has one link to each partition that it sends to or receives
-// from, for all edges in both directions.
+// from on another runner, for all edges in both directions.
 //
 // The partition with the lower number dials, the other one waits: over a unix socket if both
 // runners are on one machine and may share memory, else through the data port of the peer's worker.
@@ -60,6 +60,9 @@ class RunLinks {
     uint32_t partition = 0;  // of this runner
     // By partition of the plan, this one included.
     std::vector<Endpoint> peers;
+    // By partition of the plan: the others of this runner, which need no link. Their slots are
+    // open.
+    std::vector<bool> here;
     // "auto", "shm" or "tcp": see choose_carrier().
     std::string transport = "auto";
     // The key of the assembly.
@@ -101,6 +104,8 @@ class RunLinks {
     bool linked() const { return !setup.incoming.empty() || !setup.outgoing.empty(); }
   };
 
+  // True for the partitions of this runner.
+  bool is_here(uint32_t partition) const;
   // Sorts the plan's edges by peer and chooses the carriers.
   Result<std::vector<Peer>> find_peers(HostedPartition& run) const;
   // Memory for values that several peers read, so that each is written once. Null if there are

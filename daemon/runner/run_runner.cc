@@ -33,6 +33,7 @@
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/plugins.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/client.h"
 
@@ -330,11 +331,17 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   }
   // The order of these objects is the order of their lives: the loop and the reporter outlive the
   // runner, and the runner outlives the socket to the worker.
-  const Catalogue catalogue = standard_catalogue();
+  Catalogue catalogue = standard_catalogue();
+  std::vector<std::unique_ptr<Device>> gpus;
+  if (config.gpus > 0) {
+    LEAT_ASSIGN_OR_RETURN(gpus, open_gpus(config.gpus, catalogue));
+    log.info("computes on ", gpus.front()->name(), ": ", gpus.front()->description());
+  }
   LEAT_ASSIGN_OR_RETURN(const auto loop, RpcLoop::start(log.named("rpc"), RpcLoop::kSpin));
   Reporter reporter(*loop);
   const auto saved = std::make_shared<MasterFiles>(*loop);
-  LEAT_ASSIGN_OR_RETURN(auto runner, JobRunner::create(config, catalogue, reporter.news(), log));
+  LEAT_ASSIGN_OR_RETURN(
+      auto runner, JobRunner::create(config, catalogue, reporter.news(), log, std::move(gpus)));
   const WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {
     ending.because(kWorkerGone, why.while_doing("listening to the worker"));
   });

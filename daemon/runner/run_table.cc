@@ -20,35 +20,42 @@ RunTable::RunTable(RunnerParts& parts, ControlThreads& control, ControlThreads::
       job_strand_(std::move(job_strand)),
       assembly_(parts.config.assembly) {}
 
-Result<std::shared_ptr<HostedRun>> RunTable::expect(uint64_t run, uint32_t partition,
+Result<std::shared_ptr<HostedRun>> RunTable::expect(const RunPart& run,
                                                     const Sha256Digest& digest) {
   std::lock_guard lock(mutex_);
   if (!stopped_.ok()) return stopped_;
   // A run that was made now would belong to the old assembly, and advance() would not see it.
   if (advancing_ > 0)
-    return failed_precondition(cat("run ", run, ": expected none on the way to another assembly"));
+    return failed_precondition(
+        cat("run ", run.run, ": expected none on the way to another assembly"));
   const auto found = runs_.find(run);
   if (found != runs_.end()) {
-    if (found->second->expects(partition, digest)) return found->second;
+    if (found->second->expects(digest)) return found->second;
     return failed_precondition(
-        cat("run ", run, ": expected the plan that it has, received another"));
+        cat("run ", run.run, ": expected the plan that it has, received another"));
   }
   if (runs_.size() >= kMostRuns)
-    return resource_exhausted(cat("run ", run, ": expected at most ", kMostRuns, " runs"));
+    return resource_exhausted(cat("run ", run.run, ": expected at most ", kMostRuns, " runs"));
+  // The partitions of a run that are on this runner push to each other without a link.
+  const auto sibling = [this,
+                        id = run.run](uint32_t partition) -> std::shared_ptr<HostedPartition> {
+    const auto found = find({id, partition});
+    return found.ok() ? (*found)->partition() : nullptr;
+  };
   auto made =
-      std::make_shared<HostedRun>(parts_, control_.strand(), assembly_, run, partition, digest);
+      std::make_shared<HostedRun>(parts_, control_.strand(), assembly_, run, digest, sibling);
   runs_.emplace(run, made);
   return made;
 }
 
-Result<std::shared_ptr<HostedRun>> RunTable::find(uint64_t run) const {
+Result<std::shared_ptr<HostedRun>> RunTable::find(const RunPart& run) const {
   std::lock_guard lock(mutex_);
   const auto found = runs_.find(run);
   if (found != runs_.end()) return found->second;
-  return failed_precondition(cat("run ", run, ": expected one that was prepared"));
+  return failed_precondition(cat("run ", run.run, ": expected one that was prepared"));
 }
 
-Result<std::shared_ptr<LiveRun>> RunTable::find_live(uint64_t run) const {
+Result<std::shared_ptr<LiveRun>> RunTable::find_live(const RunPart& run) const {
   LEAT_ASSIGN_OR_RETURN(const auto found, find(run));
   return found->live();
 }
@@ -56,11 +63,11 @@ Result<std::shared_ptr<LiveRun>> RunTable::find_live(uint64_t run) const {
 std::vector<std::shared_ptr<HostedRun>> RunTable::runs() const {
   std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<HostedRun>> out;
-  for (const auto& [id, run] : runs_) out.push_back(run);
+  for (const auto& [part, run] : runs_) out.push_back(run);
   return out;
 }
 
-void RunTable::abort(uint64_t run, const Status& cause, Done done) {
+void RunTable::abort(const RunPart& run, const Status& cause, Done done) {
   const auto found = find(run);
   if (!found.ok()) return done({});
   // The cause is set at once, so that a connect() that blocks the strand ends, and the strand gets
@@ -72,17 +79,17 @@ void RunTable::abort(uint64_t run, const Status& cause, Done done) {
   });
 }
 
-void RunTable::release(uint64_t id, Done done) {
-  const auto found = find(id);
+void RunTable::release(const RunPart& part, Done done) {
+  const auto found = find(part);
   if (!found.ok()) return done({});
-  (*found)->cancel(cancelled(cat("run ", id, " was released")));
-  (*found)->strand().post([this, id, run = *found, done = std::move(done)] {
+  (*found)->cancel(cancelled(cat("run ", part.run, " was released")));
+  (*found)->strand().post([this, part, run = *found, done = std::move(done)] {
     // The run stays in the table until its release is done, so that a repeated call waits for it on
     // the strand.
     run->release();
     {
       std::lock_guard lock(mutex_);
-      if (runs_.erase(id) > 0) {
+      if (runs_.erase(part) > 0) {
         const HostedRun::Work work = run->work();
         released_.turns += work.turns;
         released_.traffic += work.traffic;
@@ -100,9 +107,9 @@ RunnerAssembly RunTable::assembly() const {
   return assembly_;
 }
 
-std::string RunTable::device_name() const {
+std::vector<PlanDevice> RunTable::devices() const {
   std::lock_guard lock(mutex_);
-  return parts_.host.device_name();
+  return parts_.host.plan_devices();
 }
 
 void RunTable::advance(const RunnerAssembly& to, Done done) {
@@ -136,7 +143,7 @@ void RunTable::advance(const RunnerAssembly& to, Done done) {
   // become().
   for (const auto& run : left) {
     run->cancel(cancelled(cat("the job goes on in assembly ", to.number)));
-    release(run->id(), one_less);
+    release(run->part(), one_less);
   }
   one_less({});
 }
@@ -166,7 +173,7 @@ RunnerPulse RunTable::pulse() const {
   std::lock_guard lock(mutex_);
   pulse.turns = released_.turns;
   pulse.traffic = released_.traffic;
-  for (const auto& [id, run] : runs_) {
+  for (const auto& [part, run] : runs_) {
     const HostedRun::Work work = run->work();
     pulse.turns += work.turns;
     pulse.traffic += work.traffic;
@@ -191,7 +198,7 @@ void RunTable::stop(const Status& cause) {
     if (stopped_.ok()) stopped_ = cause;
   }
   // expect() makes no run any more, so these are all.
-  for (const auto& run : runs()) abort(run->id(), cause, [](const Status&) {});
+  for (const auto& run : runs()) abort(run->part(), cause, [](const Status&) {});
 }
 
 }  // namespace leat

@@ -1,4 +1,5 @@
-// The runs of a runner, and the assembly that the runner is in.
+// The runs of a runner, and the assembly that the runner is in. A run has a partition for each of
+// the runner's devices that its plan uses; each is an entry of the table by itself.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +32,25 @@ class RunTable {
   RunTable(const RunTable&) = delete;
   RunTable& operator=(const RunTable&) = delete;
 
-  // The assembly that the runner is in, and the name that its device has there.
+  // The assembly that the runner is in, and its devices as plans name them there: the CPU first.
   RunnerAssembly assembly() const;
-  std::string device_name() const;
+  std::vector<PlanDevice> devices() const;
 
   // The run that a plan is to come for; made if it is new. failed_precondition if the run has
   // another plan. resource_exhausted beyond the greatest number of runs; failed_precondition while
   // the runner advances to another assembly; the cause of stop() after that call.
-  Result<std::shared_ptr<HostedRun>> expect(uint64_t run, uint32_t partition,
-                                            const Sha256Digest& digest);
+  Result<std::shared_ptr<HostedRun>> expect(const RunPart& run, const Sha256Digest& digest);
   // failed_precondition if there is no such run.
-  Result<std::shared_ptr<HostedRun>> find(uint64_t run) const;
+  Result<std::shared_ptr<HostedRun>> find(const RunPart& run) const;
   // The same, of a run that is connected; failed_precondition if it is not.
-  Result<std::shared_ptr<LiveRun>> find_live(uint64_t run) const;
+  Result<std::shared_ptr<LiveRun>> find_live(const RunPart& run) const;
   // A copy, in the order of the runs' numbers.
   std::vector<std::shared_ptr<HostedRun>> runs() const;
 
   // Both are ok also for a run that is not there. The cause takes effect at once: a connect() that
   // waits returns it. `done` is called when the run has ended, and always with ok.
-  void abort(uint64_t run, const Status& cause, Done done);
-  void release(uint64_t run, Done done);
+  void abort(const RunPart& run, const Status& cause, Done done);
+  void release(const RunPart& run, Done done);
 
   // Goes on in assembly `to`: peers of it are let in, and later runs are of it. Ends and releases
   // the runs that are left first. The job's variables stay as they are; but a job with other state
@@ -80,7 +80,7 @@ class RunTable {
   mutable std::mutex mutex_;
   RunnerAssembly assembly_;
   uint64_t advancing_ = 0;  // the assembly it is on the way to: no run is made meanwhile; 0: none
-  std::map<uint64_t, std::shared_ptr<HostedRun>> runs_;
+  std::map<RunPart, std::shared_ptr<HostedRun>> runs_;
   HostedRun::Work released_;          // of the runs that are released
   bool more_than_variables_ = false;  // a released run of this assembly had other state
   Status stopped_;

@@ -26,6 +26,7 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   config.assembly.number = spec.getAssembly();
   config.assembly.task = spec.getTask();
   config.threads = static_cast<int>(std::min(spec.getThreads(), 4096u));
+  config.gpus = spec.getGpus();
   config.token.assign(spec.getToken().begin(), spec.getToken().end());
   // The key goes to an array of a fixed size, so a longer one must not get as far as the copy.
   RunKey& key = config.assembly.key;

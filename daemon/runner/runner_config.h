@@ -56,6 +56,8 @@ struct RunnerConfig {
   bool may_use_tcp = true;
   // The bytes of the device that the job may use. 0: all of the machine's memory.
   uint64_t memory_limit = 0;
+  // GPUs that the runner opens: 0 or 1.
+  uint32_t gpus = 0;
   std::string log_level = "info";
   // How long the runner looks for a lost master. 0: the runner ends when the master is lost.
   std::chrono::milliseconds rejoin_within{0};

@@ -31,6 +31,11 @@ Result<BlobInfo> blob_info(uint64_t size, capnp::Data::Reader digest) {
   return info;
 }
 
+template <typename Params>
+RunPart part_of(const Params& params) {
+  return {params.getRun(), params.getPartition()};
+}
+
 // The methods run on the loop's thread and must not block it. Work that blocks answers by a
 // promise.
 class RunnerServer final : public Service<wire::Runner> {
@@ -45,7 +50,7 @@ class RunnerServer final : public Service<wire::Runner> {
         [&](const BlobInfo& info) {
           // The run exists from the call on, before its plan has arrived, so that abort and release
           // find it.
-          return runner_.runs().expect(params.getRun(), params.getPartition(), info.sha256);
+          return runner_.runs().expect(part_of(params), info.sha256);
         },
         [](HostedRun& run, const Bytes& bytes) { return run.prepare(bytes); });
   }
@@ -59,7 +64,7 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> extend(ExtendContext context) override {
     const auto params = context.getParams();
-    const auto run = runner_.runs().find_live(params.getRun());
+    const auto run = runner_.runs().find_live(part_of(params));
     if (!run.ok()) return reply(context, run.status());
     std::vector<std::pair<uint32_t, Bytes>> feeds;
     for (const auto feed : params.getFeeds())
@@ -69,7 +74,7 @@ class RunnerServer final : public Service<wire::Runner> {
   }
 
   kj::Promise<void> hold(HoldContext context) override {
-    const auto run = runner_.runs().find_live(context.getParams().getRun());
+    const auto run = runner_.runs().find_live(part_of(context.getParams()));
     auto outcome = context.getResults().initOutcome();
     if (!run.ok()) {
       write_status(run.status(), outcome.initError());
@@ -80,7 +85,7 @@ class RunnerServer final : public Service<wire::Runner> {
   }
 
   kj::Promise<void> fence(FenceContext context) override {
-    const auto run = runner_.runs().find_live(context.getParams().getRun());
+    const auto run = runner_.runs().find_live(part_of(context.getParams()));
     if (run.ok()) (*run)->fence(context.getParams().getLimit());
     return reply(context, run.status());
   }
@@ -90,7 +95,7 @@ class RunnerServer final : public Service<wire::Runner> {
     const uint32_t index = params.getIndex();
     return uploaded(
         context, params.getSize(), params.getSha256(),
-        [&](const BlobInfo&) { return runner_.runs().find(params.getRun()); },
+        [&](const BlobInfo&) { return runner_.runs().find(part_of(params)); },
         [index](HostedRun& run, const Bytes& bytes) -> Status {
           LEAT_ASSIGN_OR_RETURN(const auto live, run.live());
           return live->feed(index, bytes);
@@ -98,26 +103,26 @@ class RunnerServer final : public Service<wire::Runner> {
   }
 
   kj::Promise<void> renumber(RenumberContext context) override {
-    const auto run = runner_.runs().find_live(context.getParams().getRun());
+    const auto run = runner_.runs().find_live(part_of(context.getParams()));
     return reply(context,
                  run.ok() ? (*run)->renumber(context.getParams().getStep()) : run.status());
   }
 
   kj::Promise<void> abort(AbortContext context) override {
     auto there = answered_elsewhere<void>(loop_, "aborting a run");
-    runner_.runs().abort(context.getParams().getRun(), read_status(context.getParams().getCause()),
+    runner_.runs().abort(part_of(context.getParams()), read_status(context.getParams().getCause()),
                          there.done);
     return answered(context, kj::mv(there.promise));
   }
 
   kj::Promise<void> release(ReleaseContext context) override {
     auto there = answered_elsewhere<void>(loop_, "releasing a run");
-    runner_.runs().release(context.getParams().getRun(), there.done);
+    runner_.runs().release(part_of(context.getParams()), there.done);
     return answered(context, kj::mv(there.promise));
   }
 
   kj::Promise<void> describe(DescribeContext context) override {
-    const auto run = runner_.runs().find(context.getParams().getRun());
+    const auto run = runner_.runs().find(part_of(context.getParams()));
     auto outcome = context.getResults().initOutcome();
     if (!run.ok()) {
       write_status(run.status(), outcome.initError());
@@ -143,7 +148,8 @@ class RunnerServer final : public Service<wire::Runner> {
     for (const auto name : context.getParams().getNames()) names.emplace_back(name.cStr());
     if (const auto run = read_optional(context.getParams().getRun())) {
       const auto step = static_cast<int64_t>(context.getParams().getStep());
-      return reply(context, runner_.data().take_snapshot_in_passing(*run, step, std::move(names)));
+      const RunPart part{*run, context.getParams().getPartition()};
+      return reply(context, runner_.data().take_snapshot_in_passing(part, step, std::move(names)));
     }
     // Without a run the copy is made on the job's strand, after all allowed steps.
     auto there = answered_elsewhere<void>(loop_, "taking a snapshot");
@@ -290,7 +296,7 @@ class RunnerServer final : public Service<wire::Runner> {
   template <typename Context>
   kj::Promise<void> on_strand(Context context, std::string_view what,
                               std::function<Status(HostedRun&)> work) {
-    const auto run = runner_.runs().find(context.getParams().getRun());
+    const auto run = runner_.runs().find(part_of(context.getParams()));
     if (!run.ok()) return reply(context, run.status());
     return answered(context, work_on(loop_, *run, what, std::move(work)));
   }
@@ -346,10 +352,16 @@ Status register_runner(RpcClient& master, RpcLoop& loop, JobRunner& runner,
         const RunnerConfig& config = runner.config();
         const RunnerAssembly assembly = runner.runs().assembly();
         auto request = registry.registerRunnerRequest();
-        write_runner({config.job, assembly.number, assembly.task, config.incarnation,
-                      runner.runs().device_name(), runner.memory_bytes(),
-                      static_cast<uint32_t>(runner.threads()), runner.unix_address()},
-                     config.token, request.initInfo());
+        RunnerInfo info{config.job,
+                        assembly.number,
+                        assembly.task,
+                        config.incarnation,
+                        runner.runs().devices().front().name,
+                        runner.memory_bytes(),
+                        static_cast<uint32_t>(runner.threads()),
+                        runner.unix_address()};
+        info.accelerators = runner.accelerators();
+        write_runner(info, config.token, request.initInfo());
         request.setRunner(make_runner_service(loop, runner));
         return request.send().then(
             [](auto&& response) { return status_of(response.getOutcome()); });

@@ -169,9 +169,10 @@ struct Job {
   int64_t shards = 1;                 // logical replicas: the weights depend on their number
   std::string strategy = "mirrored";  // a name of all_strategies()
   ParameterServer parameter_server;
-  int64_t num_workers = 1;  // at most shards: the weights do not depend on it (but see
-                            // asynchronous() and has_quorum())
-  int64_t min_workers = 0;  // the least for an elastic job; 0: the job is not elastic
+  int64_t num_workers = 1;      // at most shards: the weights do not depend on it (but see
+                                // asynchronous() and has_quorum())
+  int64_t min_workers = 0;      // the least for an elastic job; 0: the job is not elastic
+  int64_t gpus_per_worker = 0;  // 0 or 1: that each worker computes on, besides its CPU
   // On a cluster: the number of temporary failures within the last 1,900 steps after which the job
   // still tries again.
   int64_t max_failures = 10;

@@ -220,6 +220,8 @@ std::string print_job(const Job& job) {
   text += cat("strategy: ", print_strategy(job), "\n");
   text += job.min_workers > 0 ? cat("num_workers: [", job.min_workers, ", ", job.num_workers, "]\n")
                               : cat("num_workers: ", job.num_workers, "\n");
+  if (job.gpus_per_worker > 0)
+    text += cat("resources_per_worker: {gpu: ", job.gpus_per_worker, "}\n");
   text += cat("max_failures: ", job.max_failures, "\n");
   // A map of checkpoints needs an interval, which a job without any does not have.
   if (job.checkpoint != Job::Checkpoint()) {

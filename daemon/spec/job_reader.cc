@@ -442,6 +442,13 @@ void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {
   }
 }
 
+void read_resources(YamlMap map, Job& job) {
+  // A process that drives several GPUs may deadlock in NCCL: a worker has one, and a machine with
+  // four of them offers four workers.
+  map.get_int("gpu", Need::optional, {.min = 0, .max = 1}, job.gpus_per_worker);
+  map.finish();
+}
+
 // `file_workers` is num_workers in the file, before --workers: the default of shards.
 Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::path& folder) {
   Job job;
@@ -481,6 +488,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   // A program without data has no rows; a step counts as one row of each shard.
   if (job.program && job.global_batch_size == 0) job.global_batch_size = job.shards;
   top.get_span("num_workers", Need::optional, kPlaces, job.min_workers, job.num_workers);
+  read_resources(top.get_map("resources_per_worker", Need::optional), job);
   top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);

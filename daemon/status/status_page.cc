@@ -73,9 +73,11 @@ std::string node_row(const NodeView& node, const ClusterView& cluster) {
                    : cat("<a href=\"", job_path(node.job), "\">", html_escaped(node.job), "</a>"));
   std::string devices;
   for (const WorkerDevice& device : worker.info.devices) {
-    devices += cat("<div>", html_escaped(device.name), " <span class=\"faint\">",
-                   counted(device.threads, "thread"), ", ", human_bytes(device.memory_bytes),
-                   "</span>", small_text(device.description), "</div>");
+    const std::string threads =
+        device.threads > 0 ? cat(counted(device.threads, "thread"), ", ") : "";
+    devices +=
+        cat("<div>", html_escaped(device.name), " <span class=\"faint\">", threads,
+            human_bytes(device.memory_bytes), "</span>", small_text(device.description), "</div>");
   }
   html += cell(devices);
   html += cell(html_escaped(join(worker.info.datasets, ", ")));

@@ -402,11 +402,11 @@ struct Traffic {
 }
 
 struct DeviceInfo {
-  kind @0 :Text;                  # "cpu"
-  name @1 :Text;                  # "cpu:0"
+  kind @0 :Text;                  # of its kernels: "cpu", "cuda"
+  name @1 :Text;                  # "cpu:0", "gpu:0"
   memoryBytes @2 :UInt64;
-  threads @3 :UInt32;
-  description @4 :Text;           # the processor's model
+  threads @3 :UInt32;             # of compute; 0 for a GPU
+  description @4 :Text;           # the model of the processor or GPU
 }
 
 struct ClusterView {
@@ -545,12 +545,14 @@ struct RunnerSpec {
   token @4 :Data;                 # 32 random bytes, which the runner shows when it registers
   key @5 :Data;                   # 32 random bytes of the assembly: its runners prove to each other
                                   # that they know the key
+  gpus @6 :UInt32;                # GPUs of the worker that the runner opens
 }
 
 # --------------------------------------------------------------------------------------------------
-# Runners. For each run, the master calls prepare and uploads the plan; then connect, on all
-# partitions at once; extend, whenever it allows more steps; and release. The runner reports
-# meanwhile. abort may come at any time.
+# Runners. For each partition of a run, the master calls prepare and uploads the plan; then connect,
+# on all partitions at once; extend, whenever it allows more steps; and release. The runner reports
+# meanwhile. abort may come at any time. A runner has a partition for each of its devices that the
+# plan uses, so `run` and `partition` together say which one a call is for.
 
 struct RunnerInfo {
   job @0 :Text;
@@ -562,6 +564,15 @@ struct RunnerInfo {
   memoryBytes @6 :UInt64;
   threads @7 :UInt32;
   unixAddress @8 :Text;           # the address for peers on its machine: "unix:/run/..."
+  accelerators @9 :List(RunnerDevice);  # that plans may use besides the CPU
+}
+
+struct RunnerDevice {
+  name @0 :Text;                  # the last part of its full name: "gpu:0"
+  kind @1 :Text;                  # of its kernels: "cuda"
+  memoryBytes @2 :UInt64;
+  alignment @3 :UInt64;           # of values in its memory, in bytes
+  description @4 :Text;           # its model and libraries, on which the weights depend
 }
 
 interface Runner {
@@ -571,28 +582,30 @@ interface Runner {
   # its chunks each preceded by a length (8 bytes, little-endian). When the upload's finish() is ok,
   # the runner has checked the partition, it fits the device, and peers can dial it.
 
-  connect @1 (run :UInt64, setup :RunSetup) -> (outcome :Outcome(Nothing));
+  connect @1 (run :UInt64, setup :RunSetup, partition :UInt32) -> (outcome :Outcome(Nothing));
   # Opens the links to its peers, makes the kernels, binds operands. Ok when the partition can step.
   # Deadline 30 s.
 
-  extend @2 (run :UInt64, limit :UInt64, feeds :List(Feed)) -> (outcome :Outcome(Nothing));
+  extend @2 (run :UInt64, limit :UInt64, feeds :List(Feed), partition :UInt32)
+      -> (outcome :Outcome(Nothing));
   # Gives the feeds their values, then allows the steps below `limit`. With feeds, all allowed steps
   # must be finished. At most 256 KiB of feeds; call feed() before for larger ones.
 
-  feed @3 (run :UInt64, index :UInt32, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
+  feed @3 (run :UInt64, index :UInt32, size :UInt64, sha256 :Data, partition :UInt32)
+      -> (outcome :Outcome(Rpc.Upload));
   # A feed's value, of any size, in row-major order, dtype and shape as in the plan.
 
-  renumber @4 (run :UInt64, step :UInt64) -> (outcome :Outcome(Nothing));
+  renumber @4 (run :UInt64, step :UInt64, partition :UInt32) -> (outcome :Outcome(Nothing));
   # Gives the next step the number `step`. All allowed steps must be finished.
 
-  abort @5 (run :UInt64, cause :Rpc.Status) -> (outcome :Outcome(Nothing));
+  abort @5 (run :UInt64, cause :Rpc.Status, partition :UInt32) -> (outcome :Outcome(Nothing));
   # Ends the run: every wait of the run ends with the cause. Only the first cause counts.
 
-  release @6 (run :UInt64) -> (outcome :Outcome(Nothing));
+  release @6 (run :UInt64, partition :UInt32) -> (outcome :Outcome(Nothing));
   # Ok when nothing of the run is being computed and its memory is free, except for the job's
   # variables.
 
-  describe @7 (run :UInt64) -> (outcome :Outcome(RunState));
+  describe @7 (run :UInt64, partition :UInt32) -> (outcome :Outcome(RunState));
 
   readVariables @8 () -> (outcome :Outcome(Blob));
   # A safetensors file of the job's variables between two steps. Deadline 60 s.
@@ -618,7 +631,7 @@ interface Runner {
   # for ranMs. The master calls it before it connects the run that trains, and whenever a fault is
   # due. A fault that was injected already is not injected again.
 
-  takeSnapshot @14 (step :UInt64, names :List(Text), run :OptionalNumber)
+  takeSnapshot @14 (step :UInt64, names :List(Text), run :OptionalNumber, partition :UInt32)
       -> (outcome :Outcome(Nothing));
   # Copies the job's variables `names` after `step` steps. Ok when the next step may begin. The
   # runner keeps the copy until the next call. Deadline 60 s. With a run, the run makes the copy
@@ -636,11 +649,11 @@ interface Runner {
   # same disk. failed_precondition: the runner does not see the folder, or may not write there.
   # Deadline 300 s.
 
-  hold @17 (run :UInt64) -> (outcome :Outcome(Limit));
+  hold @17 (run :UInt64, partition :UInt32) -> (outcome :Outcome(Limit));
   # The run drops the permission for all steps after the current one, and answers its new limit. The
   # master then calls fence() with the highest limit, so that all partitions come to the same step.
 
-  fence @18 (run :UInt64, limit :UInt64) -> (outcome :Outcome(Nothing));
+  fence @18 (run :UInt64, limit :UInt64, partition :UInt32) -> (outcome :Outcome(Nothing));
   # `limit` becomes the run's limit, even if that is less than before: the master has held a peer
   # that the run needs for a later step, so the run cannot end such a step.
 }
@@ -729,6 +742,7 @@ struct RunReport {
                                   # cause
   rowOffset @6 :UInt64;           # the position of rows[0] in its row: more than 0 if the last
                                   # report ended with a part of it
+  partition @7 :UInt32;
 }
 
 struct RunState {

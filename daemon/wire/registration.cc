@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "daemon/jobs/grammar.h"
@@ -15,6 +16,19 @@ namespace {
 // The readers take one entry more than join() allows, so that it can refuse the worker by the
 // count, and a list without end costs no memory.
 constexpr size_t kMaxListed = 1024;  // devices, data sets, runners
+constexpr size_t kMaxAccelerators = 64;
+constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
+
+// True for the last part of a device's full name: a word and a number.
+bool is_device_part(std::string_view name) {
+  const size_t colon = name.find(':');
+  const auto all = [](std::string_view part, bool (*is)(char)) {
+    return !part.empty() && part.size() <= 16 && std::all_of(part.begin(), part.end(), is);
+  };
+  return colon != std::string_view::npos &&
+         all(name.substr(0, colon), [](char c) { return c >= 'a' && c <= 'z'; }) &&
+         all(name.substr(colon + 1), [](char c) { return c >= '0' && c <= '9'; });
+}
 
 // Copies a secret of a fixed size. The error says its size, but none of its bytes.
 template <size_t N>
@@ -111,17 +125,44 @@ void write_runner(const RunnerInfo& info, std::span<const uint8_t> token,
   out.setMemoryBytes(info.memory_bytes);
   out.setThreads(info.threads);
   out.setUnixAddress(info.unix_address);
+  auto devices = out.initAccelerators(static_cast<unsigned>(info.accelerators.size()));
+  for (unsigned i = 0; i < devices.size(); ++i) {
+    const RunnerDevice& device = info.accelerators[i];
+    devices[i].setName(device.name);
+    devices[i].setKind(device.kind);
+    devices[i].setMemoryBytes(device.memory_bytes);
+    devices[i].setAlignment(device.alignment);
+    devices[i].setDescription(device.description);
+  }
 }
 
-RunnerInfo read_runner(wire::RunnerInfo::Reader in) {
-  return {to_string(in.getJob()),
-          in.getAssembly(),
-          in.getTask(),
-          in.getIncarnation(),
-          to_string(in.getDeviceName()),
-          in.getMemoryBytes(),
-          in.getThreads(),
-          to_string(in.getUnixAddress())};
+Result<RunnerInfo> read_runner(wire::RunnerInfo::Reader in) {
+  RunnerInfo info{to_string(in.getJob()),
+                  in.getAssembly(),
+                  in.getTask(),
+                  in.getIncarnation(),
+                  to_string(in.getDeviceName()),
+                  in.getMemoryBytes(),
+                  in.getThreads(),
+                  to_string(in.getUnixAddress())};
+  for (const auto device : in.getAccelerators()) {
+    info.accelerators.push_back({to_string(device.getName()), to_string(device.getKind()),
+                                 device.getMemoryBytes(), device.getAlignment(),
+                                 to_string(device.getDescription())});
+    const RunnerDevice& last = info.accelerators.back();
+    // Plans are laid out by these facts, so a wrong one must not get as far as a compilation.
+    if (info.accelerators.size() > kMaxAccelerators || last.kind.empty() || last.kind == "cpu" ||
+        !is_device_part(last.name) || !std::has_single_bit(last.alignment) ||
+        last.alignment > kMaxAlignment) {
+      return invalid_argument(cat("register: accelerator ", info.accelerators.size() - 1,
+                                  ": expected one of at most ", kMaxAccelerators,
+                                  ", with a name like 'gpu:0', a kind and a power of two as its "
+                                  "alignment, received ",
+                                  quoted_start(last.name), " of kind ", quoted_start(last.kind),
+                                  ", alignment ", last.alignment));
+    }
+  }
+  return info;
 }
 
 void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
@@ -129,6 +170,7 @@ void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
   out.setAssembly(order.assembly);
   out.setTask(order.task);
   out.setThreads(order.threads);
+  out.setGpus(order.gpus);
   out.setToken(kj::arrayPtr(order.token.data(), order.token.size()));
   out.setKey(kj::arrayPtr(order.key.data(), order.key.size()));
 }
@@ -144,6 +186,7 @@ Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
   order.assembly = spec.getAssembly();
   order.task = spec.getTask();
   order.threads = spec.getThreads();
+  order.gpus = spec.getGpus();
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getKey(), order.key, "a runner's key"));
   return order;

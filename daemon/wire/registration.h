@@ -28,7 +28,8 @@ Result<RunnerToken> read_token(capnp::Data::Reader in, std::string_view method);
 
 void write_runner(const RunnerInfo& info, std::span<const uint8_t> token,
                   wire::RunnerInfo::Builder out);
-RunnerInfo read_runner(wire::RunnerInfo::Reader in);
+// invalid_argument for devices that no plan can be made for.
+Result<RunnerInfo> read_runner(wire::RunnerInfo::Reader in);
 
 void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out);
 // invalid_argument if the job's id or a secret is malformed.

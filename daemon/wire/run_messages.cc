@@ -127,7 +127,8 @@ Result<Held> read_held(wire::Held::Reader in) {
 
 // An ok failure stays unset, because that is its default.
 void write_report(const RunReport& report, wire::RunReport::Builder out) {
-  out.setRun(report.run);
+  out.setRun(report.part.run);
+  out.setPartition(report.part.partition);
   out.setTurns(report.turns);
   out.setFirstRow(report.first_row);
   out.setRowOffset(report.row_offset);
@@ -142,7 +143,7 @@ void write_report(const RunReport& report, wire::RunReport::Builder out) {
 
 RunReport read_report(wire::RunReport::Reader in) {
   RunReport report;
-  report.run = in.getRun();
+  report.part = {in.getRun(), in.getPartition()};
   report.turns = in.getTurns();
   report.first_row = in.getFirstRow();
   report.row_offset = in.getRowOffset();

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/wire/run_part.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 
 namespace leat {
 
 struct RunReport {
-  uint64_t run = 0;
+  RunPart part;
   uint64_t turns = 0;      // finished since the run began
   uint64_t first_row = 0;  // the turn of rows[0]
   // One for each turn, if this partition fetches anything. The last may be a part of its row.

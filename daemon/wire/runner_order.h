@@ -20,6 +20,7 @@ struct RunnerOrder {
   uint32_t threads = 0;  // of the runner; 0: as many as its worker is configured to give
   RunnerToken token{};
   RunKey key{};
+  uint32_t gpus = 0;  // of its worker, which the runner opens
 };
 
 }  // namespace leat

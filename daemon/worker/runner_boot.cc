@@ -28,6 +28,7 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   // The order of the master may have a number of threads; otherwise this worker's configuration
   // holds.
   spec.setThreads(order.threads > 0 ? order.threads : surroundings.threads);
+  spec.setGpus(order.gpus);
   spec.setToken(data_of(order.token));
   spec.setKey(data_of(order.key));
   boot.setWorker(surroundings.node);

@@ -47,15 +47,20 @@ bool is_of_a_crash(int signal) {
   return false;
 }
 
-// Returns this process's environment without the variables that systemd sets for this process
-// alone.
-std::vector<char*> environment() {
+// Returns this process's environment, with `own` in place of its variables of these names, and
+// without those that systemd sets for this process alone.
+std::vector<char*> environment(std::vector<std::string>& own) {
   std::vector<char*> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
     if (text.starts_with("NOTIFY_SOCKET=") || text.starts_with("WATCHDOG_")) continue;
+    if (std::any_of(own.begin(), own.end(),
+                    [&](const auto& each) { return each.starts_with(name); }))
+      continue;
     kept.push_back(*entry);
   }
+  for (std::string& each : own) kept.push_back(each.data());
   kept.push_back(nullptr);
   return kept;
 }
@@ -136,7 +141,8 @@ Result<std::unique_ptr<RunnerHandle>> RunnerHandle::start(const RunnerOrder& ord
 Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, int output, int socket) {
   std::string program = surroundings.program, verb = "runner";
   char* const arguments[] = {program.data(), verb.data(), nullptr};
-  const std::vector<char*> variables = environment();
+  std::vector<std::string> own = surroundings.environment;
+  const std::vector<char*> variables = environment(own);
   // Above 3, so that the dup to the child's descriptor 3 does not close one of them.
   const Descriptor high_output(fcntl(output, F_DUPFD_CLOEXEC, 10));
   const Descriptor high_socket(fcntl(socket, F_DUPFD_CLOEXEC, 10));

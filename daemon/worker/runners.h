@@ -44,6 +44,8 @@ struct RunnerSurroundings {
   uint32_t threads = 1;
   // In bytes, of each runner; 0: no limit.
   uint64_t memory_limit = 0;
+  // Variables that the runner's environment has besides this process's: "CUDA_VISIBLE_DEVICES=1".
+  std::vector<std::string> environment;
   std::map<std::string, std::string> datasets;
   // "local", "shm", "tcp".
   std::vector<std::string> transports;

@@ -8,9 +8,7 @@
 #include <filesystem>
 
 #include "daemon/base/version.h"
-#include "daemon/process/leatd_exit.h"
 #include "daemon/process/state_folder.h"
-#include "daemon/status/status_routes.h"
 #include "daemon/worker/advertised_address.h"
 #include "daemon/worker/machine.h"
 #include "devices/base/files.h"
@@ -20,8 +18,6 @@
 namespace leat {
 namespace {
 
-// The time for jobs to leave a worker that is about to end.
-constexpr std::chrono::milliseconds kDrain{5'000};
 // The master has this time to answer that it knows of the drain.
 constexpr std::chrono::milliseconds kTellMaster{1'000};
 // A drain looks this often whether this worker is still a member.
@@ -112,7 +108,8 @@ Status Worker::take_state(const std::string& directory, const Logger& log) {
 
 Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
                                               const std::string& program, Logger log,
-                                              std::function<void()> on_given_up) {
+                                              std::function<void()> on_given_up,
+                                              const std::optional<Gpu>& gpu) {
   std::unique_ptr<Worker> daemon(new Worker());
   LEAT_RETURN_IF_ERROR(check_datasets(config));
   LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir, log));
@@ -135,6 +132,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   around.cluster = config.cluster;
   around.secret = config.security.secret;
   around.threads = threads;
+  if (gpu) around.environment.push_back(cat("CUDA_VISIBLE_DEVICES=", gpu->visible));
   around.memory_limit = config.memory_limit;
   around.datasets = config.datasets;
   if (config.local_paths) around.datasets[std::string(kAnyPath)] = kAnyPath;
@@ -159,40 +157,11 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         advertised_address(config.data_address, daemon->data_address()));
   options.info = describe(config, address, threads);
+  if (gpu) options.info.devices.push_back(gpu->device);
   LEAT_ASSIGN_OR_RETURN(daemon->master_, MasterLink::create(std::move(options)));
-  LEAT_RETURN_IF_ERROR(daemon->open_http(config, log.named("http")));
   // This comes last: orders of the master may arrive at once.
   daemon->master_->start(*daemon->runners_);
   return daemon;
-}
-
-// Serves this worker's own health: it is ready while it is a member of the cluster.
-Status Worker::open_http(const WorkerConfig& config, Logger log) {
-  if (config.http == "off") return {};
-  HttpOptions options;
-  options.policy.names = {config.name};
-  options.policy.token = config.security.http_token;
-  options.log = std::move(log);
-  options.counters = std::make_shared<HttpCounters>();
-  // The HTTP server calls this on the thread of the reactor.
-  const auto metrics = [this, counters = options.counters] {
-    const RunnersPulse pulse = runners_->pulse();
-    std::vector<Metric> all = http_metrics(*counters);
-    const auto add = [&all](std::string name, std::string help, MetricKind kind, double value) {
-      all.push_back({std::move(name), std::move(help), kind, {{{}, value}}});
-    };
-    add("leat_worker_registered", "Whether the worker is a member of its cluster",
-        MetricKind::gauge, status().ok() ? 1 : 0);
-    add("leat_worker_runners", "Jobs that have a runner here", MetricKind::gauge,
-        static_cast<double>(runners_->size()));
-    add("leat_worker_steps_total", "Steps that its runners have done", MetricKind::counter,
-        static_cast<double>(pulse.progress));
-    return all;
-  };
-  LEAT_ASSIGN_OR_RETURN(
-      http_, HttpServer::open(reactor_, config.http,
-                              health_routes([this] { return status(); }, metrics), options));
-  return {};
 }
 
 bool Worker::drain(std::chrono::milliseconds patience) {
@@ -218,40 +187,8 @@ void Worker::stop(std::chrono::milliseconds grace) {
 
 Worker::~Worker() {
   stop(std::chrono::milliseconds(0));
-  http_.reset();
   data_port_.reset();  // because it uses the runners
   runners_.reset();    // because they use the link
-}
-
-Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log) {
-  std::error_code error;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return unavailable(cat("/proc/self/exe: ", error.message()));
-  const auto give_up = [&lifetime] { lifetime.request_stop("its name is another worker's"); };
-  LEAT_ASSIGN_OR_RETURN(const auto daemon, Worker::start(config, program, log, give_up));
-  RpcLoop& loop = daemon->master().loop();
-  const Registration watched = lifetime.watch(
-      "rpc", [&loop](LifeSign heart) { (void)loop.post([heart] { heart.beat(); }); });
-  const Registration dumped = lifetime.on_dump([&daemon] {
-    return cat("member: ", daemon->status().ok() ? "yes" : daemon->status().message(),
-               "; runners: ", daemon->runners().size());
-  });
-  lifetime.ready(cat("data port ", daemon->data_address(), ", master ", config.master),
-                 {.listen = "", .http = daemon->http_address(), .data = daemon->data_address()});
-  lifetime.wait_for_stop();
-  // Another worker has the name. This one is not a member, so there is nothing to drain.
-  if (const Status why = daemon->master().gave_up(); !why.ok()) {
-    daemon->stop(std::chrono::milliseconds(0));
-    lifetime.fail_with(kLeatdNameTaken);
-    return why;
-  }
-  lifetime.stopping(cat("jobs to leave ", daemon->runners().size(), " runners"));
-  if (!daemon->drain(kDrain))
-    log.warning(daemon->runners().size(), " runners are left that jobs did not leave in ",
-                kDrain.count(), " ms");
-  lifetime.stopping(cat(daemon->runners().size(), " runners"));
-  daemon->stop(config.runner.stop_deadline);
-  return {};
 }
 
 }  // namespace leat

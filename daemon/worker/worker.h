@@ -1,16 +1,17 @@
-// The worker daemon, which owns its parts. It has no state that must survive: its state directory
-// contains only `lock`, which it holds while it runs, and a folder for each runner.
+// A worker of a cluster, which owns its parts; worker_places.h has the daemon. It has no state that
+// must survive: its state directory contains only `lock`, which it holds while it runs, and a
+// folder for each runner.
 #pragma once
 
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/process/daemon_config.h"
-#include "daemon/process/lifetime.h"
-#include "daemon/status/http_server.h"
 #include "daemon/worker/data_port.h"
+#include "daemon/worker/gpus.h"
 #include "daemon/worker/master_link.h"
 #include "daemon/worker/runners.h"
 #include "devices/base/log.h"
@@ -19,8 +20,7 @@
 namespace leat {
 
 // The parts and their order of life: the rpc loop and link to the master, then the runners, whose
-// news go through the link, then the data port, which passes connections to the runners, and the
-// HTTP server.
+// news go through the link, then the data port, which passes connections to the runners.
 // Threads: any, one at a time.
 class Worker {
  public:
@@ -29,16 +29,15 @@ class Worker {
   // set does not exist. `on_given_up` is called if another worker has its name and keeps it; see
   // MasterLinkOptions. Also fails if the state directory's path is too long for sockets below it
   // (invalid_argument), or if a port cannot be bound. Returns before the worker is registered.
-  // `on_given_up` runs on the thread "master".
+  // `on_given_up` runs on the thread "master". `gpu`: the one that its runners may open.
   static Result<std::unique_ptr<Worker>> start(const WorkerConfig& config,
                                                const std::string& program, Logger log,
-                                               std::function<void()> on_given_up = {});
+                                               std::function<void()> on_given_up = {},
+                                               const std::optional<Gpu>& gpu = {});
   // Calls stop() with no grace, if it was not called.
   ~Worker();
 
   const std::string& data_address() const { return data_port_->address(); }
-  // Returns "" if it has no HTTP port.
-  std::string http_address() const { return http_ ? http_->address() : ""; }
   // Ok while it is a member of the cluster.
   Status status() const { return master_->status(); }
   Runners& runners() { return *runners_; }
@@ -54,7 +53,6 @@ class Worker {
   Worker() = default;
   // Locks the directory, and removes the files of a worker that was killed.
   Status take_state(const std::string& directory, const Logger& log);
-  Status open_http(const WorkerConfig& config, Logger log);
 
   // The kernel drops the lock when the process ends in any way.
   Descriptor lock_;
@@ -63,14 +61,7 @@ class Worker {
   std::unique_ptr<MasterLink> master_;
   std::unique_ptr<Runners> runners_;
   std::unique_ptr<DataPort> data_port_;
-  std::unique_ptr<HttpServer> http_;
   bool stopped_ = false;
 };
-
-// Runs `leatd worker`: starts the daemon, calls lifetime.ready() when it works, and returns when
-// lifetime.stop_requested() and everything has ended, or with the error that made it end. No
-// thread, child process or socket is left after that. Threads: the process's main thread, with the
-// signals of lifetime.h blocked, so that all threads that it starts inherit that.
-Status run_worker(const WorkerConfig& config, Lifetime& lifetime, Logger log);
 
 }  // namespace leat

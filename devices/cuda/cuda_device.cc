@@ -274,14 +274,18 @@ std::unique_ptr<Recording> CudaQueue::end_recording() {
   return nullptr;
 }
 
+Result<int> CudaDevice::count() {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error == cudaSuccess && devices > 0) return devices;
+  return unavailable(cat("expected a GPU that CUDA can use, received ",
+                         error == cudaSuccess ? "none" : cudaGetErrorString(error)));
+}
+
 Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int index) {
   const std::string name = cat("gpu:", index);
-  int devices = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&devices);
-      error != cudaSuccess || devices == 0) {
-    return unavailable(cat(name, ": expected a GPU that CUDA can use, received ",
-                           error == cudaSuccess ? "none" : cudaGetErrorString(error)));
-  }
+  if (const auto devices = count(); !devices.ok())
+    return unavailable(cat(name, ": ", devices.status().message()));
   cudaDeviceProp properties{};
   LEAT_RETURN_IF_ERROR(cuda_status(cudaSetDevice(0), name));
   LEAT_RETURN_IF_ERROR(cuda_status(cudaGetDeviceProperties(&properties, 0), name));

@@ -39,6 +39,9 @@ class CudaLibrary {
 // Threads: any, as Device says.
 class CudaDevice final : public Device {
  public:
+  // The GPUs that this process may use. unavailable, with CUDA's reason, if it has none or no
+  // driver.
+  static Result<int> count();
   // Opens the process' GPU, as "gpu:<index>". unavailable if there is none, or no driver;
   // resource_exhausted if it has too little memory left for a context.
   static Result<std::unique_ptr<CudaDevice>> open(int index);

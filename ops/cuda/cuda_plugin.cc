@@ -1,11 +1,13 @@
 // The entry of libleat_cuda.so: see ops/graph/device_plugin.h.
+#include "devices/cuda/cuda_device.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/graph/device_plugin.h"
 
 namespace leat::cuda {
 namespace {
 
-constexpr DevicePlugin kPlugin = {kPluginBuild, "cuda", open_cuda_device, add_cuda_kernels};
+constexpr DevicePlugin kPlugin = {kPluginBuild, "cuda", CudaDevice::count, open_cuda_device,
+                                  add_cuda_kernels};
 
 }  // namespace
 }  // namespace leat::cuda

@@ -13,6 +13,9 @@ namespace leat {
 struct DevicePlugin {
   const char* build;  // of the code it was compiled with: kPluginBuild of the same build
   const char* kind;   // of its devices: "cuda"
+  // The devices of the machine that this process may use; unavailable, with the reason, if the
+  // driver does not answer. Begins nothing on them.
+  Result<int> (*count)();
   // Opens a device of this process, with the number that its name gets. unavailable if there is
   // none.
   Result<std::unique_ptr<Device>> (*open)(int index);

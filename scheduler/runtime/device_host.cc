@@ -70,7 +70,7 @@ Result<std::shared_ptr<HostedPartition>> DeviceHost::prepare(std::shared_ptr<con
   }
   auto run = std::make_shared<HostedPartition>(std::move(plan), partition,
                                                static_cast<size_t>(found - names.begin()));
-  run->slots_ = std::make_unique<SlotTable>(run->plan().edges.size());
+  run->slots_ = std::make_shared<SlotTable>(run->plan().edges.size());
   return run;
 }
 

@@ -39,13 +39,15 @@ class HostedPartition {
   size_t device() const { return device_; }
   const Plan& plan() const { return *plan_; }
   SlotTable& slots() { return *slots_; }
+  // For partitions of this process that push to it, and may be released later.
+  const std::shared_ptr<SlotTable>& shared_slots() const { return slots_; }
 
  private:
   friend class DeviceHost;
   std::shared_ptr<const Plan> plan_;
   uint32_t partition_;
   size_t device_;
-  std::unique_ptr<SlotTable> slots_;
+  std::shared_ptr<SlotTable> slots_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::unique_ptr<Program> program_;
   std::unique_ptr<Run> run_;

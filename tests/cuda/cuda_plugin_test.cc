@@ -2,6 +2,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/leat_process.h"
+#include "tests/daemon/leatd_process.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/temporary_directory.h"
 
@@ -48,6 +49,25 @@ TEST_CASE("leat train --gpu trains on the GPU of a plugin") {
   CHECK(value_of(second.out, "weights_sha256") == value_of(first.out, "weights_sha256"));
   // Checkpoints are copied between two steps, while the training goes on.
   CHECK_THAT(first.err, !Catch::Contains("no checkpoint of step"));
+}
+
+TEST_CASE("a job of daemons trains on the GPU of a plugin, to the weights of leat train --gpu") {
+  const SmallJob small(kModel);
+  Silent watch;
+  small.train(small.job({"num_workers=2"}), "cpu", watch);
+  const Finished alone = train(small, "cpu", "gpu", LEAT_EMULATED_PLUGINS);
+  REQUIRE(alone.exit_code == 0);
+  const std::string plugins = cat("LEAT_PLUGINS=", LEAT_EMULATED_PLUGINS);
+  LeatdProcess dev({"dev", "--listen", "127.0.0.1:0", "--http", "off"}, {plugins});
+  const Finished done =
+      run_leat(small.path(), {"submit", "cpu/job.yaml", "--set", "resources_per_worker={gpu: 1}",
+                              "--wait", "--json", "--master", dev.ready().listen});
+  INFO(done.out << done.err << dev.log());
+  REQUIRE(done.exit_code == 0);
+  CHECK(value_of(done.out, "weights_sha256") == value_of(alone.out, "weights_sha256"));
+  const Finished nodes = run_leat(small.path(), {"nodes", "--master", dev.ready().listen});
+  CHECK_THAT(nodes.out, Catch::Contains("gpu:0 (Emulated GPU, "));
+  CHECK(dev.stop() == 0);
 }
 
 TEST_CASE("leat train --gpu without a plugin says what it looked for") {

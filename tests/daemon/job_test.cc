@@ -397,6 +397,10 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "[2]"},
       {19, "max_failures: 1001",
        "19:15: max_failures: expected an integer from 0 to 1000, received the integer 1001"},
+      {19, "resources_per_worker: {gpu: 2}",
+       "19:29: resources_per_worker.gpu: expected an integer from 0 to 1, received the integer 2"},
+      {19, "resources_per_worker: {gpus: 1}",
+       "19:24: resources_per_worker.gpus: unknown key (did you mean 'gpu'?)"},
       // checkpoint and precision
       {19, "checkpoint:", "19:1: checkpoint: expected a map, received nothing"},
       {19, "checkpoint: {keep: 3}",
@@ -658,6 +662,14 @@ TEST_CASE("a precision has a short and a long name, and float16 scales its loss"
   CHECK(with("{compute: bf16, float32: [A], bfloat16: ['b.*']}").mixed ==
         Job::MixedPrecision{{"A"}, {"b.*"}, {}});
   CHECK_THAT(print_job(with("bf16")), Catch::Contains("\nprecision: {compute: bfloat16}\n"));
+}
+
+TEST_CASE("a job file says on how many GPUs each worker computes") {
+  CHECK(parse_job(kGood, kFile)->gpus_per_worker == 0);
+  const auto job = parse_job(kGood, kFile, {.set = {"resources_per_worker.gpu=1"}});
+  REQUIRE(job.ok());
+  CHECK(job->gpus_per_worker == 1);
+  CHECK(*parse_job(print_job(*job), kFile) == *job);
 }
 
 TEST_CASE("a printed job names every key") {

@@ -34,7 +34,7 @@ void ProcessCluster::start_master(const std::string& listen) {
   std::vector<std::string> arguments = {
       "master", "--listen", listen, "--http", "127.0.0.1:0", "--state-dir", folder_ / "master"};
   add(arguments, options_.master);
-  master_ = std::make_unique<LeatdProcess>(arguments);
+  master_ = std::make_unique<LeatdProcess>(arguments, options_.master_environment);
   static_cast<void>(master_->ready());
 }
 
@@ -68,7 +68,7 @@ void ProcessCluster::start_worker(int i) {
   if (!options_.data_path.empty())
     add(arguments, {"--set", cat("datasets.data=", options_.data_path)});
   add(arguments, options_.worker);
-  place = std::make_unique<LeatdProcess>(arguments);
+  place = std::make_unique<LeatdProcess>(arguments, options_.worker_environment);
 }
 
 Finished ProcessCluster::leat(const std::string& command,

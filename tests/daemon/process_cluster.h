@@ -21,6 +21,8 @@ struct ProcessClusterOptions {
   std::string worker_http = "off";        // of each worker: "127.0.0.1:0" takes a port
   std::string data_path = {};             // the path of the data set "data" on the workers
   std::vector<std::string> master = {}, worker = {};  // more arguments
+  // Changes to the environment of these daemons: "NAME=value".
+  std::vector<std::string> master_environment = {}, worker_environment = {};
 };
 
 // Owns the daemons, one process each.

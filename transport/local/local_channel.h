@@ -7,7 +7,7 @@
 namespace leat::local {
 
 // Owns nothing. Threads: as Channel says.
-class LocalChannel final : public Channel {
+class LocalChannel : public Channel {
  public:
   // `destination` is the receiver's table. It outlives the channel.
   explicit LocalChannel(SlotTable& destination) : destination_(&destination) {}

@@ -705,6 +705,37 @@ TEST_CASE("a job gets only workers that have its data set, and says who lacks it
   CHECK(driver.state(any) == "STARTING");  // the other one cannot use the free workers
 }
 
+TEST_CASE("a job that wants GPUs gets only workers that have one, and says who has none") {
+  TableDriver driver;
+  const auto join = [&](const std::string& worker, uint32_t gpus) {
+    driver.send(WorkerJoined{{worker, 1}, {}, {"mnist"}, gpus});
+  };
+  const auto submit = [&](const std::string& name, uint32_t workers, const std::string& dataset) {
+    Submission submission = make_submission(name, name, workers);
+    submission.gpus = 1;
+    submission.dataset = dataset;
+    driver.send(SubmitAsked{7, submission});
+    const std::string id = driver.answers.at(7)->id;
+    driver.answers.erase(7);
+    return id;
+  };
+  join("w1", 1);
+  join("w2", 0);
+  const std::string id = submit("a", 2, "");
+  CHECK(driver.reason(id) == "waits for 2 workers with a GPU, 1 there; 'w2' has none");
+  driver.restart();
+  join("w2", 0);
+  CHECK(driver.reason(id) == "waits for 2 workers with a GPU, 0 there; 'w2' has none");
+  join("w1", 1);
+  join("w3", 1);
+  CHECK(driver.done() == "start a-0000 1 w1 w3\n");
+  driver.send(WorkerJoined{{"w4", 1}, {}, {}, 1});
+  const std::string other = submit("b", 1, "mnist");
+  CHECK(driver.reason(other) ==
+        "waits for 1 worker with data set 'mnist' and a GPU, 0 free; 'w4' lacks the data set; "
+        "'w2' has no GPU");
+}
+
 TEST_CASE("a job knows its data set after the master's restart") {
   TableDriver driver;
   Submission submission = make_submission("a", "a", 1);

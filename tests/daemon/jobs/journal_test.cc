@@ -59,6 +59,7 @@ TEST_CASE("a journal keeps which jobs are elastic, and which workers are drained
   elastic.min_workers = 2;
   CHECK(content_of(elastic) != content_of(make_submission("r", "a", 4)));
   elastic.dataset = "mnist";
+  elastic.gpus = 1;
   {
     const auto journal = open_journal(folder.path());
     CHECK(journal->drained_workers()->empty());
@@ -77,12 +78,15 @@ TEST_CASE("a journal keeps which jobs are elastic, and which workers are drained
   CHECK(jobs->at(0).dataset == "mnist");
   CHECK(jobs->at(1).dataset == "");
   CHECK(jobs->at(0).min_workers == 2);
+  CHECK(jobs->at(0).gpus == 1);
+  CHECK(jobs->at(1).gpus == 0);
   CHECK(jobs->at(1).min_workers == 0);
   CHECK(*journal->submission("a-0001") == elastic);
   REQUIRE_OK(journal->append(JobForgotten{"a-0001"}));
   REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 4))));
   CHECK(journal->replay()->at(0).min_workers == 0);
   CHECK(journal->replay()->at(0).dataset == "");
+  CHECK(journal->replay()->at(0).gpus == 0);
 }
 
 TEST_CASE("a journal that has lost what makes a job elastic is refused") {

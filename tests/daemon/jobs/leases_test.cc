@@ -56,5 +56,17 @@ TEST_CASE("no worker is leased twice, and none of those that are ruled out") {
   CHECK(leases.job_of("w1") == 9);
 }
 
+TEST_CASE("a job that wants no GPU leaves the workers that have one for others") {
+  Leases leases;
+  leases.add({"w1", 1}, {}, 1);
+  leases.add({"w2", 1});
+  leases.add({"w3", 1}, {}, 1);
+  CHECK(leases.with_fewer_gpus(1) == Names{"w2"});
+  CHECK(leases.with_fewer_gpus(0).empty());
+  CHECK(names_of(leases.take(2, 7, {})) == Names{"w1", "w2"});
+  leases.release({"w1", 1}, 7);
+  CHECK(names_of(leases.take(1, 8, Names{"w3"})) == Names{"w3"});
+}
+
 }  // namespace
 }  // namespace leat

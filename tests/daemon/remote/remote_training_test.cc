@@ -11,6 +11,7 @@
 #include "daemon/remote/remote_hosts.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
+#include "tests/async_device.h"
 #include "tests/catch.h"
 #include "tests/daemon/runner/runner_testing.h"
 #include "tests/daemon/training_testing.h"
@@ -34,12 +35,14 @@ std::unique_ptr<HostGroup> cluster_of(RunnerTestCluster& nodes, uint32_t runners
   return make_remote_hosts(nodes.loop(), std::move(remotes), std::move(options));
 }
 
-// Trains the job on one runner for each of its workers.
+// Trains the job on one runner for each of its workers. `catalogue`: one that has the kernels of
+// accelerators, of which each runner has one then.
 TrainOutcome train_over_the_wire(const SmallJob& small, const std::vector<std::string>& set,
                                  const std::string& transport, Silent& watch,
-                                 std::string folder = "") {
+                                 std::string folder = "", const Catalogue* catalogue = nullptr) {
   Job job = small.job(set);
   RunnerTestOptions options;
+  options.accelerators = catalogue != nullptr;
   options.runners = static_cast<int>(job.num_workers);
   options.datasets = {{"small", small.path()}};
   RunnerTestCluster nodes(options);
@@ -47,8 +50,10 @@ TrainOutcome train_over_the_wire(const SmallJob& small, const std::vector<std::s
   if (folder.empty()) folder = cat("run-", transport, "-", join(set, "-"));
   TrainOptions training{small.path(folder)};
   training.skip_checkpoints = false;
-  const auto trainer = must(small.trainer(
-      job, training, cluster_of(nodes, static_cast<uint32_t>(job.num_workers), transport)));
+  auto hosts = cluster_of(nodes, static_cast<uint32_t>(job.num_workers), transport);
+  const auto trainer =
+      catalogue ? must(Trainer::create(*catalogue, real_files(), job, training, std::move(hosts)))
+                : must(small.trainer(job, training, std::move(hosts)));
   return must(trainer->run(watch, [] { return false; }));
 }
 
@@ -63,6 +68,28 @@ TEST_CASE("runners over the wire train to the weights of one process", "[cluster
       Silent watch;
       const TrainOutcome outcome =
           train_over_the_wire(small, {cat("num_workers=", runners)}, transport, watch);
+      CHECK(outcome.weights_sha256 == expected);
+      CHECK(outcome.steps == 30);
+      CHECK(watch.losses.size() == 30);
+      CHECK(watch.checkpoints == std::vector<int64_t>{10, 20, 30});
+    }
+  }
+}
+
+TEST_CASE("runners with accelerators train to the weights of CPUs", "[cluster]") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  const std::string expected = small.hash(small.job(), "local");
+  const Catalogue whole = testing::async_catalogue();
+  const Catalogue part = testing::async_catalogue({"Relu", "leat.ReluGrad", "leat.ApplyMomentum"});
+  for (const char* transport : {"tcp", "shm"}) {
+    for (const int runners : {1, 2, 3}) {
+      // The second catalogue has values go back and forth between the devices of a runner.
+      const Catalogue& catalogue = runners == 2 ? part : whole;
+      INFO(transport << ", runners " << runners);
+      Silent watch;
+      const TrainOutcome outcome =
+          train_over_the_wire(small, {cat("num_workers=", runners)}, transport, watch,
+                              cat("accelerated-", transport, runners), &catalogue);
       CHECK(outcome.weights_sha256 == expected);
       CHECK(outcome.steps == 30);
       CHECK(watch.losses.size() == 30);

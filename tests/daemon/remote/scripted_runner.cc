@@ -226,6 +226,7 @@ Status ScriptedRunner::report(const ScriptedReport& report) {
     capnp::MallocMessageBuilder message;
     auto list = message.initRoot<wire::Registry::ReportParams>().initReports(1);
     list[0].setRun(report.run);
+    list[0].setPartition(remote_->facts().task);
     list[0].setTurns(report.turns);
     list[0].setFirstRow(report.first_row);
     list[0].setRowOffset(report.row_offset);

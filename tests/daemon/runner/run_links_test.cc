@@ -242,19 +242,32 @@ TEST_CASE("the memory of a job's variables counts once, that of its runs for eac
   variable.name = "w";
   variable.bytes = 1000;
   partition.resources.push_back(variable);
-  DeviceMemory memory(1250);
-  must(memory.reserve(1, partition, 0));
-  must(memory.reserve(1, partition, 0));
-  must(memory.reserve(2, partition, 0));
-  const Status full = memory.reserve(3, partition, 0);
+  DeviceMemory memory({1250});
+  must(memory.reserve({1, 0}, 0, partition, 0));
+  must(memory.reserve({1, 0}, 0, partition, 0));
+  must(memory.reserve({2, 0}, 0, partition, 0));
+  const Status full = memory.reserve({3, 0}, 0, partition, 0);
   check_says(full, Code::resource_exhausted,
              "cpu:0: expected run 3 to fit 1.2 KiB, it needs 100 B");
-  memory.release(1);
-  must(memory.reserve(3, partition, 0));
-  memory.release(2);
-  memory.release(3);
+  memory.release({1, 0});
+  must(memory.reserve({3, 0}, 0, partition, 0));
+  memory.release({2, 0});
+  memory.release({3, 0});
   partition.resources[0].name = "v";
-  CHECK(memory.reserve(4, partition, 0).code() == Code::resource_exhausted);
+  CHECK(memory.reserve({4, 0}, 0, partition, 0).code() == Code::resource_exhausted);
+}
+
+TEST_CASE("each device of a runner has a memory of its own", "[cluster]") {
+  Partition partition;
+  partition.arena_bytes = 100;
+  DeviceMemory memory({150, 150});
+  must(memory.reserve({1, 0}, 0, partition, 0));
+  must(memory.reserve({1, 1}, 1, partition, 0));
+  CHECK(memory.reserve({2, 0}, 0, partition, 0).code() == Code::resource_exhausted);
+  must(memory.reserve_data("on the CPU", 50));
+  memory.release({1, 1});
+  must(memory.reserve({2, 1}, 1, partition, 50));
+  CHECK(memory.reserve({2, 0}, 0, partition, 0).code() == Code::resource_exhausted);
 }
 
 TEST_CASE("a strand's work is done in order, and a strand that waits holds up no other",

@@ -194,7 +194,7 @@ TEST_CASE("every call may be repeated", "[cluster]") {
   const Plan plan = job.init_plan(2);
   must(cluster.prepare_all(kInit, plan));
   must(cluster.prepare_all(kInit, plan));
-  check_says(cluster.prepare(0, kInit, 1, packed(plan, 1)), Code::failed_precondition,
+  check_says(cluster.prepare(0, kInit, 0, packed(job.train_plan(2), 0)), Code::failed_precondition,
              "run 1: expected the plan that it has, received another");
   const RunSetup setup = setup_of(cluster, plan);
   must(cluster.connect_all(kInit, setup));

@@ -22,6 +22,7 @@
 #include "scheduler/capnp/plan_file.h"
 #include "scheduler/compile/compile.h"
 #include "scheduler/graph/train_graph.h"
+#include "tests/async_device.h"
 #include "tests/catch.h"
 #include "tests/daemon/child_process.h"
 #include "tests/daemon/runner/wire_runner.h"
@@ -178,7 +179,17 @@ struct InProcess {
   InProcess(RunnerConfig config, const RunnerTestOptions& test) {
     loop = must(RpcLoop::start({}, RpcLoop::kSpin));
     reporter.emplace(*loop, kDeadline);
-    runner = must(JobRunner::create(std::move(config), standard(), reporter->news(), Logger()));
+    std::vector<std::unique_ptr<Device>> accelerators;
+    if (test.accelerators) {
+      AsyncDeviceOptions device;
+      device.most_turns_given_way = 20;
+      device.seed = config.incarnation;
+      accelerators.push_back(std::make_unique<AsyncDevice>(device));
+    }
+    static const Catalogue with_accelerators = async_catalogue();
+    runner = must(JobRunner::create(std::move(config),
+                                    test.accelerators ? with_accelerators : standard(),
+                                    reporter->news(), Logger(), std::move(accelerators)));
     runner->set_input_patience(test.input_patience);
     runner->on_starved([this](const StarvedInput& starved) { tell_of_starved(*master, starved); });
     runner->on_failed_link([this](const FailedLink& failed) {
@@ -245,6 +256,18 @@ struct Node final : Listener::Gate {
 }  // namespace
 
 struct RunnerTestCluster::Inside {
+  // The partition of a run that is on that runner: the one that was prepared there, or else its
+  // own.
+  RunPart part(uint32_t task, uint64_t run) {
+    const std::lock_guard lock(parts_mutex);
+    const auto found = parts.find({task, run});
+    return {run, found == parts.end() ? task : found->second};
+  }
+  void note(uint32_t task, const RunPart& part) {
+    const std::lock_guard lock(parts_mutex);
+    parts[{task, part.run}] = part.partition;
+  }
+
   explicit Inside(const RunnerTestOptions& options) {
     loop = must(RpcLoop::start({}, RpcLoop::kSpin));
     RpcServerOptions serving;
@@ -332,6 +355,8 @@ struct RunnerTestCluster::Inside {
   std::unique_ptr<RpcLoop> loop;
   std::unique_ptr<RpcServer> server;
   std::vector<std::unique_ptr<Node>> nodes;
+  std::mutex parts_mutex;
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> parts;
 };
 
 RunnerTestCluster::RunnerTestCluster(const RunnerTestOptions& options)
@@ -358,6 +383,8 @@ std::shared_ptr<RemoteHost> RunnerTestCluster::remote(uint32_t task) {
   facts.data_address = at.data_address;
   facts.machine = at.machine;
   facts.unix_address = at.unix_address;
+  if (auto& inside = inside_->nodes[task]->inside)
+    facts.accelerators = inside->runner->accelerators();
   std::shared_ptr<RemoteHost> remote;
   REQUIRE(loop().run([&] {
     remote = make_remote_host(loop(), facts, inside_->table->runners.at(task));
@@ -369,6 +396,7 @@ std::shared_ptr<RemoteHost> RunnerTestCluster::remote(uint32_t task) {
 Status RunnerTestCluster::prepare(uint32_t task, uint64_t run, uint32_t partition,
                                   const Bytes& plan) {
   const auto blob = std::make_shared<const Blob>(plan);
+  inside_->note(task, {run, partition});
   return inside_->ask(task, "prepare", [run, partition, blob](wire::Runner::Client runner) {
     auto request = runner.prepareRequest();
     request.setRun(run);
@@ -380,65 +408,77 @@ Status RunnerTestCluster::prepare(uint32_t task, uint64_t run, uint32_t partitio
 }
 
 Status RunnerTestCluster::connect(uint32_t task, uint64_t run, const RunSetup& setup) {
-  return inside_->ask(task, "connect", [run, setup](wire::Runner::Client runner) {
-    auto request = runner.connectRequest();
-    request.setRun(run);
-    write_setup(setup, request.initSetup());
-    return Inside::sent(kj::mv(request));
-  });
+  return inside_->ask(task, "connect",
+                      [part = inside_->part(task, run), setup](wire::Runner::Client runner) {
+                        auto request = runner.connectRequest();
+                        request.setRun(part.run);
+                        request.setPartition(part.partition);
+                        write_setup(setup, request.initSetup());
+                        return Inside::sent(kj::mv(request));
+                      });
 }
 
 Status RunnerTestCluster::extend(uint32_t task, uint64_t run, uint64_t limit,
                                  const std::vector<std::pair<uint32_t, Bytes>>& feeds) {
-  return inside_->ask(task, "extend", [run, limit, feeds](wire::Runner::Client runner) {
-    auto request = runner.extendRequest();
-    request.setRun(run);
-    request.setLimit(limit);
-    auto out = request.initFeeds(static_cast<unsigned>(feeds.size()));
-    for (unsigned i = 0; i < out.size(); ++i) {
-      out[i].setIndex(feeds[i].first);
-      out[i].setValue(data_of(feeds[i].second));
-    }
-    return Inside::sent(kj::mv(request));
-  });
+  return inside_->ask(task, "extend",
+                      [part = inside_->part(task, run), limit, feeds](wire::Runner::Client runner) {
+                        auto request = runner.extendRequest();
+                        request.setRun(part.run);
+                        request.setPartition(part.partition);
+                        request.setLimit(limit);
+                        auto out = request.initFeeds(static_cast<unsigned>(feeds.size()));
+                        for (unsigned i = 0; i < out.size(); ++i) {
+                          out[i].setIndex(feeds[i].first);
+                          out[i].setValue(data_of(feeds[i].second));
+                        }
+                        return Inside::sent(kj::mv(request));
+                      });
 }
 
 Status RunnerTestCluster::feed(uint32_t task, uint64_t run, uint32_t index, const Bytes& value) {
   const auto blob = std::make_shared<const Blob>(value);
-  return inside_->ask(task, "feed", [run, index, blob](wire::Runner::Client runner) {
-    auto request = runner.feedRequest();
-    request.setRun(run);
-    request.setIndex(index);
-    request.setSize(blob->size());
-    request.setSha256(data_of(sha256(*blob)));
-    return Inside::sent(kj::mv(request), blob);
-  });
+  return inside_->ask(task, "feed",
+                      [part = inside_->part(task, run), index, blob](wire::Runner::Client runner) {
+                        auto request = runner.feedRequest();
+                        request.setRun(part.run);
+                        request.setPartition(part.partition);
+                        request.setIndex(index);
+                        request.setSize(blob->size());
+                        request.setSha256(data_of(sha256(*blob)));
+                        return Inside::sent(kj::mv(request), blob);
+                      });
 }
 
 Status RunnerTestCluster::renumber(uint32_t task, uint64_t run, uint64_t step) {
-  return inside_->ask(task, "renumber", [run, step](wire::Runner::Client runner) {
-    auto request = runner.renumberRequest();
-    request.setRun(run);
-    request.setStep(step);
-    return Inside::sent(kj::mv(request));
-  });
+  return inside_->ask(task, "renumber",
+                      [part = inside_->part(task, run), step](wire::Runner::Client runner) {
+                        auto request = runner.renumberRequest();
+                        request.setRun(part.run);
+                        request.setPartition(part.partition);
+                        request.setStep(step);
+                        return Inside::sent(kj::mv(request));
+                      });
 }
 
 Status RunnerTestCluster::abort(uint32_t task, uint64_t run, const Status& cause) {
-  return inside_->ask(task, "abort", [run, cause](wire::Runner::Client runner) {
-    auto request = runner.abortRequest();
-    request.setRun(run);
-    write_status(cause, request.initCause());
-    return Inside::sent(kj::mv(request));
-  });
+  return inside_->ask(task, "abort",
+                      [part = inside_->part(task, run), cause](wire::Runner::Client runner) {
+                        auto request = runner.abortRequest();
+                        request.setRun(part.run);
+                        request.setPartition(part.partition);
+                        write_status(cause, request.initCause());
+                        return Inside::sent(kj::mv(request));
+                      });
 }
 
 Status RunnerTestCluster::release(uint32_t task, uint64_t run) {
-  return inside_->ask(task, "release", [run](wire::Runner::Client runner) {
-    auto request = runner.releaseRequest();
-    request.setRun(run);
-    return Inside::sent(kj::mv(request));
-  });
+  return inside_->ask(task, "release",
+                      [part = inside_->part(task, run)](wire::Runner::Client runner) {
+                        auto request = runner.releaseRequest();
+                        request.setRun(part.run);
+                        request.setPartition(part.partition);
+                        return Inside::sent(kj::mv(request));
+                      });
 }
 
 Status RunnerTestCluster::advance(uint32_t task, RunnerAssembly to) {
@@ -455,15 +495,17 @@ Status RunnerTestCluster::advance(uint32_t task, RunnerAssembly to) {
 }
 
 Result<uint64_t> RunnerTestCluster::turns(uint32_t task, uint64_t run) {
-  return inside_->ask(task, "describe", [run](wire::Runner::Client runner) {
-    auto request = runner.describeRequest();
-    request.setRun(run);
-    return request.send().then([](auto&& response) -> Result<uint64_t> {
-      const auto outcome = response.getOutcome();
-      if (Status status = status_of(outcome); !status.ok()) return status;
-      return outcome.getOk().getTurns();
-    });
-  });
+  return inside_->ask(task, "describe",
+                      [part = inside_->part(task, run)](wire::Runner::Client runner) {
+                        auto request = runner.describeRequest();
+                        request.setRun(part.run);
+                        request.setPartition(part.partition);
+                        return request.send().then([](auto&& response) -> Result<uint64_t> {
+                          const auto outcome = response.getOutcome();
+                          if (Status status = status_of(outcome); !status.ok()) return status;
+                          return outcome.getOk().getTurns();
+                        });
+                      });
 }
 
 Result<Bytes> RunnerTestCluster::read_variables(uint32_t task) {

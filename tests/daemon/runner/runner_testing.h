@@ -42,6 +42,7 @@ struct RunnerTestOptions {
   uint64_t memory_limit = 0;
   std::map<std::string, std::string> datasets;
   std::chrono::milliseconds input_patience{10'000};  // not in processes
+  bool accelerators = false;                         // each has an AsyncDevice; not in processes
   bool processes = false;                            // `leatd runner`, each in its own process
 };
 
