@@ -1,8 +1,6 @@
 // CPU kernels of ops/definitions/resize.cc. Axes are resized one after the other, the last one
 // first, each as a sum of few elements. A tile is a few blocks: a block has all axes from the first
 // resized one on.
-#include "ops/definitions/resize.h"
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -11,20 +9,19 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/vectorize.h"
+#include "ops/definitions/resize_passes.h"
 #include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {
 
-// One axis of a block [before, in, after] becomes [before, out, after].
+// A pass with its weights as the type of the sums.
 template <typename A>
-struct Pass {
-  int64_t before = 1, in = 0, out = 0, after = 1;
-  std::vector<int64_t> first, index;
+struct Pass : ResizePass {
+  explicit Pass(ResizePass pass) : ResizePass(std::move(pass)) {
+    for (const double each : weights.weight) weight.push_back(static_cast<A>(each));
+  }
   std::vector<A> weight;
-  std::vector<bool> outside;
-
-  int64_t elements() const { return before * out * after; }
 };
 
 // y += w * x, or y = w * x.
@@ -49,20 +46,21 @@ template <typename A>
 void run_pass(const Pass<A>& pass, const A* x, A* y) {
   for (int64_t b = 0; b < pass.before; ++b, x += pass.in * pass.after, y += pass.out * pass.after) {
     for (int64_t j = 0; j < pass.out; ++j) {
-      const int64_t begin = pass.first[static_cast<size_t>(j)],
-                    end = pass.first[static_cast<size_t>(j) + 1];
+      const int64_t begin = pass.weights.first[static_cast<size_t>(j)],
+                    end = pass.weights.first[static_cast<size_t>(j) + 1];
       A* const to = y + j * pass.after;
       if (pass.after == 1) {
         A sum = 0;
         for (int64_t k = begin; k < end; ++k)
-          sum += pass.weight[static_cast<size_t>(k)] * x[pass.index[static_cast<size_t>(k)]];
+          sum +=
+              pass.weight[static_cast<size_t>(k)] * x[pass.weights.index[static_cast<size_t>(k)]];
         *to = sum;
         continue;
       }
       if (begin == end) std::fill_n(to, pass.after, A(0));
       for (int64_t k = begin; k < end; ++k) {
         add_resized(pass.weight[static_cast<size_t>(k)],
-                    x + pass.index[static_cast<size_t>(k)] * pass.after, to, pass.after,
+                    x + pass.weights.index[static_cast<size_t>(k)] * pass.after, to, pass.after,
                     k == begin);
       }
     }
@@ -74,53 +72,24 @@ template <typename A>
 void pick_pass(const Pass<A>& pass, const A* x, A* y) {
   for (int64_t b = 0; b < pass.before; ++b, x += pass.in * pass.after, y += pass.out * pass.after) {
     for (int64_t j = 0; j < pass.out; ++j) {
-      std::copy_n(x + pass.index[static_cast<size_t>(j)] * pass.after, pass.after,
+      std::copy_n(x + pass.weights.index[static_cast<size_t>(j)] * pass.after, pass.after,
                   y + j * pass.after);
     }
   }
 }
 
-// The passes of a node, in the order of their work, and its blocks.
 template <typename A>
 struct Passes {
-  std::vector<Pass<A>> list;
-  int64_t blocks = 1, in_block = 1, out_block = 1, largest = 1;
-};
-
-// Of Resize from `input` to `output`, or of its gradient from the output to the input.
-template <typename A>
-Passes<A> make_passes(const ResizeSpec& spec, const Shape& input, const Shape& output,
-                      bool backward) {
-  Passes<A> passes;
-  const int rank = input.rank(), lead = spec.axes.empty() ? rank : spec.axes[0].axis;
-  passes.blocks = input.elements(0, lead);
-  const Shape& from = backward ? output : input;
-  const Shape& to = backward ? input : output;
-  passes.in_block = from.elements(lead, rank);
-  passes.out_block = to.elements(lead, rank);
-  // Growing axes are cheapest at the end of the block first, shrinking ones the other way round.
-  std::vector<ResizedAxis> order(spec.axes);
-  if (!backward) std::reverse(order.begin(), order.end());
-  std::vector<int64_t> sizes(from.begin(), from.end());
-  for (const ResizedAxis& axis : order) {
-    const AxisWeights forward = axis_weights(spec, axis);
-    const AxisWeights weights = backward ? transposed(forward, axis.in) : forward;
-    Pass<A> pass;
-    for (int d = lead; d < axis.axis; ++d) pass.before *= sizes[static_cast<size_t>(d)];
-    for (int d = axis.axis + 1; d < rank; ++d) pass.after *= sizes[static_cast<size_t>(d)];
-    pass.in = sizes[static_cast<size_t>(axis.axis)];
-    pass.out = backward ? axis.in : axis.out;
-    pass.first = weights.first;
-    pass.index = weights.index;
-    for (const double weight : weights.weight) pass.weight.push_back(static_cast<A>(weight));
-    pass.outside = weights.outside;
-    sizes[static_cast<size_t>(axis.axis)] = pass.out;
-    passes.largest = std::max(passes.largest, pass.elements());
-    passes.list.push_back(std::move(pass));
+  explicit Passes(ResizePasses passes)
+      : blocks(passes.blocks),
+        in_block(passes.in_block),
+        out_block(passes.out_block),
+        largest(passes.largest) {
+    for (ResizePass& pass : passes.list) list.emplace_back(std::move(pass));
   }
-  passes.largest = std::max({passes.largest, passes.in_block, passes.out_block});
-  return passes;
-}
+  std::vector<Pass<A>> list;
+  int64_t blocks, in_block, out_block, largest;
+};
 
 // T is the type of the elements, A that of the sums. Without sums, both are unsigned integers of
 // the element's size.
@@ -131,9 +100,9 @@ class ResizeKernel final : public Kernel {
       : passes_(std::move(passes)),
         extrapolation_(extrapolation),
         tile_(default_tile_rows(passes_.blocks, std::max(passes_.in_block, passes_.out_block))) {
-    outside_ =
-        spec.crops() && std::any_of(passes_.list.begin(), passes_.list.end(),
-                                    [](const Pass<A>& pass) { return !pass.outside.empty(); });
+    outside_ = spec.crops() &&
+               std::any_of(passes_.list.begin(), passes_.list.end(),
+                           [](const Pass<A>& pass) { return !pass.weights.outside.empty(); });
   }
   int tiles(int) const override { return tile_count(passes_.blocks, tile_); }
   size_t scratch_bytes() const override {
@@ -188,8 +157,8 @@ class ResizeKernel final : public Kernel {
     for (int64_t i = 0; i < passes_.out_block; ++i) {
       const bool outside =
           std::any_of(passes_.list.begin(), passes_.list.end(), [&](const Pass<A>& pass) {
-            return !pass.outside.empty() &&
-                   pass.outside[static_cast<size_t>(i / pass.after % pass.out)];
+            return !pass.weights.outside.empty() &&
+                   pass.weights.outside[static_cast<size_t>(i / pass.after % pass.out)];
           });
       if (outside) y[i] = extrapolation_;
     }
@@ -201,38 +170,6 @@ class ResizeKernel final : public Kernel {
   bool outside_ = false;
 };
 
-// The values of the operands; an error if one is not known.
-Result<ResizeOperands> operands_of(const KernelSetup& setup) {
-  ResizeOperands operands;
-  const auto read = [&](int i, auto&& each) -> Status {
-    if (!setup.types.has_input(i) || setup.input(i).shape.elements() == 0) return {};
-    const Tensor* value = setup.constant(i);
-    if (!value) {
-      return invalid_argument(cat(setup.subject, ": input ", i,
-                                  ": expected a value that is known when the plan is made"));
-    }
-    for (int64_t k = 0; k < value->elements(); ++k) each(*value, k);
-    return {};
-  };
-  LEAT_RETURN_IF_ERROR(
-      read(1, [&](const Tensor& t, int64_t k) { operands.roi.push_back(t.at(k)); }));
-  LEAT_RETURN_IF_ERROR(
-      read(2, [&](const Tensor& t, int64_t k) { operands.scales.push_back(t.at(k)); }));
-  LEAT_RETURN_IF_ERROR(
-      read(3, [&](const Tensor& t, int64_t k) { operands.sizes.push_back(t.int_at(k)); }));
-  return operands;
-}
-
-Result<ResizeSpec> spec_for(const KernelSetup& setup, const Shape& input, const Shape& output) {
-  LEAT_ASSIGN_OR_RETURN(const ResizeOperands operands, operands_of(setup));
-  Shape shape;
-  auto spec = resize_spec(setup.attrs(), input, operands, shape);
-  if (!spec.ok()) return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
-  if (shape == output) return spec;
-  return invalid_argument(
-      cat(setup.subject, ": expected an output of ", shape, ", received ", output));
-}
-
 // Nearest elements are copied as bytes, whatever their type is.
 template <typename Bits>
 std::unique_ptr<Kernel> make_pick(const KernelSetup& setup, const ResizeSpec& spec) {
@@ -240,12 +177,13 @@ std::unique_ptr<Kernel> make_pick(const KernelSetup& setup, const ResizeSpec& sp
   Bits bits{};
   std::memcpy(&bits, fill.raw(), sizeof(bits));
   return std::make_unique<ResizeKernel<Bits, Bits>>(
-      make_passes<Bits>(spec, setup.input(0).shape, setup.output(0).shape, false), spec, bits);
+      Passes<Bits>(resize_passes(spec, setup.input(0).shape, setup.output(0).shape, false)), spec,
+      bits);
 }
 
 Result<std::unique_ptr<Kernel>> make_resize(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const ResizeSpec spec,
-                        spec_for(setup, setup.input(0).shape, setup.output(0).shape));
+                        resize_spec_of(setup, setup.input(0).shape, setup.output(0).shape));
   if (spec.mode == ResizeMode::nearest) {
     switch (dtype_size(setup.input(0).dtype)) {
       case 1:
@@ -262,17 +200,17 @@ Result<std::unique_ptr<Kernel>> make_resize(const KernelSetup& setup) {
     using A = Compute<T>;
     const Tensor fill = Tensor::scalar_of(setup.input(0).dtype, spec.extrapolation);
     return std::make_unique<ResizeKernel<T, A>>(
-        make_passes<A>(spec, setup.input(0).shape, setup.output(0).shape, false), spec,
+        Passes<A>(resize_passes(spec, setup.input(0).shape, setup.output(0).shape, false)), spec,
         *fill.data<T>());
   });
 }
 
 Result<std::unique_ptr<Kernel>> make_resize_grad(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(ResizeSpec spec,
-                        spec_for(setup, setup.output(0).shape, setup.input(0).shape));
+                        resize_spec_of(setup, setup.output(0).shape, setup.input(0).shape));
   return dispatch_float(setup.input(0).dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     using A = Compute<T>;
-    auto passes = make_passes<A>(spec, setup.output(0).shape, setup.input(0).shape, true);
+    Passes<A> passes(resize_passes(spec, setup.output(0).shape, setup.input(0).shape, true));
     return std::make_unique<ResizeKernel<T, A>>(std::move(passes), spec, T{});
   });
 }

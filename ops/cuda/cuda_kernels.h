@@ -45,5 +45,6 @@ void add_gather_kernels(Catalogue& catalogue);
 void add_indexing_kernels(Catalogue& catalogue);
 // ScatterElements, ScatterND, and the gradients of GatherElements and GatherND.
 void add_scatter_kernels(Catalogue& catalogue);
+void add_resize_kernels(Catalogue& catalogue);
 
 }  // namespace leat::cuda

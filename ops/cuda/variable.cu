@@ -34,6 +34,17 @@ __global__ void assign_add(T* to, const T* from, int64_t elements, const float* 
   if (i < elements) to[i] = store<T>(wrap_add(load(to[i]), load(from[i])));
 }
 
+// One block with a thread for each value.
+__global__ void commit(CommitCall call) {
+  const auto i = static_cast<int>(threadIdx.x);
+  if (i < call.count) {
+    call.row->values()[i] = call.dtypes[i] == DType::f64
+                                ? *static_cast<const double*>(call.values[i])
+                                : *static_cast<const float*>(call.values[i]);
+  }
+  if (i == 0) call.row->step_and_one = call.step + 1;
+}
+
 // One thread: the rule of this step, which needs powers in double.
 template <typename T>
 __global__ void adam_rule(ApplyCall call) {
@@ -104,6 +115,10 @@ cudaError_t launch_assign_add(void* variable, const void* value, int64_t element
                                     static_cast<const T*>(value), elements, guard);
     }
   });
+}
+
+cudaError_t launch_commit(const CommitCall& call, cudaStream_t stream) {
+  return launch<&commit>({dim3(1), dim3(CommitCall::kMost)}, stream, call);
 }
 
 cudaError_t launch_apply(const ApplyCall& call, DType dtype, cudaStream_t stream) {

@@ -19,6 +19,22 @@ cudaError_t launch_assign(void* variable, const void* value, size_t bytes, const
 cudaError_t launch_assign_add(void* variable, const void* value, int64_t elements, DType dtype,
                               const float* guard, cudaStream_t stream);
 
+// A row of leat.Commit: the values that a step fetched, as doubles. It is in memory of the host,
+// which the device can write.
+struct CommitRow {
+  uint64_t step_and_one = 0;  // 0: the row is of no step
+  double* values() { return reinterpret_cast<double*>(this + 1); }
+};
+struct CommitCall {
+  static constexpr int kMost = 64;
+  const void* values[kMost] = {};
+  DType dtypes[kMost] = {};  // f32 or f64
+  int count = 0;
+  uint64_t step = 0;
+  CommitRow* row = nullptr;
+};
+cudaError_t launch_commit(const CommitCall& call, cudaStream_t stream);
+
 enum class OptimizerKind : uint8_t { sgd, momentum, adam };
 
 struct ApplyCall {

@@ -1,9 +1,14 @@
 // The factories of the ops that read and write variables on CUDA.
+#include <algorithm>
+#include <span>
+
 #include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/cuda/variable.h"
 #include "ops/definitions/variable.h"
+#include "ops/state/commits.h"
+#include "ops/state/resources.h"
 
 namespace leat::cuda {
 namespace {
@@ -39,10 +44,53 @@ Result<std::unique_ptr<Kernel>> make_assign_add(const KernelSetup& setup) {
   });
 }
 
-// leat.Commit: nothing is staged. A run does not remember the steps of a device whose memory the
-// host cannot see (scheduler/runtime/commit_verdict.cc): a recovery begins at the checkpoint.
+// The rows of the last steps, in memory of the host.
+class CommitRows {
+ public:
+  CommitRows(std::unique_ptr<Buffer> buffer, size_t width)
+      : buffer_(std::move(buffer)), row_bytes_(bytes_of(width)), rows_(Commits::rows_of(width)) {}
+  static size_t bytes_of(size_t width) { return sizeof(CommitRow) + width * sizeof(double); }
+
+  CommitRow* of(uint64_t step) const {
+    auto* begin = static_cast<std::byte*>(buffer_->data()) + step % rows_ * row_bytes_;
+    return reinterpret_cast<CommitRow*>(begin);
+  }
+  // As Commits::ReadRow.
+  bool read(uint64_t step, std::span<double> values) const {
+    CommitRow* row = of(step);
+    if (row->step_and_one != step + 1) return false;
+    std::copy_n(row->values(), values.size(), values.begin());
+    return true;
+  }
+
+ private:
+  const std::unique_ptr<Buffer> buffer_;
+  const size_t row_bytes_, rows_;
+};
+
+// leat.Commit: the device writes the row of a step by itself, and the job's Commits read it if they
+// are asked.
 Result<std::unique_ptr<Kernel>> make_commit(const KernelSetup& setup) {
-  return make_cuda_kernel(setup, [](const KernelContext&, cudaStream_t) { return cudaSuccess; });
+  if (!setup.resources)
+    return failed_precondition(cat(setup.subject, ": expected a job's resources, there are none"));
+  CommitCall call;
+  call.count = static_cast<int>(setup.types.inputs.size());
+  for (int i = 0; i < call.count; ++i) call.dtypes[i] = setup.input(i).dtype;
+  const auto width = static_cast<size_t>(call.count);
+  LEAT_ASSIGN_OR_RETURN(auto buffer, setup.device->allocate_host(Commits::rows_of(width) *
+                                                                 CommitRows::bytes_of(width)));
+  const auto rows = std::make_shared<const CommitRows>(std::move(buffer), width);
+  Commits& commits = setup.resources->commits();
+  commits.reserve(width);
+  commits.read_rows_by(
+      [rows](uint64_t step, std::span<double> values) { return rows->read(step, values); });
+  return make_cuda_kernel(setup, [call, rows](const KernelContext& context, cudaStream_t stream) {
+    CommitCall now = call;
+    for (int i = 0; i < call.count; ++i) now.values[i] = context.inputs[i];
+    now.step = context.step->step;
+    now.row = rows->of(now.step);
+    return launch_commit(now, stream);
+  });
 }
 
 // The operands of an optimizer: the variable and its slots, the gradient, the learning rate, for

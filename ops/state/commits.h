@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -67,17 +68,31 @@ class Commits {
   // commit(). The newest rows overwrite the oldest. It allocates nothing. REQUIRES: reserve() was
   // called, and `values` has at most as many values as it made room for.
   void stage(uint64_t step, std::span<const double> values);
+  // In place of stage(), for a device that writes the values to memory of the host by itself:
+  // copies those of `step` to `values`, as many as were reserved; false if they are not there. It
+  // is called later, when the step is committed, and never for one that is not. It allocates
+  // nothing.
+  using ReadRow = std::function<bool(uint64_t step, std::span<double> values)>;
+  // From now on rows that were not staged are read by `read`, until the next call. REQUIRES:
+  // reserve() was called.
+  void read_rows_by(ReadRow read);
   // Records that all writes of the steps below `step` are done.
   void commit(uint64_t step);
 
   // A copy of the state; without steps and rows if the variables are of no particular step.
   // REQUIRES: no run of the job is in a step.
-  Held held() const;
+  Held held();
 
  private:
   static constexpr size_t kBytes = 512 << 10;  // the master gets them in one message
 
-  mutable std::mutex mutex_;
+  // Reads the rows of committed steps that are not staged. REQUIRES: the mutex is held.
+  void read_rows();
+  void keep(uint64_t step, std::span<const double> values);
+
+  std::mutex mutex_;
+  ReadRow read_row_;
+  uint64_t read_from_ = 0;  // rows of earlier steps are staged, or not there
   bool whole_ = false;
   uint64_t step_ = 0;
   size_t width_ = 0;             // of a row

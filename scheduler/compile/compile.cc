@@ -7,6 +7,7 @@
 #include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/graph/device_name.h"
+#include "transport/slots.h"
 
 namespace leat {
 namespace {
@@ -104,6 +105,37 @@ Status plan_parts(Graph whole, const Borders& borders, const CompileRequest& req
   return {};
 }
 
+// The largest things in the device's memory, for people: "variable 'w' of 1.2 GiB, value 'logits' of
+// 800 MiB". Values of the arena share its bytes over time, so that their sum is no part of it.
+std::string largest_tenants(const Partition& partition) {
+  constexpr size_t kNamed = 3;
+  struct Tenant {
+    const char* what;
+    std::string name;
+    uint64_t bytes;
+  };
+  std::vector<Tenant> tenants;
+  for (const PlanResource& resource : partition.resources)
+    tenants.push_back({"variable", resource.name, resource.bytes});
+  for (const PlanValue& value : partition.values) {
+    if (value.alias != kNone || !value.type.shape.elements()) continue;
+    if (value.home == Home::arena || value.home == Home::pages)
+      tenants.push_back({"value", value.name, value.type.bytes()});
+    if (value.home == Home::slot)
+      tenants.push_back({"received value", value.name, kSlotDepth * value.type.bytes()});
+    if (value.home == Home::constant)
+      tenants.push_back({"constant", value.name, value.type.bytes()});
+  }
+  std::stable_sort(tenants.begin(), tenants.end(),
+                   [](const Tenant& a, const Tenant& b) { return a.bytes > b.bytes; });
+  std::vector<std::string> named;
+  for (const Tenant& tenant : tenants) {
+    if (named.size() == kNamed || tenant.bytes == 0) break;
+    named.push_back(cat(tenant.what, " '", tenant.name, "' of ", human_bytes(tenant.bytes)));
+  }
+  return join(named, ", ");
+}
+
 // Kernels' workspaces are not known yet: a plan that passes may still not fit.
 Status check_memory(const Plan& plan, const std::vector<PlanDevice>& devices) {
   for (const Partition& partition : plan.partitions) {
@@ -111,7 +143,8 @@ Status check_memory(const Plan& plan, const std::vector<PlanDevice>& devices) {
     if (available > 0 && partition.memory_bytes() > available) {
       return resource_exhausted(cat("plan '", plan.name, "': expected to fit into ",
                                     human_bytes(available), " of ", partition.device, ", needs ",
-                                    human_bytes(partition.memory_bytes())));
+                                    human_bytes(partition.memory_bytes()), "; the largest are ",
+                                    largest_tenants(partition)));
     }
   }
   return {};

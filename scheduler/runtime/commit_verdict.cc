@@ -9,7 +9,7 @@ CommitVerdict::CommitVerdict(Program& program)
     : program_(program),
       first_(program.commit() == kNone ? ~uint64_t{0} : program.commit()),
       end_(program.commit() == kNone ? 0 : program.commit_end()),
-      remembers_(program.commit() != kNone && program.device().host_visible()) {}
+      remembers_(program.commit() != kNone) {}
 
 void CommitVerdict::announce(uint64_t first_step) {
   if (!program_.writes_variables() || announced_.exchange(true, std::memory_order_acq_rel)) return;
@@ -44,9 +44,13 @@ bool CommitVerdict::await(uint64_t turn) const {
 
 // Every decided turn is written when its segment ends, so the last one stands for all.
 uint64_t CommitVerdict::take_decided() {
-  const uint64_t turns = verdict_.load(std::memory_order_acquire) >> 1;
-  if (turns == taken_ || !remembers_) return 0;
+  const uint64_t turns = decided();
+  if (turns == taken_) return 0;
   return taken_ = turns;
+}
+
+uint64_t CommitVerdict::decided() const {
+  return remembers_ ? verdict_.load(std::memory_order_acquire) >> 1 : 0;
 }
 
 // If a write failed, taint() takes the commit back.

@@ -42,13 +42,14 @@ class CommitVerdict {
   // The turns that are decided, if there are more than at the last call and they are to be
   // remembered; else 0. REQUIRES: their writes are made.
   uint64_t take_decided();
+  // The same turns, whether taken or not, of which an asynchronous device may have writes to make.
+  uint64_t decided() const;
   // Remembers that the variables are those after the steps below `step`.
   void remember(uint64_t step);
 
  private:
   Program& program_;
   const uint64_t first_, end_;  // no entry lies between them if the program does not commit
-  // An asynchronous device may fail after it was told to write: what it wrote is not known.
   const bool remembers_;
   // Twice the number of decided turns; plus 1 once the run has failed.
   std::atomic<uint64_t> verdict_{0};

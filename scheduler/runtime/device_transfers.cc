@@ -133,12 +133,13 @@ void DeviceTransfers::add_waits(Awaited& awaited) const {
   }
 }
 
-void DeviceTransfers::drain(std::chrono::steady_clock::time_point deadline) {
+Status DeviceTransfers::drain(std::chrono::steady_clock::time_point deadline) {
+  Status first;
   for (Queue* queue : {&in_, &compute_, &out_}) {
-    // Past the deadline, and after a failure, there is nothing left to do.
     const Status drained = queue->settle(deadline);
-    (void)drained;
+    if (first.ok()) first = drained;
   }
+  return first;
 }
 
 }  // namespace leat

@@ -50,7 +50,8 @@ class DeviceTransfers {
   void add_waits(Awaited& awaited) const;
 
   // Waits until the device does nothing of the program any more, but not beyond `deadline`.
-  void drain(std::chrono::steady_clock::time_point deadline);
+  // The first failure of a queue, or deadline_exceeded.
+  Status drain(std::chrono::steady_clock::time_point deadline);
 
  private:
   // Something that is left to do when a queue has reached a mark.

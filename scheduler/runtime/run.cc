@@ -45,8 +45,18 @@ Run::~Run() {
   // Turns that are begun may have sent values whose bytes have not left yet.
   const uint64_t issued = cursor_.turns_begun(cursor_.position());
   if (cursor_.turns_sent(issued, awaited) < issued) abort(cancelled("the run was ended"));
-  // An asynchronous device may still run kernels of this run.
-  if (transfers_) transfers_->drain(std::chrono::steady_clock::now() + kDrainDeadline);
+  if (!transfers_) return;
+  // An asynchronous device may still run kernels of this run. It does all that it was given before
+  // the run failed, unless it has failed itself.
+  if (!transfers_->drain(std::chrono::steady_clock::now() + kDrainDeadline).ok()) verdict_.spoil();
+  remember(verdict_.decided());
+}
+
+void Run::remember(uint64_t turns) {
+  turns = std::min(turns, verdict_.decided());
+  if (turns <= remembered_) return;
+  remembered_ = turns;
+  verdict_.remember(contexts_.of(turns - 1).step + 1);
 }
 
 void Run::extend(uint64_t limit) {
@@ -102,6 +112,7 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
     if (transfers_) {
       awaited = {};
       transfers_->proceed(limit_.allowance().pause);
+      remember(outcome_.turns());
       if (outcome_.failed()) break;
     }
     const StepLimit::Allowance allowed = limit_.allowance();
@@ -163,7 +174,7 @@ std::optional<Advanced> Run::run_entries(uint64_t allowed, const Visit& visit, A
   if (!limit_.claim(cursor_.turns_begun(segment.end))) return {};
   execution_.run(segment);
   // Also of a run that failed meanwhile: what was decided is written.
-  if (const uint64_t decided = verdict_.take_decided(); decided > 0)
+  if (const uint64_t decided = transfers_ ? 0 : verdict_.take_decided(); decided > 0)
     verdict_.remember(contexts_.of(decided - 1).step + 1);
   if (!outcome_.failed()) move_to(segment.end);
   return {};

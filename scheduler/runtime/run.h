@@ -118,6 +118,9 @@ class Run {
 
   bool has_room_for(uint64_t turn) const;
   void move_to(uint64_t position);
+  // Has the job remember the decided ones of so many turns, whose writes an asynchronous device has
+  // made.
+  void remember(uint64_t turns);
   Advanced wait(Awaited& awaited);
   std::optional<Advanced> run_entries(uint64_t allowed, const Visit& visit, Awaited& awaited);
   std::optional<Advanced> run_blocking(const Visit& visit, Awaited& awaited);
@@ -128,6 +131,7 @@ class Run {
   CommitVerdict verdict_;
   RunOutcome outcome_;
   TurnContexts contexts_;
+  uint64_t remembered_ = 0;                   // turns, by remember()
   std::optional<DeviceTransfers> transfers_;  // of a device with a memory of its own
   EntryCursor cursor_;
   SegmentExecution execution_;

@@ -59,12 +59,23 @@ TEST_CASE("a job of daemons trains on the GPU of a plugin, to the weights of lea
   REQUIRE(alone.exit_code == 0);
   const std::string plugins = cat("LEAT_PLUGINS=", LEAT_EMULATED_PLUGINS);
   LeatdProcess dev({"dev", "--listen", "127.0.0.1:0", "--http", "off"}, {plugins});
-  const Finished done =
-      run_leat(small.path(), {"submit", "cpu/job.yaml", "--set", "resources_per_worker={gpu: 1}",
-                              "--wait", "--json", "--master", dev.ready().listen});
-  INFO(done.out << done.err << dev.log());
-  REQUIRE(done.exit_code == 0);
-  CHECK(value_of(done.out, "weights_sha256") == value_of(alone.out, "weights_sha256"));
+  const auto leat = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--json", "--master", dev.ready().listen});
+    const Finished done = run_leat(small.path(), arguments);
+    INFO(done.out << done.err << dev.log());
+    REQUIRE(done.exit_code == 0);
+    return done.out;
+  };
+  std::vector<std::string> submit = {"submit", "cpu/job.yaml", "--wait", "--set",
+                                     "resources_per_worker={gpu: 1}"};
+  const std::string weights = value_of(alone.out, "weights_sha256");
+  CHECK(value_of(leat(submit), "weights_sha256") == weights);
+  // A runner is killed, and the job goes on from what the other's GPU holds.
+  submit.insert(submit.end(),
+                {"--set", "checkpoint={every_steps: 1000}", "--chaos", "kill=runner:1@step=12"});
+  const std::string ended = leat(submit);
+  CHECK(value_of(ended, "weights_sha256") == weights);
+  CHECK(value_of(leat({"show", value_of(ended, "id")}), "source") == "memory");
   const Finished nodes = run_leat(small.path(), {"nodes", "--master", dev.ready().listen});
   CHECK_THAT(nodes.out, Catch::Contains("gpu:0 (Emulated GPU, "));
   CHECK(dev.stop() == 0);

@@ -111,6 +111,19 @@ TEST_CASE("runners on GPUs that are killed do not change the weights") {
   CHECK(shown.value("restarts", 0) == 2);
 }
 
+TEST_CASE("a job on GPUs goes on from the memory of those that are left") {
+  ProcessClusterOptions options = with_gpus(2, "1");
+  options.master = {"--set", "chaos=true"};
+  GpuScene scene(options);
+  const std::vector<std::string> set = {"num_workers=2", "checkpoint={every_steps: 1000}"};
+  const auto ended = scene.read(scene.submit(set, {"--wait", "--chaos", "kill=runner:1@step=12"}));
+  CHECK(ended.value("weights_sha256", "") == scene.expected({}));
+  const auto lost = scene.show(ended.value("id", "")).at("history").at(0);
+  INFO(lost.dump());
+  CHECK(lost.value("source", "") == "memory");
+  CHECK(lost.value("went_on_from", 0) >= 12);
+}
+
 TEST_CASE("a job waits for a worker with a GPU, and says so") {
   GpuScene scene(with_gpus(1, "none"));
   CHECK_THAT(scene.cluster().worker(0).log(),

@@ -15,6 +15,7 @@
 #include "daemon/hosts/local_host.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
+#include "tests/async_device.h"
 #include "tests/catch.h"
 #include "tests/daemon/metrics_text.h"
 #include "tests/daemon/skipping_job.h"
@@ -235,8 +236,11 @@ class WholeSteps {
   // Trains until a worker fails, damages every checkpoint, and resumes.
   void damage_checkpoints();
   int from_memory() const { return from_memory_; }
+  // Each worker has an accelerator beside its CPU in disturb().
+  void use_accelerators() { accelerated_ = true; }
 
  private:
+  std::unique_ptr<DeviceHost> make_worker(size_t task, int threads, uint64_t seed) const;
   Result<Variables> read_safetensors_of(int64_t step);
   std::string text(const std::string& folder) const {
     const Bytes bytes =
@@ -253,7 +257,19 @@ class WholeSteps {
   const bool mirrored_;
   Twin twin_;
   int from_memory_ = 0;
+  bool accelerated_ = false;
 };
+
+std::unique_ptr<DeviceHost> WholeSteps::make_worker(size_t task, int threads, uint64_t seed) const {
+  std::vector<std::unique_ptr<Device>> accelerators;
+  if (accelerated_) {
+    testing::AsyncDeviceOptions options;
+    options.most_turns_given_way = 50;
+    options.seed = seed;
+    accelerators.push_back(std::make_unique<testing::AsyncDevice>(options));
+  }
+  return std::make_unique<DeviceHost>(static_cast<int>(task), threads, std::move(accelerators));
+}
 
 Result<Variables> WholeSteps::read_safetensors_of(int64_t step) {
   LEAT_ASSIGN_OR_RETURN(
@@ -277,7 +293,9 @@ Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder
   options.resume = has_checkpoint(options.folder + "/checkpoints");
   options.survivors = true;
   options.skip_checkpoints = folder != "twin";
-  const auto trainer = must(small_.trainer(job, options, borrow(borrowed)));
+  static const Catalogue catalogue = testing::async_catalogue();
+  const auto trainer =
+      must(Trainer::create(catalogue, real_files(), job, options, borrow(borrowed)));
   std::atomic<bool> over{false};
   std::thread other;
   if (fault) other = std::thread([&] { fault(stepping, over); });
@@ -292,10 +310,10 @@ Result<TrainOutcome> WholeSteps::train(const Job& job, const std::string& folder
 int64_t WholeSteps::check_held(const std::vector<DeviceHost*>& workers) {
   int64_t newest = -1, oldest = kSteps;
   for (DeviceHost* worker : workers) {
-    JobResources& resources = worker->resources("small");
-    const Held held = resources.commits().held();
-    if (resources.variables().empty()) continue;  // the client of a server
-    if (!held.whole) continue;
+    const JobTables tables = worker->all_resources("small");
+    const Held held = held_by(tables);
+    const Variables variables = must(read_variables(tables));
+    if (variables.empty() || !held.whole) continue;  // the client of a server has none
     const auto step = static_cast<int64_t>(held.step);
     newest = std::max(newest, step);
     oldest = std::min(oldest, step);
@@ -304,7 +322,7 @@ int64_t WholeSteps::check_held(const std::vector<DeviceHost*>& workers) {
       for (size_t i = 0; i < 2; ++i) REQUIRE(are_like(row.values.at(i), twin_.rows[row.step][i]));
     }
     if (step == 0) continue;
-    for (const auto& [name, value] : must(read_variables({&resources}))) {
+    for (const auto& [name, value] : variables) {
       INFO(worker->device_name() << ", step " << step << ", " << name);
       REQUIRE(value.identical(twin_.after[step].at(name)));
     }
@@ -331,15 +349,17 @@ void WholeSteps::disturb(uint64_t seed) {
   for (int attempt = 0;; ++attempt) {
     REQUIRE(attempt < 50);
     for (size_t w = 0; w < count; ++w) {
-      if (!workers[w]) workers[w] = std::make_unique<DeviceHost>(static_cast<int>(w), threads);
+      if (!workers[w]) workers[w] = make_worker(w, threads, seed * 100 + w);
       borrowed[w] = workers[w].get();
     }
-    const size_t victim = dice.below(count);
+    // A worker with an accelerator has a partition of the training on each of its devices.
+    const size_t parts = accelerated_ ? 2 : 1;
+    const size_t victim = dice.below(count), part = victim * parts + dice.below(parts);
     const uint64_t turns = dice.below(12), pause = dice.below(2000);
     const auto fault = [&](Stepping& stepping, const std::atomic<bool>& over) {
-      while (!over && !stepping.at(count, turns)) std::this_thread::yield();
+      while (!over && !stepping.at(count * parts, turns)) std::this_thread::yield();
       for (uint64_t spins = 0; !over && spins < pause; ++spins) pause_briefly();
-      stepping.fail(victim);
+      stepping.fail(part);
     };
     Watch watch;
     const bool disturbed = attempt < 4;
@@ -360,7 +380,7 @@ void WholeSteps::disturb(uint64_t seed) {
     least = -1;
     for (auto& worker : workers) {
       if (!worker) continue;
-      const Held held = worker->resources("small").commits().held();
+      const Held held = held_by(worker->all_resources("small"));
       if (held.whole && held.step > 0) least = std::max(least, static_cast<int64_t>(held.step));
     }
     REQUIRE(least <= newest);
@@ -423,6 +443,12 @@ int disturb(WholeSteps& steps, uint64_t fallback) {
 
 TEST_CASE("survivors of a mirrored training with momentum go on from a whole step", "[cluster]") {
   WholeSteps steps({"optimizer={name: sgd, learning_rate: 0.05, momentum: 0.9}"}, true);
+  CHECK(disturb(steps, 6) > 3);
+}
+
+TEST_CASE("survivors with accelerators go on from a whole step", "[cluster]") {
+  WholeSteps steps({"optimizer={name: sgd, learning_rate: 0.05, momentum: 0.9}"}, true);
+  steps.use_accelerators();
   CHECK(disturb(steps, 6) > 3);
 }
 

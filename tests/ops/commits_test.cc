@@ -64,4 +64,40 @@ TEST_CASE("the rows of the last steps are remembered, and those of steps undone 
   CHECK(commits.held().rows.empty());
 }
 
+TEST_CASE("rows that a device has written are read when their steps are committed") {
+  Commits commits;
+  commits.reserve(2);
+  std::vector<uint64_t> asked;
+  const auto rows_of = [&asked](double factor) {
+    return [&asked, factor](uint64_t step, std::span<double> values) {
+      asked.push_back(step);
+      if (step == 4) return false;  // overwritten
+      values[0] = factor * static_cast<double>(step);
+      values[1] = -1;
+      return true;
+    };
+  };
+  commits.declare(3);
+  commits.read_rows_by(rows_of(10));
+  commits.commit(6);
+  CHECK(asked.empty());
+  CHECK(commits.held().rows == std::vector<Held::Row>{{3, {30, -1}}, {5, {50, -1}}});
+  CHECK(asked == std::vector<uint64_t>{3, 4, 5});
+  // The next program keeps the rows of the one before.
+  commits.commit(7);
+  commits.reserve(2);
+  commits.read_rows_by(rows_of(100));
+  commits.commit(8);
+  CHECK(commits.held().rows ==
+        std::vector<Held::Row>{{3, {30, -1}}, {5, {50, -1}}, {6, {60, -1}}, {7, {700, -1}}});
+  // Steps that run again have new rows, and steps of no variables none.
+  commits.declare(6);
+  commits.commit(7);
+  CHECK(commits.held().rows.back() == Held::Row{6, {600, -1}});
+  commits.taint();
+  commits.declare(20);
+  commits.commit(21);
+  CHECK(commits.held().rows == std::vector<Held::Row>{{20, {2000, -1}}});
+}
+
 }  // namespace leat

@@ -164,6 +164,9 @@ g (float[64,64] x) => (y) {
   const Status refused = compile(graph, request).status();
   CHECK(refused.code() == Code::resource_exhausted);
   CHECK_THAT(refused.message(), Catch::Contains("of job:worker/task:0/gpu:0, needs"));
+  CHECK_THAT(refused.message(),
+             Catch::EndsWith("; the largest are value 'x' of 16.0 KiB, value 'y' "
+                             "of 16.0 KiB"));
 }
 
 }  // namespace
