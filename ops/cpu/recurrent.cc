@@ -11,7 +11,7 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/vectorize.h"
-#include "ops/elements/vector_math.h"
+#include "ops/elements/cell_activation.h"
 
 namespace leat {
 namespace {
@@ -22,71 +22,19 @@ constexpr int64_t kTileRows = 8;
 
 template <typename T>
 LEAT_INLINE void activate_all(const CellActivation& f, T* x, int64_t n) {
-  const T a = static_cast<T>(f.alpha), b = static_cast<T>(f.beta);
-  const auto each = [&](auto&& of) {
+  with_activation<T>(f, [&](auto&& of) {
     LEAT_NO_OVERLAP
     for (int64_t i = 0; i < n; ++i) x[i] = of(x[i]);
-  };
-  switch (f.kind) {
-    case CellActivation::sigmoid:
-      return each([](T v) { return vmath::sigmoid(v); });
-    case CellActivation::tanh:
-      return each([](T v) { return vmath::tanh(v); });
-    case CellActivation::relu:
-      return each([](T v) { return v > 0 ? v : T(0); });
-    case CellActivation::affine:
-      return each([=](T v) { return a * v + b; });
-    case CellActivation::leaky_relu:
-      return each([=](T v) { return v >= 0 ? v : a * v; });
-    case CellActivation::thresholded_relu:
-      return each([=](T v) { return v > a ? v : T(0); });
-    case CellActivation::scaled_tanh:
-      return each([=](T v) { return a * vmath::tanh(b * v); });
-    case CellActivation::hard_sigmoid:
-      return each([=](T v) {
-        const T line = a * v + b;
-        return line < 0 ? T(0) : line > 1 ? T(1) : line;
-      });
-    case CellActivation::elu:
-      return each([=](T v) { return v >= 0 ? v : a * (vmath::exp(v) - 1); });
-    case CellActivation::softsign:
-      return each([](T v) { return v / (1 + std::abs(v)); });
-    case CellActivation::softplus:
-      return each([](T v) { return std::max(v, T(0)) + std::log1p(std::exp(-std::abs(v))); });
-  }
+  });
 }
 
 // d[i] *= f'(x) where y = f(x).
 template <typename T>
 LEAT_INLINE void derive_all(const CellActivation& f, const T* y, T* d, int64_t n) {
-  const T a = static_cast<T>(f.alpha), b = static_cast<T>(f.beta);
-  const auto each = [&](auto&& of) {
+  with_derivative<T>(f, [&](auto&& of) {
     LEAT_NO_OVERLAP
     for (int64_t i = 0; i < n; ++i) d[i] = d[i] * of(y[i]);
-  };
-  switch (f.kind) {
-    case CellActivation::sigmoid:
-      return each([](T v) { return v * (1 - v); });
-    case CellActivation::tanh:
-      return each([](T v) { return 1 - v * v; });
-    case CellActivation::relu:
-    case CellActivation::thresholded_relu:
-      return each([](T v) { return v > 0 ? T(1) : T(0); });
-    case CellActivation::affine:
-      return each([=](T) { return a; });
-    case CellActivation::leaky_relu:
-      return each([=](T v) { return v >= 0 ? T(1) : a; });
-    case CellActivation::scaled_tanh:
-      return each([=](T v) { return a == 0 ? T(0) : b * (a - v * v / a); });
-    case CellActivation::hard_sigmoid:
-      return each([=](T v) { return v > 0 && v < 1 ? a : T(0); });
-    case CellActivation::elu:
-      return each([=](T v) { return v >= 0 ? T(1) : v + a; });
-    case CellActivation::softsign:
-      return each([](T v) { return (1 - std::abs(v)) * (1 - std::abs(v)); });
-    case CellActivation::softplus:
-      return each([](T v) { return 1 - std::exp(-v); });
-  }
+  });
 }
 
 LEAT_VECTOR_CLONES void activate(const CellActivation& f, float* x, int64_t n) {

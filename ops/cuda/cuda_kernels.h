@@ -45,6 +45,9 @@ void add_gather_kernels(Catalogue& catalogue);
 void add_indexing_kernels(Catalogue& catalogue);
 // ScatterElements, ScatterND, and the gradients of GatherElements and GatherND.
 void add_scatter_kernels(Catalogue& catalogue);
+// Resize and its gradient.
 void add_resize_kernels(Catalogue& catalogue);
+// leat.Recurrent and its gradient.
+void add_recurrent_kernels(Catalogue& catalogue);
 
 }  // namespace leat::cuda

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "devices/base/dtype.h"
+#include "devices/base/inline.h"
 #include "ops/elements/optimizer_rules.h"
 
 namespace leat::cuda {
@@ -23,7 +24,7 @@ cudaError_t launch_assign_add(void* variable, const void* value, int64_t element
 // which the device can write.
 struct CommitRow {
   uint64_t step_and_one = 0;  // 0: the row is of no step
-  double* values() { return reinterpret_cast<double*>(this + 1); }
+  LEAT_INLINE double* values() { return reinterpret_cast<double*>(this + 1); }
 };
 struct CommitCall {
   static constexpr int kMost = 64;

@@ -9,29 +9,12 @@
 #include <vector>
 
 #include "devices/base/status.h"
+#include "ops/elements/cell_activation.h"
 #include "ops/graph/attrs.h"
 
 namespace leat {
 
 enum class Cell : uint8_t { lstm, gru, rnn };
-
-// A function of one number. Its derivative follows from its value.
-struct CellActivation {
-  enum Kind : uint8_t {
-    sigmoid,
-    tanh,
-    relu,
-    affine,            // alpha x + beta
-    leaky_relu,        // x if x >= 0, else alpha x
-    thresholded_relu,  // x if x > alpha, else 0
-    scaled_tanh,       // alpha tanh(beta x)
-    hard_sigmoid,      // min(max(alpha x + beta, 0), 1)
-    elu,               // x if x >= 0, else alpha (e^x - 1)
-    softsign,          // x / (1 + |x|)
-    softplus,          // log(1 + e^x)
-  } kind = tanh;
-  double alpha = 0, beta = 0;
-};
 
 // The attributes of leat.Recurrent and leat.RecurrentGrad. With H the size of the state, x the
 // products of a step's input with the gates' weights, biases added, h and c the state before it:

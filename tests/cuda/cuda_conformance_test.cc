@@ -142,7 +142,9 @@ const std::set<std::string> kOtherOrder = {"MatMul",
                                            "leat.ConvGradInput",
                                            "leat.ConvGradWeights",
                                            "Attention",
-                                           "leat.AttentionGrad"};
+                                           "leat.AttentionGrad",
+                                           "leat.Recurrent",
+                                           "leat.RecurrentGrad"};
 // These call functions of the device's own library, in any dtype or in f64 alone. A GPU's library
 // may differ from the CPU's in the last places; the emulated GPU has the CPU's.
 const std::set<std::string> kLibrary = {"Log",

@@ -11,7 +11,7 @@ set(LAYERS devices transport ops scheduler daemon)
 set(FLOORS_devices base core cpu cuda)
 set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,slots rpc io links local shm tcp
   catalogue:catalogue)
-set(FLOORS_ops formats graph state data definitions elements cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
+set(FLOORS_ops elements formats graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
 set(FLOORS_scheduler graph plan capnp strategies compile runtime)
 set(FLOORS_daemon base spec chaos metrics jobs checkpoint hosts session training wire process status
   client remote master worker runner doctor cli leatd)
