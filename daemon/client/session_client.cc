@@ -430,7 +430,8 @@ class RemoteSession::Core {
   kj::Promise<Result<OpenedSession>> open_session(wire::Master::Client master) {
     auto request = master.openSessionRequest();
     // With the same request id, the master answers with the same session on every connection.
-    write_opening({request_id_, static_cast<uint32_t>(std::max(0, options_.workers)), options_},
+    write_opening({request_id_, static_cast<uint32_t>(std::max(0, options_.workers)), options_,
+                   options_.gpus ? 1u : 0u},
                   request.initRequest());
     return request.send().then([this](auto&& response) -> Result<OpenedSession> {
       const auto outcome = response.getOutcome();

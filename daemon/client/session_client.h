@@ -29,6 +29,8 @@ namespace leat {
 // The settings of a session.
 struct RemoteSessionOptions : SessionSettings {
   int workers = 1;  // number to lease. With `single`, constraints of the graph choose
+  // Lease workers with a GPU, and compute on it what there are kernels for.
+  bool gpus = false;
   std::chrono::milliseconds wait = std::chrono::minutes(1);  // in the queue, for the workers
 };
 

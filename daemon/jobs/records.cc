@@ -171,6 +171,7 @@ Sha256Digest content_of(const Submission& submission) {
   if (submission.min_workers > 0) {
     hash.add(std::string_view("min_workers")).add(uint64_t{submission.min_workers});
   }
+  if (submission.gpus > 0) hash.add(std::string_view("gpus")).add(uint64_t{submission.gpus});
   return hash.finish();
 }
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "daemon/master/gpu_plugin.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 
@@ -33,6 +34,10 @@ Status ended(const JobView& job) {
 bool is_session(const Submission& submission) { return submission.text.starts_with(kSession); }
 
 void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<SessionHost>> done) {
+  if (opening.gpus > 0) {
+    const Status plugin = check_gpu_plugin(cat("session '", opening.settings.name, "': gpus"));
+    if (!plugin.ok()) return done(plugin);
+  }
   SessionOptions options;
   static_cast<SessionSettings&>(options) = opening.settings;
   Submission submission;
@@ -40,6 +45,7 @@ void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<Sess
   submission.name = options.name;
   submission.text = text_of(options);
   submission.num_workers = opening.num_workers;
+  submission.gpus = opening.gpus;
   submission.max_restarts = 0;  // what it held is gone with a runner
   // The request id makes a repeated call find the job of the first one.
   parts_.submit(std::move(submission), [this, options, done](Result<JobView> view) {

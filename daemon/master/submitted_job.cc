@@ -9,13 +9,13 @@
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/jobs/grammar.h"
+#include "daemon/master/gpu_plugin.h"
 #include "daemon/spec/chaos_fault.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/export_model.h"
 #include "daemon/training/model.h"
 #include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
-#include "ops/plugins.h"
 
 namespace leat {
 namespace {
@@ -98,12 +98,6 @@ Status check_resumed(Files& files, const Job& job, const std::string& folder) {
   return check_continues(from, job);
 }
 
-Status check_gpu_plugin() {
-  return load_device_plugin(kGpuPlugin)
-      .status()
-      .while_doing("resources_per_worker.gpu: expected the plugin on the master's machine, too");
-}
-
 // Checks the graph's file name, under which clients fetch it from the job's folder.
 Status check_graph_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
@@ -164,7 +158,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
     LEAT_RETURN_IF_ERROR(check_graph_name(job.model.graph));
     // The master places the nodes of the job's graph, so it has to know the kernels of GPUs.
-    if (job.gpus_per_worker > 0) LEAT_RETURN_IF_ERROR(check_gpu_plugin());
+    if (job.gpus_per_worker > 0) LEAT_RETURN_IF_ERROR(check_gpu_plugin("resources_per_worker.gpu"));
     // The graph is read in full, so that a job with an invalid one fails here and not on its
     // workers.
     LEAT_ASSIGN_OR_RETURN(const Model model,

@@ -25,7 +25,8 @@ struct SessionSettings {
 struct SessionOpening {
   std::string request_id;    // chosen by the client; a repeated one is the same request
   uint32_t num_workers = 1;  // to lease
-  SessionSettings settings;
+  SessionSettings settings = {};
+  uint32_t gpus = 0;  // 0 or 1: that each worker opens
 };
 
 }  // namespace leat

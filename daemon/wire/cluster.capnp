@@ -198,6 +198,7 @@ struct SessionRequest {
   seed @5 :UInt64;
   plans @6 :UInt32;               # number of plans to keep
   timeoutMs @7 :UInt32;           # of a step that has no timeout
+  gpus @8 :UInt32;                # 0 or 1: GPUs of each worker, which its nodes may run on
 }
 
 struct OpenedSession {

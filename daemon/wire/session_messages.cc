@@ -104,6 +104,7 @@ void write_opening(const SessionOpening& opening, wire::SessionRequest::Builder 
   out.setRequestId(opening.request_id.c_str());
   out.setName(settings.name.c_str());
   out.setNumWorkers(opening.num_workers);
+  out.setGpus(opening.gpus);
   out.setStrategy(settings.strategy.c_str());
   out.setShards(static_cast<uint32_t>(std::max(0, settings.shards)));
   out.setSeed(settings.seed);
@@ -116,6 +117,7 @@ Result<SessionOpening> read_opening(wire::SessionRequest::Reader in) {
   SessionOpening opening;
   opening.request_id = to_string(in.getRequestId());
   opening.num_workers = in.getNumWorkers();
+  opening.gpus = in.getGpus();
   SessionSettings& settings = opening.settings;
   settings.name = to_string(in.getName());
   settings.strategy = to_string(in.getStrategy());
@@ -131,6 +133,10 @@ Result<SessionOpening> read_opening(wire::SessionRequest::Reader in) {
     return expected("shards", kMaxShards, in.getShards());
   if (settings.plans < 1 || settings.plans > kMaxPlans)
     return expected("plans", kMaxPlans, in.getPlans());
+  if (opening.gpus > 1) {
+    return invalid_argument(
+        cat("session '", settings.name, "': gpus: expected 0 or 1, received ", opening.gpus));
+  }
   if (settings.timeout.count() < 1) return expected("timeout in ms", UINT32_MAX, in.getTimeoutMs());
   return opening;
 }

@@ -43,8 +43,16 @@ bool RunOutcome::fails_with(const Awaited& awaited) {
   for (const Awaited::Other& other : awaited.others) {
     if (!failed && lost(other.timeline, other.value)) failed = other.timeline;
   }
-  if (failed) abort(failed->status());
-  return failed != nullptr;
+  if (!failed) return false;
+  Status cause = failed->status();
+  // A device knows what failed, and not in whose run.
+  for (const QueueFor queue : {QueueFor::compute, QueueFor::copies_in, QueueFor::copies_out}) {
+    if (failed != &program_.device().queue(queue).timeline()) continue;
+    cause = cause.while_doing(cat("running ", options_.name, " on ", program_.partition().device));
+    break;
+  }
+  abort(cause);
+  return true;
 }
 
 void RunOutcome::finish(uint64_t turns) {

@@ -1,6 +1,7 @@
 // Test cases that hold for sessions in every place. Each case runs over each Place that includes
 // it. A Place is a cluster of `workers` workers, and opens sessions on it:
 //
+//   static Catalogue catalogue()   of the ops and their kernels
 //   typename Place::Session, Place::Step;   explicit Place(int workers);
 //   std::unique_ptr<Session> open(SessionChoices);
 //   Place::kShort             long enough for a step to come to where it waits
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "ops/catalogue.h"
+#include "tests/async_device.h"
 #include "tests/daemon/session_testing.h"
 
 namespace leat::testing {
@@ -31,7 +33,9 @@ struct InProcess {
   using Step = StepHandle;
   static constexpr auto kShort = std::chrono::milliseconds(500);
 
-  explicit InProcess(int workers) : hosts(make_local_hosts(workers, 1)) {}
+  static Catalogue catalogue() { return standard_catalogue(); }
+  explicit InProcess(int workers, const MakeAccelerators& accelerators = {})
+      : hosts(make_local_hosts(workers, 1, real_files(), accelerators)) {}
   std::unique_ptr<Session> open(const SessionChoices& choices) {
     SessionOptions options;
     options.name = choices.name;
@@ -43,11 +47,23 @@ struct InProcess {
   std::unique_ptr<HostGroup> hosts;
 };
 
+// The same on hosts with an accelerator each, which computes what it has kernels for: all but
+// input and queues.
+struct Accelerated : InProcess {
+  static Catalogue catalogue() { return async_catalogue(); }
+  explicit Accelerated(int workers)
+      : InProcess(workers, [] {
+          std::vector<std::unique_ptr<Device>> devices;
+          devices.push_back(std::make_unique<AsyncDevice>());
+          return devices;
+        }) {}
+};
+
 // The basic graph in a session, with its variable set to 0.
 template <typename Place>
 struct BasicSession {
   explicit BasicSession(const SessionChoices& choices = {}, int workers = 1)
-      : catalogue(standard_catalogue()),
+      : catalogue(Place::catalogue()),
         place(workers),
         graph(catalogue),
         session(place.open(choices)) {
@@ -76,7 +92,7 @@ inline Tensor number(int64_t value) { return Tensor::scalar<int64_t>(value); }
 template <typename Place>
 struct QueueSession {
   explicit QueueSession(int64_t capacity = 4, const SessionChoices& choices = {})
-      : catalogue(standard_catalogue()), place(1), graph(catalogue), session(place.open(choices)) {
+      : catalogue(Place::catalogue()), place(1), graph(catalogue), session(place.open(choices)) {
     graph.queue(capacity);
     const ValueId x = graph.g.input("x", DType::f32, {graph.g.batch("N")});
     graph.value("y", "Neg", {x});
@@ -241,7 +257,7 @@ void other_kinds_are_refused() {
 
 template <typename Place>
 void symbolic_sizes() {
-  const Catalogue catalogue = standard_catalogue();
+  const Catalogue catalogue = Place::catalogue();
   Place place(1);
   SessionGraph s(catalogue);
   GraphBuilder& g = s.g;
@@ -282,7 +298,7 @@ void fed_values() {
 
 template <typename Place>
 void element_types() {
-  const Catalogue catalogue = standard_catalogue();
+  const Catalogue catalogue = Place::catalogue();
   Place place(1);
   SessionGraph s(catalogue);
   constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16,    DType::bf16, DType::i8,
@@ -334,7 +350,7 @@ void callables() {
 
 template <typename Place>
 void failing_steps() {
-  const Catalogue catalogue = standard_catalogue();
+  const Catalogue catalogue = Place::catalogue();
   Place place(1);
   SessionGraph s(catalogue);
   const ValueId table = s.g.constant(floats({1, 2, 3}));
@@ -357,7 +373,7 @@ void failing_steps() {
 
 template <typename Place>
 void random_steps() {
-  const Catalogue catalogue = standard_catalogue();
+  const Catalogue catalogue = Place::catalogue();
   Place place(1);
   SessionGraph s(catalogue);
   s.value("noise", "RandomUniform", {}, {{"shape", std::vector<int64_t>{16}}});

@@ -10,6 +10,46 @@ using Fixture = BasicSession<InProcess>;
 
 }  // namespace
 
+TEST_CASE("on accelerators, sessions do what they do on CPUs", "[cluster]") {
+  SECTION("state stays") { state_stays<Accelerated>(); }
+  SECTION("a graph is extended") { graph_is_extended<Accelerated>(); }
+  SECTION("wrong steps are refused") { wrong_steps_are_refused<Accelerated>(); }
+  SECTION("a symbolic size is one size") { symbolic_sizes<Accelerated>(); }
+  SECTION("values are fed") { fed_values<Accelerated>(); }
+  SECTION("every element type is fed and fetched") { element_types<Accelerated>(); }
+  SECTION("callables are resolved once") { callables<Accelerated>(); }
+  SECTION("random ops draw anew") { random_steps<Accelerated>(); }
+  SECTION("steps are blocked in a queue") { blocked_steps<Accelerated>(); }
+  SECTION("a hundred steps are in flight") { hundred_steps<Accelerated>(); }
+  SECTION("eight threads step") { eight_threads<Accelerated>(); }
+  SECTION("plans are dropped") { dropped_plans<Accelerated>(); }
+  SECTION("steps are late") { late_steps<Accelerated>(); }
+  SECTION("steps are cancelled") { cancelled_steps<Accelerated>(); }
+}
+
+// An accelerator has done what follows a kernel that fails, so the session is of no further use.
+TEST_CASE("a step that fails on an accelerator fails the session", "[cluster]") {
+  const Catalogue catalogue = Accelerated::catalogue();
+  Accelerated place(1);
+  SessionGraph s(catalogue);
+  const ValueId table = s.g.input("table", DType::f32, {Dim::of(3)}),
+                at = s.g.input("at", DType::i64, {Dim::of(2)});
+  s.value("row", "Gather", {table, at});
+  const auto session = place.open({});
+  must(session->extend(0, s.get()));
+  const auto row = [&](std::vector<int64_t> index) {
+    return session->run({{"table", floats({1, 2, 3})}, {"at", Tensor::of<int64_t>({2}, index)}},
+                        {"row"}, {});
+  };
+  CHECK(floats(must(row({2, 0}))[0]) == std::vector<float>{3, 1});
+  for (const int64_t last : {7, 1}) {
+    const Status failed = row({0, last}).status();
+    check_says(failed, Code::invalid_argument,
+               "Gather 'row': expected an index in [-3, 2], received 7 as element 1");
+    check_says(failed, Code::invalid_argument, "session' on job:worker/task:0/gpu:0");
+  }
+}
+
 TEST_CASE("state stays from one step of a session to the next", "[cluster]") {
   state_stays<InProcess>();
 }

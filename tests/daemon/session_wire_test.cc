@@ -24,11 +24,16 @@ struct OnDaemons {
   using Step = RemoteStep;
   static constexpr auto kShort = std::chrono::milliseconds(500);
 
-  explicit OnDaemons(int workers)
+  static Catalogue catalogue() { return standard_catalogue(); }
+  explicit OnDaemons(int workers, std::vector<std::string> environment = {})
       : dev({"dev", "--workers", cat(workers), "--threads", "1", "--listen", "127.0.0.1:0",
              "--http", "off"},
-            {"TMPDIR=" + temporary.path()}) {
+            with_folder(std::move(environment))) {
     address.address = dev.ready().listen;
+  }
+  std::vector<std::string> with_folder(std::vector<std::string> environment) const {
+    environment.push_back("TMPDIR=" + temporary.path());
+    return environment;
   }
   Result<std::unique_ptr<RemoteSession>> open_with(const RemoteSessionOptions& options) {
     return RemoteSession::open(address, options);
@@ -39,6 +44,7 @@ struct OnDaemons {
     options.seed = choices.seed;
     options.plans = choices.plans;
     options.workers = workers;
+    options.gpus = gpus;
     auto session = open_with(options);
     INFO(dev.log());
     return must(std::move(session));
@@ -65,13 +71,32 @@ struct OnDaemons {
   }
 
   const TemporaryDirectory temporary;
+  bool gpus = false;
   LeatdProcess dev;
   ClusterClientOptions address;
   std::unique_ptr<ClusterClient> client;
 };
 
+// The same, where each worker has a GPU of a plugin that needs none.
+struct OnGpus : OnDaemons {
+  explicit OnGpus(int workers) : OnDaemons(workers, {cat("LEAT_PLUGINS=", LEAT_ASYNC_PLUGINS)}) {
+    gpus = true;
+  }
+};
+
 }  // namespace
 
+TEST_CASE("on GPUs of daemons, sessions do what they do on CPUs", "[cluster]") {
+  SECTION("state stays") { state_stays<OnGpus>(); }
+  SECTION("a graph is extended") { graph_is_extended<OnGpus>(); }
+  SECTION("values are fed") { fed_values<OnGpus>(); }
+  SECTION("every element type is fed and fetched") { element_types<OnGpus>(); }
+  SECTION("callables are resolved once") { callables<OnGpus>(); }
+  SECTION("random ops draw anew") { random_steps<OnGpus>(); }
+  SECTION("steps are blocked in a queue") { blocked_steps<OnGpus>(); }
+  SECTION("a hundred steps are in flight") { hundred_steps<OnGpus>(); }
+  SECTION("steps are cancelled") { cancelled_steps<OnGpus>(); }
+}
 TEST_CASE("on daemons, state stays from one step to the next", "[cluster]") {
   state_stays<OnDaemons>();
 }
