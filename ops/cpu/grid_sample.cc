@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "devices/base/text.h"
 #include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/cpu_kernels.h"
 
@@ -12,7 +11,6 @@ namespace leat {
 namespace {
 
 constexpr int64_t kPlacesOfTile = 512;
-constexpr int kMostAxes = 3;
 
 // The sizes of a node, and the elements that a place reads.
 struct Samples {
@@ -30,34 +28,15 @@ struct Samples {
       taps[d] = axis_taps(spec, static_cast<double>(coordinates[axes - 1 - d]), size[d]);
   }
 
-  // Calls act(offset, weight, slopes) for each element inside that a place reads, with the
-  // derivatives of the weight by the place on each axis.
   template <typename F>
   void each(const AxisTaps* taps, F&& act) const {
-    int at[kMostAxes] = {};
-    while (true) {
-      bool inside = true;
-      int64_t offset = 0;
-      double weight = 1, slopes[kMostAxes] = {1, 1, 1};
-      for (int d = 0; d < axes; ++d) {
-        const int64_t index = taps[d].index[at[d]];
-        inside = inside && index >= 0;
-        offset = offset * size[d] + index;
-        weight *= taps[d].weight[at[d]];
-        for (int e = 0; e < axes; ++e)
-          slopes[e] *= e == d ? taps[d].slope[at[d]] : taps[d].weight[at[d]];
-      }
-      if (inside) act(offset, weight, slopes);
-      int d = axes - 1;
-      while (d >= 0 && ++at[d] == taps[d].count) at[d--] = 0;
-      if (d < 0) return;
-    }
+    each_tap(taps, axes, size, act);
   }
 
   const GridSampleSpec spec;
   const int axes;
   const int64_t rows, channels;
-  int64_t size[kMostAxes] = {1, 1, 1};
+  int64_t size[kMostSampleAxes] = {1, 1, 1};
   int64_t elements = 0, places = 0;
 };
 
@@ -77,7 +56,7 @@ class GridSampleKernel final : public Kernel {
     for (int64_t p = first; p < std::min(first + kPlacesOfTile, s_.places); ++p) {
       for (int64_t c = 0; c < s_.channels; ++c) y[c * s_.places + p] = 0;
       if (s_.elements == 0) continue;
-      AxisTaps taps[kMostAxes];
+      AxisTaps taps[kMostSampleAxes];
       s_.find(context.in<T>(1) + (n * s_.places + p) * s_.axes, taps);
       s_.each(taps, [&](int64_t offset, double weight, const double*) {
         const T factor = static_cast<T>(weight);
@@ -109,7 +88,7 @@ class GridSampleGradKernel final : public Kernel {
       T* const dgrid = context.out<T>(1) + at;
       std::fill_n(dgrid, s_.axes, T(0));
       if (s_.elements == 0) continue;
-      AxisTaps taps[kMostAxes];
+      AxisTaps taps[kMostSampleAxes];
       s_.find(context.in<T>(2) + at, taps);
       s_.each(taps, [&](int64_t offset, double weight, const double* slopes) {
         const T factor = static_cast<T>(weight);
@@ -133,18 +112,9 @@ class GridSampleGradKernel final : public Kernel {
 template <template <typename> class K, int kX>
 Result<std::unique_ptr<Kernel>> make_grid_sample(const KernelSetup& setup) {
   if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, make_grid_sample<K, kX>);
-  const auto spec = grid_sample_spec(setup.attrs());
-  if (!spec.ok()) return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
+  LEAT_ASSIGN_OR_RETURN(const GridSampleSpec spec, grid_sample_spec_of(setup, kX));
   const Shape &x = setup.input(kX).shape, &grid = setup.input(kX + 1).shape;
-  const Shape& y = kX == 0 ? setup.output(0).shape : setup.input(0).shape;
-  bool fits =
-      x[0] == grid[0] && y[0] == x[0] && y[1] == x[1] && grid[grid.rank() - 1] == x.rank() - 2;
-  for (int d = 2; fits && d < y.rank(); ++d) fits = y[d] == grid[d - 1];
-  if (!fits) {
-    return invalid_argument(cat(setup.subject, ": the samples ", y.to_string(), " do not fit X of ",
-                                x.to_string(), " and the grid of ", grid.to_string()));
-  }
-  const Samples samples(*spec, x, grid);
+  const Samples samples(spec, x, grid);
   if (setup.input(0).dtype == DType::f64)
     return std::unique_ptr<Kernel>(std::make_unique<K<double>>(samples));
   return std::unique_ptr<Kernel>(std::make_unique<K<float>>(samples));

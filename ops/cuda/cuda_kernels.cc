@@ -44,6 +44,7 @@ void add_cuda_kernels(Catalogue& catalogue) {
   add_indexing_kernels(catalogue);
   add_scatter_kernels(catalogue);
   add_resize_kernels(catalogue);
+  add_grid_sample_kernels(catalogue);
   add_recurrent_kernels(catalogue);
   add_attention_kernels(catalogue);
 }

@@ -47,6 +47,8 @@ void add_indexing_kernels(Catalogue& catalogue);
 void add_scatter_kernels(Catalogue& catalogue);
 // Resize and its gradient.
 void add_resize_kernels(Catalogue& catalogue);
+// GridSample and its gradient.
+void add_grid_sample_kernels(Catalogue& catalogue);
 // leat.Recurrent and its gradient.
 void add_recurrent_kernels(Catalogue& catalogue);
 

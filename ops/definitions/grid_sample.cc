@@ -1,80 +1,11 @@
 #include "ops/definitions/grid_sample.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "devices/base/text.h"
 #include "ops/definitions/definitions.h"
 #include "ops/graph/op.h"
 
 namespace leat {
 namespace {
-
-// --- Coordinates -------------------------------------------------------------------------------
-
-// A place along an axis, and its derivative by the coordinate that it comes from.
-struct Place {
-  double at, slope;
-};
-
-// Reflects a place at the borders until it lies between them.
-Place reflected(Place place, double low, double high) {
-  const double range = high - low;
-  if (range <= 0) return {low, 0};
-  const bool below = place.at < low;
-  if (!below && place.at <= high) return place;
-  const double distance = below ? low - place.at : place.at - high;
-  const double times = std::floor(distance / range), rest = distance - times * range;
-  const bool odd = std::fmod(times, 2) != 0;
-  // An even number of whole lengths ends at the border that the place crossed.
-  const bool from_low = below != odd;
-  return {from_low ? low + rest : high - rest,
-          (below ? -1 : 1) * (from_low ? 1 : -1) * place.slope};
-}
-
-struct Borders {
-  double low, high;
-};
-Borders borders_of(const GridSampleSpec& spec, int64_t size) {
-  const auto last = static_cast<double>(size - 1);
-  return spec.align_corners ? Borders{0, last} : Borders{-0.5, last + 0.5};
-}
-
-Place place_of(const GridSampleSpec& spec, double coordinate, int64_t size) {
-  const auto length = static_cast<double>(size);
-  Place place = spec.align_corners ? Place{(coordinate + 1) / 2 * (length - 1), (length - 1) / 2}
-                                   : Place{((coordinate + 1) * length - 1) / 2, length / 2};
-  // Places that no index can name lie outside, as a NaN does.
-  constexpr double kFar = 1e9;
-  if (!(std::abs(place.at) < kFar)) place = {place.at > 0 ? kFar : -kFar, 0};
-  if (spec.mode == SampleMode::nearest) place = {std::nearbyint(place.at), 0};
-  const Borders borders = borders_of(spec, size);
-  if (place.at >= borders.low && place.at <= borders.high) return place;
-  if (spec.padding == SamplePadding::border) return {std::clamp(place.at, 0.0, length - 1), 0};
-  if (spec.padding == SamplePadding::reflection) return reflected(place, borders.low, borders.high);
-  return place;
-}
-
-int64_t index_of(const GridSampleSpec& spec, int64_t i, int64_t size) {
-  if (i >= 0 && i < size) return i;
-  if (spec.padding == SamplePadding::zeros) return -1;
-  if (spec.padding == SamplePadding::border) return std::clamp<int64_t>(i, 0, size - 1);
-  const Borders borders = borders_of(spec, size);
-  const Place place = reflected({static_cast<double>(i), 0}, borders.low, borders.high);
-  return std::clamp<int64_t>(static_cast<int64_t>(place.at), 0, size - 1);
-}
-
-// The cubic convolution of Keys with a = -0.75, and its derivative by the distance, at d in [0,2].
-struct CubicTap {
-  double weight, slope;
-};
-CubicTap cubic_tap(double d) {
-  constexpr double a = -0.75;
-  if (d <= 1) return {((a + 2) * d - (a + 3)) * d * d + 1, (3 * (a + 2) * d - 2 * (a + 3)) * d};
-  return {((a * d - 5 * a) * d + 8 * a) * d - 4 * a, (3 * a * d - 10 * a) * d + 8 * a};
-}
-
-// --- The ops -----------------------------------------------------------------------------------
 
 Status infer_grid_sample(InferContext& ctx) {
   if (auto spec = grid_sample_spec(ctx.attrs()); !spec.ok())
@@ -155,29 +86,17 @@ Result<GridSampleSpec> grid_sample_spec(const Attrs& attrs) {
   return spec;
 }
 
-AxisTaps axis_taps(const GridSampleSpec& spec, double coordinate, int64_t size) {
-  const Place place = place_of(spec, coordinate, size);
-  const double below = std::floor(place.at), rest = place.at - below;
-  const auto first = static_cast<int64_t>(below);
-  AxisTaps taps;
-  const auto add = [&](int64_t i, double weight, double slope) {
-    taps.index[taps.count] = index_of(spec, i, size);
-    taps.weight[taps.count] = weight;
-    taps.slope[taps.count++] = slope * place.slope;
-  };
-  if (spec.mode == SampleMode::nearest) {
-    add(first, 1, 0);
-  } else if (spec.mode == SampleMode::linear) {
-    add(first, 1 - rest, -1);
-    add(first + 1, rest, 1);
-  } else {
-    for (int k = -1; k <= 2; ++k) {
-      const double distance = rest - k;
-      const CubicTap c = cubic_tap(std::abs(distance));
-      add(first + k, c.weight, distance < 0 ? -c.slope : c.slope);
-    }
-  }
-  return taps;
+Result<GridSampleSpec> grid_sample_spec_of(const KernelSetup& setup, int of_x) {
+  const auto spec = grid_sample_spec(setup.attrs());
+  if (!spec.ok()) return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
+  const Shape &x = setup.input(of_x).shape, &grid = setup.input(of_x + 1).shape;
+  const Shape& y = of_x == 0 ? setup.output(0).shape : setup.input(0).shape;
+  bool fits =
+      x[0] == grid[0] && y[0] == x[0] && y[1] == x[1] && grid[grid.rank() - 1] == x.rank() - 2;
+  for (int d = 2; fits && d < y.rank(); ++d) fits = y[d] == grid[d - 1];
+  if (fits) return spec;
+  return invalid_argument(cat(setup.subject, ": the samples ", y.to_string(), " do not fit X of ",
+                              x.to_string(), " and the grid of ", grid.to_string()));
 }
 
 void register_grid_sample_ops(Catalogue& catalogue) {
