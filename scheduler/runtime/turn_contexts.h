@@ -47,10 +47,7 @@ class TurnContexts {
     const uint64_t first = first_number_.load(std::memory_order_relaxed);
     TurnContext& context = of(turn);
     context.step = first + turn;
-    if (for_device_) {
-      for_device_[turn % kSlotDepth] = static_cast<const StepNumbers&>(context);
-      context.for_device = &for_device_[turn % kSlotDepth];
-    }
+    if (for_device_ && shared_[turn % kSlotDepth] != turn + 1) share(turn, context);
     context.limit = first + limit_.limit() - options_.first_step;
   }
   // Kernels find the numbers of their step at numbers[turn % kSlotDepth], too: pinned memory, which
@@ -59,11 +56,19 @@ class TurnContexts {
   TurnContext& of(uint64_t turn) { return contexts_[turn % kFetchDepth]; }
 
  private:
+  // Once for each turn: the device may read the numbers as soon as the first segment of it runs.
+  void share(uint64_t turn, TurnContext& context) {
+    shared_[turn % kSlotDepth] = turn + 1;
+    for_device_[turn % kSlotDepth] = static_cast<const StepNumbers&>(context);
+    context.for_device = &for_device_[turn % kSlotDepth];
+  }
+
   const RunOptions& options_;
   const StepLimit& limit_;
   std::array<TurnContext, kFetchDepth> contexts_;
   std::atomic<uint64_t> first_number_;  // of turn 0
   StepNumbers* for_device_ = nullptr;
+  std::array<uint64_t, kSlotDepth> shared_{};  // by parity: the turn that was shared last, plus one
 };
 
 }  // namespace leat
