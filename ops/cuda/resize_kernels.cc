@@ -44,7 +44,7 @@ Result<LoadedPass> load_pass(const KernelSetup& setup, const ResizePass& pass, i
   return loaded;
 }
 
-// What a kernel needs to know of a node besides its passes.
+// The work of a node: its passes, and what follows them.
 struct ResizeRun {
   std::vector<LoadedPass> passes;
   bool picks = false;

@@ -162,6 +162,24 @@ TEST_CASE("a machine with two GPUs is two workers, which one job may have") {
   CHECK(scene.cluster().worker(0).stop() == 0);
 }
 
+TEST_CASE("leat plan plans for GPUs on a machine that has none") {
+  const SmallJob small(small_cnn("tiny_cnn", true));
+  std::ofstream(small.path("job.yaml"))
+      << print_job(small.job({"num_workers=2", "resources_per_worker={gpu: 1}"}));
+  const auto plan = [&](const std::string& plugins) {
+    return run_program(leat_binary(), small.path(), {"plan", "job.yaml"},
+                       {cat("LEAT_PLUGINS=", plugins)});
+  };
+  const Finished planned = plan(LEAT_ASYNC_PLUGINS);
+  INFO(planned.err);
+  CHECK(planned.exit_code == 0);
+  for (const char* device : {"task:0/cpu:0", "task:0/gpu:0", "task:1/gpu:0"})
+    CHECK_THAT(planned.out, Catch::Contains(cat("job:worker/", device)));
+  const Finished refused = plan("/nowhere");
+  CHECK(refused.exit_code != 0);
+  CHECK_THAT(refused.err, Catch::Contains("plugin 'cuda'"));
+}
+
 TEST_CASE("the places of a machine divide its threads, and several may share a GPU") {
   WorkerConfig config;
   config.name = "node";
