@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -46,37 +47,53 @@ struct AsyncDeviceOptions {
 };
 
 // The memory of an AsyncDevice. It is closed to everybody, the host included, except while a piece
-// of work runs. Threads: any.
+// of work runs. Its buffers lie side by side, so that few calls of the system open and close them,
+// in a range of addresses that are used once: what is freed stays closed. Threads: any.
 class AsyncMemory {
  public:
+  AsyncMemory() {
+    void* range = ::mmap(nullptr, kRange, PROT_NONE, kClosed, -1, 0);
+    next_ = range == MAP_FAILED ? nullptr : static_cast<std::byte*>(range);
+    begin_ = next_;
+  }
+  ~AsyncMemory() {
+    if (begin_) ::munmap(begin_, kRange);
+  }
+  AsyncMemory(const AsyncMemory&) = delete;
+  AsyncMemory& operator=(const AsyncMemory&) = delete;
+
   std::unique_ptr<Buffer> allocate(size_t bytes) {
     const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     // Of no bytes, too: every buffer has an address of its own.
     const size_t mapped = align_up(std::max<size_t>(bytes, 1), page);
     const std::lock_guard lock(mutex_);
-    void* data = ::mmap(nullptr, mapped, protection(), MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return nullptr;
-    auto buffer = std::make_unique<Closed>(*this, data, bytes, mapped);
-    buffers_.insert(buffer.get());
-    return buffer;
+    if (!begin_ || mapped > static_cast<size_t>(begin_ + kRange - next_)) return nullptr;
+    std::byte* const data = std::exchange(next_, next_ + mapped);
+    if (::mprotect(data, mapped, protection()) != 0) return nullptr;
+    buffers_.emplace(data, mapped);
+    return std::make_unique<Closed>(*this, data, bytes, mapped);
   }
   // The memory is open while more work has entered it than left it.
   void enter() { change(+1); }
   void leave() { change(-1); }
 
  private:
+  static constexpr size_t kRange = size_t{1} << 36;
+  static constexpr int kClosed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
   struct Closed final : Buffer {
-    Closed(AsyncMemory& of, void* data, size_t size, size_t pages)
+    Closed(AsyncMemory& of, std::byte* data, size_t size, size_t pages)
         : owner(of), begin(data), bytes(size), mapped(pages) {}
     ~Closed() override {
       const std::lock_guard lock(owner.mutex_);
-      owner.buffers_.erase(this);
-      ::munmap(begin, mapped);
+      owner.buffers_.erase(begin);
+      // Gives the pages back, and leaves the addresses closed for good.
+      ::mmap(begin, mapped, PROT_NONE, kClosed | MAP_FIXED, -1, 0);
     }
     void* data() const override { return begin; }
     size_t size() const override { return bytes; }
     AsyncMemory& owner;
-    void* const begin;
+    std::byte* const begin;
     const size_t bytes, mapped;
   };
 
@@ -86,12 +103,18 @@ class AsyncMemory {
     const int before = protection();
     inside_ += by;
     if (protection() == before) return;
-    for (const Closed* buffer : buffers_) ::mprotect(buffer->begin, buffer->mapped, protection());
+    for (auto at = buffers_.begin(); at != buffers_.end();) {
+      std::byte* const begin = at->first;
+      std::byte* end = begin;
+      for (; at != buffers_.end() && at->first == end; ++at) end += at->second;
+      ::mprotect(begin, static_cast<size_t>(end - begin), protection());
+    }
   }
 
   std::mutex mutex_;
   int inside_ = 0;
-  std::set<Closed*> buffers_;
+  std::byte *begin_ = nullptr, *next_ = nullptr;
+  std::map<std::byte*, size_t> buffers_;  // mapped bytes, by address
 };
 
 // A queue that runs its work in order on a thread of its own, but not while hold() is on.

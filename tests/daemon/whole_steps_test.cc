@@ -21,6 +21,7 @@
 #include "tests/daemon/skipping_job.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -449,7 +450,9 @@ TEST_CASE("survivors of a mirrored training with momentum go on from a whole ste
 TEST_CASE("survivors with accelerators go on from a whole step", "[cluster]") {
   WholeSteps steps({"optimizer={name: sgd, learning_rate: 0.05, momentum: 0.9}"}, true);
   steps.use_accelerators();
-  CHECK(disturb(steps, 6) > 3);
+  // Each piece of work opens and closes the memory of such a device, which takes long here.
+  const bool slow = kSlowness > 1;
+  CHECK(disturb(steps, slow ? 2 : 6) > (slow ? 0 : 3));
 }
 
 TEST_CASE("survivors of a training that skips steps go on from a whole step", "[cluster]") {
