@@ -47,15 +47,17 @@ void FaultInjector::arm(std::vector<ArmedFault> faults, std::chrono::millisecond
   faults_ = std::move(faults);
   // Faults with a time count from the job's first run, not from this runner's start.
   job_began_ = Steady::now() - ran;
-  move_gate();
+  move_gates();
   if (!faults_.empty() && !thread_.joinable()) thread_ = std::thread([this] { live(); });
   changed_.notify_all();
 }
 
-void FaultInjector::watch(std::weak_ptr<GatedRun> run) {
+void FaultInjector::watch(const std::shared_ptr<GatedRun>& run) {
   const std::lock_guard lock(mutex_);
-  run_ = std::move(run);
-  move_gate();
+  if (run->number() != number_) runs_.clear();
+  number_ = run->number();
+  runs_.push_back(run);
+  move_gates();
   changed_.notify_all();
 }
 
@@ -66,10 +68,18 @@ const ArmedFault* FaultInjector::next_by_step() const {
   return found == faults_.end() ? nullptr : &*found;
 }
 
-void FaultInjector::move_gate() {
+void FaultInjector::move_gates() {
   // The run may do the steps before the next fault, and none after it.
   const ArmedFault* next = next_by_step();
-  if (const auto run = run_.lock()) run->set_gate(next == nullptr ? kNoGate : next->fault.step);
+  for (const auto& watched : runs_) {
+    if (const auto run = watched.lock())
+      run->set_gate(next == nullptr ? kNoGate : next->fault.step);
+  }
+}
+
+bool FaultInjector::has_runs() {
+  std::erase_if(runs_, [](const auto& each) { return each.expired(); });
+  return !runs_.empty();
 }
 
 // Finds a fault that the master has declared due, or whose time has come.
@@ -85,23 +95,35 @@ bool FaultInjector::take_due(ArmedFault& due) const {
 
 bool FaultInjector::await_next(std::unique_lock<std::mutex>& lock, ArmedFault& due) {
   const ArmedFault* const next = next_by_step();
-  // The pointer must not keep the run alive longer than the wait: its owner may want to end it.
-  const std::weak_ptr<GatedRun> watched = run_;
-  std::shared_ptr<GatedRun> run = next == nullptr ? nullptr : watched.lock();
-  if (run == nullptr) {
+  if (next == nullptr || !has_runs()) {
     changed_.wait_for(lock, kLook);
     return false;
   }
   due = *next;
+  const std::vector<std::weak_ptr<GatedRun>> watched = runs_;
+  std::vector<std::weak_ptr<GatedRun>> ended;
+  const auto deadline = Steady::now() + kLook;
+  bool reached = false, is_behind = false;
   lock.unlock();
-  const Status reached = run->await_step(due.fault.step, Steady::now() + kLook);
-  run.reset();  // may destroy the run
+  for (const auto& each : watched) {
+    // The pointer must not keep the run alive longer than the wait: its owner may want to end it.
+    const auto run = each.lock();
+    if (!run) continue;
+    const Status status = run->await_step(due.fault.step, deadline);
+    if (status.ok())
+      reached = true;
+    else if (status.code() == Code::deadline_exceeded)
+      is_behind = true;
+    else
+      ended.push_back(each);
+  }
   lock.lock();
-  const bool ended = !reached.ok() && reached.code() != Code::deadline_exceeded;
-  // watch() may have set another run while the lock was free; that one stays.
-  const bool watches_it = !watched.owner_before(run_) && !run_.owner_before(watched);
-  if (ended && watches_it) run_.reset();
-  return reached.ok();
+  std::erase_if(runs_, [&](const auto& each) {
+    return std::any_of(ended.begin(), ended.end(), [&](const auto& one) {
+      return !one.owner_before(each) && !each.owner_before(one);
+    });
+  });
+  return reached && !is_behind;
 }
 
 void FaultInjector::live() {
@@ -110,7 +132,7 @@ void FaultInjector::live() {
   while (!stopped_) {
     ArmedFault due;
     // A fault that is due waits until there is a run.
-    const bool is_due = (!run_.expired() && take_due(due)) || await_next(lock, due);
+    const bool is_due = (has_runs() && take_due(due)) || await_next(lock, due);
     // arm() may have replaced the faults while the lock was free.
     const auto still = std::find_if(faults_.begin(), faults_.end(),
                                     [&](const auto& each) { return each.index == due.index; });
@@ -149,7 +171,7 @@ void FaultInjector::strike(std::unique_lock<std::mutex>& lock, const ArmedFault&
   if (comes) came_.insert(due.index);
   if (!comes && armed != armed_) return;  // the new faults may contain it again
   std::erase_if(faults_, [&](const ArmedFault& each) { return each.index == due.index; });
-  move_gate();
+  move_gates();
 }
 
 bool FaultInjector::asks_again(const Status& announced) const {

@@ -29,6 +29,8 @@ namespace leat {
 class GatedRun {
  public:
   virtual ~GatedRun() = default;
+  // Runs of one number are the parts of one run: a step is done when all of them have done it.
+  virtual uint64_t number() const { return 0; }
   // Sets the gate: the run does not begin this step or later ones until the gate moves. Never
   // blocks.
   virtual void set_gate(uint64_t step) = 0;
@@ -53,12 +55,13 @@ class FaultInjector {
   FaultInjector& operator=(const FaultInjector&) = delete;
 
   // Replaces the faults to inject; one that has happened is not repeated. `ran` is the time that
-  // the job has run so far. Moves the gate of the run at once. A fault whose announcement is under
-  // way stays, also if it is not among `faults`.
+  // the job has run so far. Moves the gates of the runs at once. A fault whose announcement is
+  // under way stays, also if it is not among `faults`.
   void arm(std::vector<ArmedFault> faults, std::chrono::milliseconds ran);
-  // Sets the run whose steps are the job's from now on. The run must not have begun. Its gate is
-  // set when this returns. The injector never keeps a run alive for longer than 20 ms.
-  void watch(std::weak_ptr<GatedRun> run);
+  // Sets the run whose steps are the job's from now on, or adds a part to that run. It must not
+  // have begun. Its gate is set when this returns. The injector never keeps a run alive for longer
+  // than 20 ms.
+  void watch(const std::shared_ptr<GatedRun>& run);
   // Ends the thread: no fault happens after that. Waits for an announcement in progress.
   void stop();
 
@@ -75,7 +78,7 @@ class FaultInjector {
 
   void live();
   // Waits for the step of the next fault, for at most 20 ms and without the lock. Returns true if
-  // the run has done that step.
+  // all runs have done that step.
   bool await_next(std::unique_lock<std::mutex>& lock, ArmedFault& due);
   // Announces one fault, and commits it if the master agrees. Called with the lock, which is free
   // meanwhile.
@@ -87,9 +90,11 @@ class FaultInjector {
   // Finds a fault that the master has declared due, or whose time has come. REQUIRES: the mutex is
   // held.
   bool take_due(ArmedFault& due) const;
-  // Puts the gate of the run before the next fault, or far away without one. REQUIRES: the mutex is
-  // held.
-  void move_gate();
+  // Puts the gates of the runs before the next fault, or far away without one. REQUIRES: the mutex
+  // is held.
+  void move_gates();
+  // Forgets runs that are gone. True if one is left. REQUIRES: the mutex is held.
+  bool has_runs();
 
   const Announce announce_;
   const Commit commit_;
@@ -102,7 +107,8 @@ class FaultInjector {
   std::set<uint32_t> came_;  // the indexes of faults that have happened
   std::optional<Asked> asked_;
   Steady::time_point job_began_;
-  std::weak_ptr<GatedRun> run_;
+  uint64_t number_ = 0;                        // of the run
+  std::vector<std::weak_ptr<GatedRun>> runs_;  // its parts
   bool stopped_ = false;
   std::thread thread_;  // started with the first fault
 };

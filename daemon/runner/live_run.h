@@ -56,6 +56,7 @@ class LiveRun final : public GatedRun {
   // As DeviceHost::between_steps().
   Status between_steps(uint64_t step, std::function<void()> between);
 
+  uint64_t number() const override { return part_.run; }
   // Steps from `step` on do not begin, although the master has allowed them. A gate that moves up
   // lets them pass.
   void set_gate(uint64_t step) override;

@@ -99,13 +99,14 @@ TEST_CASE("a job on the GPUs of daemons ends with the weights of one CPU") {
   CHECK(scene.cluster().await_no_runners());
 }
 
-TEST_CASE("runners on GPUs that are killed do not change the weights") {
+TEST_CASE("runners on GPUs that are stopped or killed do not change the weights") {
   ProcessClusterOptions options = with_gpus(2, "1");
   options.master = {"--set", "chaos=true"};
   GpuScene scene(options);
   const std::vector<std::string> set = {"num_workers=2", "checkpoint={every_steps: 5}"};
-  const auto ended = scene.read(scene.submit(
-      set, {"--wait", "--chaos", "kill=runner:1@step=7", "--chaos", "kill=runner:0@step=18"}));
+  const auto ended = scene.read(
+      scene.submit(set, {"--wait", "--chaos", "stop=runner:1@step=3,for=100ms", "--chaos",
+                         "kill=runner:1@step=7", "--chaos", "kill=runner:0@step=18"}));
   CHECK(ended.value("weights_sha256", "") == scene.expected({}));
   const auto shown = scene.show(ended.value("id", ""));
   CHECK(shown.value("restarts", 0) == 2);

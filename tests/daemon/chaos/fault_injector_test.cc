@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 // A run that steps as far as its gate allows.
 class SteppingRun final : public GatedRun {
  public:
+  explicit SteppingRun(uint64_t number = 1) : number_(number) {}
+  uint64_t number() const override { return number_; }
   void set_gate(uint64_t step) override {
     const std::lock_guard lock(mutex_);
     gate_ = step;
@@ -41,6 +43,7 @@ class SteppingRun final : public GatedRun {
   }
 
  private:
+  const uint64_t number_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t limit_ = 0, gate_ = std::numeric_limits<uint64_t>::max();
@@ -94,6 +97,25 @@ TEST_CASE("a fault comes when its step is done, announced before the next may be
   CHECK(book.lines() == std::vector<std::string>{"ask 1 at 7", "do stop=runner:0@step=7,for=1ms",
                                                  "ask 3 at 20", "do kill=runner:0@step=20"});
   CHECK(eventually([&] { return run->done() == 100; }, 10s, 1ms));
+}
+
+TEST_CASE("a fault waits for all parts of a run, and holds up all of them") {
+  const auto first = std::make_shared<SteppingRun>(), second = std::make_shared<SteppingRun>();
+  Book book(*second);
+  FaultInjector injector(book.announce(), book.commit(), Logger());
+  injector.arm({armed(0, "stop=runner:0@step=7,for=1ms")}, 0ms);
+  const auto before = std::make_shared<SteppingRun>(0);
+  injector.watch(before);  // another run, which counts no more
+  injector.watch(first);
+  injector.watch(second);
+  first->extend(100);
+  second->extend(6);
+  CHECK_FALSE(eventually([&] { return !book.lines().empty(); }, 100ms, 1ms));
+  CHECK(first->done() == 7);
+  second->extend(100);
+  REQUIRE(eventually([&] { return book.lines().size() == 2; }, 10s, 1ms));
+  CHECK(book.lines()[0] == "ask 0 at 7");
+  CHECK(eventually([&] { return first->done() == 100 && second->done() == 100; }, 10s, 1ms));
 }
 
 TEST_CASE("a fault that the master does not write down is left out, and holds nobody up") {
