@@ -28,7 +28,7 @@ struct Group {
 };
 
 Finding problem(std::string subject, const Status& status, std::string advice) {
-  return {std::move(subject), Verdict::problem, status.message(), std::move(advice)};
+  return {std::move(subject), FindingVerdict::problem, status.message(), std::move(advice)};
 }
 
 // The workers of a cluster by their states: "3 READY, 1 LOST".
@@ -47,9 +47,9 @@ Finding workers_of(ClusterClient& client) {
     if (state == WorkerState::ready) ready = count;
     text += cat(text.empty() ? "" : ", ", count, " ", name_of(state));
   }
-  if (ready == nodes->size() && ready > 0) return {"workers", Verdict::fine, text, ""};
-  if (ready > 0) return {"workers", Verdict::note, text, "'leat nodes' has the reasons"};
-  return {"workers", Verdict::problem, text.empty() ? "none" : text,
+  if (ready == nodes->size() && ready > 0) return {"workers", FindingVerdict::fine, text, ""};
+  if (ready > 0) return {"workers", FindingVerdict::note, text, "'leat nodes' has the reasons"};
+  return {"workers", FindingVerdict::problem, text.empty() ? "none" : text,
           nodes->empty() ? "start one with 'leatd worker --master ADDRESS'"
                          : "'leat nodes' has the reasons"};
 }
@@ -68,7 +68,7 @@ Findings examine_cluster(const ClusterOptions& chosen) {
                        settings->master != usual.master || settings->cluster != usual.cluster ||
                        !settings->secret_file.empty();
     if (client.status().code() == Code::unavailable && !named) {
-      return {{"master", Verdict::fine, cat("none at ", settings->master),
+      return {{"master", FindingVerdict::fine, cat("none at ", settings->master),
                "to start a cluster here: 'leatd dev'"}};
     }
     return {problem("master", client.status(), "see 'journalctl -u leat-master' on its machine")};
@@ -76,10 +76,10 @@ Findings examine_cluster(const ClusterOptions& chosen) {
   const auto cluster = (*client)->cluster();
   if (!cluster.ok()) return {problem("master", cluster.status(), "")};
   Findings findings = {
-      {"master", Verdict::fine,
+      {"master", FindingVerdict::fine,
        cat("'", cluster->name, "' at ", settings->master, ", leatd ", cluster->version), ""}};
   if (cluster->version != leat_version()) {
-    findings.back().verdict = Verdict::note;
+    findings.back().verdict = FindingVerdict::note;
     findings.back().advice = cat("this command is leat ", leat_version());
   }
   if (!cluster->journal.ok()) {
@@ -94,16 +94,17 @@ Findings examine_cluster(const ClusterOptions& chosen) {
 Findings examine_job(const JobOptions& options, const MachineFacts& machine) {
   const auto job = load_job(options.file, options.overrides);
   if (!job.ok()) return {problem("job file", job.status(), "")};
-  Findings findings = {{"job file", Verdict::fine, cat("'", job->name, "'"), ""}};
+  Findings findings = {{"job file", FindingVerdict::fine, cat("'", job->name, "'"), ""}};
   const Catalogue catalogue = standard_catalogue();
   const auto trainer = Trainer::create(catalogue, real_files(), *job, {});
   if (!trainer.ok()) {
     findings.push_back(problem("model, data", trainer.status(), ""));
     return findings;
   }
-  findings.push_back({"model, data", Verdict::fine, "they can be read, and fit together", ""});
+  findings.push_back(
+      {"model, data", FindingVerdict::fine, "they can be read, and fit together", ""});
   for (const std::string& note : (*trainer)->notes())
-    findings.push_back({"model, data", Verdict::note, note, ""});
+    findings.push_back({"model, data", FindingVerdict::note, note, ""});
   const auto plans = (*trainer)->plan_training();
   if (!plans.ok()) {
     findings.push_back(problem("plan", plans.status(), ""));
@@ -120,13 +121,14 @@ Findings examine_job(const JobOptions& options, const MachineFacts& machine) {
       findings.push_back(problem("kernels", notes.status(), ""));
       continue;
     }
-    for (const std::string& note : *notes) findings.push_back({"kernels", Verdict::note, note, ""});
+    for (const std::string& note : *notes)
+      findings.push_back({"kernels", FindingVerdict::note, note, ""});
   }
-  Finding memory{"plan", Verdict::fine, cat(human_bytes(most), " for a worker"), ""};
+  Finding memory{"plan", FindingVerdict::fine, cat(human_bytes(most), " for a worker"), ""};
   if (job->num_workers > 1)
     memory.found += cat(", ", human_bytes(all), " for all ", job->num_workers);
   if (all > machine.free_memory) {
-    memory.verdict = Verdict::note;
+    memory.verdict = FindingVerdict::note;
     memory.advice = cat("this machine has ", human_bytes(machine.free_memory),
                         " free: train on a cluster, or with a smaller global_batch_size");
   }
@@ -179,7 +181,7 @@ int run_doctor(const DoctorCommand& command) {
   for (const Group& group : groups) {
     problems += static_cast<size_t>(
         std::count_if(group.findings.begin(), group.findings.end(),
-                      [](const Finding& each) { return each.verdict == Verdict::problem; }));
+                      [](const Finding& each) { return each.verdict == FindingVerdict::problem; }));
   }
   if (problems > 0 && !command.cluster.json)
     std::cout << counted(problems, "problem") << " would stop a job\n";

@@ -2,13 +2,13 @@
 
 namespace leat {
 
-std::string_view name_of(Verdict verdict) {
+std::string_view name_of(FindingVerdict verdict) {
   switch (verdict) {
-    case Verdict::fine:
+    case FindingVerdict::fine:
       return "ok";
-    case Verdict::note:
+    case FindingVerdict::note:
       return "note";
-    case Verdict::problem:
+    case FindingVerdict::problem:
       break;
   }
   return "problem";

@@ -7,18 +7,18 @@
 
 namespace leat {
 
-enum class Verdict {
+enum class FindingVerdict {
   fine,
   note,     // jobs run, but slower than they could, or without something that they may want
   problem,  // stops jobs
 };
 
 // "ok", "note" or "problem".
-std::string_view name_of(Verdict verdict);
+std::string_view name_of(FindingVerdict verdict);
 
 struct Finding {
   std::string subject;  // one or two words: "memory"
-  Verdict verdict = Verdict::fine;
+  FindingVerdict verdict = FindingVerdict::fine;
   std::string found = {};   // what is there, with units
   std::string advice = {};  // what to do about it; empty if there is nothing to do
 };

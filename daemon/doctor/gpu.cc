@@ -149,9 +149,9 @@ int device_files() {
 }
 
 Finding driver(const GpuFacts& facts) {
-  Finding finding{"GPU driver", Verdict::fine, "", ""};
+  Finding finding{"GPU driver", FindingVerdict::fine, "", ""};
   if (!facts.driver_error.empty()) {
-    finding.verdict = Verdict::note;
+    finding.verdict = FindingVerdict::note;
     finding.found = facts.driver_error;
     finding.advice =
         facts.module.empty()
@@ -197,7 +197,7 @@ Findings read(std::string_view text) {
       field = line.substr(0, size);
       line.remove_prefix(std::min(size + 1, line.size()));
     }
-    const auto verdict = static_cast<Verdict>(std::atoi(fields[0].c_str()));
+    const auto verdict = static_cast<FindingVerdict>(std::atoi(fields[0].c_str()));
     findings.push_back({fields[1], verdict, fields[2], fields[3]});
   }
   return findings;
@@ -245,25 +245,25 @@ Findings judge_gpus(const GpuFacts& facts) {
   Findings findings;
   const bool has_driver = facts.driver_error.empty();
   if (facts.device_files == 0 && facts.module.empty() && facts.gpus.empty()) {
-    findings.push_back({"GPU", Verdict::fine, kNoGpu, ""});
+    findings.push_back({"GPU", FindingVerdict::fine, kNoGpu, ""});
   } else {
     findings.push_back(driver(facts));
     for (size_t i = 0; i < facts.gpus.size(); ++i) {
       const GpuFacts::Gpu& gpu = facts.gpus[i];
-      findings.push_back({cat("GPU ", i), Verdict::fine,
+      findings.push_back({cat("GPU ", i), FindingVerdict::fine,
                           cat(gpu.model, ", ", human_bytes(gpu.memory), ", compute capability ",
                               gpu.major, ".", gpu.minor),
                           ""});
     }
     if (has_driver && facts.gpus.empty()) {
-      findings.push_back({"GPU", Verdict::note, "the driver shows none",
+      findings.push_back({"GPU", FindingVerdict::note, "the driver shows none",
                           facts.is_limited ? cat("CUDA_VISIBLE_DEVICES is '", facts.visible, "'")
                                            : "see 'nvidia-smi'"});
     }
     if (!facts.gpus.empty()) {
       const bool has_plugin = facts.plugin_error.empty();
       findings.push_back(
-          {"GPU plugin", has_plugin ? Verdict::fine : Verdict::note,
+          {"GPU plugin", has_plugin ? FindingVerdict::fine : FindingVerdict::note,
            has_plugin ? "libleat_cuda.so: 'leat train --gpu' computes on the GPU"
                       : facts.plugin_error,
            has_plugin ? "" : "jobs run on the processor; 'deploy/build-cuda' makes it"});
@@ -271,9 +271,10 @@ Findings judge_gpus(const GpuFacts& facts) {
   }
   for (const GpuFacts::Library& each : facts.libraries) {
     if (each.error.empty()) {
-      findings.push_back({each.name, Verdict::fine, each.version, ""});
+      findings.push_back({each.name, FindingVerdict::fine, each.version, ""});
     } else if (!facts.gpus.empty()) {
-      findings.push_back({each.name, Verdict::note, each.error, "install it to use the GPUs"});
+      findings.push_back(
+          {each.name, FindingVerdict::note, each.error, "install it to use the GPUs"});
     }
   }
   return findings;
@@ -285,7 +286,7 @@ Findings examine_gpus(std::chrono::milliseconds deadline) {
 
 Findings examine_apart(Findings (*find)(), std::chrono::milliseconds deadline) {
   const auto failed = [](std::string how, const char* advice) {
-    return Findings{{"GPU driver", Verdict::note, std::move(how), advice}};
+    return Findings{{"GPU driver", FindingVerdict::note, std::move(how), advice}};
   };
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed("asking it: no pipe could be made", "");

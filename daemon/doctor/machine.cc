@@ -102,12 +102,12 @@ Finding processor(const MachineFacts& facts) {
   const auto has = [&](const char* set) { return facts.instructions.contains(set); };
   const char* width = has("avx512f") ? "AVX-512" : has("avx2") && has("fma") ? "AVX2" : "";
   const char* bf16 = has("amx_bf16") ? "AMX" : has("avx512_bf16") ? "AVX-512 BF16" : "";
-  Finding finding{"processor", Verdict::fine,
+  Finding finding{"processor", FindingVerdict::fine,
                   cat(facts.cpu, ", ", facts.cores, facts.cores == 1 ? " core" : " cores")};
   if (*width != 0) finding.found += cat(", ", width);
   if (*bf16 != 0) finding.found += cat(", ", bf16);
   if (*width == 0) {
-    finding.verdict = Verdict::note;
+    finding.verdict = FindingVerdict::note;
     finding.advice =
         "without AVX2 products and convolutions take several times as long; a virtual machine may "
         "hide the processor's own sets: give it the host's model";
@@ -119,19 +119,19 @@ Finding processor(const MachineFacts& facts) {
 }
 
 Finding memory(const MachineFacts& facts) {
-  Finding finding{"memory", Verdict::fine,
+  Finding finding{"memory", FindingVerdict::fine,
                   cat(human_bytes(facts.free_memory), " free of ", human_bytes(facts.memory))};
   if (facts.free_memory < kLittleMemory) {
-    finding.verdict = Verdict::note;
+    finding.verdict = FindingVerdict::note;
     finding.advice = "jobs may not fit: 'leat plan JOB' tells what one needs";
   }
   return finding;
 }
 
 Finding open_files(const MachineFacts& facts) {
-  Finding finding{"open files", Verdict::fine, cat("up to ", facts.open_files)};
+  Finding finding{"open files", FindingVerdict::fine, cat("up to ", facts.open_files)};
   if (facts.open_files < kFilesOfWorker) {
-    finding.verdict = Verdict::note;
+    finding.verdict = FindingVerdict::note;
     finding.advice = cat("daemons ask for ", kFilesOfWorker,
                          ": raise the limit of the user ('ulimit -Hn'), or of the unit "
                          "(LimitNOFILE)");
@@ -140,14 +140,14 @@ Finding open_files(const MachineFacts& facts) {
 }
 
 Finding folder(const MachineFacts& facts) {
-  Finding finding{"folder", Verdict::fine,
+  Finding finding{"folder", FindingVerdict::fine,
                   cat("'", facts.folder, "', ", human_bytes(facts.free_disk), " free")};
   if (!facts.folder_is_writable.ok()) {
-    finding.verdict = Verdict::problem;
+    finding.verdict = FindingVerdict::problem;
     finding.found = cat("'", facts.folder, "': ", facts.folder_is_writable.message());
     finding.advice = "'leat train' leaves its runs here: go to another folder, or use --output";
   } else if (facts.free_disk < kLittleDisk) {
-    finding.verdict = Verdict::note;
+    finding.verdict = FindingVerdict::note;
     finding.advice = "checkpoints may not fit";
   }
   return finding;
@@ -182,15 +182,15 @@ MachineFacts read_machine() {
 
 Findings judge_machine(const MachineFacts& facts) {
   Findings findings = {processor(facts), memory(facts), open_files(facts)};
-  Finding shared{"shared memory", Verdict::fine, "memory files can be shared and sealed"};
+  Finding shared{"shared memory", FindingVerdict::fine, "memory files can be shared and sealed"};
   if (!facts.shared_memory.ok()) {
-    shared = {"shared memory", Verdict::note, facts.shared_memory.message(),
+    shared = {"shared memory", FindingVerdict::note, facts.shared_memory.message(),
               "workers of this machine send their values over TCP instead, which is slower"};
   }
   findings.push_back(std::move(shared));
-  Finding loopback{"loopback", Verdict::fine, "127.0.0.1 accepts connections"};
+  Finding loopback{"loopback", FindingVerdict::fine, "127.0.0.1 accepts connections"};
   if (!facts.loopback.ok()) {
-    loopback = {"loopback", Verdict::problem, facts.loopback.message(),
+    loopback = {"loopback", FindingVerdict::problem, facts.loopback.message(),
                 "daemons of one machine reach each other over it: 'ip link set lo up'"};
   }
   findings.push_back(std::move(loopback));

@@ -54,7 +54,7 @@ bool has(const Findings& findings, const std::string& subject) {
 TEST_CASE("a machine that has all that jobs need has no notes") {
   for (const Finding& each : judge_machine(good_machine())) {
     INFO(each.subject << ": " << each.found);
-    CHECK(each.verdict == Verdict::fine);
+    CHECK(each.verdict == FindingVerdict::fine);
     CHECK_FALSE(each.found.empty());
   }
   CHECK(about(judge_machine(good_machine()), "processor").found ==
@@ -64,14 +64,14 @@ TEST_CASE("a machine that has all that jobs need has no notes") {
 TEST_CASE("what a machine lacks is a note, or a problem if it stops jobs") {
   MachineFacts facts = good_machine();
   std::string subject, says;
-  Verdict verdict = Verdict::note;
+  FindingVerdict verdict = FindingVerdict::note;
   SECTION("no AVX2") {
     facts.instructions = {"fma"};
     subject = "processor", says = "without AVX2";
   }
   SECTION("no bfloat16") {
     facts.instructions = {"avx2", "fma"};
-    subject = "processor", says = "gains no speed here", verdict = Verdict::fine;
+    subject = "processor", says = "gains no speed here", verdict = FindingVerdict::fine;
   }
   SECTION("little memory") {
     facts.free_memory = 1 << 20;
@@ -87,11 +87,11 @@ TEST_CASE("what a machine lacks is a note, or a problem if it stops jobs") {
   }
   SECTION("no loopback") {
     facts.loopback = unavailable("binding a socket: Cannot assign requested address");
-    subject = "loopback", says = "ip link set lo up", verdict = Verdict::problem;
+    subject = "loopback", says = "ip link set lo up", verdict = FindingVerdict::problem;
   }
   SECTION("a folder that cannot be written") {
     facts.folder_is_writable = unavailable("making a folder: Read-only file system");
-    subject = "folder", says = "--output", verdict = Verdict::problem;
+    subject = "folder", says = "--output", verdict = FindingVerdict::problem;
   }
   SECTION("a full disk") {
     facts.free_disk = 4096;
@@ -102,9 +102,9 @@ TEST_CASE("what a machine lacks is a note, or a problem if it stops jobs") {
   CHECK(finding.verdict == verdict);
   CHECK_THAT(finding.advice, Catch::Contains(says));
   const auto others = std::count_if(findings.begin(), findings.end(), [](const Finding& each) {
-    return each.verdict != Verdict::fine;
+    return each.verdict != FindingVerdict::fine;
   });
-  CHECK(others == (verdict == Verdict::fine ? 0 : 1));
+  CHECK(others == (verdict == FindingVerdict::fine ? 0 : 1));
 }
 
 GpuFacts good_gpus() {
@@ -125,23 +125,23 @@ TEST_CASE("GPUs are listed with their driver and libraries, and what is missing 
     CHECK_THAT(about(findings, "GPU 0").found, Catch::Contains("H100"));
     CHECK_THAT(about(findings, "GPU 0").found, Catch::Contains("compute capability 9.0"));
     CHECK(about(findings, "cuDNN").found == "9.19.0");
-    CHECK(about(findings, "GPU plugin").verdict == Verdict::fine);
+    CHECK(about(findings, "GPU plugin").verdict == FindingVerdict::fine);
     facts.plugin_error = "plugin 'cuda': no such file";
     const Finding without = about(judge_gpus(facts), "GPU plugin");
-    CHECK(without.verdict == Verdict::note);
+    CHECK(without.verdict == FindingVerdict::note);
     CHECK_THAT(without.found, Catch::Contains("no such file"));
   }
   SECTION("a library is missing") {
     facts.libraries[0] = {"cuDNN", "", "libcudnn.so.9: cannot open shared object file"};
     const Findings findings = judge_gpus(facts);
-    CHECK(about(findings, "cuDNN").verdict == Verdict::note);
+    CHECK(about(findings, "cuDNN").verdict == FindingVerdict::note);
     CHECK_THAT(about(findings, "cuDNN").found, Catch::StartsWith("libcudnn.so.9: "));
   }
   SECTION("the driver's library is missing") {
     facts.driver_error = "libcuda.so.1: cannot open shared object file";
     facts.gpus.clear();
     const Findings findings = judge_gpus(facts);
-    CHECK(about(findings, "GPU driver").verdict == Verdict::note);
+    CHECK(about(findings, "GPU driver").verdict == FindingVerdict::note);
     CHECK_THAT(about(findings, "GPU driver").advice, Catch::Contains("the same version"));
     CHECK_FALSE(has(findings, "GPU 0"));
   }
@@ -163,7 +163,7 @@ TEST_CASE("GPUs are listed with their driver and libraries, and what is missing 
     facts.libraries = {{"cuDNN", "", "libcudnn.so.9: cannot open shared object file"}};
     const Findings findings = judge_gpus(facts);
     REQUIRE(findings.size() == 1);
-    CHECK(findings[0].verdict == Verdict::fine);
+    CHECK(findings[0].verdict == FindingVerdict::fine);
     CHECK_THAT(findings[0].found, Catch::StartsWith("no NVIDIA GPU"));
   }
 }
@@ -172,15 +172,15 @@ TEST_CASE("a driver that crashes or hangs costs the doctor one finding") {
   SECTION("it answers") {
     const Findings findings = examine_apart(
         [] {
-          return Findings{{"GPU 0", Verdict::fine, "a model, with commas", ""},
-                          {"cuDNN", Verdict::note, "", "install it"}};
+          return Findings{{"GPU 0", FindingVerdict::fine, "a model, with commas", ""},
+                          {"cuDNN", FindingVerdict::note, "", "install it"}};
         },
         20s);
     REQUIRE(findings.size() == 2);
     CHECK(findings[0].subject == "GPU 0");
     CHECK(findings[0].found == "a model, with commas");
     CHECK(findings[0].advice.empty());
-    CHECK(findings[1].verdict == Verdict::note);
+    CHECK(findings[1].verdict == FindingVerdict::note);
     CHECK(findings[1].advice == "install it");
   }
   SECTION("it crashes") {
@@ -191,7 +191,7 @@ TEST_CASE("a driver that crashes or hangs costs the doctor one finding") {
         },
         20s);
     REQUIRE(findings.size() == 1);
-    CHECK(findings[0].verdict == Verdict::note);
+    CHECK(findings[0].verdict == FindingVerdict::note);
     CHECK(findings[0].found == "asking it ended by signal 9");
   }
   SECTION("it hangs") {
