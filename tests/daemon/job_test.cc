@@ -666,7 +666,9 @@ TEST_CASE("a precision has a short and a long name, and float16 scales its loss"
 
 TEST_CASE("a job file says on how many GPUs each worker computes") {
   CHECK(parse_job(kGood, kFile)->gpus_per_worker == 0);
-  const auto job = parse_job(kGood, kFile, {.set = {"resources_per_worker.gpu=1"}});
+  JobOverrides overrides;
+  overrides.set = {"resources_per_worker.gpu=1"};
+  const auto job = parse_job(kGood, kFile, overrides);
   REQUIRE(job.ok());
   CHECK(job->gpus_per_worker == 1);
   CHECK(*parse_job(print_job(*job), kFile) == *job);
