@@ -2,9 +2,11 @@
 // worker that looks for GPUs to the runner that computes on one.
 //
 // LEAT_TEST_GPUS is how many there are: "2"; "none" has the driver find none, "silent" has it not
-// answer.
+// answer. If LEAT_TEST_GPU_FAILS names a file, the next runner that opens a GPU removes the file,
+// and the GPU fails after some work.
 #include <poll.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -28,6 +30,8 @@ Result<std::unique_ptr<Device>> open(int index) {
   AsyncDeviceOptions options;
   options.index = index;
   options.most_turns_given_way = 10;
+  const char* fails = std::getenv("LEAT_TEST_GPU_FAILS");
+  if (fails && std::remove(fails) == 0) options.failing_work = 1000;
   return std::unique_ptr<Device>(std::make_unique<AsyncDevice>(options));
 }
 

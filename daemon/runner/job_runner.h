@@ -57,6 +57,9 @@ class JobRunner {
     parts_.on_failed_link = std::move(told);
   }
   void on_starved(std::function<void(StarvedInput)> told) { parts_.on_starved = std::move(told); }
+  void on_failed_device(std::function<void(const Status&)> told) {
+    parts_.on_failed_device = std::move(told);
+  }
   // The place of the files that the job's graphs save. Without one the runner refuses such graphs.
   void save_files_at(std::shared_ptr<SavedFiles> place) { parts_.saved_files = std::move(place); }
   // The callback runs under the lock of DeviceMemory, so it must not reserve memory.

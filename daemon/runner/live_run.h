@@ -87,13 +87,16 @@ class LiveRun final : public GatedRun {
   bool waits_for_peer() const;
   // A table of the kernels' times; "" if the run was not made with a profile.
   std::string profile() const;
-  // As TurnLog::take(), and says whether a failure came from elsewhere.
+  // As TurnLog::take(), and says whether a failure came from elsewhere. The failure of an
+  // accelerator becomes `unavailable`, since a job goes on after it with another process.
   bool take_report(RunReport& report, size_t most);
 
  private:
   Status set_feed(uint32_t index, const Bytes& value) const;
   void tell_of(const Link& link);
   bool derived(const Status& failure) const;
+  // True if the failure is the device's own, and not that of an operand.
+  bool is_of_device(const Status& failure) const;
   Run& run() const { return run_->run(); }
   std::string subject() const;
 

@@ -45,7 +45,7 @@ using namespace std::chrono_literals;
 
 constexpr int kWorkerDescriptor = 3;
 // The exit codes of the process, besides kRunnerOutOfMemory.
-enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4 };
+enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4, kDeviceFailed = 6 };
 constexpr auto kStart = 10s;  // from the start to being registered
 constexpr auto kEnd = 3s;     // from the reason to the end, by force
 // The time for a restarted master to learn of this runner from its worker.
@@ -370,6 +370,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   runner->on_starved([&place](const StarvedInput& starved) {
     if (const auto master = place.client()) tell_of_starved(*master, starved);
   });
+  runner->on_failed_device([&ending](const Status& why) { ending.because(kDeviceFailed, why); });
   const Status served = serve(*runner, place, ending, log);
   // It belongs to the caller, so that it also bounds the destructors of this function.
   guillotine.emplace(served.ok() ? ending.code() : kFailed, log);

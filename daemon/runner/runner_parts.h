@@ -50,6 +50,9 @@ struct RunnerParts {
   std::function<void(FailedLink)> on_failed_link = {};
   // Called when files do not answer; may block for a second.
   std::function<void(StarvedInput)> on_starved = {};
+  // Called when an accelerator has failed: it computes nothing any more, so that the process has to
+  // end, and another one may find it well again. Must not block.
+  std::function<void(const Status&)> on_failed_device = {};
   // The place of the files that the job's graphs save; null: there is none.
   std::shared_ptr<SavedFiles> saved_files = {};
   // How long a file system may take to answer.

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -123,6 +124,22 @@ TEST_CASE("a job on GPUs goes on from the memory of those that are left") {
   INFO(lost.dump());
   CHECK(lost.value("source", "") == "memory");
   CHECK(lost.value("went_on_from", 0) >= 12);
+}
+
+TEST_CASE("a job goes on after a GPU has failed, with another process") {
+  const TemporaryDirectory files;
+  const std::string fails = files / "fails";
+  ProcessClusterOptions options = with_gpus(2, "1");
+  options.worker_environment.push_back("LEAT_TEST_GPU_FAILS=" + fails);
+  GpuScene scene(options);
+  std::ofstream(fails) << "now";  // the workers have looked at their GPUs
+  const auto ended = scene.read(scene.submit({"num_workers=2"}, {"--wait"}));
+  CHECK(ended.value("weights_sha256", "") == scene.expected({}));
+  CHECK(!std::filesystem::exists(fails));
+  const auto lost = scene.show(ended.value("id", "")).at("history").at(0);
+  CHECK_THAT(lost.value("cause", ""),
+             Catch::Contains("the device failed") || Catch::Contains("exited with status 6"));
+  CHECK(scene.show(ended.value("id", "")).value("restarts", 0) == 1);
 }
 
 TEST_CASE("a job waits for a worker with a GPU, and says so") {
