@@ -35,6 +35,7 @@ size_t JobDemand::usable() const {
 std::vector<std::string> JobDemand::unfit() const {
   std::vector<std::string> names;
   if (!job_.dataset.empty()) names = context_.leases.without(job_.dataset);
+  if (job_.gpus == 0) return names;
   for (std::string& name : context_.leases.with_fewer_gpus(job_.gpus)) {
     if (!has_name(names, name)) names.push_back(std::move(name));
   }

@@ -64,10 +64,9 @@ Status take_report(RemoteRunState& state, const RunReport& report) {
 Status take_reports(RemoteHost& runner, capnp::List<wire::RunReport>::Reader reports) {
   Status first;
   for (const auto report : reports) {
-    const RunReport read = read_report(report);
-    const auto state = runner.channel()->find(read.part);
+    const auto state = runner.channel()->find({report.getRun(), report.getPartition()});
     if (!state) continue;  // the run is released
-    const Status status = take_report(*state, read);
+    const Status status = take_report(*state, read_report(report));
     if (first.ok()) first = status;
   }
   return first;

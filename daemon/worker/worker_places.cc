@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <future>
 
-#include "daemon/base/version.h"
 #include "daemon/process/field_reader.h"
 #include "daemon/process/leatd_exit.h"
 #include "daemon/status/status_routes.h"
