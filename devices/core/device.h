@@ -88,6 +88,23 @@ class Recording {
   virtual void enqueue() = 0;
 };
 
+// Measures by the device's clock how long pieces of a queue's work take. Destroy it before its
+// queue. Threads: as its queue.
+class Stopwatch {
+ public:
+  struct Sum {
+    double seconds = 0;
+    uint64_t rounds = 0;  // pairs of start() and stop()
+  };
+  virtual ~Stopwatch() = default;
+  // Enqueue readings of the clock. REQUIRES: they alternate, and a start() comes first.
+  virtual void start() = 0;
+  virtual void stop() = 0;
+  // What was measured and is done. A round that begins while many before it are not done is left
+  // out.
+  virtual Sum sum() = 0;
+};
+
 // An in-order stream of work on one device: work that was enqueued first completes first. The
 // device owns it.
 // Threads: any, because all runs and jobs of a device share its queues.
@@ -116,6 +133,9 @@ class Queue {
   // Ends the recording. Null if something was enqueued that cannot be recorded; none of it is done
   // then, and the queue is as it was before. REQUIRES: begin_recording() returned true.
   virtual std::unique_ptr<Recording> end_recording() { return nullptr; }
+
+  // Null if the device has no clock of its own.
+  virtual std::unique_ptr<Stopwatch> make_stopwatch() { return nullptr; }
 
   // Blocks until all that is enqueued is done (ok), the queue fails (its status) or `deadline`
   // passes (deadline_exceeded).

@@ -116,7 +116,13 @@ class CudaQueue final : public Queue {
   }
   void begin_piece(std::span<const uint32_t> after) override;
   std::unique_ptr<Recording> end_recording() override;
+  std::unique_ptr<Stopwatch> make_stopwatch() override;
 
+  // Enqueues a reading of the GPU's clock.
+  void record(cudaEvent_t event) {
+    const std::lock_guard use(use_);
+    check(cudaEventRecord(event, stream_));
+  }
   // Enqueues a copy; an address may be the host's or the device's.
   void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     const std::lock_guard use(use_);
@@ -226,6 +232,64 @@ class CudaRecording final : public Recording {
   const cudaGraphExec_t graph_;
 };
 
+// Events around pieces of work; they are used again once those are done.
+class CudaStopwatch final : public Stopwatch {
+ public:
+  explicit CudaStopwatch(CudaQueue& queue) : queue_(queue) {
+    for (Round& round : rounds_) {
+      (void)cudaEventCreateWithFlags(&round.begin, cudaEventDefault);
+      (void)cudaEventCreateWithFlags(&round.end, cudaEventDefault);
+    }
+  }
+  ~CudaStopwatch() override {
+    for (const Round& round : rounds_) {
+      (void)cudaEventDestroy(round.begin);
+      (void)cudaEventDestroy(round.end);
+    }
+  }
+  void start() override {
+    collect();
+    const auto free = std::find_if(rounds_.begin(), rounds_.end(),
+                                   [](const Round& round) { return !round.pending; });
+    running_ = free == rounds_.end() ? nullptr : &*free;
+    if (running_) queue_.record(running_->begin);
+  }
+  void stop() override {
+    if (!running_) return;
+    queue_.record(running_->end);
+    running_->pending = true;
+  }
+  Sum sum() override {
+    collect();
+    return sum_;
+  }
+
+ private:
+  struct Round {
+    cudaEvent_t begin = nullptr, end = nullptr;
+    bool pending = false;  // its times are not added to the sum
+  };
+  void collect() {
+    for (Round& round : rounds_) {
+      float milliseconds = 0;
+      if (!round.pending || cudaEventQuery(round.end) != cudaSuccess) continue;
+      round.pending = false;
+      if (cudaEventElapsedTime(&milliseconds, round.begin, round.end) != cudaSuccess) continue;
+      sum_.seconds += 1e-3 * static_cast<double>(milliseconds);
+      ++sum_.rounds;
+    }
+  }
+
+  CudaQueue& queue_;
+  std::array<Round, 4> rounds_;  // two steps are in flight, and their predecessors may be
+  Round* running_ = nullptr;
+  Sum sum_;
+};
+
+std::unique_ptr<Stopwatch> CudaQueue::make_stopwatch() {
+  return std::make_unique<CudaStopwatch>(*this);
+}
+
 void CudaQueue::begin_piece(std::span<const uint32_t> after) {
   end_piece();
   if (recorded_.error == cudaSuccess) {
@@ -300,7 +364,8 @@ CudaDevice::CudaDevice(int index, const cudaDeviceProp& properties, uint64_t fre
     : name_(cat("gpu:", index)),
       description_(
           cat(properties.name, ", compute capability ", properties.major, ".", properties.minor)),
-      memory_bytes_(free_bytes - free_bytes / kReservedPart) {
+      memory_bytes_(free_bytes - free_bytes / kReservedPart),
+      capability_(10 * properties.major + properties.minor) {
   static constexpr const char* kNames[] = {"computing", "copying in", "copying out"};
   for (size_t i = 0; i < queues_.size(); ++i)
     queues_[i] = std::make_unique<CudaQueue>(*this, cat(name_, ": ", kNames[i]));

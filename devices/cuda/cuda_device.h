@@ -64,6 +64,8 @@ class CudaDevice final : public Device {
   void copy_to_host(void* host, const void* device, size_t bytes) override;
   void copy_within(void* to, const void* from, size_t bytes) override;
 
+  // The compute capability, 10 times the major number plus the minor one.
+  int capability() const { return capability_; }
   // The stream of queue(compute), in which all kernels run.
   cudaStream_t stream() const;
   // Takes a library that kernels share, and names it with its version in the description. Call this
@@ -94,6 +96,7 @@ class CudaDevice final : public Device {
   const std::string name_;
   std::string description_;
   const uint64_t memory_bytes_;
+  const int capability_;
   std::array<std::unique_ptr<CudaQueue>, 3> queues_;  // by QueueFor
 
   std::vector<std::unique_ptr<CudaLibrary>> libraries_;

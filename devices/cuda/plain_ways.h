@@ -8,7 +8,8 @@ namespace leat::cuda {
 
 // True if the environment variable LEAT_GPU_PLAIN, words with commas between them, has the word:
 //   graphs     kernels are launched one by one, and not as CUDA graphs
-//   cublaslt   products of matrices, and Attention, are computed by kernels of our own
+//   cublaslt   products of matrices, and those within Attention, are computed by kernels of our own
+//   tiles      Attention is not computed by tensor cores in tiles
 //   cudnn      convolutions are computed by kernels of our own
 // The variable is read anew at each call.
 bool goes_plain_way(std::string_view word);

@@ -33,7 +33,7 @@ Status KernelTable::make() {
     LEAT_ASSIGN_OR_RETURN(own_[i], make_instruction_kernel(partition_, instruction, device_.kind(),
                                                            &device_, &resources_));
     if (profile_) {
-      auto timed = std::make_unique<TimedKernel>(std::move(own_[i]));
+      auto timed = std::make_unique<TimedKernel>(std::move(own_[i]), device_.queue());
       timed_[i] = timed.get();
       own_[i] = std::move(timed);
     }

@@ -86,15 +86,28 @@ std::string line(const Row& row, double total) {
 
 }  // namespace
 
-TimedKernel::TimedKernel(std::unique_ptr<Kernel> kernel)
+TimedKernel::TimedKernel(std::unique_ptr<Kernel> kernel, Queue& queue)
     : kernel_(std::move(kernel)),
-      sums_(new Sum[static_cast<size_t>(std::max(1, kernel_->phases()))]) {}
+      sums_(new Sum[static_cast<size_t>(std::max(1, kernel_->phases()))]) {
+  for (int phase = 0; phase < std::max(1, kernel_->phases()); ++phase)
+    sums_[static_cast<size_t>(phase)].stopwatch = queue.make_stopwatch();
+}
 
 Progress TimedKernel::run(KernelContext& context, int phase, int tile) {
+  Sum& sum = sums_[static_cast<size_t>(phase)];
+  if (sum.stopwatch) {
+    // One thread gives the queue its work.
+    const bool first_step = sum.calls.fetch_add(1, std::memory_order_relaxed) <
+                            static_cast<uint64_t>(kernel_->tiles(phase));
+    if (first_step) return kernel_->run(context, phase, tile);
+    sum.stopwatch->start();
+    const Progress progress = kernel_->run(context, phase, tile);
+    sum.stopwatch->stop();
+    return progress;
+  }
   const uint64_t begun = thread_cpu_nanoseconds();
   const Progress progress = kernel_->run(context, phase, tile);
   if (progress == Progress::blocked) return progress;  // it runs again
-  Sum& sum = sums_[static_cast<size_t>(phase)];
   // The calls of the first step are those with the lowest numbers: one for each tile of the phase.
   const bool first_step = sum.calls.fetch_add(1, std::memory_order_relaxed) <
                           static_cast<uint64_t>(kernel_->tiles(phase));
@@ -104,12 +117,15 @@ Progress TimedKernel::run(KernelContext& context, int phase, int tile) {
 }
 
 double TimedKernel::seconds(int phase) const {
-  return 1e-9 * static_cast<double>(
-                    sums_[static_cast<size_t>(phase)].nanoseconds.load(std::memory_order_relaxed));
+  const Sum& sum = sums_[static_cast<size_t>(phase)];
+  if (sum.stopwatch) return sum.stopwatch->sum().seconds;
+  return 1e-9 * static_cast<double>(sum.nanoseconds.load(std::memory_order_relaxed));
 }
 
 uint64_t TimedKernel::calls(int phase) const {
-  const uint64_t calls = sums_[static_cast<size_t>(phase)].calls.load(std::memory_order_relaxed);
+  const Sum& sum = sums_[static_cast<size_t>(phase)];
+  if (sum.stopwatch) return sum.stopwatch->sum().rounds;
+  const uint64_t calls = sum.calls.load(std::memory_order_relaxed);
   // The first step is subtracted, because its time was not added.
   const auto first_step = static_cast<uint64_t>(kernel_->tiles(phase));
   return calls > first_step ? calls - first_step : 0;
@@ -119,11 +135,13 @@ std::string profile_text(const Program& program) {
   const Partition& partition = program.partition();
   std::vector<Row> rows;
   double total = 0;
+  bool by_device = false;
   for (uint32_t i = 0; i < partition.instructions.size(); ++i) {
     const TimedKernel* kernel = program.timed_kernel(i);
     if (!kernel) continue;
     rows.push_back(row_of(partition, partition.instructions[i], *kernel));
     total += rows.back().seconds;
+    by_device = by_device || kernel->by_device();
   }
   if (total == 0) return "";
   // A stable sort keeps plan order among rows of equal time.
@@ -131,8 +149,8 @@ std::string profile_text(const Program& program) {
                    [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
   char all[32];
   std::snprintf(all, sizeof all, "%.3f", 1e3 * total);
-  std::string out = cat("CPU time of the kernels on ", partition.device, ": ", all,
-                        " ms a step, the first step not counted\n",
+  std::string out = cat(by_device ? "Time" : "CPU time", " of the kernels on ", partition.device,
+                        ": ", all, " ms a step, the first step not counted\n",
                         "     %    us/step  GFLOP/s     GB/s  op, output, name\n");
   // Rows below kSmallest of the total are added up into one line.
   double small = 0;

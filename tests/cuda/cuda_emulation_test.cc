@@ -14,6 +14,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "devices/cuda/cuda_device.h"
@@ -214,6 +215,25 @@ TEST_CASE("work that was recorded is done as often as it is enqueued") {
   on.settle(QueueFor::compute);
   CHECK(on.take(*on.x)[5] == 11);
   CHECK(fake_cuda::counts().graph_launches == 3);
+}
+
+TEST_CASE("a stopwatch measures the work between its start and its stop") {
+  OnDevice on;
+  Queue& compute = on.device->queue();
+  const std::unique_ptr<Stopwatch> watch = compute.make_stopwatch();
+  REQUIRE(watch);
+  for (int round = 0; round < 3; ++round) {
+    watch->start();
+    compute.enqueue([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return Status();
+    });
+    watch->stop();
+    on.settle(QueueFor::compute);
+  }
+  const Stopwatch::Sum sum = watch->sum();
+  CHECK(sum.rounds == 3);
+  CHECK(sum.seconds >= 0.015);
 }
 
 TEST_CASE("pieces of a recording that do not name each other are done in any order") {

@@ -75,9 +75,9 @@ TEST_CASE("a job goes on from its checkpoint on GPUs") {
   const Job job = gpu.small.job({"num_workers=2"});
   const GpuTraining whole = must(gpu.train(job, "whole"));
   const GpuTraining part = must(gpu.train(
-      job, "parts", 0, false, [](const Silent& watch) { return watch.losses.size() >= 8; }));
+      job, "parts", {.stop = [](const Silent& watch) { return watch.losses.size() >= 8; }}));
   CHECK(part.outcome.interrupted);
-  const GpuTraining rest = must(gpu.train(job, "parts", 3, true));
+  const GpuTraining rest = must(gpu.train(job, "parts", {.seed = 3, .resume = true}));
   CHECK(rest.outcome.weights_sha256 == whole.outcome.weights_sha256);
 }
 
@@ -88,11 +88,14 @@ TEST_CASE("a checkpoint between two steps has the weights of that step") {
   for (uint64_t seed = 0; seed < 3; ++seed) {
     INFO("seed " << seed);
     const std::string folder = cat("passing", seed);
-    const GpuTraining part = must(gpu.train(
-        job, folder, seed, false, [](const Silent& watch) { return watch.losses.size() >= 14; }, {},
-        true));
+    const GpuTraining part =
+        must(gpu.train(job, folder,
+                       {.seed = seed,
+                        .stop = [](const Silent& watch) { return watch.losses.size() >= 14; },
+                        .skip_checkpoints = true}));
     CHECK(part.warnings.empty());
-    CHECK(must(gpu.train(job, folder, seed, true)).outcome.weights_sha256 == expected);
+    CHECK(must(gpu.train(job, folder, {.seed = seed, .resume = true})).outcome.weights_sha256 ==
+          expected);
   }
 }
 

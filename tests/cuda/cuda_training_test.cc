@@ -9,6 +9,7 @@
 namespace leat {
 
 using testing::GpuJob;
+using testing::GpuTraining;
 using testing::kMlp;
 using testing::PlainWay;
 
@@ -19,14 +20,16 @@ TEST_CASE("whatever a GPU does first, the weights are the same") {
   const std::string expected = must(gpu.train(job, "first")).outcome.weights_sha256;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
-    CHECK(must(gpu.train(job, cat("seed", seed), seed)).outcome.weights_sha256 == expected);
+    CHECK(must(gpu.train(job, cat("seed", seed), {.seed = seed})).outcome.weights_sha256 ==
+          expected);
   }
 }
 
 TEST_CASE("a GPU that fails within a job is named") {
   GpuJob gpu(kMlp);
-  const auto failed = gpu.train(gpu.small.job(), "failed", 0, false, {},
-                                [] { fake_cuda::fail_launch(300, cudaErrorLaunchFailure); });
+  const auto failed =
+      gpu.train(gpu.small.job(), "failed",
+                {.once_open = [] { fake_cuda::fail_launch(300, cudaErrorLaunchFailure); }});
   REQUIRE(!failed.ok());
   CHECK_THAT(failed.status().message(), Catch::Contains("gpu:0"));
   CHECK_THAT(failed.status().message(), Catch::Contains("cudaErrorLaunchFailure"));
@@ -54,6 +57,21 @@ TEST_CASE("steps are enqueued as graphs, and products by cuBLASLt") {
   fake_cublaslt::hide(false);
   CHECK(without.graph_launches > 12);
   CHECK(none == 0);
+}
+
+TEST_CASE("a profile has the time that the GPU takes for each kernel") {
+  GpuJob gpu(kMlp);
+  const Job job = gpu.small.job({"steps=6"});
+  const GpuTraining alone = must(gpu.train(job, "alone"));
+  CHECK(alone.outcome.profile.empty());
+  const GpuTraining profiled = must(gpu.train(job, "profiled", {.profile = true}));
+  const std::string& text = profiled.outcome.profile;
+  INFO(text);
+  CHECK_THAT(text, Catch::Contains("\nTime of the kernels on job:worker/task:0/gpu:0: ") ||
+                       Catch::StartsWith("Time of the kernels on job:worker/task:0/gpu:0: "));
+  CHECK_THAT(text, Catch::Contains("  Gemm float[6,24]"));
+  CHECK_THAT(text, Catch::Contains("CPU time of the kernels on job:worker/task:0/cpu:0: "));
+  CHECK(profiled.outcome.weights_sha256 == alone.outcome.weights_sha256);
 }
 
 TEST_CASE("no step copies memory that is not pinned, or allocates") {

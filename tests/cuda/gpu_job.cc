@@ -49,11 +49,9 @@ transformer (float[N,1,8,8] image) => (float[N,4] logits)
 }
 )";
 
-Result<GpuTraining> GpuJob::train(const Job& job, const std::string& folder, uint64_t seed,
-                                  bool resume, const std::function<bool(const Silent&)>& stop,
-                                  const std::function<void()>& once_open,
-                                  bool skip_checkpoints) const {
-  prepare_gpu(seed);
+Result<GpuTraining> GpuJob::train(const Job& job, const std::string& folder,
+                                  const GpuTrainingOptions& how) const {
+  prepare_gpu(how.seed);
   Status opened;
   auto hosts = make_local_hosts(static_cast<int>(job.num_workers), 1, real_files(), [&] {
     std::vector<std::unique_ptr<Device>> devices;
@@ -65,14 +63,16 @@ Result<GpuTraining> GpuJob::train(const Job& job, const std::string& folder, uin
     return devices;
   });
   LEAT_RETURN_IF_ERROR(opened);
-  if (once_open) once_open();
-  TrainOptions options{small.path(folder), resume, 1};
-  options.skip_checkpoints = skip_checkpoints;
+  if (how.once_open) how.once_open();
+  TrainOptions options{small.path(folder), how.resume, 1};
+  options.skip_checkpoints = how.skip_checkpoints;
+  options.profile = how.profile;
   LEAT_ASSIGN_OR_RETURN(const auto trainer, Trainer::create(gpu_catalogue(), real_files(), job,
                                                             options, std::move(hosts)));
   Silent watch;
   GpuTraining training;
-  LEAT_ASSIGN_OR_RETURN(training.outcome, trainer->run(watch, [&] { return stop && stop(watch); }));
+  LEAT_ASSIGN_OR_RETURN(training.outcome,
+                        trainer->run(watch, [&] { return how.stop && how.stop(watch); }));
   training.losses = watch.losses;
   training.warnings = watch.warnings;
   return training;

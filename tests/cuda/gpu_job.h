@@ -32,17 +32,23 @@ struct GpuTraining {
   std::vector<std::string> warnings;
 };
 
+struct GpuTrainingOptions {
+  uint64_t seed = 0;  // of the schedule of an emulated GPU
+  bool resume = false;
+  std::function<bool(const Silent&)> stop = {};
+  std::function<void()> once_open = {};  // called when the devices are open
+  bool skip_checkpoints = false;
+  bool profile = false;
+};
+
 // A small job on hosts that have a GPU each; in this process, they share the one there is.
 class GpuJob {
  public:
   explicit GpuJob(const char* graph) : small(graph) {}
 
-  // Trains to the end, or until `stop`. `once_open` is called when the devices are open.
-  Result<GpuTraining> train(const Job& job, const std::string& folder, uint64_t seed = 0,
-                            bool resume = false,
-                            const std::function<bool(const Silent&)>& stop = {},
-                            const std::function<void()>& once_open = {},
-                            bool skip_checkpoints = false) const;
+  // Trains to the end, or until the options' `stop`.
+  Result<GpuTraining> train(const Job& job, const std::string& folder,
+                            const GpuTrainingOptions& options = {}) const;
 
   const SmallJob small;
 };

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -25,8 +26,12 @@ namespace {
 constexpr size_t kDefaultMemory = size_t{1} << 30;
 constexpr size_t kAlignment = 256;
 
-// Set when the work before a record of an event is done. Each record has one of its own.
-using Done = std::shared_ptr<bool>;
+// The moment when the work before a record of an event is done. Each record has one of its own.
+struct Moment {
+  bool reached = false;
+  std::chrono::steady_clock::time_point at;
+};
+using Done = std::shared_ptr<Moment>;
 
 struct Operation {
   std::function<cudaError_t()> run;  // or none
@@ -287,7 +292,7 @@ class Gpu {
   }
 
   cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
-    auto done = std::make_shared<bool>(false);
+    auto done = std::make_shared<Moment>();
     {
       const std::lock_guard lock(mutex_);
       event->done = done;
@@ -305,7 +310,16 @@ class Gpu {
   cudaError_t query(cudaEvent_t event) {
     const std::lock_guard lock(mutex_);
     if (sticky_ != cudaSuccess) return sticky_;
-    return !event->done || *event->done ? cudaSuccess : cudaErrorNotReady;
+    return !event->done || event->done->reached ? cudaSuccess : cudaErrorNotReady;
+  }
+  cudaError_t elapsed(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+    const std::lock_guard lock(mutex_);
+    if (sticky_ != cudaSuccess) return sticky_;
+    if (!begin->done || !end->done) return cudaErrorInvalidValue;
+    if (!begin->done->reached || !end->done->reached) return cudaErrorNotReady;
+    *milliseconds =
+        std::chrono::duration<float, std::milli>(end->done->at - begin->done->at).count();
+    return cudaSuccess;
   }
   cudaError_t begin_capture(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after,
                             size_t count, cudaStreamCaptureMode mode) {
@@ -429,7 +443,7 @@ class Gpu {
         if (stream->operations.empty()) continue;
         const Done& after = stream->operations.front().after;
         // After an error nothing runs any more, but nobody waits for it either.
-        if (!after || *after || sticky_ != cudaSuccess) able.push_back(stream);
+        if (!after || after->reached || sticky_ != cudaSuccess) able.push_back(stream);
       }
       if (able.empty()) {
         set_open(false);
@@ -451,7 +465,7 @@ class Gpu {
         stream->busy = false;
         if (error != cudaSuccess && sticky_ == cudaSuccess) sticky_ = error;
       }
-      if (operation.sets) *operation.sets = true;
+      if (operation.sets) *operation.sets = {true, std::chrono::steady_clock::now()};
       idle_.notify_all();
     }
   }
@@ -593,6 +607,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return gpu().record(event, stream);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return gpu().query(event); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  return gpu().elapsed(milliseconds, begin, end);
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return gpu().sticky();
