@@ -1,7 +1,14 @@
 // The factories of Gather and its kin on CUDA.
+#include <numeric>
+#include <vector>
+
+#include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/cuda/index_places.h"
+#include "ops/cuda/row_sum.h"
+#include "ops/cuda/sorting.h"
+#include "ops/definitions/row_sum.h"
 
 namespace leat::cuda {
 namespace {
@@ -67,12 +74,59 @@ Result<std::unique_ptr<Kernel>> make_trilu(const KernelSetup& setup) {
 }
 bool on_main_diagonal(const OpTypes& types) { return !types.has_input(1); }
 
+// (values, ids)
+Result<std::unique_ptr<Kernel>> make_sum_rows(const KernelSetup& setup) {
+  const Shape &out = setup.output(0).shape, &values = setup.input(0).shape;
+  RowSumCall call;
+  GatherCall& places = call.places;
+  places.size = out[0];
+  places.inner = out.elements(1, out.rank());
+  places.indices = setup.input(1).shape.elements();
+  places.wide = setup.input(1).dtype == DType::i64;
+  call.shards = row_shards(setup.attrs());
+  std::vector<int64_t> ends = attr_ints(setup.attrs(), "parts");
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  const int64_t each = places.indices / call.shards;
+  if (ends.empty()) ends = {each};
+  call.parts = static_cast<int64_t>(ends.size());
+  if (values.elements() != places.indices * places.inner || each * call.shards != places.indices ||
+      ends.back() != each) {
+    return invalid_argument(cat(setup.subject, ": expected lines of ", places.inner,
+                                " elements from ", call.shards, " shards of ", ends.back(),
+                                " ids, received ", values, " and ids ", setup.input(1).shape));
+  }
+  LEAT_ASSIGN_OR_RETURN(const auto part_ends,
+                        copy_of(setup, ends.data(), ends.size() * sizeof(int64_t)));
+  call.part_ends = static_cast<const int64_t*>(part_ends->data());
+  LEAT_ASSIGN_OR_RETURN(
+      const auto complaint,
+      LentComplaint::make(setup, [subject = setup.subject,
+                                  rows = places.size](const Complaint& found) {
+        return invalid_argument(cat(subject, ": expected an id in [", -rows, ", ", rows - 1,
+                                    "], received ", found.received, " as id ", found.place - 1));
+      }));
+  places.complaint = complaint->get();
+  return make_cuda_kernel(
+      setup,
+      [call, part_ends, complaint, dtype = setup.output(0).dtype](const KernelContext& context,
+                                                                  cudaStream_t stream) {
+        RowSumCall now = call;
+        now.places.in = context.inputs[0];
+        now.places.index = context.inputs[1];
+        now.places.out = context.outputs[0];
+        now.places.workspace = context.workspace;
+        return launch_row_sum(now, dtype, stream);
+      },
+      sorting_bytes(places.indices));
+}
+
 }  // namespace
 
 void add_gather_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("Gather", kKind, make_gather);
   catalogue.add_kernel("leat.ReadRows", kKind, make_gather);
   catalogue.add_kernel("leat.GatherGrad", kKind, make_gather_grad);
+  catalogue.add_kernel("leat.SumRows", kKind, make_sum_rows);
   catalogue.add_kernel("GatherElements", kKind, make_gather_elements);
   catalogue.add_kernel("Trilu", kKind, make_trilu, on_main_diagonal);
 }

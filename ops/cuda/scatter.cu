@@ -1,10 +1,8 @@
-#include <bit>
-#include <limits>
-
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/index_places.cuh"
 #include "ops/cuda/scatter.h"
+#include "ops/cuda/sorting.h"
 #include "ops/elements/element.h"
 
 namespace leat::cuda {
@@ -14,23 +12,6 @@ using elementwise::load;
 using elementwise::store;
 using elementwise::wrap_add;
 using elementwise::wrap_mul;
-
-// The destination of an update that has none: it is sorted to the end.
-constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
-
-// Updates with their destinations, as many as a power of two.
-struct Sorting {
-  int64_t* keys = nullptr;
-  int64_t* updates = nullptr;
-  int64_t count = 0;
-};
-Sorting sorting_of(const ScatterCall& call) {
-  Sorting sorting;
-  sorting.count = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(call.updates)));
-  sorting.keys = static_cast<int64_t*>(call.workspace);
-  sorting.updates = sorting.keys + sorting.count;
-  return sorting;
-}
 
 template <typename Destination>
 __device__ inline void list(const Sorting& sorting, int64_t updates, Destination destination) {
@@ -45,34 +26,6 @@ __global__ void list_elements(Sorting sorting, GatherElementsCall places) {
 }
 __global__ void list_lines(Sorting sorting, GatherNdCall places) {
   list(sorting, places.tuples, [&](int64_t j) { return line_of(places, j); });
-}
-
-// K. E. Batcher's bitonic sort: "Sorting networks and their applications", AFIPS 1968. One exchange
-// of each pair at a distance, in runs of `run` that are sorted up and down in turn. No two updates
-// are equal, so that the order is one, and that of the updates within a destination.
-__global__ void exchange(Sorting sorting, int64_t run, int64_t distance) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, other = i ^ distance;
-  if (i >= sorting.count || other < i) return;
-  const int64_t key = sorting.keys[i], other_key = sorting.keys[other];
-  const int64_t update = sorting.updates[i], other_update = sorting.updates[other];
-  const bool is_above = key != other_key ? key > other_key : update > other_update;
-  const bool goes_up = (i & run) == 0;
-  if (is_above != goes_up) return;
-  sorting.keys[i] = other_key;
-  sorting.keys[other] = key;
-  sorting.updates[i] = other_update;
-  sorting.updates[other] = update;
-}
-
-cudaError_t sort(const Sorting& sorting, cudaStream_t stream) {
-  for (int64_t run = 2; run <= sorting.count; run *= 2) {
-    for (int64_t distance = run / 2; distance > 0; distance /= 2) {
-      const auto error =
-          launch<&exchange>(one_thread_each(sorting.count), stream, sorting, run, distance);
-      if (error != cudaSuccess) return error;
-    }
-  }
-  return cudaSuccess;
 }
 
 // As scattered() of the CPU's kernels.
@@ -122,9 +75,9 @@ cudaError_t scatter(const ScatterCall& call, DType dtype, cudaStream_t stream, L
   if (bytes > 0 && call.data && call.data != call.y)
     error = cudaMemcpyAsync(call.y, call.data, bytes, cudaMemcpyDeviceToDevice, stream);
   if (error != cudaSuccess || call.updates * call.line == 0) return error;
-  const Sorting sorting = sorting_of(call);
+  const Sorting sorting = sorting_within(call.workspace, call.updates);
   error = list(sorting);
-  if (error == cudaSuccess) error = sort(sorting, stream);
+  if (error == cudaSuccess) error = launch_sort(sorting, stream);
   if (error != cudaSuccess) return error;
   return dispatch_all(dtype, [&](auto zero) {
     return launch<&update_lines<decltype(zero)>>(one_thread_each(call.updates * call.line), stream,
@@ -133,10 +86,6 @@ cudaError_t scatter(const ScatterCall& call, DType dtype, cudaStream_t stream, L
 }
 
 }  // namespace
-
-size_t scatter_workspace(int64_t updates) {
-  return 2 * std::bit_ceil(static_cast<uint64_t>(updates)) * sizeof(int64_t);
-}
 
 cudaError_t launch_scatter_elements(const ScatterCall& call, const GatherElementsCall& places,
                                     DType dtype, cudaStream_t stream) {

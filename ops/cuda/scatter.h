@@ -10,6 +10,7 @@
 #include "devices/base/dtype.h"
 #include "ops/cuda/gather.h"
 #include "ops/cuda/indexing.h"
+#include "ops/cuda/sorting.h"
 
 namespace leat::cuda {
 
@@ -22,9 +23,8 @@ struct ScatterCall {
   const void* data = nullptr;                   // y begins as this; null: as zeros
   const void* update = nullptr;
   void* y = nullptr;
-  void* workspace = nullptr;  // of scatter_workspace() bytes
+  void* workspace = nullptr;  // of sorting_bytes(updates)
 };
-size_t scatter_workspace(int64_t updates);
 // The destinations are those that GatherElements, or GatherND, reads for the same indices.
 cudaError_t launch_scatter_elements(const ScatterCall& call, const GatherElementsCall& places,
                                     DType dtype, cudaStream_t stream);

@@ -50,7 +50,7 @@ Result<std::unique_ptr<Kernel>> make_scatter_elements(const KernelSetup& setup) 
         indices.gather.index = context.inputs[1];
         return launch_scatter_elements(bound<is_grad>(call, context), indices, dtype, stream);
       },
-      scatter_workspace(updates));
+      sorting_bytes(updates));
 }
 
 template <bool is_grad>
@@ -65,7 +65,7 @@ Result<std::unique_ptr<Kernel>> make_scatter_nd(const KernelSetup& setup) {
         indices.indices = context.in<int64_t>(1);
         return launch_scatter_nd(bound<is_grad>(call, context), indices, dtype, stream);
       },
-      scatter_workspace(updates));
+      sorting_bytes(updates));
 }
 
 }  // namespace
