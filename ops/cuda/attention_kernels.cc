@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "devices/cuda/plain_ways.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/attention_products.h"
+#include "ops/cuda/attention_tiles.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/definitions/attention.h"
@@ -56,6 +58,13 @@ bool supports_attention_grad(const OpTypes& types) {
   return form.ok() && std::max(form->head, form->v_head) <= kMostHeadColumns;
 }
 
+// Whether tensor cores compute it in tiles, where the operands' addresses allow it.
+bool by_tiles(const KernelSetup& setup, const AttentionCall& call) {
+  const auto& device = static_cast<const CudaDevice&>(*setup.device);
+  return !goes_plain_way("tiles") &&
+         attention_tiles_fit(call, setup.input(0).dtype, device.capability());
+}
+
 // By cuBLASLt, or null.
 std::shared_ptr<AttentionProducts> products_of(const KernelSetup& setup, const AttentionCall& call,
                                                bool gradient) {
@@ -70,7 +79,8 @@ Result<std::unique_ptr<Kernel>> make_attention(const KernelSetup& setup) {
   const bool masked = setup.types.has_input(kMask), bounded = setup.types.has_input(kLengths);
   const bool has_sums = setup.types.has_output(kLogSumExp);
   const AttentionCall call = call_of(*form);
-  const auto products = products_of(setup, call, false);
+  const bool tiles = by_tiles(setup, call);
+  const auto products = tiles ? nullptr : products_of(setup, call, false);
   return make_cuda_kernel(
       setup,
       [=, dtype = setup.input(kQuery).dtype](const KernelContext& context, cudaStream_t stream) {
@@ -82,6 +92,7 @@ Result<std::unique_ptr<Kernel>> make_attention(const KernelSetup& setup) {
         now.lengths = bounded ? context.in<int64_t>(kLengths) : nullptr;
         now.y = context.outputs[kAttended];
         now.log_sums = has_sums ? context.outputs[kLogSumExp] : nullptr;
+        if (tiles && attention_tiles_take(now)) return launch_attention_tiles(now, dtype, stream);
         return products && products->takes(now) ? products->enqueue(now, context.workspace, stream)
                                                 : launch_attention(now, dtype, stream);
       },
@@ -94,7 +105,11 @@ Result<std::unique_ptr<Kernel>> make_attention_grad(const KernelSetup& setup) {
   const bool masked = setup.types.has_input(kGradMask);
   const bool bounded = setup.types.has_input(kGradLengths);
   const AttentionCall call = call_of(*form);
-  const auto products = products_of(setup, call, true);
+  const bool tiles = by_tiles(setup, call);
+  const auto products = tiles ? nullptr : products_of(setup, call, true);
+  const size_t workspace = tiles      ? attention_tiles_workspace(call)
+                           : products ? products->workspace_bytes()
+                                      : 0;
   return make_cuda_kernel(
       setup,
       [=, dtype = setup.input(kGradQuery).dtype](const KernelContext& context,
@@ -111,10 +126,12 @@ Result<std::unique_ptr<Kernel>> make_attention_grad(const KernelSetup& setup) {
         now.dq = context.outputs[kQueryGrad];
         now.dk = context.outputs[kKeyGrad];
         now.dv = context.outputs[kValueGrad];
+        if (tiles && attention_tiles_take(now))
+          return launch_attention_tiles_grad(now, dtype, context.workspace, stream);
         return products && products->takes(now) ? products->enqueue(now, context.workspace, stream)
                                                 : launch_attention_grad(now, dtype, stream);
       },
-      products ? products->workspace_bytes() : 0);
+      workspace);
 }
 
 }  // namespace

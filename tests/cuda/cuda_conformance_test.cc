@@ -1,6 +1,7 @@
 // Every op that has a CUDA kernel, on the emulated GPU or a real one (deploy/gpu-check), against
 // the CPU: the cases and dtypes of the conformance suite (tests/ops/conformance.h).
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -25,7 +26,8 @@ constexpr auto kCaseDeadline = std::chrono::seconds(60);
 // One op on the GPU. The memory of its outputs begins at NaN.
 class GpuCase final : private StepContext {
  public:
-  GpuCase(Device& device, const ConformanceCase& c)
+  // The node does not have the outputs that are left out.
+  GpuCase(Device& device, const ConformanceCase& c, const std::vector<size_t>& left_out = {})
       : device_(device),
         case_(c),
         op_(*gpu_catalogue().find(c.op)),
@@ -36,6 +38,7 @@ class GpuCase final : private StepContext {
     for_device = static_cast<StepNumbers*>(numbers_->data());
     std::memcpy(numbers_->data(), static_cast<StepNumbers*>(this), sizeof(StepNumbers));
     setup_.types = testing::types_of(c, attrs_);
+    for (const size_t output : left_out) setup_.types.outputs[output].present = false;
     setup_.subject = c.op;
     setup_.device = &device;
     node_.op = &op_;
@@ -335,6 +338,105 @@ TEST_CASE("copies of lines, which may be joined to words of 16 bytes") {
         INFO(case_text(c));
         compare(c, GpuCase(*device, c).run(), testing::run_case(c));
       }
+    }
+  }
+  testing::prepare_gpu();
+}
+
+TEST_CASE("updates of more rows than a block sorts are added in their order") {
+  testing::prepare_gpu();
+  const auto device = must(testing::open_gpu());
+  for (const int64_t lines : {1, 700, 1024, 2500}) {
+    Tensor values(DType::f32, Shape{lines, 2}), ids(DType::i64, Shape{lines});
+    for (int64_t i = 0; i < values.elements(); ++i) values.set(i, std::sin(static_cast<double>(i)));
+    for (int64_t i = 0; i < lines; ++i) ids.set(i, static_cast<double>(i * i % 37) - 18);
+    ConformanceCase c{"leat.SumRows", {values, ids}};
+    c.attrs = {{"rows", int64_t{40}}};
+    INFO(case_text(c));
+    compare(c, GpuCase(*device, c).run(), testing::run_case(c));
+  }
+  testing::prepare_gpu();
+}
+
+namespace {
+
+// An Attention [batch, heads, queries, columns] and what may be special about it.
+struct AttentionSizes {
+  int64_t batch, queries, keys, heads, kv_heads, columns, v_columns;
+};
+struct AttentionForTiles {
+  AttentionSizes sizes;
+  Attrs attrs = {};
+  Shape mask = {};
+  bool boolean = false;
+  std::vector<int64_t> lengths = {};
+};
+
+Tensor waves(DType dtype, const Shape& shape, int64_t seed) {
+  Tensor x(dtype, shape);
+  for (int64_t i = 0; i < x.elements(); ++i)
+    x.set(i, std::sin(static_cast<double>(i * 7 + 1000 * seed)));
+  return x;
+}
+
+ConformanceCase attention_case(const AttentionForTiles& given, DType dtype) {
+  const AttentionSizes& s = given.sizes;
+  ConformanceCase c{"Attention",
+                    {waves(dtype, {s.batch, s.heads, s.queries, s.columns}, 1),
+                     waves(dtype, {s.batch, s.kv_heads, s.keys, s.columns}, 2),
+                     waves(dtype, {s.batch, s.kv_heads, s.keys, s.v_columns}, 3)},
+                    given.attrs,
+                    5};
+  Tensor mask, lengths;
+  if (given.mask.rank() > 0) mask = waves(given.boolean ? DType::boolean : dtype, given.mask, 4);
+  if (given.boolean) {
+    for (int64_t i = 0; i < mask.elements(); ++i) mask.set(i, i % 3 != 0);
+  }
+  if (!given.lengths.empty()) lengths = Tensor::of<int64_t>({s.batch}, given.lengths);
+  c.inputs.insert(c.inputs.end(), {mask, Tensor(), Tensor(), lengths});
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("attention of 16-bit elements, in tiles") {
+  testing::prepare_gpu();
+  const auto device = must(testing::open_gpu());
+  const Attrs causal{{"is_causal", int64_t{1}}};
+  const AttentionSizes small{1, 70, 90, 2, 1, 16, 24};
+  const std::vector<AttentionForTiles> cases = {
+      {small},
+      {small, causal},
+      {{1, 130, 130, 2, 2, 64, 64}, causal},
+      {{2, 33, 40, 1, 1, 72, 128}, causal},
+      {small, {{"left_window_size", int64_t{9}}, {"right_window_size", int64_t{2}}}},
+      {small, {{"softcap", 1.5}, {"scale", 0.5}}},
+      {small, {}, {70, 60}},
+      {small, causal, {2, 70, 90}, true},
+      {{2, 8, 70, 2, 2, 8, 8}, causal, {}, false, {70, 0}},
+  };
+  const std::vector<size_t> unneeded = {1, 2, 3};  // outputs that the CPU alone has
+  for (const AttentionForTiles& given : cases) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const ConformanceCase c = attention_case(given, dtype);
+      INFO(case_text(c));
+      const std::vector<Tensor> on_cpu = testing::run_case(c);
+      const Tensor &y = on_cpu[0], &log_sums = on_cpu[4];
+      GpuCase forward(*device, c, unneeded);
+      REQUIRE(forward.supported());
+      const std::vector<Tensor> attended = forward.run();
+      compare(c, attended, {y, log_sums});
+      ConformanceCase grad{"leat.AttentionGrad",
+                           {c.inputs[0], c.inputs[1], c.inputs[2], y, log_sums,
+                            waves(dtype, y.shape(), 5), c.inputs[3], Tensor(), c.inputs[6]},
+                           given.attrs,
+                           3};
+      compare(grad, GpuCase(*device, grad).run(), testing::run_case(grad));
+      if (!testing::gpu_is_emulated()) continue;
+      // The kernels that the tiles stand in for agree.
+      ::setenv("LEAT_GPU_PLAIN", "tiles", 1);
+      compare(c, GpuCase(*device, c, unneeded).run(), attended);
+      ::unsetenv("LEAT_GPU_PLAIN");
     }
   }
   testing::prepare_gpu();
