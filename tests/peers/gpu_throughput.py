@@ -24,14 +24,16 @@ import torch_models
 from side_by_side import own_environment
 
 BATCHES = {**leat_job.BATCHES, "resnet50": 64, "gpt2": 8}
+BATCHES_OF_EPOCH = {"resnet50": 16, "gpt2": 64}  # of 128 otherwise: an epoch of few steps is mostly its end
 
 
-def data_job(folder, model, steps, precision):
-    """A job on random records: of a graph of leat's own, or of an exported model."""
-    batch = BATCHES[model]
+def data_job(folder, model, precision):
+    """The path of a job on random records: of a graph of leat's own, or of an exported model."""
+    batch, batches = BATCHES[model], BATCHES_OF_EPOCH.get(model, 128)
     if model not in leat_job.GRAPHS:
-        return leat_job.exported_job(folder, model, "momentum", steps, precision=precision, batch=batch)
-    inputs, labels = torch_models.records(model, 128 * batch)  # an epoch of few steps is mostly its end
+        return leat_job.exported_job(folder, model, "momentum", 1, precision=precision, batch=batch,
+                                     batches=batches)
+    inputs, labels = torch_models.records(model, batches * batch)
     os.makedirs(folder, exist_ok=True)
     np.save(os.path.join(folder, "image.npy"), inputs.numpy())
     np.save(os.path.join(folder, "labels.npy"), labels.numpy())
@@ -40,17 +42,16 @@ model: {{graph: {leat_job.GRAPHS[model]}}}
 data: {{root: ., train: {{format: npy, files: {{image: image.npy, labels: labels.npy}}}}}}
 optimizer: {leat_job.OPTIMIZERS["momentum"]}
 global_batch_size: {batch}
-steps: {steps}
+steps: 1
 precision: {precision}
 """)
 
 
-def leat_job_ms(args, folder, model, precision, steps):
+def leat_job_ms(args, folder, path, model, steps):
     """The time of all steps of a job together, its first ones included."""
-    path = data_job(folder, model, steps, precision)
     run = os.path.join(folder, f"run{steps}-{time.monotonic_ns()}")
     done = subprocess.run([args.leat, "train", path, "--gpu", "--workers", "1", "--threads", "4", "--json",
-                           "--output", run], env=args.environment,
+                           "--set", f"steps={steps}", "--output", run], env=args.environment,
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"  leat: exit code {done.returncode}: {done.stderr[-600:]}", flush=True)
@@ -59,9 +60,9 @@ def leat_job_ms(args, folder, model, precision, steps):
     return steps * BATCHES[model] * 1e3 / event["samples_per_second"]
 
 
-def leat_ms(args, folder, model, precision, steps):
+def leat_ms(args, folder, path, model, steps):
     """The time of a step, without what the first ones take to load libraries and to record graphs."""
-    short, long = (leat_job_ms(args, folder, model, precision, n) for n in (steps, 3 * steps))
+    short, long = (leat_job_ms(args, folder, path, model, n) for n in (steps, 3 * steps))
     return None if short is None or long is None else (long - short) / (2 * steps)
 
 
@@ -135,11 +136,12 @@ def case(args, model, precision):
             steps.pop(name, None)
     times = {"leat": [], **{name: [] for name in steps}}
     with tempfile.TemporaryDirectory(prefix="leat-gpu-") as folder:
-        first = leat_ms(args, folder, model, precision, 50)
+        path = data_job(folder, model, precision)
+        first = leat_ms(args, folder, path, model, 20 if model in BATCHES_OF_EPOCH else 50)
         count = min(20000, max(20, int(args.seconds * 1e3 / (3 * first)))) if first else 0
         for _ in range(args.rounds):
             if count:
-                times["leat"].append(leat_ms(args, folder, model, precision, count))
+                times["leat"].append(leat_ms(args, folder, path, model, count))
             for name, step in steps.items():
                 times[name].append(torch_ms(step, args.seconds))
     medians = {name: statistics.median(values) for name, values in times.items() if values and None not in values}

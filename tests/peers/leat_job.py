@@ -55,12 +55,12 @@ precision: {precision}
 """)
 
 
-def exported_job(folder, model, optimizer, steps, *, precision="float32", batch=32):
-    """Exports a model of torch_models, and writes a job that trains it on random records."""
+def exported_job(folder, model, optimizer, steps, *, precision="float32", batch=32, batches=4):
+    """Exports a model of torch_models, and writes a job that trains it on random records, `batches` an epoch."""
     import torch
 
     import torch_models
-    inputs, labels = torch_models.records(model, 4 * batch)
+    inputs, labels = torch_models.records(model, batches * batch)
     torch.manual_seed(0)
     net = torch_models.build(model).train()
     path = os.path.join(folder, "model.onnx")
