@@ -105,8 +105,8 @@ Status plan_parts(Graph whole, const Borders& borders, const CompileRequest& req
   return {};
 }
 
-// The largest things in the device's memory, for people: "variable 'w' of 1.2 GiB, value 'logits' of
-// 800 MiB". Values of the arena share its bytes over time, so that their sum is no part of it.
+// The largest things in the device's memory, for people: "variable 'w' of 1.2 GiB, value 'logits'
+// of 800 MiB". Values of the arena share its bytes over time, so that their sum is no part of it.
 std::string largest_tenants(const Partition& partition) {
   constexpr size_t kNamed = 3;
   struct Tenant {
@@ -181,6 +181,12 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   // the gradients that nothing reads.
   LEAT_ASSIGN_OR_RETURN(Graph whole, prune(std::move(graph), borders));
   graph = Graph(catalogue);
+  const auto& devices = request.devices;
+  if (!std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d.is_cpu(); })) {
+    // Simplified, a graph has its scales and masks as constants.
+    LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
+    LEAT_ASSIGN_OR_RETURN(whole, fuse_attention(std::move(whole), borders));
+  }
   whole = fold_transposes(std::move(whole), borders);
   LEAT_ASSIGN_OR_RETURN(whole, differentiate(std::move(whole), borders));
   LEAT_ASSIGN_OR_RETURN(whole, prune(std::move(whole), borders));

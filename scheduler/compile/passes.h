@@ -26,6 +26,12 @@ namespace leat {
 // stay, without readers. Changes no ids.
 Graph fold_transposes(Graph graph, const Borders& borders);
 
+// Puts one Attention in place of a softmax between two products, with or without a scale and a
+// mask, where nothing else needs the values in between: accelerators then keep no matrix of scores.
+// A constant mask that hides every key behind its query becomes the attribute is_causal. The bits
+// change: scores are not rounded to 16 bits any more. Infers types.
+Result<Graph> fuse_attention(Graph graph, Borders& borders);
+
 // Replaces nodes whose values are known by constants, and merges equal pure nodes: those with the
 // same op, inputs, attributes, device and control edges. Infers types.
 Result<Graph> simplify(Graph graph, Borders& borders);
