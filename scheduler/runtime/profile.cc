@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "devices/base/text.h"
 #include "ops/graph/cost.h"
@@ -82,6 +83,35 @@ std::string line(const Row& row, double total) {
   return cat(text, "  ", row.instruction->op->full_name(), row.type, "  '", row.instruction->name,
              "'", row.instruction->chain == kNone ? "" : cat("  chain ", row.instruction->chain),
              "  tiles ", row.tiles, row.note.empty() ? "" : cat("  note: ", row.note), "\n");
+}
+
+// The sums of all instructions of each op, the most expensive first; "" if no op has several.
+std::string sums_by_op(const std::vector<Row>& rows, double total) {
+  struct Sum {
+    std::string op;
+    double seconds = 0;
+    size_t instructions = 0;
+  };
+  std::map<std::string, Sum> by_op;
+  for (const Row& row : rows) {
+    Sum& sum = by_op[row.instruction->op->full_name()];
+    sum.op = row.instruction->op->full_name();
+    sum.seconds += row.seconds;
+    ++sum.instructions;
+  }
+  if (by_op.size() == rows.size()) return "";
+  std::vector<Sum> sums;
+  for (auto& [op, sum] : by_op) sums.push_back(std::move(sum));
+  std::stable_sort(sums.begin(), sums.end(),
+                   [](const Sum& a, const Sum& b) { return a.seconds > b.seconds; });
+  std::string out = "     %    us/step  instructions of an op\n";
+  for (const Sum& sum : sums) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%6.1f %10.1f %13zu", 100 * sum.seconds / total,
+                  1e6 * sum.seconds, sum.instructions);
+    out += cat(text, "  ", sum.op, "\n");
+  }
+  return out;
 }
 
 }  // namespace
@@ -168,7 +198,7 @@ std::string profile_text(const Program& program) {
     std::snprintf(text, sizeof text, "%6.1f %10.1f", 100 * small / total, 1e6 * small);
     out += cat(text, "                     ", others, " others\n");
   }
-  return out;
+  return out + sums_by_op(rows, total);
 }
 
 }  // namespace leat

@@ -50,6 +50,7 @@ TEST_CASE("a convolution by plain loops is noted by name and reason in the plan 
   const std::string text = profile_text(runner.program());
   INFO(text);
   CHECK(text.find(cat("  note: ", reason, "\n")) != std::string::npos);
+  CHECK(text.find("             2  Conv\n") != std::string::npos);  // the sum of both
 }
 
 TEST_CASE("a kernel of more tiles than a plan may have is refused by name") {
