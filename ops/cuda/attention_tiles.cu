@@ -6,6 +6,7 @@
 #include "ops/cuda/attention_scores.cuh"
 #include "ops/cuda/attention_tiles.h"
 #include "ops/cuda/tensor_core.cuh"
+#include "ops/cuda/vector.cuh"
 
 namespace leat::cuda {
 namespace {
@@ -488,8 +489,6 @@ cudaError_t dispatch_tiles(const AttentionCall& call, DType dtype, F f) {
   };
   return dtype == DType::f16 ? with(Half{}) : with(BFloat16{});
 }
-
-bool is_aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
 
 }  // namespace
 

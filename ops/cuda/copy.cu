@@ -90,6 +90,7 @@ cudaError_t launch_copy(const CopyCall& call, size_t element_bytes, cudaStream_t
 cudaError_t launch_fill(void* out, const void* value, int64_t elements, size_t element_bytes,
                         cudaStream_t stream) {
   if (elements == 0) return cudaSuccess;
+  if (!value) return cudaMemsetAsync(out, 0, static_cast<size_t>(elements) * element_bytes, stream);
   return dispatch_size(element_bytes, [&](auto element) {
     using T = decltype(element);
     return launch<&fill<T>>(one_thread_each(elements), stream, static_cast<T*>(out),

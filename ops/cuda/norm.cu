@@ -2,7 +2,9 @@
 
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/fold_columns.cuh"
 #include "ops/cuda/norm.h"
+#include "ops/cuda/vector.cuh"
 #include "ops/cuda/warp_fold.cuh"
 #include "ops/elements/any_float.h"
 
@@ -73,23 +75,44 @@ __device__ inline bool find_leaf(const BatchNormCall& call, const Leaves& leaves
   c = i % call.channels;
   return leaf < leaves.count;
 }
+constexpr int kLeafWarps = 4;  // of a block
 LaunchShape shape_of(const BatchNormCall& call, const Leaves& leaves) {
-  const int64_t units = leaves.count * call.channels;
-  return leaves.of_rows ? one_thread_each(units) : one_warp_each(units);
+  const int64_t threads = leaves.count * call.channels * (leaves.of_rows ? 1 : int64_t{kWarp});
+  constexpr int64_t kThreads = kLeafWarps * int64_t{kWarp};
+  return {dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads)), dim3(kThreads)};
 }
 
-template <typename T>
-__global__ void measure(BatchNormCall call) {
+// A leaf's elements as a warp sums them: lane j has every 32nd from element j on. Those of 16 bits
+// come by way of shared memory, where n > 1: neighbours of a lane are no neighbours in memory.
+template <typename T, int n>
+struct LeafMemory {
+  static constexpr bool kUsed = n > 1 && sizeof(T) == 2;
+  alignas(kVectorBytes) T of[kUsed ? kLeafWarps : 1][kUsed ? kLineBlock : 1];
+};
+template <typename T, int n>
+__device__ inline const T* gathered(LeafMemory<T, n>& memory, const T* from, int64_t count) {
+  if constexpr (!LeafMemory<T, n>::kUsed) return from;
+  T* line = memory.of[LeafMemory<T, n>::kUsed ? threadIdx.x / kWarp : 0];
+  for (int64_t i = threadIdx.x % kWarp * n; i < count; i += int64_t{kWarp} * n)
+    store_vector(line + i, load_vector<T, n>(from + i));
+  __syncwarp();
+  return line;
+}
+
+template <typename T, int n>
+__global__ void __launch_bounds__(kLeafWarps* kWarp) measure(BatchNormCall call) {
   using A = Compute<T>;
+  __shared__ LeafMemory<T, n> memory;
   const Leaves leaves(call);
   int64_t leaf, c;
   if (!find_leaf(call, leaves, leaf, c)) return;
-  const T* x = static_cast<const T*>(call.x) + start_of(call, leaves, leaf, c);
-  const int64_t n = leaves.size(leaf), step = leaves.of_rows ? call.channels : 1;
+  const int64_t count = leaves.size(leaf), step = leaves.of_rows ? call.channels : 1;
+  const T* x =
+      gathered(memory, static_cast<const T*>(call.x) + start_of(call, leaves, leaf, c), count);
   const A mean =
-      sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) { return load_as_compute(x[i * step]); }) /
-      static_cast<A>(n);
-  const A squares = sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) {
+      sum_leaf<A>(leaves.of_rows, count, [&](int64_t i) { return load_as_compute(x[i * step]); }) /
+      static_cast<A>(count);
+  const A squares = sum_leaf<A>(leaves.of_rows, count, [&](int64_t i) {
     const A deviation = load_as_compute(x[i * step]) - mean;
     return deviation * deviation;
   });
@@ -160,31 +183,37 @@ __device__ inline int64_t channel_of(const BatchNormCall& call, int64_t i) {
          static_cast<uint32_t>(call.channels);
 }
 
-template <typename T>
+// n elements of one channel for each thread.
+template <typename T, int n>
 __global__ void normalize(BatchNormCall call) {
   using A = Compute<T>;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
   if (i >= call.samples * call.channels * call.area) return;
   const int64_t c = channel_of(call, i);
-  const A x = load_as_compute(static_cast<const T*>(call.x)[i]);
-  const A y = (x - parameter<A>(call, kMean)[c]) * parameter<A>(call, kFactor)[c] +
-              parameter<A>(call, kBias)[c];
-  static_cast<T*>(call.y)[i] = store_from_compute<T>(y);
+  const A mean = parameter<A>(call, kMean)[c], factor = parameter<A>(call, kFactor)[c];
+  const A bias = parameter<A>(call, kBias)[c];
+  Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
+#pragma unroll
+  for (int j = 0; j < n; ++j)
+    x.of[j] = store_from_compute<T>((load_as_compute(x.of[j]) - mean) * factor + bias);
+  store_vector(static_cast<T*>(call.y) + i, x);
 }
 
-template <typename T>
-__global__ void sum_gradients(BatchNormCall call) {
+template <typename T, int n>
+__global__ void __launch_bounds__(kLeafWarps* kWarp) sum_gradients(BatchNormCall call) {
   using A = Compute<T>;
+  __shared__ LeafMemory<T, n> of_x, of_dy;
   const Leaves leaves(call);
   int64_t leaf, c;
   if (!find_leaf(call, leaves, leaf, c)) return;
-  const int64_t start = start_of(call, leaves, leaf, c);
-  const T *x = static_cast<const T*>(call.x) + start, *dy = static_cast<const T*>(call.dy) + start;
-  const int64_t n = leaves.size(leaf), step = leaves.of_rows ? call.channels : 1;
+  const int64_t start = start_of(call, leaves, leaf, c), count = leaves.size(leaf);
+  const int64_t step = leaves.of_rows ? call.channels : 1;
+  const T* x = gathered(of_x, static_cast<const T*>(call.x) + start, count);
+  const T* dy = gathered(of_dy, static_cast<const T*>(call.dy) + start, count);
   const A mean = static_cast<A>(read(call.mean, c));
   const A sum =
-      sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) { return load_as_compute(dy[i * step]); });
-  const A dot = sum_leaf<A>(leaves.of_rows, n, [&](int64_t i) {
+      sum_leaf<A>(leaves.of_rows, count, [&](int64_t i) { return load_as_compute(dy[i * step]); });
+  const A dot = sum_leaf<A>(leaves.of_rows, count, [&](int64_t i) {
     return load_as_compute(dy[i * step]) * (load_as_compute(x[i * step]) - mean);
   });
   if (!leaves.of_rows && threadIdx.x % kWarp != 0) return;
@@ -223,18 +252,31 @@ __global__ void finish_gradients(BatchNormCall call) {
       static_cast<A>(call.training ? inverse * inverse * dot / count : 0);
 }
 
-template <typename T>
+template <typename T, int n>
 __global__ void differentiate(BatchNormCall call) {
   using A = Compute<T>;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
   if (i >= call.samples * call.channels * call.area) return;
   const int64_t c = channel_of(call, i);
-  const A x = load_as_compute(static_cast<const T*>(call.x)[i]);
-  const A dy = load_as_compute(static_cast<const T*>(call.dy)[i]);
-  const A dx = parameter<A>(call, kFactor)[c] *
-               (dy - parameter<A>(call, kBias)[c] -
-                (x - parameter<A>(call, kMean)[c]) * parameter<A>(call, kSlope)[c]);
-  static_cast<T*>(call.y)[i] = store_from_compute<T>(dx);
+  const A mean = parameter<A>(call, kMean)[c], factor = parameter<A>(call, kFactor)[c];
+  const A bias = parameter<A>(call, kBias)[c], slope = parameter<A>(call, kSlope)[c];
+  const Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
+  Vector<T, n> dy = load_vector<T, n>(static_cast<const T*>(call.dy) + i);
+#pragma unroll
+  for (int j = 0; j < n; ++j)
+    dy.of[j] = store_from_compute<T>(
+        factor * (load_as_compute(dy.of[j]) - bias - (load_as_compute(x.of[j]) - mean) * slope));
+  store_vector(static_cast<T*>(call.y) + i, dy);
+}
+
+// Calls f with the number of neighbours that one thread may have: all of them are of one channel.
+template <typename T, typename F>
+cudaError_t with_neighbours(const BatchNormCall& call, F f) {
+  constexpr int kMost = neighbours_of<T>(), kFewer = kMost > 4 ? 4 : kMost > 1 ? 2 : 1;
+  const bool aligned = is_aligned(call.x) && is_aligned(call.dy) && is_aligned(call.y);
+  if (aligned && call.area % kMost == 0) return f(std::integral_constant<int, kMost>{});
+  if (aligned && call.area % kFewer == 0) return f(std::integral_constant<int, kFewer>{});
+  return f(std::integral_constant<int, 1>{});
 }
 
 // One warp for each line.
@@ -308,21 +350,22 @@ __global__ void sum_columns(LayerNormCall call, int64_t leaves) {
   sums[call.size + column] = dbias;
 }
 
-// One warp for each column of dscale and of dbias.
+// The columns of dscale, and behind them those of dbias.
 template <typename T>
-__global__ void finish_columns(LayerNormCall call, int64_t leaves) {
+__global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
+    finish_columns(LayerNormCall call, int64_t leaves) {
   using A = Compute<T>;
-  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
-  if (i >= 2 * call.size) return;
+  fold_leaves<SumFold, A>(static_cast<const A*>(call.workspace), 2 * call.size, leaves,
+                          [&](int64_t i, A value) {
+                            T* out = static_cast<T*>(i < call.size ? call.dscale : call.dbias);
+                            if (out) out[i % call.size] = store_from_compute<T>(value);
+                          });
+}
+template <typename T>
+__global__ void clear_columns(LayerNormCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   T* out = static_cast<T*>(i < call.size ? call.dscale : call.dbias);
-  if (!out) return;
-  T result{};
-  if (leaves > 0) {
-    result = store_from_compute<T>(warp_tree<SumFold, A>(leaves, [&](int64_t leaf) {
-      return static_cast<const A*>(call.workspace)[2 * leaf * call.size + i];
-    }));
-  }
-  if (threadIdx.x % kWarp == 0) out[i % call.size] = result;
+  if (i < 2 * call.size && out) out[i % call.size] = T{};
 }
 
 }  // namespace
@@ -340,11 +383,16 @@ cudaError_t launch_batch_norm(const BatchNormCall& call, DType dtype, cudaStream
     const int64_t elements = call.samples * call.channels * call.area;
     cudaError_t error = cudaSuccess;
     if (call.training && elements > 0)
-      error = launch<&measure<T>>(shape_of(call, leaves), stream, call);
+      error = with_neighbours<T>(call, [&](auto n) {
+        return launch<&measure<T, decltype(n)::value>>(shape_of(call, leaves), stream, call);
+      });
     if (error == cudaSuccess)
       error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0)
-      error = launch<&normalize<T>>(one_thread_each(elements), stream, call);
+      error = with_neighbours<T>(call, [&](auto n) {
+        return launch<&normalize<T, decltype(n)::value>>(one_thread_each(elements / n), stream,
+                                                         call);
+      });
     return error;
   });
 }
@@ -356,11 +404,18 @@ cudaError_t launch_batch_norm_grad(const BatchNormCall& call, DType dtype, cudaS
     const Leaves leaves(call);
     const int64_t elements = call.samples * call.channels * call.area;
     cudaError_t error = cudaSuccess;
-    if (elements > 0) error = launch<&sum_gradients<T>>(shape_of(call, leaves), stream, call);
+    if (elements > 0) {
+      error = with_neighbours<T>(call, [&](auto n) {
+        return launch<&sum_gradients<T, decltype(n)::value>>(shape_of(call, leaves), stream, call);
+      });
+    }
     if (error == cudaSuccess)
       error = launch<&finish_gradients<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0 && call.y)
-      error = launch<&differentiate<T>>(one_thread_each(elements), stream, call);
+      error = with_neighbours<T>(call, [&](auto n) {
+        return launch<&differentiate<T, decltype(n)::value>>(one_thread_each(elements / n), stream,
+                                                             call);
+      });
     return error;
   });
 }
@@ -386,9 +441,10 @@ cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType dtype, cudaS
       error = launch<&layer_norm_grad<T>>(one_warp_each(call.lines), stream, call);
     if (error == cudaSuccess && leaves * call.size > 0)
       error = launch<&sum_columns<T>>(one_thread_each(leaves * call.size), stream, call, leaves);
-    if (error == cudaSuccess && call.size > 0)
-      error = launch<&finish_columns<T>>(one_warp_each(2 * call.size), stream, call, leaves);
-    return error;
+    if (error != cudaSuccess || call.size == 0) return error;
+    return leaves > 0
+               ? launch<&finish_columns<T>>(folding_shape(2 * call.size), stream, call, leaves)
+               : launch<&clear_columns<T>>(one_thread_each(2 * call.size), stream, call);
   });
 }
 

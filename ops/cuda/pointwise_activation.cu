@@ -11,7 +11,7 @@ using namespace elementwise;  // NOLINT: the functors
 // becomes high, as in numpy; a NaN passes through.
 template <typename F, typename T, typename Y = T>
 struct Clip {
-  static constexpr int kOperands = 1;
+  static constexpr int kOperands = 1, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     auto v = operand<T>(call, 0, at[0]);
     if (call.x[1] && v < operand<T>(call, 1, 0)) v = operand<T>(call, 1, 0);
@@ -22,7 +22,7 @@ struct Clip {
 // (dy, x, low or absent, high or absent): a NaN is not outside.
 template <typename F, typename T, typename Y = T>
 struct ClipGrad {
-  static constexpr int kOperands = 2;
+  static constexpr int kOperands = 2, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     const auto v = operand<T>(call, 1, at[1]);
     const bool outside =

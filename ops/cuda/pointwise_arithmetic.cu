@@ -10,7 +10,7 @@ using namespace elementwise;  // NOLINT: the functors
 // Integers complain of a divisor of zero; the result is 0 then, and nobody sees it.
 template <typename F, typename T, typename Y = T>
 struct Division {
-  static constexpr int kOperands = 2;
+  static constexpr int kOperands = 2, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     const auto b = operand<T>(call, 1, at[1]);
     if constexpr (std::is_integral_v<T>) {
@@ -41,7 +41,7 @@ struct UniformPowOf {
 // (dy, x, exponent)
 template <typename F, typename T, typename Y = T>
 struct Ternary {
-  static constexpr int kOperands = 3;
+  static constexpr int kOperands = 3, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     result<T>(call, i,
               F::apply(operand<T>(call, 0, at[0]), operand<T>(call, 1, at[1]),
@@ -99,7 +99,7 @@ __device__ inline double exponent_at(const void* x, DType dtype, int64_t i) {
 // An exponent of another dtype, whose number is params[0], is computed in double.
 template <typename F, typename T, typename Y = T>
 struct MixedPow {
-  static constexpr int kOperands = 2;
+  static constexpr int kOperands = 2, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     const auto base = static_cast<double>(operand<T>(call, 0, at[0]));
     const auto dtype = static_cast<DType>(static_cast<int>(call.params[0]));

@@ -7,9 +7,17 @@ namespace {
 
 template <typename From, typename To>
 struct CastTo {
-  static constexpr int kOperands = 1;
+  static constexpr int kOperands = 1, kNeighbours = neighbours_of<From, To>();
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     result<To>(call, i, elementwise::convert<Compute<To>>(operand<From>(call, 0, at[0])));
+  }
+  __device__ static void apply_all(const PointwiseCall& call, int64_t i, const int64_t* at) {
+    const auto x = neighbours<From, kNeighbours>(call, 0, at[0]);
+    Vector<To, kNeighbours> y;
+#pragma unroll
+    for (int j = 0; j < kNeighbours; ++j)
+      y.of[j] = store<To>(elementwise::convert<Compute<To>>(load(x.of[j])));
+    store_vector(static_cast<To*>(call.y) + i, y);
   }
 };
 

@@ -40,7 +40,7 @@ constexpr PointwiseEntry kTable[] = {
 // A selection copies bits.
 template <typename T>
 struct Where {
-  static constexpr int kOperands = 3;
+  static constexpr int kOperands = 3, kNeighbours = 1;
   __device__ static void apply(const PointwiseCall& call, int64_t i, const int64_t* at) {
     const bool yes = static_cast<const bool*>(call.x[0])[at[0]];
     static_cast<T*>(call.y)[i] =

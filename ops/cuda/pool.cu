@@ -41,7 +41,7 @@ __global__ void max_pool(PoolCall call) {
   const int64_t area = call.window.output_area();
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= call.planes * area) return;
-  const int64_t plane = i / area, output = i % area;
+  const int64_t plane = quotient(i, area), output = i - plane * area;
   const T* x = static_cast<const T*>(call.x) + plane * call.window.input_area();
   C best = lowest<C>();
   T kept = store<T>(best);
@@ -70,10 +70,10 @@ __global__ void max_pool_grad(PoolCall call) {
   const int64_t area = call.window.input_area(), outputs = call.window.output_area();
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= call.planes * area) return;
-  const int64_t plane = i / area;
+  const int64_t plane = quotient(i, area);
   const T* dy = static_cast<const T*>(call.x) + plane * outputs;
   C sum(0);
-  for_windows_over(call.window, i % area, [&](int64_t output, int64_t element) {
+  for_windows_over(call.window, i - plane * area, [&](int64_t output, int64_t element) {
     const int64_t at = plane * outputs + output;
     const int64_t where = call.wide_argmax ? static_cast<const int32_t*>(call.argmax)[at]
                                            : static_cast<const uint8_t*>(call.argmax)[at];
@@ -104,10 +104,11 @@ __global__ void average_pool(PoolCall call) {
   const int64_t area = call.window.output_area();
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= call.planes * area) return;
-  const T* x = static_cast<const T*>(call.x) + i / area * call.window.input_area();
+  const int64_t plane = quotient(i, area), output = i - plane * area;
+  const T* x = static_cast<const T*>(call.x) + plane * call.window.input_area();
   C sum(0);
-  for_taps(call.window, i % area, [&](int64_t, int64_t position) { sum += load(x[position]); });
-  static_cast<T*>(call.y)[i] = store<T>(sum / static_cast<C>(count_of(call, i % area)));
+  for_taps(call.window, output, [&](int64_t, int64_t position) { sum += load(x[position]); });
+  static_cast<T*>(call.y)[i] = store<T>(sum / static_cast<C>(count_of(call, output)));
 }
 
 template <typename T>
@@ -116,9 +117,10 @@ __global__ void average_pool_grad(PoolCall call) {
   const int64_t area = call.window.input_area(), outputs = call.window.output_area();
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= call.planes * area) return;
-  const T* dy = static_cast<const T*>(call.x) + i / area * outputs;
+  const int64_t plane = quotient(i, area);
+  const T* dy = static_cast<const T*>(call.x) + plane * outputs;
   C sum(0);
-  for_windows_over(call.window, i % area, [&](int64_t output, int64_t) {
+  for_windows_over(call.window, i - plane * area, [&](int64_t output, int64_t) {
     sum += load(dy[output]) / static_cast<C>(count_of(call, output));
   });
   static_cast<T*>(call.y)[i] = store<T>(sum);

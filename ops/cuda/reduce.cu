@@ -3,7 +3,9 @@
 
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
+#include "ops/cuda/fold_columns.cuh"
 #include "ops/cuda/reduce.h"
+#include "ops/cuda/vector.cuh"
 #include "ops/cuda/warp_fold.cuh"
 
 namespace leat::cuda {
@@ -166,6 +168,49 @@ __global__ void fold_columns(ReduceCall call, int64_t leaves) {
   write_leaf<T>(call, g, leaf, leaves, fold_rows<T>(call, g, leaf));
 }
 
+// The same for neighbouring results whose elements are neighbours in every row.
+template <typename T, int n>
+__global__ void fold_neighbours(ReduceCall call, int64_t leaves) {
+  using A = Compute<T>;
+  constexpr int kAhead = 4;
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, groups = call.results() / n;
+  if (i >= groups * leaves) return;
+  const int64_t leaf = i / groups, g = (i - leaf * groups) * n;
+  const T* x = static_cast<const T*>(call.x) + start_of(call, g);
+  const int64_t step = call.reduced.count > 0 ? call.reduced.strides[0] : 0;
+  const int64_t first = leaf * kRowBlock;
+  const int64_t end =
+      first + kRowBlock < call.reduced.total ? first + kRowBlock : call.reduced.total;
+  A values[n];
+  for (int j = 0; j < n; ++j) values[j] = identity<A>(call.reduction);
+  for (int64_t r = first; r < end; r += kAhead) {
+    Vector<T, n> ahead[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (r + k < end) ahead[k] = load_vector<T, n>(x + (r + k) * step);
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (r + k >= end) break;
+#pragma unroll
+      for (int j = 0; j < n; ++j)
+        fold_into(call.reduction, values[j],
+                  mapped(call.reduction, load_as_compute(ahead[k].of[j])));
+    }
+  }
+  for (int j = 0; j < n; ++j) write_leaf<T>(call, g + j, leaf, leaves, values[j]);
+}
+
+// True if that kernel can be launched.
+inline bool has_neighbours(const ReduceCall& call, int n) {
+  const auto fits = [&](int64_t elements) { return elements % n == 0; };
+  bool all = !call.line_reduced && call.reduced.count <= 1 && fits(call.line) &&
+             fits(call.row_results) && fits(call.row_elements) && is_aligned(call.x);
+  if (call.reduced.count == 1) all = all && fits(call.reduced.strides[0]);
+  for (int d = 0; d < call.kept.count; ++d) all = all && fits(call.kept.strides[d]);
+  return all;
+}
+
 // The same for a few leaves, whose tree is folded by the block that has them: a row of threads for
 // each leaf.
 constexpr int kLeavesOfBlock = 32;
@@ -207,6 +252,31 @@ __global__ void fold_group(ReduceCall call, const Compute<T>* from, Compute<T>* 
     static_cast<T*>(call.y)[g] = finished<T>(call, value);
   else
     to[group * call.results() + g] = value;
+}
+
+// The tree over the partial results of many results.
+template <typename T, int reduction>
+__global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
+    fold_many(ReduceCall call, int64_t leaves) {
+  using A = Compute<T>;
+  fold_leaves<FoldOf<reduction>, A>(
+      static_cast<const A*>(call.workspace), call.results(), leaves,
+      [&](int64_t g, A value) { static_cast<T*>(call.y)[g] = finished<T>(call, value); });
+}
+
+template <typename T>
+cudaError_t launch_fold_many(const ReduceCall& call, int64_t leaves, cudaStream_t stream) {
+  const LaunchShape shape = folding_shape(call.results());
+  switch (call.reduction) {
+    case kMax:
+      return launch<&fold_many<T, kMax>>(shape, stream, call, leaves);
+    case kMin:
+      return launch<&fold_many<T, kMin>>(shape, stream, call, leaves);
+    case kProd:
+      return launch<&fold_many<T, kProd>>(shape, stream, call, leaves);
+    default:
+      return launch<&fold_many<T, kSum>>(shape, stream, call, leaves);
+  }
 }
 
 template <typename T>
@@ -375,9 +445,17 @@ cudaError_t launch_reduce(const ReduceCall& call, DType dtype, cudaStream_t stre
     if (!call.line_reduced && leaves > 1 && leaves <= kLeavesOfBlock)
       return launch_fold_few_columns<T>(call, leaves, stream);
     const int64_t units = call.results() * leaves;
-    cudaError_t error =
-        call.line_reduced ? launch<&fold_lines<T>>(one_warp_each(units), stream, call, leaves)
-                          : launch<&fold_columns<T>>(one_thread_each(units), stream, call, leaves);
+    constexpr int kNeighbours = neighbours_of<T>();
+    cudaError_t error = cudaSuccess;
+    if (call.line_reduced)
+      error = launch<&fold_lines<T>>(one_warp_each(units), stream, call, leaves);
+    else if (kNeighbours > 1 && has_neighbours(call, kNeighbours))
+      error = launch<&fold_neighbours<T, kNeighbours>>(one_thread_each(units / kNeighbours), stream,
+                                                       call, leaves);
+    else
+      error = launch<&fold_columns<T>>(one_thread_each(units), stream, call, leaves);
+    if (error == cudaSuccess && leaves > 1 && call.results() >= kFoldedColumns)
+      return launch_fold_many<T>(call, leaves, stream);
     A* from = static_cast<A*>(call.workspace);
     A* to = from + call.results() * leaves;
     while (error == cudaSuccess && leaves > 1) {

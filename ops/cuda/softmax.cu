@@ -60,13 +60,73 @@ __device__ inline int64_t scores_at(const LossCall& call, int64_t position) {
   return position / call.inner * call.classes * call.inner + position % call.inner;
 }
 
-// One warp for each position: its log probabilities, its loss and its weight.
-template <typename T>
-__global__ void losses_of_positions(LossCall call) {
+// The folds of a line by one warp, for all of its lanes.
+template <typename A>
+struct ByWarp {
+  __device__ static unsigned lane() { return threadIdx.x % kWarp; }
+  static constexpr unsigned kLanes = kWarp;
+  template <typename Value>
+  __device__ A largest(int64_t n, Value value) {
+    return warp_max<A>(n, value);
+  }
+  template <typename Value>
+  __device__ A sum(int64_t n, Value value) {
+    return warp_tree_sum<A>(n, value);
+  }
+};
+
+// The same by a block, for all of its threads: each warp folds some blocks of the line. A line that
+// is so long is read from the cache again if few lines are in work.
+template <typename A>
+struct ByBlock {
+  static constexpr unsigned kLanes = 512;
+  static constexpr int64_t kMost = kLanes / kWarp * 4 * kLineBlock;  // elements of a line
+  __device__ ByBlock(A* memory) : memory_(memory) {}
+  __device__ static unsigned lane() { return threadIdx.x; }
+  template <typename Value>
+  __device__ A largest(int64_t n, Value value) {
+    A mine = MaxFold::identity<A>();
+    for (int64_t i = threadIdx.x; i < n; i += kLanes) MaxFold::into(mine, value(i));
+    mine = fold_lanes<MaxFold>(mine);
+    if (threadIdx.x % kWarp == 0) memory_[threadIdx.x / kWarp] = mine;
+    __syncthreads();
+    A all = memory_[0];
+    for (unsigned w = 1; w < kLanes / kWarp; ++w) MaxFold::into(all, memory_[w]);
+    __syncthreads();
+    return all;
+  }
+  template <typename Value>
+  __device__ A sum(int64_t n, Value value) {
+    const int64_t blocks = (n + kLineBlock - 1) / kLineBlock;
+    for (int64_t b = threadIdx.x / kWarp; b < blocks; b += kLanes / kWarp) {
+      const int64_t begin = b * kLineBlock, end = begin + kLineBlock < n ? begin + kLineBlock : n;
+      A part = SumFold::identity<A>();
+      for (int64_t i = begin + threadIdx.x % kWarp; i < end; i += kWarp)
+        SumFold::into(part, value(i));
+      part = fold_lanes<SumFold>(part);
+      if (threadIdx.x % kWarp == 0) memory_[b] = part;
+    }
+    __syncthreads();
+    A stacked[64];
+    TreeStack<SumFold, A> stack(stacked, 1);
+    for (int64_t b = 0; b < blocks; ++b) {
+      *stack.top() = memory_[b];
+      stack.push();
+    }
+    const A all = *stack.finish();
+    __syncthreads();
+    return all;
+  }
+
+ private:
+  A* memory_;  // shared, for kMost / kLineBlock numbers
+};
+
+// One position: its log probabilities, its loss and its weight.
+template <typename T, typename Folds>
+__device__ inline void find_loss(const LossCall& call, int64_t position, Folds folds) {
   using A = Compute<T>;
-  const int64_t position = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
-  if (position >= call.positions) return;
-  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned lane = Folds::lane();
   const int64_t label = label_of(call, position);
   const bool ignored = call.has_ignored && label == call.ignored;
   const bool legal = label >= 0 && label < call.classes;
@@ -77,12 +137,12 @@ __global__ void losses_of_positions(LossCall call) {
   if (call.given_log_prob) {
     if (legal) log_prob = score(label);
   } else if (!ignored || call.log_prob) {
-    const A largest = warp_max<A>(call.classes, score);
+    const A largest = folds.largest(call.classes, score);
     const A log_sum = std::log(
-        warp_tree_sum<A>(call.classes, [&](int64_t c) { return vmath::exp(score(c) - largest); }));
+        folds.sum(call.classes, [&](int64_t c) { return vmath::exp(score(c) - largest); }));
     if (call.log_prob) {
       T* out = static_cast<T*>(call.log_prob) + scores_at(call, position);
-      for (int64_t c = lane; c < call.classes; c += kWarp)
+      for (int64_t c = lane; c < call.classes; c += Folds::kLanes)
         out[c * call.inner] = store_from_compute<T>((score(c) - largest) - log_sum);
     }
     if (legal) log_prob = (score(label) - largest) - log_sum;
@@ -99,6 +159,25 @@ __global__ void losses_of_positions(LossCall call) {
   A* losses = static_cast<A*>(call.workspace);
   losses[position] = loss;
   losses[call.positions + position] = weight;
+}
+
+// One warp for each position.
+template <typename T>
+__global__ void losses_of_positions(LossCall call) {
+  const int64_t position = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (position < call.positions) find_loss<T>(call, position, ByWarp<Compute<T>>());
+}
+// One block for each position.
+template <typename T>
+__global__ void __launch_bounds__(ByBlock<Compute<T>>::kLanes)
+    losses_of_long_positions(LossCall call) {
+  using A = Compute<T>;
+  __shared__ A memory[ByBlock<A>::kMost / kLineBlock];
+  find_loss<T>(call, blockIdx.x, ByBlock<A>(memory));
+}
+bool takes_blocks(const LossCall& call) {
+  return call.inner == 1 && call.classes >= 2 * kLineBlock &&
+         call.classes <= ByBlock<float>::kMost && call.positions < (int64_t{1} << 31);
 }
 
 // One warp: the tree over all positions.
@@ -182,7 +261,11 @@ cudaError_t launch_cross_entropy(const LossCall& call, DType dtype, cudaStream_t
   return dispatch_floats(dtype, [&](auto zero) {
     using T = decltype(zero);
     cudaError_t error = cudaSuccess;
-    if (call.positions > 0)
+    if (call.positions > 0 && takes_blocks(call))
+      error = launch<&losses_of_long_positions<T>>(
+          {dim3(static_cast<unsigned>(call.positions)), dim3(ByBlock<Compute<T>>::kLanes)}, stream,
+          call);
+    else if (call.positions > 0)
       error = launch<&losses_of_positions<T>>(one_warp_each(call.positions), stream, call);
     if (error != cudaSuccess || call.mean == LossMean::none) return error;
     return launch<&reduce_losses<T>>({dim3(1), dim3(kWarp)}, stream, call);

@@ -4,6 +4,7 @@
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/variable.h"
+#include "ops/cuda/vector.cuh"
 #include "ops/elements/element.h"
 
 namespace leat::cuda {
@@ -55,41 +56,59 @@ __global__ void adam_rule(ApplyCall call) {
                       static_cast<double>(*call.step) + 1);
 }
 
-template <typename T>
+// n elements for each thread.
+template <typename T, int n>
 __global__ void apply(ApplyCall call) {
   using C = Arithmetic<T>;
   if (forbidden(call.guard)) return;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
   if (i >= call.elements) return;
   T* variable = static_cast<T*>(call.variable) + i;
   T* first = static_cast<T*>(call.first_slot) + i;
   T* second = static_cast<T*>(call.second_slot) + i;
-  const C p = load(*variable), g = load(static_cast<const T*>(call.gradient)[i]);
+  Vector<T, n> p = load_vector<T, n>(variable), u, v;
+  const Vector<T, n> g = load_vector<T, n>(static_cast<const T*>(call.gradient) + i);
   switch (call.kind) {
     case OptimizerKind::sgd: {
       const SgdRule<C> rule{load(*static_cast<const T*>(call.rate)),
                             static_cast<C>(call.weight_decay)};
-      *variable = store<T>(rule.step(p, g, rule.weight_decay != 0));
-      return;
+#pragma unroll
+      for (int j = 0; j < n; ++j)
+        p.of[j] = store<T>(rule.step(load(p.of[j]), load(g.of[j]), rule.weight_decay != 0));
+      break;
     }
     case OptimizerKind::momentum: {
       const MomentumRule<C> rule{load(*static_cast<const T*>(call.rate)),
                                  static_cast<C>(call.weight_decay), static_cast<C>(call.momentum),
                                  call.nesterov};
-      C u = load(*first);
-      *variable = store<T>(rule.step(p, u, g, rule.weight_decay != 0));
-      *first = store<T>(u);
-      return;
+      u = load_vector<T, n>(first);
+#pragma unroll
+      for (int j = 0; j < n; ++j) {
+        C slot = load(u.of[j]);
+        p.of[j] = store<T>(rule.step(load(p.of[j]), slot, load(g.of[j]), rule.weight_decay != 0));
+        u.of[j] = store<T>(slot);
+      }
+      store_vector(first, u);
+      break;
     }
     case OptimizerKind::adam: {
       const auto& rule = *static_cast<const AdamRule<C>*>(call.workspace);
-      C m = load(*first), v = load(*second);
-      *variable = store<T>(rule.step(p, m, v, g, rule.weight_decay != 0));
-      *first = store<T>(m);
-      *second = store<T>(v);
-      return;
+      u = load_vector<T, n>(first);
+      v = load_vector<T, n>(second);
+#pragma unroll
+      for (int j = 0; j < n; ++j) {
+        C m = load(u.of[j]), squares = load(v.of[j]);
+        p.of[j] =
+            store<T>(rule.step(load(p.of[j]), m, squares, load(g.of[j]), rule.weight_decay != 0));
+        u.of[j] = store<T>(m);
+        v.of[j] = store<T>(squares);
+      }
+      store_vector(first, u);
+      store_vector(second, v);
+      break;
     }
   }
+  store_vector(variable, p);
 }
 
 }  // namespace
@@ -129,7 +148,12 @@ cudaError_t launch_apply(const ApplyCall& call, DType dtype, cudaStream_t stream
       const auto error = launch<&adam_rule<T>>({dim3(1), dim3(1)}, stream, call);
       if (error != cudaSuccess) return error;
     }
-    return launch<&apply<T>>(one_thread_each(call.elements), stream, call);
+    constexpr int kNeighbours = neighbours_of<T>();
+    if (call.elements % kNeighbours == 0 && is_aligned(call.variable) &&
+        is_aligned(call.gradient) && is_aligned(call.first_slot) && is_aligned(call.second_slot))
+      return launch<&apply<T, kNeighbours>>(one_thread_each(call.elements / kNeighbours), stream,
+                                            call);
+    return launch<&apply<T, 1>>(one_thread_each(call.elements), stream, call);
   });
 }
 

@@ -16,17 +16,27 @@ struct WindowShape {
   LEAT_INLINE int64_t kernel_area() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
+// a / b, of numbers that are not negative. Divisions of 64 bits take several times as long as those
+// of 32.
+LEAT_INLINE int64_t quotient(int64_t a, int64_t b) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  return (x | y) >> 32 == 0
+             ? static_cast<int64_t>(static_cast<uint32_t>(x) / static_cast<uint32_t>(y))
+             : a / b;
+}
+
 // A place on the three axes, of its row-major number.
 struct Place {
   int64_t at[3];
 };
 LEAT_INLINE Place place_of(const int64_t (&sizes)[3], int64_t number) {
-  const int64_t row = number / sizes[2], plane = sizes[0] == 1 ? 0 : row / sizes[1];
+  const int64_t row = quotient(number, sizes[2]);
+  const int64_t plane = sizes[0] == 1 ? 0 : quotient(row, sizes[1]);
   return {{plane, row - plane * sizes[1], number - row * sizes[2]}};
 }
 // GPUs take long for a division: most windows have steps of 1.
 LEAT_INLINE int64_t in_steps(int64_t distance, int64_t step) {
-  return step == 1 ? distance : distance / step;
+  return step == 1 ? distance : quotient(distance, step);
 }
 
 // The numbers from `begin` to `end`, exclusive.
@@ -76,7 +86,7 @@ LEAT_INLINE Range outputs_over(const WindowShape& w, int axis, int64_t position)
 // The element of the kernel at a distance from the window's begin; -1 if it is between two.
 LEAT_INLINE int64_t element_at(int64_t distance, int64_t dilation) {
   if (dilation == 1) return distance;
-  const int64_t element = distance / dilation;
+  const int64_t element = quotient(distance, dilation);
   return element * dilation == distance ? element : -1;
 }
 

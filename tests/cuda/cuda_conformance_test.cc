@@ -252,6 +252,13 @@ void compare(const ConformanceCase& c, const std::vector<Tensor>& actual,
   }
 }
 
+Tensor waves(DType dtype, const Shape& shape, int64_t seed) {
+  Tensor x(dtype, shape);
+  for (int64_t i = 0; i < x.elements(); ++i)
+    x.set(i, std::sin(static_cast<double>(i * 7 + 1000 * seed)));
+  return x;
+}
+
 std::string case_text(const ConformanceCase& c) {
   std::vector<std::string> inputs;
   for (const Tensor& t : c.inputs)
@@ -306,9 +313,10 @@ TEST_CASE("sums of many lines and of long ones have the CPU's tree") {
   testing::prepare_gpu();
   const auto device = must(testing::open_gpu());
   // Leaves of the tree: 40, more than a block of threads folds; more than 1024, which take two
-  // passes; and the blocks of a long line.
+  // passes, or several for each thread; and the blocks of a long line.
   const std::vector<std::pair<Shape, int64_t>> sums = {
-      {Shape{1280, 3}, 0}, {Shape{33000, 2}, 0}, {Shape{2, 6000}, 1}, {Shape{1, 2200000}, 1}};
+      {Shape{1280, 3}, 0},   {Shape{1280, 40}, 0}, {Shape{33000, 2}, 0},
+      {Shape{33000, 32}, 0}, {Shape{2, 6000}, 1},  {Shape{1, 2200000}, 1}};
   for (const auto& [shape, axis] : sums) {
     ConformanceCase c{"ReduceSum"};
     Tensor x(DType::f32, shape);
@@ -343,6 +351,64 @@ TEST_CASE("copies of lines, which may be joined to words of 16 bytes") {
   testing::prepare_gpu();
 }
 
+TEST_CASE("elements that a thread reads and writes together, as their neighbours allow") {
+  testing::prepare_gpu();
+  const auto device = must(testing::open_gpu());
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const auto x = [&](const Shape& shape, int64_t seed = 1) { return waves(dtype, shape, seed); };
+    const auto f = [&](const Shape& shape, int64_t seed = 1) {
+      return waves(DType::f32, shape, seed);
+    };
+    std::vector<ConformanceCase> cases;
+    // The last axis is whole, divided by none, or broadcast; and a row that begins between words.
+    for (const int64_t columns : {64, 40, 12, 7}) {
+      cases.push_back({"Add", {x({33, columns}), x({columns}, 2)}});
+      cases.push_back({"Mul", {x({3, 5, columns}), x({3, 1, columns}, 2)}});
+      cases.push_back({"Sub", {x({33, columns}), x({33, 1}, 2)}});
+      cases.push_back({"leat.GeluGrad", {x({33, columns}), x({33, columns}, 2)}});
+      cases.push_back({"Relu", {x({33, columns})}});
+      for (const DType to : {DType::f32, DType::bf16, DType::f64})
+        cases.push_back({"Cast", {x({33, columns})}, {{"to", int64_t{dtype_onnx_code(to)}}}});
+      const Tensor rows = Tensor::of<int64_t>({1}, {0});
+      cases.push_back({"ReduceSum", {x({1100, columns}), rows}});
+      cases.push_back({"ReduceMax", {x({2100, columns}), rows}});
+      cases.push_back({"ReduceMean", {x({3, 70, columns}), Tensor::of<int64_t>({1}, {1})}});
+      ConformanceCase apply{"leat.ApplyMomentum",
+                            {x({33, columns}), x({33, columns}, 2), x({33, columns}, 3),
+                             Tensor::scalar_of(dtype, 0.5)},
+                            {{"momentum", 0.5}},
+                            0};
+      apply.resources = 3;
+      cases.push_back(apply);
+    }
+    // Planes of two leaves, of a multiple of 4 and of an odd number.
+    for (const Shape& shape : {Shape{3, 2, 64, 40}, Shape{3, 2, 6, 6}, Shape{3, 2, 5, 5}}) {
+      const Attrs training{{"training_mode", int64_t{1}}};
+      const auto channel = [&](int64_t seed) { return f({shape[1]}, seed); };
+      Tensor positive(DType::f32, {shape[1]});
+      for (int64_t c = 0; c < shape[1]; ++c) positive.set(c, 0.5 + static_cast<double>(c));
+      cases.push_back({"BatchNormalization",
+                       {x(shape), channel(2), channel(3), channel(4), positive},
+                       training,
+                       3});
+      cases.push_back({"leat.BatchNormalizationGrad",
+                       {x(shape), x(shape, 2), channel(3), channel(4), positive},
+                       training,
+                       3});
+    }
+    // Classes of several blocks of a line.
+    cases.push_back({"SoftmaxCrossEntropyLoss",
+                     {x({3, 5000}), Tensor::of<int64_t>({3}, {0, 4999, 17})},
+                     {},
+                     2});
+    for (const ConformanceCase& c : cases) {
+      INFO(case_text(c));
+      compare(c, GpuCase(*device, c).run(), testing::run_case(c));
+    }
+  }
+  testing::prepare_gpu();
+}
+
 TEST_CASE("updates of more rows than a block sorts are added in their order") {
   testing::prepare_gpu();
   const auto device = must(testing::open_gpu());
@@ -371,13 +437,6 @@ struct AttentionForTiles {
   bool boolean = false;
   std::vector<int64_t> lengths = {};
 };
-
-Tensor waves(DType dtype, const Shape& shape, int64_t seed) {
-  Tensor x(dtype, shape);
-  for (int64_t i = 0; i < x.elements(); ++i)
-    x.set(i, std::sin(static_cast<double>(i * 7 + 1000 * seed)));
-  return x;
-}
 
 ConformanceCase attention_case(const AttentionForTiles& given, DType dtype) {
   const AttentionSizes& s = given.sizes;
