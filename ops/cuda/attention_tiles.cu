@@ -131,17 +131,27 @@ __device__ inline Place place_of(int64_t block, int64_t heads, int64_t rows) {
           (tiles - 1 - block % tiles) * int64_t{kOwnRows}};
 }
 
-// The score of a product in units of log2(e), for exp2f(); -infinity where the key is not seen.
-template <typename T>
-__device__ inline float scaled(const AttentionCall& call, const Place& at, int64_t row, int64_t key,
-                               float product, float* slope) {
-  const float x = product * static_cast<float>(call.scale);
-  if (!call.mask && call.softcap <= 0) {
+// Scores in units of log2(e), for powers of two. A `plain` call has neither a mask nor a cap: all
+// that is left is a factor.
+template <typename T, bool plain>
+struct Scores {
+  const AttentionCall& call;
+  const Place at;
+  const float factor;
+
+  __device__ Scores(const AttentionCall& attention, const Place& place)
+      : call(attention),
+        at(place),
+        factor(plain ? static_cast<float>(attention.scale) * kLog2E
+                     : static_cast<float>(attention.scale)) {}
+  // That of a product, and the slope of its cap; -infinity where the mask hides the key. A call
+  // that is not plain needs a query that sees the key.
+  __device__ float of(float product, int64_t row, int64_t key, float* slope) const {
     *slope = 1;
-    return x * kLog2E;
+    if constexpr (plain) return product * factor;
+    return score_of<T>(call, at.n, at.h, row, key, product * factor, slope) * kLog2E;
   }
-  return score_of<T>(call, at.n, at.h, row, key, x, slope) * kLog2E;
-}
+};
 
 // The keys that a query sees; none if there is no such query.
 struct Seen {
@@ -165,7 +175,7 @@ __device__ inline KeyRange range_of(const AttentionCall& call, int64_t n, int64_
 }
 
 // 64 queries of a head: 16 for each warp, of which a lane has parts of two.
-template <typename T, int columns>
+template <typename T, int columns, bool plain>
 __global__ void __launch_bounds__(kTileThreads) attend_tiles(AttentionCall call) {
   constexpr int kRows = Tile<columns>::rows;
   __shared__ Tiles<T, columns> tiles;
@@ -194,6 +204,7 @@ __global__ void __launch_bounds__(kTileThreads) attend_tiles(AttentionCall call)
   Seen seen[2];
   for (int half = 0; half < 2; ++half)
     seen[half] = seen_by(call, at.n, first_row + lane / 4 + 8 * half);
+  const Scores<T, plain> measure(call, at);
   float sums[columns / 8][4] = {}, largest[2] = {kNothing, kNothing}, total[2] = {0, 0};
   const KeyRange range = range_of(call, at.n, at.first, kRows);
   if (range.begin < range.end) copy_tile(range.begin, 0);
@@ -214,11 +225,11 @@ __global__ void __launch_bounds__(kTileThreads) attend_tiles(AttentionCall call)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int other = static_cast<int>(key) + c * 8 + lane % 4 * 2 + e % 2;
-        float slope;
         const bool sees = whole || (other >= seen[e / 2].first && other < seen[e / 2].last);
-        scores[c][e] = sees ? scaled<T>(call, at, first_row + lane / 4 + 8 * (e / 2), other,
-                                        scores[c][e], &slope)
-                            : kNothing;
+        float slope, x = kNothing;
+        if (plain || sees)
+          x = measure.of(scores[c][e], first_row + lane / 4 + 8 * (e / 2), other, &slope);
+        scores[c][e] = sees ? x : kNothing;
         best[e / 2] = fmaxf(best[e / 2], scores[c][e]);
       }
     }
@@ -228,7 +239,7 @@ __global__ void __launch_bounds__(kTileThreads) attend_tiles(AttentionCall call)
       best[half] = fmaxf(best[half], __shfl_xor_sync(kAllLanes, best[half], 1));
       best[half] = fmaxf(best[half], __shfl_xor_sync(kAllLanes, best[half], 2));
       base[half] = best[half] == kNothing ? 0.0f : best[half];
-      const float factor = exp2f(largest[half] - base[half]);
+      const float factor = power_of_two(largest[half] - base[half]);
       largest[half] = best[half];
       total[half] *= factor;
 #pragma unroll
@@ -241,7 +252,7 @@ __global__ void __launch_bounds__(kTileThreads) attend_tiles(AttentionCall call)
     for (int c = 0; c < kRows / 8; ++c) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        scores[c][e] = exp2f(scores[c][e] - base[e / 2]);
+        scores[c][e] = power_of_two(scores[c][e] - base[e / 2]);
         total[e / 2] += scores[c][e];
       }
     }
@@ -294,7 +305,7 @@ __device__ inline QueryFacts facts_of(const AttentionCall& call, const float* me
 }
 
 // dQ of 64 queries of a head.
-template <typename T, int columns>
+template <typename T, int columns, bool plain>
 __global__ void __launch_bounds__(kTileThreads)
     attend_back_queries_tiles(AttentionCall call, const float* means) {
   constexpr int kRows = Tile<columns>::rows;
@@ -332,6 +343,7 @@ __global__ void __launch_bounds__(kTileThreads)
     seen[half] = seen_by(call, at.n, row);
     facts[half] = facts_of(call, means, at.n, at.h, row);
   }
+  const Scores<T, plain> measure(call, at);
   float sums[columns / 8][4] = {};
   const KeyRange range = range_of(call, at.n, at.first, kRows);
   if (range.begin < range.end) copy_tile(range.begin, 0);
@@ -353,14 +365,12 @@ __global__ void __launch_bounds__(kTileThreads)
       for (int e = 0; e < 4; ++e) {
         const int other = static_cast<int>(key) + c * 8 + lane % 4 * 2 + e % 2;
         const bool sees = whole || (other >= seen[e / 2].first && other < seen[e / 2].last);
-        float d = 0;
-        if (sees) {
-          float slope;
-          const float x =
-              scaled<T>(call, at, first_row + lane / 4 + 8 * (e / 2), other, scores[c][e], &slope);
-          d = exp2f(x - facts[e / 2].log_sum) * (weight_grads[c][e] - facts[e / 2].mean) * slope;
-        }
-        scores[c][e] = d;
+        float slope = 1, x = kNothing;
+        if (plain || sees)
+          x = measure.of(scores[c][e], first_row + lane / 4 + 8 * (e / 2), other, &slope);
+        const float d = power_of_two(x - facts[e / 2].log_sum) *
+                        (weight_grads[c][e] - facts[e / 2].mean) * slope;
+        scores[c][e] = sees ? d : 0.0f;
       }
     }
     multiply_weights<T, columns>(sums, scores, tiles.of[stage][0]);
@@ -373,7 +383,7 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 // dK and dV of 64 keys of a head, over the heads and queries that meet them, in their order.
-template <typename T, int columns>
+template <typename T, int columns, bool plain>
 __global__ void __launch_bounds__(kTileThreads)
     attend_back_keys_tiles(AttentionCall call, const float* means) {
   constexpr int kRows = Tile<columns>::rows;
@@ -442,22 +452,28 @@ __global__ void __launch_bounds__(kTileThreads)
     float scores[kRows / 8][4] = {}, weight_grads[kRows / 8][4] = {};
     multiply_rows<T, columns>(scores, keys, tiles.of[stage][0]);
     multiply_rows<T, columns>(weight_grads, values, tiles.of[stage][1]);
+    const Scores<T, plain> measure(call, now);
+    const bool whole = now.first + kRows <= call.queries &&
+                       visible(call, own.n, now.first + kRows - 1).first <= own.first &&
+                       visible(call, own.n, now.first).last >= own.first + kOwnRows;
 #pragma unroll
     for (int c = 0; c < kRows / 8; ++c) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int query = c * 8 + lane % 4 * 2 + e % 2;
         const int key = static_cast<int>(first_row) + lane / 4 + 8 * (e / 2);
-        float p = 0, d = 0;
-        if (key >= all_seen[stage][query].first && key < all_seen[stage][query].last) {
-          float slope;
-          const QueryFacts facts = all_facts[stage][query];
-          const float x = scaled<T>(call, now, now.first + query, key, scores[c][e], &slope);
-          p = exp2f(x - facts.log_sum);
-          d = p * (weight_grads[c][e] - facts.mean) * slope;
+        bool sees = whole;
+        if (!whole) {
+          const Seen seen = all_seen[stage][query];
+          sees = key >= seen.first && key < seen.last;
         }
-        scores[c][e] = p;
-        weight_grads[c][e] = d;
+        const QueryFacts facts = all_facts[stage][query];
+        float slope = 1, x = kNothing;
+        if (plain || sees) x = measure.of(scores[c][e], now.first + query, key, &slope);
+        const float p = power_of_two(x - facts.log_sum);
+        const float d = p * (weight_grads[c][e] - facts.mean) * slope;
+        scores[c][e] = sees ? p : 0.0f;
+        weight_grads[c][e] = sees ? d : 0.0f;
       }
     }
     multiply_weights<T, columns>(value_sums, scores, tiles.of[stage][1]);
@@ -479,15 +495,20 @@ LaunchShape shape_of(int64_t blocks) {
   return {dim3(static_cast<unsigned>(blocks)), dim3(kTileThreads)};
 }
 
-// Calls f with a zero of the element type and the columns that the tiles have.
+// Calls f with a zero of the element type, the columns that the tiles have, and whether the call is
+// plain.
 template <typename F>
 cudaError_t dispatch_tiles(const AttentionCall& call, DType dtype, F f) {
   const bool narrow = std::max(call.head, call.v_head) <= 64;
-  const auto with = [&](auto zero) {
-    return narrow ? f(zero, std::integral_constant<int, 64>{})
-                  : f(zero, std::integral_constant<int, 128>{});
+  const auto with = [&](auto zero, auto plain) {
+    return narrow ? f(zero, std::integral_constant<int, 64>{}, plain)
+                  : f(zero, std::integral_constant<int, 128>{}, plain);
   };
-  return dtype == DType::f16 ? with(Half{}) : with(BFloat16{});
+  const auto of = [&](auto zero) {
+    return !call.mask && call.softcap <= 0 ? with(zero, std::true_type{})
+                                           : with(zero, std::false_type{});
+  };
+  return dtype == DType::f16 ? of(Half{}) : of(BFloat16{});
 }
 
 }  // namespace
@@ -516,8 +537,8 @@ bool attention_tiles_take(const AttentionCall& call) {
 }
 
 cudaError_t launch_attention_tiles(const AttentionCall& call, DType dtype, cudaStream_t stream) {
-  return dispatch_tiles(call, dtype, [&](auto zero, auto columns) {
-    return launch<&attend_tiles<decltype(zero), decltype(columns)::value>>(
+  return dispatch_tiles(call, dtype, [&](auto zero, auto columns, auto plain) {
+    return launch<&attend_tiles<decltype(zero), decltype(columns)::value, decltype(plain)::value>>(
         shape_of(blocks_of(call.batch * call.q_heads, call.queries)), stream, call);
   });
 }
@@ -529,16 +550,17 @@ size_t attention_tiles_workspace(const AttentionCall& call) {
 cudaError_t launch_attention_tiles_grad(const AttentionCall& call, DType dtype,
                                         std::byte* workspace, cudaStream_t stream) {
   auto* means = reinterpret_cast<float*>(workspace);
-  return dispatch_tiles(call, dtype, [&](auto zero, auto columns) {
+  return dispatch_tiles(call, dtype, [&](auto zero, auto columns, auto plain) {
     using T = decltype(zero);
     constexpr int kColumns = decltype(columns)::value;
+    constexpr bool kPlain = decltype(plain)::value;
     cudaError_t error = launch<&attention_means<T>>(
         one_warp_each(call.batch * call.q_heads * call.queries), stream, call, means);
     if (error == cudaSuccess)
-      error = launch<&attend_back_queries_tiles<T, kColumns>>(
+      error = launch<&attend_back_queries_tiles<T, kColumns, kPlain>>(
           shape_of(blocks_of(call.batch * call.q_heads, call.queries)), stream, call, means);
     if (error == cudaSuccess)
-      error = launch<&attend_back_keys_tiles<T, kColumns>>(
+      error = launch<&attend_back_keys_tiles<T, kColumns, kPlain>>(
           shape_of(blocks_of(call.batch * call.kv_heads, call.keys)), stream, call, means);
     return error;
   });

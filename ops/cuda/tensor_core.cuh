@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -78,6 +79,8 @@ inline void load_four(uint32_t (&words)[4], const T* row) {
   }
 }
 
+inline float power_of_two(float x) { return std::exp2(x); }
+
 inline void copy_async(void* shared, const void* global, bool there) {
   if (there)
     std::memcpy(shared, global, 16);
@@ -143,6 +146,13 @@ __device__ inline void load_four(uint32_t (&words)[4], const T* row) {
                  : "memory");
   }
 #endif
+}
+
+// 2^x, with 2 units in the last place; subnormal numbers are zeros.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 // Begins a copy of 16 bytes from the device's memory to shared memory; zeros if it is not `there`.

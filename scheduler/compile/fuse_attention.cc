@@ -98,6 +98,17 @@ class AttentionFusion {
     return {value, 1};
   }
 
+  // The same where the product is computed in a wider type: conversions before and behind it are
+  // left out, too. The value has the type of the given one.
+  Scaled unscaled_value(ValueId value) const {
+    const Scaled direct = unscaled(value);
+    if (direct.value != value || !made_by(value, "Cast")) return direct;
+    Scaled wide = unscaled(graph_.node(producer(value)).inputs[0]);
+    if (dtype_of(wide.value) != dtype_of(value) && made_by(wide.value, "Cast"))
+      wide.value = graph_.node(producer(wide.value)).inputs[0];
+    return dtype_of(wide.value) == dtype_of(value) ? wide : Scaled{value, 1};
+  }
+
   std::optional<Pattern> find(NodeId id) const {
     const Node& weighted = graph_.node(id);
     if (!is_op(weighted, "MatMul")) return std::nullopt;
@@ -120,7 +131,7 @@ class AttentionFusion {
       node = behind_casts(scaled.value, id);
     }
     if (!node || !is_op(*node, "MatMul")) return std::nullopt;
-    const Scaled q = unscaled(node->inputs[0]);
+    const Scaled q = unscaled_value(node->inputs[0]);
     found.q = q.value;
     found.scale *= q.factor;
     if (!find_keys(node->inputs[1], found) || !fits(found, *scores)) return std::nullopt;
@@ -154,7 +165,7 @@ class AttentionFusion {
 
   // The right operand of the scores, a transposed K.
   bool find_keys(ValueId transposed, Pattern& found) const {
-    const Scaled outer = unscaled(transposed);
+    const Scaled outer = unscaled_value(transposed);
     found.scale *= outer.factor;
     ValueId value = outer.value;
     const auto shape = shape_of(value);
@@ -196,7 +207,7 @@ class AttentionFusion {
     for (int i = 0; i + 2 < rank; ++i) {
       if ((*whole)[i] != (*shape)[i]) return true;
     }
-    const Scaled unreshaped = unscaled(k);
+    const Scaled unreshaped = unscaled_value(k);
     found.scale *= unreshaped.factor;
     found.k = unreshaped.value;
     found.k_perm.reset();

@@ -147,6 +147,37 @@ g (float[2,2,5,4] q, float[2,2,4,7] kt, float[2,2,7,3] v) => (y) {
             .attention != nullptr);
 }
 
+TEST_CASE("scales that are applied in float32 to 16-bit operands are part of the attention") {
+  const Fused found = fused(R"(
+g (float[2,3,5,4] q, float[2,3,5,4] k, float[2,3,5,4] v) => (y)
+<int64[3] flat = {-1, 5, 4}, int64[4] whole = {2, 3, 4, 5}, float root = {0.5}>
+{
+  qn = Cast <to = 16> (q)
+  kn = Cast <to = 16> (k)
+  vn = Cast <to = 16> (v)
+  kf = Reshape (kn, flat)
+  kt = Transpose <perm = [0, 2, 1]> (kf)
+  kw = Reshape (kt, whole)
+  qw = Cast <to = 1> (qn)
+  qs = Mul (qw, root)
+  qr = Cast <to = 16> (qs)
+  kc = Cast <to = 1> (kw)
+  ks = Mul (kc, root)
+  kr = Cast <to = 16> (ks)
+  s = MatMul (qr, kr)
+  sw = Cast <to = 1> (s)
+  p = Softmax (sw)
+  pn = Cast <to = 16> (p)
+  yn = MatMul (pn, vn)
+  b = IsNaN (yn)
+  y = Cast <to = 1> (b)
+})");
+  REQUIRE(found.attention);
+  CHECK(found.transposes == 0);
+  CHECK(attr_float(found.attention->attrs, "scale") == 0.25);
+  CHECK(found.graph->value(found.attention->inputs[0]).type.dtype == DType::bf16);
+}
+
 TEST_CASE("a softmax between products stays where Attention would not be the same") {
   const auto graph = [](const std::string& outputs, const std::string& softmax,
                         const std::string& type = "float", int64_t columns = 4,
