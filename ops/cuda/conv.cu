@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "devices/cuda/launch.h"
 #include "ops/cuda/conv.h"
@@ -124,6 +125,11 @@ ReduceCall bias_reduction(const ConvCall& call) {
   reduce.row_elements = call.images * call.outputs * area;
   reduce.row_results = call.outputs;
   reduce.folded = call.images * area;
+  if (call.channels_last) {
+    reduce.line = call.outputs;
+    reduce.reduced = {1, call.images * area, {call.images * area}, {call.outputs}};
+    return reduce;
+  }
   reduce.line_reduced = true;
   reduce.line = area;
   reduce.kept = {1, call.outputs, {call.outputs}, {area}};
@@ -167,8 +173,8 @@ cudaError_t launch_conv_finish(const ConvCall& call, DType dtype, cudaStream_t s
   return dispatch_floats(dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch<&add_bias<T>>(one_thread_each(elements), stream, static_cast<T*>(call.y),
-                                static_cast<const T*>(call.bias), elements, call.outputs, area,
-                                call.relu);
+                                static_cast<const T*>(call.bias), elements, call.outputs,
+                                call.channels_last ? int64_t{1} : area, call.relu);
   });
 }
 
@@ -178,8 +184,8 @@ cudaError_t launch_conv_finish_data(const ConvCall& call, DType dtype, cudaStrea
   return dispatch_floats(dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch<&add_bias<T>>(one_thread_each(elements), stream, static_cast<T*>(call.x),
-                                static_cast<const T*>(call.bias), elements, call.inputs, area,
-                                false);
+                                static_cast<const T*>(call.bias), elements, call.inputs,
+                                call.channels_last ? int64_t{1} : area, false);
   });
 }
 
@@ -189,6 +195,42 @@ cudaError_t launch_conv_bias_grad(const ConvCall& call, DType dtype, cudaStream_
   if (reduce.folded > 0) return launch_reduce(reduce, dtype, stream);
   return launch_fill_bits(call.bias, empty_result_bits(reduce.reduction, dtype), call.outputs,
                           dtype_size(dtype), stream);
+}
+
+namespace {
+
+// [images, channels, area], with the distances of its elements in both memories.
+CopyCall permutation(int64_t images, int64_t channels, int64_t area) {
+  CopyCall call;
+  call.rank = 3;
+  call.elements = images * channels * area;
+  const int64_t sizes[] = {images, area, channels};
+  const int64_t plain[] = {channels * area, 1, area}, last[] = {channels * area, channels, 1};
+  for (int d = 0; d < 3; ++d) {
+    call.sizes[d] = sizes[d];
+    call.in_steps[d] = plain[d];
+    call.out_steps[d] = last[d];
+  }
+  return call;
+}
+
+}  // namespace
+
+cudaError_t launch_channels_last(const void* plain, void* last, int64_t images, int64_t channels,
+                                 int64_t area, size_t element_bytes, cudaStream_t stream) {
+  CopyCall call = permutation(images, channels, area);
+  call.in = plain;
+  call.out = last;
+  return launch_copy(call, element_bytes, stream);
+}
+
+cudaError_t launch_channels_first(const void* last, void* plain, int64_t images, int64_t channels,
+                                  int64_t area, size_t element_bytes, cudaStream_t stream) {
+  CopyCall call = permutation(images, channels, area);
+  std::swap(call.in_steps, call.out_steps);
+  call.in = last;
+  call.out = plain;
+  return launch_copy(call, element_bytes, stream);
 }
 
 size_t bias_grad_workspace(const ConvCall& call, DType dtype) {

@@ -13,6 +13,9 @@ namespace leat::cuda {
 // in ops/definitions/conv_spec.h. An op writes the operand that it computes, and reads the others.
 struct ConvCall {
   WindowShape window;
+  // True if the channels of all three operands come last. The kernels of our own that compute a
+  // convolution do not take such a call; those that finish one do.
+  bool channels_last = false;
   int64_t images = 0, groups = 1, inputs = 0, outputs = 0;
   void *x = nullptr, *y = nullptr, *w = nullptr;
   // Forward: added to y, or null. Backward to x: added to x, or null (ConvTranspose). Backward to
@@ -31,5 +34,11 @@ cudaError_t launch_conv_finish_data(const ConvCall& call, DType dtype, cudaStrea
 // The gradient of the bias.
 cudaError_t launch_conv_bias_grad(const ConvCall& call, DType dtype, cudaStream_t stream);
 size_t bias_grad_workspace(const ConvCall& call, DType dtype);
+
+// Puts the channels of [images, channels, area] last, or back from there.
+cudaError_t launch_channels_last(const void* plain, void* last, int64_t images, int64_t channels,
+                                 int64_t area, size_t element_bytes, cudaStream_t stream);
+cudaError_t launch_channels_first(const void* last, void* plain, int64_t images, int64_t channels,
+                                  int64_t area, size_t element_bytes, cudaStream_t stream);
 
 }  // namespace leat::cuda

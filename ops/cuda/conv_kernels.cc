@@ -1,5 +1,6 @@
 // The factories of pools and convolutions on CUDA.
 #include <algorithm>
+#include <utility>
 
 #include "devices/base/align.h"
 #include "devices/base/text.h"
@@ -32,6 +33,7 @@ Result<PoolCall> pool_call(const KernelSetup& setup, const Shape& input, const S
                            bool global) {
   PoolCall call;
   call.planes = input[0] * input[1];
+  if (setup.input(0).layout == Layout::channels_last) call.channels = input[1];
   if (global) {
     const auto spatial = input.dims().subspan(2);
     call.window =
@@ -106,40 +108,158 @@ Result<ConvCall> conv_call(const KernelSetup& setup, MakeConvSpec make) {
   call.inputs = spec->inputs;
   call.outputs = spec->outputs;
   call.relu = spec->relu;
+  for (const auto* types : {&setup.types.inputs, &setup.types.outputs}) {
+    for (const OperandType& type : *types)
+      call.channels_last =
+          call.channels_last || (type.present && type.layout == Layout::channels_last);
+  }
   return call;
 }
 
 constexpr size_t kWorkspacePart = 256;  // parts of a workspace begin at multiples of so many bytes
 
-// A convolution by cuDNN, and what that leaves undone by our own kernel; without cuDNN, all of it
-// by our own. `bind` gives the call its operands.
 using ConvLaunch = cudaError_t (*)(const ConvCall& call, DType dtype, cudaStream_t stream);
-std::unique_ptr<Kernel> conv_kernel(const KernelSetup& setup, const ConvCall& call, ConvOp op,
-                                    ConvLaunch own, ConvLaunch finish,
+
+// One convolution of an op: by cuDNN, and what that leaves undone by `finish`; without cuDNN, all
+// of it by `own`.
+struct ConvWork {
+  ConvOp op;
+  ConvLaunch own, finish;
+};
+
+// That work for operands in one layout.
+class Convolution {
+ public:
+  Convolution(const KernelSetup& setup, const ConvCall& call, const ConvWork& work)
+      : call_(call), work_(work), dtype_(setup.input(0).dtype), element_(dtype_size(dtype_)) {
+    const Cudnn* library = Cudnn::of(*setup.device);
+    if (library) plan_ = ConvPlan::make(library->target(), call, work.op, dtype_);
+    if (work.op == ConvOp::backward_weights)
+      bias_bytes_ = align_up(bias_grad_workspace(call, dtype_), kWorkspacePart);
+    // The graph's weights are plain: cuDNN gets a copy whose channels come last.
+    if (call.channels_last) {
+      const int64_t weights =
+          call.outputs * (call.inputs / call.groups) * call.window.kernel_area();
+      weight_bytes_ = align_up(static_cast<size_t>(weights) * element_, kWorkspacePart);
+    }
+  }
+
+  bool has_plan() const { return plan_ != nullptr; }
+  size_t workspace_bytes() const {
+    return bias_bytes_ + weight_bytes_ + (plan_ ? plan_->workspace_bytes() : 0);
+  }
+  cudaError_t enqueue(ConvCall now, std::byte* workspace, cudaStream_t stream) const {
+    now.workspace = workspace;
+    if (!plan_ || (!call_.channels_last && !ConvPlan::takes(now)))
+      return work_.own(now, dtype_, stream);
+    std::byte* const of_plan = workspace + bias_bytes_ + weight_bytes_;
+    const auto multiply = [&](const ConvCall& with) {
+      // Values whose channels come last are nobody's view: they begin where the plan has them.
+      return ConvPlan::takes(with) ? plan_->enqueue(with, of_plan, stream)
+                                   : cudaErrorMisalignedAddress;
+    };
+    // Weights of one place are the same in both layouts.
+    const bool copies =
+        call_.channels_last && (call_.window.kernel_area() > 1 || !ConvPlan::takes(now));
+    const cudaError_t error =
+        copies ? with_weights_last(now, workspace + bias_bytes_, multiply, stream) : multiply(now);
+    return error == cudaSuccess ? work_.finish(now, dtype_, stream) : error;
+  }
+
+ private:
+  template <typename F>
+  cudaError_t with_weights_last(ConvCall call, std::byte* copy, F multiply,
+                                cudaStream_t stream) const {
+    const int64_t channels = call.inputs / call.groups, area = call.window.kernel_area();
+    const bool writes = work_.op == ConvOp::backward_weights;
+    void* const plain = std::exchange(call.w, copy);
+    cudaError_t error = cudaSuccess;
+    if (!writes)
+      error = launch_channels_last(plain, copy, call.outputs, channels, area, element_, stream);
+    if (error == cudaSuccess) error = multiply(call);
+    if (error == cudaSuccess && writes)
+      error = launch_channels_first(copy, plain, call.outputs, channels, area, element_, stream);
+    return error;
+  }
+
+  const ConvCall call_;
+  const ConvWork work_;
+  const DType dtype_;
+  const size_t element_;
+  std::shared_ptr<ConvPlan> plan_;
+  size_t bias_bytes_ = 0, weight_bytes_ = 0;
+};
+
+// Operands whose channels come last, where cuDNN does not take them so: they are copied.
+class ConvolutionByCopies {
+ public:
+  ConvolutionByCopies(const KernelSetup& setup, ConvCall call, const ConvWork& work)
+      : call_(call), op_(work.op), element_(dtype_size(setup.input(0).dtype)) {
+    call.channels_last = false;
+    plain_ = std::make_shared<Convolution>(setup, call, work);
+    x_bytes_ = bytes(call.inputs, call.window.input_area());
+    y_bytes_ = bytes(call.outputs, call.window.output_area());
+  }
+
+  size_t workspace_bytes() const { return x_bytes_ + y_bytes_ + plain_->workspace_bytes(); }
+  cudaError_t enqueue(const ConvCall& now, std::byte* workspace, cudaStream_t stream) const {
+    ConvCall plain = now;
+    plain.channels_last = false;
+    plain.x = workspace;
+    plain.y = workspace + x_bytes_;
+    const int64_t in = call_.window.input_area(), out = call_.window.output_area();
+    cudaError_t error = cudaSuccess;
+    if (op_ != ConvOp::backward_data)
+      error =
+          launch_channels_first(now.x, plain.x, call_.images, call_.inputs, in, element_, stream);
+    if (error == cudaSuccess && op_ != ConvOp::forward)
+      error =
+          launch_channels_first(now.y, plain.y, call_.images, call_.outputs, out, element_, stream);
+    if (error == cudaSuccess)
+      error = plain_->enqueue(plain, workspace + x_bytes_ + y_bytes_, stream);
+    if (error != cudaSuccess || op_ == ConvOp::backward_weights) return error;
+    return op_ == ConvOp::forward ? launch_channels_last(plain.y, now.y, call_.images,
+                                                         call_.outputs, out, element_, stream)
+                                  : launch_channels_last(plain.x, now.x, call_.images, call_.inputs,
+                                                         in, element_, stream);
+  }
+
+ private:
+  size_t bytes(int64_t channels, int64_t area) const {
+    return align_up(static_cast<size_t>(call_.images * channels * area) * element_, kWorkspacePart);
+  }
+
+  const ConvCall call_;
+  const ConvOp op_;
+  const size_t element_;
+  std::shared_ptr<Convolution> plain_;
+  size_t x_bytes_ = 0, y_bytes_ = 0;
+};
+
+// `bind` gives the call its operands.
+std::unique_ptr<Kernel> conv_kernel(const KernelSetup& setup, const ConvCall& call,
+                                    const ConvWork& work,
                                     std::function<void(const KernelContext&, ConvCall&)> bind) {
-  const DType dtype = setup.input(0).dtype;
-  const Cudnn* library = Cudnn::of(*setup.device);
-  const auto plan = library ? ConvPlan::make(library->target(), call, op, dtype) : nullptr;
-  const size_t of_bias = op == ConvOp::backward_weights
-                             ? align_up(bias_grad_workspace(call, dtype), kWorkspacePart)
-                             : 0;
-  return make_cuda_kernel(
-      setup,
-      [=, bind = std::move(bind)](const KernelContext& context, cudaStream_t stream) {
-        ConvCall now = call;
-        bind(context, now);
-        now.workspace = context.workspace;
-        if (!plan || !ConvPlan::takes(now)) return own(now, dtype, stream);
-        const cudaError_t error = plan->enqueue(now, context.workspace + of_bias, stream);
-        return error == cudaSuccess ? finish(now, dtype, stream) : error;
-      },
-      of_bias + (plan ? plan->workspace_bytes() : 0));
+  const auto kernel_of = [&](auto convolution) {
+    const size_t workspace = convolution->workspace_bytes();
+    return make_cuda_kernel(
+        setup,
+        [call, convolution, bind](const KernelContext& context, cudaStream_t stream) {
+          ConvCall now = call;
+          bind(context, now);
+          return convolution->enqueue(now, context.workspace, stream);
+        },
+        workspace);
+  };
+  auto direct = std::make_shared<Convolution>(setup, call, work);
+  if (!call.channels_last || direct->has_plan()) return kernel_of(direct);
+  return kernel_of(std::make_shared<ConvolutionByCopies>(setup, call, work));
 }
 
 Result<std::unique_ptr<Kernel>> make_conv(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, conv_spec));
   return conv_kernel(
-      setup, call, ConvOp::forward, launch_conv_forward, launch_conv_finish,
+      setup, call, {ConvOp::forward, launch_conv_forward, launch_conv_finish},
       [biased = setup.types.has_input(2)](const KernelContext& context, ConvCall& now) {
         now.x = context.inputs[0];
         now.w = context.inputs[1];
@@ -153,7 +273,7 @@ template <MakeConvSpec make, bool has_bias>
 Result<std::unique_ptr<Kernel>> make_backward_data(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, make));
   return conv_kernel(
-      setup, call, ConvOp::backward_data, launch_conv_backward_data, launch_conv_finish_data,
+      setup, call, {ConvOp::backward_data, launch_conv_backward_data, launch_conv_finish_data},
       [biased = has_bias && setup.types.has_input(2)](const KernelContext& context, ConvCall& now) {
         now.y = context.inputs[0];
         now.w = context.inputs[1];
@@ -165,7 +285,7 @@ Result<std::unique_ptr<Kernel>> make_backward_data(const KernelSetup& setup) {
 Result<std::unique_ptr<Kernel>> make_backward_weights(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const ConvCall call, conv_call(setup, conv_grad_weights_spec));
   return conv_kernel(
-      setup, call, ConvOp::backward_weights, launch_conv_backward_weights, launch_conv_bias_grad,
+      setup, call, {ConvOp::backward_weights, launch_conv_backward_weights, launch_conv_bias_grad},
       [biased = setup.types.has_output(1)](const KernelContext& context, ConvCall& now) {
         now.x = context.inputs[0];
         now.y = context.inputs[1];
@@ -174,9 +294,39 @@ Result<std::unique_ptr<Kernel>> make_backward_weights(const KernelSetup& setup) 
       });
 }
 
+// cuDNN computes convolutions of 16-bit elements with the channels last; others it would copy there
+// and back. Of images with few channels, as the first ones are, that is a copy of little.
+template <MakeConvSpec make>
+LayoutSupport conv_layouts(const OpTypes& types) {
+  const auto spec = make(types);
+  const DType dtype = types.inputs[0].dtype;
+  if (!spec.ok() || (dtype != DType::bf16 && dtype != DType::f16) || spec->window.rank != 2 ||
+      spec->outputs % 8 != 0 || (spec->inputs % 8 != 0 && spec->inputs > 4))
+    return {};
+  const bool prefers = spec->groups == 1;
+  if (spec->kind == ConvKind::backward_weights) return {3, 0, prefers};
+  return {1, 1, prefers};
+}
+
+// ONNX's indices count over the plain layout. What a global pool makes has one place.
+template <bool global>
+LayoutSupport pool_layouts(const OpTypes& types) {
+  const bool indices = types.has_output(1) && types.outputs[1].dtype == DType::i64;
+  if (types.inputs[0].shape.rank() != 4 || indices) return {};
+  const auto present = [](const std::vector<OperandType>& operands) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < operands.size(); ++i) bits |= uint32_t{operands[i].present} << i;
+    return bits;
+  };
+  return {present(types.inputs), global ? 0 : present(types.outputs), false};
+}
+
 }  // namespace
 
 void add_conv_kernels(Catalogue& catalogue) {
+  catalogue.add_layouts("Conv", kKind, conv_layouts<conv_spec>);
+  catalogue.add_layouts("leat.ConvGradInput", kKind, conv_layouts<conv_grad_input_spec>);
+  catalogue.add_layouts("leat.ConvGradWeights", kKind, conv_layouts<conv_grad_weights_spec>);
   catalogue.add_kernel("Conv", kKind, make_conv);
   catalogue.add_kernel("ConvTranspose", kKind, make_backward_data<conv_transpose_spec, true>);
   catalogue.add_kernel("leat.ConvGradInput", kKind,
@@ -197,6 +347,9 @@ void add_pool_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("AveragePool", kKind, average(false, false));
   catalogue.add_kernel("GlobalAveragePool", kKind, average(true, false));
   catalogue.add_kernel("leat.AveragePoolGrad", kKind, average(false, true));
+  for (const char* op : {"MaxPool", "leat.MaxPoolGrad", "AveragePool", "leat.AveragePoolGrad"})
+    catalogue.add_layouts(op, kKind, pool_layouts<false>);
+  catalogue.add_layouts("GlobalAveragePool", kKind, pool_layouts<true>);
 }
 
 }  // namespace leat::cuda

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "devices/base/text.h"
+#include "ops/cuda/conv.h"
 #include "ops/cuda/copy.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
@@ -100,6 +101,21 @@ Result<std::unique_ptr<Kernel>> make_join(const KernelSetup& setup) {
   });
 }
 
+// Between the plain layout of images and that with the channels last.
+Result<std::unique_ptr<Kernel>> make_reorder(const KernelSetup& setup) {
+  const Shape& shape = setup.output(0).shape;
+  const bool last = setup.output(0).layout == Layout::channels_last;
+  if (shape.rank() != 4 || last == (setup.input(0).layout == Layout::channels_last))
+    return make_bytes(setup);
+  return make_cuda_kernel(
+      setup, [=, images = shape[0], channels = shape[1], area = shape[2] * shape[3],
+              element = dtype_size(setup.output(0).dtype)](const KernelContext& context,
+                                                           cudaStream_t stream) {
+        return (last ? launch_channels_last : launch_channels_first)(
+            context.inputs[0], context.outputs[0], images, channels, area, element, stream);
+      });
+}
+
 uint64_t bits_of(const Tensor& one) {
   uint64_t bits = 0;
   std::memcpy(&bits, one.raw(), dtype_size(one.dtype()));
@@ -171,6 +187,7 @@ void add_copy_kernels(Catalogue& catalogue) {
     catalogue.add_kernel(op, kKind, make_view);
   catalogue.add_kernel("leat.Range", kKind, make_range);
   catalogue.add_kernel("leat.Join", kKind, make_join);
+  catalogue.add_kernel("leat.Reorder", kKind, make_reorder);
   catalogue.add_kernel("Constant", kKind, make_constant);
   catalogue.add_kernel("ConstantOfShape", kKind, make_constant_of_shape);
 }

@@ -28,11 +28,16 @@ cudnnDataType_t data_type(DType dtype) {
   }
 }
 
-// A tensor whose last axis is contiguous.
-CudnnDescriptor tensor(const CudnnFunctions& f, int64_t name, DType dtype,
+// A tensor [N, C, ...] whose last axis is contiguous, or whose channels are, which come last then.
+CudnnDescriptor tensor(const CudnnFunctions& f, int64_t name, DType dtype, bool channels_last,
                        const std::vector<int64_t>& sizes) {
   std::vector<int64_t> strides(sizes.size(), 1);
   for (size_t i = sizes.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * sizes[i + 1];
+  if (channels_last) {
+    int64_t step = sizes[1];
+    strides[1] = 1;
+    for (size_t i = sizes.size(); i-- > 2; step *= sizes[i]) strides[i] = step;
+  }
   const auto rank = static_cast<int64_t>(sizes.size());
   CudnnDescriptor made(f, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, name);
@@ -181,10 +186,13 @@ std::shared_ptr<ConvPlan> ConvPlan::make(const CudnnTarget& target, const ConvCa
     all.insert(all.end(), rest.begin(), rest.end());
     return all;
   };
-  const CudnnDescriptor x = tensor(f, kX, dtype, sizes(call.images, call.inputs, window.input));
-  const CudnnDescriptor y = tensor(f, kY, dtype, sizes(call.images, call.outputs, window.output));
+  const bool last = call.channels_last;
+  const CudnnDescriptor x =
+      tensor(f, kX, dtype, last, sizes(call.images, call.inputs, window.input));
+  const CudnnDescriptor y =
+      tensor(f, kY, dtype, last, sizes(call.images, call.outputs, window.output));
   const CudnnDescriptor w =
-      tensor(f, kW, dtype, sizes(call.outputs, call.inputs / call.groups, window.kernel));
+      tensor(f, kW, dtype, last, sizes(call.outputs, call.inputs / call.groups, window.kernel));
   const CudnnDescriptor shape = convolution(f, window, rank, dtype);
   const OperationNames& names = names_of(op);
   CudnnDescriptor operation(f, names.type);

@@ -1,5 +1,5 @@
-// The tree over the leaves of many columns, whose partial results are side by side: leaf l of
-// column c is at from[l * columns + c]. The order is that of TreeStack (ops/elements/tree_sum.h).
+// The tree over the leaves of many columns, whose partial results are side by side. The order is
+// that of TreeStack (ops/elements/tree_sum.h).
 #pragma once
 
 #include "devices/cuda/launch.h"
@@ -15,10 +15,10 @@ inline LaunchShape folding_shape(int64_t columns) {
           dim3(kFoldedColumns * kFoldingRows)};
 }
 
-// For a launch of folding_shape(columns): calls finish(column, result) once for each column.
-// REQUIRES: leaves > 0.
-template <typename Fold, typename A, typename Finish>
-__device__ inline void fold_leaves(const A* from, int64_t columns, int64_t leaves, Finish finish) {
+// For a launch of folding_shape(columns): folds leaf_of(leaf, column) over the leaves, and calls
+// finish(column, result) once for each column. REQUIRES: leaves > 0.
+template <typename Fold, typename A, typename Leaf, typename Finish>
+__device__ inline void fold_leaves(int64_t columns, int64_t leaves, Leaf leaf_of, Finish finish) {
   __shared__ A folded[kFoldingRows][kFoldedColumns];
   const int column = static_cast<int>(threadIdx.x) % kFoldedColumns;
   const int row = static_cast<int>(threadIdx.x) / kFoldedColumns;
@@ -30,7 +30,7 @@ __device__ inline void fold_leaves(const A* from, int64_t columns, int64_t leave
     A memory[64];
     TreeStack<Fold, A> stack(memory, 1);
     for (int64_t leaf = first; leaf < end; ++leaf) {
-      *stack.top() = from[leaf * columns + c];
+      *stack.top() = leaf_of(leaf, c);
       stack.push();
     }
     folded[row][column] = *stack.finish();

@@ -11,21 +11,26 @@
 namespace leat::cuda {
 namespace {
 
+// The rows of a leaf where the channels are last: more than elsewhere, so that leaves are fewer.
+constexpr int64_t kLongRowBlock = 4 * kRowBlock;
+
 // The leaves of a channel: lines of a plane, or, where a plane is one element, blocks of samples.
 struct Leaves {
   LEAT_INLINE explicit Leaves(const BatchNormCall& call)
       : of_rows(call.area == 1),
+        span(!of_rows             ? kLineBlock
+             : call.channels_last ? kLongRowBlock
+                                  : kRowBlock),
         parts(of_rows ? 1 : (call.area + kLineBlock - 1) / kLineBlock),
-        count(of_rows ? (call.samples + kRowBlock - 1) / kRowBlock : call.samples * parts),
+        count(of_rows ? (call.samples + span - 1) / span : call.samples * parts),
         whole(of_rows ? call.samples : call.area) {}
   // The elements of one channel in a leaf.
   LEAT_INLINE int64_t size(int64_t leaf) const {
-    const int64_t span = of_rows ? kRowBlock : kLineBlock;
     const int64_t left = whole - (of_rows ? leaf : leaf % parts) * span;
     return left < span ? left : span;
   }
   bool of_rows;
-  int64_t parts, count, whole;
+  int64_t span, parts, count, whole;
 };
 
 // The workspace: two values for each (leaf, channel), and then some for each channel.
@@ -49,7 +54,7 @@ __device__ inline void write(const ChannelOperand& operand, int64_t c, double va
 // The first element of a leaf of a channel.
 __device__ inline int64_t start_of(const BatchNormCall& call, const Leaves& leaves, int64_t leaf,
                                    int64_t c) {
-  if (leaves.of_rows) return leaf * kRowBlock * call.channels + c;
+  if (leaves.of_rows) return leaf * leaves.span * call.channels + c;
   return (leaf / leaves.parts * call.channels + c) * call.area + leaf % leaves.parts * kLineBlock;
 }
 
@@ -99,6 +104,24 @@ __device__ inline const T* gathered(LeafMemory<T, n>& memory, const T* from, int
   return line;
 }
 
+// Chan, Golub and LeVeque's merge of two parts.
+struct Moments {
+  double count, mean, squares;
+};
+__device__ inline Moments shuffle_down(const Moments& value, unsigned by) {
+  return {__shfl_down_sync(kAllLanes, value.count, by), __shfl_down_sync(kAllLanes, value.mean, by),
+          __shfl_down_sync(kAllLanes, value.squares, by)};
+}
+struct MergeMoments {
+  __device__ static void into(Moments& a, const Moments& b) {
+    const double count = a.count + b.count, delta = b.mean - a.mean;
+    const double mean = a.mean + delta * (b.count / count);
+    a.squares = a.squares + b.squares + delta * delta * (a.count * b.count / count);
+    a.mean = mean;
+    a.count = count;
+  }
+};
+
 template <typename T, int n>
 __global__ void __launch_bounds__(kLeafWarps* kWarp) measure(BatchNormCall call) {
   using A = Compute<T>;
@@ -121,40 +144,66 @@ __global__ void __launch_bounds__(kLeafWarps* kWarp) measure(BatchNormCall call)
   leaf_value<A>(call, leaf, 1)[c] = squares;
 }
 
-// Chan, Golub and LeVeque's merge of two parts.
-struct Moments {
-  double count, mean, squares;
-};
-__device__ inline Moments shuffle_down(const Moments& value, unsigned by) {
-  return {__shfl_down_sync(kAllLanes, value.count, by), __shfl_down_sync(kAllLanes, value.mean, by),
-          __shfl_down_sync(kAllLanes, value.squares, by)};
-}
-struct MergeMoments {
-  __device__ static void into(Moments& a, const Moments& b) {
-    const double count = a.count + b.count, delta = b.mean - a.mean;
-    const double mean = a.mean + delta * (b.count / count);
-    a.squares = a.squares + b.squares + delta * delta * (a.count * b.count / count);
-    a.mean = mean;
-    a.count = count;
-  }
-};
-
-// One warp for each channel.
-template <typename T>
-__global__ void finish_channels(BatchNormCall call) {
+// n neighbouring channels for each thread, where a plane is one element: blocks of kRowBlock rows
+// are held in registers, and merged.
+template <typename T, int n>
+__global__ void __launch_bounds__(kBlockThreads) measure_rows(BatchNormCall call) {
   using A = Compute<T>;
-  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
-  if (c >= call.channels) return;
-  Moments batch{0, 0, 0};
   const Leaves leaves(call);
-  if (call.training && leaves.count > 0 && call.area > 0) {
-    batch = warp_tree<MergeMoments, Moments>(leaves.count, [&](int64_t leaf) {
-      return Moments{static_cast<double>(leaves.size(leaf)),
-                     static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
-                     static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
-    });
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, groups = call.channels / n;
+  const int64_t leaf = i / groups, c = (i - leaf * groups) * n;
+  if (leaf >= leaves.count) return;
+  const T* x = static_cast<const T*>(call.x) + start_of(call, leaves, leaf, c);
+  const auto count = static_cast<int>(leaves.size(leaf));
+  A mean[n] = {}, squares[n] = {};
+  for (int first = 0; first < count; first += kRowBlock) {
+    Vector<T, n> rows[kRowBlock];
+#pragma unroll
+    for (int r = 0; r < kRowBlock; ++r) {
+      if (first + r < count) rows[r] = load_vector<T, n>(x + (first + r) * call.channels);
+    }
+    const int here = count - first < kRowBlock ? count - first : static_cast<int>(kRowBlock);
+#pragma unroll
+    for (int j = 0; j < n; ++j) {
+      A sum(0), of_block(0);
+#pragma unroll
+      for (int r = 0; r < kRowBlock; ++r) {
+        if (r < here) sum = sum + load_as_compute(rows[r].of[j]);
+      }
+      const A mean_here = sum / static_cast<A>(here);
+#pragma unroll
+      for (int r = 0; r < kRowBlock; ++r) {
+        if (r >= here) continue;
+        const A deviation = load_as_compute(rows[r].of[j]) - mean_here;
+        of_block = of_block + deviation * deviation;
+      }
+      if (first == 0) {
+        mean[j] = mean_here;
+        squares[j] = of_block;
+        continue;
+      }
+      const A part = static_cast<A>(here) / static_cast<A>(first + here);
+      const A delta = mean_here - mean[j];
+      mean[j] = mean[j] + delta * part;
+      squares[j] = squares[j] + of_block + delta * delta * (static_cast<A>(first) * part);
+    }
   }
-  if (threadIdx.x % kWarp != 0) return;
+  for (int j = 0; j < n; ++j) {
+    leaf_value<A>(call, leaf, 0)[c + j] = mean[j];
+    leaf_value<A>(call, leaf, 1)[c + j] = squares[j];
+  }
+}
+
+template <typename A>
+__device__ inline Moments moments_of(const BatchNormCall& call, const Leaves& leaves, int64_t leaf,
+                                     int64_t c) {
+  return {static_cast<double>(leaves.size(leaf)),
+          static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
+          static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
+}
+
+template <typename A>
+__device__ inline void finish_channel(const BatchNormCall& call, int64_t c, const Moments& batch) {
   double mean = read(call.mean, c), variance = read(call.variance, c);
   if (call.training) {
     const double population = batch.count > 0 ? batch.squares / batch.count : 0;
@@ -174,6 +223,32 @@ __global__ void finish_channels(BatchNormCall call) {
   parameter<A>(call, kMean)[c] = static_cast<A>(mean);
   parameter<A>(call, kFactor)[c] = static_cast<A>(read(call.scale, c) * inverse);
   parameter<A>(call, kBias)[c] = static_cast<A>(read(call.bias, c));
+}
+
+// One warp for each channel.
+template <typename T>
+__global__ void finish_channels(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (c >= call.channels) return;
+  Moments batch{0, 0, 0};
+  const Leaves leaves(call);
+  if (call.training && leaves.count > 0 && call.area > 0) {
+    batch = warp_tree<MergeMoments, Moments>(
+        leaves.count, [&](int64_t leaf) { return moments_of<A>(call, leaves, leaf, c); });
+  }
+  if (threadIdx.x % kWarp == 0) finish_channel<A>(call, c, batch);
+}
+// The same for many leaves of neighbouring channels.
+template <typename T>
+__global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
+    finish_neighbours(BatchNormCall call) {
+  using A = Compute<T>;
+  const Leaves leaves(call);
+  fold_leaves<MergeMoments, Moments>(
+      call.channels, leaves.count,
+      [&](int64_t leaf, int64_t c) { return moments_of<A>(call, leaves, leaf, c); },
+      [&](int64_t c, const Moments& batch) { finish_channel<A>(call, c, batch); });
 }
 
 // The channel of an element. Divisions of 64 bits take several times as long as those of 32.
@@ -197,6 +272,64 @@ __global__ void normalize(BatchNormCall call) {
   for (int j = 0; j < n; ++j)
     x.of[j] = store_from_compute<T>((load_as_compute(x.of[j]) - mean) * factor + bias);
   store_vector(static_cast<T*>(call.y) + i, x);
+}
+
+// The same for n neighbouring channels.
+template <typename T, int n>
+__global__ void normalize_rows(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
+  if (i >= call.samples * call.channels) return;
+  const int64_t c = channel_of(call, i);
+  const A* parameters = parameter<A>(call, kMean) + c;
+  const auto mean = load_vector<A, n>(parameters);
+  const auto factor = load_vector<A, n>(parameters + kFactor * call.channels);
+  const auto bias = load_vector<A, n>(parameters + kBias * call.channels);
+  Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
+#pragma unroll
+  for (int j = 0; j < n; ++j)
+    x.of[j] =
+        store_from_compute<T>((load_as_compute(x.of[j]) - mean.of[j]) * factor.of[j] + bias.of[j]);
+  store_vector(static_cast<T*>(call.y) + i, x);
+}
+
+// n neighbouring channels for each thread, where a plane is one element.
+template <typename T, int n>
+__global__ void sum_gradient_rows(BatchNormCall call) {
+  using A = Compute<T>;
+  constexpr int kAhead = 4;
+  const Leaves leaves(call);
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, groups = call.channels / n;
+  const int64_t leaf = i / groups, c = (i - leaf * groups) * n;
+  if (leaf >= leaves.count) return;
+  const int64_t start = start_of(call, leaves, leaf, c);
+  const T *x = static_cast<const T*>(call.x) + start, *dy = static_cast<const T*>(call.dy) + start;
+  const auto count = static_cast<int>(leaves.size(leaf));
+  A mean[n], sum[n] = {}, dot[n] = {};
+  for (int j = 0; j < n; ++j) mean[j] = static_cast<A>(read(call.mean, c + j));
+  for (int first = 0; first < count; first += kAhead) {
+    Vector<T, n> of_x[kAhead], of_dy[kAhead];
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r) {
+      if (first + r >= count) continue;
+      of_x[r] = load_vector<T, n>(x + (first + r) * call.channels);
+      of_dy[r] = load_vector<T, n>(dy + (first + r) * call.channels);
+    }
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r) {
+      if (first + r >= count) continue;
+#pragma unroll
+      for (int j = 0; j < n; ++j) {
+        const A g = load_as_compute(of_dy[r].of[j]);
+        sum[j] = sum[j] + g;
+        dot[j] = dot[j] + g * (load_as_compute(of_x[r].of[j]) - mean[j]);
+      }
+    }
+  }
+  for (int j = 0; j < n; ++j) {
+    leaf_value<A>(call, leaf, 0)[c + j] = sum[j];
+    leaf_value<A>(call, leaf, 1)[c + j] = dot[j];
+  }
 }
 
 template <typename T, int n>
@@ -231,15 +364,9 @@ __device__ inline double total(const BatchNormCall& call, const Leaves& leaves, 
   });
 }
 
-// One warp for each channel.
-template <typename T>
-__global__ void finish_gradients(BatchNormCall call) {
-  using A = Compute<T>;
-  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
-  if (c >= call.channels) return;
-  const Leaves leaves(call);
-  const double sum = total<A>(call, leaves, c, 0), dot = total<A>(call, leaves, c, 1);
-  if (threadIdx.x % kWarp != 0) return;
+template <typename A>
+__device__ inline void finish_gradient(const BatchNormCall& call, int64_t c, double sum,
+                                       double dot) {
   const double inverse = read(call.variance, c);
   const int64_t elements = call.samples * call.area;
   const double count = static_cast<double>(elements > 1 ? elements : 1);
@@ -250,6 +377,41 @@ __global__ void finish_gradients(BatchNormCall call) {
   parameter<A>(call, kBias)[c] = static_cast<A>(call.training ? sum / count : 0);
   parameter<A>(call, kSlope)[c] =
       static_cast<A>(call.training ? inverse * inverse * dot / count : 0);
+}
+
+// One warp for each channel.
+template <typename T>
+__global__ void finish_gradients(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t c = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (c >= call.channels) return;
+  const Leaves leaves(call);
+  const double sum = total<A>(call, leaves, c, 0), dot = total<A>(call, leaves, c, 1);
+  if (threadIdx.x % kWarp == 0) finish_gradient<A>(call, c, sum, dot);
+}
+
+// The same for many leaves of neighbouring channels.
+struct GradientSums {
+  double sum, dot;
+};
+struct AddGradientSums {
+  __device__ static void into(GradientSums& a, const GradientSums& b) {
+    a.sum = a.sum + b.sum;
+    a.dot = a.dot + b.dot;
+  }
+};
+template <typename T>
+__global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
+    finish_gradient_neighbours(BatchNormCall call) {
+  using A = Compute<T>;
+  const Leaves leaves(call);
+  fold_leaves<AddGradientSums, GradientSums>(
+      call.channels, leaves.count,
+      [&](int64_t leaf, int64_t c) {
+        return GradientSums{static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
+                            static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
+      },
+      [&](int64_t c, const GradientSums& all) { finish_gradient<A>(call, c, all.sum, all.dot); });
 }
 
 template <typename T, int n>
@@ -267,6 +429,66 @@ __global__ void differentiate(BatchNormCall call) {
     dy.of[j] = store_from_compute<T>(
         factor * (load_as_compute(dy.of[j]) - bias - (load_as_compute(x.of[j]) - mean) * slope));
   store_vector(static_cast<T*>(call.y) + i, dy);
+}
+
+template <typename T, int n>
+__global__ void differentiate_rows(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
+  if (i >= call.samples * call.channels) return;
+  const int64_t c = channel_of(call, i);
+  const A* parameters = parameter<A>(call, kMean) + c;
+  const auto mean = load_vector<A, n>(parameters);
+  const auto factor = load_vector<A, n>(parameters + kFactor * call.channels);
+  const auto bias = load_vector<A, n>(parameters + kBias * call.channels);
+  const auto slope = load_vector<A, n>(parameters + kSlope * call.channels);
+  const Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
+  Vector<T, n> dy = load_vector<T, n>(static_cast<const T*>(call.dy) + i);
+#pragma unroll
+  for (int j = 0; j < n; ++j)
+    dy.of[j] = store_from_compute<T>(factor.of[j] *
+                                     (load_as_compute(dy.of[j]) - bias.of[j] -
+                                      (load_as_compute(x.of[j]) - mean.of[j]) * slope.of[j]));
+  store_vector(static_cast<T*>(call.y) + i, dy);
+}
+
+// True if one thread may have neighbouring channels, which are neighbours in memory.
+template <typename T>
+bool has_rows(const BatchNormCall& call) {
+  constexpr int n = neighbours_of<T>();
+  return n > 1 && call.area == 1 && call.channels % n == 0 && is_aligned(call.x) &&
+         is_aligned(call.dy) && is_aligned(call.y) && is_aligned(call.workspace);
+}
+
+template <typename T>
+cudaError_t launch_norm_of_rows(const BatchNormCall& call, cudaStream_t stream) {
+  constexpr int n = neighbours_of<T>();
+  const Leaves leaves(call);
+  cudaError_t error = cudaSuccess;
+  if (call.training) {
+    error = launch<&measure_rows<T, n>>(one_thread_each(leaves.count * (call.channels / n)), stream,
+                                        call);
+    if (error == cudaSuccess)
+      error = launch<&finish_neighbours<T>>(folding_shape(call.channels), stream, call);
+  } else {
+    error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
+  }
+  if (error != cudaSuccess) return error;
+  return launch<&normalize_rows<T, n>>(one_thread_each(call.samples * call.channels / n), stream,
+                                       call);
+}
+
+template <typename T>
+cudaError_t launch_grad_of_rows(const BatchNormCall& call, cudaStream_t stream) {
+  constexpr int n = neighbours_of<T>();
+  const Leaves leaves(call);
+  cudaError_t error = launch<&sum_gradient_rows<T, n>>(
+      one_thread_each(leaves.count * (call.channels / n)), stream, call);
+  if (error == cudaSuccess)
+    error = launch<&finish_gradient_neighbours<T>>(folding_shape(call.channels), stream, call);
+  if (error != cudaSuccess || !call.y) return error;
+  return launch<&differentiate_rows<T, n>>(one_thread_each(call.samples * call.channels / n),
+                                           stream, call);
 }
 
 // Calls f with the number of neighbours that one thread may have: all of them are of one channel.
@@ -355,11 +577,14 @@ template <typename T>
 __global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
     finish_columns(LayerNormCall call, int64_t leaves) {
   using A = Compute<T>;
-  fold_leaves<SumFold, A>(static_cast<const A*>(call.workspace), 2 * call.size, leaves,
-                          [&](int64_t i, A value) {
-                            T* out = static_cast<T*>(i < call.size ? call.dscale : call.dbias);
-                            if (out) out[i % call.size] = store_from_compute<T>(value);
-                          });
+  const auto* from = static_cast<const A*>(call.workspace);
+  fold_leaves<SumFold, A>(
+      2 * call.size, leaves,
+      [&](int64_t leaf, int64_t i) { return from[2 * leaf * call.size + i]; },
+      [&](int64_t i, A value) {
+        T* out = static_cast<T*>(i < call.size ? call.dscale : call.dbias);
+        if (out) out[i % call.size] = store_from_compute<T>(value);
+      });
 }
 template <typename T>
 __global__ void clear_columns(LayerNormCall call) {
@@ -381,6 +606,7 @@ cudaError_t launch_batch_norm(const BatchNormCall& call, DType dtype, cudaStream
     using T = decltype(zero);
     const Leaves leaves(call);
     const int64_t elements = call.samples * call.channels * call.area;
+    if (elements > 0 && has_rows<T>(call)) return launch_norm_of_rows<T>(call, stream);
     cudaError_t error = cudaSuccess;
     if (call.training && elements > 0)
       error = with_neighbours<T>(call, [&](auto n) {
@@ -403,6 +629,7 @@ cudaError_t launch_batch_norm_grad(const BatchNormCall& call, DType dtype, cudaS
     using T = decltype(zero);
     const Leaves leaves(call);
     const int64_t elements = call.samples * call.channels * call.area;
+    if (elements > 0 && has_rows<T>(call)) return launch_grad_of_rows<T>(call, stream);
     cudaError_t error = cudaSuccess;
     if (elements > 0) {
       error = with_neighbours<T>(call, [&](auto n) {

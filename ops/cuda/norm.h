@@ -20,6 +20,9 @@ struct ChannelOperand {
 // x is [samples, channels, area].
 struct BatchNormCall {
   int64_t samples = 0, channels = 0, area = 1;
+  // True for an operand in that layout, whose places count as samples; its sums need not be the
+  // CPU's.
+  bool channels_last = false;
   bool training = false, unbiased = false;
   double epsilon = 0, momentum = 0;
   const void *x = nullptr, *dy = nullptr;

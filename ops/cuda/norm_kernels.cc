@@ -1,4 +1,6 @@
 // The factories of the normalizations on CUDA.
+#include <utility>
+
 #include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
@@ -13,6 +15,8 @@ BatchNormCall batch_call(const KernelSetup& setup, int x) {
   call.samples = shape[0];
   call.channels = shape[1];
   call.area = shape.elements(2, shape.rank());
+  call.channels_last = setup.input(x).layout == Layout::channels_last;
+  if (call.channels_last) call.samples *= std::exchange(call.area, 1);
   call.training = attr_int(setup.attrs(), "training_mode") != 0;
   call.unbiased = attr_int(setup.attrs(), "leat_unbiased") != 0;
   call.epsilon = attr_float(setup.attrs(), "epsilon", 1e-5);
@@ -125,8 +129,15 @@ Result<std::unique_ptr<Kernel>> make_layer_norm_grad(const KernelSetup& setup) {
 }  // namespace
 
 void add_norm_kernels(Catalogue& catalogue) {
+  const auto of_images = [](int x, LayoutSupport support) {
+    return [=](const OpTypes& types) {
+      return types.inputs[static_cast<size_t>(x)].shape.rank() == 4 ? support : LayoutSupport{};
+    };
+  };
   catalogue.add_kernel("BatchNormalization", kKind, make_batch_norm);
   catalogue.add_kernel("leat.BatchNormalizationGrad", kKind, make_batch_norm_grad);
+  catalogue.add_layouts("BatchNormalization", kKind, of_images(0, {1, 1, false}));
+  catalogue.add_layouts("leat.BatchNormalizationGrad", kKind, of_images(1, {3, 1, false}));
   catalogue.add_kernel("LayerNormalization", kKind, make_layer_norm);
   catalogue.add_kernel("leat.LayerNormalizationGrad", kKind, make_layer_norm_grad);
 }

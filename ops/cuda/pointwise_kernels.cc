@@ -76,7 +76,22 @@ double number_attr(const Attrs& attrs, const char* name) {
   return whole ? static_cast<double>(attr_int(attrs, name)) : attr_float(attrs, name);
 }
 
+// Images of the output's shape, all with the channels last, and single elements.
+LayoutSupport pointwise_layouts(const OpTypes& types) {
+  const Shape& shape = types.outputs[0].shape;
+  if (shape.rank() != 4 || types.inputs.size() > 32) return {};
+  LayoutSupport support{0, 1, false};
+  for (size_t i = 0; i < types.inputs.size(); ++i) {
+    const OperandType& input = types.inputs[i];
+    if (!input.present || input.shape.elements() == 1) continue;
+    if (input.shape != shape) return {};
+    support.inputs |= 1u << i;
+  }
+  return support.inputs == 0 ? LayoutSupport{} : support;
+}
+
 void add_simple(Catalogue& catalogue, const Simple& simple) {
+  catalogue.add_layouts(simple.op, kKind, pointwise_layouts);
   catalogue.add_kernel(simple.op, kKind, [simple](const KernelSetup& setup) {
     std::array<double, 2> params{};
     for (size_t i = 0; i < 2 && simple.params[i]; ++i)
@@ -272,6 +287,9 @@ void add_pointwise_kernels(Catalogue& catalogue) {
                          [op](const KernelSetup& setup) { return make_fold(setup, op); });
   catalogue.add_kernel("leat.SumTree", kKind, make_sum_tree);
   for (const char* op : {"Cast", "CastLike", "Expand"}) catalogue.add_kernel(op, kKind, make_cast);
+  for (const char* op :
+       {"Gelu", "leat.GeluGrad", "Div", "Sum", "Max", "Min", "leat.SumTree", "Cast"})
+    catalogue.add_layouts(op, kKind, pointwise_layouts);
   catalogue.add_kernel("Where", kKind, make_where);
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "devices/cuda/launch.h"
@@ -20,6 +21,33 @@ __device__ inline C lowest() {
     return std::numeric_limits<C>::lowest();
 }
 
+// Where element i of an operand of planes of `area` elements is: its plane and its place there.
+template <typename I>
+struct PlaceInPlane {
+  I plane, place;
+};
+template <typename I>
+__device__ inline PlaceInPlane<I> place_in_plane(const PoolCall& call, I area, I i) {
+  const I channels = static_cast<I>(call.channels);
+  if (channels == 0) return {i / area, i % area};
+  const I line = i / channels, image = line / area;
+  return {image * channels + i % channels, line - image * area};
+}
+// The elements of one plane.
+template <typename T, typename I>
+struct Plane {
+  T* first;
+  I step;
+  __device__ T& operator[](I place) const { return first[place * step]; }
+};
+template <typename T, typename I>
+__device__ inline Plane<T, I> plane_of(const PoolCall& call, T* data, I area, I plane) {
+  const I channels = static_cast<I>(call.channels);
+  if (channels == 0) return {data + plane * area, I{1}};
+  const I image = plane / channels;
+  return {data + image * area * channels + plane % channels, channels};
+}
+
 // ONNX's index of a maximum, from its element of the kernel.
 __device__ inline int64_t index_of(const PoolCall& call, int64_t plane, int64_t output,
                                    int64_t element) {
@@ -35,19 +63,19 @@ __device__ inline int64_t index_of(const PoolCall& call, int64_t plane, int64_t 
 
 // The first of equal maxima counts. A NaN counts as larger than any number, and of several the last
 // one counts.
-template <typename T>
-__global__ void max_pool(PoolCall call) {
+template <typename T, typename I>
+__global__ void max_pool(PoolCall call, WindowOf<I> window) {
   using C = Compute<T>;
-  const int64_t area = call.window.output_area();
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= call.planes * area) return;
-  const int64_t plane = quotient(i, area), output = i - plane * area;
-  const T* x = static_cast<const T*>(call.x) + plane * call.window.input_area();
+  const I area = window.output_area();
+  const I i = static_cast<I>(blockIdx.x) * static_cast<I>(blockDim.x) + static_cast<I>(threadIdx.x);
+  if (i >= static_cast<I>(call.planes) * area) return;
+  const auto [plane, output] = place_in_plane(call, area, i);
+  const auto x = plane_of(call, static_cast<const T*>(call.x), window.input_area(), plane);
   C best = lowest<C>();
   T kept = store<T>(best);
-  int64_t where = 0;
+  I where = 0;
   bool first = true;
-  for_taps(call.window, output, [&](int64_t element, int64_t position) {
+  for_taps(window, output, [&](I element, I position) {
     const C value = load(x[position]);
     if (!first && !((value > best) | (value != value))) return;
     best = value;
@@ -64,19 +92,20 @@ __global__ void max_pool(PoolCall call) {
     static_cast<uint8_t*>(call.argmax)[i] = static_cast<uint8_t>(where);
 }
 
-template <typename T>
-__global__ void max_pool_grad(PoolCall call) {
+template <typename T, typename I>
+__global__ void max_pool_grad(PoolCall call, WindowOf<I> window) {
   using C = Compute<T>;
-  const int64_t area = call.window.input_area(), outputs = call.window.output_area();
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= call.planes * area) return;
-  const int64_t plane = quotient(i, area);
-  const T* dy = static_cast<const T*>(call.x) + plane * outputs;
+  const I area = window.input_area(), outputs = window.output_area();
+  const I i = static_cast<I>(blockIdx.x) * static_cast<I>(blockDim.x) + static_cast<I>(threadIdx.x);
+  if (i >= static_cast<I>(call.planes) * area) return;
+  const auto [plane, input] = place_in_plane(call, area, i);
+  const auto dy = plane_of(call, static_cast<const T*>(call.x), outputs, plane);
+  const auto wide = plane_of(call, static_cast<const int32_t*>(call.argmax), outputs, plane);
+  const auto narrow = plane_of(call, static_cast<const uint8_t*>(call.argmax), outputs, plane);
   C sum(0);
-  for_windows_over(call.window, i - plane * area, [&](int64_t output, int64_t element) {
-    const int64_t at = plane * outputs + output;
-    const int64_t where = call.wide_argmax ? static_cast<const int32_t*>(call.argmax)[at]
-                                           : static_cast<const uint8_t*>(call.argmax)[at];
+  for_windows_over(window, input, [&](I output, I element) {
+    const I where =
+        call.wide_argmax ? static_cast<I>(wide[output]) : static_cast<I>(narrow[output]);
     sum += where == element ? load(dy[output]) : C(0);
   });
   static_cast<T*>(call.y)[i] = store<T>(sum);
@@ -98,32 +127,49 @@ __device__ inline int64_t count_of(const PoolCall& call, int64_t output) {
   return count > 1 ? count : 1;
 }
 
-template <typename T>
-__global__ void average_pool(PoolCall call) {
+template <typename T, typename I>
+__global__ void average_pool(PoolCall call, WindowOf<I> window) {
   using C = Compute<T>;
-  const int64_t area = call.window.output_area();
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= call.planes * area) return;
-  const int64_t plane = quotient(i, area), output = i - plane * area;
-  const T* x = static_cast<const T*>(call.x) + plane * call.window.input_area();
+  const I area = window.output_area();
+  const I i = static_cast<I>(blockIdx.x) * static_cast<I>(blockDim.x) + static_cast<I>(threadIdx.x);
+  if (i >= static_cast<I>(call.planes) * area) return;
+  const auto [plane, output] = place_in_plane(call, area, i);
+  const auto x = plane_of(call, static_cast<const T*>(call.x), window.input_area(), plane);
   C sum(0);
-  for_taps(call.window, output, [&](int64_t, int64_t position) { sum += load(x[position]); });
+  for_taps(window, output, [&](I, I position) { sum += load(x[position]); });
   static_cast<T*>(call.y)[i] = store<T>(sum / static_cast<C>(count_of(call, output)));
 }
 
-template <typename T>
-__global__ void average_pool_grad(PoolCall call) {
+template <typename T, typename I>
+__global__ void average_pool_grad(PoolCall call, WindowOf<I> window) {
   using C = Compute<T>;
-  const int64_t area = call.window.input_area(), outputs = call.window.output_area();
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= call.planes * area) return;
-  const int64_t plane = quotient(i, area);
-  const T* dy = static_cast<const T*>(call.x) + plane * outputs;
+  const I area = window.input_area(), outputs = window.output_area();
+  const I i = static_cast<I>(blockIdx.x) * static_cast<I>(blockDim.x) + static_cast<I>(threadIdx.x);
+  if (i >= static_cast<I>(call.planes) * area) return;
+  const auto [plane, input] = place_in_plane(call, area, i);
+  const auto dy = plane_of(call, static_cast<const T*>(call.x), outputs, plane);
   C sum(0);
-  for_windows_over(call.window, i - plane * area, [&](int64_t output, int64_t) {
+  for_windows_over(window, input, [&](I output, I) {
     sum += load(dy[output]) / static_cast<C>(count_of(call, output));
   });
   static_cast<T*>(call.y)[i] = store<T>(sum);
+}
+
+template <typename I>
+I index_type(const WindowOf<I>&);
+// Calls f with the window, in numbers of 32 bits if all places of both operands fit.
+template <typename F>
+cudaError_t with_window(const PoolCall& call, F f) {
+  const WindowShape& w = call.window;
+  // Sums of a place and of what lies around it fit, too.
+  constexpr int64_t kMost = int64_t{1} << 29;
+  bool fits = call.planes * std::max(w.input_area(), w.output_area()) < kMost;
+  for (int axis = 0; axis < 3; ++axis) {
+    for (const int64_t size : {w.kernel[axis] * w.dilation[axis], w.output[axis] * w.stride[axis],
+                               w.begin[axis], w.end[axis]})
+      fits = fits && size < kMost && size > -kMost;
+  }
+  return fits ? f(narrowed(w)) : f(w);
 }
 
 }  // namespace
@@ -132,7 +178,10 @@ cudaError_t launch_max_pool(const PoolCall& call, DType dtype, cudaStream_t stre
   const int64_t outputs = call.planes * call.window.output_area();
   if (outputs == 0) return cudaSuccess;
   const auto run = [&](auto zero) {
-    return launch<&max_pool<decltype(zero)>>(one_thread_each(outputs), stream, call);
+    return with_window(call, [&](const auto& window) {
+      using I = decltype(index_type(window));
+      return launch<&max_pool<decltype(zero), I>>(one_thread_each(outputs), stream, call, window);
+    });
   };
   if (dtype == DType::i8) return run(int8_t{});
   if (dtype == DType::u8) return run(uint8_t{});
@@ -143,7 +192,11 @@ cudaError_t launch_max_pool_grad(const PoolCall& call, DType dtype, cudaStream_t
   const int64_t inputs = call.planes * call.window.input_area();
   if (inputs == 0) return cudaSuccess;
   return dispatch_floats(dtype, [&](auto zero) {
-    return launch<&max_pool_grad<decltype(zero)>>(one_thread_each(inputs), stream, call);
+    return with_window(call, [&](const auto& window) {
+      using I = decltype(index_type(window));
+      return launch<&max_pool_grad<decltype(zero), I>>(one_thread_each(inputs), stream, call,
+                                                       window);
+    });
   });
 }
 
@@ -151,7 +204,11 @@ cudaError_t launch_average_pool(const PoolCall& call, DType dtype, cudaStream_t 
   const int64_t outputs = call.planes * call.window.output_area();
   if (outputs == 0) return cudaSuccess;
   return dispatch_floats(dtype, [&](auto zero) {
-    return launch<&average_pool<decltype(zero)>>(one_thread_each(outputs), stream, call);
+    return with_window(call, [&](const auto& window) {
+      using I = decltype(index_type(window));
+      return launch<&average_pool<decltype(zero), I>>(one_thread_each(outputs), stream, call,
+                                                      window);
+    });
   });
 }
 
@@ -159,7 +216,11 @@ cudaError_t launch_average_pool_grad(const PoolCall& call, DType dtype, cudaStre
   const int64_t inputs = call.planes * call.window.input_area();
   if (inputs == 0) return cudaSuccess;
   return dispatch_floats(dtype, [&](auto zero) {
-    return launch<&average_pool_grad<decltype(zero)>>(one_thread_each(inputs), stream, call);
+    return with_window(call, [&](const auto& window) {
+      using I = decltype(index_type(window));
+      return launch<&average_pool_grad<decltype(zero), I>>(one_thread_each(inputs), stream, call,
+                                                           window);
+    });
   });
 }
 

@@ -11,6 +11,7 @@ namespace leat::cuda {
 struct PoolCall {
   WindowShape window;
   int64_t planes = 0;       // of x and of y: images times channels
+  int64_t channels = 0;     // if the elements of one place lie side by side (channels_last); or 0
   const void* x = nullptr;  // or dy
   void* y = nullptr;        // or dx
   // Of max-pools: outputs that may be absent, and the input of the gradient.

@@ -259,8 +259,10 @@ template <typename T, int reduction>
 __global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
     fold_many(ReduceCall call, int64_t leaves) {
   using A = Compute<T>;
+  const auto* from = static_cast<const A*>(call.workspace);
   fold_leaves<FoldOf<reduction>, A>(
-      static_cast<const A*>(call.workspace), call.results(), leaves,
+      call.results(), leaves,
+      [&](int64_t leaf, int64_t g) { return from[leaf * call.results() + g]; },
       [&](int64_t g, A value) { static_cast<T*>(call.y)[g] = finished<T>(call, value); });
 }
 

@@ -68,8 +68,8 @@ struct Tiling {
   uint32_t late_inputs = 0;  // bit i: phases after the row phase read row input i again
 };
 
-// Operands (bit sets) that may all be Layout::channels16 together; the others stay plain. The
-// layout pass gives that layout to all of them or to none.
+// Operands (bit sets) that may all have the other layout of a kind of devices together; the others
+// stay plain. The layout pass gives that layout to all of them or to none.
 struct LayoutSupport {
   // Bit i: operand i, as in Tiling. Without a bit in either, the op is plain only.
   uint32_t inputs = 0;

@@ -217,6 +217,13 @@ void Catalogue::add_kernel(std::string_view full_name, std::string device_kind,
   it->second->kernels[std::move(device_kind)] = std::move(factory);
 }
 
+void Catalogue::add_layouts(std::string_view full_name, std::string device_kind,
+                            std::function<LayoutSupport(const OpTypes&)> layouts) {
+  const auto it = ops_.find(full_name);
+  assert(it != ops_.end());
+  it->second->device_layouts[std::move(device_kind)] = std::move(layouts);
+}
+
 const OpDef* Catalogue::find(std::string_view full_name) const {
   const auto it = ops_.find(full_name);
   return it == ops_.end() ? nullptr : it->second.get();

@@ -238,7 +238,9 @@ struct OpDef {
                                           const std::vector<OperandType>& outputs, const Attrs&)>
       sharding;
   std::function<Tiling(const OpTypes&)> tiling;               // empty: no row tiles
-  std::function<LayoutSupport(const OpTypes&)> layouts;       // empty: plain only
+  std::function<LayoutSupport(const OpTypes&)> layouts;       // of CPUs; empty: plain only
+  // The same for kernels of other kinds of devices, whose other layout is channels_last.
+  std::map<std::string, std::function<LayoutSupport(const OpTypes&)>, std::less<>> device_layouts;
   std::map<std::string, KernelFactory, std::less<>> kernels;  // by device kind
   // By device kind, if its kernel lacks some dtypes or operands: whether it has these.
   std::map<std::string, KernelSupport, std::less<>> supports;
@@ -306,6 +308,9 @@ class Catalogue {
   // A node that the kernel does not support is computed by another device.
   void add_kernel(std::string_view full_name, std::string device_kind, KernelFactory factory,
                   KernelSupport supports = {});
+  // Says which operands that kernel takes in Layout::channels_last. REQUIRES: as above.
+  void add_layouts(std::string_view full_name, std::string device_kind,
+                   std::function<LayoutSupport(const OpTypes&)> layouts);
   // The op, or null if there is none. `full_name` is "Relu" or "leat.Read". The domain "ai.onnx" is
   // the same as "".
   const OpDef* find(std::string_view full_name) const;

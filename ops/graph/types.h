@@ -100,7 +100,10 @@ struct ValueType {
 // plain.
 enum class Layout : uint8_t {
   plain,       // row-major
-  channels16,  // nChw16c: [N, C/16, H, W, 16], for 4-D values whose C is a multiple of 16
+  // Of CPUs, nChw16c: [N, C/16, H, W, 16], for 4-D values whose C is a multiple of 16.
+  channels16,
+  // Of accelerators, NHWC: [N, H, W, C], for 4-D values.
+  channels_last,
 };
 
 // The type of a value as a kernel sees it: all sizes are constant.

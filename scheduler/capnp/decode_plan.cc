@@ -195,7 +195,7 @@ class Decoder {
     LEAT_ASSIGN_OR_RETURN(value.type.dtype, wire_.dtype(in.getDtype()));
     LEAT_ASSIGN_OR_RETURN(value.type.shape, shape(in.getDims()));
     LEAT_ASSIGN_OR_RETURN(value.type.layout,
-                          one_of("a layout", Layout::channels16, in.getLayout()));
+                          one_of("a layout", Layout::channels_last, in.getLayout()));
     LEAT_ASSIGN_OR_RETURN(value.home, one_of("a home", Home::joined, in.getHome()));
     LEAT_ASSIGN_OR_RETURN(value.name, wire_.name(in.getName()));
     value.offset = in.getOffset();

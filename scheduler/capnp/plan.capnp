@@ -59,7 +59,7 @@ struct PlanValue {
   kind @0 :UInt8;                   # 0 tensor, 2 resource, 3 token (order only: no bytes)
   dtype @1 :UInt8;                  # TensorProto.DataType of ONNX; 0: none
   dims @2 :List(Int64);             # sizes, 8 at most; 2^40 elements at most
-  layout @3 :UInt8;                 # 0 row-major, 1 nChw16c
+  layout @3 :UInt8;                 # 0 row-major, 1 nChw16c, 2 NHWC
   # 0 none, 1 arena, 2 resource, 3 constant, 4 slot, 5 pages: memory of its own that a joined value
   # shows again, 6 joined: its pieces' bytes, seen as one.
   home @4 :UInt8;

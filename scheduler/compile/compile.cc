@@ -70,11 +70,9 @@ Result<Partition> plan_part(Part part, const PlanDevice& device) {
   // Passes that change nodes come before the order, and memory last: it depends on the order and on
   // the chains.
   LEAT_ASSIGN_OR_RETURN(part.graph, fuse(std::move(part.graph), part.borders, part.depth));
-  LayoutChoice layouts;  // the blocked layout is that of CPUs' registers
-  if (device.is_cpu()) {
-    LEAT_ASSIGN_OR_RETURN(part.graph,
-                          choose_layouts(std::move(part.graph), part.borders, part.depth, layouts));
-  }
+  LayoutChoice layouts;
+  LEAT_ASSIGN_OR_RETURN(part.graph, choose_layouts(std::move(part.graph), part.borders, part.depth,
+                                                   layouts, device.kind));
   LEAT_ASSIGN_OR_RETURN(const Order ordered, order(part.graph, part.depth));
   LEAT_ASSIGN_OR_RETURN(Partition made, lay_out(part, ordered, layouts, device));
   if (device.memory_bytes == 0 || made.memory_bytes() <= device.memory_bytes) return made;

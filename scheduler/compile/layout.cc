@@ -8,23 +8,37 @@
 namespace leat {
 namespace {
 
+using LayoutRule = std::function<LayoutSupport(const OpTypes&)>;
+// The rule of an op on devices of a kind; null if it takes plain operands alone.
+const LayoutRule* rule_of(const OpDef& op, const std::string& kind) {
+  if (kind == "cpu") return op.layouts ? &op.layouts : nullptr;
+  const auto at = op.device_layouts.find(kind);
+  return at == op.device_layouts.end() ? nullptr : &at->second;
+}
+
 // True if any node wants blocked values; if none does, no value becomes blocked.
-Result<bool> prefers_any(const Graph& graph) {
-  if (!graph.catalogue().find("leat.Reorder")) return false;
+Result<bool> prefers_any(const Graph& graph, const std::string& kind) {
+  const OpDef* reorder = graph.catalogue().find("leat.Reorder");
+  if (!reorder || !reorder->kernels.contains(kind)) return false;
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!node.op->layouts) continue;
+    const LayoutRule* rule = rule_of(*node.op, kind);
+    if (!rule) continue;
     const Attrs attrs = with_defaults(*node.op, node.attrs);
     LEAT_ASSIGN_OR_RETURN(const OpTypes types, concrete_types(graph, node, attrs));
-    if (node.op->layouts(types).prefers_blocked) return true;
+    if ((*rule)(types).prefers_blocked) return true;
   }
   return false;
 }
 
 class LayoutPass {
  public:
-  LayoutPass(const Graph& graph, const std::vector<uint32_t>& depth)
-      : graph_(graph), old_depth_(depth), rewriter_(graph) {}
+  LayoutPass(const Graph& graph, const std::vector<uint32_t>& depth, const std::string& kind)
+      : graph_(graph),
+        old_depth_(depth),
+        kind_(kind),
+        blocked_(kind == "cpu" ? Layout::channels16 : Layout::channels_last),
+        rewriter_(graph) {}
 
   Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth, LayoutChoice& layouts) {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
@@ -52,17 +66,18 @@ class LayoutPass {
   // Blocked if the op wants it, or can follow an input that is.
   Result<LayoutSupport> choose(NodeId id) {
     const Node& node = graph_.node(id);
-    if (!node.op->layouts || !reorder_) return LayoutSupport{};
+    const LayoutRule* rule = rule_of(*node.op, kind_);
+    if (!rule || !reorder_) return LayoutSupport{};
     const Attrs attrs = with_defaults(*node.op, node.attrs);
     LEAT_ASSIGN_OR_RETURN(const OpTypes types, concrete_types(graph_, node, attrs));
-    const LayoutSupport support = node.op->layouts(types);
+    const LayoutSupport support = (*rule)(types);
     // A convolution wants blocked operands. Other ops take them only from an input that is blocked
     // already, so that no Reorder is added for their sake.
     if (support.prefers_blocked) return support;
     // The mask has 32 bits; later inputs stay plain.
     for (size_t i = 0; i < std::min<size_t>(32, node.inputs.size()); ++i) {
       if ((support.inputs >> i & 1) && node.inputs[i] != kNone &&
-          layout_of(node.inputs[i]) == Layout::channels16)
+          layout_of(node.inputs[i]) == blocked_)
         return support;
     }
     return LayoutSupport{};
@@ -98,7 +113,7 @@ class LayoutPass {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];
       if (input == kNone) continue;
-      const Layout wanted = i < 32 && (chosen.inputs >> i & 1) ? Layout::channels16 : Layout::plain;
+      const Layout wanted = i < 32 && (chosen.inputs >> i & 1) ? blocked_ : Layout::plain;
       const ValueId now = rewriter_.value(input);
       const ValueId there = in_layout(input, wanted, old_depth_[id]);
       if (there == now) continue;
@@ -113,13 +128,15 @@ class LayoutPass {
                                  ? rewriter_.to().node(made).outputs[i]
                                  : kNone;
       if (output != kNone)
-        note(output, i < 32 && (chosen.outputs >> i & 1) ? Layout::channels16 : Layout::plain);
+        note(output, i < 32 && (chosen.outputs >> i & 1) ? blocked_ : Layout::plain);
     }
     return {};
   }
 
   const Graph& graph_;
   const std::vector<uint32_t>& old_depth_;
+  const std::string& kind_;  // of the device
+  const Layout blocked_;     // its other layout
   Rewriter rewriter_;
   const OpDef* reorder_ = nullptr;
   std::vector<Layout> layout_;   // by new value
@@ -130,15 +147,15 @@ class LayoutPass {
 }  // namespace
 
 Result<Graph> choose_layouts(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
-                             LayoutChoice& layouts) {
-  LEAT_ASSIGN_OR_RETURN(const bool any, prefers_any(graph));
+                             LayoutChoice& layouts, const std::string& kind) {
+  LEAT_ASSIGN_OR_RETURN(const bool any, prefers_any(graph, kind));
   // Most graphs have no convolution, so they pass without a copy.
   if (!any && is_canonical(graph)) {
     layouts.of_value.assign(graph.values(), Layout::plain);
     return graph;
   }
   const std::vector<uint32_t> old_depth = depth;
-  return LayoutPass(graph, old_depth).run(borders, depth, layouts);
+  return LayoutPass(graph, old_depth, kind).run(borders, depth, layouts);
 }
 
 }  // namespace leat

@@ -111,9 +111,10 @@ Result<Graph> fuse(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
 struct LayoutChoice {
   std::vector<Layout> of_value;
 };
-// Chooses which values are blocked, and adds Reorder nodes where layouts meet.
+// Chooses which values have the other layout of that kind of devices, channels16 on CPUs and
+// channels_last elsewhere, and adds Reorder nodes where layouts meet.
 Result<Graph> choose_layouts(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
-                             LayoutChoice& layouts);
+                             LayoutChoice& layouts, const std::string& kind);
 
 // The order in which a part's nodes are issued. Nodes go by hops first, so that no two devices wait
 // for each other; a Send comes right after its producer, a Receive right before its first reader,

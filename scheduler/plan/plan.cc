@@ -111,6 +111,7 @@ void print_value(std::ostream& out, uint32_t id, const PlanValue& value) {
                                                 "slot", "pages", "joined"};
   out << "  v" << id << " " << value.type.dtype << value.type.shape;
   if (value.type.layout == Layout::channels16) out << " channels16";
+  if (value.type.layout == Layout::channels_last) out << " channels_last";
   out << " " << kHomes[static_cast<int>(value.home)];
   if (value.home == Home::joined && value.alias == kNone)
     out << " " << values_text(value.pieces);

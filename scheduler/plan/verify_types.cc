@@ -62,10 +62,11 @@ std::string fault_of(const OperandType& type) {
     default:
       return "is of no kind that a plan can have";
   }
-  // The only other layout has blocks of 16 channels of a [N, C, H, W] tensor.
+  // The other layouts are those of a [N, C, H, W] tensor, one of blocks of 16 channels.
   if (type.layout == Layout::plain) return "";
-  const bool blocked = type.layout == Layout::channels16 && type.kind == ValueKind::tensor &&
-                       type.shape.rank() == 4 && type.shape[1] % 16 == 0;
+  const bool blocked = type.kind == ValueKind::tensor && type.shape.rank() == 4 &&
+                       (type.layout == Layout::channels_last ||
+                        (type.layout == Layout::channels16 && type.shape[1] % 16 == 0));
   return blocked ? "" : "has a layout that its type cannot have";
 }
 
@@ -118,16 +119,27 @@ bool layouts_fit(const OpDef& op, const OpTypes& types) {
   if (!plain_from(types.inputs, 32) || !plain_from(types.outputs, 32)) return false;
   const uint32_t inputs = blocked_operands(types.inputs), outputs = blocked_operands(types.outputs);
   if (inputs == 0 && outputs == 0) return true;
+  const auto has = [&](Layout layout) {
+    const auto is_of = [&](const OperandType& type) { return type.layout == layout; };
+    return std::any_of(types.inputs.begin(), types.inputs.end(), is_of) ||
+           std::any_of(types.outputs.begin(), types.outputs.end(), is_of);
+  };
+  const bool blocks = has(Layout::channels16), last = has(Layout::channels_last);
+  if (blocks && last) return false;
   if (is_op(op, "leat.Reorder")) return true;  // from one layout to the other
-  if (!op.layouts) return false;
   // The op says which operands it can take blocked when all are plain. Those must be blocked
   // together.
   OpTypes plain = types;
   for (OperandType& type : plain.inputs) type.layout = Layout::plain;
   for (OperandType& type : plain.outputs) type.layout = Layout::plain;
-  const LayoutSupport support = op.layouts(plain);
-  return inputs == (support.inputs & present_operands(types.inputs)) &&
-         outputs == (support.outputs & present_operands(types.outputs));
+  const auto fits = [&](const auto& rule) {
+    const LayoutSupport support = rule(plain);
+    return inputs == (support.inputs & present_operands(types.inputs)) &&
+           outputs == (support.outputs & present_operands(types.outputs));
+  };
+  if (blocks) return op.layouts && fits(op.layouts);
+  return std::any_of(op.device_layouts.begin(), op.device_layouts.end(),
+                     [&](const auto& of_kind) { return fits(of_kind.second); });
 }
 
 }  // namespace leat

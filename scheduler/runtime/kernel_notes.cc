@@ -9,6 +9,7 @@
 #include "ops/graph/kernel_note.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/validate.h"
+#include "scheduler/graph/device_name.h"
 
 namespace leat {
 namespace {
@@ -85,6 +86,15 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
     setup.constants.push_back(known ? &partition.constants[partition.values[input].index]
                                     : nullptr);
   }
+  // A plan that others made may have a layout that the device's kernels do not know.
+  const Layout foreign = kind == "cpu" ? Layout::channels_last : Layout::channels16;
+  for (const auto* types : {&setup.types.inputs, &setup.types.outputs}) {
+    for (const OperandType& type : *types) {
+      if (type.present && type.layout == foreign)
+        return invalid_argument(cat(setup.subject, ": has an operand in a layout that ", kind,
+                                    " does not have"));
+    }
+  }
   // An op may have kernels for some kinds of devices only.
   const auto factory = instruction.op->kernels.find(kind);
   if (factory == instruction.op->kernels.end()) {
@@ -99,6 +109,7 @@ Result<std::vector<std::string>> kernel_notes(const Plan& plan) {
   std::map<std::string, std::string> made;                // the note, by likeness
   std::map<std::string, std::set<std::string>> subjects;  // by note
   for (const Partition& partition : plan.partitions) {
+    if (!matches_device("*/cpu", partition.device)) continue;  // the notes are of the CPU's kernels
     for (const PlanInstruction& instruction : partition.instructions) {
       if (instruction.kind != PlanInstruction::Kind::kernel) continue;
       const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);

@@ -23,11 +23,29 @@ using testing::gpu_catalogue;
 
 constexpr auto kCaseDeadline = std::chrono::seconds(60);
 
+// The elements of an image [N, C, H, W] with the channels last, or back from there.
+Tensor with_channels_last(const Tensor& plain, bool back = false) {
+  Tensor out(plain.dtype(), plain.shape());
+  const Shape& s = plain.shape();
+  const int64_t area = s[2] * s[3];
+  for (int64_t i = 0; i < plain.elements(); ++i) {
+    const int64_t n = i / (s[1] * area), c = i / area % s[1];
+    const int64_t last = (n * area + i % area) * s[1] + c;
+    if (back)
+      out.set(i, plain.at(last));
+    else
+      out.set(last, plain.at(i));
+  }
+  return out;
+}
+
 // One op on the GPU. The memory of its outputs begins at NaN.
 class GpuCase final : private StepContext {
  public:
-  // The node does not have the outputs that are left out.
-  GpuCase(Device& device, const ConformanceCase& c, const std::vector<size_t>& left_out = {})
+  // The node does not have the outputs that are left out. With `channels_last`, the operands that
+  // may be in that layout are.
+  GpuCase(Device& device, const ConformanceCase& c, const std::vector<size_t>& left_out = {},
+          bool channels_last = false)
       : device_(device),
         case_(c),
         op_(*gpu_catalogue().find(c.op)),
@@ -45,6 +63,17 @@ class GpuCase final : private StepContext {
     node_.attrs = c.attrs;
     node_.source = 5;
     setup_.node = &node_;
+    if (channels_last) {
+      const LayoutSupport support = op_.device_layouts.at("cuda")(setup_.types);
+      REQUIRE((support.inputs | support.outputs) != 0);
+      const auto mark = [](std::vector<OperandType>& types, uint32_t bits) {
+        for (size_t i = 0; i < types.size(); ++i) {
+          if (types[i].present && (bits >> i & 1)) types[i].layout = Layout::channels_last;
+        }
+      };
+      mark(setup_.types.inputs, support.inputs);
+      mark(setup_.types.outputs, support.outputs);
+    }
     for (const Tensor& input : c.inputs)
       setup_.constants.push_back(input.valid() ? &input : nullptr);
   }
@@ -58,7 +87,10 @@ class GpuCase final : private StepContext {
   std::vector<Tensor> run(bool recorded = false) {
     std::vector<std::unique_ptr<Buffer>> memory;
     std::vector<void*> in, out;
-    for (const Tensor& input : case_.inputs) {
+    for (size_t i = 0; i < case_.inputs.size(); ++i) {
+      const Tensor& given = case_.inputs[i];
+      const bool last = setup_.types.inputs[i].layout == Layout::channels_last;
+      const Tensor input = last ? with_channels_last(given) : given;
       in.push_back(input.valid() ? place(memory, input.bytes(), input.raw()) : nullptr);
     }
     for (const OperandType& type : setup_.types.outputs) {
@@ -92,7 +124,10 @@ class GpuCase final : private StepContext {
     std::vector<Tensor> results;
     for (size_t o = 0; o < out.size(); ++o) {
       const OperandType& type = setup_.types.outputs[o];
-      if (out[o]) results.push_back(fetch(type.dtype, type.shape, out[o]));
+      if (!out[o]) continue;
+      results.push_back(fetch(type.dtype, type.shape, out[o]));
+      if (type.layout == Layout::channels_last)
+        results.back() = with_channels_last(results.back(), true);
     }
     for (const int input : op_.writes) {
       const Tensor& given = case_.inputs[static_cast<size_t>(input)];
@@ -222,8 +257,9 @@ DType compute_dtype(const ConformanceCase& c) {
   return DType::f32;
 }
 
+// `other_order`: the sums of floats may be in another order.
 void compare(const ConformanceCase& c, const std::vector<Tensor>& actual,
-             const std::vector<Tensor>& expected) {
+             const std::vector<Tensor>& expected, bool other_order = false) {
   REQUIRE(actual.size() == expected.size());
   for (size_t o = 0; o < actual.size(); ++o) {
     INFO("output " << o << ": expected " << expected[o] << "\n  received " << actual[o]);
@@ -243,8 +279,9 @@ void compare(const ConformanceCase& c, const std::vector<Tensor>& actual,
       farthest = std::isfinite(e - a) ? std::max(farthest, std::abs(e - a)) : HUGE_VAL;
     }
     found.largest = std::max(found.largest, farthest / largest);
-    const bool allowed = is_float(actual[o].dtype()) &&
-                         may_differ(c, c.inputs.empty() ? actual[o].dtype() : compute_dtype(c));
+    const bool allowed =
+        is_float(actual[o].dtype()) &&
+        (other_order || may_differ(c, c.inputs.empty() ? actual[o].dtype() : compute_dtype(c)));
     INFO("the farthest element differs by " << farthest);
     CHECK(
         farthest <=
@@ -404,6 +441,66 @@ TEST_CASE("elements that a thread reads and writes together, as their neighbours
     for (const ConformanceCase& c : cases) {
       INFO(case_text(c));
       compare(c, GpuCase(*device, c).run(), testing::run_case(c));
+    }
+  }
+  testing::prepare_gpu();
+}
+
+TEST_CASE("images whose channels come last") {
+  testing::prepare_gpu();
+  const auto device = must(testing::open_gpu());
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const auto x = [&](const Shape& shape, int64_t seed = 1) { return waves(dtype, shape, seed); };
+    const auto f = [&](int64_t n, int64_t seed) { return waves(DType::f32, {n}, seed); };
+    const std::vector<int64_t> two{2, 2}, three{3, 3}, ones{1, 1, 1, 1};
+    const Attrs padded{{"pads", ones}}, strided{{"strides", two}},
+        training{{"training_mode", int64_t{1}}};
+    const Attrs window{{"kernel_shape", three}, {"strides", two}, {"pads", ones}};
+    const Shape image{2, 8, 7, 6}, half{2, 8, 4, 3};
+    Tensor argmax(DType::u8, half), positive(DType::f32, {8});
+    for (int64_t i = 0; i < argmax.elements(); ++i) argmax.set(i, static_cast<double>(4 + i % 5));
+    for (int64_t c = 0; c < 8; ++c) positive.set(c, 0.5 + static_cast<double>(c));
+    Attrs kernel = padded, spatial = padded;
+    kernel["kernel_shape"] = three;
+    spatial["spatial"] = std::vector<int64_t>{7, 6};
+    Attrs pool_grad = window;
+    pool_grad["spatial"] = std::vector<int64_t>{7, 6};
+    std::vector<ConformanceCase> cases = {
+        {"Conv", {x(image), x({16, 8, 3, 3}, 2), x({16}, 3)}, padded},
+        {"Conv", {x({2, 3, 7, 6}), x({16, 3, 1, 1}, 2)}, strided},
+        {"leat.ConvGradInput", {x({2, 16, 7, 6}), x({16, 8, 3, 3}, 2)}, spatial},
+        {"leat.ConvGradWeights", {x(image), x({2, 16, 7, 6}, 2)}, kernel, 2},
+        {"BatchNormalization", {x(image), f(8, 2), f(8, 3), f(8, 4), positive}, training, 5},
+        {"BatchNormalization", {x(image), f(8, 2), f(8, 3), f(8, 4), positive}},
+        {"BatchNormalization", {x({9, 8, 5, 7}), f(8, 2), f(8, 3), f(8, 4), positive}, training, 5},
+        {"BatchNormalization", {x({2, 5, 7, 6}), f(5, 2), f(5, 3), f(5, 4), f(5, 5)}},
+        {"leat.BatchNormalizationGrad",
+         {x(image), x(image, 2), f(8, 3), f(8, 4), positive},
+         training,
+         3},
+        {"leat.BatchNormalizationGrad",
+         {x({9, 8, 5, 7}), x({9, 8, 5, 7}, 2), f(8, 3), f(8, 4), positive},
+         training,
+         3},
+        {"MaxPool", {x(image)}, window, 3},
+        {"leat.MaxPoolGrad", {x(half), argmax}, pool_grad},
+        {"AveragePool", {x(image)}, window},
+        {"leat.AveragePoolGrad", {x(half)}, pool_grad},
+        {"GlobalAveragePool", {x(image)}},
+        {"Relu", {x(image)}},
+        {"Add", {x(image), x(image, 2)}},
+        {"Mul", {x(image), x({1}, 2)}},
+        {"leat.ReluGrad", {x(image), x(image, 2)}},
+        {"Cast", {x(image)}, {{"to", int64_t{1}}}},
+    };
+    for (const ConformanceCase& c : cases) {
+      INFO(case_text(c));
+      // Of a max-pool, the indices that ONNX counts are the CPU's alone.
+      std::vector<size_t> left_out;
+      if (c.op == "MaxPool") left_out = {1};
+      std::vector<Tensor> expected = testing::run_case(c);
+      if (c.op == "MaxPool") expected.erase(expected.begin() + 1);
+      compare(c, GpuCase(*device, c, left_out, true).run(), expected, true);
     }
   }
   testing::prepare_gpu();

@@ -21,26 +21,32 @@ using testing::kNormedCnn;
 using testing::kTransformer;
 using testing::PlainWay;
 
-void check_near(const std::vector<double>& actual, const std::vector<double>& expected) {
+constexpr double kNear = 1e-5;
+constexpr double kNearOf16Bits = 2e-2;
+
+void check_near(const std::vector<double>& actual, const std::vector<double>& expected,
+                double tolerance) {
   REQUIRE(actual.size() == expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
     INFO("step " << i);
-    CHECK(std::abs(actual[i] - expected[i]) <= 1e-5 * std::max(1.0, std::abs(expected[i])));
+    CHECK(std::abs(actual[i] - expected[i]) <= tolerance * std::max(1.0, std::abs(expected[i])));
   }
 }
 
-void check_hashes(const char* name, const char* graph) {
+void check_hashes(const char* name, const char* graph, const char* precision = "float32") {
   GpuJob gpu(graph);
   Silent watch;
-  const Job one = gpu.small.job({"num_workers=1", "steps=12"});
+  const double tolerance = std::string(precision) == "float32" ? kNear : kNearOf16Bits;
+  const std::string computes = cat("precision=", precision);
+  const Job one = gpu.small.job({"num_workers=1", "steps=12", computes});
   const TrainOutcome on_cpu = gpu.small.train(one, "cpu", watch);
   const GpuTraining first = must(gpu.train(one, "gpu1"));
-  check_near(first.losses, watch.losses);
+  check_near(first.losses, watch.losses, tolerance);
   REQUIRE(on_cpu.validation.has_value());
   CHECK(*first.outcome.validation->accuracy == Approx(*on_cpu.validation->accuracy).margin(0.02));
   for (const int workers : {2, 4}) {
     INFO("workers " << workers);
-    const Job job = gpu.small.job({cat("num_workers=", workers), "steps=12"});
+    const Job job = gpu.small.job({cat("num_workers=", workers), "steps=12", computes});
     const GpuTraining more = must(gpu.train(job, cat("gpu", workers)));
     CHECK(more.outcome.weights_sha256 == first.outcome.weights_sha256);
     CHECK(more.losses == first.losses);
@@ -52,7 +58,7 @@ void check_hashes(const char* name, const char* graph) {
   }
   {
     const PlainWay way("cublaslt");
-    check_near(must(gpu.train(one, "own")).losses, watch.losses);
+    check_near(must(gpu.train(one, "own")).losses, watch.losses, tolerance);
   }
   if (testing::gpu_is_emulated()) return;
   std::cout << R"({"training": ")" << name << R"(", "weights_sha256": ")"
@@ -68,7 +74,14 @@ TEST_CASE("an MLP trains on GPUs to the same weights on 1, 2 and 4 workers") {
 
 TEST_CASE("a CNN with batch normalization does so, too") { check_hashes("cnn", kNormedCnn); }
 
+// Its images have their channels last.
+TEST_CASE("a CNN in bfloat16 does so, too") { check_hashes("cnn_bf16", kNormedCnn, "bfloat16"); }
+
 TEST_CASE("a small transformer does so, too") { check_hashes("transformer", kTransformer); }
+
+TEST_CASE("a small transformer in bfloat16 does so, too") {
+  check_hashes("transformer_bf16", kTransformer, "bfloat16");
+}
 
 TEST_CASE("a job goes on from its checkpoint on GPUs") {
   GpuJob gpu(kMlp);
