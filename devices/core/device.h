@@ -100,8 +100,7 @@ class Stopwatch {
   // Enqueue readings of the clock. REQUIRES: they alternate, and a start() comes first.
   virtual void start() = 0;
   virtual void stop() = 0;
-  // What was measured and is done. A round that begins while many before it are not done is left
-  // out.
+  // The rounds that are done. A round that begins while many before it are not done is left out.
   virtual Sum sum() = 0;
 };
 

@@ -144,8 +144,8 @@ struct Scores {
         at(place),
         factor(plain ? static_cast<float>(attention.scale) * kLog2E
                      : static_cast<float>(attention.scale)) {}
-  // That of a product, and the slope of its cap; -infinity where the mask hides the key. A call
-  // that is not plain needs a query that sees the key.
+  // The score of a product, and the slope of its cap; -infinity where the mask hides the key. A
+  // call that is not plain needs a query that sees the key.
   __device__ float of(float product, int64_t row, int64_t key, float* slope) const {
     *slope = 1;
     if constexpr (plain) return product * factor;
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(kTileThreads) attend_tiles(AttentionCall call)
                          first_row, call.queries, call.v_head, sums, factors);
 }
 
-// What the gradient needs of a query.
+// The gradient reads these of each query.
 struct QueryFacts {
   float log_sum, mean;  // log_sum in units of log2(e)
 };

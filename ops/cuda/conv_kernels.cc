@@ -127,7 +127,7 @@ struct ConvWork {
   ConvLaunch own, finish;
 };
 
-// That work for operands in one layout.
+// A ConvWork for operands in one layout.
 class Convolution {
  public:
   Convolution(const KernelSetup& setup, const ConvCall& call, const ConvWork& work)
@@ -308,7 +308,7 @@ LayoutSupport conv_layouts(const OpTypes& types) {
   return {1, 1, prefers};
 }
 
-// ONNX's indices count over the plain layout. What a global pool makes has one place.
+// ONNX's indices count over the plain layout. The result of a global pool has one place.
 template <bool global>
 LayoutSupport pool_layouts(const OpTypes& types) {
   const bool indices = types.has_output(1) && types.outputs[1].dtype == DType::i64;

@@ -21,7 +21,7 @@ __device__ inline C lowest() {
     return std::numeric_limits<C>::lowest();
 }
 
-// Where element i of an operand of planes of `area` elements is: its plane and its place there.
+// The plane of element i of an operand, whose planes have `area` elements, and its place there.
 template <typename I>
 struct PlaceInPlane {
   I plane, place;

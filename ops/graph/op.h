@@ -237,8 +237,8 @@ struct OpDef {
   std::function<std::vector<ShardingRule>(const std::vector<OperandType>& inputs,
                                           const std::vector<OperandType>& outputs, const Attrs&)>
       sharding;
-  std::function<Tiling(const OpTypes&)> tiling;               // empty: no row tiles
-  std::function<LayoutSupport(const OpTypes&)> layouts;       // of CPUs; empty: plain only
+  std::function<Tiling(const OpTypes&)> tiling;          // empty: no row tiles
+  std::function<LayoutSupport(const OpTypes&)> layouts;  // of CPUs; empty: plain only
   // The same for kernels of other kinds of devices, whose other layout is channels_last.
   std::map<std::string, std::function<LayoutSupport(const OpTypes&)>, std::less<>> device_layouts;
   std::map<std::string, KernelFactory, std::less<>> kernels;  // by device kind

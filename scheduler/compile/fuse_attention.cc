@@ -83,7 +83,7 @@ class AttentionFusion {
     if (!constant || constant->elements() != 1 || !is_float(constant->dtype())) return std::nullopt;
     return constant->at(0);
   }
-  // What a Mul or a Div by a number scales; the value itself if it is another one's result.
+  // The operand of a Mul or a Div by a number, and the number; else the value itself.
   Scaled unscaled(ValueId value) const {
     if (!made_by(value, "Mul") && !made_by(value, "Div")) return {value, 1};
     const Node& node = graph_.node(producer(value));
@@ -261,7 +261,7 @@ class AttentionFusion {
       return false;
     const auto [known, fresh] = causal_.try_emplace(mask, false);
     if (!fresh) return known->second;
-    // What depends on an input or on a variable is not computed.
+    // A mask that depends on an input or on a variable is not computed.
     const auto values = interpret(graph_, {}, {mask});
     if (!values.ok()) return false;
     const Tensor& given = (*values)[0];

@@ -36,7 +36,7 @@ std::vector<Tensor> values_of(const Graph& graph) {
   return must(interpret(graph, feeds, graph.outputs()));
 }
 
-// What becomes of a graph, after a check that its outputs have the same values.
+// The fused graph, after a check that its outputs have the same values.
 Fused fused(const std::string& text) {
   INFO(text);
   Graph graph = parsed(text);
