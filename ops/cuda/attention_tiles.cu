@@ -24,6 +24,8 @@ struct Tile {
   // One element more than a multiple of 128 bytes would bring 8 rows of a column to one bank.
   static constexpr int pitch = columns + 8;
   static constexpr int elements = rows * pitch;
+  // Blocks of a multiprocessor: as many as have their sums in registers.
+  static constexpr int blocks = columns <= 64 ? 4 : 2, blocks_back = columns <= 64 ? 3 : 2;
 };
 
 // The memory of a block: two tiles of two matrices each. A block's own rows pass through it, too.
@@ -176,7 +178,8 @@ __device__ inline KeyRange range_of(const AttentionCall& call, int64_t n, int64_
 
 // 64 queries of a head: 16 for each warp, of which a lane has parts of two.
 template <typename T, int columns, bool plain>
-__global__ void __launch_bounds__(kTileThreads) attend_tiles(AttentionCall call) {
+__global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks)
+    attend_tiles(AttentionCall call) {
   constexpr int kRows = Tile<columns>::rows;
   __shared__ Tiles<T, columns> tiles;
   const Place at = place_of(blockIdx.x, call.q_heads, call.queries);
@@ -306,7 +309,7 @@ __device__ inline QueryFacts facts_of(const AttentionCall& call, const float* me
 
 // dQ of 64 queries of a head.
 template <typename T, int columns, bool plain>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks_back)
     attend_back_queries_tiles(AttentionCall call, const float* means) {
   constexpr int kRows = Tile<columns>::rows;
   __shared__ Tiles<T, columns> tiles;

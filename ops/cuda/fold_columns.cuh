@@ -27,11 +27,22 @@ __device__ inline void fold_leaves(int64_t columns, int64_t leaves, Leaf leaf_of
   while (each * kFoldingRows < leaves) each *= 2;
   const int64_t first = row * each, end = first + each < leaves ? first + each : leaves;
   if (c < columns && first < end) {
+    // Several are loaded at a time, because a load takes longer than a fold.
+    constexpr int kAhead = 8;
     A memory[64];
     TreeStack<Fold, A> stack(memory, 1);
-    for (int64_t leaf = first; leaf < end; ++leaf) {
-      *stack.top() = leaf_of(leaf, c);
-      stack.push();
+    for (int64_t leaf = first; leaf < end; leaf += kAhead) {
+      A ahead[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (leaf + k < end) ahead[k] = leaf_of(leaf + k, c);
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (leaf + k >= end) continue;
+        *stack.top() = ahead[k];
+        stack.push();
+      }
     }
     folded[row][column] = *stack.finish();
   }

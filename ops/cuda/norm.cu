@@ -11,15 +11,20 @@
 namespace leat::cuda {
 namespace {
 
-// The rows of a leaf where the channels are last: more than elsewhere, so that leaves are fewer.
-constexpr int64_t kLongRowBlock = 4 * kRowBlock;
+// The rows of a leaf where the channels are last: as many as leave enough leaves to occupy a GPU.
+LEAT_INLINE int64_t rows_of_leaf(int64_t rows, int64_t channels) {
+  constexpr int64_t kEnough = int64_t{1} << 19;  // leaves of all channels
+  int64_t span = kRowBlock;
+  while (span < 4 * kRowBlock && rows / span * channels > kEnough) span *= 2;
+  return span;
+}
 
 // The leaves of a channel: lines of a plane, or, where a plane is one element, blocks of samples.
 struct Leaves {
   LEAT_INLINE explicit Leaves(const BatchNormCall& call)
       : of_rows(call.area == 1),
         span(!of_rows             ? kLineBlock
-             : call.channels_last ? kLongRowBlock
+             : call.channels_last ? rows_of_leaf(call.samples, call.channels)
                                   : kRowBlock),
         parts(of_rows ? 1 : (call.area + kLineBlock - 1) / kLineBlock),
         count(of_rows ? (call.samples + span - 1) / span : call.samples * parts),
@@ -258,6 +263,44 @@ __device__ inline int64_t channel_of(const BatchNormCall& call, int64_t i) {
          static_cast<uint32_t>(call.channels);
 }
 
+// The same where the channels are last: the mean of all leaves, and then the squares around it. The
+// merges of pairs of leaves take several times as long, because they divide.
+template <typename T>
+__global__ void __launch_bounds__(kFoldedColumns* kFoldingRows) finish_last(BatchNormCall call) {
+  using A = Compute<T>;
+  __shared__ double parts[kFoldingRows][kFoldedColumns];
+  const Leaves leaves(call);
+  const int column = static_cast<int>(threadIdx.x) % kFoldedColumns;
+  const int row = static_cast<int>(threadIdx.x) / kFoldedColumns;
+  const int64_t c = int64_t{blockIdx.x} * kFoldedColumns + column;
+  // The sum of value(leaf) for all threads of the column.
+  const auto sum = [&](auto value) {
+    double mine = 0;
+    if (c < call.channels) {
+#pragma unroll 8
+      for (int64_t leaf = row; leaf < leaves.count; leaf += kFoldingRows) mine = mine + value(leaf);
+    }
+    parts[row][column] = mine;
+    __syncthreads();
+    double all = 0;
+    for (int r = 0; r < kFoldingRows; ++r) all = all + parts[r][column];
+    __syncthreads();
+    return all;
+  };
+  const auto count = static_cast<double>(call.samples);
+  const double mean = sum([&](int64_t leaf) {
+                        return static_cast<double>(leaves.size(leaf)) *
+                               static_cast<double>(leaf_value<A>(call, leaf, 0)[c]);
+                      }) /
+                      count;
+  const double squares = sum([&](int64_t leaf) {
+    const double deviation = static_cast<double>(leaf_value<A>(call, leaf, 0)[c]) - mean;
+    return static_cast<double>(leaf_value<A>(call, leaf, 1)[c]) +
+           static_cast<double>(leaves.size(leaf)) * deviation * deviation;
+  });
+  if (c < call.channels && row == 0) finish_channel<A>(call, c, {count, mean, squares});
+}
+
 // n elements of one channel for each thread.
 template <typename T, int n>
 __global__ void normalize(BatchNormCall call) {
@@ -468,7 +511,9 @@ cudaError_t launch_norm_of_rows(const BatchNormCall& call, cudaStream_t stream) 
   if (call.training) {
     error = launch<&measure_rows<T, n>>(one_thread_each(leaves.count * (call.channels / n)), stream,
                                         call);
-    if (error == cudaSuccess)
+    if (error == cudaSuccess && call.channels_last)
+      error = launch<&finish_last<T>>(folding_shape(call.channels), stream, call);
+    else if (error == cudaSuccess)
       error = launch<&finish_neighbours<T>>(folding_shape(call.channels), stream, call);
   } else {
     error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
