@@ -365,7 +365,8 @@ CudaDevice::CudaDevice(int index, const cudaDeviceProp& properties, uint64_t fre
       description_(
           cat(properties.name, ", compute capability ", properties.major, ".", properties.minor)),
       memory_bytes_(free_bytes - free_bytes / kReservedPart),
-      capability_(10 * properties.major + properties.minor) {
+      capability_(10 * properties.major + properties.minor),
+      shared_bytes_(properties.sharedMemPerBlockOptin) {
   static constexpr const char* kNames[] = {"computing", "copying in", "copying out"};
   for (size_t i = 0; i < queues_.size(); ++i)
     queues_[i] = std::make_unique<CudaQueue>(*this, cat(name_, ": ", kNames[i]));

@@ -66,6 +66,8 @@ class CudaDevice final : public Device {
 
   // The compute capability, 10 times the major number plus the minor one.
   int capability() const { return capability_; }
+  // The most shared memory that a block may have, static and dynamic, in bytes.
+  size_t shared_bytes() const { return shared_bytes_; }
   // The stream of queue(compute), in which all kernels run.
   cudaStream_t stream() const;
   // Takes a library that kernels share, and names it with its version in the description. Call this
@@ -97,6 +99,7 @@ class CudaDevice final : public Device {
   std::string description_;
   const uint64_t memory_bytes_;
   const int capability_;
+  const size_t shared_bytes_;
   std::array<std::unique_ptr<CudaQueue>, 3> queues_;  // by QueueFor
 
   std::vector<std::unique_ptr<CudaLibrary>> libraries_;

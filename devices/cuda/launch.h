@@ -21,6 +21,16 @@ struct LaunchShape {
   size_t shared = 0;  // bytes of dynamic shared memory
 };
 
+// A launch asks for more dynamic shared memory than this with a word to the driver.
+inline constexpr size_t kPlainSharedBytes = 48 << 10;
+
+// The dynamic shared memory of a block, as T* name.
+#ifndef LEAT_DYNAMIC_SHARED
+#define LEAT_DYNAMIC_SHARED(T, name)                           \
+  extern __shared__ __align__(16) unsigned char leat_shared[]; \
+  T* name = reinterpret_cast<T*>(leat_shared)
+#endif
+
 inline constexpr unsigned kBlockThreads = 256;
 inline constexpr unsigned kWarp = 32;
 
@@ -40,6 +50,12 @@ cudaError_t launch_as(void (*kernel)(P...), const LaunchShape& shape, cudaStream
   void* addresses[sizeof...(P)];
   [&]<size_t... I>(std::index_sequence<I...>) { ((addresses[I] = &std::get<I>(converted)), ...); }
   (std::index_sequence_for<P...>());
+  if (shape.shared > kPlainSharedBytes) {
+    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(shape.shared));
+    if (error != cudaSuccess) return error;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;

@@ -75,11 +75,10 @@ struct ByWarp {
   }
 };
 
-// The same by a block, for all of its threads: each warp folds some blocks of the line. A line that
-// is so long is read from the cache again if few lines are in work.
-template <typename A>
+// The same by a block of `lanes` threads, for all of them: each warp folds some blocks of the line.
+template <typename A, unsigned lanes>
 struct ByBlock {
-  static constexpr unsigned kLanes = 512;
+  static constexpr unsigned kLanes = lanes;
   static constexpr int64_t kMost = kLanes / kWarp * 4 * kLineBlock;  // elements of a line
   __device__ ByBlock(A* memory) : memory_(memory) {}
   __device__ static unsigned lane() { return threadIdx.x; }
@@ -122,17 +121,15 @@ struct ByBlock {
   A* memory_;  // shared, for kMost / kLineBlock numbers
 };
 
-// One position: its log probabilities, its loss and its weight.
-template <typename T, typename Folds>
-__device__ inline void find_loss(const LossCall& call, int64_t position, Folds folds) {
+// One position: its log probabilities, its loss and its weight. score(c) is that of class c.
+template <typename T, typename Folds, typename Score>
+__device__ inline void find_loss(const LossCall& call, int64_t position, Folds folds, Score score) {
   using A = Compute<T>;
   const unsigned lane = Folds::lane();
   const int64_t label = label_of(call, position);
   const bool ignored = call.has_ignored && label == call.ignored;
   const bool legal = label >= 0 && label < call.classes;
   if (!ignored && !legal && lane == 0) call.complaint->write(position, label);
-  const T* scores = static_cast<const T*>(call.scores) + scores_at(call, position);
-  const auto score = [&](int64_t c) { return load_as_compute(scores[c * call.inner]); };
   A log_prob(0);
   if (call.given_log_prob) {
     if (legal) log_prob = score(label);
@@ -165,19 +162,36 @@ __device__ inline void find_loss(const LossCall& call, int64_t position, Folds f
 template <typename T>
 __global__ void losses_of_positions(LossCall call) {
   const int64_t position = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
-  if (position < call.positions) find_loss<T>(call, position, ByWarp<Compute<T>>());
+  if (position >= call.positions) return;
+  const T* scores = static_cast<const T*>(call.scores) + scores_at(call, position);
+  find_loss<T>(call, position, ByWarp<Compute<T>>(),
+               [&](int64_t c) { return load_as_compute(scores[c * call.inner]); });
 }
-// One block for each position.
+
+// One block for each position of many classes, whose scores are read once and held in shared
+// memory.
+constexpr unsigned kLossThreads = 1024;
 template <typename T>
-__global__ void __launch_bounds__(ByBlock<Compute<T>>::kLanes)
-    losses_of_long_positions(LossCall call) {
+__global__ void __launch_bounds__(kLossThreads) losses_of_long_positions(LossCall call) {
   using A = Compute<T>;
-  __shared__ A memory[ByBlock<A>::kMost / kLineBlock];
-  find_loss<T>(call, blockIdx.x, ByBlock<A>(memory));
+  using Folds = ByBlock<A, kLossThreads>;
+  __shared__ A memory[Folds::kMost / kLineBlock];
+  LEAT_DYNAMIC_SHARED(A, held);
+  const T* scores = static_cast<const T*>(call.scores) + blockIdx.x * call.classes;
+#pragma unroll 8
+  for (int64_t c = threadIdx.x; c < call.classes; c += kLossThreads)
+    held[c] = load_as_compute(scores[c]);
+  __syncthreads();
+  find_loss<T>(call, blockIdx.x, Folds(memory), [&](int64_t c) { return held[c]; });
 }
-bool takes_blocks(const LossCall& call) {
-  return call.inner == 1 && call.classes >= 2 * kLineBlock &&
-         call.classes <= ByBlock<float>::kMost && call.positions < (int64_t{1} << 31);
+template <typename T>
+bool holds_scores(const LossCall& call) {
+  using A = Compute<T>;
+  using Folds = ByBlock<A, kLossThreads>;
+  constexpr size_t kStatic = sizeof(A) * Folds::kMost / kLineBlock;
+  return call.inner == 1 && call.classes >= 2 * kLineBlock && call.classes <= Folds::kMost &&
+         static_cast<size_t>(call.classes) * sizeof(A) + kStatic <= call.shared_bytes &&
+         call.positions < (int64_t{1} << 31);
 }
 
 // One warp: the tree over all positions.
@@ -261,12 +275,13 @@ cudaError_t launch_cross_entropy(const LossCall& call, DType dtype, cudaStream_t
   return dispatch_floats(dtype, [&](auto zero) {
     using T = decltype(zero);
     cudaError_t error = cudaSuccess;
-    if (call.positions > 0 && takes_blocks(call))
-      error = launch<&losses_of_long_positions<T>>(
-          {dim3(static_cast<unsigned>(call.positions)), dim3(ByBlock<Compute<T>>::kLanes)}, stream,
-          call);
-    else if (call.positions > 0)
+    if (call.positions > 0 && holds_scores<T>(call)) {
+      LaunchShape shape{dim3(static_cast<unsigned>(call.positions)), dim3(kLossThreads)};
+      shape.shared = static_cast<size_t>(call.classes) * sizeof(Compute<T>);
+      error = launch<&losses_of_long_positions<T>>(shape, stream, call);
+    } else if (call.positions > 0) {
       error = launch<&losses_of_positions<T>>(one_warp_each(call.positions), stream, call);
+    }
     if (error != cudaSuccess || call.mean == LossMean::none) return error;
     return launch<&reduce_losses<T>>({dim3(1), dim3(kWarp)}, stream, call);
   });

@@ -39,6 +39,7 @@ struct LossCall {
   void* loss = nullptr;
   void* log_prob = nullptr;   // an output that may be absent
   void* workspace = nullptr;  // loss_workspace() bytes
+  size_t shared_bytes = 0;    // that a block may have: CudaDevice::shared_bytes()
   Complaint* complaint = nullptr;
   // Of the gradient: dloss, and dx.
   const void* dloss = nullptr;

@@ -64,6 +64,7 @@ Result<std::unique_ptr<Kernel>> make_loss(const KernelSetup& setup, bool given) 
   LossCall call = loss_call(setup, setup.input(0).shape, 1, given);
   LEAT_ASSIGN_OR_RETURN(auto complaint, labels_complaint(setup, call));
   call.complaint = complaint->get();
+  call.shared_bytes = static_cast<const CudaDevice*>(setup.device)->shared_bytes();
   const bool weighted = setup.types.has_input(2), keeps = setup.types.has_output(1);
   return make_cuda_kernel(
       setup,

@@ -517,6 +517,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "Emulated GPU");
   properties->major = 9;
+  properties->sharedMemPerBlockOptin = 227 << 10;
   properties->warpSize = 32;
   return cudaSuccess;
 }
@@ -622,6 +623,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
                                 },
                                 nullptr, nullptr, false});
 }
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return gpu().sticky(); }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                 void** arguments) {
   return gpu().launch(*config, function, arguments);
