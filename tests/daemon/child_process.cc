@@ -15,6 +15,7 @@
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/eventually.h"
 
 namespace leat {
 namespace {
@@ -85,7 +86,16 @@ std::string ChildProcess::how_it_ended() const {
                                     : cat("signal ", info.si_status, " ended it");
 }
 
-void ChildProcess::signal(int number) { REQUIRE((pid_ > 0 && ::kill(pid_, number) == 0)); }
+void ChildProcess::signal(int number) {
+  REQUIRE((pid_ > 0 && ::kill(pid_, number) == 0));
+  if (number != SIGSTOP) return;
+  REQUIRE(eventually([this] {
+    siginfo_t info{};
+    const int found =
+        ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT);
+    return found == 0 && info.si_pid == pid_;
+  }));
+}
 
 std::optional<int> ChildProcess::wait(std::chrono::milliseconds patience) {
   const int handle = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));

@@ -29,7 +29,8 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // Sends a signal. REQUIRES: the child was not reaped.
+  // Sends a signal. After SIGSTOP, the child has stopped: a signal is delivered some time after it
+  // is sent. REQUIRES: the child was not reaped.
   void signal(int number);
   // Reaps the child and returns its exit code, or 128 + the signal's number as a shell does.
   // Nothing if the child still runs after `patience`.
