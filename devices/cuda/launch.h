@@ -8,6 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -50,12 +51,6 @@ cudaError_t launch_as(void (*kernel)(P...), const LaunchShape& shape, cudaStream
   void* addresses[sizeof...(P)];
   [&]<size_t... I>(std::index_sequence<I...>) { ((addresses[I] = &std::get<I>(converted)), ...); }
   (std::index_sequence_for<P...>());
-  if (shape.shared > kPlainSharedBytes) {
-    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(shape.shared));
-    if (error != cudaSuccess) return error;
-  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
@@ -70,6 +65,15 @@ cudaError_t launch(const LaunchShape& shape, cudaStream_t stream, A... arguments
 #ifdef LEAT_CUDA_EMULATED
   emulator::list_kernel<kernel>();
 #endif
+  // The largest of all launches: a recording may hold several.
+  static std::atomic<size_t> allowed{kPlainSharedBytes};
+  if (shape.shared > allowed) {
+    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(shape.shared));
+    if (error != cudaSuccess) return error;
+    allowed = shape.shared;
+  }
   return launch_as(kernel, shape, stream, arguments...);
 }
 

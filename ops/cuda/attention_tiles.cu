@@ -133,6 +133,11 @@ __device__ inline Place place_of(int64_t block, int64_t heads, int64_t rows) {
           (tiles - 1 - block % tiles) * int64_t{kOwnRows}};
 }
 
+// A number in units of log2(e). The lowest ones, with which masks hide keys, stay finite.
+__device__ inline float in_log2(float x) {
+  return fmaxf(x * kLog2E, -std::numeric_limits<float>::max());
+}
+
 // Scores in units of log2(e), for powers of two. A `plain` call has neither a mask nor a cap: all
 // that is left is a factor.
 template <typename T, bool plain>
@@ -151,7 +156,8 @@ struct Scores {
   __device__ float of(float product, int64_t row, int64_t key, float* slope) const {
     *slope = 1;
     if constexpr (plain) return product * factor;
-    return score_of<T>(call, at.n, at.h, row, key, product * factor, slope) * kLog2E;
+    const float score = score_of<T>(call, at.n, at.h, row, key, product * factor, slope);
+    return score == kNothing ? kNothing : in_log2(score);
   }
 };
 
@@ -188,10 +194,12 @@ __global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks)
   const int64_t first_row = at.first + threadIdx.x / kWarp * 16;
   const T* keys = static_cast<const T*>(call.k) + call.of_k.at(at.n, kv, 0);
   const T* values = static_cast<const T*>(call.v) + call.of_v.at(at.n, kv, 0);
+  // Keys that no query of the block sees are zeros, whatever they are.
+  const KeyRange range = range_of(call, at.n, at.first, kRows);
   const auto copy_tile = [&](int64_t key, int stage) {
-    copy_rows<T, columns>(tiles.of[stage][0], keys, call.of_k.row, key, kRows, call.keys,
+    copy_rows<T, columns>(tiles.of[stage][0], keys, call.of_k.row, key, kRows, range.end,
                           call.head);
-    copy_rows<T, columns>(tiles.of[stage][1], values, call.of_v.row, key, kRows, call.keys,
+    copy_rows<T, columns>(tiles.of[stage][1], values, call.of_v.row, key, kRows, range.end,
                           call.v_head);
   };
 
@@ -209,7 +217,6 @@ __global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks)
     seen[half] = seen_by(call, at.n, first_row + lane / 4 + 8 * half);
   const Scores<T, plain> measure(call, at);
   float sums[columns / 8][4] = {}, largest[2] = {kNothing, kNothing}, total[2] = {0, 0};
-  const KeyRange range = range_of(call, at.n, at.first, kRows);
   if (range.begin < range.end) copy_tile(range.begin, 0);
   end_copies();
   int stage = 0;
@@ -304,7 +311,7 @@ __device__ inline QueryFacts facts_of(const AttentionCall& call, const float* me
                                       int64_t h, int64_t row) {
   if (row >= call.queries) return {-kNothing, 0};
   const int64_t at = (n * call.q_heads + h) * call.queries + row;
-  return {static_cast<const float*>(call.log_sums)[at] * kLog2E, means[at]};
+  return {in_log2(static_cast<const float*>(call.log_sums)[at]), means[at]};
 }
 
 // dQ of 64 queries of a head.
@@ -319,10 +326,12 @@ __global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks_back)
   const int64_t first_row = at.first + threadIdx.x / kWarp * 16;
   const T* keys = static_cast<const T*>(call.k) + call.of_k.at(at.n, kv, 0);
   const T* values = static_cast<const T*>(call.v) + call.of_v.at(at.n, kv, 0);
+  // Keys that no query of the block sees are zeros, whatever they are.
+  const KeyRange range = range_of(call, at.n, at.first, kRows);
   const auto copy_tile = [&](int64_t key, int stage) {
-    copy_rows<T, columns>(tiles.of[stage][0], keys, call.of_k.row, key, kRows, call.keys,
+    copy_rows<T, columns>(tiles.of[stage][0], keys, call.of_k.row, key, kRows, range.end,
                           call.head);
-    copy_rows<T, columns>(tiles.of[stage][1], values, call.of_v.row, key, kRows, call.keys,
+    copy_rows<T, columns>(tiles.of[stage][1], values, call.of_v.row, key, kRows, range.end,
                           call.v_head);
   };
 
@@ -348,7 +357,6 @@ __global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks_back)
   }
   const Scores<T, plain> measure(call, at);
   float sums[columns / 8][4] = {};
-  const KeyRange range = range_of(call, at.n, at.first, kRows);
   if (range.begin < range.end) copy_tile(range.begin, 0);
   end_copies();
   int stage = 0;

@@ -189,7 +189,8 @@ bool holds_scores(const LossCall& call) {
   using A = Compute<T>;
   using Folds = ByBlock<A, kLossThreads>;
   constexpr size_t kStatic = sizeof(A) * Folds::kMost / kLineBlock;
-  return call.inner == 1 && call.classes >= 2 * kLineBlock && call.classes <= Folds::kMost &&
+  return !call.given_log_prob && call.inner == 1 && call.classes >= 2 * kLineBlock &&
+         call.classes <= Folds::kMost &&
          static_cast<size_t>(call.classes) * sizeof(A) + kStatic <= call.shared_bytes &&
          call.positions < (int64_t{1} << 31);
 }

@@ -124,6 +124,8 @@ __device__ inline void multiply_add(float (&sums)[4], const uint32_t (&left)[4],
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
   }
+#else
+  __trap();  // no older GPU gets here
 #endif
 }
 

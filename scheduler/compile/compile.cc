@@ -181,8 +181,6 @@ Result<Plan> compile(Graph graph, const CompileRequest& request) {
   graph = Graph(catalogue);
   const auto& devices = request.devices;
   if (!std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d.is_cpu(); })) {
-    // Simplified, a graph has its scales and masks as constants.
-    LEAT_ASSIGN_OR_RETURN(whole, simplify(std::move(whole), borders));
     LEAT_ASSIGN_OR_RETURN(whole, fuse_attention(std::move(whole), borders));
   }
   whole = fold_transposes(std::move(whole), borders);

@@ -1,7 +1,9 @@
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "ops/graph/interpret.h"
 #include "ops/graph/op.h"
@@ -37,6 +39,7 @@ class AttentionFusion {
         inference_(inference),
         consumers_(graph.consumers()),
         fetched_(graph.values(), false),
+        varies_(graph.values(), false),
         attention_(graph.catalogue().find("Attention")),
         transpose_(graph.catalogue().find("Transpose")),
         rewriter_(graph) {
@@ -46,6 +49,7 @@ class AttentionFusion {
 
   Result<Graph> run(Borders& borders) {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+    find_varying(order);
     for (const NodeId id : order) {
       const auto pattern = attention_ ? find(id) : std::nullopt;
       if (pattern)
@@ -57,12 +61,33 @@ class AttentionFusion {
   }
 
  private:
+  // Marks what depends on a variable, or on a value that gradients are taken of.
+  void find_varying(const std::vector<NodeId>& order) {
+    for (const NodeId id : order) {
+      const Node& node = graph_.node(id);
+      if (!is_op(node, "leat.Gradients")) continue;
+      for (size_t i = 1; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] != kNone) varies_[node.inputs[i]] = true;
+      }
+    }
+    for (const NodeId id : order) {
+      const Node& node = graph_.node(id);
+      const bool varies = node.op->make_resource ||
+                          std::any_of(node.inputs.begin(), node.inputs.end(),
+                                      [&](ValueId v) { return v != kNone && varies_[v]; });
+      for (const ValueId output : node.outputs) {
+        if (output != kNone && varies) varies_[output] = true;
+      }
+    }
+  }
+
   NodeId producer(ValueId value) const {
     return value == kNone ? kNone : graph_.value(value).producer;
   }
+  // True if a node of that op, which waits for nothing else, makes the value.
   bool made_by(ValueId value, std::string_view op) const {
     const NodeId id = producer(value);
-    return id != kNone && is_op(graph_.node(id), op);
+    return id != kNone && is_op(graph_.node(id), op) && graph_.node(id).after.empty();
   }
   // The node that makes a value which one node alone reads.
   const Node* inner(ValueId value, NodeId of) const {
@@ -103,15 +128,20 @@ class AttentionFusion {
   Scaled unscaled_value(ValueId value) const {
     const Scaled direct = unscaled(value);
     if (direct.value != value || !made_by(value, "Cast")) return direct;
+    const DType dtype = dtype_of(value);
     Scaled wide = unscaled(graph_.node(producer(value)).inputs[0]);
-    if (dtype_of(wide.value) != dtype_of(value) && made_by(wide.value, "Cast"))
+    const DType computes = dtype_of(wide.value);
+    if (!is_float(computes) || !is_float(dtype)) return {value, 1};
+    // A type that is no wider would round, and that must stay.
+    if (computes != dtype && dtype_size(computes) > dtype_size(dtype) &&
+        made_by(wide.value, "Cast"))
       wide.value = graph_.node(producer(wide.value)).inputs[0];
-    return dtype_of(wide.value) == dtype_of(value) ? wide : Scaled{value, 1};
+    return dtype_of(wide.value) == dtype ? wide : Scaled{value, 1};
   }
 
   std::optional<Pattern> find(NodeId id) const {
     const Node& weighted = graph_.node(id);
-    if (!is_op(weighted, "MatMul")) return std::nullopt;
+    if (!is_op(weighted, "MatMul") || !weighted.after.empty()) return std::nullopt;
     Pattern found;
     found.v = weighted.inputs[1];
     // From the weights to the softmax, the mask and the scores.
@@ -227,6 +257,7 @@ class AttentionFusion {
       if ((*q)[i] != scores[i] || (*v)[i] != scores[i]) return false;
     }
     const auto k = shape_of(found.k);
+    if (!k || k->rank() != rank) return false;
     for (int i = 0; i + 2 < rank; ++i) {
       const int64_t of_k =
           (*k)[found.k_perm ? static_cast<int>((*found.k_perm)[static_cast<size_t>(i)]) : i];
@@ -248,6 +279,11 @@ class AttentionFusion {
     }
     // Rounded to fewer bits, what should only be low may become an infinity.
     if (dtype_of(found.mask) != dtype_of(found.q)) return false;
+    // A mask is not broadcast over the keys: those behind its last column are hidden. Accelerators
+    // have no kernel for its gradient.
+    if (shape->rank() < 1 || (*shape)[shape->rank() - 1] != scores[scores.rank() - 1] ||
+        varies_[found.mask])
+      return false;
     // The mask's heads are the fourth axis from the end, which three axes do not have.
     return scores.rank() == 4 ? shape->rank() >= 2 : shape->rank() == 2;
   }
@@ -261,8 +297,10 @@ class AttentionFusion {
       return false;
     const auto [known, fresh] = causal_.try_emplace(mask, false);
     if (!fresh) return known->second;
-    // A mask that depends on an input or on a variable is not computed.
-    const auto values = interpret(graph_, {}, {mask});
+    std::map<ValueId, Tensor> feeds;
+    int64_t elements = 0;
+    if (!is_computable(mask, feeds, elements)) return false;
+    const auto values = interpret(graph_, feeds, {mask});
     if (!values.ok()) return false;
     const Tensor& given = (*values)[0];
     for (int64_t row = 0; row < rows; ++row) {
@@ -272,6 +310,40 @@ class AttentionFusion {
       }
     }
     return known->second = true;
+  }
+
+  // True if a value is made of constants by few ops that take little work: the way in which masks
+  // are made. Collects what inference knows of it.
+  bool is_computable(ValueId value, std::map<ValueId, Tensor>& feeds, int64_t& elements) const {
+    static constexpr std::string_view kOps[] = {"Add",         "And",
+                                                "Cast",        "CastLike",
+                                                "Constant",    "ConstantOfShape",
+                                                "Equal",       "Expand",
+                                                "Greater",     "GreaterOrEqual",
+                                                "Identity",    "Less",
+                                                "LessOrEqual", "Mul",
+                                                "Neg",         "Not",
+                                                "Or",          "Range",
+                                                "Reshape",     "Sub",
+                                                "Transpose",   "Trilu",
+                                                "Unsqueeze",   "Where"};
+    if (feeds.contains(value)) return true;
+    if (const Tensor* constant = inference_.constant(value)) {
+      feeds.emplace(value, *constant);
+      return true;
+    }
+    const NodeId id = producer(value);
+    const auto shape = shape_of(value);
+    if (id == kNone || !shape || shape->elements() > kMostMask) return false;
+    const Node& node = graph_.node(id);
+    elements += shape->elements();
+    if (elements > 16 * kMostMask || !node.op->pure() ||
+        std::none_of(std::begin(kOps), std::end(kOps),
+                     [&](std::string_view op) { return is_op(node, op); }))
+      return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      return input == kNone || is_computable(input, feeds, elements);
+    });
   }
 
   void replace(NodeId id, const Pattern& found) {
@@ -301,6 +373,7 @@ class AttentionFusion {
   const Inference& inference_;
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<bool> fetched_;  // by value
+  std::vector<bool> varies_;   // by value
   const OpDef* attention_;
   const OpDef* transpose_;
   Rewriter rewriter_;

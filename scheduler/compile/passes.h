@@ -29,7 +29,8 @@ Graph fold_transposes(Graph graph, const Borders& borders);
 // Puts one Attention in place of a softmax between two products, with or without a scale and a
 // mask, where nothing else needs the values in between: accelerators then keep no matrix of scores.
 // A constant mask that hides every key behind its query becomes the attribute is_causal. The bits
-// change: scores are not rounded to 16 bits any more. Infers types.
+// change: scores are not rounded to 16 bits any more, and a query all of whose keys are hidden by
+// -infinity gets zeros in place of NaN. Infers types.
 Result<Graph> fuse_attention(Graph graph, Borders& borders);
 
 // Replaces nodes whose values are known by constants, and merges equal pure nodes: those with the

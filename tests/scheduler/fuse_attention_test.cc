@@ -44,7 +44,6 @@ Fused fused(const std::string& text) {
   Borders borders;
   borders.feeds = graph.inputs();
   borders.fetches = graph.outputs();
-  graph = must(simplify(std::move(graph), borders));
   Fused out;
   out.graph = std::make_unique<Graph>(must(fuse_attention(std::move(graph), borders)));
   Graph& made = *out.graph;
@@ -193,6 +192,57 @@ TEST_CASE("a softmax between products stays where Attention would not be the sam
   CHECK_FALSE(is_fused(graph("y", "Softmax (s)", "double")));      // f64 is the CPU's
   CHECK_FALSE(is_fused(graph("y", "Softmax (s)", "float", 257)));  // no kernel
   CHECK_FALSE(is_fused(graph("y", "Relu (s)")));
+  // K is shared by the batch.
+  CHECK_FALSE(
+      is_fused("g (float[7,7,7,4] q, float[7,4,7] k, float[7,7,7,3] v) => (y) { s = MatMul (q, k) "
+               "p = Softmax (s) y = MatMul (p, v) }"));
+}
+
+TEST_CASE("a mask stays an addition where Attention has no such mask") {
+  const auto masked = [](const std::string& mask, const std::string& more = "") {
+    return "g (float[2,2,5,4] q, float[2,2,4,7] k, float[2,2,7,3] v, float" + mask +
+           " m) => (y) { s = MatMul (q, k) a = Add (s, m) p = Softmax (a) y = MatMul (p, v) " +
+           more + "}";
+  };
+  CHECK(is_fused(masked("[5,7]")));
+  CHECK(is_fused(masked("[2,1,1,7]")));
+  CHECK_FALSE(is_fused(masked("[2,2,5,1]")));  // broadcast over the keys
+  CHECK_FALSE(is_fused(masked("[1]")));
+}
+
+TEST_CASE("a mask with a gradient, or one that steps change, is no part of an attention") {
+  const auto fuses = [](const std::string& text) {
+    Graph graph = parsed(text);
+    Borders borders{graph.inputs(), graph.outputs(), {}};
+    const Graph made = must(fuse_attention(std::move(graph), borders));
+    for (NodeId id = 0; id < made.nodes(); ++id) {
+      if (is_op(made.node(id), "Attention")) return true;
+    }
+    return false;
+  };
+  const std::string head =
+      "g (float[2,2,5,4] q, float[2,2,4,5] k, float[2,2,5,3] v, float[5,5] m) => ";
+  const std::string body = " { s = MatMul (q, k) a = Add (s, m) p = Softmax (a) y = MatMul (p, v) ";
+  const std::string loss = "l = ReduceSum <keepdims = 0> (y) ";
+  CHECK(fuses(head + "(y)" + body + "}"));
+  CHECK(fuses(head + "(gq)" + body + loss + "gq = leat.Gradients (l, q) }"));
+  CHECK_FALSE(fuses(head + "(gm)" + body + loss + "gm = leat.Gradients (l, m) }"));
+}
+
+TEST_CASE("the integers between conversions stay before an attention") {
+  const Fused found = fused(R"(
+g (float[2,2,5,4] x, float[2,2,4,5] k, float[2,2,5,3] v) => (y) {
+  w = Mul (x, x)
+  i = Cast <to = 6> (w)
+  q = Cast <to = 1> (i)
+  s = MatMul (q, k)
+  p = Softmax (s)
+  y = MatMul (p, v)
+})");
+  REQUIRE(found.attention);
+  const NodeId before = found.graph->value(found.attention->inputs[0]).producer;
+  REQUIRE(before != kNone);
+  CHECK(is_op(found.graph->node(before), "Cast"));
 }
 
 }  // namespace leat
