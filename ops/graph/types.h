@@ -113,7 +113,7 @@ struct OperandType {
   Layout layout = Layout::plain;
   ValueKind kind = ValueKind::tensor;
   bool present = false;  // false for an optional operand that is not there
-  // The bytes of the elements, for a resource those of the variable. Both layouts have as many.
+  // The bytes of the elements, for a resource those of the variable. All layouts have as many.
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * dtype_size(dtype); }
 };
 
