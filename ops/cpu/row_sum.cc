@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
+#include <utility>
 
 #include "devices/base/text.h"
 #include "ops/cpu/elementwise_loops.h"
@@ -35,24 +35,13 @@ Result<RowSum> RowSum::make(const KernelSetup& setup, int values, int ids, int64
   RowSum sum;
   sum.values_input_ = values;
   sum.ids_input_ = ids;
-  sum.ids_ = of_ids.shape.elements();
+  auto lines = row_lines(of_values, of_ids, setup.attrs(), width);
+  if (!lines.ok()) return invalid_argument(cat(setup.subject, ": ", lines.status().message()));
+  sum.ids_ = lines->ids;
   sum.rows_ = rows;
   sum.width_ = width;
-  sum.shards_ = row_shards(setup.attrs());
-  // part_ends_ becomes the running sum of the parts: the first position after each use of the
-  // table. Without parts, a shard has one use.
-  const auto parts = attr_ints(setup.attrs(), "parts");
-  sum.part_ends_.resize(parts.size());
-  std::partial_sum(parts.begin(), parts.end(), sum.part_ends_.begin());
-  // All shards have the same number of ids.
-  const int64_t each = sum.ids_ / sum.shards_;
-  if (parts.empty()) sum.part_ends_ = {each};
-  if (of_values.shape.elements() != sum.ids_ * width || each * sum.shards_ != sum.ids_ ||
-      sum.part_ends_.back() != each) {
-    return invalid_argument(cat(setup.subject, ": expected lines of ", width, " elements from ",
-                                sum.shards_, " shards of ", sum.part_ends_.back(),
-                                " ids, received ", of_values.shape, " and ids ", of_ids.shape));
-  }
+  sum.shards_ = lines->shards;
+  sum.part_ends_ = std::move(lines->part_ends);
   sum.id_dtype_ = of_ids.dtype;
   sum.element_bytes_ = dtype_size(of_values.dtype);
   sum.subject_ = setup.subject;

@@ -58,6 +58,19 @@ __device__ inline void load_own_rows(uint32_t (&words)[columns / 16][4], const T
     load_four<T, false>(words[c], tile + row * Tile<columns>::pitch + c * 16 + lane / 16 * 8);
 }
 
+// Takes a block's own rows, by way of its tiles. All threads call it.
+template <typename T, int columns>
+__device__ inline void take_own_rows(uint32_t (&words)[columns / 16][4], Tiles<T, columns>& tiles,
+                                     const T* matrix, int64_t step, int64_t first, int64_t height,
+                                     int64_t width) {
+  copy_rows<T, columns>(tiles.whole(), matrix, step, first, kOwnRows, height, width);
+  end_copies();
+  await_copies<0>();
+  __syncthreads();
+  load_own_rows<T, columns>(words, tiles.whole());
+  __syncthreads();
+}
+
 // sums[own, other] += own rows * the other side's rows, transposed.
 template <typename T, int columns>
 __device__ inline void multiply_rows(float (&sums)[Tile<columns>::rows / 8][4],
@@ -182,53 +195,76 @@ __device__ inline KeyRange range_of(const AttentionCall& call, int64_t n, int64_
   return {low.first / tile * tile, high.last, {high.first, low.last}};
 }
 
-// 64 queries of a head: 16 for each warp, of which a lane has parts of two.
+// 64 queries of a head: 16 for each warp, of which a lane has parts of two; and the keys and values
+// that some of them see, which come tile by tile.
+template <typename T, int columns>
+struct QueryBlock {
+  const AttentionCall& call;
+  const Place at;
+  const KeyRange range;
+  const int64_t kv;         // the head of K and V
+  const int64_t first_row;  // of the warp
+
+  __device__ QueryBlock(const AttentionCall& attention)
+      : call(attention),
+        at(place_of(blockIdx.x, attention.q_heads, attention.queries)),
+        range(range_of(attention, at.n, at.first, Tile<columns>::rows)),
+        kv(at.h / (attention.q_heads / attention.kv_heads)),
+        first_row(at.first + threadIdx.x / kWarp * 16) {}
+
+  __device__ void take(uint32_t (&words)[columns / 16][4], Tiles<T, columns>& tiles,
+                       const void* base, const HeadSteps& steps, int64_t width) const {
+    take_own_rows<T, columns>(words, tiles, static_cast<const T*>(base) + steps.at(at.n, at.h, 0),
+                              steps.row, at.first, call.queries, width);
+  }
+  // Begins to copy a tile of keys and values. Those that no query of the block sees are zeros,
+  // whatever they are.
+  __device__ void copy_keys(Tiles<T, columns>& tiles, int64_t key, int stage) const {
+    constexpr int kRows = Tile<columns>::rows;
+    copy_rows<T, columns>(tiles.of[stage][0],
+                          static_cast<const T*>(call.k) + call.of_k.at(at.n, kv, 0), call.of_k.row,
+                          key, kRows, range.end, call.head);
+    copy_rows<T, columns>(tiles.of[stage][1],
+                          static_cast<const T*>(call.v) + call.of_v.at(at.n, kv, 0), call.of_v.row,
+                          key, kRows, range.end, call.v_head);
+  }
+  // True if all queries of the block see all keys of a tile.
+  __device__ bool sees_all(int64_t key) const {
+    return key >= range.by_all.first && key + Tile<columns>::rows <= range.by_all.last &&
+           at.first + kOwnRows <= call.queries;
+  }
+};
+
 template <typename T, int columns, bool plain>
 __global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks)
     attend_tiles(AttentionCall call) {
   constexpr int kRows = Tile<columns>::rows;
   __shared__ Tiles<T, columns> tiles;
-  const Place at = place_of(blockIdx.x, call.q_heads, call.queries);
-  const int64_t kv = at.h / (call.q_heads / call.kv_heads);
+  const QueryBlock<T, columns> block(call);
+  const Place& at = block.at;
+  const KeyRange& range = block.range;
+  const int64_t first_row = block.first_row;
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const int64_t first_row = at.first + threadIdx.x / kWarp * 16;
-  const T* keys = static_cast<const T*>(call.k) + call.of_k.at(at.n, kv, 0);
-  const T* values = static_cast<const T*>(call.v) + call.of_v.at(at.n, kv, 0);
-  // Keys that no query of the block sees are zeros, whatever they are.
-  const KeyRange range = range_of(call, at.n, at.first, kRows);
-  const auto copy_tile = [&](int64_t key, int stage) {
-    copy_rows<T, columns>(tiles.of[stage][0], keys, call.of_k.row, key, kRows, range.end,
-                          call.head);
-    copy_rows<T, columns>(tiles.of[stage][1], values, call.of_v.row, key, kRows, range.end,
-                          call.v_head);
-  };
 
   uint32_t queries[columns / 16][4];
-  copy_rows<T, columns>(tiles.whole(), static_cast<const T*>(call.q) + call.of_q.at(at.n, at.h, 0),
-                        call.of_q.row, at.first, kOwnRows, call.queries, call.head);
-  end_copies();
-  await_copies<0>();
-  __syncthreads();
-  load_own_rows<T, columns>(queries, tiles.whole());
-  __syncthreads();
+  block.take(queries, tiles, call.q, call.of_q, call.head);
 
   Seen seen[2];
   for (int half = 0; half < 2; ++half)
     seen[half] = seen_by(call, at.n, first_row + lane / 4 + 8 * half);
   const Scores<T, plain> measure(call, at);
   float sums[columns / 8][4] = {}, largest[2] = {kNothing, kNothing}, total[2] = {0, 0};
-  if (range.begin < range.end) copy_tile(range.begin, 0);
+  if (range.begin < range.end) block.copy_keys(tiles, range.begin, 0);
   end_copies();
   int stage = 0;
   for (int64_t key = range.begin; key < range.end; key += kRows, stage ^= 1) {
-    if (key + kRows < range.end) copy_tile(key + kRows, stage ^ 1);
+    if (key + kRows < range.end) block.copy_keys(tiles, key + kRows, stage ^ 1);
     end_copies();
     await_copies<1>();
     __syncthreads();
     float scores[kRows / 8][4] = {};
     multiply_rows<T, columns>(scores, queries, tiles.of[stage][0]);
-    const bool whole = key >= range.by_all.first && key + kRows <= range.by_all.last &&
-                       at.first + kOwnRows <= call.queries;
+    const bool whole = block.sees_all(key);
     float best[2] = {largest[0], largest[1]};
 #pragma unroll
     for (int c = 0; c < kRows / 8; ++c) {
@@ -320,33 +356,15 @@ __global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks_back)
     attend_back_queries_tiles(AttentionCall call, const float* means) {
   constexpr int kRows = Tile<columns>::rows;
   __shared__ Tiles<T, columns> tiles;
-  const Place at = place_of(blockIdx.x, call.q_heads, call.queries);
-  const int64_t kv = at.h / (call.q_heads / call.kv_heads);
+  const QueryBlock<T, columns> block(call);
+  const Place& at = block.at;
+  const KeyRange& range = block.range;
+  const int64_t first_row = block.first_row;
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const int64_t first_row = at.first + threadIdx.x / kWarp * 16;
-  const T* keys = static_cast<const T*>(call.k) + call.of_k.at(at.n, kv, 0);
-  const T* values = static_cast<const T*>(call.v) + call.of_v.at(at.n, kv, 0);
-  // Keys that no query of the block sees are zeros, whatever they are.
-  const KeyRange range = range_of(call, at.n, at.first, kRows);
-  const auto copy_tile = [&](int64_t key, int stage) {
-    copy_rows<T, columns>(tiles.of[stage][0], keys, call.of_k.row, key, kRows, range.end,
-                          call.head);
-    copy_rows<T, columns>(tiles.of[stage][1], values, call.of_v.row, key, kRows, range.end,
-                          call.v_head);
-  };
 
   uint32_t queries[columns / 16][4], grads[columns / 16][4];
-  const auto take_own = [&](auto& words, const void* base, const HeadSteps& steps, int64_t width) {
-    copy_rows<T, columns>(tiles.whole(), static_cast<const T*>(base) + steps.at(at.n, at.h, 0),
-                          steps.row, at.first, kOwnRows, call.queries, width);
-    end_copies();
-    await_copies<0>();
-    __syncthreads();
-    load_own_rows<T, columns>(words, tiles.whole());
-    __syncthreads();
-  };
-  take_own(queries, call.q, call.of_q, call.head);
-  take_own(grads, call.dy, call.of_y, call.v_head);
+  block.take(queries, tiles, call.q, call.of_q, call.head);
+  block.take(grads, tiles, call.dy, call.of_y, call.v_head);
 
   Seen seen[2];
   QueryFacts facts[2];
@@ -357,19 +375,18 @@ __global__ void __launch_bounds__(kTileThreads, Tile<columns>::blocks_back)
   }
   const Scores<T, plain> measure(call, at);
   float sums[columns / 8][4] = {};
-  if (range.begin < range.end) copy_tile(range.begin, 0);
+  if (range.begin < range.end) block.copy_keys(tiles, range.begin, 0);
   end_copies();
   int stage = 0;
   for (int64_t key = range.begin; key < range.end; key += kRows, stage ^= 1) {
-    if (key + kRows < range.end) copy_tile(key + kRows, stage ^ 1);
+    if (key + kRows < range.end) block.copy_keys(tiles, key + kRows, stage ^ 1);
     end_copies();
     await_copies<1>();
     __syncthreads();
     float scores[kRows / 8][4] = {}, weight_grads[kRows / 8][4] = {};
     multiply_rows<T, columns>(scores, queries, tiles.of[stage][0]);
     multiply_rows<T, columns>(weight_grads, grads, tiles.of[stage][1]);
-    const bool whole = key >= range.by_all.first && key + kRows <= range.by_all.last &&
-                       at.first + kOwnRows <= call.queries;
+    const bool whole = block.sees_all(key);
 #pragma unroll
     for (int c = 0; c < kRows / 8; ++c) {
 #pragma unroll
@@ -407,17 +424,12 @@ __global__ void __launch_bounds__(kTileThreads)
   const int64_t first_row = own.first + threadIdx.x / kWarp * 16;
 
   uint32_t keys[columns / 16][4], values[columns / 16][4];
-  const auto take_own = [&](auto& words, const void* base, const HeadSteps& steps, int64_t width) {
-    copy_rows<T, columns>(tiles.whole(), static_cast<const T*>(base) + steps.at(own.n, own.h, 0),
-                          steps.row, own.first, kOwnRows, call.keys, width);
-    end_copies();
-    await_copies<0>();
-    __syncthreads();
-    load_own_rows<T, columns>(words, tiles.whole());
-    __syncthreads();
-  };
-  take_own(keys, call.k, call.of_k, call.head);
-  take_own(values, call.v, call.of_v, call.v_head);
+  take_own_rows<T, columns>(keys, tiles,
+                            static_cast<const T*>(call.k) + call.of_k.at(own.n, own.h, 0),
+                            call.of_k.row, own.first, call.keys, call.head);
+  take_own_rows<T, columns>(values, tiles,
+                            static_cast<const T*>(call.v) + call.of_v.at(own.n, own.h, 0),
+                            call.of_v.row, own.first, call.keys, call.v_head);
 
   // The tiles of queries that see some of the keys, head by head; all threads find the same.
   const auto meets = [&](int64_t query) {

@@ -313,12 +313,7 @@ template <bool global>
 LayoutSupport pool_layouts(const OpTypes& types) {
   const bool indices = types.has_output(1) && types.outputs[1].dtype == DType::i64;
   if (types.inputs[0].shape.rank() != 4 || indices) return {};
-  const auto present = [](const std::vector<OperandType>& operands) {
-    uint32_t bits = 0;
-    for (size_t i = 0; i < operands.size(); ++i) bits |= uint32_t{operands[i].present} << i;
-    return bits;
-  };
-  return {present(types.inputs), global ? 0 : present(types.outputs), false};
+  return {all_present(types.inputs), global ? 0 : all_present(types.outputs), false};
 }
 
 }  // namespace

@@ -1,7 +1,4 @@
 // The factories of Gather and its kin on CUDA.
-#include <numeric>
-#include <vector>
-
 #include "devices/base/text.h"
 #include "ops/cuda/cuda_kernel.h"
 #include "ops/cuda/cuda_kernels.h"
@@ -76,27 +73,19 @@ bool on_main_diagonal(const OpTypes& types) { return !types.has_input(1); }
 
 // (values, ids)
 Result<std::unique_ptr<Kernel>> make_sum_rows(const KernelSetup& setup) {
-  const Shape &out = setup.output(0).shape, &values = setup.input(0).shape;
+  const Shape& out = setup.output(0).shape;
   RowSumCall call;
   GatherCall& places = call.places;
   places.size = out[0];
   places.inner = out.elements(1, out.rank());
-  places.indices = setup.input(1).shape.elements();
   places.wide = setup.input(1).dtype == DType::i64;
-  call.shards = row_shards(setup.attrs());
-  std::vector<int64_t> ends = attr_ints(setup.attrs(), "parts");
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  const int64_t each = places.indices / call.shards;
-  if (ends.empty()) ends = {each};
-  call.parts = static_cast<int64_t>(ends.size());
-  if (values.elements() != places.indices * places.inner || each * call.shards != places.indices ||
-      ends.back() != each) {
-    return invalid_argument(cat(setup.subject, ": expected lines of ", places.inner,
-                                " elements from ", call.shards, " shards of ", ends.back(),
-                                " ids, received ", values, " and ids ", setup.input(1).shape));
-  }
-  LEAT_ASSIGN_OR_RETURN(const auto part_ends,
-                        copy_of(setup, ends.data(), ends.size() * sizeof(int64_t)));
+  const auto lines = row_lines(setup.input(0), setup.input(1), setup.attrs(), places.inner);
+  if (!lines.ok()) return invalid_argument(cat(setup.subject, ": ", lines.status().message()));
+  places.indices = lines->ids;
+  call.shards = lines->shards;
+  call.parts = static_cast<int64_t>(lines->part_ends.size());
+  LEAT_ASSIGN_OR_RETURN(const auto part_ends, copy_of(setup, lines->part_ends.data(),
+                                                      lines->part_ends.size() * sizeof(int64_t)));
   call.part_ends = static_cast<const int64_t*>(part_ends->data());
   LEAT_ASSIGN_OR_RETURN(
       const auto complaint,

@@ -244,18 +244,6 @@ __global__ void finish_channels(BatchNormCall call) {
   }
   if (threadIdx.x % kWarp == 0) finish_channel<A>(call, c, batch);
 }
-// The same for many leaves of neighbouring channels.
-template <typename T>
-__global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
-    finish_neighbours(BatchNormCall call) {
-  using A = Compute<T>;
-  const Leaves leaves(call);
-  fold_leaves<MergeMoments, Moments>(
-      call.channels, leaves.count,
-      [&](int64_t leaf, int64_t c) { return moments_of<A>(call, leaves, leaf, c); },
-      [&](int64_t c, const Moments& batch) { finish_channel<A>(call, c, batch); });
-}
-
 // The channel of an element. Divisions of 64 bits take several times as long as those of 32.
 __device__ inline int64_t channel_of(const BatchNormCall& call, int64_t i) {
   if (call.samples * call.channels * call.area > 0x7fffffff) return i / call.area % call.channels;
@@ -263,8 +251,9 @@ __device__ inline int64_t channel_of(const BatchNormCall& call, int64_t i) {
          static_cast<uint32_t>(call.channels);
 }
 
-// The same where the channels are last: the mean of all leaves, and then the squares around it. The
-// merges of pairs of leaves take several times as long, because they divide.
+// The same for many leaves of neighbouring channels, which are last: the mean of all leaves, and
+// then the squares around it. The merges of pairs of leaves take several times as long, because
+// they divide.
 template <typename T>
 __global__ void __launch_bounds__(kFoldedColumns* kFoldingRows) finish_last(BatchNormCall call) {
   using A = Compute<T>;
@@ -301,33 +290,30 @@ __global__ void __launch_bounds__(kFoldedColumns* kFoldingRows) finish_last(Batc
   if (c < call.channels && row == 0) finish_channel<A>(call, c, {count, mean, squares});
 }
 
-// n elements of one channel for each thread.
-template <typename T, int n>
+// A parameter of the channels of n neighbouring elements, which are of n channels (`rows`) or of
+// one.
+template <typename A, int n, bool rows>
+__device__ inline Vector<A, n> parameters_at(const BatchNormCall& call, int which, int64_t c) {
+  const A* at = parameter<A>(call, which) + c;
+  if constexpr (rows) {
+    return load_vector<A, n>(at);
+  } else {
+    Vector<A, n> same;
+    for (int j = 0; j < n; ++j) same.of[j] = *at;
+    return same;
+  }
+}
+
+// n neighbouring elements for each thread.
+template <typename T, int n, bool rows>
 __global__ void normalize(BatchNormCall call) {
   using A = Compute<T>;
   const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
   if (i >= call.samples * call.channels * call.area) return;
   const int64_t c = channel_of(call, i);
-  const A mean = parameter<A>(call, kMean)[c], factor = parameter<A>(call, kFactor)[c];
-  const A bias = parameter<A>(call, kBias)[c];
-  Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
-#pragma unroll
-  for (int j = 0; j < n; ++j)
-    x.of[j] = store_from_compute<T>((load_as_compute(x.of[j]) - mean) * factor + bias);
-  store_vector(static_cast<T*>(call.y) + i, x);
-}
-
-// The same for n neighbouring channels.
-template <typename T, int n>
-__global__ void normalize_rows(BatchNormCall call) {
-  using A = Compute<T>;
-  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
-  if (i >= call.samples * call.channels) return;
-  const int64_t c = channel_of(call, i);
-  const A* parameters = parameter<A>(call, kMean) + c;
-  const auto mean = load_vector<A, n>(parameters);
-  const auto factor = load_vector<A, n>(parameters + kFactor * call.channels);
-  const auto bias = load_vector<A, n>(parameters + kBias * call.channels);
+  const auto mean = parameters_at<A, n, rows>(call, kMean, c);
+  const auto factor = parameters_at<A, n, rows>(call, kFactor, c);
+  const auto bias = parameters_at<A, n, rows>(call, kBias, c);
   Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
 #pragma unroll
   for (int j = 0; j < n; ++j)
@@ -457,34 +443,16 @@ __global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
       [&](int64_t c, const GradientSums& all) { finish_gradient<A>(call, c, all.sum, all.dot); });
 }
 
-template <typename T, int n>
+template <typename T, int n, bool rows>
 __global__ void differentiate(BatchNormCall call) {
   using A = Compute<T>;
   const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
   if (i >= call.samples * call.channels * call.area) return;
   const int64_t c = channel_of(call, i);
-  const A mean = parameter<A>(call, kMean)[c], factor = parameter<A>(call, kFactor)[c];
-  const A bias = parameter<A>(call, kBias)[c], slope = parameter<A>(call, kSlope)[c];
-  const Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
-  Vector<T, n> dy = load_vector<T, n>(static_cast<const T*>(call.dy) + i);
-#pragma unroll
-  for (int j = 0; j < n; ++j)
-    dy.of[j] = store_from_compute<T>(
-        factor * (load_as_compute(dy.of[j]) - bias - (load_as_compute(x.of[j]) - mean) * slope));
-  store_vector(static_cast<T*>(call.y) + i, dy);
-}
-
-template <typename T, int n>
-__global__ void differentiate_rows(BatchNormCall call) {
-  using A = Compute<T>;
-  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
-  if (i >= call.samples * call.channels) return;
-  const int64_t c = channel_of(call, i);
-  const A* parameters = parameter<A>(call, kMean) + c;
-  const auto mean = load_vector<A, n>(parameters);
-  const auto factor = load_vector<A, n>(parameters + kFactor * call.channels);
-  const auto bias = load_vector<A, n>(parameters + kBias * call.channels);
-  const auto slope = load_vector<A, n>(parameters + kSlope * call.channels);
+  const auto mean = parameters_at<A, n, rows>(call, kMean, c);
+  const auto factor = parameters_at<A, n, rows>(call, kFactor, c);
+  const auto bias = parameters_at<A, n, rows>(call, kBias, c);
+  const auto slope = parameters_at<A, n, rows>(call, kSlope, c);
   const Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
   Vector<T, n> dy = load_vector<T, n>(static_cast<const T*>(call.dy) + i);
 #pragma unroll
@@ -508,19 +476,16 @@ cudaError_t launch_norm_of_rows(const BatchNormCall& call, cudaStream_t stream) 
   constexpr int n = neighbours_of<T>();
   const Leaves leaves(call);
   cudaError_t error = cudaSuccess;
-  if (call.training) {
+  if (call.training)
     error = launch<&measure_rows<T, n>>(one_thread_each(leaves.count * (call.channels / n)), stream,
                                         call);
-    if (error == cudaSuccess && call.channels_last)
-      error = launch<&finish_last<T>>(folding_shape(call.channels), stream, call);
-    else if (error == cudaSuccess)
-      error = launch<&finish_neighbours<T>>(folding_shape(call.channels), stream, call);
-  } else {
+  if (error == cudaSuccess && call.training && call.channels_last)
+    error = launch<&finish_last<T>>(folding_shape(call.channels), stream, call);
+  else if (error == cudaSuccess)
     error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
-  }
   if (error != cudaSuccess) return error;
-  return launch<&normalize_rows<T, n>>(one_thread_each(call.samples * call.channels / n), stream,
-                                       call);
+  return launch<&normalize<T, n, true>>(one_thread_each(call.samples * call.channels / n), stream,
+                                        call);
 }
 
 template <typename T>
@@ -532,8 +497,8 @@ cudaError_t launch_grad_of_rows(const BatchNormCall& call, cudaStream_t stream) 
   if (error == cudaSuccess)
     error = launch<&finish_gradient_neighbours<T>>(folding_shape(call.channels), stream, call);
   if (error != cudaSuccess || !call.y) return error;
-  return launch<&differentiate_rows<T, n>>(one_thread_each(call.samples * call.channels / n),
-                                           stream, call);
+  return launch<&differentiate<T, n, true>>(one_thread_each(call.samples * call.channels / n),
+                                            stream, call);
 }
 
 // Calls f with the number of neighbours that one thread may have: all of them are of one channel.
@@ -661,8 +626,8 @@ cudaError_t launch_batch_norm(const BatchNormCall& call, DType dtype, cudaStream
       error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0)
       error = with_neighbours<T>(call, [&](auto n) {
-        return launch<&normalize<T, decltype(n)::value>>(one_thread_each(elements / n), stream,
-                                                         call);
+        return launch<&normalize<T, decltype(n)::value, false>>(one_thread_each(elements / n),
+                                                                stream, call);
       });
     return error;
   });
@@ -685,8 +650,8 @@ cudaError_t launch_batch_norm_grad(const BatchNormCall& call, DType dtype, cudaS
       error = launch<&finish_gradients<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0 && call.y)
       error = with_neighbours<T>(call, [&](auto n) {
-        return launch<&differentiate<T, decltype(n)::value>>(one_thread_each(elements / n), stream,
-                                                             call);
+        return launch<&differentiate<T, decltype(n)::value, false>>(one_thread_each(elements / n),
+                                                                    stream, call);
       });
     return error;
   });

@@ -155,8 +155,6 @@ __global__ void average_pool_grad(PoolCall call, WindowOf<I> window) {
   static_cast<T*>(call.y)[i] = store<T>(sum);
 }
 
-template <typename I>
-I index_type(const WindowOf<I>&);
 // Calls f with the window, in numbers of 32 bits if all places of both operands fit.
 template <typename F>
 cudaError_t with_window(const PoolCall& call, F f) {
@@ -178,8 +176,7 @@ cudaError_t launch_max_pool(const PoolCall& call, DType dtype, cudaStream_t stre
   const int64_t outputs = call.planes * call.window.output_area();
   if (outputs == 0) return cudaSuccess;
   const auto run = [&](auto zero) {
-    return with_window(call, [&](const auto& window) {
-      using I = decltype(index_type(window));
+    return with_window(call, [&]<typename I>(const WindowOf<I>& window) {
       return launch<&max_pool<decltype(zero), I>>(one_thread_each(outputs), stream, call, window);
     });
   };
@@ -192,8 +189,7 @@ cudaError_t launch_max_pool_grad(const PoolCall& call, DType dtype, cudaStream_t
   const int64_t inputs = call.planes * call.window.input_area();
   if (inputs == 0) return cudaSuccess;
   return dispatch_floats(dtype, [&](auto zero) {
-    return with_window(call, [&](const auto& window) {
-      using I = decltype(index_type(window));
+    return with_window(call, [&]<typename I>(const WindowOf<I>& window) {
       return launch<&max_pool_grad<decltype(zero), I>>(one_thread_each(inputs), stream, call,
                                                        window);
     });
@@ -204,8 +200,7 @@ cudaError_t launch_average_pool(const PoolCall& call, DType dtype, cudaStream_t 
   const int64_t outputs = call.planes * call.window.output_area();
   if (outputs == 0) return cudaSuccess;
   return dispatch_floats(dtype, [&](auto zero) {
-    return with_window(call, [&](const auto& window) {
-      using I = decltype(index_type(window));
+    return with_window(call, [&]<typename I>(const WindowOf<I>& window) {
       return launch<&average_pool<decltype(zero), I>>(one_thread_each(outputs), stream, call,
                                                       window);
     });
@@ -216,8 +211,7 @@ cudaError_t launch_average_pool_grad(const PoolCall& call, DType dtype, cudaStre
   const int64_t inputs = call.planes * call.window.input_area();
   if (inputs == 0) return cudaSuccess;
   return dispatch_floats(dtype, [&](auto zero) {
-    return with_window(call, [&](const auto& window) {
-      using I = decltype(index_type(window));
+    return with_window(call, [&]<typename I>(const WindowOf<I>& window) {
       return launch<&average_pool_grad<decltype(zero), I>>(one_thread_each(inputs), stream, call,
                                                            window);
     });

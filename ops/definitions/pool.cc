@@ -183,12 +183,6 @@ std::vector<ShardingRule> pool_sharding(const PoolOperands& in, const PoolOperan
   return rules;
 }
 
-uint32_t all_present(const PoolOperands& operands) {
-  uint32_t bits = 0;
-  for (size_t i = 0; i < operands.size(); ++i) bits |= uint32_t{operands[i].present} << i;
-  return bits;
-}
-
 Tiling pool_tiling(const OpTypes& types) {
   return {types.inputs[0].shape[0], all_present(types.inputs), all_present(types.outputs)};
 }
@@ -225,6 +219,12 @@ std::optional<Attrs> max_pool_grad_attrs(const Node& pool, const SymbolicShape& 
   if (pool.op->full_name() != "MaxPool") return std::nullopt;
   const auto window = pool_window(pool.attrs, x.rank());
   return window.ok() ? grad_attrs_for(*window, x) : std::nullopt;
+}
+
+uint32_t all_present(const std::vector<OperandType>& operands) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < operands.size(); ++i) bits |= uint32_t{operands[i].present} << i;
+  return bits;
 }
 
 int argmax_output(const Node& pool) { return pool.op->full_name() == "GlobalMaxPool" ? 1 : 2; }

@@ -2,7 +2,9 @@
 // to three spatial axes, as in ONNX.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "devices/base/text.h"
 #include "ops/definitions/window.h"
@@ -22,6 +24,9 @@ std::optional<Attrs> max_pool_grad_attrs(const Node& pool, const SymbolicShape& 
 // element of Y: the row-major index of the maximum within its window. The node may lack it; the
 // caller adds it with Graph::ensure_output(). REQUIRES: the node is one of the two ops.
 int argmax_output(const Node& pool);
+
+// Bit i: operand i is present.
+uint32_t all_present(const std::vector<OperandType>& operands);
 
 // The attributes of a pool over data of this rank, with kernel_shape from the node.
 // invalid_argument if the rank is not 3, 4 or 5, if kernel_shape has not one size for each spatial

@@ -1,5 +1,7 @@
 #include "ops/definitions/row_sum.h"
 
+#include <numeric>
+
 #include "devices/base/text.h"
 #include "ops/definitions/shapes.h"
 #include "ops/graph/limits.h"
@@ -40,6 +42,24 @@ Status infer_row_sum(const InferContext& ctx, int values, int ids) {
   if (!n || (*n % shards == 0 && (parts.empty() || *n / shards == of_shard))) return {};
   return ctx.error(cat("expected ids of ", shards, " shards",
                        parts.empty() ? "" : cat(" with ", of_shard, " each"), ", received ", *n));
+}
+
+Result<RowLines> row_lines(const OperandType& values, const OperandType& ids, const Attrs& attrs,
+                           int64_t width) {
+  RowLines lines;
+  lines.ids = ids.shape.elements();
+  lines.shards = row_shards(attrs);
+  lines.part_ends = attr_ints(attrs, "parts");
+  std::partial_sum(lines.part_ends.begin(), lines.part_ends.end(), lines.part_ends.begin());
+  // All shards have the same number of ids; without parts, a shard has one use.
+  const int64_t each = lines.ids / lines.shards;
+  if (lines.part_ends.empty()) lines.part_ends = {each};
+  if (values.shape.elements() == lines.ids * width && each * lines.shards == lines.ids &&
+      lines.part_ends.back() == each)
+    return lines;
+  return invalid_argument(cat("expected lines of ", width, " elements from ", lines.shards,
+                              " shards of ", lines.part_ends.back(), " ids, received ",
+                              values.shape, " and ids ", ids.shape));
 }
 
 // Momentum and Adam change a row even if its gradient is zero, since their slots decay. Weight

@@ -3,6 +3,8 @@
 // ops/cpu/row_sum.h computes the sums.
 #pragma once
 
+#include <vector>
+
 #include "devices/base/status.h"
 #include "ops/graph/op.h"
 
@@ -22,5 +24,15 @@ Status infer_row_sum(const InferContext& ctx, int values, int ids);
 bool changes_touched_rows_only(bool plain_sgd, const Attrs& attrs);
 
 inline int64_t row_shards(const Attrs& attrs) { return attr_int(attrs, "shards", 1); }
+
+// The lines of such a gradient, as its ids are cut into shards and parts.
+struct RowLines {
+  int64_t ids = 0, shards = 1;
+  std::vector<int64_t> part_ends;  // within a shard: behind each use of the table; never empty
+};
+// Those of operands `values` and `ids` of concrete types, for a table of rows of `width` elements.
+// invalid_argument, without a subject, if they do not fit each other or the attributes.
+Result<RowLines> row_lines(const OperandType& values, const OperandType& ids, const Attrs& attrs,
+                           int64_t width);
 
 }  // namespace leat

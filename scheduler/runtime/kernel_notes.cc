@@ -91,8 +91,9 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
   for (const auto* types : {&setup.types.inputs, &setup.types.outputs}) {
     for (const OperandType& type : *types) {
       if (type.present && type.layout == foreign)
-        return invalid_argument(
-            cat(setup.subject, ": has an operand in a layout that ", kind, " does not have"));
+        return invalid_argument(cat(setup.subject,
+                                    ": expected operands in a layout that kernels for ", kind,
+                                    " know, received one in a layout of other devices"));
     }
   }
   // An op may have kernels for some kinds of devices only.
@@ -103,7 +104,8 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
   // place() asks this, too; a plan may be one that others made.
   const auto supports = instruction.op->supports.find(kind);
   if (supports != instruction.op->supports.end() && !supports->second(setup.types))
-    return unimplemented(cat(setup.subject, ": has no kernel for these operands on ", kind));
+    return unimplemented(
+        cat(setup.subject, ": has no kernel for ", kind, " that takes these operands"));
   LEAT_ASSIGN_OR_RETURN(auto kernel, factory->second(setup));
   LEAT_RETURN_IF_ERROR(check_tiles(*kernel, setup.subject));
   return kernel;

@@ -100,6 +100,7 @@ class Gpu {
     sticky_ = cudaSuccess;
     limit_ = kDefaultMemory;
     hidden_ = false;
+    clock_ = &real_clock_;
     failing_launch_ = 0;
     refused_capture_ = 0;
     counts_ = {};
@@ -121,6 +122,10 @@ class Gpu {
     const std::lock_guard lock(mutex_);
     failing_launch_ = nth;
     launch_error_ = error;
+  }
+  void set_clock(const leat::Clock& clock) {
+    const std::lock_guard lock(mutex_);
+    clock_ = &clock;
   }
   void refuse_capture(uint64_t nth) {
     const std::lock_guard lock(mutex_);
@@ -465,7 +470,7 @@ class Gpu {
         stream->busy = false;
         if (error != cudaSuccess && sticky_ == cudaSuccess) sticky_ = error;
       }
-      if (operation.sets) *operation.sets = {true, std::chrono::steady_clock::now()};
+      if (operation.sets) *operation.sets = {true, clock_->steady()};
       idle_.notify_all();
     }
   }
@@ -478,6 +483,8 @@ class Gpu {
   bool open_ = false, stop_ = false, hidden_ = false;
   size_t limit_ = kDefaultMemory;
   uint64_t failing_launch_ = 0, refused_capture_ = 0;
+  const leat::RealClock real_clock_;
+  const leat::Clock* clock_ = &real_clock_;
   cudaError_t launch_error_ = cudaErrorLaunchFailure;
   cudaError_t sticky_ = cudaSuccess;
   std::mt19937_64 random_;
@@ -498,6 +505,7 @@ void reset(uint64_t seed) { gpu().reset(seed); }
 void limit_memory(size_t bytes) { gpu().limit_memory(bytes); }
 void hide_device() { gpu().hide(); }
 void fail_launch(uint64_t nth, cudaError_t error) { gpu().fail_launch(nth, error); }
+void set_clock(const leat::Clock& clock) { gpu().set_clock(clock); }
 void refuse_capture(uint64_t nth) { gpu().refuse_capture(nth); }
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
   return gpu().enqueue(stream, {std::move(work), nullptr, nullptr});

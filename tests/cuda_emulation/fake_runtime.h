@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "devices/base/clock.h"
+
 namespace fake_cuda {
 
 // Forgets errors, limits and counts, and draws schedules from `seed` on. REQUIRES: no stream and no
@@ -26,6 +28,9 @@ void limit_memory(size_t bytes);
 void hide_device();
 // The launch number `nth` from now, counted from 1, fails when its turn comes.
 void fail_launch(uint64_t nth, cudaError_t error);
+// The clock that events read, until the next reset(); it outlives that. The system's unless it is
+// set.
+void set_clock(const leat::Clock& clock);
 // The capture number `nth` from now, counted from 1, is refused.
 void refuse_capture(uint64_t nth);
 
