@@ -20,6 +20,12 @@ void add_loss_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.NegativeLogLikelihoodLossGrad", "cpu", [](const KernelSetup& setup) {
     return make_cross_entropy_grad_kernel(setup, true);
   });
+  catalogue.add_kernel("leat.CrossEntropy", "cpu", [](const KernelSetup& setup) {
+    return make_cross_entropy_stats_kernel(setup, false);
+  });
+  catalogue.add_kernel("leat.CrossEntropyGrad", "cpu", [](const KernelSetup& setup) {
+    return make_cross_entropy_stats_kernel(setup, true);
+  });
 }
 
 }  // namespace leat

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "devices/base/text.h"
@@ -6,6 +7,7 @@
 #include "ops/cpu/loss_kernels.h"
 #include "ops/cpu/softmax_lines.h"
 #include "ops/elements/tree_sum.h"
+#include "ops/elements/vector_math.h"
 
 namespace leat {
 namespace {
@@ -256,7 +258,96 @@ class CrossEntropyGradKernel final : public Kernel {
   int64_t tile_rows_ = 1;
 };
 
+// leat.CrossEntropy and its gradient, for what a plan for accelerators leaves to a CPU: by one
+// thread.
+template <typename S>
+class StatsKernel final : public Kernel {
+  using A = Compute<S>;
+
+ public:
+  StatsKernel(const KernelSetup& setup, bool gradient)
+      : at_(setup, setup.input(gradient ? 1 : 0).shape, gradient ? 3 : 1),
+        means_(means_of(setup.attrs())),
+        gradient_(gradient),
+        weighted_(setup.types.has_input(at_.labels_input + 1)) {}
+  size_t scratch_bytes() const override { return static_cast<size_t>(at_.classes) * sizeof(A); }
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(2 * at_.rows * at_.inner) * sizeof(A);
+  }
+
+  Progress run(KernelContext& context, int, int) override {
+    const int64_t positions = at_.rows * at_.inner;
+    A* const losses = reinterpret_cast<A*>(context.workspace);
+    A* const weights = losses + positions;
+    for (int64_t i = 0; i < positions; ++i) {
+      const int64_t label = at_.label(context, i);
+      const bool ignored = at_.ignored && label == *at_.ignored;
+      if (!ignored && (label < 0 || label >= at_.classes)) return at_.fail(context, i, label);
+      weights[i] = ignored ? A(0) : weighted_ ? context.in<A>(at_.labels_input + 1)[label] : A(1);
+    }
+    if (gradient_)
+      write_gradients(context, weights, tree_sum(weights, positions));
+    else
+      write_losses(context, losses, weights);
+    return Progress::done;
+  }
+
+ private:
+  A score(const KernelContext& context, int64_t position, int64_t c) const {
+    return load_as_compute(context.in<S>(gradient_ ? 1 : 0)[at_.offset(position) + c * at_.inner]);
+  }
+  void write_losses(KernelContext& context, A* losses, const A* weights) const {
+    const int64_t positions = at_.rows * at_.inner;
+    A* const line = reinterpret_cast<A*>(context.scratch);
+    for (int64_t i = 0; i < positions; ++i) {
+      for (int64_t c = 0; c < at_.classes; ++c) line[c] = score(context, i, c);
+      const A largest = fold_line<MaxFold, AsIs>(line, at_.classes);
+      for (int64_t c = 0; c < at_.classes; ++c) line[c] = vmath::exp(line[c] - largest);
+      const A log_sum = std::log(tree_sum(line, at_.classes));
+      context.out<A>(1)[i] = largest;
+      context.out<A>(1)[positions + i] = log_sum;
+      const int64_t label = at_.label(context, i);
+      const bool ignored = at_.ignored && label == *at_.ignored;
+      losses[i] = ignored ? A(0) : -((score(context, i, label) - largest) - log_sum) * weights[i];
+    }
+    if (means_ == Means::none) {
+      std::copy_n(losses, positions, context.out<A>(0));
+      return;
+    }
+    const A sum = tree_sum(losses, positions);
+    context.out<A>(0)[0] = means_ == Means::mean ? sum / tree_sum(weights, positions) : sum;
+  }
+  void write_gradients(KernelContext& context, const A* weights, A sum_of_weights) const {
+    const int64_t positions = at_.rows * at_.inner;
+    const A* const stats = context.in<A>(2);
+    for (int64_t i = 0; i < positions; ++i) {
+      A factor = context.in<A>(0)[means_ == Means::none ? i : 0] * weights[i];
+      if (weights[i] != 0 && means_ == Means::mean) factor = factor / sum_of_weights;
+      for (int64_t c = 0; c < at_.classes; ++c) {
+        A value(0);
+        if (factor != 0) {
+          value = vmath::exp((score(context, i, c) - stats[i]) - stats[positions + i]) * factor;
+          if (c == at_.label(context, i)) value = value - factor;
+        }
+        context.out<S>(0)[at_.offset(i) + c * at_.inner] = store_from_compute<S>(value);
+      }
+    }
+  }
+
+  Positions at_;
+  Means means_;
+  bool gradient_, weighted_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<Kernel>> make_cross_entropy_stats_kernel(const KernelSetup& setup,
+                                                                bool gradient) {
+  return dispatch_float(setup.input(gradient ? 1 : 0).dtype,
+                        [&]<typename S>(S) -> std::unique_ptr<Kernel> {
+                          return std::make_unique<StatsKernel<S>>(setup, gradient);
+                        });
+}
 
 Result<std::unique_ptr<Kernel>> make_cross_entropy_kernel(const KernelSetup& setup,
                                                           bool given_log_prob) {

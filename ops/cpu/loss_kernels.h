@@ -27,5 +27,9 @@ Result<std::unique_ptr<Kernel>> make_cross_entropy_kernel(const KernelSetup& set
 // get exact zeros, even if their log probabilities are NaN.
 Result<std::unique_ptr<Kernel>> make_cross_entropy_grad_kernel(const KernelSetup& setup,
                                                                bool given_log_prob);
+// leat.CrossEntropy, (scores, labels, weights or absent) -> (loss, stats), or with `gradient`
+// leat.CrossEntropyGrad, (dloss, scores, stats, labels, weights or absent) -> dscores.
+Result<std::unique_ptr<Kernel>> make_cross_entropy_stats_kernel(const KernelSetup& setup,
+                                                                bool gradient);
 
 }  // namespace leat

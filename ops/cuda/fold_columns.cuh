@@ -57,4 +57,50 @@ __device__ inline void fold_leaves(int64_t columns, int64_t leaves, Leaf leaf_of
   if (c < columns && row == 0) finish(c, folded[0][column]);
 }
 
+// A first pass over the leaves of many columns: a thread has one leaf of a group of neighbouring
+// columns, and a block folds an aligned subtree of leaves of some groups.
+inline constexpr int kTileGroups = 8, kTileLeaves = 32;
+
+inline int64_t leaf_blocks(int64_t leaves) { return (leaves + kTileLeaves - 1) / kTileLeaves; }
+__host__ __device__ inline int64_t group_tiles(int64_t groups) {
+  return (groups + kTileGroups - 1) / kTileGroups;
+}
+inline LaunchShape leaf_tile_shape(int64_t leaves, int64_t groups) {
+  return {dim3(static_cast<unsigned>(leaf_blocks(leaves) * group_tiles(groups))),
+          dim3(kTileGroups * kTileLeaves)};
+}
+
+// What a thread has. The group, or the leaf, may be behind the last one.
+struct LeafTile {
+  __device__ explicit LeafTile(int64_t groups)
+      : block(blockIdx.x / group_tiles(groups)),
+        leaf(block * kTileLeaves + threadIdx.x / kTileGroups),
+        group(blockIdx.x % group_tiles(groups) * kTileGroups + threadIdx.x % kTileGroups) {}
+  // True for the thread of the block's first leaf, which gets the results of the group.
+  __device__ bool is_first() const { return threadIdx.x < kTileGroups; }
+  int64_t block;  // of leaves
+  int64_t leaf, group;
+};
+
+// Folds the values of the block's leaves, neighbours first, into those of the first one. All
+// threads of the block call it.
+template <int n, typename A, typename Into>
+__device__ inline void fold_tile(const LeafTile& tile, int64_t leaves, A (&values)[n], Into into) {
+  __shared__ A folded[kTileLeaves][kTileGroups][n];
+  const int leaf = static_cast<int>(threadIdx.x) / kTileGroups;
+  const int64_t left = leaves - tile.block * kTileLeaves;
+  const int count = left < kTileLeaves ? static_cast<int>(left) : kTileLeaves;
+  A(&own)[n] = folded[leaf][threadIdx.x % kTileGroups];
+  for (int j = 0; j < n; ++j) own[j] = values[j];
+  __syncthreads();
+  for (int width = 1; width < count; width *= 2) {
+    if (leaf % (2 * width) == 0 && leaf + width < count) {
+      const A(&other)[n] = folded[leaf + width][threadIdx.x % kTileGroups];
+      for (int j = 0; j < n; ++j) into(own[j], other[j]);
+    }
+    __syncthreads();
+  }
+  for (int j = 0; j < n; ++j) values[j] = own[j];
+}
+
 }  // namespace leat::cuda

@@ -11,20 +11,13 @@
 namespace leat::cuda {
 namespace {
 
-// The rows of a leaf where the channels are last: as many as leave enough leaves to occupy a GPU.
-LEAT_INLINE int64_t rows_of_leaf(int64_t rows, int64_t channels) {
-  constexpr int64_t kEnough = int64_t{1} << 19;  // leaves of all channels
-  int64_t span = kRowBlock;
-  while (span < 4 * kRowBlock && rows / span * channels > kEnough) span *= 2;
-  return span;
-}
-
 // The leaves of a channel: lines of a plane, or, where a plane is one element, blocks of samples.
+// Where the channels are last, a leaf is what a block of threads folds.
 struct Leaves {
   LEAT_INLINE explicit Leaves(const BatchNormCall& call)
       : of_rows(call.area == 1),
         span(!of_rows             ? kLineBlock
-             : call.channels_last ? rows_of_leaf(call.samples, call.channels)
+             : call.channels_last ? kRowBlock * kTileLeaves
                                   : kRowBlock),
         parts(of_rows ? 1 : (call.area + kLineBlock - 1) / kLineBlock),
         count(of_rows ? (call.samples + span - 1) / span : call.samples * parts),
@@ -149,8 +142,36 @@ __global__ void __launch_bounds__(kLeafWarps* kWarp) measure(BatchNormCall call)
   leaf_value<A>(call, leaf, 1)[c] = squares;
 }
 
-// n neighbouring channels for each thread, where a plane is one element: blocks of kRowBlock rows
-// are held in registers, and merged.
+// The mean and the squares around it of up to kRowBlock rows of n neighbouring channels, which are
+// held in registers.
+template <typename T, int n>
+__device__ inline void measure_block(const T* x, int64_t channels, int count, Compute<T> (&mean)[n],
+                                     Compute<T> (&squares)[n]) {
+  using A = Compute<T>;
+  Vector<T, n> rows[kRowBlock];
+#pragma unroll
+  for (int r = 0; r < kRowBlock; ++r) {
+    if (r < count) rows[r] = load_vector<T, n>(x + r * channels);
+  }
+#pragma unroll
+  for (int j = 0; j < n; ++j) {
+    A sum(0), of_block(0);
+#pragma unroll
+    for (int r = 0; r < kRowBlock; ++r) {
+      if (r < count) sum = sum + load_as_compute(rows[r].of[j]);
+    }
+    mean[j] = sum / static_cast<A>(count);
+#pragma unroll
+    for (int r = 0; r < kRowBlock; ++r) {
+      if (r >= count) continue;
+      const A deviation = load_as_compute(rows[r].of[j]) - mean[j];
+      of_block = of_block + deviation * deviation;
+    }
+    squares[j] = of_block;
+  }
+}
+
+// n neighbouring channels for each thread, where a plane is one element.
 template <typename T, int n>
 __global__ void __launch_bounds__(kBlockThreads) measure_rows(BatchNormCall call) {
   using A = Compute<T>;
@@ -158,44 +179,62 @@ __global__ void __launch_bounds__(kBlockThreads) measure_rows(BatchNormCall call
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, groups = call.channels / n;
   const int64_t leaf = i / groups, c = (i - leaf * groups) * n;
   if (leaf >= leaves.count) return;
-  const T* x = static_cast<const T*>(call.x) + start_of(call, leaves, leaf, c);
-  const auto count = static_cast<int>(leaves.size(leaf));
-  A mean[n] = {}, squares[n] = {};
-  for (int first = 0; first < count; first += kRowBlock) {
-    Vector<T, n> rows[kRowBlock];
-#pragma unroll
-    for (int r = 0; r < kRowBlock; ++r) {
-      if (first + r < count) rows[r] = load_vector<T, n>(x + (first + r) * call.channels);
-    }
-    const int here = count - first < kRowBlock ? count - first : static_cast<int>(kRowBlock);
-#pragma unroll
-    for (int j = 0; j < n; ++j) {
-      A sum(0), of_block(0);
-#pragma unroll
-      for (int r = 0; r < kRowBlock; ++r) {
-        if (r < here) sum = sum + load_as_compute(rows[r].of[j]);
-      }
-      const A mean_here = sum / static_cast<A>(here);
-#pragma unroll
-      for (int r = 0; r < kRowBlock; ++r) {
-        if (r >= here) continue;
-        const A deviation = load_as_compute(rows[r].of[j]) - mean_here;
-        of_block = of_block + deviation * deviation;
-      }
-      if (first == 0) {
-        mean[j] = mean_here;
-        squares[j] = of_block;
-        continue;
-      }
-      const A part = static_cast<A>(here) / static_cast<A>(first + here);
-      const A delta = mean_here - mean[j];
-      mean[j] = mean[j] + delta * part;
-      squares[j] = squares[j] + of_block + delta * delta * (static_cast<A>(first) * part);
-    }
-  }
+  A mean[n], squares[n];
+  measure_block<T, n>(static_cast<const T*>(call.x) + start_of(call, leaves, leaf, c),
+                      call.channels, static_cast<int>(leaves.size(leaf)), mean, squares);
   for (int j = 0; j < n; ++j) {
     leaf_value<A>(call, leaf, 0)[c + j] = mean[j];
     leaf_value<A>(call, leaf, 1)[c + j] = squares[j];
+  }
+}
+
+// The rows of a thread where the channels are last.
+struct RowsOfThread {
+  __device__ RowsOfThread(const BatchNormCall& call, const LeafTile& tile)
+      : first(tile.leaf * kRowBlock) {
+    const int64_t left = call.samples - first;
+    count = left < 0 ? 0 : left < kRowBlock ? static_cast<int>(left) : static_cast<int>(kRowBlock);
+  }
+  int64_t first;
+  int count;
+};
+__host__ __device__ inline int64_t row_blocks(const BatchNormCall& call) {
+  return (call.samples + kRowBlock - 1) / kRowBlock;
+}
+
+// The moments of a part of a channel, in the type of the arithmetic.
+template <typename A>
+struct Part {
+  A count, mean, squares;
+};
+template <typename A>
+__device__ inline void merge_parts(Part<A>& a, const Part<A>& b) {
+  const A count = a.count + b.count, delta = b.mean - a.mean, share = b.count / count;
+  a.mean = a.mean + delta * share;
+  a.squares = a.squares + b.squares + delta * delta * (a.count * share);
+  a.count = count;
+}
+
+// The same where the channels are last: a block merges what its threads find.
+template <typename T, int n>
+__global__ void __launch_bounds__(kTileGroups* kTileLeaves) measure_last(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t groups = call.channels / n;
+  const LeafTile tile(groups);
+  const RowsOfThread rows(call, tile);
+  const int64_t c = tile.group * n;
+  Part<A> parts[n] = {};
+  if (tile.group < groups && rows.count > 0) {
+    A mean[n], squares[n];
+    measure_block<T, n>(static_cast<const T*>(call.x) + rows.first * call.channels + c,
+                        call.channels, rows.count, mean, squares);
+    for (int j = 0; j < n; ++j) parts[j] = {static_cast<A>(rows.count), mean[j], squares[j]};
+  }
+  fold_tile(tile, row_blocks(call), parts, [](Part<A>& a, const Part<A>& b) { merge_parts(a, b); });
+  if (tile.group >= groups || !tile.is_first()) return;
+  for (int j = 0; j < n; ++j) {
+    leaf_value<A>(call, tile.block, 0)[c + j] = parts[j].mean;
+    leaf_value<A>(call, tile.block, 1)[c + j] = parts[j].squares;
   }
 }
 
@@ -322,20 +361,18 @@ __global__ void normalize(BatchNormCall call) {
   store_vector(static_cast<T*>(call.y) + i, x);
 }
 
-// n neighbouring channels for each thread, where a plane is one element.
+// Adds dy, and dy times the deviation of x, over `count` rows of n neighbouring channels.
 template <typename T, int n>
-__global__ void sum_gradient_rows(BatchNormCall call) {
+__device__ inline void sum_gradient_block(const BatchNormCall& call, int64_t start, int64_t c,
+                                          int count, Compute<T> (&sum)[n], Compute<T> (&dot)[n]) {
   using A = Compute<T>;
   constexpr int kAhead = 4;
-  const Leaves leaves(call);
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, groups = call.channels / n;
-  const int64_t leaf = i / groups, c = (i - leaf * groups) * n;
-  if (leaf >= leaves.count) return;
-  const int64_t start = start_of(call, leaves, leaf, c);
   const T *x = static_cast<const T*>(call.x) + start, *dy = static_cast<const T*>(call.dy) + start;
-  const auto count = static_cast<int>(leaves.size(leaf));
-  A mean[n], sum[n] = {}, dot[n] = {};
-  for (int j = 0; j < n; ++j) mean[j] = static_cast<A>(read(call.mean, c + j));
+  A mean[n];
+  for (int j = 0; j < n; ++j) {
+    mean[j] = static_cast<A>(read(call.mean, c + j));
+    sum[j] = dot[j] = A(0);
+  }
   for (int first = 0; first < count; first += kAhead) {
     Vector<T, n> of_x[kAhead], of_dy[kAhead];
 #pragma unroll
@@ -355,9 +392,44 @@ __global__ void sum_gradient_rows(BatchNormCall call) {
       }
     }
   }
+}
+
+// n neighbouring channels for each thread, where a plane is one element.
+template <typename T, int n>
+__global__ void sum_gradient_rows(BatchNormCall call) {
+  using A = Compute<T>;
+  const Leaves leaves(call);
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, groups = call.channels / n;
+  const int64_t leaf = i / groups, c = (i - leaf * groups) * n;
+  if (leaf >= leaves.count) return;
+  A sum[n], dot[n];
+  sum_gradient_block<T, n>(call, start_of(call, leaves, leaf, c), c,
+                           static_cast<int>(leaves.size(leaf)), sum, dot);
   for (int j = 0; j < n; ++j) {
     leaf_value<A>(call, leaf, 0)[c + j] = sum[j];
     leaf_value<A>(call, leaf, 1)[c + j] = dot[j];
+  }
+}
+
+// The same where the channels are last: a block adds what its threads find.
+template <typename T, int n>
+__global__ void __launch_bounds__(kTileGroups* kTileLeaves) sum_gradient_last(BatchNormCall call) {
+  using A = Compute<T>;
+  const int64_t groups = call.channels / n;
+  const LeafTile tile(groups);
+  const RowsOfThread rows(call, tile);
+  const int64_t c = tile.group * n;
+  A sum[n] = {}, dot[n] = {};
+  if (tile.group < groups && rows.count > 0)
+    sum_gradient_block<T, n>(call, rows.first * call.channels + c, c, rows.count, sum, dot);
+  const auto add = [](A& a, const A& b) { a = a + b; };
+  fold_tile(tile, row_blocks(call), sum, add);
+  __syncthreads();
+  fold_tile(tile, row_blocks(call), dot, add);
+  if (tile.group >= groups || !tile.is_first()) return;
+  for (int j = 0; j < n; ++j) {
+    leaf_value<A>(call, tile.block, 0)[c + j] = sum[j];
+    leaf_value<A>(call, tile.block, 1)[c + j] = dot[j];
   }
 }
 
@@ -476,7 +548,10 @@ cudaError_t launch_norm_of_rows(const BatchNormCall& call, cudaStream_t stream) 
   constexpr int n = neighbours_of<T>();
   const Leaves leaves(call);
   cudaError_t error = cudaSuccess;
-  if (call.training)
+  if (call.training && call.channels_last)
+    error = launch<&measure_last<T, n>>(leaf_tile_shape(row_blocks(call), call.channels / n),
+                                        stream, call);
+  else if (call.training)
     error = launch<&measure_rows<T, n>>(one_thread_each(leaves.count * (call.channels / n)), stream,
                                         call);
   if (error == cudaSuccess && call.training && call.channels_last)
@@ -492,8 +567,11 @@ template <typename T>
 cudaError_t launch_grad_of_rows(const BatchNormCall& call, cudaStream_t stream) {
   constexpr int n = neighbours_of<T>();
   const Leaves leaves(call);
-  cudaError_t error = launch<&sum_gradient_rows<T, n>>(
-      one_thread_each(leaves.count * (call.channels / n)), stream, call);
+  cudaError_t error = call.channels_last
+                          ? launch<&sum_gradient_last<T, n>>(
+                                leaf_tile_shape(row_blocks(call), call.channels / n), stream, call)
+                          : launch<&sum_gradient_rows<T, n>>(
+                                one_thread_each(leaves.count * (call.channels / n)), stream, call);
   if (error == cudaSuccess)
     error = launch<&finish_gradient_neighbours<T>>(folding_shape(call.channels), stream, call);
   if (error != cudaSuccess || !call.y) return error;
@@ -560,26 +638,50 @@ __global__ void layer_norm_grad(LayerNormCall call) {
     dx[i] = store_from_compute<T>(inverse * (scaled(i) - shift - shifted(i) * inverse * slope));
 }
 
-// One thread for each column of each block of kRowBlock lines.
-template <typename T>
-__global__ void sum_columns(LayerNormCall call, int64_t leaves) {
+// n neighbouring columns for each thread, and a leaf of kRowBlock lines. A block adds its leaves.
+template <typename T, int n>
+__global__ void __launch_bounds__(kTileGroups* kTileLeaves)
+    sum_columns(LayerNormCall call, int64_t leaves) {
   using A = Compute<T>;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= leaves * call.size) return;
-  const int64_t leaf = i / call.size, column = i % call.size;
-  const int64_t first = leaf * kRowBlock;
-  const int64_t end = first + kRowBlock < call.lines ? first + kRowBlock : call.lines;
-  A dscale(0), dbias(0);
-  for (int64_t line = first; line < end; ++line) {
-    const A dy = load_as_compute(static_cast<const T*>(call.dy)[line * call.size + column]);
-    const A x = load_as_compute(static_cast<const T*>(call.x)[line * call.size + column]);
-    dscale = dscale + dy * ((x - static_cast<const A*>(call.mean)[line]) *
-                            static_cast<const A*>(call.inverse)[line]);
-    dbias = dbias + dy;
+  constexpr int kAhead = 4;
+  const int64_t groups = call.size / n;
+  const LeafTile tile(groups);
+  const int64_t column = tile.group * n;
+  A sums[2 * n] = {};  // of dscale, and of dbias
+  if (tile.group < groups && tile.leaf < leaves) {
+    const int64_t first = tile.leaf * kRowBlock;
+    const int64_t end = first + kRowBlock < call.lines ? first + kRowBlock : call.lines;
+    const T* dy = static_cast<const T*>(call.dy) + column;
+    const T* x = static_cast<const T*>(call.x) + column;
+    for (int64_t line = first; line < end; line += kAhead) {
+      Vector<T, n> of_dy[kAhead], of_x[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (line + k >= end) continue;
+        of_dy[k] = load_vector<T, n>(dy + (line + k) * call.size);
+        of_x[k] = load_vector<T, n>(x + (line + k) * call.size);
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (line + k >= end) continue;
+        const A mean = static_cast<const A*>(call.mean)[line + k];
+        const A inverse = static_cast<const A*>(call.inverse)[line + k];
+#pragma unroll
+        for (int j = 0; j < n; ++j) {
+          const A g = load_as_compute(of_dy[k].of[j]);
+          sums[j] = sums[j] + g * ((load_as_compute(of_x[k].of[j]) - mean) * inverse);
+          sums[n + j] = sums[n + j] + g;
+        }
+      }
+    }
   }
-  A* sums = static_cast<A*>(call.workspace) + 2 * leaf * call.size;
-  sums[column] = dscale;
-  sums[call.size + column] = dbias;
+  fold_tile(tile, leaves, sums, [](A& a, const A& b) { a = a + b; });
+  if (tile.group >= groups || !tile.is_first()) return;
+  A* out = static_cast<A*>(call.workspace) + 2 * tile.block * call.size + column;
+  for (int j = 0; j < n; ++j) {
+    out[j] = sums[j];
+    out[call.size + j] = sums[n + j];
+  }
 }
 
 // The columns of dscale, and behind them those of dbias.
@@ -676,12 +778,18 @@ cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType dtype, cudaS
     cudaError_t error = cudaSuccess;
     if (call.lines > 0 && call.y)
       error = launch<&layer_norm_grad<T>>(one_warp_each(call.lines), stream, call);
-    if (error == cudaSuccess && leaves * call.size > 0)
-      error = launch<&sum_columns<T>>(one_thread_each(leaves * call.size), stream, call, leaves);
+    if (error == cudaSuccess && leaves * call.size > 0) {
+      constexpr int kMost = neighbours_of<T>();
+      const bool vectors = call.size % kMost == 0 && is_aligned(call.x) && is_aligned(call.dy);
+      error = vectors ? launch<&sum_columns<T, kMost>>(leaf_tile_shape(leaves, call.size / kMost),
+                                                       stream, call, leaves)
+                      : launch<&sum_columns<T, 1>>(leaf_tile_shape(leaves, call.size), stream, call,
+                                                   leaves);
+    }
     if (error != cudaSuccess || call.size == 0) return error;
-    return leaves > 0
-               ? launch<&finish_columns<T>>(folding_shape(2 * call.size), stream, call, leaves)
-               : launch<&clear_columns<T>>(one_thread_each(2 * call.size), stream, call);
+    return leaves > 0 ? launch<&finish_columns<T>>(folding_shape(2 * call.size), stream, call,
+                                                   leaf_blocks(leaves))
+                      : launch<&clear_columns<T>>(one_thread_each(2 * call.size), stream, call);
   });
 }
 

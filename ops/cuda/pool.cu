@@ -4,6 +4,7 @@
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/pool.h"
+#include "ops/cuda/vector.cuh"
 #include "ops/elements/element.h"
 
 namespace leat::cuda {
@@ -111,6 +112,99 @@ __global__ void max_pool_grad(PoolCall call, WindowOf<I> window) {
   static_cast<T*>(call.y)[i] = store<T>(sum);
 }
 
+// Where the channels are last: n neighbouring channels of a place for each thread.
+template <typename I>
+struct ChannelsOfPlace {
+  __device__ ChannelsOfPlace(const PoolCall& call, I i, I area, int n) {
+    const I groups = static_cast<I>(call.channels) / static_cast<I>(n), line = i / groups;
+    channel = (i - line * groups) * static_cast<I>(n);
+    image = line / area;
+    place = line - image * area;
+  }
+  I image, place, channel;
+};
+
+// As max_pool() without ONNX's indices.
+template <typename T, int n, typename I>
+__global__ void max_pool_last(PoolCall call, WindowOf<I> window) {
+  using C = Compute<T>;
+  const I area = window.output_area(), channels = static_cast<I>(call.channels);
+  const I i = static_cast<I>(blockIdx.x) * static_cast<I>(blockDim.x) + static_cast<I>(threadIdx.x);
+  if (i >= static_cast<I>(call.planes) * area / n) return;
+  const ChannelsOfPlace<I> at(call, i, area, n);
+  const T* x =
+      static_cast<const T*>(call.x) + at.image * window.input_area() * channels + at.channel;
+  C best[n];
+  I where[n];
+  for (int j = 0; j < n; ++j) {
+    best[j] = lowest<C>();
+    where[j] = 0;
+  }
+  Vector<T, n> kept;
+  for (int j = 0; j < n; ++j) kept.of[j] = store<T>(best[j]);
+  bool first = true;
+  for_taps(window, at.place, [&](I element, I position) {
+    const auto values = load_vector<T, n>(x + position * channels);
+#pragma unroll
+    for (int j = 0; j < n; ++j) {
+      const C value = load(values.of[j]);
+      if (!first && !((value > best[j]) | (value != value))) continue;
+      best[j] = value;
+      kept.of[j] = values.of[j];
+      where[j] = element;
+    }
+    first = false;
+  });
+  const I to = (at.image * area + at.place) * channels + at.channel;
+  store_vector(static_cast<T*>(call.y) + to, kept);
+  if (!call.argmax) return;
+  if (call.wide_argmax) {
+    for (int j = 0; j < n; ++j)
+      static_cast<int32_t*>(call.argmax)[to + j] = static_cast<int32_t>(where[j]);
+    return;
+  }
+  Vector<uint8_t, n> narrow;
+  for (int j = 0; j < n; ++j) narrow.of[j] = static_cast<uint8_t>(where[j]);
+  store_vector(static_cast<uint8_t*>(call.argmax) + to, narrow);
+}
+
+// As max_pool_grad().
+template <typename T, int n, typename I>
+__global__ void max_pool_grad_last(PoolCall call, WindowOf<I> window) {
+  using C = Compute<T>;
+  const I area = window.input_area(), outputs = window.output_area();
+  const I channels = static_cast<I>(call.channels);
+  const I i = static_cast<I>(blockIdx.x) * static_cast<I>(blockDim.x) + static_cast<I>(threadIdx.x);
+  if (i >= static_cast<I>(call.planes) * area / n) return;
+  const ChannelsOfPlace<I> at(call, i, area, n);
+  const I from = at.image * outputs * channels + at.channel;
+  C sums[n] = {};
+  for_windows_over(window, at.place, [&](I output, I element) {
+    const I place = from + output * channels;
+    const auto dy = load_vector<T, n>(static_cast<const T*>(call.x) + place);
+    if (call.wide_argmax) {
+      const int32_t* where = static_cast<const int32_t*>(call.argmax) + place;
+      for (int j = 0; j < n; ++j)
+        sums[j] += static_cast<I>(where[j]) == element ? load(dy.of[j]) : C(0);
+      return;
+    }
+    const auto where = load_vector<uint8_t, n>(static_cast<const uint8_t*>(call.argmax) + place);
+#pragma unroll
+    for (int j = 0; j < n; ++j)
+      sums[j] += static_cast<I>(where.of[j]) == element ? load(dy.of[j]) : C(0);
+  });
+  Vector<T, n> dx;
+  for (int j = 0; j < n; ++j) dx.of[j] = store<T>(sums[j]);
+  store_vector(static_cast<T*>(call.y) + (at.image * area + at.place) * channels + at.channel, dx);
+}
+
+// True if these kernels can be launched.
+template <typename T>
+bool has_channels_last(const PoolCall& call) {
+  return !call.indices && call.channels > 0 && call.channels % neighbours_of<T>() == 0 &&
+         is_aligned(call.x) && is_aligned(call.y) && is_aligned(call.argmax);
+}
+
 // The divisor of a window's sum, as window_count() of the CPU's pools.
 __device__ inline int64_t count_of(const PoolCall& call, int64_t output) {
   const WindowShape& w = call.window;
@@ -176,8 +270,14 @@ cudaError_t launch_max_pool(const PoolCall& call, DType dtype, cudaStream_t stre
   const int64_t outputs = call.planes * call.window.output_area();
   if (outputs == 0) return cudaSuccess;
   const auto run = [&](auto zero) {
+    using T = decltype(zero);
     return with_window(call, [&]<typename I>(const WindowOf<I>& window) {
-      return launch<&max_pool<decltype(zero), I>>(one_thread_each(outputs), stream, call, window);
+      if constexpr (constexpr int n = neighbours_of<T>(); n > 1) {
+        if (has_channels_last<T>(call))
+          return launch<&max_pool_last<T, n, I>>(one_thread_each(outputs / n), stream, call,
+                                                 window);
+      }
+      return launch<&max_pool<T, I>>(one_thread_each(outputs), stream, call, window);
     });
   };
   if (dtype == DType::i8) return run(int8_t{});
@@ -189,9 +289,14 @@ cudaError_t launch_max_pool_grad(const PoolCall& call, DType dtype, cudaStream_t
   const int64_t inputs = call.planes * call.window.input_area();
   if (inputs == 0) return cudaSuccess;
   return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
     return with_window(call, [&]<typename I>(const WindowOf<I>& window) {
-      return launch<&max_pool_grad<decltype(zero), I>>(one_thread_each(inputs), stream, call,
-                                                       window);
+      if constexpr (constexpr int n = neighbours_of<T>(); n > 1) {
+        if (has_channels_last<T>(call))
+          return launch<&max_pool_grad_last<T, n, I>>(one_thread_each(inputs / n), stream, call,
+                                                      window);
+      }
+      return launch<&max_pool_grad<T, I>>(one_thread_each(inputs), stream, call, window);
     });
   });
 }

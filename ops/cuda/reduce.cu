@@ -168,37 +168,44 @@ __global__ void fold_columns(ReduceCall call, int64_t leaves) {
   write_leaf<T>(call, g, leaf, leaves, fold_rows<T>(call, g, leaf));
 }
 
-// The same for neighbouring results whose elements are neighbours in every row.
+// The same for neighbouring results whose elements are neighbours in every row. A block folds the
+// leaves that it has.
 template <typename T, int n>
-__global__ void fold_neighbours(ReduceCall call, int64_t leaves) {
+__global__ void __launch_bounds__(kTileGroups* kTileLeaves)
+    fold_neighbours(ReduceCall call, int64_t leaves) {
   using A = Compute<T>;
   constexpr int kAhead = 4;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, groups = call.results() / n;
-  if (i >= groups * leaves) return;
-  const int64_t leaf = i / groups, g = (i - leaf * groups) * n;
-  const T* x = static_cast<const T*>(call.x) + start_of(call, g);
-  const int64_t step = call.reduced.count > 0 ? call.reduced.strides[0] : 0;
-  const int64_t first = leaf * kRowBlock;
-  const int64_t end =
-      first + kRowBlock < call.reduced.total ? first + kRowBlock : call.reduced.total;
+  const int64_t groups = call.results() / n;
+  const LeafTile tile(groups);
   A values[n];
   for (int j = 0; j < n; ++j) values[j] = identity<A>(call.reduction);
-  for (int64_t r = first; r < end; r += kAhead) {
-    Vector<T, n> ahead[kAhead];
+  if (tile.group < groups && tile.leaf < leaves) {
+    const T* x = static_cast<const T*>(call.x) + start_of(call, tile.group * n);
+    const int64_t step = call.reduced.count > 0 ? call.reduced.strides[0] : 0;
+    const int64_t first = tile.leaf * kRowBlock;
+    const int64_t end =
+        first + kRowBlock < call.reduced.total ? first + kRowBlock : call.reduced.total;
+    for (int64_t r = first; r < end; r += kAhead) {
+      Vector<T, n> ahead[kAhead];
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (r + k < end) ahead[k] = load_vector<T, n>(x + (r + k) * step);
-    }
+      for (int k = 0; k < kAhead; ++k) {
+        if (r + k < end) ahead[k] = load_vector<T, n>(x + (r + k) * step);
+      }
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (r + k >= end) break;
+      for (int k = 0; k < kAhead; ++k) {
+        if (r + k >= end) break;
 #pragma unroll
-      for (int j = 0; j < n; ++j)
-        fold_into(call.reduction, values[j],
-                  mapped(call.reduction, load_as_compute(ahead[k].of[j])));
+        for (int j = 0; j < n; ++j)
+          fold_into(call.reduction, values[j],
+                    mapped(call.reduction, load_as_compute(ahead[k].of[j])));
+      }
     }
   }
-  for (int j = 0; j < n; ++j) write_leaf<T>(call, g + j, leaf, leaves, values[j]);
+  fold_tile(tile, leaves, values, [&](A& a, const A& b) { fold_into(call.reduction, a, b); });
+  if (tile.group >= groups || !tile.is_first()) return;
+  const int64_t blocks = (leaves + kTileLeaves - 1) / kTileLeaves;
+  for (int j = 0; j < n; ++j)
+    write_leaf<T>(call, tile.group * n + j, tile.block, blocks, values[j]);
 }
 
 // True if that kernel can be launched.
@@ -449,13 +456,15 @@ cudaError_t launch_reduce(const ReduceCall& call, DType dtype, cudaStream_t stre
     const int64_t units = call.results() * leaves;
     constexpr int kNeighbours = neighbours_of<T>();
     cudaError_t error = cudaSuccess;
-    if (call.line_reduced)
+    if (call.line_reduced) {
       error = launch<&fold_lines<T>>(one_warp_each(units), stream, call, leaves);
-    else if (kNeighbours > 1 && has_neighbours(call, kNeighbours))
-      error = launch<&fold_neighbours<T, kNeighbours>>(one_thread_each(units / kNeighbours), stream,
-                                                       call, leaves);
-    else
+    } else if (kNeighbours > 1 && has_neighbours(call, kNeighbours)) {
+      error = launch<&fold_neighbours<T, kNeighbours>>(
+          leaf_tile_shape(leaves, call.results() / kNeighbours), stream, call, leaves);
+      leaves = leaf_blocks(leaves);
+    } else {
       error = launch<&fold_columns<T>>(one_thread_each(units), stream, call, leaves);
+    }
     if (error == cudaSuccess && leaves > 1 && call.results() >= kFoldedColumns)
       return launch_fold_many<T>(call, leaves, stream);
     A* from = static_cast<A*>(call.workspace);

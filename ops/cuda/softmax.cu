@@ -4,6 +4,7 @@
 #include "devices/cuda/launch.h"
 #include "ops/cuda/dispatch.cuh"
 #include "ops/cuda/softmax.h"
+#include "ops/cuda/vector.cuh"
 #include "ops/cuda/warp_fold.cuh"
 #include "ops/elements/vector_math.h"
 
@@ -133,7 +134,7 @@ __device__ inline void find_loss(const LossCall& call, int64_t position, Folds f
   A log_prob(0);
   if (call.given_log_prob) {
     if (legal) log_prob = score(label);
-  } else if (!ignored || call.log_prob) {
+  } else if (!ignored || call.log_prob || call.stats) {
     const A largest = folds.largest(call.classes, score);
     const A log_sum = std::log(
         folds.sum(call.classes, [&](int64_t c) { return vmath::exp(score(c) - largest); }));
@@ -143,6 +144,10 @@ __device__ inline void find_loss(const LossCall& call, int64_t position, Folds f
         out[c * call.inner] = store_from_compute<T>((score(c) - largest) - log_sum);
     }
     if (legal) log_prob = (score(label) - largest) - log_sum;
+    if (call.stats && lane == 0) {
+      static_cast<A*>(call.stats)[position] = largest;
+      static_cast<A*>(call.stats)[call.positions + position] = log_sum;
+    }
   }
   if (lane != 0) return;
   A weight(ignored || !legal ? 0 : 1);
@@ -158,12 +163,12 @@ __device__ inline void find_loss(const LossCall& call, int64_t position, Folds f
   losses[call.positions + position] = weight;
 }
 
-// One warp for each position.
-template <typename T>
+// One warp for each position, whose scores are of S.
+template <typename T, typename S>
 __global__ void losses_of_positions(LossCall call) {
   const int64_t position = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (position >= call.positions) return;
-  const T* scores = static_cast<const T*>(call.scores) + scores_at(call, position);
+  const S* scores = static_cast<const S*>(call.scores) + scores_at(call, position);
   find_loss<T>(call, position, ByWarp<Compute<T>>(),
                [&](int64_t c) { return load_as_compute(scores[c * call.inner]); });
 }
@@ -171,16 +176,18 @@ __global__ void losses_of_positions(LossCall call) {
 // One block for each position of many classes, whose scores are read once and held in shared
 // memory.
 constexpr unsigned kLossThreads = 1024;
-template <typename T>
+template <typename T, typename S, int n>
 __global__ void __launch_bounds__(kLossThreads) losses_of_long_positions(LossCall call) {
   using A = Compute<T>;
   using Folds = ByBlock<A, kLossThreads>;
   __shared__ A memory[Folds::kMost / kLineBlock];
   LEAT_DYNAMIC_SHARED(A, held);
-  const T* scores = static_cast<const T*>(call.scores) + blockIdx.x * call.classes;
-#pragma unroll 8
-  for (int64_t c = threadIdx.x; c < call.classes; c += kLossThreads)
-    held[c] = load_as_compute(scores[c]);
+  const S* scores = static_cast<const S*>(call.scores) + blockIdx.x * call.classes;
+#pragma unroll 4
+  for (int64_t c = threadIdx.x * n; c < call.classes; c += kLossThreads * n) {
+    const auto some = load_vector<S, n>(scores + c);
+    for (int j = 0; j < n; ++j) held[c + j] = load_as_compute(some.of[j]);
+  }
   __syncthreads();
   find_loss<T>(call, blockIdx.x, Folds(memory), [&](int64_t c) { return held[c]; });
 }
@@ -228,6 +235,21 @@ __host__ __device__ inline bool sums_weights(const LossCall& call) {
   return call.mean == LossMean::mean && (call.weights || call.has_ignored);
 }
 
+// What the gradient of a position is multiplied by: 0 for one that does not count.
+template <typename T>
+__device__ inline Compute<T> grad_factor(const LossCall& call, int64_t position, int64_t label) {
+  using A = Compute<T>;
+  const bool ignored = call.has_ignored && label == call.ignored;
+  if (!ignored && (label < 0 || label >= call.classes) && threadIdx.x % kWarp == 0)
+    call.complaint->write(position, label);
+  if (ignored) return A(0);
+  const A dloss = load_as_compute(
+      static_cast<const T*>(call.dloss)[call.mean == LossMean::none ? position : 0]);
+  const A factor = dloss * weight_of<T>(call, label);
+  if (sums_weights(call)) return factor / *static_cast<const A*>(call.workspace);
+  return call.mean == LossMean::mean ? factor / static_cast<A>(call.positions) : factor;
+}
+
 // One warp for each position. Positions of weight 0 get zeros, even if their log probabilities are
 // NaN.
 template <typename T>
@@ -237,18 +259,7 @@ __global__ void cross_entropy_grad(LossCall call) {
   if (position >= call.positions) return;
   const unsigned lane = threadIdx.x % kWarp;
   const int64_t label = label_of(call, position);
-  const bool ignored = call.has_ignored && label == call.ignored;
-  if (!ignored && (label < 0 || label >= call.classes) && lane == 0)
-    call.complaint->write(position, label);
-  const A dloss = load_as_compute(
-      static_cast<const T*>(call.dloss)[call.mean == LossMean::none ? position : 0]);
-  A factor = dloss * weight_of<T>(call, label);
-  if (ignored)
-    factor = A(0);
-  else if (sums_weights(call))
-    factor = factor / *static_cast<const A*>(call.workspace);
-  else if (call.mean == LossMean::mean)
-    factor = factor / static_cast<A>(call.positions);
+  const A factor = grad_factor<T>(call, position, label);
   const T* log_prob = static_cast<const T*>(call.scores) + scores_at(call, position);
   T* dx = static_cast<T*>(call.dx) + scores_at(call, position);
   for (int64_t c = lane; c < call.classes; c += kWarp) {
@@ -263,6 +274,59 @@ __global__ void cross_entropy_grad(LossCall call) {
   }
 }
 
+// The same from scores of S and the stats of their positions, n classes at a time.
+template <typename S, int n>
+__global__ void stats_grad(LossCall call) {
+  using A = Compute<S>;
+  const int64_t position = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
+  if (position >= call.positions) return;
+  const int64_t label = label_of(call, position);
+  const A factor = grad_factor<A>(call, position, label);
+  const A largest = static_cast<const A*>(call.stats)[position];
+  const A log_sum = static_cast<const A*>(call.stats)[call.positions + position];
+  const S* scores = static_cast<const S*>(call.scores) + scores_at(call, position);
+  S* dx = static_cast<S*>(call.dx) + scores_at(call, position);
+#pragma unroll 2
+  for (int64_t c = threadIdx.x % kWarp * n; c < call.classes; c += kWarp * n) {
+    Vector<S, n> some = load_vector<S, n>(scores + c * call.inner);
+#pragma unroll
+    for (int j = 0; j < n; ++j) {
+      A value(0);
+      if (factor != 0) {
+        value = vmath::exp((load_as_compute(some.of[j]) - largest) - log_sum) * factor;
+        if (c + j == label) value = value - factor;
+      }
+      some.of[j] = store_from_compute<S>(value);
+    }
+    store_vector(dx + c * call.inner, some);
+  }
+}
+
+// Calls f with the number of classes that a thread may read at once.
+template <typename S, typename F>
+cudaError_t with_classes(const LossCall& call, F f) {
+  constexpr int n = neighbours_of<S>();
+  if (call.inner == 1 && call.classes % n == 0 && is_aligned(call.scores) && is_aligned(call.dx))
+    return f(std::integral_constant<int, n>{});
+  return f(std::integral_constant<int, 1>{});
+}
+
+template <typename T, typename S>
+cudaError_t launch_losses(const LossCall& call, cudaStream_t stream) {
+  cudaError_t error = cudaSuccess;
+  if (call.positions > 0 && holds_scores<T>(call)) {
+    LaunchShape shape{dim3(static_cast<unsigned>(call.positions)), dim3(kLossThreads)};
+    shape.shared = static_cast<size_t>(call.classes) * sizeof(Compute<T>);
+    error = with_classes<S>(call, [&](auto n) {
+      return launch<&losses_of_long_positions<T, S, decltype(n)::value>>(shape, stream, call);
+    });
+  } else if (call.positions > 0) {
+    error = launch<&losses_of_positions<T, S>>(one_warp_each(call.positions), stream, call);
+  }
+  if (error != cudaSuccess || call.mean == LossMean::none) return error;
+  return launch<&reduce_losses<T>>({dim3(1), dim3(kWarp)}, stream, call);
+}
+
 }  // namespace
 
 cudaError_t launch_softmax(const SoftmaxCall& call, DType dtype, cudaStream_t stream) {
@@ -274,17 +338,13 @@ cudaError_t launch_softmax(const SoftmaxCall& call, DType dtype, cudaStream_t st
 
 cudaError_t launch_cross_entropy(const LossCall& call, DType dtype, cudaStream_t stream) {
   return dispatch_floats(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    cudaError_t error = cudaSuccess;
-    if (call.positions > 0 && holds_scores<T>(call)) {
-      LaunchShape shape{dim3(static_cast<unsigned>(call.positions)), dim3(kLossThreads)};
-      shape.shared = static_cast<size_t>(call.classes) * sizeof(Compute<T>);
-      error = launch<&losses_of_long_positions<T>>(shape, stream, call);
-    } else if (call.positions > 0) {
-      error = launch<&losses_of_positions<T>>(one_warp_each(call.positions), stream, call);
-    }
-    if (error != cudaSuccess || call.mean == LossMean::none) return error;
-    return launch<&reduce_losses<T>>({dim3(1), dim3(kWarp)}, stream, call);
+    return launch_losses<decltype(zero), decltype(zero)>(call, stream);
+  });
+}
+
+cudaError_t launch_stats(const LossCall& call, DType scores, cudaStream_t stream) {
+  return dispatch_floats(scores, [&](auto zero) {
+    return launch_losses<Compute<decltype(zero)>, decltype(zero)>(call, stream);
   });
 }
 
@@ -297,6 +357,21 @@ cudaError_t launch_cross_entropy_grad(const LossCall& call, DType dtype, cudaStr
       if (error != cudaSuccess) return error;
     }
     return launch<&cross_entropy_grad<T>>(one_warp_each(call.positions), stream, call);
+  });
+}
+
+cudaError_t launch_stats_grad(const LossCall& call, DType scores, cudaStream_t stream) {
+  if (call.positions == 0) return cudaSuccess;
+  return dispatch_floats(scores, [&](auto zero) {
+    using S = decltype(zero);
+    if (sums_weights(call)) {
+      const auto error = launch<&sum_weights<Compute<S>>>({dim3(1), dim3(kWarp)}, stream, call);
+      if (error != cudaSuccess) return error;
+    }
+    return with_classes<S>(call, [&](auto n) {
+      return launch<&stats_grad<S, decltype(n)::value>>(one_warp_each(call.positions), stream,
+                                                        call);
+    });
   });
 }
 

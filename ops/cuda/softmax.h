@@ -41,6 +41,9 @@ struct LossCall {
   void* workspace = nullptr;  // loss_workspace() bytes
   size_t shared_bytes = 0;    // that a block may have: CudaDevice::shared_bytes()
   Complaint* complaint = nullptr;
+  // Of each position the largest score, and behind those the logarithms of the sums: an output of
+  // the loss, and an operand of the gradient. Null: log probabilities are kept.
+  void* stats = nullptr;
   // Of the gradient: dloss, and dx.
   const void* dloss = nullptr;
   void* dx = nullptr;
@@ -51,5 +54,8 @@ inline size_t loss_workspace(int64_t positions) {
 }
 cudaError_t launch_cross_entropy(const LossCall& call, DType dtype, cudaStream_t stream);
 cudaError_t launch_cross_entropy_grad(const LossCall& call, DType dtype, cudaStream_t stream);
+// The same with `stats`, for scores of that dtype; all else is in the type of the arithmetic.
+cudaError_t launch_stats(const LossCall& call, DType scores, cudaStream_t stream);
+cudaError_t launch_stats_grad(const LossCall& call, DType scores, cudaStream_t stream);
 
 }  // namespace leat::cuda

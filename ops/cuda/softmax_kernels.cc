@@ -103,6 +103,52 @@ Result<std::unique_ptr<Kernel>> make_loss_grad(const KernelSetup& setup, bool gi
       sizeof(double));
 }
 
+// leat.CrossEntropy: (scores, labels, weights) to (loss, stats).
+Result<std::unique_ptr<Kernel>> make_stats(const KernelSetup& setup) {
+  LossCall call = loss_call(setup, setup.input(0).shape, 1, false);
+  LEAT_ASSIGN_OR_RETURN(auto complaint, labels_complaint(setup, call));
+  call.complaint = complaint->get();
+  call.shared_bytes = static_cast<const CudaDevice*>(setup.device)->shared_bytes();
+  const bool weighted = setup.types.has_input(2);
+  return make_cuda_kernel(
+      setup,
+      [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
+        (void)complaint;  // it lives as long as the kernel
+        LossCall now = call;
+        now.scores = context.inputs[0];
+        now.labels = context.inputs[1];
+        now.weights = weighted ? context.inputs[2] : nullptr;
+        now.loss = context.outputs[0];
+        now.stats = context.outputs[1];
+        now.workspace = context.workspace;
+        return launch_stats(now, dtype, stream);
+      },
+      loss_workspace(call.positions));
+}
+
+// (dloss, scores, stats, labels, weights) to dscores.
+Result<std::unique_ptr<Kernel>> make_stats_grad(const KernelSetup& setup) {
+  LossCall call = loss_call(setup, setup.input(1).shape, 3, false);
+  LEAT_ASSIGN_OR_RETURN(auto complaint, labels_complaint(setup, call));
+  call.complaint = complaint->get();
+  const bool weighted = setup.types.has_input(4);
+  return make_cuda_kernel(
+      setup,
+      [=, dtype = setup.input(1).dtype](const KernelContext& context, cudaStream_t stream) {
+        (void)complaint;  // it lives as long as the kernel
+        LossCall now = call;
+        now.dloss = context.inputs[0];
+        now.scores = context.inputs[1];
+        now.stats = context.inputs[2];
+        now.labels = context.inputs[3];
+        now.weights = weighted ? context.inputs[4] : nullptr;
+        now.dx = context.outputs[0];
+        now.workspace = context.workspace;
+        return launch_stats_grad(now, dtype, stream);
+      },
+      sizeof(double));
+}
+
 }  // namespace
 
 void add_softmax_kernels(Catalogue& catalogue) {
@@ -117,6 +163,8 @@ void add_softmax_kernels(Catalogue& catalogue) {
   add("NegativeLogLikelihoodLoss", make_loss, true);
   add("leat.SoftmaxCrossEntropyLossGrad", make_loss_grad, false);
   add("leat.NegativeLogLikelihoodLossGrad", make_loss_grad, true);
+  catalogue.add_kernel("leat.CrossEntropy", kKind, make_stats);
+  catalogue.add_kernel("leat.CrossEntropyGrad", kKind, make_stats_grad);
 }
 
 }  // namespace leat::cuda

@@ -144,6 +144,54 @@ Op loss_grad_op(const char* name) {
       .tiling(tile_loss_grad);
 }
 
+// The type in which a loss of these scores is computed.
+DType computes_in(DType scores) { return scores == DType::f64 ? DType::f64 : DType::f32; }
+
+// stats [2, N, d1, ...]: of each position the largest score, and the logarithm of the sum of the
+// exponentials of the scores less that one.
+SymbolicShape stats_shape(const SymbolicShape& labels) {
+  SymbolicShape shape{Dim::of(2)};
+  for (int i = 0; i < labels.rank(); ++i) shape.push_back(labels[i]);
+  return shape;
+}
+
+Status infer_cross_entropy(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_operands(ctx, 0, 1, 2));
+  const bool none = reduction_of(ctx.attrs()) == "none";
+  const DType dtype = computes_in(ctx.dtype(0));
+  ctx.set_tensor(0, dtype, none ? ctx.shape(1) : SymbolicShape());
+  ctx.set_tensor(1, dtype, stats_shape(ctx.shape(1)));
+  return {};
+}
+
+Status infer_cross_entropy_grad(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_operands(ctx, 1, 3, 4));
+  const bool none = reduction_of(ctx.attrs()) == "none";
+  const SymbolicShape expected[] = {none ? ctx.shape(3) : SymbolicShape(),
+                                    stats_shape(ctx.shape(3))};
+  const DType dtype = computes_in(ctx.dtype(1));
+  for (const int i : {0, 2}) {
+    const SymbolicShape& shape = ctx.shape(i);
+    const SymbolicShape& wanted = expected[i / 2];
+    bool fits = ctx.dtype(i) == dtype && shape.rank() == wanted.rank();
+    for (int k = 0; fits && k < shape.rank(); ++k) fits = !known_to_differ(shape[k], wanted[k]);
+    if (!fits)
+      return ctx.error(cat(i == 0 ? "dloss" : "stats", ": expected ", dtype_name(dtype),
+                           ctx.text(wanted), ", received ", dtype_name(ctx.dtype(i)),
+                           ctx.text(shape)));
+  }
+  ctx.set_output(0, ctx.input(1));
+  return {};
+}
+
+Op with_reduction(Op op) {
+  return op.attr("reduction", std::string("mean"))
+      .attr_optional("ignore_index", "int")
+      .type("T", DTypeSet::of(DType::f32, DType::f64))
+      .type("S", kFloats)
+      .type("Tind", kIndexTypes);
+}
+
 }  // namespace
 
 void register_loss_ops(Catalogue& catalogue) {
@@ -151,6 +199,23 @@ void register_loss_ops(Catalogue& catalogue) {
   catalogue.add(loss_op("NegativeLogLikelihoodLoss", 13, true));
   catalogue.add(loss_grad_op("leat.SoftmaxCrossEntropyLossGrad"));
   catalogue.add(loss_grad_op("leat.NegativeLogLikelihoodLossGrad"));
+  // A SoftmaxCrossEntropyLoss, and its gradient, that keep two numbers of each position in place of
+  // the log probabilities of all classes. Scores of 16 bits are computed in float32.
+  catalogue.add(with_reduction(Op("leat.CrossEntropy")
+                                   .input("scores", "S")
+                                   .input("labels", "Tind")
+                                   .optional_input("weights", "T")
+                                   .output("loss", "T")
+                                   .output("stats", "T")
+                                   .infer(infer_cross_entropy)));
+  catalogue.add(with_reduction(Op("leat.CrossEntropyGrad")
+                                   .input("dloss", "T")
+                                   .input("scores", "S")
+                                   .input("stats", "T")
+                                   .input("labels", "Tind")
+                                   .optional_input("weights", "T")
+                                   .output("dscores", "S")
+                                   .infer(infer_cross_entropy_grad)));
 }
 
 }  // namespace leat

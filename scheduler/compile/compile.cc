@@ -69,6 +69,10 @@ Result<Partition> fit(const Part& part, const Order& ordered, const LayoutChoice
 Result<Partition> plan_part(Part part, const PlanDevice& device) {
   // Passes that change nodes come before the order, and memory last: it depends on the order and on
   // the chains.
+  if (!device.is_cpu()) {
+    LEAT_ASSIGN_OR_RETURN(part.graph, fuse_loss(std::move(part.graph), part.borders, part.depth));
+    LEAT_ASSIGN_OR_RETURN(part.graph, lighten(std::move(part.graph), part.borders, part.depth));
+  }
   LEAT_ASSIGN_OR_RETURN(part.graph, fuse(std::move(part.graph), part.borders, part.depth));
   LayoutChoice layouts;
   LEAT_ASSIGN_OR_RETURN(part.graph, choose_layouts(std::move(part.graph), part.borders, part.depth,

@@ -108,6 +108,19 @@ Result<Partitioned> partition(Graph graph, const Borders& borders,
 // Relu before the max-pool gradient that it follows, where it has fewer elements to mask.
 Result<Graph> fuse(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
 
+// Rewrites of a part for an accelerator, where each node is a pass over memory:
+//  * a bias that an Add brings to a product becomes the product's own;
+//  * a sum of gradients of slices that have each element once becomes their Concat;
+//  * biases of zeros, and gradients of biases that nobody reads, go.
+// Signs of zeros may change, and 16-bit products are rounded once in place of twice.
+Result<Graph> lighten(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
+
+// Puts leat.CrossEntropy in place of a SoftmaxCrossEntropyLoss whose log probabilities only its
+// gradients read, and leat.CrossEntropyGrad in place of these. Scores that were converted from 16
+// bits for the loss are read, and their gradients are written, in 16 bits. Keeps the bits of
+// float32 and float64.
+Result<Graph> fuse_loss(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
+
 // By value of a graph: its layout in memory.
 struct LayoutChoice {
   std::vector<Layout> of_value;

@@ -205,6 +205,7 @@ const std::set<std::string> kLibrary = {"Log",
                                         "RandomNormal",
                                         "RandomNormalLike",
                                         "SoftmaxCrossEntropyLoss",
+                                        "leat.CrossEntropy",
                                         "leat.ApplyAdam",
                                         "leat.ApplyAdamW"};
 const std::set<std::string> kLibraryInDouble = {"Exp",
@@ -216,6 +217,7 @@ const std::set<std::string> kLibraryInDouble = {"Exp",
                                                 "leat.GeluGrad",
                                                 "leat.EluGrad",
                                                 "leat.LogSoftmaxGrad",
+                                                "leat.CrossEntropyGrad",
                                                 "leat.SoftmaxCrossEntropyLossGrad"};
 
 bool may_differ(const ConformanceCase& c, DType dtype) {
@@ -433,11 +435,27 @@ TEST_CASE("elements that a thread reads and writes together, as their neighbours
                        training,
                        3});
     }
-    // Classes of several blocks of a line.
+    // Classes of several blocks of a line, and scores whose neighbours are read together.
     cases.push_back({"SoftmaxCrossEntropyLoss",
                      {x({3, 5000}), Tensor::of<int64_t>({3}, {0, 4999, 17})},
                      {},
                      2});
+    for (const int64_t classes : {5000, 5001, 24, 7}) {
+      const Tensor labels = Tensor::of<int64_t>({3}, {0, classes - 1, 5});
+      const Attrs ignores{{"ignore_index", int64_t{5}}};
+      cases.push_back({"leat.CrossEntropy", {x({3, classes}), labels}, {}, 2});
+      cases.push_back({"leat.CrossEntropy", {x({3, classes}), labels}, ignores, 2});
+      const Tensor stats = Tensor::of<float>({2, 3}, {1, 0.9F, 0.8F, 3, 2, 4});
+      cases.push_back({"leat.CrossEntropyGrad", {f({}), x({3, classes}), stats, labels}, ignores});
+    }
+    // Leaves of several blocks of threads, and one of a part of them.
+    for (const int64_t columns : {12, 72, 7}) {
+      const Shape lines{1100, columns};
+      cases.push_back({"leat.LayerNormalizationGrad",
+                       {x(lines), x(lines, 2), x({columns}, 3), f({1100, 1}, 4), f({1100, 1}, 5)},
+                       {},
+                       3});
+    }
     for (const ConformanceCase& c : cases) {
       INFO(case_text(c));
       compare(c, GpuCase(*device, c).run(), testing::run_case(c));
@@ -457,7 +475,8 @@ TEST_CASE("images whose channels come last") {
         training{{"training_mode", int64_t{1}}};
     const Attrs window{{"kernel_shape", three}, {"strides", two}, {"pads", ones}};
     const Shape image{2, 8, 7, 6}, half{2, 8, 4, 3};
-    Tensor argmax(DType::u8, half), positive(DType::f32, {8});
+    Tensor argmax(DType::u8, half), positive(DType::f32, {8}), many(DType::f32, {136});
+    for (int64_t c = 0; c < 136; ++c) many.set(c, 0.5 + static_cast<double>(c));
     for (int64_t i = 0; i < argmax.elements(); ++i) argmax.set(i, static_cast<double>(4 + i % 5));
     for (int64_t c = 0; c < 8; ++c) positive.set(c, 0.5 + static_cast<double>(c));
     Attrs kernel = padded, spatial = padded;
@@ -482,7 +501,17 @@ TEST_CASE("images whose channels come last") {
          {x({9, 8, 5, 7}), x({9, 8, 5, 7}, 2), f(8, 3), f(8, 4), positive},
          training,
          3},
+        // Channels of several blocks of threads, and rows of more than one.
+        {"BatchNormalization",
+         {x({3, 136, 19, 20}), f(136, 2), f(136, 3), f(136, 4), many},
+         training,
+         5},
+        {"leat.BatchNormalizationGrad",
+         {x({3, 136, 19, 20}), x({3, 136, 19, 20}, 2), f(136, 3), f(136, 4), many},
+         training,
+         3},
         {"MaxPool", {x(image)}, window, 3},
+        {"MaxPool", {x({2, 5, 7, 6})}, window, 3},
         {"leat.MaxPoolGrad", {x(half), argmax}, pool_grad},
         {"AveragePool", {x(image)}, window},
         {"leat.AveragePoolGrad", {x(half)}, pool_grad},

@@ -361,6 +361,15 @@ void add_normalizations(Cases& cases) {
     }
   }
   cases.push_back({"SoftmaxCrossEntropyLoss", {f({kBatch, 10}), indices({kBatch}, 10)}, {}, 2});
+  for (const char* reduction : {"none", "sum", "mean"}) {
+    const Attrs attrs = {{"reduction", std::string(reduction)}, {"ignore_index", number(1)}};
+    const Tensor dloss = std::string(reduction) == "none" ? f({kBatch, 3}) : f({});
+    const Tensor labels = indices({kBatch, 3}, 5), weights = f({5}, 0.5, 2);
+    cases.push_back({"leat.CrossEntropy", {f({kBatch, 5, 3}), labels, weights}, attrs, 2});
+    cases.push_back({"leat.CrossEntropyGrad",
+                     {dloss, f({kBatch, 5, 3}), f({2, kBatch, 3}), labels, weights},
+                     attrs});
+  }
 }
 
 void add_reductions(Cases& cases) {

@@ -1,0 +1,194 @@
+#include <map>
+#include <optional>
+#include <set>
+
+#include "scheduler/compile/passes.h"
+#include "scheduler/graph/op_name.h"
+#include "scheduler/graph/part_rewriter.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kScores = 0, kLabels = 1, kWeights = 2;  // inputs of the loss
+constexpr size_t kDLoss = 0, kLogProb = 1;                // inputs of its gradient
+
+// A loss that can be replaced.
+struct LossPlan {
+  std::vector<NodeId> gradients;
+  ValueId narrow = kNone;  // the scores in 16 bits, if they were converted
+  NodeId reshape = kNone;  // between the conversion and the loss
+  ValueId scores = kNone;  // of the new graph, once the loss is replaced
+  ValueId stats = kNone;   // likewise
+};
+// What follows a gradient whose scores were converted: a Reshape or none, and a Cast to 16 bits.
+struct Tail {
+  NodeId reshape = kNone, cast = kNone;
+};
+
+class LossFusion {
+ public:
+  LossFusion(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth)
+      : graph_(graph),
+        rewriter_(graph, borders, depth),
+        loss_(graph.catalogue().find("leat.CrossEntropy")),
+        grad_(graph.catalogue().find("leat.CrossEntropyGrad")) {
+    for (NodeId id = 0; id < graph.nodes(); ++id) plan(id);
+  }
+
+  bool finds_any() const { return !plans_.empty(); }
+
+  Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
+    LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+    for (const NodeId id : order) {
+      if (absorbed_.contains(id)) continue;
+      if (const auto plan = plans_.find(id); plan != plans_.end())
+        replace_loss(id, plan->second);
+      else if (const auto of = loss_of_.find(id); of != loss_of_.end())
+        replace_gradient(id, plans_.at(of->second));
+      else
+        rewriter_.copy(id);
+    }
+    return rewriter_.finish(borders, depth);
+  }
+
+ private:
+  void plan(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (!loss_ || !grad_ || !is_op(node, "SoftmaxCrossEntropyLoss") || node.outputs.size() != 2)
+      return;
+    const ValueId log_prob = node.outputs[1];
+    const DType dtype = rewriter_.type(node.inputs[kScores]).dtype;
+    if (log_prob == kNone || rewriter_.is_fetched(log_prob) ||
+        (dtype != DType::f32 && dtype != DType::f64))
+      return;
+    LossPlan found;
+    for (const NodeId reader : rewriter_.readers(log_prob)) {
+      const Node& gradient = graph_.node(reader);
+      if (!is_op(gradient, "leat.SoftmaxCrossEntropyLossGrad") ||
+          gradient.inputs[kLogProb] != log_prob)
+        return;
+      found.gradients.push_back(reader);
+    }
+    find_narrow(id, found);
+    for (const NodeId gradient : found.gradients) loss_of_[gradient] = id;
+    plans_[id] = std::move(found);
+  }
+
+  // Finds the 16-bit scores, if all gradients are converted back to their type.
+  void find_narrow(NodeId id, LossPlan& found) {
+    ValueId scores = graph_.node(id).inputs[kScores];
+    const Node* node = rewriter_.made_by(scores);
+    NodeId reshape = kNone;
+    if (node && is_op(*node, "Reshape") && rewriter_.only_reader(scores) == id) {
+      reshape = rewriter_.producer(scores);
+      scores = node->inputs[0];
+      node = rewriter_.made_by(scores);
+    }
+    const NodeId reader = reshape == kNone ? id : reshape;
+    if (!node || !is_op(*node, "Cast") || rewriter_.only_reader(scores) != reader ||
+        rewriter_.type(scores).dtype != DType::f32)
+      return;
+    const DType narrow = rewriter_.type(node->inputs[0]).dtype;
+    if (narrow != DType::bf16 && narrow != DType::f16) return;
+    std::map<NodeId, Tail> tails;
+    for (const NodeId gradient : found.gradients) {
+      const auto tail = tail_of(gradient, narrow);
+      if (!tail) return;
+      tails[gradient] = *tail;
+    }
+    found.narrow = node->inputs[0];
+    found.reshape = reshape;
+    absorbed_.insert(rewriter_.producer(scores));
+    if (reshape != kNone) absorbed_.insert(reshape);
+    for (const auto& [gradient, tail] : tails) {
+      tails_[gradient] = tail;
+      absorbed_.insert(tail.cast);
+      if (tail.reshape != kNone) absorbed_.insert(tail.reshape);
+    }
+  }
+  std::optional<Tail> tail_of(NodeId gradient, DType narrow) const {
+    Tail tail;
+    NodeId reader = rewriter_.only_reader(graph_.node(gradient).outputs[0]);
+    if (reader != kNone && is_op(graph_.node(reader), "Reshape")) {
+      tail.reshape = reader;
+      reader = rewriter_.only_reader(graph_.node(reader).outputs[0]);
+    }
+    if (reader == kNone || !is_op(graph_.node(reader), "Cast") ||
+        rewriter_.type(graph_.node(reader).outputs[0]).dtype != narrow)
+      return std::nullopt;
+    tail.cast = reader;
+    return tail;
+  }
+
+  ValueType of_dtype(ValueId value, DType dtype) const {
+    ValueType type = rewriter_.type(value);
+    type.dtype = dtype;
+    return type;
+  }
+  // A Reshape of the old graph, of another value and with another dtype.
+  ValueId reshaped(NodeId reshape, ValueId value, DType dtype) {
+    const Node& old = graph_.node(reshape);
+    const NodeId made = rewriter_.add(reshape, *old.op, {value, rewriter_.value(old.inputs[1])},
+                                      old.attrs, {of_dtype(old.outputs[0], dtype)});
+    return rewriter_.to().node(made).outputs[0];
+  }
+
+  void replace_loss(NodeId id, LossPlan& plan) {
+    const Node& old = graph_.node(id);
+    plan.scores = rewriter_.value(old.inputs[kScores]);
+    if (plan.narrow != kNone) {
+      plan.scores = rewriter_.value(plan.narrow);
+      if (plan.reshape != kNone)
+        plan.scores = reshaped(plan.reshape, plan.scores, rewriter_.type(plan.narrow).dtype);
+    }
+    ValueType stats = rewriter_.type(old.inputs[kLabels]);
+    stats.dtype = rewriter_.type(old.outputs[0]).dtype;
+    SymbolicShape shape{Dim::of(2)};
+    for (int i = 0; i < stats.shape.rank(); ++i) shape.push_back(stats.shape[i]);
+    stats.shape = shape;
+    std::vector<ValueId> inputs = {plan.scores, rewriter_.value(old.inputs[kLabels])};
+    if (old.inputs.size() > kWeights) inputs.push_back(rewriter_.value(old.inputs[kWeights]));
+    const NodeId made = rewriter_.add(id, *loss_, std::move(inputs), old.attrs,
+                                      {rewriter_.type(old.outputs[0]), stats});
+    rewriter_.replace(old.outputs[0], rewriter_.to().node(made).outputs[0]);
+    plan.stats = rewriter_.to().node(made).outputs[1];
+  }
+
+  void replace_gradient(NodeId id, const LossPlan& plan) {
+    const Node& old = graph_.node(id);
+    std::vector<ValueId> inputs = {rewriter_.value(old.inputs[kDLoss]), plan.scores, plan.stats};
+    for (size_t i = 2; i < old.inputs.size(); ++i) inputs.push_back(rewriter_.value(old.inputs[i]));
+    const DType dtype = plan.narrow == kNone ? rewriter_.type(old.outputs[0]).dtype
+                                             : rewriter_.type(plan.narrow).dtype;
+    const NodeId made =
+        rewriter_.add(id, *grad_, std::move(inputs), old.attrs, {of_dtype(old.outputs[0], dtype)});
+    ValueId result = rewriter_.to().node(made).outputs[0];
+    if (plan.narrow == kNone) {
+      rewriter_.replace(old.outputs[0], result);
+      return;
+    }
+    const Tail& tail = tails_.at(id);
+    if (tail.reshape != kNone) result = reshaped(tail.reshape, result, dtype);
+    rewriter_.replace(graph_.node(tail.cast).outputs[0], result);
+    rewriter_.map_node(tail.cast, made);
+  }
+
+  const Graph& graph_;
+  PartRewriter rewriter_;
+  const OpDef *loss_, *grad_;
+  std::map<NodeId, LossPlan> plans_;  // by loss
+  std::map<NodeId, NodeId> loss_of_;  // by gradient
+  std::map<NodeId, Tail> tails_;      // by gradient, of converted scores
+  std::set<NodeId> absorbed_;
+};
+
+}  // namespace
+
+Result<Graph> fuse_loss(Graph graph, Borders& borders, std::vector<uint32_t>& depth) {
+  const std::vector<uint32_t> old_depth = depth;
+  LossFusion fusion(graph, borders, old_depth);
+  if (!fusion.finds_any()) return graph;
+  return fusion.run(borders, depth);
+}
+
+}  // namespace leat

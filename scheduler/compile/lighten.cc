@@ -1,0 +1,232 @@
+#include <map>
+#include <optional>
+#include <set>
+
+#include "scheduler/compile/passes.h"
+#include "scheduler/graph/op_name.h"
+#include "scheduler/graph/part_rewriter.h"
+
+namespace leat {
+namespace {
+
+// A product and the bias that an Add brings to it.
+struct Biased {
+  NodeId product = kNone;
+  ValueId bias = kNone;
+};
+// Gradients of slices of one value along an axis, in the order of the slices.
+struct SliceSum {
+  std::vector<ValueId> gradients;
+  int64_t axis = 0;
+};
+// Where a gradient of a slice is: along one axis, and whole along all others.
+struct SlicePlace {
+  int64_t axis = 0, start = 0, end = 0;
+};
+
+class Lightening {
+ public:
+  Lightening(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth)
+      : graph_(graph),
+        rewriter_(graph, borders, depth),
+        product_(graph.catalogue().find("leat.MatMul")),
+        concat_(graph.catalogue().find("Concat")) {
+    for (NodeId id = 0; id < graph.nodes(); ++id) {
+      if (const auto biased = biased_product(id)) {
+        biased_[id] = *biased;
+        absorbed_.insert(biased->product);
+      }
+      if (drops_output(id) || drops_bias(id)) trimmed_.insert(id);
+    }
+    // From the last to the first: the root of a tree of sums comes before its branches.
+    for (NodeId id = static_cast<NodeId>(graph.nodes()); id-- > 0;) find_slices(id);
+  }
+
+  bool finds_any() const { return !biased_.empty() || !trimmed_.empty() || !sums_.empty(); }
+
+  Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
+    LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
+    for (const NodeId id : order) {
+      if (absorbed_.contains(id)) continue;
+      if (const auto biased = biased_.find(id); biased != biased_.end())
+        add_bias(id, biased->second);
+      else if (const auto sum = sums_.find(id); sum != sums_.end())
+        concatenate(id, sum->second);
+      else if (trimmed_.contains(id))
+        trim(id);
+      else
+        rewriter_.copy(id);
+    }
+    return rewriter_.finish(borders, depth);
+  }
+
+ private:
+  // --- biases of products ---
+
+  // The product of an Add of a row to a product.
+  std::optional<Biased> biased_product(NodeId add) const {
+    const Node& sum = graph_.node(add);
+    if (!product_ || !is_op(sum, "Add") || !sum.after.empty()) return std::nullopt;
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const ValueId y = sum.inputs[i], bias = sum.inputs[1 - i];
+      const Node* node = rewriter_.made_by(y);
+      if (!node || rewriter_.only_reader(y) != add ||
+          (node->op != product_ && !is_op(*node, "MatMul")) || node->inputs.size() > 2 ||
+          attr_float(node->attrs, "alpha", 1) != 1 ||
+          !attr_string(node->attrs, "leat_activation").empty())
+        continue;
+      const SymbolicShape &shape = rewriter_.type(y).shape, &row = rewriter_.type(bias).shape;
+      if (rewriter_.type(node->inputs[1]).shape.rank() == 2 && row.rank() == 1 &&
+          shape.rank() > 1 && row[0] == shape[shape.rank() - 1] &&
+          rewriter_.type(sum.outputs[0]).shape == shape && is_float(rewriter_.type(y).dtype))
+        return Biased{rewriter_.producer(y), bias};
+    }
+    return std::nullopt;
+  }
+  void add_bias(NodeId add, const Biased& biased) {
+    const Node& old = graph_.node(biased.product);
+    const ValueId result = graph_.node(add).outputs[0];
+    const NodeId made =
+        rewriter_.add(biased.product, *product_,
+                      {rewriter_.value(old.inputs[0]), rewriter_.value(old.inputs[1]),
+                       rewriter_.value(biased.bias)},
+                      old.attrs, {rewriter_.type(result)});
+    rewriter_.replace(result, rewriter_.to().node(made).outputs[0]);
+    rewriter_.map_node(add, made);
+  }
+
+  // --- what nobody needs ---
+
+  // The gradient of a bias is the second output.
+  bool drops_output(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return is_op(node, "leat.ConvGradWeights") && node.outputs.size() == 2 &&
+           node.outputs[1] != kNone && rewriter_.readers(node.outputs[1]).empty() &&
+           !rewriter_.is_fetched(node.outputs[1]);
+  }
+  bool drops_bias(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (!is_op(node, "Conv") || node.inputs.size() != 3) return false;
+    const Tensor* bias = rewriter_.constant(node.inputs[2]);
+    for (int64_t i = 0; bias && i < bias->elements(); ++i) {
+      if (bias->at(i) != 0) return false;
+    }
+    return bias != nullptr;
+  }
+  void trim(NodeId id) {
+    const Node& old = graph_.node(id);
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < (is_op(old, "Conv") ? 2 : old.inputs.size()); ++i)
+      inputs.push_back(rewriter_.value(old.inputs[i]));
+    const NodeId made =
+        rewriter_.add(id, *old.op, std::move(inputs), old.attrs, {rewriter_.type(old.outputs[0])});
+    rewriter_.replace(old.outputs[0], rewriter_.to().node(made).outputs[0]);
+  }
+
+  // --- sums of gradients of slices ---
+
+  void find_slices(NodeId id) {
+    if (!concat_ || absorbed_.contains(id) || !is_op(graph_.node(id), "Add")) return;
+    std::vector<NodeId> slices;
+    std::vector<NodeId> adds;
+    if (!collect(id, slices, adds)) return;
+    std::map<int64_t, std::pair<int64_t, ValueId>> by_start;  // -> end, gradient
+    std::optional<int64_t> axis;
+    for (const NodeId slice : slices) {
+      const auto place = place_of(slice);
+      if (!place || (axis && *axis != place->axis) ||
+          !by_start.try_emplace(place->start, place->end, graph_.node(slice).inputs[0]).second)
+        return;
+      axis = place->axis;
+    }
+    SliceSum sum{{}, *axis};
+    int64_t end = 0;
+    for (const auto& [start, rest] : by_start) {
+      if (start != end) return;
+      end = rest.first;
+      sum.gradients.push_back(rest.second);
+    }
+    const Dim size = rewriter_.type(graph_.node(id).outputs[0]).shape[static_cast<int>(*axis)];
+    if (!(size == Dim::of(end))) return;
+    sums_[id] = std::move(sum);
+    adds.erase(adds.begin());  // the root
+    absorbed_.insert(adds.begin(), adds.end());
+    absorbed_.insert(slices.begin(), slices.end());
+  }
+  // The leaves of a tree of Adds, if all are gradients of slices, and the Adds, the root first.
+  bool collect(NodeId id, std::vector<NodeId>& slices, std::vector<NodeId>& adds) const {
+    const Node& node = graph_.node(id);
+    if (is_op(node, "leat.SliceGrad")) {
+      slices.push_back(id);
+      return true;
+    }
+    if (!is_op(node, "Add") || !node.after.empty()) return false;
+    adds.push_back(id);
+    for (const ValueId input : node.inputs) {
+      const NodeId producer = rewriter_.producer(input);
+      if (producer == kNone || rewriter_.only_reader(input) != id ||
+          graph_.node(producer).outputs.size() != 1 || !collect(producer, slices, adds))
+        return false;
+    }
+    return true;
+  }
+  // Nothing if the gradient is not of a range along one axis.
+  std::optional<SlicePlace> place_of(NodeId slice) const {
+    const Node& node = graph_.node(slice);
+    const auto from = rewriter_.type(node.inputs[0]).shape.concrete(),
+               to = rewriter_.type(node.outputs[0]).shape.concrete();
+    if (!from || !to || from->rank() != to->rank() || !node.after.empty()) return std::nullopt;
+    std::optional<SlicePlace> place;
+    const auto list = [&](size_t i) {
+      return i < node.inputs.size() ? rewriter_.constant(node.inputs[i]) : nullptr;
+    };
+    const Tensor *starts = list(2), *ends = list(3), *axes = list(4), *steps = list(5);
+    if (!starts || !ends || (node.inputs.size() > 4 && node.inputs[4] != kNone && !axes) ||
+        (node.inputs.size() > 5 && node.inputs[5] != kNone && !steps))
+      return std::nullopt;
+    for (int64_t i = 0; i < starts->elements(); ++i) {
+      if (steps && steps->at(i) != 1) return std::nullopt;
+      int64_t axis = axes ? static_cast<int64_t>(axes->at(i)) : i;
+      if (axis < 0) axis += to->rank();
+      const int64_t size = (*to)[static_cast<int>(axis)];
+      const auto bound = [&](double at) {
+        const auto written = static_cast<int64_t>(
+            std::clamp(at, -static_cast<double>(size), static_cast<double>(size)));
+        return written < 0 ? written + size : written;
+      };
+      const SlicePlace found{axis, bound(starts->at(i)), bound(ends->at(i))};
+      if (found.start == 0 && found.end == size) continue;
+      if (place) return std::nullopt;
+      place = found;
+    }
+    if (place && (*from)[static_cast<int>(place->axis)] != place->end - place->start)
+      return std::nullopt;
+    return place;
+  }
+  void concatenate(NodeId id, const SliceSum& sum) {
+    std::vector<ValueId> inputs;
+    for (const ValueId gradient : sum.gradients) inputs.push_back(rewriter_.value(gradient));
+    const ValueId result = graph_.node(id).outputs[0];
+    const NodeId made = rewriter_.add(id, *concat_, std::move(inputs), {{"axis", sum.axis}},
+                                      {rewriter_.type(result)});
+    rewriter_.replace(result, rewriter_.to().node(made).outputs[0]);
+  }
+
+  const Graph& graph_;
+  PartRewriter rewriter_;
+  const OpDef *product_, *concat_;
+  std::map<NodeId, Biased> biased_;  // by Add
+  std::map<NodeId, SliceSum> sums_;  // by the last Add
+  std::set<NodeId> trimmed_, absorbed_;
+};
+
+}  // namespace
+
+Result<Graph> lighten(Graph graph, Borders& borders, std::vector<uint32_t>& depth) {
+  const std::vector<uint32_t> old_depth = depth;
+  Lightening pass(graph, borders, old_depth);
+  if (!pass.finds_any()) return graph;
+  return pass.run(borders, depth);
+}
+
+}  // namespace leat

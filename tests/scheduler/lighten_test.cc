@@ -1,0 +1,215 @@
+// What plans for accelerators compute in another form: biases of products, gradients of slices, and
+// the loss; each with the numbers that it had.
+#include <cmath>
+
+#include "devices/base/text.h"
+#include "ops/graph/interpret.h"
+#include "ops/text/parse.h"
+#include "scheduler/compile/passes.h"
+#include "tests/scheduler/scheduler_testing.h"
+
+namespace leat {
+namespace {
+
+using Pass = Result<Graph> (*)(Graph, Borders&, std::vector<uint32_t>&);
+
+std::vector<Tensor> values_of(const Graph& graph) {
+  std::map<ValueId, Tensor> feeds;
+  for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
+    const ValueType& type = graph.value(graph.inputs()[i]).type;
+    Tensor value(type.dtype, *type.shape.concrete());
+    for (int64_t j = 0; j < value.elements(); ++j) {
+      const double wave = std::sin(static_cast<double>(j * 3 + 17 * i));
+      value.set(j, is_float(type.dtype) ? wave : static_cast<double>(j % 4));
+    }
+    feeds.emplace(graph.inputs()[i], value);
+  }
+  return must(interpret(graph, feeds, graph.outputs()));
+}
+
+// The names of the ops that the pass leaves, ascending, after a check that the outputs differ by
+// `margin` at most.
+std::string left_by(Pass pass, const std::string& text, double margin = 0) {
+  INFO(text);
+  Graph graph =
+      must(parse_graph("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n" + text,
+                       scheduler_catalogue(), "g"));
+  must(validate(graph));
+  const std::vector<Tensor> expected = values_of(graph);
+  Borders borders;
+  borders.feeds = graph.inputs();
+  borders.fetches = graph.outputs();
+  std::vector<uint32_t> depth(graph.nodes(), 3);
+  Graph made = must(pass(std::move(graph), borders, depth));
+  CHECK(depth == std::vector<uint32_t>(made.nodes(), 3));
+  made.set_outputs(borders.fetches);
+  const std::vector<ValueType> types = [&] {
+    std::vector<ValueType> all;
+    for (ValueId v = 0; v < made.values(); ++v) all.push_back(made.value(v).type);
+    return all;
+  }();
+  must(validate(made));
+  for (ValueId v = 0; v < made.values(); ++v) CHECK(made.value(v).type == types[v]);
+  const std::vector<Tensor> received = values_of(made);
+  for (size_t o = 0; o < expected.size(); ++o) {
+    REQUIRE(received[o].shape() == expected[o].shape());
+    REQUIRE(received[o].dtype() == expected[o].dtype());
+    for (int64_t i = 0; i < expected[o].elements(); ++i)
+      CHECK(received[o].at(i) == Approx(expected[o].at(i)).margin(margin));
+  }
+  std::vector<std::string> ops;
+  for (NodeId id = 0; id < made.nodes(); ++id) {
+    if (made.node(id).op->name != "Constant") ops.push_back(made.node(id).op->full_name());
+  }
+  std::sort(ops.begin(), ops.end());
+  return join(ops, " ");
+}
+
+}  // namespace
+
+TEST_CASE("a row that is added to a product becomes its bias") {
+  CHECK(left_by(lighten, R"(g (float[2,3,4] x, float[4,5] w, float[5] b) => (float[2,3,5] y) {
+    p = MatMul(x, w)
+    y = Add(p, b)
+  })",
+                1e-6) == "leat.MatMul");
+  CHECK(left_by(lighten, R"(g (float[3,4] x, float[5,4] w, float[5] b) => (float[3,5] y) {
+    p = leat.MatMul<transB = 1>(x, w)
+    c = Relu(b)
+    y = Add(c, p)
+  })",
+                1e-6) == "Relu leat.MatMul");
+}
+
+TEST_CASE("an Add that is no bias of one product stays") {
+  // The product is an output itself.
+  CHECK(left_by(lighten,
+                R"(g (float[3,4] x, float[4,5] w, float[5] b) => (float[3,5] y, float[3,5] p) {
+    p = MatMul(x, w)
+    y = Add(p, b)
+  })") == "Add MatMul");
+  // It is read twice, or what is added is no row, or makes more rows.
+  CHECK(left_by(lighten, R"(g (float[5,4] x, float[4,5] w) => (float[5,5] y) {
+    p = MatMul(x, w)
+    y = Add(p, p)
+  })") == "Add MatMul");
+  CHECK(left_by(lighten, R"(g (float[5,4] x, float[4,5] w, float[5,1] b) => (float[5,5] y) {
+    p = MatMul(x, w)
+    y = Add(p, b)
+  })") == "Add MatMul");
+  CHECK(left_by(lighten, R"(g (float[2,5,4] x, float[2,4,5] w, float[5] b) => (float[2,5,5] y) {
+    p = MatMul(x, w)
+    y = Add(p, b)
+  })") == "Add MatMul");
+  // It has a bias already, or another factor than 1.
+  CHECK(left_by(lighten, R"(g (float[3,4] x, float[4,5] w, float[5] b) => (float[3,5] y) {
+    p = leat.MatMul(x, w, b)
+    y = Add(p, b)
+  })") == "Add leat.MatMul");
+  CHECK(left_by(lighten, R"(g (float[3,4] x, float[4,5] w, float[5] b) => (float[3,5] y) {
+    p = leat.MatMul<alpha = 2.0>(x, w)
+    y = Add(p, b)
+  })") == "Add leat.MatMul");
+}
+
+TEST_CASE("gradients of slices that have each element once are joined") {
+  const char* const three = R"(g (float[1,4] a, float[2,4] b, float[1,4] c) => (float[4,4] y) {
+    shape = Constant<value = int64[2] {4, 4}>()
+    zero = Constant<value = int64[1] {0}>()
+    one = Constant<value = int64[1] {1}>()
+    three = Constant<value = int64[1] {-1}>()
+    all = Constant<value = int64[1] {1000}>()
+    ga = leat.SliceGrad(a, shape, zero, one, zero)
+    gb = leat.SliceGrad(b, shape, one, three, zero)
+    gc = leat.SliceGrad(c, shape, three, all)
+    left = Add(gc, ga)
+    y = Add(left, gb)
+  })";
+  CHECK(left_by(lighten, three) == "Concat");
+  // A gap, the same place twice, two axes, another summand, a step.
+  const auto two = [](const std::string& body, const char* columns = "2") {
+    return cat("g (float[4,", columns, "] a, float[4,", columns, "] b) => (float[4,5] y) {\n",
+               R"(shape = Constant<value = int64[2] {4, 5}>()
+    zero = Constant<value = int64[1] {0}>()
+    one = Constant<value = int64[1] {1}>()
+    two = Constant<value = int64[1] {2}>()
+    four = Constant<value = int64[1] {4}>()
+    five = Constant<value = int64[1] {5}>()
+)",
+               body, "}");
+  };
+  CHECK(left_by(lighten, two(R"(ga = leat.SliceGrad(a, shape, zero, two, one)
+    gb = leat.SliceGrad(b, shape, two, four, one)
+    y = Add(ga, gb))")) == "Add leat.SliceGrad leat.SliceGrad");
+  CHECK(left_by(lighten, two(R"(ga = leat.SliceGrad(a, shape, zero, two, one)
+    gb = leat.SliceGrad(b, shape, zero, two, one)
+    y = Add(ga, gb))")) == "Add leat.SliceGrad leat.SliceGrad");
+  CHECK(left_by(lighten, two(R"(ga = leat.SliceGrad(a, shape, zero, five, one, two)
+    gb = leat.SliceGrad(b, shape, zero, five, one, two)
+    y = Add(ga, gb))",
+                             "3")) == "Add leat.SliceGrad leat.SliceGrad");
+}
+
+TEST_CASE("convolutions lose what changes nothing") {
+  CHECK(left_by(lighten, R"(g (float[1,2,4,4] x, float[2,2,3,3] w) => (float[1,2,2,2] y) {
+    b = Constant<value = float[2] {0.0, 0.0}>()
+    y = Conv(x, w, b)
+  })") == "Conv");
+  const char* const gradient = R"(g (float[1,2,4,4] x, float[1,2,2,2] dy) => (float[2,2,3,3] dw) {
+    dw, db = leat.ConvGradWeights<kernel_shape = [3, 3]>(x, dy)
+  })";
+  CHECK(left_by(lighten, gradient) == "leat.ConvGradWeights");
+  // What it lost is seen in the graph alone.
+  Graph graph =
+      must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n", gradient),
+                       scheduler_catalogue(), "g"));
+  must(validate(graph));
+  Borders borders{graph.inputs(), graph.outputs(), {}};
+  std::vector<uint32_t> depth(graph.nodes(), 0);
+  const Graph made = must(lighten(std::move(graph), borders, depth));
+  CHECK(made.node(0).outputs.size() == 1);
+}
+
+TEST_CASE("a loss keeps two numbers of each position in place of log probabilities") {
+  const char* const plain =
+      R"(g (float[6,4] x, int64[6] labels, float d) => (float loss, float[6,4] dx) {
+    loss, logs = SoftmaxCrossEntropyLoss<ignore_index = 2>(x, labels)
+    dx = leat.SoftmaxCrossEntropyLossGrad<ignore_index = 2>(d, logs, labels)
+  })";
+  CHECK(left_by(fuse_loss, plain, 1e-7) == "leat.CrossEntropy leat.CrossEntropyGrad");
+  // Scores of 16 bits are read as they are.
+  const char* const narrow =
+      R"(g (bfloat16[2,3,4] x, int64[6] labels, float[4] w, float d) => (float loss, bfloat16[2,3,4] dx) {
+    rows = Constant<value = int64[2] {6, 4}>()
+    all = Constant<value = int64[3] {2, 3, 4}>()
+    wide = Cast<to = 1>(x)
+    scores = Reshape(wide, rows)
+    loss, logs = SoftmaxCrossEntropyLoss<reduction = "sum">(scores, labels, w)
+    g0 = leat.SoftmaxCrossEntropyLossGrad<reduction = "sum">(d, logs, labels, w)
+    g1 = Reshape(g0, all)
+    dx = Cast<to = 16>(g1)
+  })";
+  CHECK(left_by(fuse_loss, narrow, 1e-3) ==
+        "Reshape Reshape leat.CrossEntropy leat.CrossEntropyGrad");
+}
+
+TEST_CASE("a loss whose log probabilities are read stays") {
+  CHECK(left_by(fuse_loss, R"(g (float[6,4] x, int64[6] labels) => (float loss, float[6,4] logs) {
+    loss, logs = SoftmaxCrossEntropyLoss(x, labels)
+  })") == "SoftmaxCrossEntropyLoss");
+  CHECK(left_by(fuse_loss, R"(g (float[6,4] x, int64[6] labels) => (float loss, float[6,4] y) {
+    loss, logs = SoftmaxCrossEntropyLoss(x, labels)
+    y = Exp(logs)
+  })") == "Exp SoftmaxCrossEntropyLoss");
+  // The conversion of the scores stays if another node reads them, or if the gradient is read as
+  // it is.
+  CHECK(left_by(fuse_loss,
+                R"(g (bfloat16[6,4] x, int64[6] labels, float d) => (float loss, float[6,4] dx) {
+    wide = Cast<to = 1>(x)
+    loss, logs = SoftmaxCrossEntropyLoss(wide, labels)
+    dx = leat.SoftmaxCrossEntropyLossGrad(d, logs, labels)
+  })",
+                1e-7) == "Cast leat.CrossEntropy leat.CrossEntropyGrad");
+}
+
+}  // namespace leat
