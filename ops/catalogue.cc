@@ -25,6 +25,7 @@ Catalogue standard_catalogue() {
   register_dropout_ops(catalogue);
   register_softmax_ops(catalogue);
   register_loss_ops(catalogue);
+  register_program_ops(catalogue);
   register_reduce_ops(catalogue);
   register_shape_ops(catalogue);
   register_movement_ops(catalogue);

@@ -24,6 +24,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_input_kernels(catalogue);
   add_layout_kernels(catalogue);
   add_loss_kernels(catalogue);
+  add_program_kernels(catalogue);
   add_math_kernels(catalogue);
   add_math_unary_kernels(catalogue);
   add_matmul_kernels(catalogue);

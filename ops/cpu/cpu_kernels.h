@@ -45,6 +45,8 @@ void add_input_kernels(Catalogue& catalogue);
 void add_layout_kernels(Catalogue& catalogue);
 // SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss, and their gradients.
 void add_loss_kernels(Catalogue& catalogue);
+// leat.Elementwise.
+void add_program_kernels(Catalogue& catalogue);
 // Add, Sub, Mul, Div, Mod, Pow, leat.PowGrad, and Max, Min and Sum of any number of inputs.
 void add_math_kernels(Catalogue& catalogue);
 // Neg, Abs, Sign, Sqrt, Exp, Log, Sin, Cos, Erf, the roundings, Clip, leat.ClipGrad.

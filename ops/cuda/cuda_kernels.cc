@@ -34,6 +34,7 @@ void add_cuda_kernels(Catalogue& catalogue) {
   add_copy_kernels(catalogue);
   add_reduce_kernels(catalogue);
   add_softmax_kernels(catalogue);
+  add_program_kernels(catalogue);
   add_matmul_kernels(catalogue);
   add_variable_kernels(catalogue);
   add_random_kernels(catalogue);

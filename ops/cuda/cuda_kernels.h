@@ -23,6 +23,8 @@ void add_pointwise_kernels(Catalogue& catalogue);
 void add_copy_kernels(Catalogue& catalogue);
 // ReduceSum and the other reductions, leat.ReduceGrad, ArgMax and ArgMin.
 void add_reduce_kernels(Catalogue& catalogue);
+// leat.Elementwise.
+void add_program_kernels(Catalogue& catalogue);
 // Softmax, LogSoftmax, the losses, and their gradients.
 void add_softmax_kernels(Catalogue& catalogue);
 // MatMul, leat.MatMul and Gemm.

@@ -26,6 +26,15 @@ cudaError_t dispatch_floats(DType dtype, F f) {
   }
 }
 
+// Calls f with zeros of both types: equal ones, or float and one of 16 bits.
+template <typename F>
+cudaError_t dispatch_narrow(DType dtype, DType other, F f) {
+  if (dtype == other) return dispatch_floats(dtype, [&](auto zero) { return f(zero, zero); });
+  if (dtype != DType::f32) return cudaErrorNotSupported;
+  if (other == DType::bf16) return f(float{}, BFloat16{});
+  return other == DType::f16 ? f(float{}, Half{}) : cudaErrorNotSupported;
+}
+
 template <typename F>
 cudaError_t dispatch_all(DType dtype, F f) {
   switch (dtype) {

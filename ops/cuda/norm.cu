@@ -120,6 +120,17 @@ struct MergeMoments {
   }
 };
 
+// Two sums of a channel.
+struct Two {
+  double first, second;
+};
+struct AddTwo {
+  __device__ static void into(Two& a, const Two& b) {
+    a.first = a.first + b.first;
+    a.second = a.second + b.second;
+  }
+};
+
 template <typename T, int n>
 __global__ void __launch_bounds__(kLeafWarps* kWarp) measure(BatchNormCall call) {
   using A = Compute<T>;
@@ -202,39 +213,58 @@ __host__ __device__ inline int64_t row_blocks(const BatchNormCall& call) {
   return (call.samples + kRowBlock - 1) / kRowBlock;
 }
 
-// The moments of a part of a channel, in the type of the arithmetic.
-template <typename A>
-struct Part {
-  A count, mean, squares;
-};
-template <typename A>
-__device__ inline void merge_parts(Part<A>& a, const Part<A>& b) {
-  const A count = a.count + b.count, delta = b.mean - a.mean, share = b.count / count;
-  a.mean = a.mean + delta * share;
-  a.squares = a.squares + b.squares + delta * delta * (a.count * share);
-  a.count = count;
+// A number near the elements of n channels: the mean of the first rows.
+template <typename T, int n>
+__device__ inline void find_pivots(const BatchNormCall& call, int64_t c, Compute<T> (&pivots)[n]) {
+  using A = Compute<T>;
+  constexpr int kRows = 4;
+  const int rows = call.samples < kRows ? static_cast<int>(call.samples) : kRows;
+  for (int j = 0; j < n; ++j) pivots[j] = A(0);
+  for (int r = 0; r < rows; ++r) {
+    const auto row = load_vector<T, n>(static_cast<const T*>(call.x) + r * call.channels + c);
+    for (int j = 0; j < n; ++j) pivots[j] = pivots[j] + load_as_compute(row.of[j]);
+  }
+  for (int j = 0; j < n; ++j) pivots[j] = pivots[j] / static_cast<A>(rows);
 }
 
-// The same where the channels are last: a block merges what its threads find.
+// The same where the channels are last: the sums of the distances from the pivot and of their
+// squares, which a block adds. Sums around a mean would need the rows twice.
 template <typename T, int n>
 __global__ void __launch_bounds__(kTileGroups* kTileLeaves) measure_last(BatchNormCall call) {
   using A = Compute<T>;
+  constexpr int kAhead = 8;
   const int64_t groups = call.channels / n;
   const LeafTile tile(groups);
   const RowsOfThread rows(call, tile);
   const int64_t c = tile.group * n;
-  Part<A> parts[n] = {};
+  A sums[2 * n] = {};  // of distances, and of squares
   if (tile.group < groups && rows.count > 0) {
-    A mean[n], squares[n];
-    measure_block<T, n>(static_cast<const T*>(call.x) + rows.first * call.channels + c,
-                        call.channels, rows.count, mean, squares);
-    for (int j = 0; j < n; ++j) parts[j] = {static_cast<A>(rows.count), mean[j], squares[j]};
+    A pivots[n];
+    find_pivots<T, n>(call, c, pivots);
+    const T* x = static_cast<const T*>(call.x) + rows.first * call.channels + c;
+    for (int first = 0; first < rows.count; first += kAhead) {
+      Vector<T, n> ahead[kAhead];
+#pragma unroll
+      for (int r = 0; r < kAhead; ++r) {
+        if (first + r < rows.count) ahead[r] = load_vector<T, n>(x + (first + r) * call.channels);
+      }
+#pragma unroll
+      for (int r = 0; r < kAhead; ++r) {
+        if (first + r >= rows.count) continue;
+#pragma unroll
+        for (int j = 0; j < n; ++j) {
+          const A distance = load_as_compute(ahead[r].of[j]) - pivots[j];
+          sums[j] = sums[j] + distance;
+          sums[n + j] = sums[n + j] + distance * distance;
+        }
+      }
+    }
   }
-  fold_tile(tile, row_blocks(call), parts, [](Part<A>& a, const Part<A>& b) { merge_parts(a, b); });
+  fold_tile(tile, row_blocks(call), sums, [](A& a, const A& b) { a = a + b; });
   if (tile.group >= groups || !tile.is_first()) return;
   for (int j = 0; j < n; ++j) {
-    leaf_value<A>(call, tile.block, 0)[c + j] = parts[j].mean;
-    leaf_value<A>(call, tile.block, 1)[c + j] = parts[j].squares;
+    leaf_value<A>(call, tile.block, 0)[c + j] = sums[j];
+    leaf_value<A>(call, tile.block, 1)[c + j] = sums[n + j];
   }
 }
 
@@ -290,43 +320,25 @@ __device__ inline int64_t channel_of(const BatchNormCall& call, int64_t i) {
          static_cast<uint32_t>(call.channels);
 }
 
-// The same for many leaves of neighbouring channels, which are last: the mean of all leaves, and
-// then the squares around it. The merges of pairs of leaves take several times as long, because
-// they divide.
+// The same for neighbouring channels, which are last.
 template <typename T>
 __global__ void __launch_bounds__(kFoldedColumns* kFoldingRows) finish_last(BatchNormCall call) {
   using A = Compute<T>;
-  __shared__ double parts[kFoldingRows][kFoldedColumns];
   const Leaves leaves(call);
-  const int column = static_cast<int>(threadIdx.x) % kFoldedColumns;
-  const int row = static_cast<int>(threadIdx.x) / kFoldedColumns;
-  const int64_t c = int64_t{blockIdx.x} * kFoldedColumns + column;
-  // The sum of value(leaf) for all threads of the column.
-  const auto sum = [&](auto value) {
-    double mine = 0;
-    if (c < call.channels) {
-#pragma unroll 8
-      for (int64_t leaf = row; leaf < leaves.count; leaf += kFoldingRows) mine = mine + value(leaf);
-    }
-    parts[row][column] = mine;
-    __syncthreads();
-    double all = 0;
-    for (int r = 0; r < kFoldingRows; ++r) all = all + parts[r][column];
-    __syncthreads();
-    return all;
-  };
-  const auto count = static_cast<double>(call.samples);
-  const double mean = sum([&](int64_t leaf) {
-                        return static_cast<double>(leaves.size(leaf)) *
-                               static_cast<double>(leaf_value<A>(call, leaf, 0)[c]);
-                      }) /
-                      count;
-  const double squares = sum([&](int64_t leaf) {
-    const double deviation = static_cast<double>(leaf_value<A>(call, leaf, 0)[c]) - mean;
-    return static_cast<double>(leaf_value<A>(call, leaf, 1)[c]) +
-           static_cast<double>(leaves.size(leaf)) * deviation * deviation;
-  });
-  if (c < call.channels && row == 0) finish_channel<A>(call, c, {count, mean, squares});
+  fold_leaves<AddTwo, Two>(
+      call.channels, leaves.count,
+      [&](int64_t leaf, int64_t c) {
+        return Two{static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
+                   static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
+      },
+      [&](int64_t c, const Two& all) {
+        A pivot[1];
+        find_pivots<T, 1>(call, c, pivot);
+        const auto count = static_cast<double>(call.samples);
+        const double shift = all.first / count, squares = all.second - all.first * shift;
+        finish_channel<A>(
+            call, c, {count, static_cast<double>(pivot[0]) + shift, squares < 0 ? 0 : squares});
+      });
 }
 
 // A parameter of the channels of n neighbouring elements, which are of n channels (`rows`) or of
@@ -343,22 +355,50 @@ __device__ inline Vector<A, n> parameters_at(const BatchNormCall& call, int whic
   }
 }
 
-// n neighbouring elements for each thread.
+// The elements of a thread: n neighbours, and so many again in each of some rows, of the same
+// channels, where a plane is one element (`rows`).
+constexpr int kRowsEach = 8;
+template <int n, bool rows>
+struct Strided {
+  __device__ explicit Strided(const BatchNormCall& call) {
+    const int64_t t = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    end = call.samples * call.channels * call.area;
+    first = t * n;
+    if constexpr (rows) {
+      const int64_t threads = (call.samples + kRowsEach - 1) / kRowsEach * call.channels;
+      step = threads;
+      if (first >= threads) first = end;
+    }
+  }
+  int64_t first, step = 0, end;
+};
+template <int n, bool rows>
+LaunchShape strided_shape(const BatchNormCall& call) {
+  const int64_t elements = rows ? (call.samples + kRowsEach - 1) / kRowsEach * call.channels
+                                : call.samples * call.channels * call.area;
+  return one_thread_each(elements / n);
+}
+
 template <typename T, int n, bool rows>
 __global__ void normalize(BatchNormCall call) {
   using A = Compute<T>;
-  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
-  if (i >= call.samples * call.channels * call.area) return;
-  const int64_t c = channel_of(call, i);
+  const Strided<n, rows> at(call);
+  if (at.first >= at.end) return;
+  const int64_t c = channel_of(call, at.first);
   const auto mean = parameters_at<A, n, rows>(call, kMean, c);
   const auto factor = parameters_at<A, n, rows>(call, kFactor, c);
   const auto bias = parameters_at<A, n, rows>(call, kBias, c);
-  Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
+#pragma unroll 4
+  for (int r = 0; r < (rows ? kRowsEach : 1); ++r) {
+    const int64_t i = at.first + r * at.step;
+    if (i >= at.end) return;
+    Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
 #pragma unroll
-  for (int j = 0; j < n; ++j)
-    x.of[j] =
-        store_from_compute<T>((load_as_compute(x.of[j]) - mean.of[j]) * factor.of[j] + bias.of[j]);
-  store_vector(static_cast<T*>(call.y) + i, x);
+    for (int j = 0; j < n; ++j)
+      x.of[j] = store_from_compute<T>((load_as_compute(x.of[j]) - mean.of[j]) * factor.of[j] +
+                                      bias.of[j]);
+    store_vector(static_cast<T*>(call.y) + i, x);
+  }
 }
 
 // Adds dy, and dy times the deviation of x, over `count` rows of n neighbouring channels.
@@ -492,47 +532,43 @@ __global__ void finish_gradients(BatchNormCall call) {
 }
 
 // The same for many leaves of neighbouring channels.
-struct GradientSums {
-  double sum, dot;
-};
-struct AddGradientSums {
-  __device__ static void into(GradientSums& a, const GradientSums& b) {
-    a.sum = a.sum + b.sum;
-    a.dot = a.dot + b.dot;
-  }
-};
 template <typename T>
 __global__ void __launch_bounds__(kFoldedColumns* kFoldingRows)
     finish_gradient_neighbours(BatchNormCall call) {
   using A = Compute<T>;
   const Leaves leaves(call);
-  fold_leaves<AddGradientSums, GradientSums>(
+  fold_leaves<AddTwo, Two>(
       call.channels, leaves.count,
       [&](int64_t leaf, int64_t c) {
-        return GradientSums{static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
-                            static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
+        return Two{static_cast<double>(leaf_value<A>(call, leaf, 0)[c]),
+                   static_cast<double>(leaf_value<A>(call, leaf, 1)[c])};
       },
-      [&](int64_t c, const GradientSums& all) { finish_gradient<A>(call, c, all.sum, all.dot); });
+      [&](int64_t c, const Two& all) { finish_gradient<A>(call, c, all.first, all.second); });
 }
 
 template <typename T, int n, bool rows>
 __global__ void differentiate(BatchNormCall call) {
   using A = Compute<T>;
-  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * n;
-  if (i >= call.samples * call.channels * call.area) return;
-  const int64_t c = channel_of(call, i);
+  const Strided<n, rows> at(call);
+  if (at.first >= at.end) return;
+  const int64_t c = channel_of(call, at.first);
   const auto mean = parameters_at<A, n, rows>(call, kMean, c);
   const auto factor = parameters_at<A, n, rows>(call, kFactor, c);
   const auto bias = parameters_at<A, n, rows>(call, kBias, c);
   const auto slope = parameters_at<A, n, rows>(call, kSlope, c);
-  const Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
-  Vector<T, n> dy = load_vector<T, n>(static_cast<const T*>(call.dy) + i);
+#pragma unroll 4
+  for (int r = 0; r < (rows ? kRowsEach : 1); ++r) {
+    const int64_t i = at.first + r * at.step;
+    if (i >= at.end) return;
+    const Vector<T, n> x = load_vector<T, n>(static_cast<const T*>(call.x) + i);
+    Vector<T, n> dy = load_vector<T, n>(static_cast<const T*>(call.dy) + i);
 #pragma unroll
-  for (int j = 0; j < n; ++j)
-    dy.of[j] = store_from_compute<T>(factor.of[j] *
-                                     (load_as_compute(dy.of[j]) - bias.of[j] -
-                                      (load_as_compute(x.of[j]) - mean.of[j]) * slope.of[j]));
-  store_vector(static_cast<T*>(call.y) + i, dy);
+    for (int j = 0; j < n; ++j)
+      dy.of[j] = store_from_compute<T>(factor.of[j] *
+                                       (load_as_compute(dy.of[j]) - bias.of[j] -
+                                        (load_as_compute(x.of[j]) - mean.of[j]) * slope.of[j]));
+    store_vector(static_cast<T*>(call.y) + i, dy);
+  }
 }
 
 // True if one thread may have neighbouring channels, which are neighbours in memory.
@@ -559,8 +595,7 @@ cudaError_t launch_norm_of_rows(const BatchNormCall& call, cudaStream_t stream) 
   else if (error == cudaSuccess)
     error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
   if (error != cudaSuccess) return error;
-  return launch<&normalize<T, n, true>>(one_thread_each(call.samples * call.channels / n), stream,
-                                        call);
+  return launch<&normalize<T, n, true>>(strided_shape<n, true>(call), stream, call);
 }
 
 template <typename T>
@@ -575,8 +610,7 @@ cudaError_t launch_grad_of_rows(const BatchNormCall& call, cudaStream_t stream) 
   if (error == cudaSuccess)
     error = launch<&finish_gradient_neighbours<T>>(folding_shape(call.channels), stream, call);
   if (error != cudaSuccess || !call.y) return error;
-  return launch<&differentiate<T, n, true>>(one_thread_each(call.samples * call.channels / n),
-                                            stream, call);
+  return launch<&differentiate<T, n, true>>(strided_shape<n, true>(call), stream, call);
 }
 
 // Calls f with the number of neighbours that one thread may have: all of them are of one channel.
@@ -590,7 +624,7 @@ cudaError_t with_neighbours(const BatchNormCall& call, F f) {
 }
 
 // One warp for each line.
-template <typename T>
+template <typename T, typename Y>
 __global__ void layer_norm(LayerNormCall call) {
   using A = Compute<T>;
   const int64_t line = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
@@ -605,24 +639,24 @@ __global__ void layer_norm(LayerNormCall call) {
     return deviation * deviation;
   });
   const A factor = 1 / std::sqrt(squares / n + static_cast<A>(call.epsilon));
-  T* y = static_cast<T*>(call.y) + line * call.size;
+  Y* y = static_cast<Y*>(call.y) + line * call.size;
   for (int64_t i = threadIdx.x % kWarp; i < call.size; i += kWarp) {
     A value = (element(i) - mean) * factor * load_as_compute(scale[i]);
     if (bias) value = value + load_as_compute(bias[i]);
-    y[i] = store_from_compute<T>(value);
+    y[i] = store_from_compute<Y>(value);
   }
   if (threadIdx.x % kWarp != 0) return;
   if (call.mean) static_cast<A*>(call.mean)[line] = mean;
   if (call.inverse) static_cast<A*>(call.inverse)[line] = factor;
 }
 
-template <typename T>
+template <typename T, typename D>
 __global__ void layer_norm_grad(LayerNormCall call) {
   using A = Compute<T>;
   const int64_t line = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
   if (line >= call.lines) return;
   const T* x = static_cast<const T*>(call.x) + line * call.size;
-  const T* dy = static_cast<const T*>(call.dy) + line * call.size;
+  const D* dy = static_cast<const D*>(call.dy) + line * call.size;
   const T* scale = static_cast<const T*>(call.scale);
   const A mean = static_cast<const A*>(call.mean)[line];
   const A inverse = static_cast<const A*>(call.inverse)[line];
@@ -639,7 +673,7 @@ __global__ void layer_norm_grad(LayerNormCall call) {
 }
 
 // n neighbouring columns for each thread, and a leaf of kRowBlock lines. A block adds its leaves.
-template <typename T, int n>
+template <typename T, typename D, int n>
 __global__ void __launch_bounds__(kTileGroups* kTileLeaves)
     sum_columns(LayerNormCall call, int64_t leaves) {
   using A = Compute<T>;
@@ -651,14 +685,15 @@ __global__ void __launch_bounds__(kTileGroups* kTileLeaves)
   if (tile.group < groups && tile.leaf < leaves) {
     const int64_t first = tile.leaf * kRowBlock;
     const int64_t end = first + kRowBlock < call.lines ? first + kRowBlock : call.lines;
-    const T* dy = static_cast<const T*>(call.dy) + column;
+    const D* dy = static_cast<const D*>(call.dy) + column;
     const T* x = static_cast<const T*>(call.x) + column;
     for (int64_t line = first; line < end; line += kAhead) {
-      Vector<T, n> of_dy[kAhead], of_x[kAhead];
+      Vector<D, n> of_dy[kAhead];
+      Vector<T, n> of_x[kAhead];
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
         if (line + k >= end) continue;
-        of_dy[k] = load_vector<T, n>(dy + (line + k) * call.size);
+        of_dy[k] = load_vector<D, n>(dy + (line + k) * call.size);
         of_x[k] = load_vector<T, n>(x + (line + k) * call.size);
       }
 #pragma unroll
@@ -728,8 +763,8 @@ cudaError_t launch_batch_norm(const BatchNormCall& call, DType dtype, cudaStream
       error = launch<&finish_channels<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0)
       error = with_neighbours<T>(call, [&](auto n) {
-        return launch<&normalize<T, decltype(n)::value, false>>(one_thread_each(elements / n),
-                                                                stream, call);
+        return launch<&normalize<T, decltype(n)::value, false>>(
+            strided_shape<decltype(n)::value, false>(call), stream, call);
       });
     return error;
   });
@@ -752,8 +787,8 @@ cudaError_t launch_batch_norm_grad(const BatchNormCall& call, DType dtype, cudaS
       error = launch<&finish_gradients<T>>(one_warp_each(call.channels), stream, call);
     if (error == cudaSuccess && elements > 0 && call.y)
       error = with_neighbours<T>(call, [&](auto n) {
-        return launch<&differentiate<T, decltype(n)::value, false>>(one_thread_each(elements / n),
-                                                                    stream, call);
+        return launch<&differentiate<T, decltype(n)::value, false>>(
+            strided_shape<decltype(n)::value, false>(call), stream, call);
       });
     return error;
   });
@@ -764,27 +799,30 @@ size_t layer_norm_workspace(const LayerNormCall& call) {
   return static_cast<size_t>(2 * leaves * call.size) * sizeof(double);
 }
 
-cudaError_t launch_layer_norm(const LayerNormCall& call, DType dtype, cudaStream_t stream) {
+cudaError_t launch_layer_norm(const LayerNormCall& call, DType x, DType y, cudaStream_t stream) {
   if (call.lines == 0) return cudaSuccess;
-  return dispatch_floats(dtype, [&](auto zero) {
-    return launch<&layer_norm<decltype(zero)>>(one_warp_each(call.lines), stream, call);
+  return dispatch_narrow(x, y, [&](auto zero, auto other) {
+    return launch<&layer_norm<decltype(zero), decltype(other)>>(one_warp_each(call.lines), stream,
+                                                                call);
   });
 }
 
-cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType dtype, cudaStream_t stream) {
-  return dispatch_floats(dtype, [&](auto zero) {
+cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType x, DType dy,
+                                   cudaStream_t stream) {
+  return dispatch_narrow(x, dy, [&](auto zero, auto other) {
     using T = decltype(zero);
+    using D = decltype(other);
     const int64_t leaves = (call.lines + kRowBlock - 1) / kRowBlock;
     cudaError_t error = cudaSuccess;
     if (call.lines > 0 && call.y)
-      error = launch<&layer_norm_grad<T>>(one_warp_each(call.lines), stream, call);
+      error = launch<&layer_norm_grad<T, D>>(one_warp_each(call.lines), stream, call);
     if (error == cudaSuccess && leaves * call.size > 0) {
       constexpr int kMost = neighbours_of<T>();
       const bool vectors = call.size % kMost == 0 && is_aligned(call.x) && is_aligned(call.dy);
-      error = vectors ? launch<&sum_columns<T, kMost>>(leaf_tile_shape(leaves, call.size / kMost),
-                                                       stream, call, leaves)
-                      : launch<&sum_columns<T, 1>>(leaf_tile_shape(leaves, call.size), stream, call,
-                                                   leaves);
+      error = vectors ? launch<&sum_columns<T, D, kMost>>(
+                            leaf_tile_shape(leaves, call.size / kMost), stream, call, leaves)
+                      : launch<&sum_columns<T, D, 1>>(leaf_tile_shape(leaves, call.size), stream,
+                                                      call, leaves);
     }
     if (error != cudaSuccess || call.size == 0) return error;
     return leaves > 0 ? launch<&finish_columns<T>>(folding_shape(2 * call.size), stream, call,

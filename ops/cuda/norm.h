@@ -37,7 +37,8 @@ size_t batch_norm_workspace(const BatchNormCall& call);
 cudaError_t launch_batch_norm(const BatchNormCall& call, DType dtype, cudaStream_t stream);
 cudaError_t launch_batch_norm_grad(const BatchNormCall& call, DType dtype, cudaStream_t stream);
 
-// x is [lines, size]; the statistics are in the type of the arithmetic.
+// x is [lines, size]; the statistics are in the type of the arithmetic. y and dy may have 16 bits
+// beside an x of float.
 struct LayerNormCall {
   int64_t lines = 0, size = 0;
   double epsilon = 0;
@@ -48,7 +49,8 @@ struct LayerNormCall {
   void* workspace = nullptr;  // of the gradient: layer_norm_workspace() bytes
 };
 size_t layer_norm_workspace(const LayerNormCall& call);
-cudaError_t launch_layer_norm(const LayerNormCall& call, DType dtype, cudaStream_t stream);
-cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType dtype, cudaStream_t stream);
+cudaError_t launch_layer_norm(const LayerNormCall& call, DType x, DType y, cudaStream_t stream);
+cudaError_t launch_layer_norm_grad(const LayerNormCall& call, DType x, DType dy,
+                                   cudaStream_t stream);
 
 }  // namespace leat::cuda

@@ -91,17 +91,17 @@ Result<std::unique_ptr<Kernel>> make_layer_norm(const KernelSetup& setup) {
   const LayerNormCall call = layer_call(setup, 0);
   const bool biased = setup.types.has_input(2);
   const bool has_mean = setup.types.has_output(1), has_inverse = setup.types.has_output(2);
-  return make_cuda_kernel(
-      setup, [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
-        LayerNormCall now = call;
-        now.x = context.inputs[0];
-        now.scale = context.inputs[1];
-        now.bias = biased ? context.inputs[2] : nullptr;
-        now.y = context.outputs[0];
-        now.mean = has_mean ? context.outputs[1] : nullptr;
-        now.inverse = has_inverse ? context.outputs[2] : nullptr;
-        return launch_layer_norm(now, dtype, stream);
-      });
+  return make_cuda_kernel(setup, [=, x = setup.input(0).dtype, y = setup.output(0).dtype](
+                                     const KernelContext& context, cudaStream_t stream) {
+    LayerNormCall now = call;
+    now.x = context.inputs[0];
+    now.scale = context.inputs[1];
+    now.bias = biased ? context.inputs[2] : nullptr;
+    now.y = context.outputs[0];
+    now.mean = has_mean ? context.outputs[1] : nullptr;
+    now.inverse = has_inverse ? context.outputs[2] : nullptr;
+    return launch_layer_norm(now, x, y, stream);
+  });
 }
 
 // (dy, x, scale, mean, inverse deviation)
@@ -110,7 +110,8 @@ Result<std::unique_ptr<Kernel>> make_layer_norm_grad(const KernelSetup& setup) {
   const bool has_scale = setup.types.has_output(1), has_bias = setup.types.has_output(2);
   return make_cuda_kernel(
       setup,
-      [=, dtype = setup.input(1).dtype](const KernelContext& context, cudaStream_t stream) {
+      [=, x = setup.input(1).dtype, dy = setup.input(0).dtype](const KernelContext& context,
+                                                               cudaStream_t stream) {
         LayerNormCall now = call;
         now.dy = context.inputs[0];
         now.x = context.inputs[1];
@@ -121,7 +122,7 @@ Result<std::unique_ptr<Kernel>> make_layer_norm_grad(const KernelSetup& setup) {
         now.dscale = has_scale ? context.outputs[1] : nullptr;
         now.dbias = has_bias ? context.outputs[2] : nullptr;
         now.workspace = context.workspace;
-        return launch_layer_norm_grad(now, dtype, stream);
+        return launch_layer_norm_grad(now, x, dy, stream);
       },
       layer_norm_workspace(call));
 }

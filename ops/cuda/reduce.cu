@@ -169,16 +169,17 @@ __global__ void fold_columns(ReduceCall call, int64_t leaves) {
 }
 
 // The same for neighbouring results whose elements are neighbours in every row. A block folds the
-// leaves that it has.
-template <typename T, int n>
+// leaves that it has. `sums`: of the elements as they are, which need not ask for the reduction.
+template <typename T, int n, bool sums>
 __global__ void __launch_bounds__(kTileGroups* kTileLeaves)
     fold_neighbours(ReduceCall call, int64_t leaves) {
   using A = Compute<T>;
-  constexpr int kAhead = 4;
+  constexpr int kAhead = 8;
   const int64_t groups = call.results() / n;
   const LeafTile tile(groups);
   A values[n];
-  for (int j = 0; j < n; ++j) values[j] = identity<A>(call.reduction);
+  for (int j = 0; j < n; ++j)
+    values[j] = sums ? SumFold::identity<A>() : identity<A>(call.reduction);
   if (tile.group < groups && tile.leaf < leaves) {
     const T* x = static_cast<const T*>(call.x) + start_of(call, tile.group * n);
     const int64_t step = call.reduced.count > 0 ? call.reduced.strides[0] : 0;
@@ -195,13 +196,22 @@ __global__ void __launch_bounds__(kTileGroups* kTileLeaves)
       for (int k = 0; k < kAhead; ++k) {
         if (r + k >= end) break;
 #pragma unroll
-        for (int j = 0; j < n; ++j)
-          fold_into(call.reduction, values[j],
-                    mapped(call.reduction, load_as_compute(ahead[k].of[j])));
+        for (int j = 0; j < n; ++j) {
+          const A value = load_as_compute(ahead[k].of[j]);
+          if constexpr (sums)
+            SumFold::into(values[j], value);
+          else
+            fold_into(call.reduction, values[j], mapped(call.reduction, value));
+        }
       }
     }
   }
-  fold_tile(tile, leaves, values, [&](A& a, const A& b) { fold_into(call.reduction, a, b); });
+  fold_tile(tile, leaves, values, [&](A& a, const A& b) {
+    if constexpr (sums)
+      SumFold::into(a, b);
+    else
+      fold_into(call.reduction, a, b);
+  });
   if (tile.group >= groups || !tile.is_first()) return;
   const int64_t blocks = (leaves + kTileLeaves - 1) / kTileLeaves;
   for (int j = 0; j < n; ++j)
@@ -459,8 +469,10 @@ cudaError_t launch_reduce(const ReduceCall& call, DType dtype, cudaStream_t stre
     if (call.line_reduced) {
       error = launch<&fold_lines<T>>(one_warp_each(units), stream, call, leaves);
     } else if (kNeighbours > 1 && has_neighbours(call, kNeighbours)) {
-      error = launch<&fold_neighbours<T, kNeighbours>>(
-          leaf_tile_shape(leaves, call.results() / kNeighbours), stream, call, leaves);
+      const LaunchShape shape = leaf_tile_shape(leaves, call.results() / kNeighbours);
+      const bool sums = call.reduction == kSum || call.reduction == kMean;
+      error = sums ? launch<&fold_neighbours<T, kNeighbours, true>>(shape, stream, call, leaves)
+                   : launch<&fold_neighbours<T, kNeighbours, false>>(shape, stream, call, leaves);
       leaves = leaf_blocks(leaves);
     } else {
       error = launch<&fold_columns<T>>(one_thread_each(units), stream, call, leaves);

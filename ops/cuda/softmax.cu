@@ -86,12 +86,16 @@ struct ByBlock {
   template <typename Value>
   __device__ A largest(int64_t n, Value value) {
     A mine = MaxFold::identity<A>();
-    for (int64_t i = threadIdx.x; i < n; i += kLanes) MaxFold::into(mine, value(i));
+    const auto count = static_cast<int>(n);
+#pragma unroll 8
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(kLanes))
+      MaxFold::into(mine, value(i));
     mine = fold_lanes<MaxFold>(mine);
     if (threadIdx.x % kWarp == 0) memory_[threadIdx.x / kWarp] = mine;
     __syncthreads();
-    A all = memory_[0];
-    for (unsigned w = 1; w < kLanes / kWarp; ++w) MaxFold::into(all, memory_[w]);
+    constexpr unsigned kWarps = kLanes / kWarp;
+    static_assert(kWarps == kWarp);
+    const A all = fold_lanes_for_all<MaxFold>(memory_[threadIdx.x % kWarps]);
     __syncthreads();
     return all;
   }
@@ -101,19 +105,29 @@ struct ByBlock {
     for (int64_t b = threadIdx.x / kWarp; b < blocks; b += kLanes / kWarp) {
       const int64_t begin = b * kLineBlock, end = begin + kLineBlock < n ? begin + kLineBlock : n;
       A part = SumFold::identity<A>();
-      for (int64_t i = begin + threadIdx.x % kWarp; i < end; i += kWarp)
-        SumFold::into(part, value(i));
+      const auto last = static_cast<int>(end);
+      int i = static_cast<int>(begin + threadIdx.x % kWarp);
+      // Some at a time: an exponential takes longer than the sum waits.
+      constexpr int kAhead = 8, kStep = static_cast<int>(kWarp);
+      for (; i + (kAhead - 1) * kStep < last; i += kAhead * kStep) {
+        A ahead[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) ahead[k] = value(i + k * kStep);
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) SumFold::into(part, ahead[k]);
+      }
+      for (; i < last; i += kStep) SumFold::into(part, value(i));
       part = fold_lanes<SumFold>(part);
       if (threadIdx.x % kWarp == 0) memory_[b] = part;
     }
     __syncthreads();
-    A stacked[64];
-    TreeStack<SumFold, A> stack(stacked, 1);
-    for (int64_t b = 0; b < blocks; ++b) {
-      *stack.top() = memory_[b];
-      stack.push();
+    if (threadIdx.x < kWarp) {
+      const A whole = warp_tree<SumFold, A>(blocks, [&](int64_t block) { return memory_[block]; });
+      __syncwarp();
+      if (threadIdx.x == 0) memory_[0] = whole;
     }
-    const A all = *stack.finish();
+    __syncthreads();
+    const A all = memory_[0];
     __syncthreads();
     return all;
   }
@@ -181,24 +195,23 @@ __global__ void __launch_bounds__(kLossThreads) losses_of_long_positions(LossCal
   using A = Compute<T>;
   using Folds = ByBlock<A, kLossThreads>;
   __shared__ A memory[Folds::kMost / kLineBlock];
-  LEAT_DYNAMIC_SHARED(A, held);
+  LEAT_DYNAMIC_SHARED(S, held);
   const S* scores = static_cast<const S*>(call.scores) + blockIdx.x * call.classes;
 #pragma unroll 4
-  for (int64_t c = threadIdx.x * n; c < call.classes; c += kLossThreads * n) {
-    const auto some = load_vector<S, n>(scores + c);
-    for (int j = 0; j < n; ++j) held[c + j] = load_as_compute(some.of[j]);
-  }
+  for (int64_t c = threadIdx.x * n; c < call.classes; c += kLossThreads * n)
+    store_vector(held + c, load_vector<S, n>(scores + c));
   __syncthreads();
-  find_loss<T>(call, blockIdx.x, Folds(memory), [&](int64_t c) { return held[c]; });
+  find_loss<T>(call, blockIdx.x, Folds(memory),
+               [&](int64_t c) { return load_as_compute(held[c]); });
 }
-template <typename T>
+template <typename T, typename S>
 bool holds_scores(const LossCall& call) {
   using A = Compute<T>;
   using Folds = ByBlock<A, kLossThreads>;
   constexpr size_t kStatic = sizeof(A) * Folds::kMost / kLineBlock;
   return !call.given_log_prob && call.inner == 1 && call.classes >= 2 * kLineBlock &&
          call.classes <= Folds::kMost &&
-         static_cast<size_t>(call.classes) * sizeof(A) + kStatic <= call.shared_bytes &&
+         static_cast<size_t>(call.classes) * sizeof(S) + kStatic <= call.shared_bytes &&
          call.positions < (int64_t{1} << 31);
 }
 
@@ -314,9 +327,9 @@ cudaError_t with_classes(const LossCall& call, F f) {
 template <typename T, typename S>
 cudaError_t launch_losses(const LossCall& call, cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
-  if (call.positions > 0 && holds_scores<T>(call)) {
+  if (call.positions > 0 && holds_scores<T, S>(call)) {
     LaunchShape shape{dim3(static_cast<unsigned>(call.positions)), dim3(kLossThreads)};
-    shape.shared = static_cast<size_t>(call.classes) * sizeof(Compute<T>);
+    shape.shared = static_cast<size_t>(call.classes) * sizeof(S);
     error = with_classes<S>(call, [&](auto n) {
       return launch<&losses_of_long_positions<T, S, decltype(n)::value>>(shape, stream, call);
     });

@@ -57,7 +57,7 @@ __global__ void adam_rule(ApplyCall call) {
 }
 
 // n elements for each thread.
-template <typename T, int n>
+template <typename T, typename G, int n>
 __global__ void apply(ApplyCall call) {
   using C = Arithmetic<T>;
   if (forbidden(call.guard)) return;
@@ -67,7 +67,7 @@ __global__ void apply(ApplyCall call) {
   T* first = static_cast<T*>(call.first_slot) + i;
   T* second = static_cast<T*>(call.second_slot) + i;
   Vector<T, n> p = load_vector<T, n>(variable), u, v;
-  const Vector<T, n> g = load_vector<T, n>(static_cast<const T*>(call.gradient) + i);
+  const Vector<G, n> g = load_vector<G, n>(static_cast<const G*>(call.gradient) + i);
   switch (call.kind) {
     case OptimizerKind::sgd: {
       const SgdRule<C> rule{load(*static_cast<const T*>(call.rate)),
@@ -140,10 +140,12 @@ cudaError_t launch_commit(const CommitCall& call, cudaStream_t stream) {
   return launch<&commit>({dim3(1), dim3(CommitCall::kMost)}, stream, call);
 }
 
-cudaError_t launch_apply(const ApplyCall& call, DType dtype, cudaStream_t stream) {
+cudaError_t launch_apply(const ApplyCall& call, DType variable, DType gradient,
+                         cudaStream_t stream) {
   if (call.elements == 0) return cudaSuccess;
-  return dispatch_floats(dtype, [&](auto zero) {
+  return dispatch_narrow(variable, gradient, [&](auto zero, auto other) {
     using T = decltype(zero);
+    using G = decltype(other);
     if (call.kind == OptimizerKind::adam) {
       const auto error = launch<&adam_rule<T>>({dim3(1), dim3(1)}, stream, call);
       if (error != cudaSuccess) return error;
@@ -151,9 +153,9 @@ cudaError_t launch_apply(const ApplyCall& call, DType dtype, cudaStream_t stream
     constexpr int kNeighbours = neighbours_of<T>();
     if (call.elements % kNeighbours == 0 && is_aligned(call.variable) &&
         is_aligned(call.gradient) && is_aligned(call.first_slot) && is_aligned(call.second_slot))
-      return launch<&apply<T, kNeighbours>>(one_thread_each(call.elements / kNeighbours), stream,
-                                            call);
-    return launch<&apply<T, 1>>(one_thread_each(call.elements), stream, call);
+      return launch<&apply<T, G, kNeighbours>>(one_thread_each(call.elements / kNeighbours), stream,
+                                               call);
+    return launch<&apply<T, G, 1>>(one_thread_each(call.elements), stream, call);
   });
 }
 

@@ -42,9 +42,9 @@ struct ApplyCall {
   OptimizerKind kind = OptimizerKind::sgd;
   int64_t elements = 0;
   void *variable = nullptr, *first_slot = nullptr, *second_slot = nullptr;
-  const void* gradient = nullptr;
-  const void* rate = nullptr;     // one element of the variable's dtype
-  const int64_t* step = nullptr;  // of Adam: the steps before this one
+  const void* gradient = nullptr;  // of the variable's dtype, or of 16 bits beside float
+  const void* rate = nullptr;      // one element of the variable's dtype
+  const int64_t* step = nullptr;   // of Adam: the steps before this one
   const float* guard = nullptr;
   double weight_decay = 0, momentum = 0;
   bool nesterov = false;
@@ -53,6 +53,7 @@ struct ApplyCall {
   Complaint* complaint = nullptr;  // of a step below 0
 };
 inline constexpr size_t kApplyWorkspace = sizeof(AdamRule<double>);
-cudaError_t launch_apply(const ApplyCall& call, DType dtype, cudaStream_t stream);
+cudaError_t launch_apply(const ApplyCall& call, DType variable, DType gradient,
+                         cudaStream_t stream);
 
 }  // namespace leat::cuda

@@ -116,7 +116,10 @@ KernelSupport dense_only(const Operands& at) {
 
 Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Operands& at,
                                            bool decoupled) {
-  LEAT_RETURN_IF_ERROR(check_fits(setup, at.gradient()));
+  const OperandType& gradient = setup.input(at.gradient());
+  const bool narrow = setup.input(0).dtype == DType::f32 && is_16bit_float(gradient.dtype) &&
+                      gradient.shape == setup.input(0).shape;
+  if (!narrow) LEAT_RETURN_IF_ERROR(check_fits(setup, at.gradient()));
   const Attrs& attrs = setup.attrs();
   ApplyCall call;
   call.kind = at.kind;
@@ -137,7 +140,8 @@ Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Opera
   const bool guarded = setup.types.has_input(at.guard());
   return make_cuda_kernel(
       setup,
-      [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
+      [=, variable = setup.input(0).dtype, of_gradient = gradient.dtype](
+          const KernelContext& context, cudaStream_t stream) {
         (void)complaint;  // it lives as long as the kernel
         ApplyCall now = call;
         now.variable = context.inputs[0];
@@ -148,7 +152,7 @@ Result<std::unique_ptr<Kernel>> make_apply(const KernelSetup& setup, const Opera
         if (at.kind == OptimizerKind::adam) now.step = context.in<int64_t>(at.step());
         now.guard = guarded ? context.in<float>(at.guard()) : nullptr;
         now.workspace = context.workspace;
-        return launch_apply(now, dtype, stream);
+        return launch_apply(now, variable, of_gradient, stream);
       },
       kApplyWorkspace);
 }

@@ -35,8 +35,10 @@ void register_normalization_ops(Catalogue& catalogue);
 void register_dropout_ops(Catalogue& catalogue);
 // softmax.cc: Softmax LogSoftmax.
 void register_softmax_ops(Catalogue& catalogue);
-// loss.cc: SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss.
+// loss.cc: SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss, and leat.CrossEntropy.
 void register_loss_ops(Catalogue& catalogue);
+// element_program.cc: leat.Elementwise, several elementwise ops in one.
+void register_program_ops(Catalogue& catalogue);
 // reduce.cc: ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2,
 // ArgMax ArgMin.
 void register_reduce_ops(Catalogue& catalogue);

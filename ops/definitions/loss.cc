@@ -155,8 +155,17 @@ SymbolicShape stats_shape(const SymbolicShape& labels) {
   return shape;
 }
 
+Status check_weights_dtype(const InferContext& ctx, int scores, int weights) {
+  const DType dtype = computes_in(ctx.dtype(scores));
+  if (!ctx.has_input(weights) || ctx.dtype(weights) == dtype) return {};
+  return ctx.error(cat("weights: expected ", dtype_name(dtype), " for scores of ",
+                       dtype_name(ctx.dtype(scores)), ", received ",
+                       dtype_name(ctx.dtype(weights))));
+}
+
 Status infer_cross_entropy(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_operands(ctx, 0, 1, 2));
+  LEAT_RETURN_IF_ERROR(check_weights_dtype(ctx, 0, 2));
   const bool none = reduction_of(ctx.attrs()) == "none";
   const DType dtype = computes_in(ctx.dtype(0));
   ctx.set_tensor(0, dtype, none ? ctx.shape(1) : SymbolicShape());
@@ -166,6 +175,7 @@ Status infer_cross_entropy(InferContext& ctx) {
 
 Status infer_cross_entropy_grad(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_operands(ctx, 1, 3, 4));
+  LEAT_RETURN_IF_ERROR(check_weights_dtype(ctx, 1, 4));
   const bool none = reduction_of(ctx.attrs()) == "none";
   const SymbolicShape expected[] = {none ? ctx.shape(3) : SymbolicShape(),
                                     stats_shape(ctx.shape(3))};

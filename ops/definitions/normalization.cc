@@ -198,7 +198,14 @@ Status infer_layer_norm(InferContext& ctx) {
   // The mean and 1 / standard deviation have size 1 along the normalized axes.
   SymbolicShape statistics = ctx.shape(0);
   for (int i = axis; i < statistics.rank(); ++i) statistics.set(i, Dim::of(1));
-  ctx.set_output(0, ctx.input(0));
+  DType dtype = ctx.dtype(0);
+  if (has_attr(ctx.attrs(), "leat_to")) {
+    const DType to = dtype_from_onnx_code(attr_int(ctx.attrs(), "leat_to"));
+    if (dtype != DType::f32 || !is_16bit_float(to))
+      return ctx.error("leat_to: expected bfloat16 or float16, for an x of float");
+    dtype = to;
+  }
+  ctx.set_tensor(0, dtype, ctx.shape(0));
   ctx.set_tensor(1, statistics_dtype(ctx.dtype(0)), statistics);
   ctx.set_tensor(2, statistics_dtype(ctx.dtype(0)), statistics);
   return {};
@@ -218,6 +225,14 @@ Status layer_norm_gradient(GradientContext& ctx) {
 
 Status infer_layer_norm_grad(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_same_shape(ctx, 0, 1));
+  DType expected = ctx.dtype(1);
+  if (has_attr(ctx.attrs(), "leat_from")) {
+    expected = dtype_from_onnx_code(attr_int(ctx.attrs(), "leat_from"));
+    if (ctx.dtype(1) != DType::f32 || !is_16bit_float(expected))
+      return ctx.error("leat_from: expected bfloat16 or float16, for an x of float");
+  }
+  if (ctx.dtype(0) != expected)
+    return ctx.error(cat("dy: expected ", expected, ", received ", ctx.dtype(0)));
   LEAT_ASSIGN_OR_RETURN(const int axis, layer_axis(ctx, 1, {2}));
   for (int i : {3, 4}) {
     const SymbolicShape &statistics = ctx.shape(i), &x = ctx.shape(1);
@@ -282,13 +297,14 @@ void add_layer_norm(Catalogue& catalogue) {
                     .attr("axis", int64_t{-1})
                     .attr("epsilon", 1e-5)
                     .attr("stash_type", int64_t{1})
+                    .attr_optional("leat_to", "int")  // Y's dtype, on accelerators: lighten()
                     .type("T", kFloats)
                     .infer(infer_layer_norm)
                     .gradient(layer_norm_gradient)
                     .sharding(shard_layer_norm)
                     .tiling(tile_layer_norm));
   catalogue.add(Op("leat.LayerNormalizationGrad")
-                    .input("dy", "T")
+                    .input("dy", "D")
                     .input("x", "T")
                     .input("scale", "T")
                     .input("mean", "U")
@@ -297,7 +313,9 @@ void add_layer_norm(Catalogue& catalogue) {
                     .output("dscale", "T")
                     .output("dbias", "T")
                     .attr("axis", int64_t{-1})
+                    .attr_optional("leat_from", "int")  // dy's dtype, on accelerators: lighten()
                     .type("T", kFloats)
+                    .type("D", kFloats)
                     .type("U", kFloats)
                     .infer(infer_layer_norm_grad)
                     .sharding(shard_layer_norm_grad)

@@ -39,6 +39,21 @@ Status check_rows(const InferContext& ctx, int grad, int ids, bool rows_suffice)
                        ", received ", ctx.dtype(grad), ctx.text(values)));
 }
 
+// A gradient of the dtype and the shape of the variable, or, for one in float, of the 16 bits that
+// leat_from names.
+Status check_gradient(InferContext& ctx, int grad) {
+  if (!has_attr(ctx.attrs(), "leat_from")) return expect_fits(ctx, grad);
+  const DType from = dtype_from_onnx_code(attr_int(ctx.attrs(), "leat_from"));
+  bool fits = ctx.dtype(0) == DType::f32 && is_16bit_float(from) && ctx.dtype(grad) == from &&
+              ctx.shape(0).rank() == ctx.shape(grad).rank();
+  for (int i = 0; fits && i < ctx.shape(0).rank(); ++i)
+    fits = !known_to_differ(ctx.shape(0)[i], ctx.shape(grad)[i]);
+  if (fits) return {};
+  return ctx.error(cat("leat_from: expected a gradient of bfloat16 or float16 ",
+                       ctx.text(ctx.shape(0)), " for a variable of float, received ",
+                       ctx.dtype(grad), ctx.text(ctx.shape(grad))));
+}
+
 // Inputs [0, variables) are the variable and its slots; grad and lr follow. `ids` is the last input
 // but one, and the guard the last.
 Status infer_apply(InferContext& ctx, int variables, int ids) {
@@ -47,12 +62,15 @@ Status infer_apply(InferContext& ctx, int variables, int ids) {
     LEAT_RETURN_IF_ERROR(
         check_rows(ctx, variables, ids, changes_touched_rows_only(variables == 1, ctx.attrs())));
   } else {
-    LEAT_RETURN_IF_ERROR(expect_fits(ctx, variables));
+    LEAT_RETURN_IF_ERROR(check_gradient(ctx, variables));
   }
   const int lr = variables + 1;
   if (ctx.shape(lr).rank() != 0) {
     return ctx.error(cat("lr: expected a scalar, received ", ctx.text(ctx.shape(lr))));
   }
+  if (ctx.dtype(lr) != ctx.dtype(0))
+    return ctx.error(
+        cat("lr: expected ", ctx.dtype(0), " as the variable has, received ", ctx.dtype(lr)));
   LEAT_RETURN_IF_ERROR(infer_guard(ctx, ids + 1));
   return infer_done(ctx);
 }
@@ -95,8 +113,10 @@ Op apply_op(Op op) {
                                 .optional_input(std::string(kGuard), "float")
                                 .optional_output("done", "token")
                                 .type("T", kFloats)
+                                .type("G", kFloats)
                                 .type("Tind", kIndexTypes)
                                 .attr("lazy", int64_t{0})
+                                .attr_optional("leat_from", "int")  // grad's dtype: lighten()
                                 .writes(0));
 }
 
@@ -105,7 +125,7 @@ Op adam_op(std::string_view name, double weight_decay) {
                       .input("var", "resource")
                       .input("m", "resource")
                       .input("v", "resource")
-                      .input("grad", "T")
+                      .input("grad", "G")
                       .input("lr", "T")
                       .input("step", "int64"))
       .attr("beta_1", 0.9)
@@ -122,13 +142,13 @@ Op adam_op(std::string_view name, double weight_decay) {
 
 void register_optimizer_ops(Catalogue& catalogue) {
   catalogue.add(
-      apply_op(Op("leat.ApplySgd").input("var", "resource").input("grad", "T").input("lr", "T"))
+      apply_op(Op("leat.ApplySgd").input("var", "resource").input("grad", "G").input("lr", "T"))
           .attr("weight_decay", 0.0)
           .infer(infer_sgd));
   catalogue.add(apply_op(Op("leat.ApplyMomentum")
                              .input("var", "resource")
                              .input("velocity", "resource")
-                             .input("grad", "T")
+                             .input("grad", "G")
                              .input("lr", "T"))
                     .attr_required("momentum", "float")
                     .attr("nesterov", int64_t{0})

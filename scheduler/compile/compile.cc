@@ -69,11 +69,17 @@ Result<Partition> fit(const Part& part, const Order& ordered, const LayoutChoice
 Result<Partition> plan_part(Part part, const PlanDevice& device) {
   // Passes that change nodes come before the order, and memory last: it depends on the order and on
   // the chains.
+  const auto rewrite = [&](auto pass) -> Status {
+    LEAT_ASSIGN_OR_RETURN(part.graph,
+                          pass(std::move(part.graph), part.borders, part.depth, device.kind));
+    return {};
+  };
   if (!device.is_cpu()) {
-    LEAT_ASSIGN_OR_RETURN(part.graph, fuse_loss(std::move(part.graph), part.borders, part.depth));
-    LEAT_ASSIGN_OR_RETURN(part.graph, lighten(std::move(part.graph), part.borders, part.depth));
+    LEAT_RETURN_IF_ERROR(rewrite(fuse_loss));
+    LEAT_RETURN_IF_ERROR(rewrite(lighten));
   }
   LEAT_ASSIGN_OR_RETURN(part.graph, fuse(std::move(part.graph), part.borders, part.depth));
+  if (!device.is_cpu()) LEAT_RETURN_IF_ERROR(rewrite(fuse_elementwise));
   LayoutChoice layouts;
   LEAT_ASSIGN_OR_RETURN(part.graph, choose_layouts(std::move(part.graph), part.borders, part.depth,
                                                    layouts, device.kind));

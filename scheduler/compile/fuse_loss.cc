@@ -27,11 +27,12 @@ struct Tail {
 
 class LossFusion {
  public:
-  LossFusion(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth)
+  LossFusion(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth,
+             const std::string& kind)
       : graph_(graph),
         rewriter_(graph, borders, depth),
-        loss_(graph.catalogue().find("leat.CrossEntropy")),
-        grad_(graph.catalogue().find("leat.CrossEntropyGrad")) {
+        loss_(rewriter_.op_for("leat.CrossEntropy", kind)),
+        grad_(rewriter_.op_for("leat.CrossEntropyGrad", kind)) {
     for (NodeId id = 0; id < graph.nodes(); ++id) plan(id);
   }
 
@@ -184,9 +185,10 @@ class LossFusion {
 
 }  // namespace
 
-Result<Graph> fuse_loss(Graph graph, Borders& borders, std::vector<uint32_t>& depth) {
+Result<Graph> fuse_loss(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
+                        const std::string& kind) {
   const std::vector<uint32_t> old_depth = depth;
-  LossFusion fusion(graph, borders, old_depth);
+  LossFusion fusion(graph, borders, old_depth, kind);
   if (!fusion.finds_any()) return graph;
   return fusion.run(borders, depth);
 }

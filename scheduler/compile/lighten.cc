@@ -26,23 +26,32 @@ struct SlicePlace {
 
 class Lightening {
  public:
-  Lightening(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth)
+  Lightening(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth,
+             const std::string& kind)
       : graph_(graph),
         rewriter_(graph, borders, depth),
-        product_(graph.catalogue().find("leat.MatMul")),
-        concat_(graph.catalogue().find("Concat")) {
+        product_(rewriter_.op_for("leat.MatMul", kind)),
+        concat_(rewriter_.op_for("Concat", kind)) {
     for (NodeId id = 0; id < graph.nodes(); ++id) {
       if (const auto biased = biased_product(id)) {
         biased_[id] = *biased;
         absorbed_.insert(biased->product);
       }
       if (drops_output(id) || drops_bias(id)) trimmed_.insert(id);
+      if (const NodeId cast = narrow_result(id); cast != kNone) {
+        narrow_results_[id] = cast;
+        absorbed_.insert(cast);
+      }
+      if (const NodeId cast = narrow_gradient(id); cast != kNone) {
+        narrow_gradients_[id] = cast;
+        absorbed_.insert(cast);
+      }
     }
     // From the last to the first: the root of a tree of sums comes before its branches.
     for (NodeId id = static_cast<NodeId>(graph.nodes()); id-- > 0;) find_slices(id);
   }
 
-  bool finds_any() const { return !biased_.empty() || !trimmed_.empty() || !sums_.empty(); }
+  bool finds_any() const { return !absorbed_.empty() || !trimmed_.empty() || !sums_.empty(); }
 
   Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
@@ -54,6 +63,10 @@ class Lightening {
         concatenate(id, sum->second);
       else if (trimmed_.contains(id))
         trim(id);
+      else if (narrow_results_.contains(id))
+        narrow(id);
+      else if (const auto cast = narrow_gradients_.find(id); cast != narrow_gradients_.end())
+        read_narrow(id, cast->second);
       else
         rewriter_.copy(id);
     }
@@ -121,6 +134,71 @@ class Lightening {
     const NodeId made =
         rewriter_.add(id, *old.op, std::move(inputs), old.attrs, {rewriter_.type(old.outputs[0])});
     rewriter_.replace(old.outputs[0], rewriter_.to().node(made).outputs[0]);
+  }
+
+  // --- 16 bits beside 32 ---
+
+  // The conversion to 16 bits that alone reads the result of a layer norm in float; or kNone.
+  NodeId narrow_result(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (!is_op(node, "LayerNormalization") || node.attrs.contains("leat_to") ||
+        rewriter_.type(node.outputs[0]).dtype != DType::f32)
+      return kNone;
+    const NodeId cast = rewriter_.only_reader(node.outputs[0]);
+    const bool fits = cast != kNone && is_op(graph_.node(cast), "Cast") &&
+                      graph_.node(cast).after.empty() &&
+                      is_16bit_float(rewriter_.type(graph_.node(cast).outputs[0]).dtype);
+    return fits ? cast : kNone;
+  }
+  void narrow(NodeId id) {
+    const NodeId cast = narrow_results_.at(id);
+    const ValueId result = graph_.node(cast).outputs[0];
+    const NodeId made = rewriter_.copy(id);
+    Node& node = rewriter_.to().node(made);
+    const DType dtype = rewriter_.type(result).dtype;
+    node.attrs["leat_to"] = int64_t{dtype_onnx_code(dtype)};
+    rewriter_.to().value(node.outputs[0]).type.dtype = dtype;
+    rewriter_.replace(result, node.outputs[0]);
+    rewriter_.map_node(cast, made);
+  }
+  // The gradient that a layer norm's gradient or an optimizer reads; -1 for other nodes.
+  static int gradient_input(const Node& node) {
+    if (is_op(node, "leat.LayerNormalizationGrad")) return 0;
+    const auto& inputs = node.op->inputs;
+    if (!node.op->name.starts_with("Apply") || node.op->domain != "leat") return -1;
+    const auto grad = std::find_if(inputs.begin(), inputs.end(),
+                                   [](const Operand& operand) { return operand.name == "grad"; });
+    return grad == inputs.end() ? -1 : static_cast<int>(grad - inputs.begin());
+  }
+  // The conversion from 16 bits of the gradient that the node alone reads; or kNone.
+  NodeId narrow_gradient(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const int at = gradient_input(node);
+    if (at < 0 || node.attrs.contains("lazy") || has_ids(node)) return kNone;
+    const ValueId gradient = node.inputs[static_cast<size_t>(at)];
+    if (rewriter_.type(gradient).dtype != DType::f32 || rewriter_.only_reader(gradient) != id)
+      return kNone;
+    const NodeId cast = rewriter_.producer(gradient);
+    const bool fits = cast != kNone && is_op(graph_.node(cast), "Cast") &&
+                      graph_.node(cast).after.empty() &&
+                      is_16bit_float(rewriter_.type(graph_.node(cast).inputs[0]).dtype);
+    return fits ? cast : kNone;
+  }
+  // True for an optimizer that gets a gradient of rows.
+  static bool has_ids(const Node& node) {
+    const auto& inputs = node.op->inputs;
+    for (size_t i = 0; i < std::min(inputs.size(), node.inputs.size()); ++i) {
+      if (inputs[i].name == "ids" && node.inputs[i] != kNone) return true;
+    }
+    return false;
+  }
+  void read_narrow(NodeId id, NodeId cast) {
+    const Node& old = graph_.node(id);
+    const ValueId wide = old.inputs[static_cast<size_t>(gradient_input(old))];
+    const ValueId narrow = graph_.node(cast).inputs[0];
+    rewriter_.map_value(wide, rewriter_.value(narrow));
+    Node& made = rewriter_.to().node(rewriter_.copy(id));
+    made.attrs["leat_from"] = int64_t{dtype_onnx_code(rewriter_.type(narrow).dtype)};
   }
 
   // --- sums of gradients of slices ---
@@ -215,16 +293,18 @@ class Lightening {
   const Graph& graph_;
   PartRewriter rewriter_;
   const OpDef *product_, *concat_;
-  std::map<NodeId, Biased> biased_;  // by Add
-  std::map<NodeId, SliceSum> sums_;  // by the last Add
+  std::map<NodeId, Biased> biased_;                             // by Add
+  std::map<NodeId, SliceSum> sums_;                             // by the last Add
+  std::map<NodeId, NodeId> narrow_results_, narrow_gradients_;  // to the Cast
   std::set<NodeId> trimmed_, absorbed_;
 };
 
 }  // namespace
 
-Result<Graph> lighten(Graph graph, Borders& borders, std::vector<uint32_t>& depth) {
+Result<Graph> lighten(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
+                      const std::string& kind) {
   const std::vector<uint32_t> old_depth = depth;
-  Lightening pass(graph, borders, old_depth);
+  Lightening pass(graph, borders, old_depth, kind);
   if (!pass.finds_any()) return graph;
   return pass.run(borders, depth);
 }

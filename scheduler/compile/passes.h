@@ -111,15 +111,25 @@ Result<Graph> fuse(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
 // Rewrites of a part for an accelerator, where each node is a pass over memory:
 //  * a bias that an Add brings to a product becomes the product's own;
 //  * a sum of gradients of slices that have each element once becomes their Concat;
-//  * biases of zeros, and gradients of biases that nobody reads, go.
-// Signs of zeros may change, and 16-bit products are rounded once in place of twice.
-Result<Graph> lighten(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
+//  * biases of zeros, and gradients of biases that nobody reads, go;
+//  * a layer norm in float writes 16 bits, and its gradient and optimizers read them, where a Cast
+//    would.
+// Signs of zeros may change, and 16-bit products are rounded once in place of twice. `kind` is that
+// of the device, which must have kernels for what is put in place.
+Result<Graph> lighten(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
+                      const std::string& kind);
 
 // Puts leat.CrossEntropy in place of a SoftmaxCrossEntropyLoss whose log probabilities only its
 // gradients read, and leat.CrossEntropyGrad in place of these. Scores that were converted from 16
 // bits for the loss are read, and their gradients are written, in 16 bits. Keeps the bits of
 // float32 and float64.
-Result<Graph> fuse_loss(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
+Result<Graph> fuse_loss(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
+                        const std::string& kind);
+
+// Puts one leat.Elementwise in place of neighbouring elementwise ops on floats of at most 32 bits
+// whose results have one shape. Keeps all bits.
+Result<Graph> fuse_elementwise(Graph graph, Borders& borders, std::vector<uint32_t>& depth,
+                               const std::string& kind);
 
 // By value of a graph: its layout in memory.
 struct LayoutChoice {

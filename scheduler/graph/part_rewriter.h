@@ -26,6 +26,12 @@ class PartRewriter {
     for (const ValueId fetch : borders.fetches) fetched_[fetch] = true;
   }
 
+  // The op of that name, if devices of a kind have a kernel for it; else null.
+  const OpDef* op_for(std::string_view full_name, const std::string& kind) const {
+    const OpDef* op = graph_.catalogue().find(full_name);
+    return op && op->kernels.contains(kind) ? op : nullptr;
+  }
+
   // --- of the old graph ---
   const Graph& graph() const { return graph_; }
   const std::vector<NodeId>& readers(ValueId value) const { return consumers_[value]; }

@@ -305,6 +305,16 @@ std::string case_text(const ConformanceCase& c) {
   return cat(c.op, "(", join(inputs, ", "), ")");
 }
 
+// A case with an operand of 16 bits on the GPU, against the same with operands of 32 on the CPU.
+// The first output has this dtype; the others, and what is written, that of the CPU.
+void compare_narrow(Device& device, const ConformanceCase& narrow, const ConformanceCase& wide,
+                    DType first) {
+  INFO(case_text(narrow));
+  std::vector<Tensor> expected = testing::run_case(wide);
+  if (first != DType::f32) expected[0] = expected[0].cast(first);
+  compare(narrow, GpuCase(device, narrow).run(), expected);
+}
+
 // The cases of ops that have a CUDA kernel, by op; with `dtypes`, as other dtypes, too.
 std::map<std::string, std::vector<ConformanceCase>> cuda_cases(bool dtypes) {
   std::map<std::string, std::vector<ConformanceCase>> cases;
@@ -447,6 +457,46 @@ TEST_CASE("elements that a thread reads and writes together, as their neighbours
       cases.push_back({"leat.CrossEntropy", {x({3, classes}), labels}, ignores, 2});
       const Tensor stats = Tensor::of<float>({2, 3}, {1, 0.9F, 0.8F, 3, 2, 4});
       cases.push_back({"leat.CrossEntropyGrad", {f({}), x({3, classes}), stats, labels}, ignores});
+    }
+    // A layer norm, its gradient and an optimizer beside 16 bits.
+    if (dtype != DType::f32) {
+      const Attrs to{{"leat_to", int64_t{dtype_onnx_code(dtype)}}};
+      compare_narrow(*device, {"LayerNormalization", {f({9, 24}), f({24}, 2), f({24}, 3)}, to, 3},
+                     {"LayerNormalization", {f({9, 24}), f({24}, 2), f({24}, 3)}, {}, 3}, dtype);
+      const ConformanceCase wide{
+          "leat.LayerNormalizationGrad",
+          {x({70, 24}).cast(DType::f32), f({70, 24}, 2), f({24}, 3), f({70, 1}, 4), f({70, 1}, 5)},
+          {},
+          3};
+      ConformanceCase narrow = wide;
+      narrow.inputs[0] = x({70, 24});
+      narrow.attrs = {{"leat_from", int64_t{dtype_onnx_code(dtype)}}};
+      compare_narrow(*device, narrow, wide, DType::f32);
+      const Attrs momentum{{"momentum", 0.5}};
+      Attrs from = momentum;
+      from["leat_from"] = int64_t{dtype_onnx_code(dtype)};
+      for (const int64_t columns : {24, 7}) {
+        ConformanceCase whole{"leat.ApplyMomentum",
+                              {f({33, columns}), f({33, columns}, 2),
+                               x({33, columns}, 3).cast(DType::f32), Tensor::scalar<float>(1)},
+                              momentum,
+                              0};
+        whole.resources = 3;
+        ConformanceCase half = whole;
+        half.inputs[2] = x({33, columns}, 3);
+        half.attrs = from;
+        compare_narrow(*device, half, whole, DType::f32);
+      }
+      // Programs whose neighbours are read together, or not.
+      for (const int64_t columns : {40, 24, 7}) {
+        const Attrs program{
+            {"steps", std::vector<std::string>{"Cast 0 float", "Mul 3 1 float", "Add 4 2 bfloat16",
+                                               "Sub 5 3 float"}},
+            {"params", std::vector<double>(8)},
+            {"results", std::vector<int64_t>{5, 6}}};
+        cases.push_back(
+            {"leat.Elementwise", {x({3, 5, columns}), f({5, 1}), f({columns}, 2)}, program, 2});
+      }
     }
     // Leaves of several blocks of threads, and one of a part of them.
     for (const int64_t columns : {12, 72, 7}) {

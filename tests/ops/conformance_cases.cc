@@ -372,6 +372,41 @@ void add_normalizations(Cases& cases) {
   }
 }
 
+// Every kind of step, of operands that are whole, a row, a column, or one element.
+void add_programs(Cases& cases) {
+  const auto program = [](std::vector<std::string> steps, std::vector<int64_t> results) {
+    std::vector<double> params(2 * steps.size(), 0.0);
+    for (size_t i = 0; i < params.size(); ++i) params[i] = 0.25 * static_cast<double>(i % 3);
+    return Attrs{{"steps", std::move(steps)}, {"params", params}, {"results", std::move(results)}};
+  };
+  cases.push_back({"leat.Elementwise",
+                   {f({kBatch, 3, 2}), f({2}), f({3, 1}), f({1})},
+                   program({"Add 0 1 float", "Mul 4 2 bfloat16", "Sub 5 3 float", "Relu 6 float16",
+                            "Max 4 7 float"},
+                           {8, 5, 7}),
+                   3});
+  std::vector<std::string> steps, gradients;
+  for (const char* op : {"Cast", "Neg", "Abs", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu",
+                         "Gelu.tanh", "HardSigmoid"})
+    steps.push_back(std::string(op) + " " + std::to_string(steps.size()) + " float");
+  cases.push_back({"leat.Elementwise", {f({kBatch, 16, 5})}, program(steps, {10})});
+  for (const char* op : {"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Gelu", "HardSigmoid"})
+    gradients.push_back("leat." + std::string(op) + "Grad " + std::to_string(gradients.size()) +
+                        " 1 float");
+  gradients[0] = "leat.ReluGrad 0 1 float";
+  for (size_t i = 1; i < gradients.size(); ++i)
+    gradients[i].replace(gradients[i].find(' ') + 1, 1, std::to_string(i + 1));
+  gradients.push_back("leat.GeluGrad.tanh 7 1 bfloat16");
+  cases.push_back(
+      {"leat.Elementwise", {f({kBatch, 16, 5}), f({kBatch, 16, 5})}, program(gradients, {8})});
+  cases.push_back({"leat.Elementwise",
+                   {f({kBatch, 7}, 0.5, 2), f({kBatch, 7}, 0.5, 2)},
+                   program({"Sqrt 0 float", "Exp 2 float", "Reciprocal 1 float", "Div 3 4 float",
+                            "Min 5 2 float", "Add 6 5 float", "Sum 7 4 float"},
+                           {8, 3}),
+                   2});
+}
+
 void add_reductions(Cases& cases) {
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
                          "ReduceSumSquare", "ReduceL1", "ReduceL2"}) {
@@ -613,6 +648,7 @@ std::vector<ConformanceCase> conformance_cases() {
   add_products(cases);
   add_windows(cases);
   add_normalizations(cases);
+  add_programs(cases);
   add_reductions(cases);
   add_randoms(cases);
   add_state(cases);

@@ -1,13 +1,8 @@
 // One Attention in place of a softmax between two products: in which forms of a graph, and the same
 // numbers.
-#include <cmath>
-
-#include "devices/base/text.h"
-#include "ops/graph/interpret.h"
-#include "ops/text/parse.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/graph/op_name.h"
-#include "tests/scheduler/scheduler_testing.h"
+#include "tests/scheduler/graph_values.h"
 
 namespace leat {
 namespace {
@@ -17,24 +12,6 @@ struct Fused {
   size_t transposes = 0, softmaxes = 0;
   std::unique_ptr<Graph> graph;
 };
-
-Graph parsed(const std::string& text) {
-  return must(parse_graph("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n" + text,
-                          scheduler_catalogue(), "g"));
-}
-
-// The values of the outputs, of inputs that depend on their index.
-std::vector<Tensor> values_of(const Graph& graph) {
-  std::map<ValueId, Tensor> feeds;
-  for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueType& type = graph.value(graph.inputs()[i]).type;
-    Tensor value(type.dtype, *type.shape.concrete());
-    for (int64_t j = 0; j < value.elements(); ++j)
-      value.set(j, std::sin(static_cast<double>(j * 3 + 17 * i)));
-    feeds.emplace(graph.inputs()[i], value);
-  }
-  return must(interpret(graph, feeds, graph.outputs()));
-}
 
 // The fused graph, after a check that its outputs have the same values.
 Fused fused(const std::string& text) {

@@ -1,46 +1,24 @@
 // What plans for accelerators compute in another form: biases of products, gradients of slices, and
 // the loss; each with the numbers that it had.
-#include <cmath>
-
-#include "devices/base/text.h"
-#include "ops/graph/interpret.h"
-#include "ops/text/parse.h"
 #include "scheduler/compile/passes.h"
-#include "tests/scheduler/scheduler_testing.h"
+#include "tests/scheduler/graph_values.h"
 
 namespace leat {
 namespace {
 
-using Pass = Result<Graph> (*)(Graph, Borders&, std::vector<uint32_t>&);
-
-std::vector<Tensor> values_of(const Graph& graph) {
-  std::map<ValueId, Tensor> feeds;
-  for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
-    const ValueType& type = graph.value(graph.inputs()[i]).type;
-    Tensor value(type.dtype, *type.shape.concrete());
-    for (int64_t j = 0; j < value.elements(); ++j) {
-      const double wave = std::sin(static_cast<double>(j * 3 + 17 * i));
-      value.set(j, is_float(type.dtype) ? wave : static_cast<double>(j % 4));
-    }
-    feeds.emplace(graph.inputs()[i], value);
-  }
-  return must(interpret(graph, feeds, graph.outputs()));
-}
+using PartPass = Result<Graph> (*)(Graph, Borders&, std::vector<uint32_t>&, const std::string&);
 
 // The names of the ops that the pass leaves, ascending, after a check that the outputs differ by
 // `margin` at most.
-std::string left_by(Pass pass, const std::string& text, double margin = 0) {
+std::string left_by(PartPass pass, const std::string& text, double margin = 0) {
   INFO(text);
-  Graph graph =
-      must(parse_graph("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n" + text,
-                       scheduler_catalogue(), "g"));
-  must(validate(graph));
+  Graph graph = parsed(text);
   const std::vector<Tensor> expected = values_of(graph);
   Borders borders;
   borders.feeds = graph.inputs();
   borders.fetches = graph.outputs();
   std::vector<uint32_t> depth(graph.nodes(), 3);
-  Graph made = must(pass(std::move(graph), borders, depth));
+  Graph made = must(pass(std::move(graph), borders, depth, "cpu"));
   CHECK(depth == std::vector<uint32_t>(made.nodes(), 3));
   made.set_outputs(borders.fetches);
   const std::vector<ValueType> types = [&] {
@@ -160,13 +138,10 @@ TEST_CASE("convolutions lose what changes nothing") {
   })";
   CHECK(left_by(lighten, gradient) == "leat.ConvGradWeights");
   // What it lost is seen in the graph alone.
-  Graph graph =
-      must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n", gradient),
-                       scheduler_catalogue(), "g"));
-  must(validate(graph));
+  Graph graph = parsed(gradient);
   Borders borders{graph.inputs(), graph.outputs(), {}};
   std::vector<uint32_t> depth(graph.nodes(), 0);
-  const Graph made = must(lighten(std::move(graph), borders, depth));
+  const Graph made = must(lighten(std::move(graph), borders, depth, "cpu"));
   CHECK(made.node(0).outputs.size() == 1);
 }
 
@@ -210,6 +185,47 @@ TEST_CASE("a loss whose log probabilities are read stays") {
     dx = leat.SoftmaxCrossEntropyLossGrad(d, logs, labels)
   })",
                 1e-7) == "Cast leat.CrossEntropy leat.CrossEntropyGrad");
+}
+
+TEST_CASE("a layer norm writes 16 bits, and its gradient and an optimizer read them") {
+  const auto graph_after = [](const std::string& text) {
+    Graph graph = parsed(text);
+    Borders borders{graph.inputs(), graph.outputs(), {}};
+    std::vector<uint32_t> depth(graph.nodes(), 0);
+    Graph made = must(lighten(std::move(graph), borders, depth, "cpu"));
+    must(validate(made));
+    return made;
+  };
+  const Graph norm = graph_after(R"(g (float[2,8] x, float[8] s) => (bfloat16[2,8] y) {
+    wide = LayerNormalization(x, s)
+    y = Cast<to = 16>(wide)
+  })");
+  REQUIRE(norm.nodes() == 1);
+  CHECK(norm.value(norm.node(0).outputs[0]).type.dtype == DType::bf16);
+  const Graph gradient = graph_after(
+      R"(g (float16[2,8] dy, float[2,8] x, float[8] s, float[2,1] m, float[2,1] i) => (float[2,8] dx) {
+    wide = Cast<to = 1>(dy)
+    dx, ds, db = leat.LayerNormalizationGrad(wide, x, s, m, i)
+  })");
+  REQUIRE(gradient.nodes() == 1);
+  CHECK(gradient.value(gradient.node(0).inputs[0]).type.dtype == DType::f16);
+  const Graph apply = graph_after(R"(g (bfloat16[8] g, float lr) => (float[8] now) {
+    w = leat.Variable<name = "w", shape = [8]>()
+    u = leat.Variable<name = "u", shape = [8]>()
+    wide = Cast<to = 1>(g)
+    done = leat.ApplyMomentum<momentum = 0.5>(w, u, wide, lr)
+    now = leat.Read(w)
+  })");
+  size_t casts = 0;
+  for (NodeId id = 0; id < apply.nodes(); ++id) casts += apply.node(id).op->name == "Cast";
+  CHECK(casts == 0);
+  // A value in float that others need stays.
+  const Graph both = graph_after(
+      R"(g (float[2,8] x, float[8] s) => (bfloat16[2,8] y, float[2,8] wide) {
+    wide = LayerNormalization(x, s)
+    y = Cast<to = 16>(wide)
+  })");
+  CHECK(both.nodes() == 2);
 }
 
 }  // namespace leat
