@@ -1,3 +1,6 @@
+#include <tuple>
+#include <utility>
+
 #include "devices/cuda/launch.h"
 #include "ops/cuda/element_program.h"
 #include "ops/cuda/vector.cuh"
@@ -99,6 +102,98 @@ __global__ void __launch_bounds__(kBlockThreads) run_program(ProgramCall call) {
   }
 }
 
+// --- programs that are known when the code is compiled ---
+
+using elementwise::StepOp;
+
+template <typename T>
+constexpr DType dtype_of() {
+  if (std::is_same_v<T, BFloat16>) return DType::bf16;
+  return std::is_same_v<T, Half> ? DType::f16 : DType::f32;
+}
+
+// A step with a result of T; a and b are numbers of values.
+template <StepOp op_, typename T, int a_, int b_ = -1>
+struct KnownStep {
+  using Type = T;
+  static constexpr StepOp op = op_;
+  static constexpr int a = a_, b = b_;
+};
+
+template <typename Inputs, typename Steps>
+struct KnownProgram;
+template <typename... Input, typename... Step>
+struct KnownProgram<std::tuple<Input...>, std::tuple<Step...>> {
+  static constexpr int kInputs = sizeof...(Input), kSteps = sizeof...(Step);
+  template <int k>
+  using InputType = std::tuple_element_t<k, std::tuple<Input...>>;
+  template <int s>
+  using StepAt = std::tuple_element_t<s, std::tuple<Step...>>;
+
+  static bool is(const ProgramCall& call) {
+    const DType inputs[] = {dtype_of<Input>()...};
+    const StepOp ops[] = {Step::op...};
+    const DType dtypes[] = {dtype_of<typename Step::Type>()...};
+    const int a[] = {Step::a...}, b[] = {Step::b...};
+    bool same = call.inputs == kInputs && call.steps == kSteps;
+    for (int k = 0; same && k < kInputs; ++k) same = call.input[k].dtype == inputs[k];
+    for (int s = 0; same && s < kSteps; ++s) {
+      const ProgramCall::Step& step = call.step[s];
+      same = step.op == ops[s] && step.dtype == dtypes[s] && step.a_number == a[s] &&
+             step.b_number == b[s];
+    }
+    return same;
+  }
+};
+
+// All values are in registers, and all inputs are read before the first step.
+template <typename Program, int n, typename I>
+__global__ void __launch_bounds__(kBlockThreads) run_known(ProgramCall call) {
+  const I i =
+      (static_cast<I>(blockIdx.x) * static_cast<I>(blockDim.x) + static_cast<I>(threadIdx.x)) * n;
+  if (i >= static_cast<I>(call.elements)) return;
+  float values[Program::kInputs + Program::kSteps][n];
+  [&]<int... k>(std::integer_sequence<int, k...>) {
+    (read_elements<typename Program::template InputType<k>, n>(call.input[k], i, values[k]), ...);
+  }
+  (std::make_integer_sequence<int, Program::kInputs>());
+  const auto compute = [&]<int s>(std::integral_constant<int, s>) {
+    using Step = typename Program::template StepAt<s>;
+    float(&result)[n] = values[Program::kInputs + s];
+    const float(&a)[n] = values[Step::a], (&b)[n] = values[Step::b < 0 ? 0 : Step::b];
+    elementwise::with_functor(Step::op, [&]<typename Functor>(Functor) {
+#pragma unroll
+      for (int j = 0; j < n; ++j)
+        result[j] = elementwise::apply_functor<Functor>(a[j], b[j], call.step[s].params);
+    });
+    const int to = call.step[s].result;
+    round_and_write<typename Step::Type, n>(result, to < 0 ? nullptr : call.output[to], i);
+  };
+  [&]<int... s>(std::integer_sequence<int, s...>) {
+    (compute(std::integral_constant<int, s>()), ...);
+  }
+  (std::make_integer_sequence<int, Program::kSteps>());
+}
+
+template <typename... Input>
+using Of = std::tuple<Input...>;
+template <typename... Step>
+using Do = std::tuple<Step...>;
+
+// Those of residual networks and transformers, for elements of T; sums and conversions of float.
+template <typename T>
+using KnownPrograms = std::tuple<
+    KnownProgram<Of<T, T>, Do<KnownStep<StepOp::add, T, 0, 1>, KnownStep<StepOp::relu, T, 2>>>,
+    KnownProgram<Of<T, T, T>,
+                 Do<KnownStep<StepOp::add, T, 0, 1>, KnownStep<StepOp::relu_grad, T, 3, 2>>>,
+    KnownProgram<Of<T>, Do<KnownStep<StepOp::sigmoid, T, 0>, KnownStep<StepOp::mul, T, 0, 1>>>,
+    KnownProgram<Of<T, float>,
+                 Do<KnownStep<StepOp::convert, float, 0>, KnownStep<StepOp::add, float, 1, 2>>>,
+    KnownProgram<Of<T, float>,
+                 Do<KnownStep<StepOp::convert, float, 0>, KnownStep<StepOp::add, float, 2, 1>>>,
+    KnownProgram<Of<float, float>,
+                 Do<KnownStep<StepOp::add, float, 0, 1>, KnownStep<StepOp::convert, T, 2>>>>;
+
 // True if the neighbours of the outputs are neighbours of each input, or one element of it.
 bool has_neighbours(const ProgramCall& call) {
   if (call.elements % kNeighbours != 0) return false;
@@ -113,12 +208,31 @@ bool has_neighbours(const ProgramCall& call) {
   return true;
 }
 
+// Launches the kernel of the program among these that the call's is; cudaErrorNotSupported if it is
+// none of them.
+template <typename Programs>
+cudaError_t launch_known(const ProgramCall& call, const LaunchShape& shape, cudaStream_t stream) {
+  cudaError_t error = cudaErrorNotSupported;
+  const auto attempt = [&]<typename Program>(const Program&) {
+    if (error == cudaErrorNotSupported && Program::is(call))
+      error = launch<&run_known<Program, kNeighbours, uint32_t>>(shape, stream, call);
+  };
+  std::apply([&](const auto&... program) { (attempt(program), ...); }, Programs());
+  return error;
+}
+
 template <int n>
 cudaError_t launch_with(const ProgramCall& call, cudaStream_t stream) {
   constexpr int64_t kMost = int64_t{1} << 31;
   const LaunchShape shape = one_thread_each(call.elements / n);
-  return call.elements < kMost ? launch<&run_program<n, uint32_t>>(shape, stream, call)
-                               : launch<&run_program<n, int64_t>>(shape, stream, call);
+  if (call.elements >= kMost) return launch<&run_program<n, int64_t>>(shape, stream, call);
+  if constexpr (n == kNeighbours) {
+    cudaError_t error = launch_known<KnownPrograms<BFloat16>>(call, shape, stream);
+    if (error == cudaErrorNotSupported)
+      error = launch_known<KnownPrograms<Half>>(call, shape, stream);
+    if (error != cudaErrorNotSupported) return error;
+  }
+  return launch<&run_program<n, uint32_t>>(shape, stream, call);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// leat.Elementwise on CUDA: one kernel that walks the program, which is an argument of the launch.
+// leat.Elementwise on CUDA: kernels of programs that are frequent, and one that walks any program,
+// which is an argument of the launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,6 +29,7 @@ struct ProgramCall {
   struct Step {
     elementwise::StepOp op = elementwise::StepOp::convert;
     Source a, b;
+    int8_t a_number = 0, b_number = -1;  // as the program numbers values
     DType dtype = DType::f32;
     int8_t kept = -1;    // the place where its result is kept; -1: none
     int8_t result = -1;  // the output that it is; -1: none

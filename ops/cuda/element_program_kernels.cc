@@ -81,6 +81,8 @@ Result<std::unique_ptr<Kernel>> make_program(const KernelSetup& setup) {
     step.op = from.op;
     step.a = places.source(from.a, s);
     step.b = places.source(from.b, s);
+    step.a_number = static_cast<int8_t>(from.a);
+    step.b_number = static_cast<int8_t>(from.b);
     step.dtype = from.dtype;
     step.kept = static_cast<int8_t>(places.of(s));
     std::copy_n(from.params, 2, step.params);

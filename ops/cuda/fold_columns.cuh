@@ -59,25 +59,35 @@ __device__ inline void fold_leaves(int64_t columns, int64_t leaves, Leaf leaf_of
 
 // A first pass over the leaves of many columns: a thread has one leaf of a group of neighbouring
 // columns, and a block folds an aligned subtree of leaves of some groups.
-inline constexpr int kTileGroups = 8, kTileLeaves = 32;
+inline constexpr int kTileThreadsOfFold = 256, kTileLeaves = 32;
 
-inline int64_t leaf_blocks(int64_t leaves) { return (leaves + kTileLeaves - 1) / kTileLeaves; }
-__host__ __device__ inline int64_t group_tiles(int64_t groups) {
-  return (groups + kTileGroups - 1) / kTileGroups;
+__host__ __device__ inline int64_t leaf_blocks(int64_t leaves) {
+  return (leaves + kTileLeaves - 1) / kTileLeaves;
+}
+// The groups of a block: more where there are fewer leaves than a block can have.
+__host__ __device__ inline int groups_of_tile(int64_t leaves) {
+  int of_block = kTileLeaves;
+  while (of_block / 2 >= leaves) of_block /= 2;
+  return kTileThreadsOfFold / of_block;
 }
 inline LaunchShape leaf_tile_shape(int64_t leaves, int64_t groups) {
-  return {dim3(static_cast<unsigned>(leaf_blocks(leaves) * group_tiles(groups))),
-          dim3(kTileGroups * kTileLeaves)};
+  const int64_t tiles = (groups + groups_of_tile(leaves) - 1) / groups_of_tile(leaves);
+  return {dim3(static_cast<unsigned>(leaf_blocks(leaves) * tiles)), dim3(kTileThreadsOfFold)};
 }
 
 // What a thread has. The group, or the leaf, may be behind the last one.
 struct LeafTile {
-  __device__ explicit LeafTile(int64_t groups)
-      : block(blockIdx.x / group_tiles(groups)),
-        leaf(block * kTileLeaves + threadIdx.x / kTileGroups),
-        group(blockIdx.x % group_tiles(groups) * kTileGroups + threadIdx.x % kTileGroups) {}
+  __device__ LeafTile(int64_t all_leaves, int64_t all_groups)
+      : leaves(all_leaves), groups(groups_of_tile(all_leaves)) {
+    const int64_t tiles = (all_groups + groups - 1) / groups;
+    block = blockIdx.x / tiles;
+    leaf = block * kTileLeaves + threadIdx.x / static_cast<unsigned>(groups);
+    group = blockIdx.x % tiles * groups + threadIdx.x % static_cast<unsigned>(groups);
+  }
   // True for the thread of the block's first leaf, which gets the results of the group.
-  __device__ bool is_first() const { return threadIdx.x < kTileGroups; }
+  __device__ bool is_first() const { return static_cast<int>(threadIdx.x) < groups; }
+  int64_t leaves;
+  int groups;     // of the block
   int64_t block;  // of leaves
   int64_t leaf, group;
 };
@@ -85,17 +95,17 @@ struct LeafTile {
 // Folds the values of the block's leaves, neighbours first, into those of the first one. All
 // threads of the block call it.
 template <int n, typename A, typename Into>
-__device__ inline void fold_tile(const LeafTile& tile, int64_t leaves, A (&values)[n], Into into) {
-  __shared__ A folded[kTileLeaves][kTileGroups][n];
-  const int leaf = static_cast<int>(threadIdx.x) / kTileGroups;
-  const int64_t left = leaves - tile.block * kTileLeaves;
+__device__ inline void fold_tile(const LeafTile& tile, A (&values)[n], Into into) {
+  __shared__ A folded[kTileThreadsOfFold][n];
+  const int thread = static_cast<int>(threadIdx.x), leaf = thread / tile.groups;
+  const int64_t left = tile.leaves - tile.block * kTileLeaves;
   const int count = left < kTileLeaves ? static_cast<int>(left) : kTileLeaves;
-  A(&own)[n] = folded[leaf][threadIdx.x % kTileGroups];
+  A(&own)[n] = folded[thread];
   for (int j = 0; j < n; ++j) own[j] = values[j];
   __syncthreads();
   for (int width = 1; width < count; width *= 2) {
     if (leaf % (2 * width) == 0 && leaf + width < count) {
-      const A(&other)[n] = folded[leaf + width][threadIdx.x % kTileGroups];
+      const A(&other)[n] = folded[thread + width * tile.groups];
       for (int j = 0; j < n; ++j) into(own[j], other[j]);
     }
     __syncthreads();

@@ -230,11 +230,11 @@ __device__ inline void find_pivots(const BatchNormCall& call, int64_t c, Compute
 // The same where the channels are last: the sums of the distances from the pivot and of their
 // squares, which a block adds. Sums around a mean would need the rows twice.
 template <typename T, int n>
-__global__ void __launch_bounds__(kTileGroups* kTileLeaves) measure_last(BatchNormCall call) {
+__global__ void __launch_bounds__(kTileThreadsOfFold) measure_last(BatchNormCall call) {
   using A = Compute<T>;
   constexpr int kAhead = 8;
   const int64_t groups = call.channels / n;
-  const LeafTile tile(groups);
+  const LeafTile tile(row_blocks(call), groups);
   const RowsOfThread rows(call, tile);
   const int64_t c = tile.group * n;
   A sums[2 * n] = {};  // of distances, and of squares
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kTileGroups* kTileLeaves) measure_last(BatchNo
       }
     }
   }
-  fold_tile(tile, row_blocks(call), sums, [](A& a, const A& b) { a = a + b; });
+  fold_tile(tile, sums, [](A& a, const A& b) { a = a + b; });
   if (tile.group >= groups || !tile.is_first()) return;
   for (int j = 0; j < n; ++j) {
     leaf_value<A>(call, tile.block, 0)[c + j] = sums[j];
@@ -453,19 +453,19 @@ __global__ void sum_gradient_rows(BatchNormCall call) {
 
 // The same where the channels are last: a block adds what its threads find.
 template <typename T, int n>
-__global__ void __launch_bounds__(kTileGroups* kTileLeaves) sum_gradient_last(BatchNormCall call) {
+__global__ void __launch_bounds__(kTileThreadsOfFold) sum_gradient_last(BatchNormCall call) {
   using A = Compute<T>;
   const int64_t groups = call.channels / n;
-  const LeafTile tile(groups);
+  const LeafTile tile(row_blocks(call), groups);
   const RowsOfThread rows(call, tile);
   const int64_t c = tile.group * n;
   A sum[n] = {}, dot[n] = {};
   if (tile.group < groups && rows.count > 0)
     sum_gradient_block<T, n>(call, rows.first * call.channels + c, c, rows.count, sum, dot);
   const auto add = [](A& a, const A& b) { a = a + b; };
-  fold_tile(tile, row_blocks(call), sum, add);
+  fold_tile(tile, sum, add);
   __syncthreads();
-  fold_tile(tile, row_blocks(call), dot, add);
+  fold_tile(tile, dot, add);
   if (tile.group >= groups || !tile.is_first()) return;
   for (int j = 0; j < n; ++j) {
     leaf_value<A>(call, tile.block, 0)[c + j] = sum[j];
@@ -674,12 +674,12 @@ __global__ void layer_norm_grad(LayerNormCall call) {
 
 // n neighbouring columns for each thread, and a leaf of kRowBlock lines. A block adds its leaves.
 template <typename T, typename D, int n>
-__global__ void __launch_bounds__(kTileGroups* kTileLeaves)
+__global__ void __launch_bounds__(kTileThreadsOfFold)
     sum_columns(LayerNormCall call, int64_t leaves) {
   using A = Compute<T>;
   constexpr int kAhead = 4;
   const int64_t groups = call.size / n;
-  const LeafTile tile(groups);
+  const LeafTile tile(leaves, groups);
   const int64_t column = tile.group * n;
   A sums[2 * n] = {};  // of dscale, and of dbias
   if (tile.group < groups && tile.leaf < leaves) {
@@ -710,7 +710,7 @@ __global__ void __launch_bounds__(kTileGroups* kTileLeaves)
       }
     }
   }
-  fold_tile(tile, leaves, sums, [](A& a, const A& b) { a = a + b; });
+  fold_tile(tile, sums, [](A& a, const A& b) { a = a + b; });
   if (tile.group >= groups || !tile.is_first()) return;
   A* out = static_cast<A*>(call.workspace) + 2 * tile.block * call.size + column;
   for (int j = 0; j < n; ++j) {

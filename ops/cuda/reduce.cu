@@ -171,12 +171,12 @@ __global__ void fold_columns(ReduceCall call, int64_t leaves) {
 // The same for neighbouring results whose elements are neighbours in every row. A block folds the
 // leaves that it has. `sums`: of the elements as they are, which need not ask for the reduction.
 template <typename T, int n, bool sums>
-__global__ void __launch_bounds__(kTileGroups* kTileLeaves)
+__global__ void __launch_bounds__(kTileThreadsOfFold)
     fold_neighbours(ReduceCall call, int64_t leaves) {
   using A = Compute<T>;
   constexpr int kAhead = 8;
   const int64_t groups = call.results() / n;
-  const LeafTile tile(groups);
+  const LeafTile tile(leaves, groups);
   A values[n];
   for (int j = 0; j < n; ++j)
     values[j] = sums ? SumFold::identity<A>() : identity<A>(call.reduction);
@@ -206,14 +206,14 @@ __global__ void __launch_bounds__(kTileGroups* kTileLeaves)
       }
     }
   }
-  fold_tile(tile, leaves, values, [&](A& a, const A& b) {
+  fold_tile(tile, values, [&](A& a, const A& b) {
     if constexpr (sums)
       SumFold::into(a, b);
     else
       fold_into(call.reduction, a, b);
   });
   if (tile.group >= groups || !tile.is_first()) return;
-  const int64_t blocks = (leaves + kTileLeaves - 1) / kTileLeaves;
+  const int64_t blocks = leaf_blocks(leaves);
   for (int j = 0; j < n; ++j)
     write_leaf<T>(call, tile.group * n + j, tile.block, blocks, values[j]);
 }

@@ -498,6 +498,27 @@ TEST_CASE("elements that a thread reads and writes together, as their neighbours
             {"leat.Elementwise", {x({3, 5, columns}), f({5, 1}), f({columns}, 2)}, program, 2});
       }
     }
+    // Programs that have kernels of their own.
+    if (dtype != DType::f32) {
+      const std::string narrow(dtype_name(dtype));
+      const auto x2 = x({9, 40}, 2), x3 = x({9, 40}, 3);
+      const auto add = [&](std::vector<Tensor> inputs, const std::string& first,
+                           const std::string& second, std::vector<int64_t> results) {
+        const auto outputs = static_cast<int>(results.size());
+        cases.push_back({"leat.Elementwise",
+                         std::move(inputs),
+                         {{"steps", std::vector<std::string>{first, second}},
+                          {"params", std::vector<double>(4)},
+                          {"results", std::move(results)}},
+                         outputs});
+      };
+      add({x({9, 40}), x2}, "Add 0 1 " + narrow, "Relu 2 " + narrow, {3});
+      add({x({9, 40}), x2, x3}, "Add 0 1 " + narrow, "leat.ReluGrad 3 2 " + narrow, {3, 4});
+      add({x({9, 40})}, "Sigmoid 0 " + narrow, "Mul 0 1 " + narrow, {2});
+      add({x({9, 40}), f({9, 40})}, "Cast 0 float", "Add 1 2 float", {3});
+      add({x({9, 40}), f({9, 40})}, "Cast 0 float", "Add 2 1 float", {3});
+      add({f({9, 40}), f({40}, 2)}, "Add 0 1 float", "Cast 2 " + narrow, {2, 3});
+    }
     // Leaves of several blocks of threads, and one of a part of them.
     for (const int64_t columns : {12, 72, 7}) {
       const Shape lines{1100, columns};
