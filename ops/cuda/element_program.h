@@ -11,7 +11,7 @@
 
 namespace leat::cuda {
 
-// Where a step's operand is. A result of the step before is in registers.
+// The place of a step's operand. A result of the step before is in registers.
 enum class From : uint8_t { nowhere, input, before, kept };
 struct Source {
   From from = From::nowhere;

@@ -12,7 +12,7 @@ namespace leat::cuda {
 namespace {
 
 // The leaves of a channel: lines of a plane, or, where a plane is one element, blocks of samples.
-// Where the channels are last, a leaf is what a block of threads folds.
+// If the channels are last, a block of threads folds a leaf.
 struct Leaves {
   LEAT_INLINE explicit Leaves(const BatchNormCall& call)
       : of_rows(call.area == 1),

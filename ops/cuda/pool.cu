@@ -112,7 +112,7 @@ __global__ void max_pool_grad(PoolCall call, WindowOf<I> window) {
   static_cast<T*>(call.y)[i] = store<T>(sum);
 }
 
-// Where the channels are last: n neighbouring channels of a place for each thread.
+// A thread has n neighbouring channels of a place, for operands whose channels are last.
 template <typename I>
 struct ChannelsOfPlace {
   __device__ ChannelsOfPlace(const PoolCall& call, I i, I area, int n) {

@@ -248,7 +248,7 @@ __host__ __device__ inline bool sums_weights(const LossCall& call) {
   return call.mean == LossMean::mean && (call.weights || call.has_ignored);
 }
 
-// What the gradient of a position is multiplied by: 0 for one that does not count.
+// The factor of a position's gradient: 0 for a position that does not count.
 template <typename T>
 __device__ inline Compute<T> grad_factor(const LossCall& call, int64_t position, int64_t label) {
   using A = Compute<T>;

@@ -42,7 +42,7 @@ enum class StepOp : uint8_t {
   hard_sigmoid_grad,
 };
 
-// What a conversion does before its result is rounded.
+// A conversion: its result is rounded, as that of every step.
 struct SameOf {
   template <typename T>
   LEAT_INLINE static T apply(T x, const double*) {
@@ -118,7 +118,7 @@ LEAT_INLINE float apply_functor(float a, float b, const double* params) {
     return Functor::apply(a, params);
 }
 
-// What remains of a float when it is stored as that dtype.
+// A float after it was stored as that dtype and loaded again.
 LEAT_INLINE float rounded_to(DType dtype, float value) {
   if (dtype == DType::bf16) return load(store<BFloat16>(value));
   if (dtype == DType::f16) return load(store<Half>(value));

@@ -20,7 +20,8 @@ struct LossPlan {
   ValueId scores = kNone;  // of the new graph, once the loss is replaced
   ValueId stats = kNone;   // likewise
 };
-// What follows a gradient whose scores were converted: a Reshape or none, and a Cast to 16 bits.
+// The nodes behind a gradient whose scores were converted: a Reshape or none, and a Cast to 16
+// bits.
 struct Tail {
   NodeId reshape = kNone, cast = kNone;
 };

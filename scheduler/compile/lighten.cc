@@ -19,7 +19,7 @@ struct SliceSum {
   std::vector<ValueId> gradients;
   int64_t axis = 0;
 };
-// Where a gradient of a slice is: along one axis, and whole along all others.
+// The range of a gradient of a slice along one axis. It is whole along all others.
 struct SlicePlace {
   int64_t axis = 0, start = 0, end = 0;
 };

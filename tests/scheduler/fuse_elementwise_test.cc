@@ -53,7 +53,7 @@ TEST_CASE("neighbouring elementwise ops become one") {
   CHECK(residual.ops == "leat.Elementwise");
   CHECK(residual.steps == Counts{4});
   CHECK(residual.results == Counts{1});
-  // What others read is a result of its own.
+  // A value that other nodes read is a result of its own.
   const Programs shared =
       programs_in(R"(g (float[4,6] x, float[6,2] w) => (float[4,2] p, float[4,6] y) {
     r = Relu(x)

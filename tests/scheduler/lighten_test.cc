@@ -1,4 +1,4 @@
-// What plans for accelerators compute in another form: biases of products, gradients of slices, and
+// Rewrites of plans for accelerators: biases of products, gradients of slices, and
 // the loss; each with the numbers that it had.
 #include "scheduler/compile/passes.h"
 #include "tests/scheduler/graph_values.h"
@@ -137,7 +137,7 @@ TEST_CASE("convolutions lose what changes nothing") {
     dw, db = leat.ConvGradWeights<kernel_shape = [3, 3]>(x, dy)
   })";
   CHECK(left_by(lighten, gradient) == "leat.ConvGradWeights");
-  // What it lost is seen in the graph alone.
+  // Only the graph shows that the output is gone.
   Graph graph = parsed(gradient);
   Borders borders{graph.inputs(), graph.outputs(), {}};
   std::vector<uint32_t> depth(graph.nodes(), 0);
