@@ -89,6 +89,7 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
                   "Set any key of the job file, e.g. data.root=mnist; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  add_gpu(*sub, job.overrides.set);
   sub->add_option("--chaos", arguments.submit.chaos,
                   "A fault that the job brings upon itself, e.g. kill=worker:1@step=700 or "
                   "seed=7,every=15s; repeatable")

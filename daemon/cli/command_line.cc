@@ -91,6 +91,7 @@ void add_plan(CLI::App& app, Parsed& parsed) {
                           "Show what a job will use: partitions, memory, transfers. Runs nothing");
   add_argument(*sub, "JOB", parsed.plan.job.file, "The job file (YAML)")->required();
   add_job_options(*sub, parsed.plan.job);
+  add_gpu(*sub, parsed.plan.job.overrides.set);
   sub->add_flag("--json", parsed.plan.json, "JSON on stdout");
   add_color(*sub, parsed.color);
 }

@@ -140,6 +140,12 @@ CLI::Validator whole_number(int64_t min, int64_t max) {
   return CLI::Validator(check, "");
 }
 
+void add_gpu(CLI::App& app, std::vector<std::string>& set) {
+  app.add_flag_callback(
+      "--gpu", [&set] { set.emplace_back("resources_per_worker.gpu=1"); },
+      "Each worker computes on a GPU of its own what there are kernels for (docs/gpu.md)");
+}
+
 void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int64_t>& most) {
   constexpr int64_t kMost = 4096;
   const auto number = [](std::string_view text) -> int64_t {

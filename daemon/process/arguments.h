@@ -37,6 +37,8 @@ void add_help_commands(CLI::App& app);
 CLI::Validator whole_number(int64_t min, int64_t max);
 // Adds --workers: "4" sets `most`, and "2:4" sets both.
 void add_workers(CLI::App& app, std::optional<int64_t>& least, std::optional<int64_t>& most);
+// Adds --gpu, which sets a key of the job: the list has what --set gave.
+void add_gpu(CLI::App& app, std::vector<std::string>& set);
 // Adds --color: auto, always or never.
 void add_color(CLI::App& app, std::string& color);
 

@@ -53,9 +53,9 @@ class ElementProgramKernel final : public Kernel {
 };
 
 Result<std::unique_ptr<Kernel>> make_element_program(const KernelSetup& setup) {
+  LEAT_ASSIGN_OR_RETURN(auto operands, program_operands(setup.types));
   LEAT_ASSIGN_OR_RETURN(auto program,
                         read_program(setup.attrs(), static_cast<int>(setup.types.inputs.size())));
-  LEAT_ASSIGN_OR_RETURN(auto operands, program_operands(setup.types));
   std::unique_ptr<Kernel> kernel =
       std::make_unique<ElementProgramKernel>(setup, std::move(program), std::move(operands));
   return kernel;

@@ -321,13 +321,16 @@ class StatsKernel final : public Kernel {
     const int64_t positions = at_.rows * at_.inner;
     const A* const stats = context.in<A>(2);
     for (int64_t i = 0; i < positions; ++i) {
-      A factor = context.in<A>(0)[means_ == Means::none ? i : 0] * weights[i];
-      if (weights[i] != 0 && means_ == Means::mean) factor = factor / sum_of_weights;
+      const int64_t label = at_.label(context, i);
+      A factor(0);
+      if (!at_.ignored || label != *at_.ignored)
+        factor = context.in<A>(0)[means_ == Means::none ? i : 0] * weights[i];
+      if (factor != 0 && means_ == Means::mean) factor = factor / sum_of_weights;
       for (int64_t c = 0; c < at_.classes; ++c) {
         A value(0);
         if (factor != 0) {
           value = vmath::exp((score(context, i, c) - stats[i]) - stats[positions + i]) * factor;
-          if (c == at_.label(context, i)) value = value - factor;
+          if (c == label) value = value - factor;
         }
         context.out<S>(0)[at_.offset(i) + c * at_.inner] = store_from_compute<S>(value);
       }

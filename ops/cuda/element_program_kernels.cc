@@ -59,9 +59,9 @@ class Places {
 };
 
 Result<std::unique_ptr<Kernel>> make_program(const KernelSetup& setup) {
+  LEAT_ASSIGN_OR_RETURN(const auto operands, program_operands(setup.types));
   LEAT_ASSIGN_OR_RETURN(const ElementProgram program,
                         read_program(setup.attrs(), static_cast<int>(setup.types.inputs.size())));
-  LEAT_ASSIGN_OR_RETURN(const auto operands, program_operands(setup.types));
   const Places places(program);
   if (!places.fit())
     return unimplemented(cat(setup.subject, ": expected at most ", ProgramCall::kMostKept,

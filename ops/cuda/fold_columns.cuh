@@ -67,7 +67,7 @@ __host__ __device__ inline int64_t leaf_blocks(int64_t leaves) {
 // The groups of a block: more where there are fewer leaves than a block can have.
 __host__ __device__ inline int groups_of_tile(int64_t leaves) {
   int of_block = kTileLeaves;
-  while (of_block / 2 >= leaves) of_block /= 2;
+  while (of_block > 1 && of_block / 2 >= leaves) of_block /= 2;
   return kTileThreadsOfFold / of_block;
 }
 inline LaunchShape leaf_tile_shape(int64_t leaves, int64_t groups) {

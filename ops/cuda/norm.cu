@@ -213,7 +213,7 @@ __host__ __device__ inline int64_t row_blocks(const BatchNormCall& call) {
   return (call.samples + kRowBlock - 1) / kRowBlock;
 }
 
-// A number near the elements of n channels: the mean of the first rows.
+// A number near the elements of n channels: the mean of some rows.
 template <typename T, int n>
 __device__ inline void find_pivots(const BatchNormCall& call, int64_t c, Compute<T> (&pivots)[n]) {
   using A = Compute<T>;
@@ -221,7 +221,8 @@ __device__ inline void find_pivots(const BatchNormCall& call, int64_t c, Compute
   const int rows = call.samples < kRows ? static_cast<int>(call.samples) : kRows;
   for (int j = 0; j < n; ++j) pivots[j] = A(0);
   for (int r = 0; r < rows; ++r) {
-    const auto row = load_vector<T, n>(static_cast<const T*>(call.x) + r * call.channels + c);
+    const auto row = load_vector<T, n>(static_cast<const T*>(call.x) +
+                                       call.samples * r / rows * call.channels + c);
     for (int j = 0; j < n; ++j) pivots[j] = pivots[j] + load_as_compute(row.of[j]);
   }
   for (int j = 0; j < n; ++j) pivots[j] = pivots[j] / static_cast<A>(rows);

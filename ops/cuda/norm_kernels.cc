@@ -127,6 +127,11 @@ Result<std::unique_ptr<Kernel>> make_layer_norm_grad(const KernelSetup& setup) {
       layer_norm_workspace(call));
 }
 
+// Equal dtypes, or 16 bits beside float.
+bool fits_beside(DType x, DType other) {
+  return x == other || (x == DType::f32 && is_16bit_float(other));
+}
+
 }  // namespace
 
 void add_norm_kernels(Catalogue& catalogue) {
@@ -139,8 +144,13 @@ void add_norm_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.BatchNormalizationGrad", kKind, make_batch_norm_grad);
   catalogue.add_layouts("BatchNormalization", kKind, of_images(0, {1, 1, false}));
   catalogue.add_layouts("leat.BatchNormalizationGrad", kKind, of_images(1, {3, 1, false}));
-  catalogue.add_kernel("LayerNormalization", kKind, make_layer_norm);
-  catalogue.add_kernel("leat.LayerNormalizationGrad", kKind, make_layer_norm_grad);
+  catalogue.add_kernel("LayerNormalization", kKind, make_layer_norm, [](const OpTypes& types) {
+    return fits_beside(types.inputs[0].dtype, types.outputs[0].dtype);
+  });
+  catalogue.add_kernel("leat.LayerNormalizationGrad", kKind, make_layer_norm_grad,
+                       [](const OpTypes& types) {
+                         return fits_beside(types.inputs[1].dtype, types.inputs[0].dtype);
+                       });
 }
 
 }  // namespace leat::cuda

@@ -60,8 +60,13 @@ Result<std::shared_ptr<LentComplaint>> labels_complaint(const KernelSetup& setup
   });
 }
 
-Result<std::unique_ptr<Kernel>> make_loss(const KernelSetup& setup, bool given) {
-  LossCall call = loss_call(setup, setup.input(0).shape, 1, given);
+// The forms of a classification loss: from scores, with the log probabilities as an output; from
+// log probabilities (NegativeLogLikelihoodLoss); from scores, with stats (leat.CrossEntropy).
+enum class LossForm : uint8_t { scores, log_prob, stats };
+
+// (scores, labels, weights) to (loss, log probabilities or stats).
+Result<std::unique_ptr<Kernel>> make_loss(const KernelSetup& setup, LossForm form) {
+  LossCall call = loss_call(setup, setup.input(0).shape, 1, form == LossForm::log_prob);
   LEAT_ASSIGN_OR_RETURN(auto complaint, labels_complaint(setup, call));
   call.complaint = complaint->get();
   call.shared_bytes = static_cast<const CudaDevice*>(setup.device)->shared_bytes();
@@ -75,18 +80,26 @@ Result<std::unique_ptr<Kernel>> make_loss(const KernelSetup& setup, bool given) 
         now.labels = context.inputs[1];
         now.weights = weighted ? context.inputs[2] : nullptr;
         now.loss = context.outputs[0];
-        now.log_prob = keeps ? context.outputs[1] : nullptr;
         now.workspace = context.workspace;
+        if (form == LossForm::stats) {
+          now.stats = context.outputs[1];
+          return launch_stats(now, dtype, stream);
+        }
+        now.log_prob = keeps ? context.outputs[1] : nullptr;
         return launch_cross_entropy(now, dtype, stream);
       },
       loss_workspace(call.positions));
 }
 
-Result<std::unique_ptr<Kernel>> make_loss_grad(const KernelSetup& setup, bool given) {
-  LossCall call = loss_call(setup, setup.input(1).shape, 2, given);
+// (dloss, scores or log probabilities, with stats these, labels, weights) to the gradient of the
+// scores.
+Result<std::unique_ptr<Kernel>> make_loss_grad(const KernelSetup& setup, LossForm form) {
+  const bool by_stats = form == LossForm::stats;
+  const int labels = by_stats ? 3 : 2;
+  LossCall call = loss_call(setup, setup.input(1).shape, labels, form == LossForm::log_prob);
   LEAT_ASSIGN_OR_RETURN(auto complaint, labels_complaint(setup, call));
   call.complaint = complaint->get();
-  const bool weighted = setup.types.has_input(3);
+  const bool weighted = setup.types.has_input(labels + 1);
   return make_cuda_kernel(
       setup,
       [=, dtype = setup.input(1).dtype](const KernelContext& context, cudaStream_t stream) {
@@ -94,57 +107,13 @@ Result<std::unique_ptr<Kernel>> make_loss_grad(const KernelSetup& setup, bool gi
         LossCall now = call;
         now.dloss = context.inputs[0];
         now.scores = context.inputs[1];
-        now.labels = context.inputs[2];
-        now.weights = weighted ? context.inputs[3] : nullptr;
+        now.stats = by_stats ? context.inputs[2] : nullptr;
+        now.labels = context.inputs[labels];
+        now.weights = weighted ? context.inputs[labels + 1] : nullptr;
         now.dx = context.outputs[0];
         now.workspace = context.workspace;
-        return launch_cross_entropy_grad(now, dtype, stream);
-      },
-      sizeof(double));
-}
-
-// leat.CrossEntropy: (scores, labels, weights) to (loss, stats).
-Result<std::unique_ptr<Kernel>> make_stats(const KernelSetup& setup) {
-  LossCall call = loss_call(setup, setup.input(0).shape, 1, false);
-  LEAT_ASSIGN_OR_RETURN(auto complaint, labels_complaint(setup, call));
-  call.complaint = complaint->get();
-  call.shared_bytes = static_cast<const CudaDevice*>(setup.device)->shared_bytes();
-  const bool weighted = setup.types.has_input(2);
-  return make_cuda_kernel(
-      setup,
-      [=, dtype = setup.input(0).dtype](const KernelContext& context, cudaStream_t stream) {
-        (void)complaint;  // it lives as long as the kernel
-        LossCall now = call;
-        now.scores = context.inputs[0];
-        now.labels = context.inputs[1];
-        now.weights = weighted ? context.inputs[2] : nullptr;
-        now.loss = context.outputs[0];
-        now.stats = context.outputs[1];
-        now.workspace = context.workspace;
-        return launch_stats(now, dtype, stream);
-      },
-      loss_workspace(call.positions));
-}
-
-// (dloss, scores, stats, labels, weights) to dscores.
-Result<std::unique_ptr<Kernel>> make_stats_grad(const KernelSetup& setup) {
-  LossCall call = loss_call(setup, setup.input(1).shape, 3, false);
-  LEAT_ASSIGN_OR_RETURN(auto complaint, labels_complaint(setup, call));
-  call.complaint = complaint->get();
-  const bool weighted = setup.types.has_input(4);
-  return make_cuda_kernel(
-      setup,
-      [=, dtype = setup.input(1).dtype](const KernelContext& context, cudaStream_t stream) {
-        (void)complaint;  // it lives as long as the kernel
-        LossCall now = call;
-        now.dloss = context.inputs[0];
-        now.scores = context.inputs[1];
-        now.stats = context.inputs[2];
-        now.labels = context.inputs[3];
-        now.weights = weighted ? context.inputs[4] : nullptr;
-        now.dx = context.outputs[0];
-        now.workspace = context.workspace;
-        return launch_stats_grad(now, dtype, stream);
+        return by_stats ? launch_stats_grad(now, dtype, stream)
+                        : launch_cross_entropy_grad(now, dtype, stream);
       },
       sizeof(double));
 }
@@ -156,15 +125,15 @@ void add_softmax_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("LogSoftmax", kKind, softmax_of(SoftmaxKind::log_softmax));
   catalogue.add_kernel("leat.SoftmaxGrad", kKind, softmax_of(SoftmaxKind::softmax_grad));
   catalogue.add_kernel("leat.LogSoftmaxGrad", kKind, softmax_of(SoftmaxKind::log_softmax_grad));
-  const auto add = [&](const char* op, auto make, bool given) {
-    catalogue.add_kernel(op, kKind, [=](const KernelSetup& setup) { return make(setup, given); });
+  const auto add = [&](const char* op, auto make, LossForm form) {
+    catalogue.add_kernel(op, kKind, [=](const KernelSetup& setup) { return make(setup, form); });
   };
-  add("SoftmaxCrossEntropyLoss", make_loss, false);
-  add("NegativeLogLikelihoodLoss", make_loss, true);
-  add("leat.SoftmaxCrossEntropyLossGrad", make_loss_grad, false);
-  add("leat.NegativeLogLikelihoodLossGrad", make_loss_grad, true);
-  catalogue.add_kernel("leat.CrossEntropy", kKind, make_stats);
-  catalogue.add_kernel("leat.CrossEntropyGrad", kKind, make_stats_grad);
+  add("SoftmaxCrossEntropyLoss", make_loss, LossForm::scores);
+  add("NegativeLogLikelihoodLoss", make_loss, LossForm::log_prob);
+  add("leat.CrossEntropy", make_loss, LossForm::stats);
+  add("leat.SoftmaxCrossEntropyLossGrad", make_loss_grad, LossForm::scores);
+  add("leat.NegativeLogLikelihoodLossGrad", make_loss_grad, LossForm::log_prob);
+  add("leat.CrossEntropyGrad", make_loss_grad, LossForm::stats);
 }
 
 }  // namespace leat::cuda

@@ -122,7 +122,10 @@ Status infer_elementwise(InferContext& ctx) {
   if (static_cast<size_t>(ctx.outputs()) != dtypes.size())
     return ctx.error(
         cat("expected ", dtypes.size(), " outputs, as it has results, received ", ctx.outputs()));
-  for (size_t i = 0; i < dtypes.size(); ++i) ctx.set_tensor(static_cast<int>(i), dtypes[i], shape);
+  for (int i = 0; i < ctx.outputs(); ++i) {
+    if (!ctx.wants_output(i)) return ctx.error(cat("output ", i, ": expected one, it is absent"));
+    ctx.set_tensor(i, dtypes[static_cast<size_t>(i)], shape);
+  }
   return {};
 }
 
@@ -229,6 +232,11 @@ std::optional<ProgramOperand> program_operand(const Shape& input, const Shape& o
 }
 
 Result<std::vector<ProgramOperand>> program_operands(const OpTypes& types) {
+  // Inference does not count absent inputs at the end.
+  for (const auto* list : {&types.inputs, &types.outputs}) {
+    if (!std::all_of(list->begin(), list->end(), [](const auto& type) { return type.present; }))
+      return invalid_argument("expected all inputs and outputs, one is absent");
+  }
   std::vector<ProgramOperand> operands;
   const Shape& shape = types.outputs[0].shape;
   for (size_t i = 0; i < types.inputs.size(); ++i) {

@@ -59,7 +59,8 @@ struct ProgramOperand {
 };
 // Nothing if the input is not broadcast along one run of axes, or does not broadcast.
 std::optional<ProgramOperand> program_operand(const Shape& input, const Shape& output);
-// Those of a node's inputs. unimplemented names one that has none.
+// Those of a node's inputs. invalid_argument if an operand is absent; unimplemented names an input
+// that has none.
 Result<std::vector<ProgramOperand>> program_operands(const OpTypes& types);
 
 }  // namespace leat

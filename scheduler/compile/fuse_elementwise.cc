@@ -12,13 +12,16 @@
 namespace leat {
 namespace {
 
-constexpr size_t kMostVisited = 2000;  // nodes that are looked at for one that may join a group
+constexpr size_t kMostVisited = 2000;     // nodes that are looked at for one that may join a group
+constexpr size_t kMostVisits = 20000000;  // in all
 
 // Nodes that one leat.Elementwise may compute, in topological order.
 struct Group {
   std::vector<NodeId> members;
   SymbolicShape shape;  // of all results
   uint32_t depth = 0;
+  bool written = false;
+  uint32_t first = 0, last = 0;  // places of its members in the order
 };
 
 // Values of a group in the order in which a program numbers them.
@@ -35,20 +38,27 @@ class ElementwiseFusion {
         depth_(depth),
         rewriter_(graph, borders, depth),
         fused_(rewriter_.op_for("leat.Elementwise", kind)),
-        group_of_(graph.nodes(), kNone) {}
+        place_(graph.nodes(), 0),
+        written_(graph.nodes(), false),
+        group_of_(graph.nodes(), kNone),
+        seen_(graph.nodes(), 0) {}
 
   // Finds the groups; false if there are none.
   Result<bool> find() {
     if (!fused_) return false;
     LEAT_ASSIGN_OR_RETURN(order_, graph_.topological_order());
+    find_written();
     bool any = false;
-    for (const NodeId id : order_) {
+    for (uint32_t place = 0; place < order_.size(); ++place) {
+      const NodeId id = order_[place];
+      place_[id] = place;
       if (!fits(id)) continue;
-      const uint32_t joined = join(id);
-      any = any || joined != kNone;
-      if (joined != kNone) continue;
+      if (join(id)) {
+        any = true;
+        continue;
+      }
       group_of_[id] = static_cast<uint32_t>(groups_.size());
-      groups_.push_back({{id}, shape_of(id), depth_[id]});
+      groups_.push_back({{id}, shape_of(id), depth_[id], written_[id], place, place});
     }
     // A group of one is none.
     for (const Group& group : groups_) {
@@ -74,6 +84,21 @@ class ElementwiseFusion {
 
   // --- which nodes ---
 
+  // Marks what comes after a write of the step. In a plan that commits, writes wait for what is
+  // fetched and sent, and a group must not have parts on both sides.
+  void find_written() {
+    for (const NodeId id : order_) {
+      const Node& node = graph_.node(id);
+      bool written = !node.op->writes.empty();
+      for (const ValueId input : node.inputs) {
+        const NodeId producer = rewriter_.producer(input);
+        written = written || (producer != kNone && written_[producer]);
+      }
+      for (const NodeId before : node.after) written = written || written_[before];
+      written_[id] = written;
+    }
+  }
+
   // True if a program can have the node as a step.
   bool fits(NodeId id) const {
     const Node& node = graph_.node(id);
@@ -94,21 +119,23 @@ class ElementwiseFusion {
     return true;
   }
 
-  // Adds the node to the group of one of its operands, if that may be; the group, or kNone.
-  uint32_t join(NodeId id) {
+  // Adds the node to the group of one of its operands, if that may be.
+  bool join(NodeId id) {
     for (const ValueId input : graph_.node(id).inputs) {
       const NodeId producer = rewriter_.producer(input);
       const uint32_t group = producer == kNone ? kNone : group_of_[producer];
       if (group == kNone || !may_join(id, group)) continue;
       groups_[group].members.push_back(id);
+      groups_[group].last = place_[id];
+      longest_ = std::max(longest_, groups_[group].last - groups_[group].first);
       group_of_[id] = group;
-      return group;
+      return true;
     }
-    return kNone;
+    return false;
   }
   bool may_join(NodeId id, uint32_t group) {
     Group& of = groups_[group];
-    if (of.depth != depth_[id] || !(of.shape == shape_of(id)) ||
+    if (of.depth != depth_[id] || of.written != written_[id] || !(of.shape == shape_of(id)) ||
         graph_.node(of.members[0]).device != graph_.node(id).device ||
         of.members.size() == kMostProgramSteps)
       return false;
@@ -123,40 +150,54 @@ class ElementwiseFusion {
   }
   // True if the node depends on the group by way of a node outside of it: one kernel for all of
   // them would wait for itself. Nodes of other groups wait for all that their group waits for.
-  // Paths by way of other devices raise the depth.
-  bool follows_otherwise(NodeId id, uint32_t group) const {
+  // Paths by way of other devices raise the depth. Also true if too many nodes had to be looked at.
+  bool follows_otherwise(NodeId id, uint32_t group) {
+    const uint32_t lowest = lowest_place(group);
     std::vector<NodeId> waiting;
-    std::set<NodeId> seen;
+    ++search_;
+    size_t visited = 0;
+    const auto add = [&](NodeId node) {
+      if (node == kNone || place_[node] < lowest || seen_[node] == search_) return;
+      seen_[node] = search_;
+      waiting.push_back(node);
+      ++visited;
+    };
     const auto add_operands = [&](NodeId node) {
-      for (const ValueId input : graph_.node(node).inputs) {
-        const NodeId producer = rewriter_.producer(input);
-        if (producer != kNone && seen.insert(producer).second) waiting.push_back(producer);
-      }
-      for (const NodeId before : graph_.node(node).after) {
-        if (seen.insert(before).second) waiting.push_back(before);
-      }
+      for (const ValueId input : graph_.node(node).inputs) add(rewriter_.producer(input));
+      for (const NodeId before : graph_.node(node).after) add(before);
     };
     // The node's own operands may be of the group.
     for (const ValueId input : graph_.node(id).inputs) {
       const NodeId producer = rewriter_.producer(input);
-      if (producer != kNone && group_of_[producer] != group && seen.insert(producer).second)
-        waiting.push_back(producer);
+      if (producer != kNone && group_of_[producer] != group) add(producer);
     }
-    while (!waiting.empty()) {
-      if (seen.size() > kMostVisited) return true;
+    bool found = false;
+    while (!waiting.empty() && !found) {
       const NodeId node = waiting.back();
       waiting.pop_back();
-      if (group_of_[node] == group) return true;
+      found = group_of_[node] == group || visited > kMostVisited;
       if (group_of_[node] == kNone) {
         add_operands(node);
         continue;
       }
       for (const NodeId member : groups_[group_of_[node]].members) {
-        seen.insert(member);
+        seen_[member] = search_;
         add_operands(member);
       }
     }
-    return false;
+    visits_ += visited;
+    return found || visits_ > kMostVisits;
+  }
+  // No node at a lower place depends on the group: neither does it come later, nor is it in a group
+  // with nodes on both sides of that place. Groups are in the order of their first nodes.
+  uint32_t lowest_place(uint32_t group) const {
+    uint32_t lowest = groups_[group].first;
+    for (uint32_t other = group; other-- > 0;) {
+      const Group& before = groups_[other];
+      if (before.first + longest_ < lowest) break;
+      if (before.last >= lowest) lowest = before.first;
+    }
+    return lowest;
   }
 
   Numbered numbered(const Group& group) const {
@@ -255,7 +296,12 @@ class ElementwiseFusion {
   const OpDef* fused_;
   std::vector<NodeId> order_;
   std::vector<Group> groups_;
+  std::vector<uint32_t> place_;     // by node: in the order
+  std::vector<bool> written_;       // by node: it comes after a write
   std::vector<uint32_t> group_of_;  // by node; kNone: none
+  std::vector<uint32_t> seen_;      // by node: the last search that came there
+  uint32_t search_ = 0, longest_ = 0;
+  size_t visits_ = 0;
 };
 
 }  // namespace

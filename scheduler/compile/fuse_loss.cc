@@ -16,13 +16,12 @@ constexpr size_t kDLoss = 0, kLogProb = 1;                // inputs of its gradi
 struct LossPlan {
   std::vector<NodeId> gradients;
   ValueId narrow = kNone;  // the scores in 16 bits, if they were converted
-  NodeId reshape = kNone;  // between the conversion and the loss
   ValueId scores = kNone;  // of the new graph, once the loss is replaced
   ValueId stats = kNone;   // likewise
 };
-// The nodes behind a gradient whose scores were converted: a Reshape or none, and a Cast to 16
-// bits.
-struct Tail {
+// A row of nodes between values in 16 bits and the same in float: a Cast, and before or behind it a
+// Reshape or none.
+struct Conversion {
   NodeId reshape = kNone, cast = kNone;
 };
 
@@ -42,11 +41,14 @@ class LossFusion {
   Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
     LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
     for (const NodeId id : order) {
-      if (absorbed_.contains(id)) continue;
       if (const auto plan = plans_.find(id); plan != plans_.end())
         replace_loss(id, plan->second);
       else if (const auto of = loss_of_.find(id); of != loss_of_.end())
         replace_gradient(id, plans_.at(of->second));
+      else if (casts_.contains(id))
+        leave_out(id);
+      else if (const auto dtype = reshapes_.find(id); dtype != reshapes_.end())
+        reshape(id, dtype->second);
       else
         rewriter_.copy(id);
     }
@@ -78,71 +80,74 @@ class LossFusion {
 
   // Finds the 16-bit scores, if all gradients are converted back to their type.
   void find_narrow(NodeId id, LossPlan& found) {
-    ValueId scores = graph_.node(id).inputs[kScores];
+    const auto before = conversion_before(id);
+    if (!before) return;
+    const ValueId scores = graph_.node(before->cast).inputs[0];
+    const DType narrow = rewriter_.type(scores).dtype;
+    std::vector<Conversion> conversions = {*before};
+    for (const NodeId gradient : found.gradients) {
+      const auto behind = conversion_behind(gradient, narrow);
+      if (!behind) return;
+      conversions.push_back(*behind);
+    }
+    found.narrow = scores;
+    for (const Conversion& each : conversions) {
+      casts_.insert(each.cast);
+      if (each.reshape != kNone) reshapes_[each.reshape] = narrow;
+    }
+  }
+  // The conversion from 16 bits of the scores that the loss alone reads.
+  std::optional<Conversion> conversion_before(NodeId loss) const {
+    Conversion found;
+    NodeId reader = loss;
+    ValueId scores = graph_.node(loss).inputs[kScores];
     const Node* node = rewriter_.made_by(scores);
-    NodeId reshape = kNone;
-    if (node && is_op(*node, "Reshape") && rewriter_.only_reader(scores) == id) {
-      reshape = rewriter_.producer(scores);
+    if (node && is_op(*node, "Reshape") && rewriter_.only_reader(scores) == reader) {
+      found.reshape = reader = rewriter_.producer(scores);
       scores = node->inputs[0];
       node = rewriter_.made_by(scores);
     }
-    const NodeId reader = reshape == kNone ? id : reshape;
     if (!node || !is_op(*node, "Cast") || rewriter_.only_reader(scores) != reader ||
-        rewriter_.type(scores).dtype != DType::f32)
-      return;
-    const DType narrow = rewriter_.type(node->inputs[0]).dtype;
-    if (narrow != DType::bf16 && narrow != DType::f16) return;
-    std::map<NodeId, Tail> tails;
-    for (const NodeId gradient : found.gradients) {
-      const auto tail = tail_of(gradient, narrow);
-      if (!tail) return;
-      tails[gradient] = *tail;
-    }
-    found.narrow = node->inputs[0];
-    found.reshape = reshape;
-    absorbed_.insert(rewriter_.producer(scores));
-    if (reshape != kNone) absorbed_.insert(reshape);
-    for (const auto& [gradient, tail] : tails) {
-      tails_[gradient] = tail;
-      absorbed_.insert(tail.cast);
-      if (tail.reshape != kNone) absorbed_.insert(tail.reshape);
-    }
+        !rewriter_.is_movable(rewriter_.producer(scores)) ||
+        rewriter_.type(scores).dtype != DType::f32 ||
+        !is_16bit_float(rewriter_.type(node->inputs[0]).dtype))
+      return std::nullopt;
+    found.cast = rewriter_.producer(scores);
+    return found;
   }
-  std::optional<Tail> tail_of(NodeId gradient, DType narrow) const {
-    Tail tail;
+  // The conversion to 16 bits that alone reads what the gradient makes.
+  std::optional<Conversion> conversion_behind(NodeId gradient, DType narrow) const {
+    Conversion found;
     NodeId reader = rewriter_.only_reader(graph_.node(gradient).outputs[0]);
     if (reader != kNone && is_op(graph_.node(reader), "Reshape")) {
-      tail.reshape = reader;
+      found.reshape = reader;
       reader = rewriter_.only_reader(graph_.node(reader).outputs[0]);
     }
-    if (reader == kNone || !is_op(graph_.node(reader), "Cast") ||
+    if (reader == kNone || !is_op(graph_.node(reader), "Cast") || !rewriter_.is_movable(reader) ||
         rewriter_.type(graph_.node(reader).outputs[0]).dtype != narrow)
       return std::nullopt;
-    tail.cast = reader;
-    return tail;
+    found.cast = reader;
+    return found;
   }
 
+  // Readers of the Cast read what it would convert, which has its type already.
+  void leave_out(NodeId cast) {
+    const Node& old = graph_.node(cast);
+    rewriter_.map_value(old.outputs[0], rewriter_.value(old.inputs[0]));
+  }
+  void reshape(NodeId id, DType dtype) {
+    const NodeId made = rewriter_.copy(id);
+    rewriter_.to().value(rewriter_.to().node(made).outputs[0]).type.dtype = dtype;
+  }
   ValueType of_dtype(ValueId value, DType dtype) const {
     ValueType type = rewriter_.type(value);
     type.dtype = dtype;
     return type;
   }
-  // A Reshape of the old graph, of another value and with another dtype.
-  ValueId reshaped(NodeId reshape, ValueId value, DType dtype) {
-    const Node& old = graph_.node(reshape);
-    const NodeId made = rewriter_.add(reshape, *old.op, {value, rewriter_.value(old.inputs[1])},
-                                      old.attrs, {of_dtype(old.outputs[0], dtype)});
-    return rewriter_.to().node(made).outputs[0];
-  }
 
   void replace_loss(NodeId id, LossPlan& plan) {
     const Node& old = graph_.node(id);
     plan.scores = rewriter_.value(old.inputs[kScores]);
-    if (plan.narrow != kNone) {
-      plan.scores = rewriter_.value(plan.narrow);
-      if (plan.reshape != kNone)
-        plan.scores = reshaped(plan.reshape, plan.scores, rewriter_.type(plan.narrow).dtype);
-    }
     ValueType stats = rewriter_.type(old.inputs[kLabels]);
     stats.dtype = rewriter_.type(old.outputs[0]).dtype;
     SymbolicShape shape{Dim::of(2)};
@@ -164,15 +169,7 @@ class LossFusion {
                                              : rewriter_.type(plan.narrow).dtype;
     const NodeId made =
         rewriter_.add(id, *grad_, std::move(inputs), old.attrs, {of_dtype(old.outputs[0], dtype)});
-    ValueId result = rewriter_.to().node(made).outputs[0];
-    if (plan.narrow == kNone) {
-      rewriter_.replace(old.outputs[0], result);
-      return;
-    }
-    const Tail& tail = tails_.at(id);
-    if (tail.reshape != kNone) result = reshaped(tail.reshape, result, dtype);
-    rewriter_.replace(graph_.node(tail.cast).outputs[0], result);
-    rewriter_.map_node(tail.cast, made);
+    rewriter_.replace(old.outputs[0], rewriter_.to().node(made).outputs[0]);
   }
 
   const Graph& graph_;
@@ -180,8 +177,8 @@ class LossFusion {
   const OpDef *loss_, *grad_;
   std::map<NodeId, LossPlan> plans_;  // by loss
   std::map<NodeId, NodeId> loss_of_;  // by gradient
-  std::map<NodeId, Tail> tails_;      // by gradient, of converted scores
-  std::set<NodeId> absorbed_;
+  std::set<NodeId> casts_;            // that are left out
+  std::map<NodeId, DType> reshapes_;  // that get another dtype
 };
 
 }  // namespace

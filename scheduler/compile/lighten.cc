@@ -2,6 +2,7 @@
 #include <optional>
 #include <set>
 
+#include "ops/graph/validate.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/graph/op_name.h"
 #include "scheduler/graph/part_rewriter.h"
@@ -29,10 +30,15 @@ class Lightening {
   Lightening(const Graph& graph, const Borders& borders, const std::vector<uint32_t>& depth,
              const std::string& kind)
       : graph_(graph),
+        kind_(kind),
         rewriter_(graph, borders, depth),
         product_(rewriter_.op_for("leat.MatMul", kind)),
-        concat_(rewriter_.op_for("Concat", kind)) {
-    for (NodeId id = 0; id < graph.nodes(); ++id) {
+        concat_(rewriter_.op_for("Concat", kind)) {}
+
+  // Finds what is to be rewritten; false if there is nothing.
+  Result<bool> find() {
+    LEAT_ASSIGN_OR_RETURN(order_, graph_.topological_order());
+    for (const NodeId id : order_) {
       if (const auto biased = biased_product(id)) {
         biased_[id] = *biased;
         absorbed_.insert(biased->product);
@@ -47,15 +53,14 @@ class Lightening {
         absorbed_.insert(cast);
       }
     }
+    count_slices();
     // From the last to the first: the root of a tree of sums comes before its branches.
-    for (NodeId id = static_cast<NodeId>(graph.nodes()); id-- > 0;) find_slices(id);
+    for (auto id = order_.rbegin(); id != order_.rend(); ++id) find_slices(*id);
+    return !absorbed_.empty() || !trimmed_.empty() || !sums_.empty();
   }
 
-  bool finds_any() const { return !absorbed_.empty() || !trimmed_.empty() || !sums_.empty(); }
-
   Result<Graph> run(Borders& borders, std::vector<uint32_t>& depth) {
-    LEAT_ASSIGN_OR_RETURN(const auto order, graph_.topological_order());
-    for (const NodeId id : order) {
+    for (const NodeId id : order_) {
       if (absorbed_.contains(id)) continue;
       if (const auto biased = biased_.find(id); biased != biased_.end())
         add_bias(id, biased->second);
@@ -84,6 +89,7 @@ class Lightening {
       const ValueId y = sum.inputs[i], bias = sum.inputs[1 - i];
       const Node* node = rewriter_.made_by(y);
       if (!node || rewriter_.only_reader(y) != add ||
+          !rewriter_.is_movable(rewriter_.producer(y)) ||
           (node->op != product_ && !is_op(*node, "MatMul")) || node->inputs.size() > 2 ||
           attr_float(node->attrs, "alpha", 1) != 1 ||
           !attr_string(node->attrs, "leat_activation").empty())
@@ -138,6 +144,17 @@ class Lightening {
 
   // --- 16 bits beside 32 ---
 
+  // True if the device's kernel says that it has the node with these changes of its types.
+  template <typename Change>
+  bool supports(const Node& node, Change change) const {
+    const auto predicate = node.op->supports.find(kind_);
+    const Attrs attrs = with_defaults(*node.op, node.attrs);
+    auto types = concrete_types(graph_, node, attrs);
+    if (predicate == node.op->supports.end() || !types.ok()) return false;
+    change(*types);
+    return predicate->second(*types);
+  }
+
   // The conversion to 16 bits that alone reads the result of a layer norm in float; or kNone.
   NodeId narrow_result(NodeId id) const {
     const Node& node = graph_.node(id);
@@ -145,9 +162,11 @@ class Lightening {
         rewriter_.type(node.outputs[0]).dtype != DType::f32)
       return kNone;
     const NodeId cast = rewriter_.only_reader(node.outputs[0]);
-    const bool fits = cast != kNone && is_op(graph_.node(cast), "Cast") &&
-                      graph_.node(cast).after.empty() &&
-                      is_16bit_float(rewriter_.type(graph_.node(cast).outputs[0]).dtype);
+    if (cast == kNone || !is_op(graph_.node(cast), "Cast") || !rewriter_.is_movable(cast))
+      return kNone;
+    const DType narrow = rewriter_.type(graph_.node(cast).outputs[0]).dtype;
+    const bool fits = is_16bit_float(narrow) &&
+                      supports(node, [&](OpTypes& types) { types.outputs[0].dtype = narrow; });
     return fits ? cast : kNone;
   }
   void narrow(NodeId id) {
@@ -179,9 +198,12 @@ class Lightening {
     if (rewriter_.type(gradient).dtype != DType::f32 || rewriter_.only_reader(gradient) != id)
       return kNone;
     const NodeId cast = rewriter_.producer(gradient);
-    const bool fits = cast != kNone && is_op(graph_.node(cast), "Cast") &&
-                      graph_.node(cast).after.empty() &&
-                      is_16bit_float(rewriter_.type(graph_.node(cast).inputs[0]).dtype);
+    if (cast == kNone || !is_op(graph_.node(cast), "Cast") || !rewriter_.is_movable(cast))
+      return kNone;
+    const DType narrow = rewriter_.type(graph_.node(cast).inputs[0]).dtype;
+    const bool fits = is_16bit_float(narrow) && supports(node, [&](OpTypes& types) {
+                        types.inputs[static_cast<size_t>(at)].dtype = narrow;
+                      });
     return fits ? cast : kNone;
   }
   // True for an optimizer that gets a gradient of rows.
@@ -203,11 +225,32 @@ class Lightening {
 
   // --- sums of gradients of slices ---
 
+  // Counts, for each Add, the gradients of slices of one shape that a tree of Adds sums there; 0 if
+  // it sums something else, too.
+  void count_slices() {
+    slices_of_.assign(graph_.nodes(), 0);
+    for (const NodeId id : order_) {
+      const Node& node = graph_.node(id);
+      if (is_op(node, "leat.SliceGrad")) slices_of_[id] = 1;
+      if (!is_op(node, "Add") || !node.after.empty()) continue;
+      size_t sum = 0;
+      for (const ValueId input : node.inputs) {
+        const NodeId producer = rewriter_.producer(input);
+        const bool fits = producer != kNone && slices_of_[producer] > 0 &&
+                          rewriter_.only_reader(input) == id && rewriter_.is_movable(producer) &&
+                          rewriter_.type(input).shape == rewriter_.type(node.outputs[0]).shape;
+        sum = fits ? sum + slices_of_[producer] : kMostSlices + 1;
+        if (sum > kMostSlices) break;
+      }
+      slices_of_[id] = sum > kMostSlices ? 0 : sum;
+    }
+  }
   void find_slices(NodeId id) {
-    if (!concat_ || absorbed_.contains(id) || !is_op(graph_.node(id), "Add")) return;
+    if (!concat_ || absorbed_.contains(id) || !is_op(graph_.node(id), "Add") || slices_of_[id] == 0)
+      return;
     std::vector<NodeId> slices;
     std::vector<NodeId> adds;
-    if (!collect(id, slices, adds)) return;
+    collect(id, slices, adds);
     std::map<int64_t, std::pair<int64_t, ValueId>> by_start;  // -> end, gradient
     std::optional<int64_t> axis;
     for (const NodeId slice : slices) {
@@ -231,22 +274,15 @@ class Lightening {
     absorbed_.insert(adds.begin(), adds.end());
     absorbed_.insert(slices.begin(), slices.end());
   }
-  // The leaves of a tree of Adds, if all are gradients of slices, and the Adds, the root first.
-  bool collect(NodeId id, std::vector<NodeId>& slices, std::vector<NodeId>& adds) const {
-    const Node& node = graph_.node(id);
-    if (is_op(node, "leat.SliceGrad")) {
+  // The leaves of a tree of Adds, and the Adds, the root first.
+  void collect(NodeId id, std::vector<NodeId>& slices, std::vector<NodeId>& adds) const {
+    if (is_op(graph_.node(id), "leat.SliceGrad")) {
       slices.push_back(id);
-      return true;
+      return;
     }
-    if (!is_op(node, "Add") || !node.after.empty()) return false;
     adds.push_back(id);
-    for (const ValueId input : node.inputs) {
-      const NodeId producer = rewriter_.producer(input);
-      if (producer == kNone || rewriter_.only_reader(input) != id ||
-          graph_.node(producer).outputs.size() != 1 || !collect(producer, slices, adds))
-        return false;
-    }
-    return true;
+    for (const ValueId input : graph_.node(id).inputs)
+      collect(rewriter_.producer(input), slices, adds);
   }
   // Nothing if the gradient is not of a range along one axis.
   std::optional<SlicePlace> place_of(NodeId slice) const {
@@ -290,9 +326,14 @@ class Lightening {
     rewriter_.replace(result, rewriter_.to().node(made).outputs[0]);
   }
 
+  static constexpr size_t kMostSlices = 64;  // of one sum
+
   const Graph& graph_;
+  const std::string& kind_;  // of the device
   PartRewriter rewriter_;
   const OpDef *product_, *concat_;
+  std::vector<NodeId> order_;
+  std::vector<size_t> slices_of_;                               // by node
   std::map<NodeId, Biased> biased_;                             // by Add
   std::map<NodeId, SliceSum> sums_;                             // by the last Add
   std::map<NodeId, NodeId> narrow_results_, narrow_gradients_;  // to the Cast
@@ -305,7 +346,8 @@ Result<Graph> lighten(Graph graph, Borders& borders, std::vector<uint32_t>& dept
                       const std::string& kind) {
   const std::vector<uint32_t> old_depth = depth;
   Lightening pass(graph, borders, old_depth, kind);
-  if (!pass.finds_any()) return graph;
+  LEAT_ASSIGN_OR_RETURN(const bool found, pass.find());
+  if (!found) return graph;
   return pass.run(borders, depth);
 }
 

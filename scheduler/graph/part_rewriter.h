@@ -22,8 +22,13 @@ class PartRewriter {
         depth_(depth),
         consumers_(graph.consumers()),
         fetched_(graph.values(), false),
+        awaited_(graph.nodes(), false),
         rewriter_(graph) {
     for (const ValueId fetch : borders.fetches) fetched_[fetch] = true;
+    for (const NodeId target : borders.targets) awaited_[target] = true;
+    for (NodeId id = 0; id < graph.nodes(); ++id) {
+      for (const NodeId before : graph.node(id).after) awaited_[before] = true;
+    }
   }
 
   // The op of that name, if devices of a kind have a kernel for it; else null.
@@ -36,6 +41,9 @@ class PartRewriter {
   const Graph& graph() const { return graph_; }
   const std::vector<NodeId>& readers(ValueId value) const { return consumers_[value]; }
   bool is_fetched(ValueId value) const { return fetched_[value]; }
+  // True if nothing refers to the node itself, neither control edges nor the caller: a pass may
+  // leave it out, or compute at another place what it computes.
+  bool is_movable(NodeId id) const { return !awaited_[id] && graph_.node(id).after.empty(); }
   const ValueType& type(ValueId value) const { return graph_.value(value).type; }
   NodeId producer(ValueId value) const {
     return value == kNone ? kNone : graph_.value(value).producer;
@@ -104,7 +112,8 @@ class PartRewriter {
   const Graph& graph_;
   const std::vector<uint32_t>& depth_;
   const std::vector<std::vector<NodeId>> consumers_;
-  std::vector<bool> fetched_;
+  std::vector<bool> fetched_;  // by value
+  std::vector<bool> awaited_;  // by node
   Rewriter rewriter_;
   std::vector<uint32_t> new_depth_;
 };

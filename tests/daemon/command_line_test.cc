@@ -54,6 +54,14 @@ TEST_CASE("--workers takes one number, or the least and the most") {
   }
 }
 
+TEST_CASE("--gpu asks for a GPU for each worker") {
+  const std::vector<std::string> gpu = {"steps=3", "resources_per_worker.gpu=1"};
+  const Command submit = parse_command_line({"submit", "j.yaml", "--set", "steps=3", "--gpu"});
+  CHECK(std::get<SubmitCommand>(submit).job.overrides.set == gpu);
+  const Command plan = parse_command_line({"plan", "--set", "steps=3", "j.yaml", "--gpu"});
+  CHECK(std::get<PlanCommand>(plan).job.overrides.set == gpu);
+}
+
 TEST_CASE("leat train leaves what no flag gives unset") {
   const Command command = parse_command_line({"train", "job.yaml"});
   REQUIRE(std::holds_alternative<TrainCommand>(command));

@@ -18,9 +18,7 @@ Fused fused(const std::string& text) {
   INFO(text);
   Graph graph = parsed(text);
   const std::vector<Tensor> expected = values_of(graph);
-  Borders borders;
-  borders.feeds = graph.inputs();
-  borders.fetches = graph.outputs();
+  Borders borders = borders_of(graph);
   Fused out;
   out.graph = std::make_unique<Graph>(must(fuse_attention(std::move(graph), borders)));
   Graph& made = *out.graph;
@@ -190,7 +188,7 @@ TEST_CASE("a mask stays an addition where Attention has no such mask") {
 TEST_CASE("a mask with a gradient, or one that steps change, is no part of an attention") {
   const auto fuses = [](const std::string& text) {
     Graph graph = parsed(text);
-    Borders borders{graph.inputs(), graph.outputs(), {}};
+    Borders borders = borders_of(graph);
     const Graph made = must(fuse_attention(std::move(graph), borders));
     for (NodeId id = 0; id < made.nodes(); ++id) {
       if (is_op(made.node(id), "Attention")) return true;

@@ -1,4 +1,5 @@
 // Which elementwise ops become one, and that they keep their bits.
+#include "ops/definitions/element_program.h"
 #include "scheduler/compile/passes.h"
 #include "scheduler/graph/op_name.h"
 #include "tests/scheduler/graph_values.h"
@@ -14,9 +15,7 @@ Programs programs_in(const std::string& text, std::vector<uint32_t> depth = {}) 
   INFO(text);
   Graph graph = parsed(text);
   const std::vector<Tensor> expected = values_of(graph);
-  Borders borders;
-  borders.feeds = graph.inputs();
-  borders.fetches = graph.outputs();
+  Borders borders = borders_of(graph);
   depth.resize(graph.nodes(), 0);
   Graph made = must(fuse_elementwise(std::move(graph), borders, depth, "cpu"));
   CHECK(depth.size() == made.nodes());
@@ -133,6 +132,33 @@ TEST_CASE("no group waits for itself") {
   CHECK(apart.ops == "Neg Relu");
 }
 
+TEST_CASE("ops before and behind a write stay apart") {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{4});
+  const ValueId w =
+      g.op("leat.Variable", {}, {{"name", std::string("w")}, {"shape", std::vector<int64_t>{4}}});
+  const ValueId before = g.op("Mul", {x, x});
+  const NodeId write = g.effect("leat.AssignAdd", {w, x});
+  const ValueId read = g.op("leat.Read", {w});
+  const ValueId behind = g.op("Add", {before, read});
+  must(g.status());
+  graph.node(graph.value(read).producer).after.push_back(write);
+  Borders borders{{x}, {before, behind}, {write}};
+  std::vector<uint32_t> depth(graph.nodes(), 0);
+  const size_t nodes = graph.nodes();
+  CHECK(must(fuse_elementwise(std::move(graph), borders, depth, "cpu")).nodes() == nodes);
+}
+
+TEST_CASE("nodes of a deep graph find their group") {
+  // Each step adds to a value that came long before it.
+  std::string body = "s0 = Softmax(x)\n";
+  for (int i = 1; i < 3000; ++i) body += cat("s", i, " = Softmax(s", i - 1, ")\n");
+  const Programs programs = programs_in(cat("g (float[2,2] x) => (float[2,2] y) {\n", body,
+                                            "r = Relu(s2999)\n", "y = Add(r, s1)\n}"));
+  CHECK(programs.steps == Counts{2});
+}
+
 TEST_CASE("a long row of ops becomes several") {
   std::string body = "v0 = Relu(x)\n";
   for (int i = 1; i < 40; ++i) body += cat("v", i, " = Tanh(v", i - 1, ")\n");
@@ -176,6 +202,26 @@ TEST_CASE("a program that is wrong is refused") {
              Contains("results: expected steps in [2, 2], received 1"));
   CHECK_THAT(message(R"(steps = ["Add 0 1 float"], params = [0.0, 0.0], results = [2, 2])"),
              Contains("received 2 twice"));
+}
+
+TEST_CASE("a program needs all of its operands") {
+  Graph graph(scheduler_catalogue());
+  const ValueId x = graph.add_input("x", {ValueKind::tensor, DType::f32, Shape{2}});
+  const Attrs attrs{{"steps", std::vector<std::string>{"Relu 0 float", "Neg 0 float"}},
+                    {"params", std::vector<double>(4)},
+                    {"results", std::vector<int64_t>{1, 2}}};
+  const NodeId node = must(graph.add_node("leat", "Elementwise", {x}, attrs, 2));
+  graph.node(node).outputs[1] = kNone;
+  CHECK_THAT(validate(graph).message(), Catch::Matchers::Contains("output 1: expected one"));
+  // Inference does not count an absent input at the end: the kernel refuses it.
+  const Attrs all = with_defaults(*graph.node(node).op, attrs);
+  OpTypes types;
+  types.attrs = &all;
+  types.inputs = {{DType::f32, Shape{2}}, {}};
+  types.inputs[1].present = false;
+  types.outputs = {{DType::f32, Shape{2}}, {DType::f32, Shape{2}}};
+  CHECK_THAT(program_operands(types).status().message(),
+             Catch::Matchers::Contains("one is absent"));
 }
 
 }  // namespace leat

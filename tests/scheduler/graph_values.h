@@ -9,18 +9,21 @@
 #include "devices/base/text.h"
 #include "ops/graph/interpret.h"
 #include "ops/text/parse.h"
+#include "scheduler/graph/rewrite.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {
 
 // The graph with its types.
-inline Graph parsed(const std::string& text) {
-  Graph graph =
-      must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n", text),
-                       scheduler_catalogue(), "g"));
+inline Graph parsed(const std::string& text, const Catalogue& catalogue = scheduler_catalogue()) {
+  Graph graph = must(parse_graph(
+      cat("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n", text), catalogue, "g"));
   must(validate(graph));
   return graph;
 }
+
+// The inputs and outputs of the graph, as a caller feeds and fetches them.
+inline Borders borders_of(const Graph& graph) { return {graph.inputs(), graph.outputs(), {}}; }
 
 // The values of the outputs, of inputs that depend on their index: waves, or integers below 4.
 inline std::vector<Tensor> values_of(const Graph& graph) {

@@ -14,9 +14,7 @@ std::string left_by(PartPass pass, const std::string& text, double margin = 0) {
   INFO(text);
   Graph graph = parsed(text);
   const std::vector<Tensor> expected = values_of(graph);
-  Borders borders;
-  borders.feeds = graph.inputs();
-  borders.fetches = graph.outputs();
+  Borders borders = borders_of(graph);
   std::vector<uint32_t> depth(graph.nodes(), 3);
   Graph made = must(pass(std::move(graph), borders, depth, "cpu"));
   CHECK(depth == std::vector<uint32_t>(made.nodes(), 3));
@@ -128,6 +126,44 @@ TEST_CASE("gradients of slices that have each element once are joined") {
                              "3")) == "Add leat.SliceGrad leat.SliceGrad");
 }
 
+TEST_CASE("gradients of slices that are broadcast, or that a node waits for, stay") {
+  const std::string constants = R"(
+    narrow = Constant<value = int64[2] {1, 4}>()
+    wide = Constant<value = int64[2] {3, 4}>()
+    zero = Constant<value = int64[1] {0}>()
+    one = Constant<value = int64[1] {1}>()
+    two = Constant<value = int64[1] {2}>()
+    four = Constant<value = int64[1] {4}>()
+)";
+  CHECK(left_by(lighten, "g (float[1,2] a, float[3,2] b) => (float[3,4] y) {" + constants + R"(
+    ga = leat.SliceGrad(a, narrow, zero, two, one)
+    gb = leat.SliceGrad(b, wide, two, four, one)
+    y = Add(ga, gb)
+  })") == "Add leat.SliceGrad leat.SliceGrad");
+  Graph graph = parsed("g (float[3,2] a, float[3,2] b) => (float[3,4] y) {" + constants + R"(
+    ga = leat.SliceGrad(a, wide, zero, two, one)
+    gb = leat.SliceGrad(b, wide, two, four, one)
+    y = Add(ga, gb)
+  })");
+  Borders borders = borders_of(graph);
+  borders.targets = {graph.value(*graph.find_value("ga")).producer};
+  std::vector<uint32_t> depth(graph.nodes(), 0);
+  const Graph made = must(lighten(std::move(graph), borders, depth, "cpu"));
+  CHECK(made.node(borders.targets[0]).op->name == "SliceGrad");
+}
+
+TEST_CASE("a long row of Adds is looked at once") {
+  Graph graph(scheduler_catalogue());
+  GraphBuilder g(graph);
+  const ValueId x = g.input("x", DType::f32, Shape{2});
+  ValueId sum = x;
+  for (int i = 0; i < 20000; ++i) sum = g.op("Add", {sum, x});
+  must(g.status());
+  Borders borders{{x}, {sum}, {}};
+  std::vector<uint32_t> depth(graph.nodes(), 0);
+  CHECK(must(lighten(std::move(graph), borders, depth, "cpu")).nodes() == 20000);
+}
+
 TEST_CASE("convolutions lose what changes nothing") {
   CHECK(left_by(lighten, R"(g (float[1,2,4,4] x, float[2,2,3,3] w) => (float[1,2,2,2] y) {
     b = Constant<value = float[2] {0.0, 0.0}>()
@@ -139,7 +175,7 @@ TEST_CASE("convolutions lose what changes nothing") {
   CHECK(left_by(lighten, gradient) == "leat.ConvGradWeights");
   // Only the graph shows that the output is gone.
   Graph graph = parsed(gradient);
-  Borders borders{graph.inputs(), graph.outputs(), {}};
+  Borders borders = borders_of(graph);
   std::vector<uint32_t> depth(graph.nodes(), 0);
   const Graph made = must(lighten(std::move(graph), borders, depth, "cpu"));
   CHECK(made.node(0).outputs.size() == 1);
@@ -156,11 +192,11 @@ TEST_CASE("a loss keeps two numbers of each position in place of log probabiliti
   const char* const narrow =
       R"(g (bfloat16[2,3,4] x, int64[6] labels, float[4] w, float d) => (float loss, bfloat16[2,3,4] dx) {
     rows = Constant<value = int64[2] {6, 4}>()
-    all = Constant<value = int64[3] {2, 3, 4}>()
     wide = Cast<to = 1>(x)
     scores = Reshape(wide, rows)
     loss, logs = SoftmaxCrossEntropyLoss<reduction = "sum">(scores, labels, w)
     g0 = leat.SoftmaxCrossEntropyLossGrad<reduction = "sum">(d, logs, labels, w)
+    all = Constant<value = int64[3] {2, 3, 4}>()
     g1 = Reshape(g0, all)
     dx = Cast<to = 16>(g1)
   })";
@@ -188,11 +224,20 @@ TEST_CASE("a loss whose log probabilities are read stays") {
 }
 
 TEST_CASE("a layer norm writes 16 bits, and its gradient and an optimizer read them") {
-  const auto graph_after = [](const std::string& text) {
-    Graph graph = parsed(text);
-    Borders borders{graph.inputs(), graph.outputs(), {}};
+  // A kind of devices whose kernels say that they take such types.
+  static const Catalogue catalogue = [] {
+    Catalogue all = standard_catalogue();
+    for (const char* op :
+         {"LayerNormalization", "leat.LayerNormalizationGrad", "leat.ApplyMomentum"})
+      all.add_kernel(op, "narrow", all.find(op)->kernels.at("cpu"),
+                     [](const OpTypes&) { return true; });
+    return all;
+  }();
+  const auto graph_after = [](const std::string& text, const char* kind = "narrow") {
+    Graph graph = parsed(text, catalogue);
+    Borders borders = borders_of(graph);
     std::vector<uint32_t> depth(graph.nodes(), 0);
-    Graph made = must(lighten(std::move(graph), borders, depth, "cpu"));
+    Graph made = must(lighten(std::move(graph), borders, depth, kind));
     must(validate(made));
     return made;
   };
@@ -219,6 +264,13 @@ TEST_CASE("a layer norm writes 16 bits, and its gradient and an optimizer read t
   size_t casts = 0;
   for (NodeId id = 0; id < apply.nodes(); ++id) casts += apply.node(id).op->name == "Cast";
   CHECK(casts == 0);
+  // Kernels that do not say so get operands of one dtype.
+  CHECK(graph_after(R"(g (float[2,8] x, float[8] s) => (bfloat16[2,8] y) {
+    wide = LayerNormalization(x, s)
+    y = Cast<to = 16>(wide)
+  })",
+                    "cpu")
+            .nodes() == 2);
   // A value in float that others need stays.
   const Graph both = graph_after(
       R"(g (float[2,8] x, float[8] s) => (bfloat16[2,8] y, float[2,8] wide) {
