@@ -5,12 +5,14 @@
 
 namespace leat {
 
-// A convolutional network. `dropout` adds a Dropout before the last layer.
-inline std::string small_cnn(const std::string& name, bool dropout) {
+// A convolutional network. `dropout` adds a Dropout before the last layer. A multiple of 16 filters
+// has images in blocks of 16 channels on a CPU, where another convolution adds in another order.
+inline std::string small_cnn(const std::string& name, bool dropout, int filters = 16) {
   return R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 )" + name +
          R"( (float[N,1,8,8] image) => (float[N,4] logits) {
-  c1 = leat.Conv2D <filters = 16, kernel = 3, activation = "relu"> (image)
+  c1 = leat.Conv2D <filters = )" +
+         std::to_string(filters) + R"(, kernel = 3, activation = "relu"> (image)
   p1 = MaxPool <kernel_shape = [2,2], strides = [2,2]> (c1)
   f = Flatten (p1)
 )" + (dropout ? "  d = leat.Dropout <rate = 0.25> (f)\n" : "") +

@@ -39,7 +39,7 @@ ProcessClusterOptions with_gpus(int workers, const std::string& gpus) {
 class GpuScene {
  public:
   explicit GpuScene(ProcessClusterOptions options)
-      : small_(small_cnn("tiny_cnn", true)),
+      : small_(small_cnn("tiny_cnn", true, 12)),
         cluster_((options.data_path = small_.path(), options)) {}
 
   ProcessCluster& cluster() { return cluster_; }

@@ -78,7 +78,7 @@ TEST_CASE("runners over the wire train to the weights of one process", "[cluster
 }
 
 TEST_CASE("runners with accelerators train to the weights of CPUs", "[cluster]") {
-  const SmallJob small(small_cnn("tiny_cnn", true));
+  const SmallJob small(small_cnn("tiny_cnn", true, 12));
   const std::string expected = small.hash(small.job(), "local");
   const Catalogue whole = testing::async_catalogue();
   const Catalogue part = testing::async_catalogue({"Relu", "leat.ReluGrad", "leat.ApplyMomentum"});
