@@ -47,8 +47,9 @@ TEST_CASE("leat train --gpu trains on the GPU of a plugin") {
   const Finished second = train(small, "cpu", "again", LEAT_EMULATED_PLUGINS);
   CHECK(value_of(first.out, "weights_sha256").size() == on_cpu.weights_sha256.size());
   CHECK(value_of(second.out, "weights_sha256") == value_of(first.out, "weights_sha256"));
-  // Checkpoints are copied between two steps, while the training goes on.
-  CHECK_THAT(first.err, !Catch::Contains("no checkpoint of step"));
+  // Checkpoints are copied between two steps, while the training goes on. One that is due while the
+  // last is being written is left out; none may be lost for want of a copy.
+  CHECK_THAT(first.err, !Catch::Contains("a snapshot: expected"));
 }
 
 TEST_CASE("a job of daemons trains on the GPU of a plugin, to the weights of leat train --gpu") {
