@@ -10,8 +10,9 @@
 
 namespace leat {
 
-// Reads the keys of `settings` from the map into `values`, which has their defaults. The reader gets
-// the errors: a value of another type or outside its limits, and a required key that is absent.
+// Reads the keys of `settings` from the map into `values`, which has their defaults. The reader
+// gets the errors: a value of another type or outside its limits, and a required key that is
+// absent.
 void read_settings(YamlMap& map, std::span<const Setting> settings, SettingValues& values);
 
 // Refuses each key of the map that is a setting of another entry of the same table, which would be

@@ -1,6 +1,7 @@
-// The settings of recipes. A recipe is a named rule that a job file chooses: an optimizer, a schedule
-// of the learning rate, a loss, a metric. Each kind of recipe is a table of entries; an entry lists
-// its settings once, and the job file, its printing and the graph of a step all read that list.
+// The settings of recipes. A recipe is a named rule that a job file chooses: an optimizer, a
+// schedule of the learning rate, a loss, a metric. Each kind of recipe is a table of entries; an
+// entry lists its settings once, and the job file, its printing and the graph of a step all read
+// that list.
 //
 //   constexpr Setting kAdam[] = {
 //       {.name = "beta_1", .initial = 0.9, .min = 0, .max = 1, .max_open = true},
