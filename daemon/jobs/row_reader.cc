@@ -91,6 +91,20 @@ Result<StoredJob> read_job(const SqliteStatement& row, const OptionalFacts& fact
   return job;
 }
 
+// The specs of the faults that a job injects.
+Result<std::vector<std::string>> read_chaos(SqliteDatabase& database, int64_t job) {
+  LEAT_ASSIGN_OR_RETURN(
+      SqliteStatement chaos,
+      database.prepare("SELECT spec FROM chaos WHERE job = ?1 ORDER BY position"));
+  chaos.bind(1, job);
+  std::vector<std::string> specs;
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, chaos.step());
+    if (!row) return specs;
+    specs.emplace_back(chaos.bytes(0));
+  }
+}
+
 }  // namespace
 
 Result<std::vector<StoredJob>> RowReader::replay() {
@@ -313,15 +327,7 @@ Result<Submission> RowReader::submission(std::string_view id) {
     }
     submission.files.push_back(std::move(file));
   }
-  LEAT_ASSIGN_OR_RETURN(
-      SqliteStatement chaos,
-      database_.prepare("SELECT spec FROM chaos WHERE job = ?1 ORDER BY position"));
-  chaos.bind(1, select.integer(0));
-  for (;;) {
-    LEAT_ASSIGN_OR_RETURN(const bool row, chaos.step());
-    if (!row) break;
-    submission.chaos.emplace_back(chaos.bytes(0));
-  }
+  LEAT_ASSIGN_OR_RETURN(submission.chaos, read_chaos(database_, select.integer(0)));
   // One hash over all that was read, instead of a checksum for each row.
   if (!intact || content_of(submission) != content) {
     return failed_precondition(

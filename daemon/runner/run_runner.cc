@@ -320,6 +320,17 @@ void commit_here(const ChaosFault& fault) {
   commit_chaos(fault, alone ? std::span(both).last(1) : std::span(both));
 }
 
+// Has the runner tell the master of links that fail and of input that does not come. `place`
+// outlives the runner.
+void tell_master_of_trouble(JobRunner& runner, Place& place) {
+  runner.on_failed_link([&place](const FailedLink& failed) {
+    if (const auto master = place.client()) tell(*master, failed);
+  });
+  runner.on_starved([&place](const StarvedInput& starved) {
+    if (const auto master = place.client()) tell_of_starved(*master, starved);
+  });
+}
+
 // `guillotine` is set up when the end begins.
 Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
                std::optional<Guillotine>& guillotine) {
@@ -364,12 +375,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   });
   runner->save_files_at(saved);
   runner->on_training([faults](const std::shared_ptr<GatedRun>& run) { faults->watch(run); });
-  runner->on_failed_link([&place](const FailedLink& failed) {
-    if (const auto master = place.client()) tell(*master, failed);
-  });
-  runner->on_starved([&place](const StarvedInput& starved) {
-    if (const auto master = place.client()) tell_of_starved(*master, starved);
-  });
+  tell_master_of_trouble(*runner, place);
   runner->on_failed_device([&ending](const Status& why) { ending.because(kDeviceFailed, why); });
   const Status served = serve(*runner, place, ending, log);
   // It belongs to the caller, so that it also bounds the destructors of this function.

@@ -50,11 +50,11 @@ Status ValueMemory::allocate_transfers() {
     if (!sends && instruction.kind != PlanInstruction::Kind::receive) continue;
     const uint64_t bytes = plan_.edges[instruction.edge].bytes;
     if (bytes == 0) continue;
-    for (auto& buffer : (sends ? departures_ : landings_)[instruction.edge]) {
+    for (auto& buffer : (sends ? transfers_.departures : transfers_.landings)[instruction.edge]) {
       LEAT_ASSIGN_OR_RETURN(buffer, device_.allocate(bytes));
     }
     if (!sends) continue;
-    for (auto& buffer : stagings_[instruction.edge]) {
+    for (auto& buffer : transfers_.stagings[instruction.edge]) {
       LEAT_ASSIGN_OR_RETURN(buffer, device_.allocate_host(bytes));
     }
   }

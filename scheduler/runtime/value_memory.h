@@ -55,13 +55,13 @@ class ValueMemory {
   }
   // The buffers of an edge's value; null if the device sees the slots, and for a token.
   void* landing(uint32_t edge, uint64_t turn) const {
-    return transfer_buffer(landings_, edge, turn);
+    return transfer_buffer(transfers_.landings, edge, turn);
   }
   void* departure(uint32_t edge, uint64_t turn) const {
-    return transfer_buffer(departures_, edge, turn);
+    return transfer_buffer(transfers_.departures, edge, turn);
   }
   void* staging(uint32_t edge, uint64_t turn) const {
-    return transfer_buffer(stagings_, edge, turn);
+    return transfer_buffer(transfers_.stagings, edge, turn);
   }
   // The other values that share the bytes of this root.
   const std::vector<uint32_t>& aliases(uint32_t root) const { return aliases_[root]; }
@@ -82,6 +82,10 @@ class ValueMemory {
  private:
   // One buffer for each slot parity.
   using TransferBuffers = std::array<std::unique_ptr<Buffer>, kSlotDepth>;
+  // By edge.
+  struct Transfers {
+    std::map<uint32_t, TransferBuffers> landings, departures, stagings;
+  };
   static void* transfer_buffer(const std::map<uint32_t, TransferBuffers>& buffers, uint32_t edge,
                                uint64_t turn) {
     const auto found = buffers.find(edge);
@@ -105,7 +109,7 @@ class ValueMemory {
   const Exchange& exchange_;
   std::unique_ptr<Buffer> arena_;
   std::vector<std::unique_ptr<Buffer>> constants_, pages_, joined_;
-  std::map<uint32_t, TransferBuffers> landings_, departures_, stagings_;  // by edge
+  Transfers transfers_;
   std::vector<void*> resource_addresses_;
   std::vector<std::array<void*, kSlotDepth>> addresses_;  // by value
   std::vector<std::vector<uint32_t>> aliases_;            // by root

@@ -42,6 +42,40 @@ struct Leaves {
 // The number of shards to the left of the split of a tree over n.
 int left_of(int n) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(n - 1))); }
 
+// True if one worker holds all shards [first, last).
+bool has_all(const Division& division, int first, int last) {
+  return division.holders[static_cast<size_t>(first)] ==
+         division.holders[static_cast<size_t>(last - 1)];
+}
+
+Status check_constraints(const Graph& from, const StrategyOptions& options,
+                         const Division& division) {
+  for (NodeId id = 0; id < from.nodes() && !division.placed_by_hand; ++id) {
+    const std::string& constraint = from.node(id).device;
+    for (const StrategyWorker& worker : options.workers) {
+      const auto meets = [&](const auto& device) { return matches_device(constraint, device); };
+      if (std::any_of(worker.devices.begin(), worker.devices.end(), meets)) continue;
+      return invalid_argument(cat(from.describe_node(id), ": expected a constraint that all ",
+                                  "workers meet, received '", constraint,
+                                  "'; strategy single places nodes by constraints"));
+    }
+  }
+  return {};
+}
+
+// All shards would write one file, and the last one would count.
+Status check_saves(const Graph& from, const std::vector<bool>& sharded, int shards) {
+  for (NodeId id = 0; id < from.nodes(); ++id) {
+    if (shards > 1 && sharded[id] && is_op(from.node(id), "leat.Save")) {
+      return invalid_argument(cat(from.describe_node(id), ": saves values that differ between the ",
+                                  shards,
+                                  " shards; expected an AllReduce or an AllGather in "
+                                  "between"));
+    }
+  }
+  return {};
+}
+
 class Replicator {
  public:
   Replicator(const Graph& from, const StrategyOptions& options, const Division& division)
@@ -62,8 +96,6 @@ class Replicator {
     return value != kNone && from_.value(value).producer != kNone &&
            sharded_[from_.value(value).producer];
   }
-  Status check_constraints() const;
-  Status check_saves() const;
   // The constraint of what no node of the graph stands for.
   std::string device_of(int worker) const {
     return division_.placed_by_hand ? "" : options_.workers[static_cast<size_t>(worker)].task;
@@ -84,10 +116,6 @@ class Replicator {
   Status cross(NodeId id);
   void collect(NodeId id, int shard);
   void sum_shards(const Node& node, Leaves& leaves, int first, int last, int end);
-  bool has_all(int first, int last) const {
-    return division_.holders[static_cast<size_t>(first)] ==
-           division_.holders[static_cast<size_t>(last - 1)];
-  }
   ValueId reduce(const Node& node, const Leaves& leaves, int owner, int& holder);
   ValueId all_reduce(const Node& node, const Leaves& leaves, int owner);
   std::vector<ElementPiece> pieces_to_reduce(NodeId id) const;
@@ -276,7 +304,7 @@ ValueId Replicator::add_up(const Node& node, const TreeOfSums& tree, int worker)
 // from others, in one go.
 TreeOfSums Replicator::tree(const Node& node, const Leaves& leaves, int first, int last, int owner,
                             int& holder) {
-  if (has_all(first, last)) {
+  if (has_all(division_, first, last)) {
     holder = division_.holders[static_cast<size_t>(first)];
     return TreeOfSums::leaf(leaves.of(first, last));
   }
@@ -309,7 +337,7 @@ void Replicator::sum_shards(const Node& node, Leaves& leaves, int first, int las
     sum_shards(node, leaves, first, middle, end);
   else
     sum_shards(node, leaves, middle, last, end);
-  if (last != end || !has_all(first, last)) return;
+  if (last != end || !has_all(division_, first, last)) return;
   leaves.sums[{first, last}] = combine_two(node, leaves.of(first, middle), leaves.of(middle, last),
                                            division_.holders[static_cast<size_t>(first)]);
 }
@@ -482,38 +510,11 @@ Status Replicator::cross(NodeId id) {
   return {};
 }
 
-Status Replicator::check_constraints() const {
-  for (NodeId id = 0; id < from_.nodes() && !division_.placed_by_hand; ++id) {
-    const std::string& constraint = from_.node(id).device;
-    for (const StrategyWorker& worker : options_.workers) {
-      const auto meets = [&](const auto& device) { return matches_device(constraint, device); };
-      if (std::any_of(worker.devices.begin(), worker.devices.end(), meets)) continue;
-      return invalid_argument(cat(from_.describe_node(id), ": expected a constraint that all ",
-                                  "workers meet, received '", constraint,
-                                  "'; strategy single places nodes by constraints"));
-    }
-  }
-  return {};
-}
-
-// All shards would write one file, and the last one would count.
-Status Replicator::check_saves() const {
-  for (NodeId id = 0; id < from_.nodes(); ++id) {
-    if (shards_ > 1 && sharded_[id] && is_op(from_.node(id), "leat.Save")) {
-      return invalid_argument(cat(from_.describe_node(id),
-                                  ": saves values that differ between the ", shards_,
-                                  " shards; expected an AllReduce or an AllGather in "
-                                  "between"));
-    }
-  }
-  return {};
-}
-
 Result<Graph> Replicator::run(Borders& borders) {
-  LEAT_RETURN_IF_ERROR(check_constraints());
+  LEAT_RETURN_IF_ERROR(check_constraints(from_, options_, division_));
   LEAT_ASSIGN_OR_RETURN(const auto order, from_.topological_order());
   LEAT_ASSIGN_OR_RETURN(sharded_, find_sharded(from_, order));
-  LEAT_RETURN_IF_ERROR(check_saves());
+  LEAT_RETURN_IF_ERROR(check_saves(from_, sharded_, shards_));
   copies_.resize(from_.values());
   for (ValueId v = 0; v < from_.values(); ++v)
     copies_[v].assign(static_cast<size_t>(sharded(v) ? shards_ : workers_), kNone);
