@@ -34,17 +34,7 @@ CLI::Validator address_word() {
 CLI::App* add(CLI::App& app, const char* name, const char* about, ClusterArguments& arguments,
               bool json = true) {
   CLI::App* sub = add_command(app, name, about);
-  ClusterOptions& options = arguments.options;
-  sub->add_option("--master", options.master,
-                  "The master (LEAT_MASTER, the config file, 127.0.0.1:17461)")
-      ->type_name("HOST:PORT")
-      ->check(address_word());
-  sub->add_option("--cluster", options.cluster, "Its cluster's name (LEAT_CLUSTER, leat)")
-      ->type_name("NAME");
-  sub->add_option("--secret-file", options.secret_file,
-                  "What members of the cluster know (LEAT_SECRET_FILE)")
-      ->type_name("FILE");
-  if (json) sub->add_flag("--json", options.json, "JSON on stdout, one object a line");
+  add_cluster_options(*sub, arguments.options, json);
   return sub;
 }
 
@@ -197,6 +187,20 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
 }
 
 }  // namespace
+
+CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool json) {
+  app.add_option("--master", options.master,
+                 "The master (LEAT_MASTER, the config file, 127.0.0.1:17461)")
+      ->type_name("HOST:PORT")
+      ->check(address_word());
+  app.add_option("--cluster", options.cluster, "Its cluster's name (LEAT_CLUSTER, leat)")
+      ->type_name("NAME");
+  app.add_option("--secret-file", options.secret_file,
+                 "What members of the cluster know (LEAT_SECRET_FILE)")
+      ->type_name("FILE");
+  if (!json) return nullptr;
+  return app.add_flag("--json", options.json, "JSON on stdout, one object a line");
+}
 
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color) {
   add_checkpoint(app, arguments, color);

@@ -35,6 +35,9 @@ struct ClusterArguments {
   bool follow = false;
 };
 
+// Adds the options that say which cluster, and returns --json, which is added if `json`; else null.
+CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool json = true);
+
 // Adds the commands to `app`; parsing writes to `arguments` and `color`, which must outlive it.
 // Adds the commands for checkpoints, too, whose names may be jobs of a cluster.
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color);

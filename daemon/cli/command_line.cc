@@ -5,6 +5,8 @@
 
 #include "daemon/base/version.h"
 #include "daemon/cli/cluster_arguments.h"
+#include "daemon/cli/completion.h"
+#include "daemon/cli/curve_arguments.h"
 #include "daemon/process/arguments.h"
 #include "devices/base/text.h"
 
@@ -39,6 +41,9 @@ struct Parsed {
   GraphConvertCommand convert;
   GraphOpsCommand ops;
   ClusterArguments cluster;
+  CurveArguments curves;
+  std::string shell;  // of `leat completion`
+  std::string topic;  // of `leat man`: the name of a command, "checkpoint ls"
   std::string color = "auto";
 };
 
@@ -137,6 +142,33 @@ void add_graph(CLI::App& app, Parsed& parsed) {
   add_color(*ops, parsed.color);
 }
 
+// The scripts and pages that shells and manuals need.
+void add_texts(CLI::App& app, Parsed& parsed) {
+  auto* completion = add_command(app, "completion", "Print a script that completes commands");
+  add_argument(*completion, "SHELL", parsed.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  auto* man = add_command(app, "man", "Print a page of the manual, for man -l -");
+  add_argument(*man, "COMMAND", parsed.topic, "A command, 'checkpoint ls' (default: leat itself)");
+}
+
+// The page of the command with these words; an error of usage if there is none.
+PrintText manual_of(const CLI::App& app, const std::string& topic) {
+  const CLI::App* at = &app;
+  size_t begin = 0;
+  while (begin < topic.size()) {
+    const size_t end = std::min(topic.find(' ', begin), topic.size());
+    const std::string word = topic.substr(begin, end - begin);
+    const auto found =
+        at->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
+    if (found.empty())
+      return {cat("unknown command '", topic, "'\nSee 'leat --help'."), kExitUsage};
+    at = found.front();
+    begin = end + 1;
+  }
+  return {manual_page(*at)};
+}
+
 // Adds everything to `app`. The parser writes to `parsed`, so both stay in place until it is done.
 void build(CLI::App& app, Parsed& parsed) {
   app.name("leat");
@@ -150,6 +182,8 @@ void build(CLI::App& app, Parsed& parsed) {
   add_predict(app, parsed);
   add_graph(app, parsed);
   add_cluster_commands(app, parsed.cluster, parsed.color);
+  add_curve_commands(app, parsed.curves, parsed.color);
+  add_texts(app, parsed);
   add_help_commands(app);
 }
 
@@ -179,6 +213,10 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (auto command = cluster_command(name, std::move(parsed.cluster), color)) {
     return *std::move(command);
   }
+  if (auto command = curve_command(name, std::move(parsed.curves), color))
+    return *std::move(command);
+  if (name == "leat completion") return PrintText{*completion_script(app, parsed.shell)};
+  if (name == "leat man") return manual_of(app, parsed.topic);
   if (name == "leat plan") return with_color(std::move(parsed.plan));
   if (name == "leat predict") return with_color(std::move(parsed.predict));
   if (name == "leat graph show") return with_color(std::move(parsed.show));
@@ -237,6 +275,9 @@ int run_command(const Command& command) {
     int operator()(const FetchCommand& fetch) const { return run_fetch(fetch); }
     int operator()(const DoctorCommand& doctor) const { return run_doctor(doctor); }
     int operator()(const ClusterCommand& cluster) const { return run_cluster(cluster); }
+    int operator()(const MetricsCommand& metrics) const { return run_metrics(metrics); }
+    int operator()(const PlotCommand& plot) const { return run_plot(plot); }
+    int operator()(const CompareCommand& compare) const { return run_compare(compare); }
   };
   return std::visit(Runner{}, command);
 }

@@ -8,6 +8,7 @@
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
+#include "daemon/cli/curve_commands.h"
 #include "daemon/process/arguments.h"
 
 namespace leat {
@@ -19,7 +20,8 @@ using Command =
                  GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
                  SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
-                 NodesCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand>;
+                 NodesCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
+                 MetricsCommand, PlotCommand, CompareCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

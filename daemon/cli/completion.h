@@ -1,0 +1,22 @@
+// Completions for shells and pages of the manual, made from the parser itself.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace leat {
+
+// A script for bash, zsh or fish that completes the commands and flags of `app`, and files for
+// their values; nothing for another shell.
+std::optional<std::string> completion_script(const CLI::App& app, std::string_view shell);
+
+// A page of section 1 of the manual for `command`, "leat" or one of its subcommands, in the format
+// man(7): its name, synopsis, arguments, flags and, for the whole program, its commands and footer.
+std::string manual_page(const CLI::App& command);
+
+}  // namespace leat

@@ -1,0 +1,144 @@
+// leat metrics, leat plot: the numbers of a training as tables and as curves.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "daemon/base/exit_code.h"
+#include "daemon/base/json_line.h"
+#include "daemon/cli/curve_commands.h"
+#include "daemon/cli/run_source.h"
+#include "daemon/cli/table.h"
+#include "daemon/curves/svg_plot.h"
+#include "daemon/curves/text_plot.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// A field of a CSV file, RFC 4180. Numbers that a row lacks are empty.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_of(const MetricsRows& rows, bool epochs) {
+  std::string out = epochs ? "epoch,step" : "step";
+  for (const std::string& name : rows.names) out += "," + csv_field(name);
+  out += "\n";
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (epochs) out += cat(rows.epochs[i], ",");
+    out += cat(rows.steps[i]);
+    for (const double value : rows.values[i])
+      out += std::isnan(value) ? std::string(",") : cat(",", shortest(value));
+    out += "\n";
+  }
+  return out;
+}
+
+void print_json_rows(const MetricsRows& rows) {
+  JsonLine line;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    line.clear();
+    if (rows.epochs[i] > 0) line.add("epoch", rows.epochs[i]);
+    line.add("step", rows.steps[i]);
+    for (size_t n = 0; n < rows.names.size(); ++n) {
+      if (!std::isnan(rows.values[i][n])) line.add(rows.names[n], rows.values[i][n]);
+    }
+    std::fputs(line.text().c_str(), stdout);
+  }
+}
+
+std::string rounded(double value) {
+  if (std::isnan(value)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", value);
+  return text;
+}
+
+std::string epoch_table(const MetricsRows& rows) {
+  std::vector<std::string> headers{"EPOCH", "STEP"};
+  for (std::string name : rows.names) {
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    headers.push_back(std::move(name));
+  }
+  std::vector<std::vector<std::string>> cells;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::vector<std::string> row{cat(rows.epochs[i]), cat(rows.steps[i])};
+    for (const double value : rows.values[i]) row.push_back(rounded(value));
+    cells.push_back(std::move(row));
+  }
+  return format_table(headers, cells, true, {.columns = stdout_columns()});
+}
+
+void warn_of_unreadable(const MetricsTable& table) {
+  if (table.unreadable == 0) return;
+  std::fputs(cat("leat: note: ", table.unreadable, " lines of metrics.jsonl are no rows\n").c_str(),
+             stderr);
+}
+
+// Writes the picture. The name says that it is one.
+int write_svg(const PlotCommand& command, const std::vector<Curve>& curves) {
+  if (!command.output.ends_with(".svg")) {
+    return report(
+        invalid_argument(cat("'", command.output, "': expected a name that ends in .svg")),
+        command.cluster.color);
+  }
+  const std::string title =
+      curves.size() == 1 ? cat(command.metric, " of ", curves[0].label) : command.metric;
+  const std::string text = svg_plot(curves, title);
+  const Status written = write_file_atomically(real_files(), command.output,
+                                               std::as_bytes(std::span(text.data(), text.size())));
+  if (!written.ok()) return report(written, command.cluster.color);
+  std::puts(command.output.c_str());
+  return kExitOk;
+}
+
+}  // namespace
+
+int run_metrics(const MetricsCommand& command) {
+  RunSource run(command.cluster);
+  if (const int code = run.open(command.name); code != kExitOk) return code;
+  const auto table = run.metrics();
+  if (!table.ok()) return run.report(table.status());
+  warn_of_unreadable(*table);
+  const MetricsRows& rows = command.epochs ? table->of_epochs : table->of_steps;
+  if (command.csv) {
+    std::fputs(csv_of(rows, command.epochs).c_str(), stdout);
+  } else if (command.cluster.json) {
+    print_json_rows(rows);
+  } else {
+    std::fputs(epoch_table(table->of_epochs).c_str(), stdout);
+  }
+  return kExitOk;
+}
+
+int run_plot(const PlotCommand& command) {
+  std::vector<Curve> curves;
+  for (const std::string& name : command.names) {
+    RunSource run(command.cluster);
+    if (const int code = run.open(name); code != kExitOk) return code;
+    const auto table = run.metrics();
+    if (!table.ok()) return run.report(table.status());
+    auto curve = curve_of(*table, command.metric);
+    if (!curve.ok()) return run.report(curve.status());
+    curve->label = run.shown();
+    smooth(*curve, command.smooth);
+    curves.push_back(std::move(*curve));
+  }
+  if (!command.output.empty()) return write_svg(command, curves);
+  TextPlotSize size;
+  if (const size_t columns = stdout_columns(); columns > 0) size.columns = columns;
+  const bool color =
+      command.cluster.color == ColorMode::always ||
+      (command.cluster.color == ColorMode::automatic && stdout_columns() > 0 &&
+       use_color(ColorMode::automatic, true, std::getenv("NO_COLOR"), std::getenv("TERM")));
+  const std::string title = curves.size() == 1 ? cat(" of ", curves[0].label) : "";
+  std::fputs(cat(command.metric, title, "\n", text_plot(curves, size, color)).c_str(), stdout);
+  return kExitOk;
+}
+
+}  // namespace leat

@@ -1,0 +1,131 @@
+// leat metrics, plot, compare, completion and man, as a user types them.
+#include <fstream>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/json_lines.h"
+#include "tests/daemon/leat_process.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// A run's folder with a short log; the loss ends at `loss`.
+void make_run(const TemporaryDirectory& folder, const std::string& name, double rate, double loss) {
+  const std::string run = folder.path() + "/" + name;
+  std::filesystem::create_directory(run);
+  write_text(run + "/job.yaml",
+             cat("version: 1\nname: small\noptimizer: {learning_rate: ", rate, "}\n"));
+  write_text(run + "/metrics.jsonl",
+             cat("{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": ", loss,
+                 "}\n{\"epoch\": 1, \"step\": 2, \"loss\": ", (2 + loss) / 2,
+                 ", \"timing\": {\"seconds\": 3}}\n"));
+}
+
+TEST_CASE("the numbers of a run are printed as a table, as CSV and as JSON") {
+  const TemporaryDirectory folder;
+  make_run(folder, "run", 0.1, 0.5);
+  const Finished table = run_leat(folder.path(), {"metrics", "run"});
+  CHECK(table.exit_code == 0);
+  CHECK(table.out == "EPOCH  STEP  LOSS    SECONDS\n1      2     1.2500  3.0000\n");
+  const Finished csv = run_leat(folder.path(), {"metrics", "run", "--csv"});
+  CHECK(csv.out == "step,loss\n1,2\n2,0.5\n");
+  const Finished epochs = run_leat(folder.path(), {"metrics", "run", "--csv", "--epochs"});
+  CHECK(epochs.out == "epoch,step,loss,seconds\n1,2,1.25,3\n");
+  const Finished json = run_leat(folder.path(), {"metrics", "run", "--json"});
+  CHECK(json.out == "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": 0.5}\n");
+  CHECK(run_leat(folder.path(), {"metrics", "run", "--json", "--csv"}).exit_code == 2);
+}
+
+TEST_CASE("curves of several runs are drawn in the terminal and into a file") {
+  const TemporaryDirectory folder;
+  make_run(folder, "one", 0.1, 0.5);
+  make_run(folder, "two", 0.2, 1.5);
+  const Finished drawn = run_leat(folder.path(), {"plot", "one", "two/"});
+  CHECK(drawn.exit_code == 0);
+  CHECK_THAT(drawn.out, Catch::StartsWith("loss\n"));
+  CHECK_THAT(drawn.out, Catch::EndsWith("  a  one\n  b  two\n"));
+  const Finished file = run_leat(folder.path(), {"plot", "one", "-o", "loss.svg"});
+  CHECK(file.out == "loss.svg\n");
+  CHECK(std::filesystem::file_size(folder.path() + "/loss.svg") > 1000);
+  const Finished other = run_leat(folder.path(), {"plot", "one", "-m", "accuracy"});
+  CHECK(other.exit_code == 7);
+  CHECK(other.errors() ==
+        std::vector<std::string>{"metric: expected one of loss, seconds, received "
+                                 "'accuracy'"});
+  CHECK(run_leat(folder.path(), {"plot", "one", "-o", "loss.png"}).exit_code == 7);
+}
+
+TEST_CASE("two runs are compared by their keys, numbers and weights") {
+  const TemporaryDirectory folder;
+  make_run(folder, "one", 0.1, 0.5);
+  make_run(folder, "two", 0.2, 1.5);
+  const Finished text = run_leat(folder.path(), {"compare", "one", "two"});
+  CHECK(text.exit_code == 0);
+  CHECK(text.out ==
+        "                         one               two\n"
+        "optimizer.learning_rate  0.1               0.2\n"
+        "steps                    2                 2\n"
+        "loss                     1.2500            1.7500\n"
+        "best loss                1.2500 (epoch 1)  1.7500 (epoch 1)\n"
+        "training time            3.0000 s          3.0000 s\n"
+        "weights_sha256           -                 -\n");
+  const Finished json = run_leat(folder.path(), {"compare", "one", "two", "--json"});
+  CHECK_THAT(json.out, Catch::Contains("{\"kind\": \"KeyDifference\", \"key\": "
+                                       "\"optimizer.learning_rate\", \"first\": \"0.1\""));
+}
+
+TEST_CASE("a run that is not there, or is none, is named") {
+  const TemporaryDirectory folder;
+  const Finished missing = run_leat(folder.path(), {"metrics", "./none"});
+  CHECK(missing.exit_code == 5);
+  CHECK(missing.errors() == std::vector<std::string>{"no such run: './none'"});
+  std::filesystem::create_directory(folder.path() + "/empty");
+  const Finished empty = run_leat(folder.path(), {"plot", "empty"});
+  CHECK(empty.exit_code == 1);
+  CHECK(empty.errors() == std::vector<std::string>{"'empty': expected the folder of a run, with "
+                                                   "metrics.jsonl, found no such file in it"});
+}
+
+// The words that bash offers for the last of these words.
+std::string completed(const TemporaryDirectory& folder, const std::string& words) {
+  const std::string script =
+      cat("source <(", leat_binary(), " completion bash); COMP_WORDS=(", words,
+          "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _leat; echo ${COMPREPLY[@]}");
+  return run_program("/bin/bash", folder.path(), {"-c", script}, {}).out;
+}
+
+TEST_CASE("bash completes commands, flags and files") {
+  const TemporaryDirectory folder;
+  CHECK(completed(folder, "leat checkpoint ''") == "ls verify diff export --help -h\n");
+  CHECK(completed(folder, "leat tra") == "train\n");
+  CHECK(completed(folder, "leat train --out") == "--output\n");
+  CHECK(completed(folder, "leat --color never plan --js") == "--json\n");
+  write_text(folder.path() + "/my-job.yaml", "");
+  CHECK(completed(folder, "leat train my-") == "my-job.yaml\n");
+  for (const std::string shell : {"zsh", "fish"}) {
+    const Finished script = run_leat(folder.path(), {"completion", shell});
+    CHECK(script.exit_code == 0);
+    CHECK_THAT(script.out, Catch::Contains("compare"));
+  }
+  CHECK(run_leat(folder.path(), {"completion", "csh"}).exit_code == 2);
+}
+
+TEST_CASE("the manual has a page for each command") {
+  const TemporaryDirectory folder;
+  const Finished page = run_leat(folder.path(), {"man", "checkpoint ls"});
+  CHECK(page.exit_code == 0);
+  CHECK_THAT(page.out, Catch::StartsWith(".TH LEAT\\-CHECKPOINT\\-LS 1"));
+  CHECK_THAT(page.out,
+             Catch::Contains(".SH SYNOPSIS\n.B leat checkpoint ls\n[OPTIONS] PATH|JOB\n"));
+  CHECK_THAT(run_leat(folder.path(), {"man"}).out, Catch::Contains("\n.B leat train\n"));
+  const Finished unknown = run_leat(folder.path(), {"man", "checkpoint lss"});
+  CHECK(unknown.exit_code == 2);
+}
+
+}  // namespace
+}  // namespace leat
