@@ -49,7 +49,7 @@ std::string tick_text(double value) {
   char text[32];
   // Steps are large and exact; other numbers need few digits.
   std::snprintf(text, sizeof text,
-                std::abs(value) >= 1e5 && std::abs(value) < 1e9 ? "%.0f" : "%.4g", value);
+                std::abs(value) >= 1e4 && std::abs(value) < 1e9 ? "%.0f" : "%.4g", value);
   return text;
 }
 

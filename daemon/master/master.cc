@@ -2,6 +2,7 @@
 
 #include "daemon/master/assembly_hosts.h"
 #include "daemon/master/heart_server.h"
+#include "daemon/master/job_curves.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/leftovers.h"
@@ -93,6 +94,7 @@ Status Master::open() {
   parts_.folders.clear_forgotten(*journal, jobs, parts_.log);
   parts_.journal = std::make_unique<JournalThread>(std::move(journal));
   // Each part is made after those that it uses.
+  parts_.curves = std::make_unique<JobCurves>(real_files(), parts_.folders);
   parts_.logs = std::make_unique<JobLogs>(parts_.folders.path(), parts_.tuning.log_bytes,
                                           parts_.clock, parts_.log.named("logs"));
   LEAT_ASSIGN_OR_RETURN(parts_.loop, RpcLoop::start(parts_.log, RpcLoop::kSpin));

@@ -27,6 +27,7 @@ namespace leat {
 class ClientService;
 class HeartServer;
 class JobLogs;
+class JobCurves;
 class JournalThread;
 class Leftovers;
 class RpcServer;
@@ -69,6 +70,7 @@ struct MasterParts {
   Status cannot_write;             // the journal's failure when it was opened, if any
   std::atomic<bool> wrote{false};  // the journal has been written since then
   std::unique_ptr<JobLogs> logs;
+  std::unique_ptr<JobCurves> curves;
   std::unique_ptr<SessionHosts> sessions;   // before the loop, on which calls use it
   std::unique_ptr<SavedFilesOfJobs> saved;  // the same
   std::unique_ptr<RpcLoop> loop;

@@ -1,6 +1,7 @@
 #include "daemon/master/master_status.h"
 
 #include "daemon/base/version.h"
+#include "daemon/master/job_curves.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "devices/base/text.h"
@@ -49,6 +50,8 @@ Result<LogPage> MasterStatus::log(std::string_view id, uint64_t from, size_t mos
   LEAT_ASSIGN_OR_RETURN(const JobView view, job(id));
   return parts_.logs->page(view.id, from, most);
 }
+
+CurvesView MasterStatus::curves(const std::string& id) const { return parts_.curves->of(id); }
 
 // The failure of opening the journal counts until the first write has succeeded.
 Status MasterStatus::journal_status() const {

@@ -28,6 +28,7 @@ class MasterStatus final : public StatusSource {
   Result<JobView> job(std::string_view id) const override;
   std::vector<NodeView> nodes() const override;
   Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const override;
+  CurvesView curves(const std::string& id) const override;
   Status ready() const override;
   std::vector<Metric> metrics() const override;
 

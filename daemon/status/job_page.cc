@@ -1,5 +1,6 @@
 #include "daemon/status/job_page.h"
 
+#include "daemon/status/curve_figures.h"
 #include "daemon/status/page_parts.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/counted.h"
@@ -72,7 +73,8 @@ std::string log_part(const LogPage& log) {
 
 }  // namespace
 
-HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster) {
+HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster,
+                      const CurvesView& curves) {
   const JobCondition& condition = job.condition;
   const std::string json = "/api/v1/jobs/" + percent_encoded(job.id);
   return html_page(
@@ -81,9 +83,9 @@ HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView&
           html_escaped(job.id), " ", badge(name_of(condition.state), colour_of(condition.state)),
           " <span class=\"faint\">", age_at(cluster, condition.since_ms), "</span></h1>\n",
           condition.reason.empty() ? "" : cat("<p>", html_escaped(condition.reason), "</p>\n"),
-          facts(job, cluster), "</header>\n", log_part(log),
+          facts(job, cluster), "</header>\n", curve_figures(curves), log_part(log),
           "<p class=\"faint\">As JSON: <a href=\"", json, "\">the job</a>, <a href=\"", json,
-          "/logs\">its log</a></p>\n"));
+          "/curves\">its curves</a>, <a href=\"", json, "/logs\">its log</a></p>\n"));
 }
 
 }  // namespace leat

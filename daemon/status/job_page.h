@@ -8,7 +8,9 @@
 
 namespace leat {
 
-// Returns the page with the lines in `log`, which are the newest of the job's log.
-HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster);
+// Returns the page with the job's curves, and with the lines in `log`, which are the newest of the
+// job's log.
+HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster,
+                      const CurvesView& curves = {});
 
 }  // namespace leat

@@ -39,6 +39,13 @@ pre { margin: 0; padding: .6rem .8rem; font: .85em/1.5 ui-monospace, monospace;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 .state { font-weight: 600; } .good { color: var(--good); } .busy { color: var(--busy); }
 .warn { color: var(--warn); } .bad { color: var(--bad); } .rest { color: var(--faint); }
+.curves { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; width: 22rem; }
+figcaption { color: var(--faint); } svg { width: 100%; height: auto; }
+svg text { font: 10px system-ui, sans-serif; fill: var(--faint); } svg line { stroke: var(--line); }
+svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
+polyline { fill: none; stroke-width: 1.5; } polyline.training { stroke: var(--busy); }
+polyline.validation { stroke: var(--warn); } circle.training { fill: var(--busy); }
+circle.validation { fill: var(--warn); }
 progress { width: 6rem; accent-color: var(--busy); }
 code { font: .9em ui-monospace, monospace; }
 .none { padding: 1rem; color: var(--faint); }

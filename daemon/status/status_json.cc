@@ -175,6 +175,21 @@ std::string nodes_json(std::span<const NodeView> nodes) {
   return line(json);
 }
 
+std::string curves_json(std::string_view job, const CurvesView& curves) {
+  Json json = object("Curves");
+  json["job"] = job;
+  json["whole"] = curves.whole;
+  for (const auto& [key, list] :
+       {std::pair("steps", &curves.of_steps), std::pair("epochs", &curves.of_epochs)}) {
+    json[key] = Json::array();
+    for (const Curve& curve : *list) {
+      json[key].push_back(
+          {{"metric", curve.label}, {"steps", curve.steps}, {"values", curve.values}});
+    }
+  }
+  return line(json);
+}
+
 std::string log_json(std::string_view job, const LogPage& page) {
   Json json = object("LogPage");
   json["job"] = job;

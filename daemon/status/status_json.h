@@ -21,8 +21,9 @@ std::string cluster_json(const ClusterView& cluster);
 std::string jobs_json(std::span<const JobView> jobs);
 std::string job_json(const JobView& job);
 std::string nodes_json(std::span<const NodeView> nodes);
-// `job` is the id.
+// `job` is the id, in both.
 std::string log_json(std::string_view job, const LogPage& page);
+std::string curves_json(std::string_view job, const CurvesView& curves);
 std::string live_json();
 // `status` is the reason why the daemon is not ready; ok if it is.
 std::string ready_json(const Status& status);

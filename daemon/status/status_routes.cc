@@ -70,7 +70,7 @@ HttpResponse page_of(const StatusSource& source, const JobView& job) {
   const auto end = source.log(job.id, std::numeric_limits<uint64_t>::max(), 1);
   const uint64_t lines = end.ok() ? end->end : 0;
   const auto log = source.log(job.id, lines - std::min(lines, kShownLines), kShownLines);
-  return job_page(job, log.ok() ? *log : LogPage(), source.cluster());
+  return job_page(job, log.ok() ? *log : LogPage(), source.cluster(), source.curves(job.id));
 }
 
 std::vector<Metric> master_metrics(const StatusSource& source, const HttpCounters* counters) {
@@ -131,6 +131,10 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
   add("/api/v1/jobs/{id}", [&source](const HttpRequest& request) {
     const auto job = source.job(request.captured[0]);
     return job.ok() ? json(job_json(*job)) : failure(job.status());
+  });
+  add("/api/v1/jobs/{id}/curves", [&source](const HttpRequest& request) {
+    const auto job = source.job(request.captured[0]);
+    return job.ok() ? json(curves_json(job->id, source.curves(job->id))) : failure(job.status());
   });
   add("/api/v1/jobs/{id}/logs",
       [&source](const HttpRequest& request) { return log_page(source, request); });

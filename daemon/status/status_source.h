@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/curves/growing_curves.h"
 #include "daemon/jobs/views.h"
 #include "daemon/status/metrics_text.h"
 #include "devices/base/status.h"
@@ -30,6 +31,10 @@ class StatusSource {
   // Returns at most `most` lines of a job's log, beginning with the first kept line at or after
   // `from`. A log without lines is no error. Errors as of job().
   virtual Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const = 0;
+
+  // Returns the curves of a job, as far as they are in memory: a later call has more of them. `id`
+  // is whole.
+  virtual CurvesView curves(const std::string& /*id*/) const { return {}; }
 
   // Ok if the master could take a job now; otherwise the reason why not ("the journal: ...").
   virtual Status ready() const = 0;

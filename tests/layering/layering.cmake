@@ -13,8 +13,8 @@ set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,sl
   catalogue:catalogue)
 set(FLOORS_ops elements formats graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
 set(FLOORS_scheduler recipes graph plan capnp strategies compile runtime)
-set(FLOORS_daemon base spec chaos metrics jobs checkpoint hosts session training wire process status
-  client remote master worker runner doctor curves cli leatd)
+set(FLOORS_daemon base spec chaos metrics curves jobs checkpoint hosts session training wire process status
+  client remote master worker runner doctor cli leatd)
 # Parts of a folder that see less than their floor does: "<part> <rightmost layer> <also>". A program
 # that embeds a client needs neither plans nor daemons.
 set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base)")

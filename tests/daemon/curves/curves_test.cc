@@ -3,6 +3,7 @@
 
 #include "daemon/curves/axis.h"
 #include "daemon/curves/compare_runs.h"
+#include "daemon/curves/growing_curves.h"
 #include "daemon/curves/metrics_table.h"
 #include "daemon/curves/svg_plot.h"
 #include "daemon/curves/text_plot.h"
@@ -137,6 +138,40 @@ TEST_CASE("a picture names its curves, and escapes their names") {
   // The first point of the first curve is at the left; the greatest value is at the top.
   CHECK_THAT(svg, Catch::Contains("points=\"64.0,282.7 424.0,36.0\""));
   CHECK(svg == svg_plot(two, "loss & more"));
+}
+
+TEST_CASE("the curves of a growing log have the means of neighbouring rows") {
+  GrowingCurve curve(4);
+  for (int i = 1; i <= 8; ++i) curve.add(i, i);
+  CHECK(curve.curve("").values == std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
+  curve.add(9, 9);  // more than 2 * 4 points: each stands for two rows
+  CHECK(curve.curve("").steps == std::vector<double>{2, 4, 6, 8, 9});
+  CHECK(curve.curve("").values == std::vector<double>{1.5, 3.5, 5.5, 7.5, 9});
+  curve.add(10, 11);
+  CHECK(curve.curve("").values.back() == 10);
+  // A training that goes on from step 6 does the steps behind it again.
+  curve.add(7, 70);
+  CHECK(curve.curve("").steps == std::vector<double>{2, 4, 6, 7});
+  curve.add(8, std::nan(""));
+  CHECK(curve.curve("").values.back() == 70);
+}
+
+TEST_CASE("a growing log is taken in pieces that end anywhere") {
+  const std::string log = kLog;
+  for (const size_t piece : {1u, 7u, 1000u}) {
+    GrowingCurves curves;
+    for (size_t at = 0; at < log.size(); at += piece) curves.add(log.substr(at, piece));
+    REQUIRE(curves.of_steps().size() == 3);
+    CHECK(curves.of_steps()[1].label == "loss");
+    CHECK(curves.of_steps()[1].steps == std::vector<double>{1, 3});
+    CHECK(curves.of_steps()[1].values == std::vector<double>{2.5, 1.25});
+    REQUIRE(curves.of_epochs().size() == 2);
+    CHECK(curves.of_epochs()[1].label == "val_loss");
+  }
+  GrowingCurves long_line;
+  for (int i = 0; i < 100; ++i) long_line.add(std::string(10000, 'x'));
+  long_line.add("\n{\"step\": 1, \"loss\": 2}\n");
+  CHECK(long_line.of_steps().size() == 1);
 }
 
 TEST_CASE("two job files differ in some keys") {

@@ -55,3 +55,23 @@ TEST_CASE("whatever a job or its log says, it is text on its page") {
     CHECK(count(body, part) == count(clean, part));
   CHECK(count(body, "&lt;script&gt;alert(1)") >= 7);
 }
+
+TEST_CASE("the page of a job has a picture for each metric") {
+  const ExampleSource source;
+  const JobView job = *source.job("fashion-mnist-cnn");
+  CurvesView curves;
+  curves.of_steps = {{"learning_rate", {1, 2}, {0.1, 0.1}}, {"loss", {1, 2, 3}, {3, 2, 1}}};
+  curves.of_epochs = {{"seconds", {3}, {5}}, {"val_loss", {3}, {1.5}}};
+  const std::string body = job_page(job, LogPage(), source.cluster(), curves).body;
+  const size_t loss = body.find("aria-label=\"Curve of loss\"");
+  const size_t rate = body.find("aria-label=\"Curve of learning_rate\"");
+  CHECK(loss < rate);
+  CHECK(rate != std::string::npos);
+  CHECK_THAT(body, !Catch::Contains("Curve of seconds"));
+  CHECK_THAT(body, Catch::Contains("<polyline class=\"training\" points=\"46.0,8.0 199.0,78.0 "
+                                   "352.0,148.0\"/><circle class=\"validation\""));
+  CHECK_THAT(job_page(job, LogPage(), source.cluster()).body, Catch::Contains("Reading..."));
+  curves = {{}, {}, true};
+  CHECK_THAT(job_page(job, LogPage(), source.cluster(), curves).body,
+             Catch::Contains("No step has ended yet."));
+}
