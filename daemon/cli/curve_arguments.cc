@@ -16,7 +16,12 @@ void add_metrics(CLI::App& app, CurveArguments& arguments, std::string& color) {
                             "The numbers of every step, as comma-separated values");
   sub->add_flag("--epochs", arguments.metrics.epochs,
                 "With --csv and --json: those of every epoch");
-  add_cluster_options(*sub, arguments.cluster)->excludes(csv);
+  auto* json = add_cluster_options(*sub, arguments.cluster)->excludes(csv);
+  sub->add_option("--tensorboard", arguments.metrics.tensorboard,
+                  "Write all numbers for TensorBoard, into DIR/RUN")
+      ->type_name("DIR")
+      ->excludes(csv)
+      ->excludes(json);
   add_color(*sub, color);
 }
 

@@ -12,12 +12,15 @@
 namespace leat {
 
 // Prints the rows of metrics.jsonl. A table of the epochs; with `csv` all rows of steps, or with
-// `epochs` those of epochs, with a first line of names; with --json an object for each row.
+// `epochs` those of epochs, with a first line of names; with --json an object for each row. With
+// `tensorboard` it prints the path of the file that it writes.
 struct MetricsCommand {
   ClusterOptions cluster;
   std::string name;
   bool csv = false;
   bool epochs = false;
+  // A folder for TensorBoard: its subfolder of the run's name gets a file of events. Empty: none.
+  std::string tensorboard;
 };
 int run_metrics(const MetricsCommand& command);
 

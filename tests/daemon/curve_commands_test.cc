@@ -1,4 +1,5 @@
 // leat metrics, plot, compare, completion and man, as a user types them.
+#include <cstring>
 #include <fstream>
 
 #include "devices/base/text.h"
@@ -58,6 +59,35 @@ TEST_CASE("curves of several runs are drawn in the terminal and into a file") {
         std::vector<std::string>{"metric: expected one of loss, seconds, received "
                                  "'accuracy'"});
   CHECK(run_leat(folder.path(), {"plot", "one", "-o", "loss.png"}).exit_code == 7);
+}
+
+// The records of a file of events, each of which has its length and checksums before and behind it.
+std::vector<std::string> records_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  std::vector<std::string> records;
+  for (size_t at = 0; at + 12 < bytes.size();) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    records.push_back(bytes.substr(at + 12, length));
+    at += 12 + length + 4;
+  }
+  return records;
+}
+
+TEST_CASE("the numbers of a run are written for TensorBoard") {
+  const TemporaryDirectory folder;
+  make_run(folder, "run", 0.1, 0.5);
+  const Finished done = run_leat(folder.path(), {"metrics", "run", "--tensorboard", "board"});
+  CHECK(done.exit_code == 0);
+  CHECK(done.out == "board/run/events.out.tfevents.leat\n");
+  const auto records = records_of(folder.path() + "/board/run/events.out.tfevents.leat");
+  REQUIRE(records.size() == 4);  // the version, two steps, an epoch
+  CHECK_THAT(records[0], Catch::EndsWith("\x1a\rbrain.Event:2"));
+  // step 2, and a summary with the value 0.5 of the tag "loss".
+  CHECK(records[2].substr(9) ==
+        std::string("\x10\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15\0\0\0\x3f", 17));
+  CHECK_THAT(records[3], Catch::Contains("epoch/loss"));
 }
 
 TEST_CASE("two runs are compared by their keys, numbers and weights") {
