@@ -289,6 +289,31 @@ bool YamlMap::get_strings(std::string_view key, Need need, std::vector<std::stri
   return true;
 }
 
+bool YamlMap::get_scalars(std::string_view key, Need need, bool list,
+                          std::vector<std::string>& out) {
+  const std::string_view expected = list ? "a value or a list of them" : "a value";
+  const YamlNode* value = ask(key, need, expected);
+  if (value == nullptr) return false;
+  const bool one = value->kind == YamlNode::Kind::scalar;
+  if (!one && (!list || value->kind != YamlNode::Kind::list || value->items.empty())) {
+    wrong(path_of(key), *value, expected);
+    return false;
+  }
+  std::vector<std::string> read;
+  for (const YamlNode& each : one ? std::span(value, 1) : std::span<const YamlNode>(value->items)) {
+    const bool printable = std::all_of(each.text.begin(), each.text.end(), [](char c) {
+      return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+    });
+    if (each.kind != YamlNode::Kind::scalar || !printable) {
+      wrong(path_of(key), each, "a value without control characters");
+      return false;
+    }
+    read.push_back(each.text);
+  }
+  out = std::move(read);
+  return true;
+}
+
 bool YamlMap::get_choices(std::string_view key, Need need,
                           std::span<const std::string_view> choices, std::vector<size_t>& out) {
   const std::string expected = "a list of " + join(choices, ", ");

@@ -75,6 +75,9 @@ class YamlMap {
                   size_t& out);
   // Reads a list of strings, under the rules of get_string().
   bool get_strings(std::string_view key, Need need, std::vector<std::string>& out);
+  // Reads one scalar or, if `list`, a list of at least one, as they are written. None has control
+  // characters; quotes around a scalar do not count. For values whose rules are in a table.
+  bool get_scalars(std::string_view key, Need need, bool list, std::vector<std::string>& out);
   // Reads a list of different `choices`, as indexes.
   bool get_choices(std::string_view key, Need need, std::span<const std::string_view> choices,
                    std::vector<size_t>& out);

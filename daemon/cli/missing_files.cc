@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/glob.h"
+#include "ops/data/source_formats.h"
 
 namespace leat {
 
@@ -10,7 +11,8 @@ bool report_missing_files(const Job& job, ColorMode color) {
   // The names of data files are relative to the data root.
   const auto missing_data = [&](const Job::Files& files) {
     return std::any_of(files.files.begin(), files.files.end(), [&](const std::string& each) {
-      const bool named = files.format == Job::Format::idx || files.format == Job::Format::npy;
+      const SourceFormat* format = find_source_format(files.format);
+      const bool named = format && format->files_form() == FilesForm::columns;
       const std::string name = named ? each.substr(each.find('=') + 1) : each;
       // A pattern that matches nothing is found when the data is opened.
       return !is_glob(name) && report_missing("data file", job.data.root + "/" + name, color);
@@ -23,8 +25,8 @@ bool report_missing_files(const Job& job, ColorMode color) {
     return true;
   }
   if (!job.has_data()) return false;
-  if (report_missing("data root", job.data.root, color) || missing_data(job.data.train))
-    return true;
+  if (!job.data.root.empty() && report_missing("data root", job.data.root, color)) return true;
+  if (missing_data(job.data.train)) return true;
   return job.data.validation && missing_data(*job.data.validation);
 }
 

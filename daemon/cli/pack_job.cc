@@ -89,6 +89,7 @@ Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed
 // Returns the root of the job's data. load_run_job() makes every relative root a path below the
 // folder; if no such path exists, the root is the name of a data set.
 std::string data_root_of(const Job& job, const std::string& folder) {
+  if (job.data.root.empty()) return "";
   const fs::path inside = fs::path(job.data.root).lexically_relative(fs::absolute(folder));
   const bool below = !inside.empty() && *inside.begin() != "..";
   std::error_code failure;

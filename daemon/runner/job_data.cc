@@ -100,7 +100,9 @@ void JobData::inspect_dataset(DatasetFiles files, ClassCheck check,
   // On a strand of its own: the files may be slow, and no step waits for them.
   control_.strand().post(
       [this, files = std::move(files), check = std::move(check), done = std::move(done)] {
-        auto root = find_dataset(parts_.config, files.root);
+        // A format without files has no root.
+        auto root = files.root.empty() ? Result<std::string>(parts_.config.directory)
+                                       : find_dataset(parts_.config, files.root);
         if (!root.ok()) return done(root.status());
         DatasetFiles there = files;
         there.root = *root;

@@ -41,15 +41,17 @@ struct Job {
     bool operator==(const Model&) const = default;
   };
 
-  enum class Format { idx, npy, npz, tokens };
   struct Files {
-    Format format = Format::idx;
-    // Below data.root. idx, npy: "COLUMN=PATH" for each column. npz, tokens: paths, for tokens with
-    // '*' and '?' in the last part.
+    std::string format = "idx";  // the name of a SourceFormat of ops/data/source_formats.h
+    // Below data.root, in the form that the format has: "COLUMN=PATH" for each column, or paths.
     std::vector<std::string> files;
     int64_t window = 0;        // tokens: the tokens of a row
     int64_t stride = 0;        // tokens: from the beginning of a row to that of the next one
     DType dtype = DType::u16;  // tokens: of files without a header
+    // All other formats: their options, as texts that SourceOptions::parse() reads.
+    std::vector<std::string> options = {};
+    // False if the format makes its rows without files.
+    bool has_files() const { return !files.empty(); }
     bool operator==(const Files&) const = default;
   };
 
@@ -197,7 +199,7 @@ struct Job {
   bool scales_loss_dynamically() const { return mixed.loss_scale.kind == LossScale::Kind::dynamic; }
 
   // Only a program may have none.
-  bool has_data() const { return !data.train.files.empty(); }
+  bool has_data() const { return data.train.has_files() || !data.train.options.empty(); }
   bool uses_servers() const;  // as Strategy
   // True if each worker runs its own steps. The weights then depend on timing.
   bool asynchronous() const { return uses_servers() && parameter_server.mode == Mode::async; }
@@ -266,7 +268,6 @@ std::string_view name_of(Job::SchedulerName name);
 std::string_view name_of(Job::Mode mode);
 std::string_view name_of(Job::DroppedSamples dropped);
 std::string_view name_of(Job::OnNan on_nan);
-std::string_view name_of(Job::Format format);
 std::string_view name_of(Job::ExportFormat format);
 
 }  // namespace leat

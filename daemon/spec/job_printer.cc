@@ -1,6 +1,7 @@
 #include "daemon/base/yaml_document.h"
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
+#include "daemon/spec/read_files.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -40,35 +41,6 @@ std::string print_list(const std::vector<std::string>& items) {
   return "[" + join(quoted, ", ") + "]";
 }
 
-// Prints "NAME=VALUE" entries as a map.
-std::string print_named(const std::vector<std::string>& items) {
-  FlowMap map;
-  for (const std::string& item : items) {
-    const size_t equals = item.find('=');
-    map.add(yaml_string(item.substr(0, equals)), yaml_string(item.substr(equals + 1)));
-  }
-  return map.text();
-}
-
-std::string print_files(const Job::Files& files) {
-  FlowMap map;
-  map.add("format", name_of(files.format));
-  if (files.format == Job::Format::tokens) {
-    map.add("files", print_list(files.files)).add("window", files.window);
-    return map.add("stride", files.stride).add("dtype", dtype_name(files.dtype)).text();
-  }
-  if (files.format == Job::Format::npz)
-    return map.add("files", yaml_string(files.files.empty() ? "" : files.files[0])).text();
-  // The short form, if there is nothing else.
-  if (files.files.size() == 2 && files.files[0].starts_with("features=") &&
-      files.files[1].starts_with("labels=")) {
-    return map.add("features", yaml_string(files.files[0].substr(9)))
-        .add("labels", yaml_string(files.files[1].substr(7)))
-        .text();
-  }
-  return map.add("files", print_named(files.files)).text();
-}
-
 // A loss without options is its name.
 std::string print_loss(const Job::Loss& loss) {
   if (loss.name == Job::LossName::output)
@@ -96,11 +68,12 @@ std::string print_model(const Job::Model& model) {
 }
 
 std::string print_data(const Job::Data& data) {
-  if (data.train.files.empty()) return "";  // a program's
-  std::string text = cat("data:\n  root: ", yaml_string(data.root), "\n");
-  text += cat("  train: ", print_files(data.train), "\n");
-  if (data.validation) text += cat("  validation: ", print_files(*data.validation), "\n");
-  if (!data.columns.empty()) text += cat("  columns: ", print_named(data.columns), "\n");
+  if (!data.train.has_files() && data.train.options.empty()) return "";  // a program's
+  std::string text = "data:\n";
+  if (!data.root.empty()) text += cat("  root: ", yaml_string(data.root), "\n");
+  text += cat("  train: ", print_data_files(data.train), "\n");
+  if (data.validation) text += cat("  validation: ", print_data_files(*data.validation), "\n");
+  if (!data.columns.empty()) text += cat("  columns: ", print_named_texts(data.columns), "\n");
   text += cat("  rescale: ", shortest(data.rescale), "\n");
   return text + cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
 }
@@ -263,7 +236,6 @@ std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, nam
 std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
 std::string_view name_of(Job::OnNan on_nan) { return word(kOnNan, on_nan); }
 std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }
-std::string_view name_of(Job::Format format) { return word(kFormats, format); }
 std::string_view name_of(Job::ExportFormat format) { return word(kExports, format); }
 
 }  // namespace leat

@@ -7,6 +7,7 @@
 #include "daemon/base/yaml_reader.h"
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
+#include "daemon/spec/read_files.h"
 #include "daemon/spec/read_precision.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -110,109 +111,30 @@ void refuse_keys(YamlMap& map, bool refuse, std::string_view name,
   }
 }
 
-// Brings a path below the root to its normal form; an error of `key` if it leaves the root.
-std::string below_root(YamlMap& map, std::string_view key, const std::string& received) {
-  // In normal form, ".." can only be at the beginning, where it would lead out of the root.
-  const auto path = std::filesystem::path(received).lexically_normal();
-  if (path.is_relative() && *path.begin() != "..") return path.string();
-  map.fail(key, "expected the path of a file below data.root, received '" + received + "'");
-  return received;
-}
-
-std::string read_file_below_root(YamlMap& map, std::string_view key) {
-  std::string path;
-  if (!map.get_string(key, Need::required, path, "the path of a file below data.root")) return "";
-  return below_root(map, key, path);
-}
-
-// Reads the names of columns and something for each: "NAME=VALUE" for each entry of the map.
-std::vector<std::string> read_named(YamlMap map, bool paths) {
-  std::vector<std::string> out;
-  for (const std::string& name : map.keys()) {
-    std::string value;
-    if (paths) {
-      value = read_file_below_root(map, name);
-    } else {
-      map.get_string(name, Need::required, value, "the name of a column");
-    }
-    out.push_back(cat(name, "=", value));
-    if (!is_column_name(name)) {
-      map.fail(name, cat("expected a name of letters, digits, '_', '.', '-' and '/', received '",
-                         name, "'"));
-    }
-    const auto view = parse_column_view(out.back());
-    if (!paths && !value.empty() && !view.ok()) map.fail(name, view.status().message());
-  }
-  map.finish();
-  return out;
-}
-
-void read_arrays(YamlMap& map, Job::Files& files) {
-  if (map.has("files")) {
-    refuse_keys(map, true, "a data set with files", {"features", "labels"});
-    files.files = read_named(map.get_map("files", Need::required), true);
-    if (files.files.empty()) map.fail("files", "expected at least one column, received none");
-    return;
-  }
-  const std::string features = read_file_below_root(map, "features");
-  const std::string labels = read_file_below_root(map, "labels");
-  files.files = {"features=" + features, "labels=" + labels};
-}
-
-void read_tokens(YamlMap& map, Job::Files& files) {
-  std::vector<std::string> paths;
-  if (std::string one; map.is_list("files")) {
-    map.get_strings("files", Need::required, paths);
-  } else if (map.get_string("files", Need::required, one, "the path of a file below data.root")) {
-    paths = {one};
-  }
-  for (const std::string& path : paths) files.files.push_back(below_root(map, "files", path));
-  constexpr IntRange kTokens = {.min = 1, .max = int64_t{1} << 24};
-  map.get_int("window", Need::required, kTokens, files.window);
-  files.stride = files.window;
-  map.get_int("stride", Need::optional, kTokens, files.stride);
-  size_t index = 0;
-  map.get_choice("dtype", Need::optional, kTokenTypes, index);
-  files.dtype = *dtype_from_name(kTokenTypes[index]);
-}
-
-void read_files(YamlMap map, Job::Files& files) {
-  const bool known = map.get_enum("format", Need::required, kFormats, files.format);
-  const bool tokens = known && files.format == Job::Format::tokens;
-  const bool npz = known && files.format == Job::Format::npz;
-  refuse_keys(map, known && (tokens || npz), name_of(files.format), {"features", "labels"});
-  refuse_keys(map, known && !tokens, name_of(files.format), {"window", "stride", "dtype"});
-  if (tokens) {
-    read_tokens(map, files);
-  } else if (npz) {
-    files.files = {read_file_below_root(map, "files")};
-  } else {
-    read_arrays(map, files);
-  }
-  map.finish();
-}
-
 // Without columns, windows of tokens have the inputs and labels of a language model: each token's
 // label is the next token.
 void read_columns(YamlMap& map, Job::Data& data) {
   if (map.has("columns")) {
-    data.columns = read_named(map.get_map("columns", Need::optional), false);
-  } else if (data.train.format == Job::Format::tokens) {
+    data.columns = read_named_texts(map.get_map("columns", Need::optional), false);
+  } else if (data.train.format == "tokens") {
     data.columns = {"tokens=window[:-1]", "labels=window[1:]"};
   }
 }
 
 void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data) {
   if (!map.present()) return;
-  if (map.get_string("root", Need::required, data.root, "the path of a folder")) {
-    data.root = resolved(data.root, folder);
-  }
-  read_files(map.get_map("train", Need::required), data.train);
+  read_data_files(map.get_map("train", Need::required), data.train);
   if (YamlMap validation = map.get_map("validation", Need::optional); validation.present()) {
     Job::Files files;
-    read_files(std::move(validation), files);
+    read_data_files(std::move(validation), files);
     data.validation = std::move(files);
   }
+  // A format without files needs no folder.
+  const bool has_files =
+      data.train.has_files() || (data.validation && data.validation->has_files());
+  const Need need = has_files ? Need::required : Need::optional;
+  if (map.get_string("root", need, data.root, "the path of a folder"))
+    data.root = resolved(data.root, folder);
   read_columns(map, data);
   map.get_float("rescale", Need::optional, kPositive, data.rescale);
   map.get_bool("shuffle", Need::optional, data.shuffle);

@@ -8,7 +8,6 @@
 
 namespace leat::job_names {
 
-inline constexpr auto kFormats = std::to_array<std::string_view>({"idx", "npy", "npz", "tokens"});
 // The types of tokens in files without a header. The first one is the default.
 inline constexpr auto kTokenTypes = std::to_array<std::string_view>(
     {"uint16", "uint8", "uint32", "uint64", "int8", "int16", "int32", "int64"});

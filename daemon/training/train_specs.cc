@@ -74,11 +74,12 @@ LossScaleSpec loss_scale_spec(const Job::LossScale& scale) {
 
 DatasetFiles dataset_files(const Job& job, const Job::Files& files) {
   DatasetFiles names;
-  names.format = std::string(name_of(files.format));
+  names.format = files.format;
   names.files = files.files;
   names.root = job.data.root;
   names.columns = job.data.columns;
-  if (files.format != Job::Format::tokens) return names;
+  names.options = files.options;
+  if (files.format != "tokens") return names;
   names.window = files.window;
   names.stride = files.stride;
   names.element = files.dtype;

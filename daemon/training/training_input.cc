@@ -11,6 +11,7 @@
 #include "devices/base/counted.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
+#include "ops/data/source_formats.h"
 #include "ops/definitions/row_shape.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/op_name.h"
@@ -150,11 +151,16 @@ Status lacks_data(const Job& job, const Graph& model) {
                               "' reads a column: expected data in the job file, received none"));
 }
 
-// The fingerprints of the data, by the names that manifests give the files.
-std::map<std::string, std::string> prints_of(const DatasetReport& report) {
+// The fingerprints of the data, by the names that manifests give the files: the column's for a file
+// of one column, else the file's own.
+std::map<std::string, std::string> prints_of(const DatasetReport& report, const Job::Files& files) {
+  const SourceFormat* format = find_source_format(files.format);
+  const bool named = format && format->files_form() == FilesForm::columns;
   std::map<std::string, std::string> out;
-  for (size_t f = 0; f < report.files.size(); ++f)
-    out[report.files[f].substr(0, report.files[f].find('='))] = report.prints[f];
+  for (size_t f = 0; f < report.files.size(); ++f) {
+    const std::string& file = report.files[f];
+    out[named ? file.substr(0, file.find('=')) : file] = report.prints[f];
+  }
   return out;
 }
 
@@ -194,8 +200,9 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   if (job.data.validation)
     LEAT_RETURN_IF_ERROR(check_data(job, graph, *job.data.validation, validation.info, host));
   note_probabilities(job, model);
+  for (const std::string& note : train.notes) model.notes.push_back(note);
   const DataOrder order{job.global_batch_size, job.data.shuffle, train.info.count,
-                        prints_of(train)};
+                        prints_of(train, job.data.train)};
   return std::make_unique<TrainingInput>(
       TrainingInput{std::move(model), std::move(sha256), every_float,
                     FoundDataset{train.info, train.files}, validation, order});

@@ -774,6 +774,7 @@ struct DatasetFiles {
   window @4 :Int64;
   stride @5 :Int64;
   element @6 :Text;               # the name of a type; empty: none
+  options @7 :List(Text);
 }
 
 # A column of classes that the worker checks.
@@ -789,6 +790,7 @@ struct DatasetView {
   columns @1 :List(Column);
   files @2 :List(Text);           # without patterns
   prints @3 :List(Text);          # fingerprint() of ops/data/dataset.h, one for each file
+  notes @4 :List(Text);           # as in DatasetReport of ops/data/dataset.h
 
   struct Column {
     name @0 :Text;

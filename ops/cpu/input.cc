@@ -2,6 +2,7 @@
 #include "ops/definitions/input.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -110,6 +111,9 @@ class ReadBatchKernel final : public Kernel {
   Status write_row(KernelContext& context, int64_t row, int64_t record) const {
     const int64_t shown = std::max<int64_t>(0, record);
     const size_t columns = dataset_.info().columns.size();
+    // The columns that are not in memory. A record is parsed once for all of them.
+    std::array<std::byte*, kMostColumns> outs{};
+    bool reads = false;
     for (size_t c = 0; c < columns; ++c) {
       const auto bytes = static_cast<size_t>(dataset_.info().columns[c].row_bytes());
       std::byte* out = row_of(context, c, row, bytes);
@@ -117,9 +121,11 @@ class ReadBatchKernel final : public Kernel {
       if (const std::byte* memory = dataset_.in_memory(c, shown)) {
         std::memcpy(out, memory, bytes);
       } else {
-        LEAT_RETURN_IF_ERROR(dataset_.read(c, shown, {out, bytes}));
+        outs[c] = out;
+        reads = true;
       }
     }
+    if (reads) LEAT_RETURN_IF_ERROR(dataset_.read_row(shown, std::span(outs).first(columns)));
     const float weight = record >= 0 ? 1.0f : 0.0f;
     if (std::byte* out = row_of(context, columns, row, sizeof weight))
       std::memcpy(out, &weight, sizeof weight);

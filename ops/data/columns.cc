@@ -67,6 +67,13 @@ class TokenColumn final : public Column {
 
 }  // namespace
 
+const ColumnInfo* DatasetInfo::find(std::string_view name) const {
+  for (const ColumnInfo& column : columns) {
+    if (column.name == name) return &column;
+  }
+  return nullptr;
+}
+
 std::unique_ptr<Column> column_of(std::string name, Tensor values) {
   ColumnInfo info{std::move(name), values.dtype(), Shape(values.shape().dims().subspan(1))};
   return std::make_unique<MemoryColumn>(std::move(info), std::move(values));

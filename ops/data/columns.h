@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "devices/base/files.h"
@@ -22,6 +23,15 @@ struct ColumnInfo {
   Shape shape;
   int64_t row_bytes() const { return shape.elements() * static_cast<int64_t>(dtype_size(dtype)); }
   bool operator==(const ColumnInfo&) const = default;
+};
+
+// The description of a data set: `count` rows of these columns, in the order of
+// DatasetFiles::columns or, if that is empty, of the files.
+struct DatasetInfo {
+  int64_t count = 0;
+  std::vector<ColumnInfo> columns;
+  // Null if there is no column of the name.
+  const ColumnInfo* find(std::string_view name) const;
 };
 
 // The rows of one column. Immutable. Threads: any.

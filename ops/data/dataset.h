@@ -17,18 +17,10 @@
 #include "devices/core/tensor.h"
 #include "ops/data/columns.h"
 #include "ops/data/dataset_files.h"
+#include "ops/data/source.h"
 #include "ops/state/resources.h"
 
 namespace leat {
-
-// The description of a data set: `count` rows of these columns, in the order of
-// DatasetFiles::columns or, if that is empty, of the files.
-struct DatasetInfo {
-  int64_t count = 0;
-  std::vector<ColumnInfo> columns;
-  // Null if there is no column of the name.
-  const ColumnInfo* find(std::string_view name) const;
-};
 
 // An array of at least so many bytes stays in its file, if that is not compressed and has the
 // elements in C's order, and each row is read when a batch needs it.
@@ -37,17 +29,17 @@ inline constexpr uint64_t kLargeArray = uint64_t{256} << 20;
 // The rows of a data set. JobResources owns it. Immutable. Threads: any.
 //
 // Small arrays, and all that are compressed, are read into memory when the data set is opened.
-// Large ones and tokens stay in their files.
+// Large ones, tokens and records stay in their files.
 class Dataset final : public Resource {
  public:
   // A column that is read: a part of the rows of one that the files have.
   struct View {
-    std::shared_ptr<const Column> column;
+    size_t column = 0;   // of the source
     int64_t offset = 0;  // of the part, in bytes of the row
   };
-  // REQUIRES: a view for each column of `info`.
-  Dataset(DatasetInfo info, std::vector<View> views)
-      : info_(std::move(info)), views_(std::move(views)) {}
+  // REQUIRES: a view for each column of `info`, and a source that is attached.
+  Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<View> views)
+      : info_(std::move(info)), source_(std::move(source)), views_(std::move(views)) {}
   // Opens the files. invalid_argument for names that check_dataset_files() refuses, a path that
   // leaves the root, a file of another format or with damage, a scalar, files with different
   // numbers of rows, a column that no file has, and for no row at all; failed_precondition for a
@@ -73,11 +65,16 @@ class Dataset final : public Resource {
   // REQUIRES: column < info().columns.size(), 0 <= row < info().count.
   const std::byte* in_memory(size_t column, int64_t row) const;
   // Copies a row of a column to `out`, which has info().columns[column].row_bytes() bytes. The
-  // errors are those of Column::read(). REQUIRES: as in_memory().
+  // errors are those of Source::read(). REQUIRES: as in_memory().
   Status read(size_t column, int64_t row, std::span<std::byte> out) const;
+  // Copies a row of several columns at once: outs[c] has the bytes of column c, or is null if the
+  // caller does not want it. A record is parsed only once for all its columns.
+  // REQUIRES: outs.size() is the number of columns.
+  Status read_row(int64_t row, std::span<std::byte* const> outs) const;
 
  private:
   const DatasetInfo info_;
+  const std::unique_ptr<const Source> source_;
   const std::vector<View> views_;
 };
 
@@ -85,12 +82,6 @@ class Dataset final : public Resource {
 // Dataset::open, but damage behind the header of a compressed file is not found.
 Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names);
 
-// A column of classes, which a caller wants to have checked.
-struct ClassCheck {
-  std::string column;
-  int64_t classes = 0;                  // 0: no check
-  std::optional<int64_t> ignore_index;  // a label that is no class and is allowed
-};
 // Checks that every label is a class, 0 to classes - 1, or is ignored. It reads that column and no
 // other, in pieces. invalid_argument names the first row that has another one. REQUIRES: the data
 // set has the column, and its elements are integers.
@@ -107,6 +98,8 @@ struct DatasetReport {
   // The files with their patterns replaced, in the form of DatasetFiles::files, and the fingerprint
   // of each.
   std::vector<std::string> files, prints;
+  // Sentences about the data that a user should read, such as the number of records left out.
+  std::vector<std::string> notes = {};
 };
 // With check.classes > 0, that column is checked, too.
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,

@@ -9,6 +9,7 @@
 #include "devices/base/glob.h"
 #include "devices/base/text.h"
 #include "ops/data/path_text.h"
+#include "ops/data/source_formats.h"
 
 namespace leat {
 namespace {
@@ -32,19 +33,6 @@ Result<std::optional<int64_t>> parse_bound(std::string_view text, std::string_vi
       cat("a column: expected NAME=COLUMN[BEGIN:END] with integers, received '", whole, "'"));
 }
 
-Status check_tokens(const DatasetFiles& names) {
-  if (names.files.empty()) {
-    return invalid_argument("files: expected at least one file of tokens, received none");
-  }
-  if (names.window < 1 || names.stride < 1) {
-    return invalid_argument(cat("window: expected a window and a stride of at least 1 token, ",
-                                "received ", names.window, " and ", names.stride));
-  }
-  if (is_int(names.element)) return {};
-  return invalid_argument(
-      cat("dtype: expected an integer type of the tokens, received '", names.element, "'"));
-}
-
 Status check_arrays(const DatasetFiles& names) {
   std::set<std::string> columns;
   if (names.files.empty()) {
@@ -54,6 +42,26 @@ Status check_arrays(const DatasetFiles& names) {
     LEAT_ASSIGN_OR_RETURN(const auto named, parse_named_file(each));
     if (columns.insert(named.first).second) continue;
     return invalid_argument(cat("files: the column '", named.first, "' is there twice"));
+  }
+  return {};
+}
+
+Status check_files(const DatasetFiles& names, FilesForm form) {
+  const size_t count = names.files.size();
+  switch (form) {
+    case FilesForm::none:
+      if (count == 0) return {};
+      return invalid_argument(cat("files: expected none, received ", count));
+    case FilesForm::columns:
+      return check_arrays(names);
+    case FilesForm::one:
+      if (count == 1) return {};
+      return invalid_argument(cat("files: expected one file, received ", count));
+    case FilesForm::patterns:
+      if (count > 0) return {};
+      return invalid_argument(cat("files: expected at least one file of ",
+                                  names.format == "tokens" ? "tokens" : "records",
+                                  ", received none"));
   }
   return {};
 }
@@ -111,17 +119,14 @@ Result<std::pair<std::string, std::string>> parse_named_file(std::string_view te
 }
 
 Status check_dataset_files(const DatasetFiles& names) {
-  const bool arrays = names.format == "idx" || names.format == "npy";
-  if (!arrays && names.format != "tokens" && names.format != "npz") {
+  const SourceFormat* format = find_source_format(names.format);
+  if (!format) {
     return invalid_argument(
-        cat("format: expected ", kDatasetFormats, ", received '", names.format, "'"));
+        cat("format: expected ", source_format_names(), ", received '", names.format, "'"));
   }
-  if (names.format == "npz" && names.files.size() != 1) {
-    return invalid_argument(cat("files: expected one file, received ", names.files.size()));
-  }
-  if (names.format != "npz") {
-    LEAT_RETURN_IF_ERROR(arrays ? check_arrays(names) : check_tokens(names));
-  }
+  LEAT_RETURN_IF_ERROR(check_files(names, format->files_form()));
+  LEAT_ASSIGN_OR_RETURN(const auto options, SourceOptions::parse(format->options(), names.options));
+  LEAT_RETURN_IF_ERROR(format->check(names, options));
   std::set<std::string> columns;
   for (const std::string& each : names.columns) {
     LEAT_ASSIGN_OR_RETURN(const ColumnView view, parse_column_view(each));

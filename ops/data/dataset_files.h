@@ -29,12 +29,13 @@ namespace leat {
 // are followed. With "" as root, any path is allowed, and relative ones start at the working
 // directory.
 struct DatasetFiles {
-  // "idx" or "npy": one array in each file, plain or gzip, of which dimension 0 counts the rows.
-  // "npz": several arrays in one file. "tokens": files of integers, cut into windows.
+  // The name of a SourceFormat: "idx" and "npy" have one array in each file, plain or gzip, of
+  // which dimension 0 counts the rows; "npz" several arrays in one file; "tokens" files of
+  // integers, cut into windows. ops/data/source_formats.h lists all.
   std::string format;
-  // idx, npy: "COLUMN=PATH". npz: the path of one file, whose arrays are the columns. tokens:
-  // paths, or patterns of names with '*' and '?' for files of one folder, which are taken in the
-  // order of their names.
+  // By FilesForm of the format: "COLUMN=PATH" for files that are a column each; a path; or paths
+  // and patterns of names with '*' and '?' for files of one folder, which are taken in the order of
+  // their names.
   std::vector<std::string> files;
   std::string root;
   // The columns to read, as parse_column_view() takes them. Empty: every column of the files.
@@ -45,6 +46,8 @@ struct DatasetFiles {
   int64_t window = 0, stride = 0;
   // tokens: the type of a token in a file without a header: an integer type, little-endian.
   DType element = DType::invalid;
+  // All other formats: their options, as texts that SourceOptions::parse() reads.
+  std::vector<std::string> options = {};
   bool operator==(const DatasetFiles&) const = default;
 };
 
@@ -70,10 +73,8 @@ Result<std::pair<std::string, std::string>> parse_named_file(std::string_view te
 // True for a name of a column: a letter or '_', then letters, digits, '_', '.', '-' and '/'.
 bool is_column_name(std::string_view name);
 
-// The formats that a data set may have, for messages: "'idx', 'npy', 'npz' or 'tokens'".
-inline constexpr std::string_view kDatasetFormats = "'idx', 'npy', 'npz' or 'tokens'";
 // Checks what can be known without the files: the format, the number of files, names that are given
-// twice, the window and the type of its tokens. invalid_argument.
+// twice, and the options. invalid_argument.
 Status check_dataset_files(const DatasetFiles& names);
 
 // Returns `path` below `root` as a path to open; the error is that of Dataset::open if it leaves

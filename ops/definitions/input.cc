@@ -100,6 +100,7 @@ Attrs reader_attributes(const DatasetFiles& names, const DatasetInfo& info) {
     attrs["stride"] = names.stride;
     attrs["token_dtype"] = std::string(dtype_name(names.element));
   }
+  if (!names.options.empty()) attrs["options"] = names.options;
   return attrs;
 }
 
@@ -112,17 +113,17 @@ DatasetFiles reader_files(const Attrs& attrs, std::string root) {
   names.window = attr_int(attrs, "window");
   names.stride = attr_int(attrs, "stride");
   names.element = dtype_from_name(attr_string(attrs, "token_dtype")).value_or(DType::invalid);
+  names.options = attr_texts(attrs, "options");
   return names;
 }
 
 Result<std::vector<ColumnInfo>> reader_columns(const Attrs& attrs) {
   const std::vector<std::string> columns = attr_texts(attrs, "columns"),
                                  types = attr_texts(attrs, "types");
-  constexpr size_t kMost = 30;  // of outputs, with the weights below 32
-  if (columns.empty() || columns.size() != types.size() || columns.size() > kMost) {
-    return invalid_argument(cat("columns: expected 1 to ", kMost, " columns with a type for each, ",
-                                "received ", columns.size(), " columns and ", types.size(),
-                                " types"));
+  if (columns.empty() || columns.size() != types.size() || columns.size() > kMostColumns) {
+    return invalid_argument(cat("columns: expected 1 to ", kMostColumns,
+                                " columns with a type for each, ", "received ", columns.size(),
+                                " columns and ", types.size(), " types"));
   }
   std::vector<ColumnInfo> out;
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -151,6 +152,7 @@ void register_input_ops(Catalogue& catalogue) {
                     .attr("window", int64_t{0})
                     .attr("stride", int64_t{0})
                     .attr("token_dtype", std::string())
+                    .attr("options", std::vector<std::string>())
                     .attr_required("global_batch", "int")
                     .attr_required("rows", "int")
                     .attr("shuffle", int64_t{1})

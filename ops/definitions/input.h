@@ -14,6 +14,9 @@
 
 namespace leat {
 
+// The columns that a reader may have: with the weights, its outputs stay below 32.
+inline constexpr size_t kMostColumns = 30;
+
 // The text of a column's type as an attribute: "uint8[28,28]", "int64[]" for scalars.
 std::string column_type_text(const ColumnInfo& column);
 // Reads such a text; the result has no name. invalid_argument for an unknown dtype, a negative size
@@ -21,8 +24,8 @@ std::string column_type_text(const ColumnInfo& column);
 Result<ColumnInfo> parse_column_type(std::string_view text);
 
 // The files and columns of a reader, without the root, and back. The attributes are
-// `format`, `files`, `columns`, `types`, `window`, `stride` and `token_dtype`; the last three are
-// there for tokens alone.
+// `format`, `files`, `columns` and `types`; for tokens also `window`, `stride` and `token_dtype`; and
+// `options` if the format has any.
 Attrs reader_attributes(const DatasetFiles& names, const DatasetInfo& info);
 DatasetFiles reader_files(const Attrs& attrs, std::string root);
 // The columns that the attributes `columns` and `types` describe. invalid_argument if they have

@@ -64,17 +64,13 @@ TEST_CASE("every key of a job file is read") {
   CHECK(job.model.graph == "/graphs/cnn.onnxtxt");
   CHECK(job.model.weights.empty());
   CHECK(job.data.root == "/jobs/fashion-mnist");
-  CHECK(job.data.train == Job::Files{Job::Format::idx,
-                                     {"features=train-images.gz", "labels=train-labels.gz"},
-                                     0,
-                                     0,
-                                     DType::u16});
+  CHECK(job.data.train ==
+        Job::Files{
+            "idx", {"features=train-images.gz", "labels=train-labels.gz"}, 0, 0, DType::u16, {}});
   REQUIRE(job.data.validation.has_value());
-  CHECK(*job.data.validation == Job::Files{Job::Format::npy,
-                                           {"features=t10k-images.npy", "labels=t10k-labels.npy"},
-                                           0,
-                                           0,
-                                           DType::u16});
+  CHECK(*job.data.validation ==
+        Job::Files{
+            "npy", {"features=t10k-images.npy", "labels=t10k-labels.npy"}, 0, 0, DType::u16, {}});
   CHECK(job.data.rescale == 0.5);
   CHECK(job.data.shuffle);
   CHECK(job.loss.name == Job::LossName::cross_entropy);
