@@ -69,6 +69,7 @@ class ReadBatchKernel final : public Kernel {
         seed_(static_cast<uint64_t>(attr_int(setup.attrs(), "seed"))),
         shuffle_(attr_int(setup.attrs(), "shuffle") != 0),
         wrap_(attr_int(setup.attrs(), "wrap") != 0),
+        end_(end_of_rows(attr_int(setup.attrs(), "limit"), dataset.info().count)),
         outputs_(setup.types.outputs.size()) {}
 
   int tiles(int) const override { return tile_count(rows_, tile_rows_); }
@@ -89,7 +90,7 @@ class ReadBatchKernel final : public Kernel {
     const int64_t begin = tile * tile_rows_, end = std::min(rows_, begin + tile_rows_);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t position = *batch + first_row_ + row;
-      const bool real = wrap_ || position < dataset_.info().count;
+      const bool real = wrap_ || position < end_;
       const Status written = write_row(context, row, real ? order.record(position) : -1);
       if (written.ok()) continue;
       context.step->fail(context.instruction, written.while_doing(cat("reading for ", subject_)));
@@ -99,6 +100,9 @@ class ReadBatchKernel final : public Kernel {
   }
 
  private:
+  static int64_t end_of_rows(int64_t limit, int64_t count) {
+    return limit > 0 ? std::min(limit, count) : count;
+  }
   // Elements of the longest row: it decides how many rows a tile has.
   static int64_t elements_of(const DatasetInfo& info) {
     int64_t most = 1;
@@ -142,6 +146,7 @@ class ReadBatchKernel final : public Kernel {
   const int64_t global_batch_, rows_, first_row_, tile_rows_;
   const uint64_t seed_;
   const bool shuffle_, wrap_;
+  const int64_t end_;     // without wrap: no row from this position on
   const size_t outputs_;  // the last ones may be absent
 };
 

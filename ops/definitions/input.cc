@@ -137,7 +137,8 @@ Result<std::vector<ColumnInfo>> reader_columns(const Attrs& attrs) {
 
 // Row i of the instance is at position p = index x global_batch + Node::first_row + i. With wrap,
 // it is row p % count of epoch p / count, in the order of that epoch. Without wrap, rows end at
-// position count, and each row after that is the first one with weight 0.
+// position count, or at `limit` if that is greater than 0 and less, and each row after that is the
+// first one with weight 0.
 //
 // The outputs are the columns in their order and then, if there is one output more, the weights:
 // float[rows], 1 or 0.
@@ -158,6 +159,7 @@ void register_input_ops(Catalogue& catalogue) {
                     .attr("shuffle", int64_t{1})
                     .attr("seed", int64_t{0})
                     .attr("wrap", int64_t{1})
+                    .attr("limit", int64_t{0})
                     .stateful()
                     .per_shard()
                     .infer(infer_read_batch)
