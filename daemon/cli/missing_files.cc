@@ -27,7 +27,9 @@ bool report_missing_files(const Job& job, ColorMode color) {
   if (!job.has_data()) return false;
   if (!job.data.root.empty() && report_missing("data root", job.data.root, color)) return true;
   if (missing_data(job.data.train)) return true;
-  return job.data.validation && missing_data(*job.data.validation);
+  if (job.data.validation && missing_data(*job.data.validation)) return true;
+  return std::any_of(job.data.more_validation.begin(), job.data.more_validation.end(),
+                     [&](const auto& named) { return missing_data(named.second); });
 }
 
 }  // namespace leat

@@ -98,6 +98,8 @@ void visit_progress(Visitor& v, Progress& progress) {
   v.rate({"eta_seconds", "", "leat_job_eta_seconds",
           "Time that the steps to come will take at that rate"},
          progress.eta_seconds);
+  v.known({"validated_step"}, last.validated_step);
+  v.known({"checkpoint_step"}, last.checkpoint_step);
   v.count({"steps_skipped"}, last.steps_skipped);
   v.count({"metrics_missing_rows"}, last.metrics_missing);
   v.known({"metrics_changed_until"}, last.metrics_changed_until);

@@ -63,6 +63,8 @@ void visit_all(Report& report, Visit visit) {
   visit(report.metrics_missing);
   visit(report.metrics_changed_until);
   visit(report.steps_skipped);
+  visit(report.validated_step);
+  visit(report.checkpoint_step);
 }
 
 }  // namespace

@@ -43,6 +43,9 @@ struct ProgressReport {
   // rows were changed.
   uint64_t metrics_missing = 0, metrics_changed_until = 0;
   uint64_t steps_skipped = 0;  // of the steps that are done
+  // The step of the last validation with a row of its own, and of the newest checkpoint that this
+  // assembly has written; 0: none.
+  uint64_t validated_step = 0, checkpoint_step = 0;
 
   bool operator==(const ProgressReport& other) const;  // bit by bit: a NaN equals itself
 };
@@ -51,7 +54,7 @@ struct ProgressReport {
 std::string lost_metrics(const ProgressReport& report);
 
 // A whole report as the journal keeps it. New numbers are added at the end.
-using ReportNumbers = std::array<uint64_t, 26>;
+using ReportNumbers = std::array<uint64_t, 28>;
 ReportNumbers numbers_of(const ProgressReport& report);
 ProgressReport report_of(const ReportNumbers& numbers);
 

@@ -1,6 +1,8 @@
 #include "daemon/master/training_reporter.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/number_text.h"
 #include "devices/base/counted.h"
@@ -25,7 +27,8 @@ TrainingReporter::TrainingReporter(const Job& job, int64_t rows, const Clock& cl
   // These facts hold for the whole run.
   progress_.in_parts = !strategy_of(job).replicates_variables;
   progress_.samples_per_step = static_cast<uint64_t>(job.global_batch_size);
-  progress_.rows_per_epoch = static_cast<uint64_t>(rows);
+  const int64_t steps = job.steps_per_epoch;
+  progress_.rows_per_epoch = static_cast<uint64_t>(steps > 0 ? steps * job.rows_per_step() : rows);
   progress_.rows_per_step = static_cast<uint64_t>(job.rows_per_step());
 }
 
@@ -111,13 +114,26 @@ void TrainingReporter::epoch_ended(const EpochResult& result) {
   report();
 }
 
+void TrainingReporter::validated(const ValidationResult& result) {
+  progress_.val_loss = result.first.loss;
+  progress_.val_accuracy = result.first.accuracy.value_or(kNoNumber);
+  progress_.validated_step = static_cast<uint64_t>(result.step);
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : result.numbers)
+    texts.push_back(cat(name, " ", number_text(value)));
+  line_(cat("validation at step ", result.step, ": ", join(texts, ", ")));
+  report();
+}
+
 void TrainingReporter::lost_metrics(const MetricsLoss& loss) {
   progress_.metrics_missing = static_cast<uint64_t>(loss.missing_rows());
   progress_.metrics_changed_until = static_cast<uint64_t>(loss.changed_until);
 }
 
 void TrainingReporter::checkpointed(int64_t step, const std::string&) {
+  progress_.checkpoint_step = static_cast<uint64_t>(step);
   line_(cat("checkpoint of step ", step));
+  report();
 }
 
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }

@@ -20,7 +20,8 @@ class TrainingReporter final : public TrainObserver {
   using Report = std::function<void(const ProgressReport&)>;
   using Line = std::function<void(std::string)>;
 
-  // Reports come at most 4 times a second, and at the end of each epoch. `rows`: of the data.
+  // Reports come at most 4 times a second, and at the end of each epoch, validation and checkpoint.
+  // `rows`: of the data.
   TrainingReporter(const Job& job, int64_t rows, const Clock& clock, Report report, Line line);
 
   void resumed(int64_t step, TrainSource from) override;
@@ -30,6 +31,7 @@ class TrainingReporter final : public TrainObserver {
   void epoch_begun(int64_t epoch, int64_t epochs, int64_t steps_of_epoch,
                    int64_t first_step) override;
   void stepped(int64_t step_of_epoch, const StepResult& result) override;
+  void validated(const ValidationResult& result) override;
   void epoch_ended(const EpochResult& result) override;
   void checkpointed(int64_t step, const std::string& path) override;
   void warned(const std::string& message) override;

@@ -18,6 +18,8 @@ struct MetricsExtent {
   int64_t last_step = 0;
   // The epochs that have a row, each with its last step.
   std::set<std::pair<int64_t, int64_t>> epochs;
+  // The steps after which there is the row of a validation.
+  std::set<int64_t> validations;
 };
 
 // The extent of the log at `path`, as MetricsLog::open() would keep it; empty if there is none.

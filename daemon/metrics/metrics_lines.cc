@@ -53,8 +53,10 @@ MetricsLine MetricsLine::parse(std::string_view text) {
   MetricsLine line;
   if (!text.ends_with('}')) return line;
   line.epoch = take_number(text, "{\"epoch\": ");
-  // The key of an epoch's row comes first, so its step has a comma before it.
-  const int64_t step = take_number(text, line.epoch > 0 ? ", \"step\": " : "{\"step\": ");
+  if (line.epoch == 0) line.validation = take_number(text, "{\"validation\": ");
+  // The key of such a row comes first, so its step has a comma before it.
+  const bool first = line.epoch == 0 && line.validation == 0;
+  const int64_t step = take_number(text, first ? "{\"step\": " : ", \"step\": ");
   if (step < 1 || (text[0] != ',' && text[0] != '}')) return {};
   line.step = step;
   line.rest = text;
@@ -62,7 +64,7 @@ MetricsLine MetricsLine::parse(std::string_view text) {
 }
 
 bool MetricsLine::is_skipped() const {
-  return epoch == 0 && rest.find(kSkippedOne) != std::string_view::npos;
+  return is_of_step() && rest.find(kSkippedOne) != std::string_view::npos;
 }
 
 EpochResult MetricsLine::epoch_result() const {
@@ -101,7 +103,10 @@ bool KeptLines::keeps_all_of(std::string_view text) const {
 
 bool KeptLines::takes(const MetricsLine& line) const {
   // The row of a step that comes twice, or out of order, is left out: the first one counts.
-  return line.epoch > 0 ? line.step == last_step_ : line.step > last_step_;
+  if (line.is_of_step()) return line.step > last_step_;
+  if (line.step != last_step_ || line.step == 0) return false;
+  // A step is validated once.
+  return line.validation == 0 || validations_.empty() || validations_.back().step < line.step;
 }
 
 // Extends the last piece if `text` follows it directly.
@@ -109,6 +114,7 @@ void KeptLines::take(std::string_view text, const MetricsLine& line) {
   if (line.step > last_step_ + 1) missing_.emplace_back(last_step_ + 1, line.step - 1);
   last_step_ = line.step;
   if (line.epoch > 0) epochs_.push_back(line);
+  if (line.validation > 0) validations_.push_back(line);
   if (line.is_skipped()) ++skipped_steps_;
   const bool continues =
       !pieces_.empty() && pieces_.back().data() + pieces_.back().size() == text.data();
@@ -123,7 +129,7 @@ LoggedMetrics parse_rows(std::string_view text, int64_t after_step, bool f32) {
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     const MetricsLine line = MetricsLine::parse(text.substr(0, end));
     text.remove_prefix(end + 1);
-    if (line.epoch > 0 || line.step <= logged.last_step) continue;
+    if (!line.is_of_step() || line.step <= logged.last_step) continue;
     logged.last_step = line.step;
     if (line.step > after_step)
       logged.tail.push_back({line.step, values_of(line.rest, f32), line.is_skipped()});

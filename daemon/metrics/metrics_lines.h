@@ -15,23 +15,26 @@ namespace leat {
 
 // A view of one line: nothing of the text is copied.
 struct MetricsLine {
-  int64_t step = 0;       // 0: the line is neither the row of a step nor of an epoch
-  int64_t epoch = 0;      // 0: it is not the row of an epoch
-  std::string_view rest;  // the text after the step: ", ...}" or "}"
+  int64_t step = 0;        // 0: the line is no row
+  int64_t epoch = 0;       // 0: it is not the row of an epoch
+  int64_t validation = 0;  // 0: it is not the row of a validation
+  std::string_view rest;   // the text after the step: ", ...}" or "}"
 
   // `text` is the line without its '\n', and outlives the result. Looks only at the first keys, so
   // it is quick; a line that MetricsLog did not write has step 0.
   static MetricsLine parse(std::string_view text);
-  // The row of a step that was skipped. False for the row of an epoch.
+  // The row of a step itself.
+  bool is_of_step() const { return step > 0 && epoch == 0 && validation == 0; }
+  // The row of a step that was skipped. False for other rows.
   bool is_skipped() const;
   // REQUIRES: epoch > 0. Numbers that the row lacks are kNoNumber.
   EpochResult epoch_result() const;
 };
 
 // The lines that a log keeps of a text, as pieces of it: each row of a step must be of a later step
-// than the row before, and each row of an epoch must follow the row of its last step. A torn last
-// line and a line that is no row are left out. Used both when a log is opened and when one is only
-// looked at, so that both agree on its rows.
+// than the row before, and each row of an epoch or of a validation must follow the row of its step.
+// A torn last line and a line that is no row are left out. Used both when a log is opened and when
+// one is only looked at, so that both agree on its rows.
 class KeptLines {
  public:
   // Keeps the lines up to step `last_step`. `text` outlives the object.
@@ -44,6 +47,7 @@ class KeptLines {
   // Steps without a row before the last step that has one, from step to step, both included.
   const std::vector<std::pair<int64_t, int64_t>>& missing() const { return missing_; }
   const std::vector<MetricsLine>& epochs() const { return epochs_; }
+  const std::vector<MetricsLine>& validations() const { return validations_; }
   int64_t last_step() const { return last_step_; }
   int64_t skipped_steps() const { return skipped_steps_; }
 
@@ -52,14 +56,14 @@ class KeptLines {
   void take(std::string_view text, const MetricsLine& line);
 
   std::vector<std::string_view> pieces_;
-  std::vector<MetricsLine> epochs_;
+  std::vector<MetricsLine> epochs_, validations_;
   std::vector<std::pair<int64_t, int64_t>> missing_;
   int64_t last_step_ = 0;
   int64_t skipped_steps_ = 0;
 };
 
 // The rows of steps in `text`, with the values of those after `after_step`. `f32`: the values were
-// written as floats. Rows of epochs, and steps out of order, are left out.
+// written as floats. Rows of epochs and validations, and steps out of order, are left out.
 LoggedMetrics parse_rows(std::string_view text, int64_t after_step, bool f32);
 
 }  // namespace leat

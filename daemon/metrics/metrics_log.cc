@@ -87,6 +87,8 @@ Result<std::unique_ptr<MetricsLog>> MetricsLog::open(Files& files, const std::st
   std::unique_ptr<MetricsLog> log(new MetricsLog(files, directory_of(path), std::move(*file)));
   log->last_step_ = kept.last_step();
   log->skipped_steps_ = kept.skipped_steps();
+  log->validations_ = static_cast<int64_t>(kept.validations().size());
+  if (!kept.validations().empty()) log->validated_ = kept.validations().back().step;
   log->loss_.missing = kept.missing();
   const size_t first = kept.epochs().size() - std::min(kept.epochs().size(), kMostEpochs);
   for (size_t i = first; i < kept.epochs().size(); ++i)
@@ -154,6 +156,17 @@ Status MetricsLog::append(const EpochResult& epoch) {
   add_line();
   epochs_.push_back(epoch);
   if (epochs_.size() > kMostEpochs) epochs_.pop_front();
+  return writer_.write_through();
+}
+
+Status MetricsLog::append_validation(std::span<const StepMetric> metrics) {
+  if (validated_ == last_step_) return {};
+  line_.clear();
+  line_.add("validation", ++validations_).add("step", last_step_);
+  for (const StepMetric& metric : metrics)
+    std::visit([&](auto value) { line_.add(metric.name, value); }, metric.value);
+  validated_ = last_step_;
+  add_line();
   return writer_.write_through();
 }
 

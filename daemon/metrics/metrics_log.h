@@ -8,6 +8,11 @@
 //
 // The same run writes the same bytes, except for "timing", which stands last.
 //
+// A job that validates between epochs, or on several sets of data, has a row for each validation,
+// after the row of its step. It counts from 1:
+//
+//   {"validation": 1, "step": 100, "val_loss": 0.52, "val_accuracy": 0.81, "test_loss": 0.6}
+//
 // With on_nan: skip a row has "skipped" after its accuracy: 1 if the step was skipped, else 0.
 //
 // The checkpoint of a step keeps a digest of the rows up to that step. MetricsLog::open() compares
@@ -107,6 +112,9 @@ class MetricsLog {
   // Adds the row of an epoch. All rows are handed to the operating system before the call returns,
   // unless the disk is full: hosts, which remember the rows of steps, do not know those of epochs.
   Status append(const EpochResult& epoch);
+  // Adds the row of a validation after the last step, in the same way. Does nothing if that step
+  // has one already: a training that continues may have to evaluate once more.
+  Status append_validation(std::span<const StepMetric> metrics);
   // The steps up to `step` are done: those after the last row count as missing.
   void expect_rows_until(int64_t step);
   // Hands the buffered rows to the operating system; see LogWriter::flush().
@@ -116,6 +124,8 @@ class MetricsLog {
   LoggedMetrics unwritten(int64_t after_step, bool f32);
   // The step of the last row, appended or kept; 0 if there is none.
   int64_t last_step() const { return last_step_; }
+  // The last step that has the row of a validation; 0 if there is none.
+  int64_t validated() const { return validated_; }
   // The last epochs, ascending; at most kMostEpochs.
   const std::deque<EpochResult>& epochs() const { return epochs_; }
   // Counts all rows, appended or kept.
@@ -139,6 +149,7 @@ class MetricsLog {
 
   int64_t last_step_ = 0;
   int64_t skipped_steps_ = 0;
+  int64_t validations_ = 0, validated_ = 0;  // their number, and the step of the last one
   std::deque<EpochResult> epochs_;
   MetricsLoss loss_;
   uint64_t bytes_ = 0;  // of all lines, in the file or not

@@ -30,6 +30,7 @@ Result<MetricsExtent> read_metrics_extent(Files& files, const std::string& path)
   MetricsExtent extent;
   extent.last_step = kept.last_step();
   for (const MetricsLine& line : kept.epochs()) extent.epochs.emplace(line.epoch, line.step);
+  for (const MetricsLine& line : kept.validations()) extent.validations.insert(line.step);
   return extent;
 }
 

@@ -59,6 +59,10 @@ struct Job {
     std::string root;
     Files train;  // without files: the job has no data
     std::optional<Files> validation;
+    // The other sets of data that evaluations cover, by name, in the order of the file, and the
+    // name of `validation` beside them. The first one needs no name where it is alone.
+    std::vector<std::pair<std::string, Files>> more_validation;
+    std::string validation_name;
     // The columns that the job reads, as parse_column_view() of ops/data/dataset_files.h reads
     // them: "tokens=window[:-1]". Empty: all columns of the files.
     std::vector<std::string> columns;
@@ -132,6 +136,12 @@ struct Job {
     bool operator==(const ParameterServer&) const = default;
   };
 
+  struct Validation {
+    int64_t every_steps = 0;  // evaluations within an epoch; 0: none
+    int64_t rows = 0;         // the first so many of each set; 0: all
+    bool operator==(const Validation&) const = default;
+  };
+
   struct Checkpoint {
     // Both 0: write a checkpoint only when the run ends or is interrupted.
     int64_t every_steps = 0;
@@ -167,6 +177,7 @@ struct Job {
   int64_t global_batch_size = 0;  // over all shards; a multiple of shards
   int64_t epochs = 0;             // exactly one of epochs and steps is not 0
   int64_t steps = 0;
+  int64_t steps_per_epoch = 0;  // 0: an epoch is one pass over the training data
   uint64_t seed = 0;
   int64_t shards = 1;                 // logical replicas: the weights depend on their number
   std::string strategy = "mirrored";  // a name of all_strategies()
@@ -178,6 +189,7 @@ struct Job {
   // On a cluster: the number of temporary failures within the last 1,900 steps after which the job
   // still tries again.
   int64_t max_failures = 10;
+  Validation validation;
   Checkpoint checkpoint;
   // The type that a step computes in: f32, f64, bf16 or f16. Variables are of master_dtype().
   DType precision = DType::f32;
@@ -200,6 +212,11 @@ struct Job {
 
   // Only a program may have none.
   bool has_data() const { return data.train.has_files() || !data.train.options.empty(); }
+  // Each evaluation has a row of its own in metrics.jsonl: the rows of epochs have no place for
+  // other steps and other sets.
+  bool has_validation_rows() const {
+    return data.validation && (validation.every_steps > 0 || !data.more_validation.empty());
+  }
   bool uses_servers() const;  // as Strategy
   // True if each worker runs its own steps. The weights then depend on timing.
   bool asynchronous() const { return uses_servers() && parameter_server.mode == Mode::async; }

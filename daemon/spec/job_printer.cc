@@ -67,12 +67,28 @@ std::string print_model(const Job::Model& model) {
   return map.text();
 }
 
+// One set without a name, or all sets by name. The first has a name wherever there are others.
+std::string print_validation_data(const Job::Data& data) {
+  if (data.validation_name.empty()) return print_data_files(*data.validation);
+  FlowMap map;
+  map.add(data.validation_name, print_data_files(*data.validation));
+  for (const auto& [name, files] : data.more_validation) map.add(name, print_data_files(files));
+  return map.text();
+}
+
+std::string print_validation(const Job::Validation& validation) {
+  FlowMap map;
+  if (validation.every_steps > 0) map.add("every_steps", validation.every_steps);
+  if (validation.rows > 0) map.add("rows", validation.rows);
+  return map.text();
+}
+
 std::string print_data(const Job::Data& data) {
   if (!data.train.has_files() && data.train.options.empty()) return "";  // a program's
   std::string text = "data:\n";
   if (!data.root.empty()) text += cat("  root: ", yaml_string(data.root), "\n");
   text += cat("  train: ", print_data_files(data.train), "\n");
-  if (data.validation) text += cat("  validation: ", print_data_files(*data.validation), "\n");
+  if (data.validation) text += cat("  validation: ", print_validation_data(data), "\n");
   if (!data.columns.empty()) text += cat("  columns: ", print_named_texts(data.columns), "\n");
   text += cat("  rescale: ", shortest(data.rescale), "\n");
   return text + cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
@@ -187,6 +203,7 @@ std::string print_job(const Job& job) {
   text += cat("global_batch_size: ", job.global_batch_size, "\n");
   // Exactly one of the two is set, and the reader refuses both together.
   text += job.steps != 0 ? cat("steps: ", job.steps, "\n") : cat("epochs: ", job.epochs, "\n");
+  if (job.steps_per_epoch > 0) text += cat("steps_per_epoch: ", job.steps_per_epoch, "\n");
   text += cat("seed: ", job.seed, "\n");
   // Always printed, because its default depends on other keys.
   text += cat("shards: ", job.shards, "\n");
@@ -196,6 +213,8 @@ std::string print_job(const Job& job) {
   if (job.gpus_per_worker > 0)
     text += cat("resources_per_worker: {gpu: ", job.gpus_per_worker, "}\n");
   text += cat("max_failures: ", job.max_failures, "\n");
+  if (job.validation != Job::Validation())
+    text += cat("validation: ", print_validation(job.validation), "\n");
   // A map of checkpoints needs an interval, which a job without any does not have.
   if (job.checkpoint != Job::Checkpoint()) {
     text += cat("checkpoint: ", print_checkpoint(job.checkpoint), "\n");

@@ -121,17 +121,58 @@ void read_columns(YamlMap& map, Job::Data& data) {
   }
 }
 
+// The name of a set becomes the key NAME_loss of its numbers.
+bool is_set_name(std::string_view name) {
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  return !name.empty() && name.size() <= 40 && std::all_of(name.begin(), name.end(), good) &&
+         !(name[0] >= '0' && name[0] <= '9');
+}
+
+// One set of data, or a map of sets by name: then no value describes files, and all are maps.
+void read_validation_data(YamlMap map, Job::Data& data) {
+  const std::vector<std::string> keys = map.keys();
+  const bool named = !keys.empty() && !map.has("format") && !map.has("files") &&
+                     std::all_of(keys.begin(), keys.end(),
+                                 [&](const std::string& key) { return map.is_map(key); });
+  if (!named) {
+    Job::Files files;
+    read_data_files(std::move(map), files);
+    data.validation = std::move(files);
+    return;
+  }
+  for (const std::string& name : keys) {
+    const bool first = !data.validation;
+    if (!is_set_name(name)) {
+      map.fail(name, cat("expected a name of letters, digits and '_', at most 40 and no digit ",
+                         "first, received '", name, "'"));
+    }
+    if (!first && name == "val") {
+      map.fail(name, "expected another name: val_loss is the loss of the first set");
+    }
+    Job::Files files;
+    read_data_files(map.get_map(name, Need::required), files);
+    if (first) {
+      data.validation = std::move(files);
+      data.validation_name = name;
+    } else {
+      data.more_validation.emplace_back(name, std::move(files));
+    }
+  }
+  map.finish();
+}
+
 void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data) {
   if (!map.present()) return;
   read_data_files(map.get_map("train", Need::required), data.train);
-  if (YamlMap validation = map.get_map("validation", Need::optional); validation.present()) {
-    Job::Files files;
-    read_data_files(std::move(validation), files);
-    data.validation = std::move(files);
-  }
+  if (YamlMap validation = map.get_map("validation", Need::optional); validation.present())
+    read_validation_data(std::move(validation), data);
   // A format without files needs no folder.
   const bool has_files =
-      data.train.has_files() || (data.validation && data.validation->has_files());
+      data.train.has_files() || (data.validation && data.validation->has_files()) ||
+      std::any_of(data.more_validation.begin(), data.more_validation.end(),
+                  [](const auto& named) { return named.second.has_files(); });
   const Need need = has_files ? Need::required : Need::optional;
   if (map.get_string("root", need, data.root, "the path of a folder"))
     data.root = resolved(data.root, folder);
@@ -247,6 +288,7 @@ void read_length(YamlMap& top, Job& job) {
     top.fail("steps",
              "expected epochs or steps, received both (epochs at " + top.where("epochs") + ")");
   }
+  top.get_int("steps_per_epoch", Need::optional, kCount, job.steps_per_epoch);
 }
 
 void read_quorum(YamlMap& map, Job::ParameterServer& servers, int64_t& replicas) {
@@ -286,6 +328,17 @@ void read_strategy(YamlMap& top, Job& job, int64_t& replicas) {
               {"total_num_replicas", "replicas_to_aggregate", "dropped_samples"});
   read_quorum(map, servers, replicas);
   map.finish();
+}
+
+// The evaluations; the sets of data that they cover are below data.
+void read_validation(YamlMap& top, Job& job) {
+  YamlMap map = top.get_map("validation", Need::optional);
+  if (!map.present()) return;
+  map.get_int("every_steps", Need::optional, kCount, job.validation.every_steps);
+  map.get_int("rows", Need::optional, kCount, job.validation.rows);
+  map.finish();
+  if (!job.data.validation)
+    top.fail("validation", "expected data.validation beside it, received none");
 }
 
 void read_checkpoint(YamlMap map, const std::filesystem::path& folder,
@@ -412,6 +465,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   top.get_span("num_workers", Need::optional, kPlaces, job.min_workers, job.num_workers);
   read_resources(top.get_map("resources_per_worker", Need::optional), job);
   top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
+  read_validation(top, job);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
   read_precision(top, job);
   top.get_enum("on_nan", Need::optional, kOnNan, job.on_nan);

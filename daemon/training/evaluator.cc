@@ -54,19 +54,23 @@ bool Evaluator::leaves_out_rows() const {
   return is_mean(parts_.input.model.inference, parts_.spec.loss);
 }
 
-int64_t Evaluator::count() const { return parts_.input.validation.info.count; }
+int64_t Evaluator::count() const {
+  const int64_t rows = set_.found->info.count, most = parts_.job.validation.rows;
+  return most > 0 ? std::min(rows, most) : rows;
+}
 
 Result<std::shared_ptr<const Plan>> Evaluator::compile() {
   const Job& job = parts_.job;
   const int64_t shards = parts_.rules.common_shards;
   TrainSpec spec = parts_.spec;
   // Without shuffling, so the rows are in the same order in every evaluation.
-  spec.input.reader =
-      reader_attrs(dataset_files(job, *job.data.validation), parts_.input.validation, false, 0);
+  spec.input.reader = reader_attrs(dataset_files(job, *set_.files), *set_.found, false, 0);
+  if (count() < set_.found->info.count) spec.input.reader["limit"] = count();
   spec.global_batch = rows_per_step_;
   spec.shards = shards;
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(parts_.input.model.inference, spec));
-  return plans_.compile(std::move(graph), "evaluate", shards);
+  const bool first = set_.files == &*job.data.validation;
+  return plans_.compile(std::move(graph), first ? "evaluate" : cat("evaluate ", set_.name), shards);
 }
 
 Status Evaluator::prepare() {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "daemon/training/job_plans.h"
 #include "daemon/training/train_observer.h"
@@ -17,19 +19,29 @@ namespace leat {
 // for which there is memory. `inference` is validated, with a symbol as its batch.
 int64_t evaluation_rows(const Graph& inference, int64_t batch);
 
-// TrainingLoop owns it. The evaluation runs the inference graph over all rows once, in the order of
-// the files, with the variables that the training has on the hosts at that moment. The loss of all
-// rows is summed in the order of the steps in f64, and divided once at the end.
-// Threads: one.
+// One set of a job's validation data. The job and the input of the training outlive it.
+struct ValidationSet {
+  std::string name;  // its numbers are "NAME_loss" ...; "val" for the first one
+  const Job::Files* files = nullptr;
+  const FoundDataset* found = nullptr;
+};
+
+// Validation owns it. The evaluation runs the inference graph once over the rows of a set, or the
+// first validation.rows of them, in the order of the files, with the variables that the training
+// has on the hosts at that moment. The loss of all rows is summed in the order of the steps in f64,
+// and divided once at the end. Threads: one.
 class Evaluator {
  public:
-  // Both outlive it. REQUIRES: the job has validation data.
-  Evaluator(const TrainingParts& parts, JobPlans& plans) : parts_(parts), plans_(plans) {}
+  // Both outlive it.
+  Evaluator(const TrainingParts& parts, JobPlans& plans, ValidationSet set)
+      : parts_(parts), plans_(plans), set_(std::move(set)) {}
+
+  const std::string& name() const { return set_.name; }
 
   // Compiles the evaluation. It also opens the data on all hosts, unless an earlier attempt at the
   // job has done so: an error in the data then ends the job before it trains. Blocks.
   Status prepare();
-  // Evaluates the whole data. Nothing if `yields` became true meanwhile: the training that
+  // Evaluates the rows. Nothing if `yields` became true meanwhile: the training that
   // continues begins the evaluation again. Blocks.
   // REQUIRES: prepare() returned ok, and no training step is in flight. `yields` is asked at least
   // every 100 ms. Errors are those of the run, such as unavailable for a lost host.
@@ -50,10 +62,11 @@ class Evaluator {
   // True if the model computes the loss as a mean over the rows of a step, so that rows behind the
   // last whole step are left out of the evaluation.
   bool leaves_out_rows() const;
-  int64_t count() const;  // of the rows of the validation data
+  int64_t count() const;  // of the rows that it covers
 
   const TrainingParts& parts_;
   JobPlans& plans_;
+  const ValidationSet set_;
   std::shared_ptr<const Plan> plan_;
   int64_t rows_per_step_ = 0;  // most_rows(), or fewer if the hosts have no memory for so many
 };

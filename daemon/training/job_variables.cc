@@ -117,6 +117,13 @@ Result<bool> JobVariables::has_metrics(const HeldStep& held, int64_t least) cons
     if (end >= logged.last_step && end > least && !logged.epochs.contains({epoch, end}))
       return false;
   }
+  // The same for the evaluations between epochs.
+  const int64_t every = parts_.job.has_validation_rows() ? parts_.job.validation.every_steps : 0;
+  const int64_t from = std::max<int64_t>({logged.last_step, least + 1, 1});
+  for (int64_t step = every > 0 ? (from + every - 1) / every * every : held.step; step < held.step;
+       step += every) {
+    if (!logged.validations.contains(step)) return false;
+  }
   int64_t known = held.step;
   while (known > logged.last_step && held.rows.contains(known - 1)) --known;
   return known <= std::max(logged.last_step, least);

@@ -82,6 +82,13 @@ Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optio
   return metrics_->append(step + 1, row, rate);
 }
 
+// The numbers are means in f64, as those of epochs.
+Status StepLog::add(const ValidationResult& result) {
+  std::vector<StepMetric> row;
+  for (const auto& [name, value] : result.numbers) row.push_back({name, computed(value)});
+  return metrics_->append_validation(row);
+}
+
 Status StepLog::add_held(const HeldStep& held) {
   // Rows count from 1 and steps from 0, so the first step without a row is last_step().
   for (int64_t step = metrics_->last_step(); step < held.step; ++step) {

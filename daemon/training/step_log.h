@@ -50,6 +50,8 @@ class StepLog {
   // 0, the row's number from 1. The learning rate is added to the row where each step has one. With
   // weights of f32, numbers are written with the digits of a float, so a reader gets the same bits.
   Status add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate = {});
+  // Adds the row of a validation after the last step.
+  Status add(const ValidationResult& result);
   // Adds the rows of done steps that the log lacks and the memory of hosts has. Flushes the log. A
   // row that neither has stays missing.
   Status add_held(const HeldStep& held);

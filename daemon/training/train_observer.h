@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "daemon/metrics/metrics_log.h"
 
@@ -26,6 +28,15 @@ struct Evaluation {
   // The mean over all rows of the validation data, not over its batches.
   double loss = 0;
   std::optional<double> accuracy;
+};
+
+// An evaluation of all sets of the validation data.
+struct ValidationResult {
+  int64_t step = 0;  // the steps of the job that are done
+  Evaluation first;  // of the first set
+  // Of all sets, in the order of the job: "val_loss", "val_accuracy" for the first one, and
+  // "NAME_loss", "NAME_accuracy" for the others.
+  std::vector<std::pair<std::string, double>> numbers;
 };
 
 // The state from which a training continues.
@@ -71,7 +82,9 @@ struct TrainOutcome {
 // the training.
 //
 // * A training calls lost_metrics() if there is a loss, and resumed(), then started().
-// * For each epoch follow epoch_begun(), stepped() once a step, and epoch_ended().
+// * For each epoch follow epoch_begun(), stepped() once a step, and epoch_ended(). validated()
+// comes
+//   between two steps.
 // * checkpointed(), warned(), waits() and noted() may come at any time.
 class TrainObserver {
  public:
@@ -90,6 +103,9 @@ class TrainObserver {
                            int64_t first_step) = 0;
   // `step_of_epoch` counts from 1.
   virtual void stepped(int64_t step_of_epoch, const StepResult& result) = 0;
+  // An evaluation of a job that has a row for each of them (Job::has_validation_rows()), between
+  // two epochs or at the end of one: then before epoch_ended().
+  virtual void validated(const ValidationResult& /*result*/) {}
   // Called after the evaluation of the epoch, if there is one.
   virtual void epoch_ended(const EpochResult& result) = 0;
   // The checkpoint of `step` is on the disk, its manifest included; `path` is its folder.

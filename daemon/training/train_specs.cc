@@ -86,6 +86,13 @@ DatasetFiles dataset_files(const Job& job, const Job::Files& files) {
   return names;
 }
 
+std::vector<const Job::Files*> validation_files(const Job& job) {
+  std::vector<const Job::Files*> sets;
+  if (job.data.validation) sets.push_back(&*job.data.validation);
+  for (const auto& [name, files] : job.data.more_validation) sets.push_back(&files);
+  return sets;
+}
+
 // Attributes know only int64, so the flag and the seed are cast; the reader casts the seed back.
 Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool shuffle,
                    uint64_t seed) {

@@ -20,6 +20,8 @@ struct FoundDataset {
 
 // The data set that the job file describes, with the root of the job.
 DatasetFiles dataset_files(const Job& job, const Job::Files& files);
+// The sets of validation data, in the order of the job. The job outlives the result.
+std::vector<const Job::Files*> validation_files(const Job& job);
 // The attributes of the op that reads rows of a data set. Names of files are relative to the data
 // root of the job on each host; `found` has them without patterns. The seed is stored as int64; the
 // op casts it back.

@@ -164,6 +164,32 @@ std::map<std::string, std::string> prints_of(const DatasetReport& report, const 
   return out;
 }
 
+// Returns the sets of validation data, in the order of the job; none if it has none.
+Result<std::vector<FoundDataset>> find_validation(const Job& job, const HostGroup& hosts) {
+  std::vector<FoundDataset> found;
+  for (const Job::Files* files : validation_files(job)) {
+    LEAT_ASSIGN_OR_RETURN(const DatasetReport report, inspect(hosts, dataset_files(job, *files)));
+    found.push_back({report.info, report.files});
+  }
+  return found;
+}
+
+Status check_validation(const Job& job, const Graph& graph, const std::vector<FoundDataset>& found,
+                        HostHandle& host) {
+  size_t next = 0;
+  for (const Job::Files* files : validation_files(job))
+    LEAT_RETURN_IF_ERROR(check_data(job, graph, *files, found[next++].info, host));
+  return {};
+}
+
+FoundDataset first_of(const std::vector<FoundDataset>& found) {
+  return found.empty() ? FoundDataset() : found[0];
+}
+
+std::vector<FoundDataset> others_of(const std::vector<FoundDataset>& found) {
+  return {found.begin() + (found.empty() ? 0 : 1), found.end()};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Files& files,
@@ -175,12 +201,7 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   if (job.has_data()) {
     LEAT_ASSIGN_OR_RETURN(train, inspect(hosts, dataset_files(job, job.data.train)));
   }
-  FoundDataset validation;
-  if (job.data.validation) {
-    LEAT_ASSIGN_OR_RETURN(const DatasetReport report,
-                          inspect(hosts, dataset_files(job, *job.data.validation)));
-    validation = {report.info, report.files};
-  }
+  LEAT_ASSIGN_OR_RETURN(const std::vector<FoundDataset> validation, find_validation(job, hosts));
   LEAT_ASSIGN_OR_RETURN(Model model,
                         load_model(files, catalogue, job.model, every_float, !job.program));
   // The hash goes into the manifests, where a later run sees whether the graph has changed.
@@ -197,15 +218,27 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
     LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, host));
   else if (!graph.inputs().empty())
     return lacks_data(job, graph);
-  if (job.data.validation)
-    LEAT_RETURN_IF_ERROR(check_data(job, graph, *job.data.validation, validation.info, host));
+  LEAT_RETURN_IF_ERROR(check_validation(job, graph, validation, host));
   note_probabilities(job, model);
   for (const std::string& note : train.notes) model.notes.push_back(note);
   const DataOrder order{job.global_batch_size, job.data.shuffle, train.info.count,
                         prints_of(train, job.data.train)};
-  return std::make_unique<TrainingInput>(
-      TrainingInput{std::move(model), std::move(sha256), every_float,
-                    FoundDataset{train.info, train.files}, validation, order});
+  return std::make_unique<TrainingInput>(TrainingInput{
+      std::move(model), std::move(sha256), every_float, FoundDataset{train.info, train.files},
+      first_of(validation), order, others_of(validation)});
+}
+
+Result<std::unique_ptr<TrainingInput>> read_evaluation_input(const Catalogue& catalogue,
+                                                             Files& files, const Job& job,
+                                                             const HostGroup& hosts,
+                                                             bool every_float) {
+  for (HostHandle* host : hosts.hosts()) host->set_data_root(job.name, job.data.root);
+  LEAT_ASSIGN_OR_RETURN(const std::vector<FoundDataset> validation, find_validation(job, hosts));
+  LEAT_ASSIGN_OR_RETURN(Model model,
+                        load_model(files, catalogue, job.model, every_float, !job.program));
+  LEAT_RETURN_IF_ERROR(check_validation(job, model.training, validation, *hosts.hosts()[0]));
+  return std::make_unique<TrainingInput>(TrainingInput{
+      std::move(model), "", every_float, {}, first_of(validation), {}, others_of(validation)});
 }
 
 }  // namespace leat

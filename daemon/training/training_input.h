@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/checkpoint/manifest.h"
 #include "daemon/hosts/host_group.h"
@@ -29,12 +30,21 @@ struct TrainingInput {
   // Identifies the order of the training data: its fingerprints, its size, the batch, whether it is
   // shuffled. A checkpoint with another order cannot continue the job.
   DataOrder order;
+  // The other sets of validation data, as Job::Data::more_validation has them.
+  std::vector<FoundDataset> more_validation = {};
 
   // Only the parameters of the model are trained, not every float in its file.
   bool trains_parameters(const Job& job) const {
     return job.model.graph.ends_with(".onnx") && !every_float;
   }
 };
+
+// The same for a job that is only to be evaluated: its training data are not looked at, and the
+// result has none. REQUIRES: the job has validation data.
+Result<std::unique_ptr<TrainingInput>> read_evaluation_input(const Catalogue& catalogue,
+                                                             Files& files, const Job& job,
+                                                             const HostGroup& hosts,
+                                                             bool every_float);
 
 // Reads the model and the headers of the data sets. The data must be the same on all hosts:
 // failed_precondition names two that differ. invalid_argument if the model does not fit the data,

@@ -27,7 +27,7 @@ TrainingLoop::TrainingLoop(const TrainingParts& parts, JobPlans& plans, JobVaria
       observer_(observer),
       stop_(std::move(stop)),
       progress_(parts.job.global_batch_size),
-      evaluator_(parts, plans) {}
+      validation_(parts, plans) {}
 
 // --- The start.
 
@@ -38,7 +38,7 @@ Status TrainingLoop::open(TrainingStart start, PhaseTimes& times) {
   LEAT_RETURN_IF_ERROR(variables_.make(!start.held, done_));
   for (const std::string& note : variables_.notes()) observer_.noted(note);
   LEAT_ASSIGN_OR_RETURN(steps_, start_steps(parts_, plans_.training(), done_));
-  if (parts_.job.data.validation) LEAT_RETURN_IF_ERROR(evaluator_.prepare());
+  LEAT_RETURN_IF_ERROR(validation_.prepare());
   times.end("runs");
   LEAT_RETURN_IF_ERROR(restore(start));
   times.end("variables");
@@ -112,7 +112,7 @@ Result<TrainOutcome> TrainingLoop::run() {
   for (; progress_.epoch <= parts_.length.epochs && ending == Ending::none; ++progress_.epoch) {
     LEAT_ASSIGN_OR_RETURN(ending, train_epoch(outcome));
   }
-  if (ending == Ending::none && parts_.job.data.validation && !outcome.validation) {
+  if (ending == Ending::none && validation_.exists() && !outcome.validation) {
     LEAT_ASSIGN_OR_RETURN(ending, evaluate(outcome));  // all epochs had ended before
   }
   if (ending == Ending::aborted) return end_aborted();
@@ -129,7 +129,10 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
   observer_.epoch_begun(progress_.epoch, length.epochs, epoch_end - progress_.epoch_begin,
                         done_ - progress_.epoch_begin);
   while (done_ < epoch_end) {
-    LEAT_RETURN_IF_ERROR(train_to(epoch_end));
+    // A training that continues may begin where the one before it had still to evaluate.
+    LEAT_ASSIGN_OR_RETURN(const Ending due, evaluate_if_due(outcome));
+    if (due != Ending::none) return due;
+    LEAT_RETURN_IF_ERROR(train_to(std::min(epoch_end, validation_.next(done_))));
     if (stepping_ == Stepping::aborted) return Ending::aborted;
     // Read before the checkpoint, which takes time: a stop that comes meanwhile ends the next
     // round.
@@ -139,7 +142,7 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
     if (stopped) return Ending::stopped;
   }
   outcome.validation.reset();
-  if (parts_.job.data.validation) {
+  if (validation_.exists()) {
     LEAT_ASSIGN_OR_RETURN(const Ending ending, evaluate(outcome));
     if (ending != Ending::none) return ending;
   }
@@ -149,20 +152,30 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
   return Ending::none;
 }
 
+Result<TrainingLoop::Ending> TrainingLoop::evaluate_if_due(TrainOutcome& outcome) {
+  if (!validation_.is_due(done_) || log_->metrics().validated() == done_) return Ending::none;
+  return evaluate(outcome);
+}
+
 // Puts the result into `outcome`. A quorum may have trained without some of its hosts, but it
 // evaluates on all: it then yields, and the training that continues evaluates.
 Result<TrainingLoop::Ending> TrainingLoop::evaluate(TrainOutcome& outcome) {
   const bool on_cluster = static_cast<bool>(parts_.options.yields);
   if (lost_some_ && on_cluster) return Ending::yields;
-  auto evaluation = evaluator_.evaluate([this] { return may_yield(); });
+  auto evaluation = validation_.evaluate(done_, [this] { return may_yield(); });
   const bool spares = parts_.rules.drops_rows() && on_cluster;
   if (spares && evaluation.status().code() == Code::unavailable) {
     observer_.warned(cat("not evaluated: ", evaluation.status().message()));
     return Ending::yields;
   }
   LEAT_RETURN_IF_ERROR(evaluation.status());
-  outcome.validation = *evaluation;
-  return outcome.validation ? Ending::none : Ending::yields;
+  if (!*evaluation) return Ending::yields;
+  outcome.validation = (*evaluation)->first;
+  if (!parts_.job.has_validation_rows() || log_->metrics().validated() == done_)
+    return Ending::none;
+  LEAT_RETURN_IF_ERROR(log_->add(**evaluation));
+  observer_.validated(**evaluation);
+  return Ending::none;
 }
 
 // --- Steps.

@@ -10,7 +10,6 @@
 #include "daemon/checkpoint/job_checkpoints.h"
 #include "daemon/training/checkpointer.h"
 #include "daemon/training/epoch_progress.h"
-#include "daemon/training/evaluator.h"
 #include "daemon/training/job_plans.h"
 #include "daemon/training/job_variables.h"
 #include "daemon/training/phase_times.h"
@@ -19,6 +18,7 @@
 #include "daemon/training/training_parts.h"
 #include "daemon/training/training_start.h"
 #include "daemon/training/training_steps.h"
+#include "daemon/training/validation.h"
 
 namespace leat {
 
@@ -79,7 +79,10 @@ class TrainingLoop {
   void note_skipped(int64_t step, double loss);
   // Finds the cause with NanSearch; returns the error that ends the job.
   Status not_finite(int64_t step, double loss);
-  // Puts the result into `outcome`, or returns Ending::yields without one.
+  // Evaluates if an evaluation is due after step done_ and the log does not have it yet.
+  Result<Ending> evaluate_if_due(TrainOutcome& outcome);
+  // Puts the result into `outcome`, and into log and observer where the job has rows for it; or
+  // returns Ending::yields without a result.
   Result<Ending> evaluate(TrainOutcome& outcome);
 
   // True if the training is asked to yield and can do so without waiting for the disk.
@@ -106,7 +109,7 @@ class TrainingLoop {
   TrainObserver& observer_;
   const std::function<bool()> stop_;
   EpochProgress progress_;
-  Evaluator evaluator_;
+  Validation validation_;
   // The steps of the job that are done and consumed, those of earlier attempts included.
   int64_t done_ = 0;
   Stepping stepping_ = Stepping::allowed;

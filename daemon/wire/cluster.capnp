@@ -336,6 +336,8 @@ struct Progress {
   metricsMissingRows @15 :UInt64; # rows that metrics.jsonl has lost
   metricsChangedUntil @16 :UInt64;  # some rows up to that step are not as written; 0: none
   stepsSkipped @17 :UInt64;       # of the steps that are done
+  validatedStep @18 :UInt64;      # of the last validation that has a row of its own; 0: none
+  checkpointStep @19 :UInt64;     # of the newest checkpoint of these runners; 0: none
 }
 
 struct EpochResult {

@@ -52,7 +52,8 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
                           "strategy",      "mode",         "num_ps",      "num_workers",
                           "checkpoint",    "every_steps",  "keep",        "path",
                           "precision",     "compute",      "loss_scale",  "on_nan",
-                          "export",        "model.train",  "rename",      "strict"}) {
+                          "export",        "model.train",  "rename",      "strict",
+                          "validation",    "rows",         "steps_per_epoch"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
 }

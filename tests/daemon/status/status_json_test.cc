@@ -42,6 +42,7 @@ TEST_CASE("a job is one line of JSON") {
         R"("progress":{"step":250,"steps":1000,"epoch":1,"epochs":4,"loss":0.5,"accuracy":0.875,)"
         R"("val_loss":0.625,"val_accuracy":0.75,"steps_per_second":12.5,)"
         R"("samples_per_second":1600.0,"samples_per_step":128,"eta_seconds":60.0,)"
+        R"("validated_step":null,"checkpoint_step":null,)"
         R"("steps_skipped":0,"metrics_missing_rows":0,"metrics_changed_until":null,"results":[]},)"
         R"("weights_sha256":null,"version":17,"history":[{"number":1,"assembly":1,"epoch":1,)"
         R"("cause":"worker 'worker-2' was lost","culprit":"worker-2","fault":null,)"
@@ -107,12 +108,15 @@ TEST_CASE("a job has the numbers of its epochs, what its metrics lost, and what 
   ExampleSource source;
   JobView& job = source.jobs_[1];
   job.progress.epochs.push_back({1, 250, 0.5, 0.75, 0.25, kNoNumber, 2, 1600});
+  job.progress.last.validated_step = 200;
+  job.progress.last.checkpoint_step = 150;
   job.progress.last.steps_skipped = 2;
   job.progress.last.metrics_missing = 3;
   job.progress.last.metrics_changed_until = 40;
   job.condition.result = {"abc", 2, 7, "A processor", true};
   const std::string text = job_json(job);
   CHECK_THAT(text, Catch::Contains(
+                       R"("validated_step":200,"checkpoint_step":150,)"
                        R"("steps_skipped":2,"metrics_missing_rows":3,"metrics_changed_until":40,)"
                        R"("results":[{"epoch":1,"step":250,"loss":0.5,)"
                        R"("accuracy":0.75,"val_loss":0.25,"val_accuracy":null,)"
