@@ -57,7 +57,7 @@ class RowCollector {
   // The numbers of a nested object, such as the timing, count like the others.
   void add_numbers(const Json& object, Row& row) {
     for (const auto& [name, value] : object.items()) {
-      if (name == "step" || name == "epoch") continue;
+      if (name == "step" || name == "epoch" || name == "validation") continue;
       if (value.is_object()) {
         add_numbers(value, row);
       } else if (const auto number = number_of(value)) {
@@ -101,7 +101,7 @@ size_t MetricsRows::find(std::string_view name) const {
 }
 
 MetricsTable parse_metrics(std::string_view text) {
-  RowCollector steps, epochs;
+  RowCollector steps, epochs, validations;
   MetricsTable table;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -113,27 +113,32 @@ MetricsTable parse_metrics(std::string_view text) {
       ++table.unreadable;
     } else if (const int64_t epoch = count_of(row, "epoch"); epoch > 0) {
       epochs.add(epoch, step, epoch, row);
+    } else if (count_of(row, "validation") > 0) {
+      validations.add(step, step, 0, row);
     } else {
       steps.add(step, step, 0, row);
     }
   }
   table.of_steps = steps.finish();
   table.of_epochs = epochs.finish();
+  table.of_validations = validations.finish();
   return table;
 }
 
 Result<Curve> curve_of(const MetricsTable& table, std::string_view metric) {
   Curve curve;
   curve.label = metric;
-  for (const MetricsRows* rows : {&table.of_steps, &table.of_epochs}) {
+  for (const MetricsRows* rows : {&table.of_steps, &table.of_validations, &table.of_epochs}) {
     const size_t at = rows->find(metric);
     if (at == rows->names.size()) continue;
     append_curve(*rows, at, curve);
     return curve;
   }
   std::vector<std::string> names = table.of_steps.names;
-  for (const std::string& name : table.of_epochs.names) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  for (const MetricsRows* rows : {&table.of_validations, &table.of_epochs}) {
+    for (const std::string& name : rows->names) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
   }
   return invalid_argument(cat("metric: expected one of ", join(names, ", "), ", received '", metric,
                               "'", did_you_mean(metric, names)));

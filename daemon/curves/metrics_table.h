@@ -28,12 +28,14 @@ struct MetricsRows {
 
 struct MetricsTable {
   MetricsRows of_steps, of_epochs;
+  // Of evaluations that have rows of their own, also those at the ends of epochs.
+  MetricsRows of_validations = {};
   // Lines that are no row: a line that a dying process left unfinished, for instance.
   int64_t unreadable = 0;
 };
 
 // Reads the text of a log. A row of a step replaces an earlier one of the same step, as a resumed
-// training writes it; and so does the row of an epoch.
+// training writes it; and so does the row of an epoch or of a validation.
 MetricsTable parse_metrics(std::string_view text);
 
 // One curve: a number for each of some steps, in ascending order of steps. All numbers are finite.
@@ -42,8 +44,8 @@ struct Curve {
   std::vector<double> steps, values;
 };
 
-// The curve of a metric: of the steps if they have it, else of the epochs. invalid_argument if
-// neither has it, with the names that there are.
+// The curve of a metric: of the steps if they have it, else of the validations, else of the epochs.
+// invalid_argument if none has it, with the names that there are.
 Result<Curve> curve_of(const MetricsTable& table, std::string_view metric);
 
 // Replaces each value by the mean of those whose steps are at most `window` rows away, which tells

@@ -42,6 +42,23 @@ TEST_CASE("the rows of a log of metrics become a table") {
   CHECK(parse_metrics("").of_steps.size() == 0);
 }
 
+TEST_CASE(
+    "the evaluations between epochs have rows of their own, and their curve has all of them") {
+  const MetricsTable table = parse_metrics(R"({"step": 2, "loss": 1.5}
+{"validation": 1, "step": 2, "val_loss": 1.25, "test_loss": 3}
+{"step": 3, "loss": 1}
+{"validation": 2, "step": 3, "val_loss": 0.5, "test_loss": 2}
+{"epoch": 1, "step": 3, "loss": 1.25, "val_loss": 0.5}
+)");
+  CHECK(table.unreadable == 0);
+  CHECK(table.of_steps.names == std::vector<std::string>{"loss"});
+  CHECK(table.of_steps.values[1][0] == 1);
+  CHECK(table.of_epochs.values[0][0] == 1.25);
+  CHECK(table.of_validations.steps == std::vector<int64_t>{2, 3});
+  CHECK(must(curve_of(table, "val_loss")).values == std::vector<double>{1.25, 0.5});
+  CHECK(must(curve_of(table, "test_loss")).steps == std::vector<double>{2, 3});
+}
+
 TEST_CASE("a curve has the finite numbers of a metric") {
   const MetricsTable table = parse_metrics(kLog);
   const Curve loss = must(curve_of(table, "loss"));
