@@ -3,6 +3,7 @@
 // the folder of one checkpoint; or it is a job of the cluster.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,5 +56,15 @@ struct CheckpointExportCommand {
   bool of_cluster = false;  // `name` is a job of the cluster, whatever folders are here
 };
 int run_checkpoint_export(const CheckpointExportCommand& command);
+
+// Has a job of the cluster write a checkpoint after its next step. With `wait` it returns when the
+// checkpoint is on the master's disk, and prints its step. Exit code 6 if the job does not train.
+struct CheckpointSaveCommand {
+  ClusterOptions cluster;
+  std::string id;
+  bool wait = false;
+  std::optional<std::chrono::milliseconds> timeout;
+};
+int run_checkpoint_save(const CheckpointSaveCommand& command);
 
 }  // namespace leat

@@ -541,6 +541,15 @@ Result<JobView> ClusterClient::cancel(const std::string& id) {
       });
 }
 
+Result<JobView> ClusterClient::save(const std::string& id) {
+  return core_->call<JobView>(
+      "Master.save", core_->options().deadline, [id](wire::Master::Client master) {
+        auto request = master.saveRequest();
+        request.setId(id.c_str());
+        return request.send().then([id](auto&& response) { return job_of(response, id); });
+      });
+}
+
 Result<JobView> ClusterClient::remove(const std::string& id) {
   return core_->call<JobView>("Master.remove", kRemoveDeadline, [id](wire::Master::Client master) {
     auto request = master.removeRequest();

@@ -89,6 +89,10 @@ class ClusterClient {
   Result<JobView> watch(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
   // Cancels a job and returns it. failed_precondition if it has ended.
   Result<JobView> cancel(const std::string& id);
+  // Has a job that trains write a checkpoint after its next step, and returns the job as it was
+  // before; progress.last.checkpoint_step shows the checkpoint. failed_precondition if it does not
+  // train.
+  Result<JobView> save(const std::string& id);
   // Deletes a job that has ended, with its files and its log, and returns its last view.
   // failed_precondition if it has not ended, or does not exist.
   Result<JobView> remove(const std::string& id);

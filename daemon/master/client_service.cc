@@ -278,6 +278,15 @@ class MasterServer final : public Service<wire::Master> {
                      context);
   }
 
+  kj::Promise<void> save(SaveContext context) override {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.save");
+    shared_->jobs.save(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
+    return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.save"),
+                     context);
+  }
+
   kj::Promise<void> remove(RemoveContext context) override {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);

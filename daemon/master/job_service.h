@@ -48,6 +48,9 @@ class JobService {
                                                            uint64_t size) = 0;
   // Here and below `id` may be a unique prefix of an id.
   virtual void cancel(std::string id, std::string by, Done<JobView> done) = 0;
+  // Has the job write a checkpoint after its next step. Answers with the job as it is before that;
+  // failed_precondition unless it trains.
+  virtual void save(std::string id, std::string by, Done<JobView> done) = 0;
   // Forgets a job that has ended, and removes its files and its log. Answers with the last state of
   // the job, after the files are removed.
   virtual void remove(std::string id, std::string by, Done<JobView> done) = 0;

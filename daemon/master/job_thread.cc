@@ -60,6 +60,12 @@ void JobThread::yield(bool save) {
   }
 }
 
+bool JobThread::save() {
+  if (!trains_) return false;
+  ++asked_;
+  return true;
+}
+
 bool JobThread::done() const {
   const std::lock_guard lock(mutex_);
   return done_;
@@ -172,6 +178,7 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   // An elastic job trains with the workers that this assembly has.
   options.workers = static_cast<int>(action_.workers.size());
   options.yields = [this] { return yields_.load(); };
+  options.checkpoints_asked = [this] { return asked_.load(); };
   // Runners that are kept from the last assembly may still hold the variables in memory.
   options.survivors = action_.assembly > 1;
   options.begin_anew = true;
@@ -210,7 +217,9 @@ Result<JobResult> JobThread::train(const Submission& submission) {
       [this](std::string line) { log(std::move(line)); });
   reporter.on_wait([this](std::string for_what) { tell_wait(std::move(for_what)); });
   reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
+  trains_ = true;
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
+  trains_ = false;
   // The master learns the end here, since the release of the runners below takes a while.
   if (!ran.ok()) {
     reporter.report();

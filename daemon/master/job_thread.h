@@ -33,6 +33,8 @@ class JobThread {
   // end() and yield() are as in RunningJobs. `save`: the training writes a checkpoint first.
   void end();
   void yield(bool save);
+  // Asks the training for a checkpoint; false if none runs.
+  bool save();
   bool done() const;
   // True once the thread has nothing left to do.
   bool wait(std::chrono::steady_clock::time_point until);
@@ -67,6 +69,8 @@ class JobThread {
   std::condition_variable changed_;
   std::atomic<bool> ended_{false};  // end() was called
   std::atomic<TrainYield> yields_{TrainYield::no};
+  std::atomic<bool> trains_{false};  // the trainer runs
+  std::atomic<uint64_t> asked_{0};   // checkpoints that save() asked for
   bool done_ = false;
   bool told_ = false;                     // the end was reported; used by the thread only
   std::shared_ptr<SessionHost> session_;  // the session that the thread serves

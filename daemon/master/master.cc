@@ -297,6 +297,20 @@ void Master::cancel(std::string id, std::string by, Done<JobView> done) {
       });
 }
 
+// No change of the table: the answer is the job as it is, and its progress has the checkpoint
+// later.
+void Master::save(std::string id, std::string by, Done<JobView> done) {
+  auto view = parts_.state->tables().job(id);
+  if (!view.ok()) return done(view.status());
+  if (!parts_.runs->save(view->id)) {
+    return done(failed_precondition(cat("job '", view->id, "' is ", name_of(view->condition.state),
+                                        "; expected one that trains")));
+  }
+  parts_.logs->add(view->id, "master",
+                   {cat("is to save a checkpoint, asked by ", name_or_unknown(by))});
+  done(std::move(view));
+}
+
 // The table posted the removal of the folder to the disk's thread, so that the answer, which is
 // posted there after it, comes when the folder is gone.
 void Master::remove(std::string id, std::string by, Done<JobView> done) {

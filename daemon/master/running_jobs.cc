@@ -33,6 +33,12 @@ void RunningJobs::yield(const YieldRun& action) {
   }
 }
 
+bool RunningJobs::save(const std::string& job) {
+  const std::lock_guard lock(mutex_);
+  const auto newest = newest_.find(job);
+  return newest != newest_.end() && newest->second->save();
+}
+
 // REQUIRES: the mutex is held. Joins threads that have nothing left to do.
 void RunningJobs::reap() {
   for (auto at = runs_.begin(); at != runs_.end();) {

@@ -71,6 +71,8 @@ class RunningJobs {
   void end(const EndRun& action);
   // Stops the job's training at a fence; it then reports RunYielded. A session is not stopped.
   void yield(const YieldRun& action);
+  // Has the job write a checkpoint after its next step. False if no training of it runs.
+  bool save(const std::string& job);
   // Ends all jobs. Returns false if a thread still runs after `within`.
   bool stop(std::chrono::milliseconds within);
   // Waits until no thread of the job runs; returns false if one still does after `within`.

@@ -36,9 +36,13 @@ void Checkpointer::begin_steps(int64_t done) {
 // A training that is to save before it yields, and found no room, also tries again from time to
 // time.
 bool Checkpointer::is_overdue() const {
-  if (store_.is_overdue()) return true;
+  if (store_.is_overdue() || asked() > served_) return true;
   return no_room_ && parts_.asked_to_yield() && parts_.saves_to_yield() &&
          parts_.clock.steady() >= *no_room_ + parts_.options.save_again;
+}
+
+uint64_t Checkpointer::asked() const {
+  return parts_.options.checkpoints_asked ? parts_.options.checkpoints_asked() : 0;
 }
 
 // `taken`: the hosts have copied the step in passing. REQUIRES: no checkpoint is being written.
@@ -70,7 +74,10 @@ Status Checkpointer::take(int64_t step, bool taken) {
                           " is still being written"));
     return metrics_.flush();
   }
+  const uint64_t asked_for = asked();
   const Status begun = begin(step, taken);
+  // One that cannot be written is not tried again at once: the observer is warned.
+  served_ = asked_for;
   if (!begun.ok()) note_missing(step, begun);
   return {};
 }
@@ -105,6 +112,7 @@ Status Checkpointer::take_if_passed(int64_t done, TrainingSteps& steps) {
 Status Checkpointer::take_if_due(int64_t done) {
   const bool due = done == store_.next(done - 1) || is_overdue();
   // A checkpoint of this very step exists, and would be its own parent.
+  if (due && store_.last_step() == done) served_ = asked();
   if (!due || store_.last_step() == done) return metrics_.flush();
   return take(done, false);
 }

@@ -63,6 +63,8 @@ class Checkpointer {
   Status take(int64_t step, bool taken);
   void note_missing(int64_t step, const Status& why);
   bool is_overdue() const;
+  // Checkpoints that were asked for: see TrainOptions::checkpoints_asked.
+  uint64_t asked() const;
 
   const TrainingParts& parts_;
   const JobPlans& plans_;
@@ -70,6 +72,7 @@ class Checkpointer {
   MetricsLog& metrics_;
   TrainObserver& observer_;
   std::optional<Clock::Steady> no_room_;  // when the last checkpoint found none
+  uint64_t served_ = 0;                   // of those that were asked for
   int64_t announced_ = 0;           // no checkpoint up to this step is to be announced any more
   std::optional<int64_t> passing_;  // announced, and not yet copied by all hosts
   std::unique_ptr<CheckpointTask> writing_;  // last: it uses the rest

@@ -44,6 +44,10 @@ struct TrainOptions {
   // Called often, on the thread of Trainer::run(); may be empty. A yield after the last step has no
   // effect.
   std::function<TrainYield()> yields = {};
+  // The number of checkpoints that were asked for so far, besides those that are due: when it
+  // grows, one is written after the next step. Called often, on the thread of Trainer::run(); may
+  // be empty.
+  std::function<uint64_t()> checkpoints_asked = {};
   // A training that is to save its variables before it yields, but finds no room for a checkpoint,
   // trains on and tries again after this time.
   std::chrono::milliseconds save_again{10000};

@@ -120,6 +120,11 @@ interface Master {
   remove @13 (id :Text) -> (outcome :Outcome(JobView));
   # Deletes a job that has ended, with its files and its log; the answer is its last view. Ok when
   # the journal and the disk no longer have it. failed_precondition if it has not ended.
+
+  save @14 (id :Text) -> (outcome :Outcome(JobView));
+  # The job writes a checkpoint after its next step, and goes on. Ok when its training was told;
+  # JobView.progress.checkpointStep shows that it is on the disk. A repeated call may write another
+  # one. failed_precondition if the job is not RUNNING, or is a session.
 }
 
 struct SubmitRequest {
