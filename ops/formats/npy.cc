@@ -258,11 +258,10 @@ std::string_view descr_of(DType dtype) {
 }
 
 // Formats magic, version, size and literal, padded so that the elements begin at a multiple of 64.
-std::string format_header(const Tensor& tensor) {
-  std::string literal =
-      cat("{'descr': '", dtype_size(tensor.dtype()) == 1 ? '|' : '<', descr_of(tensor.dtype()),
-          "', 'fortran_order': False, 'shape': (", join(tensor.shape().dims(), ", "),
-          tensor.shape().rank() == 1 ? "," : "", "), }");
+std::string format_header(DType dtype, const Shape& shape) {
+  std::string literal = cat("{'descr': '", dtype_size(dtype) == 1 ? '|' : '<', descr_of(dtype),
+                            "', 'fortran_order': False, 'shape': (", join(shape.dims(), ", "),
+                            shape.rank() == 1 ? "," : "", "), }");
   // The prefix has the magic, two bytes of version and two of size. With eight sizes at most, the
   // literal is far below the 65,535 bytes of version 1. A newline ends the padding, as numpy does
   // it.
@@ -275,10 +274,10 @@ std::string format_header(const Tensor& tensor) {
   return header + literal;
 }
 
-Status check_writable(const Tensor& tensor) {
-  if (!descr_of(tensor.dtype()).empty()) return {};
-  return unimplemented(cat("expected an element type that numpy has, the tensor is ",
-                           tensor.dtype(), tensor.shape(), "; cast it first"));
+Status check_writable(DType dtype, const Shape& shape) {
+  if (!descr_of(dtype).empty()) return {};
+  return unimplemented(cat("expected an element type that numpy has, the tensor is ", dtype, shape,
+                           "; cast it first"));
 }
 
 }  // namespace
@@ -293,9 +292,13 @@ Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit) {
   return file.read_all();
 }
 
+Result<std::string> npy_header(DType dtype, const Shape& shape) {
+  LEAT_RETURN_IF_ERROR(check_writable(dtype, shape));
+  return format_header(dtype, shape);
+}
+
 Result<Bytes> format_npy(const Tensor& tensor) {
-  LEAT_RETURN_IF_ERROR(check_writable(tensor));
-  const std::string header = format_header(tensor);
+  LEAT_ASSIGN_OR_RETURN(const std::string header, npy_header(tensor.dtype(), tensor.shape()));
   const auto head = std::as_bytes(std::span(header));
   Bytes out(head.begin(), head.end());
   const std::span<const std::byte> data = bytes_of(tensor);
@@ -304,8 +307,9 @@ Result<Bytes> format_npy(const Tensor& tensor) {
 }
 
 Status write_npy(Files& files, const std::string& path, const Tensor& tensor) {
-  LEAT_RETURN_IF_ERROR(check_writable(tensor).while_doing(cat("writing '", path, "'")));
-  const std::string header = format_header(tensor);
+  const auto made = npy_header(tensor.dtype(), tensor.shape());
+  LEAT_RETURN_IF_ERROR(made.status().while_doing(cat("writing '", path, "'")));
+  const std::string& header = *made;
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(header)), bytes_of(tensor)};
   return write_file_atomically(files, path, pieces);
 }

@@ -33,7 +33,10 @@ const ArrayFormat& npy_format();
 // end where the file ends.
 Result<Tensor> read_npy(Files& files, const std::string& path, uint64_t limit = kNpyBytes);
 
-// Writes version 1, as numpy itself does. unimplemented for bfloat16.
+// The beginning of such a file, of version 1 as numpy itself writes it; the elements follow.
+// unimplemented for bfloat16.
+Result<std::string> npy_header(DType dtype, const Shape& shape);
+// Header and elements. unimplemented for bfloat16.
 Result<Bytes> format_npy(const Tensor& tensor);
 // Writes the file atomically: see write_file_atomically.
 Status write_npy(Files& files, const std::string& path, const Tensor& tensor);

@@ -485,4 +485,12 @@ Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType prec
   return job;
 }
 
+Result<JobGraph> make_predict_data_graph(const Graph& model, const TrainSpec& spec) {
+  // As an output that is the loss, so that no labels are needed.
+  TrainSpec unlabelled = spec;
+  unlabelled.loss.kind = LossKind::output;
+  LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, unlabelled, false));
+  return JobGraph{std::move(attached.graph), {}, {}, {attached.values.output}};
+}
+
 }  // namespace leat

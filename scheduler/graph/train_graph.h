@@ -193,6 +193,11 @@ bool is_mean(const Graph& model, const LossSpec& loss);
 Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision,
                                     const AutocastSpec& casts = {});
 
+// A graph that predicts the rows of a data set; `model` is in inference form. Step b reads batch b;
+// rows past the end of the data are repetitions of others. Fetch: the output that the loss of the
+// spec names, for the global batch of one shard.
+Result<JobGraph> make_predict_data_graph(const Graph& model, const TrainSpec& spec);
+
 // Changes every f32 of the graph to `precision`: variables, constants, inputs and random values.
 Result<Graph> convert_precision(const Graph& graph, DType precision);
 // The type of the first variable of 16 bits; invalid if there is none.

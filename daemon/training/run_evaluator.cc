@@ -1,0 +1,95 @@
+#include "daemon/training/run_evaluator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/hosts/local_hosts.h"
+#include "daemon/training/train_specs.h"
+#include "devices/base/text.h"
+#include "devices/cpu/cpu_device.h"
+
+namespace leat {
+namespace {
+
+const Clock& evaluation_clock() {
+  static const RealClock clock;
+  return clock;
+}
+
+TrainingParts evaluation_parts(const Catalogue& catalogue, Files& files, const Job& job,
+                               const TrainOptions& options, HostGroup& hosts,
+                               const TrainingInput& input) {
+  // Nothing is trained, so the length and the schedule mean nothing; the evaluator puts the reader
+  // of its own data into the spec.
+  return {catalogue,
+          files,
+          evaluation_clock(),
+          job,
+          options,
+          hosts,
+          input,
+          1,
+          TrainingLength{},
+          training_rules(job, 1),
+          train_spec(job, input.validation, 1)};
+}
+
+}  // namespace
+
+Job on_this_machine(Job job) {
+  job.shards = training_rules(job, job.num_workers).common_shards;
+  job.strategy = "mirrored";
+  job.parameter_server = {};
+  job.num_workers = 1;
+  job.min_workers = job.gpus_per_worker = 0;
+  return job;
+}
+
+RunEvaluator::RunEvaluator(const Catalogue& catalogue, Files& files, Job job,
+                           std::unique_ptr<HostGroup> hosts, std::unique_ptr<TrainingInput> input)
+    : job_(std::move(job)),
+      hosts_(std::move(hosts)),
+      input_(std::move(input)),
+      parts_(evaluation_parts(catalogue, files, job_, options_, *hosts_, *input_)),
+      plans_(parts_),
+      validation_(parts_, plans_) {}
+
+Result<std::unique_ptr<RunEvaluator>> RunEvaluator::create(const Catalogue& catalogue, Files& files,
+                                                           Job job, bool every_float, int threads) {
+  if (job.program)
+    return invalid_argument(cat("job '", job.name,
+                                "': expected a loss to evaluate, received a program, which has "
+                                "its own training"));
+  if (!job.data.validation)
+    return invalid_argument(cat("job '", job.name,
+                                "': expected data.validation, or --data with other data, received "
+                                "none"));
+  job = on_this_machine(std::move(job));
+  auto hosts = make_local_hosts(1, threads > 0 ? threads : cpu::usable_cores(), files);
+  LEAT_ASSIGN_OR_RETURN(auto input,
+                        read_evaluation_input(catalogue, files, job, *hosts, every_float));
+  // All of it here, wherever it was trained.
+  Graph& model = input->model.inference;
+  for (NodeId id = 0; id < model.nodes(); ++id) model.node(id).device.clear();
+  std::unique_ptr<RunEvaluator> made(
+      new RunEvaluator(catalogue, files, std::move(job), std::move(hosts), std::move(input)));
+  // It also makes the variables.
+  LEAT_RETURN_IF_ERROR(made->validation_.prepare());
+  return made;
+}
+
+Result<ValidationResult> RunEvaluator::evaluate(const Variables& weights, int64_t step,
+                                                const std::function<bool()>& stop) {
+  LEAT_RETURN_IF_ERROR(
+      hosts_->hosts()[0]->write_variables(job_.name, weights, Restore::superset, {}));
+  LEAT_ASSIGN_OR_RETURN(auto result, validation_.evaluate(step, stop));
+  if (!result) return cancelled("the evaluation was told to end");
+  return *std::move(result);
+}
+
+int64_t RunEvaluator::rows() const {
+  const int64_t rows = input_->validation.info.count, most = job_.validation.rows;
+  return most > 0 ? std::min(rows, most) : rows;
+}
+
+}  // namespace leat
