@@ -1,0 +1,229 @@
+#include "daemon/cli/event_program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <utility>
+
+#include "daemon/base/terminal.h"
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+
+extern char** environ;
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+// How often the writer looks whether it is to end, and finish() whether the program has ended.
+constexpr milliseconds kWriterPoll{100};
+constexpr milliseconds kEndPoll{5};
+
+// Starts the program with the read end of the pipe as its stdin, and returns its number.
+Result<pid_t> spawn(const std::vector<std::string>& words, int stdin_end) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_adddup2(&actions, stdin_end, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  // The signals have their usual effects in the program, whatever this process does about them.
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = -1;
+  const int error =
+      ::posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error == 0) return pid;
+  return failed_precondition(
+      cat("--on-event: expected a program, '", words[0], "': ", std::strerror(error)));
+}
+
+std::string text_of_end(int how) {
+  if (WIFSIGNALED(how)) return cat("signal ", WTERMSIG(how), " ended it");
+  return cat("exit code ", WEXITSTATUS(how));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> split_command(std::string_view text) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+      in_word = false;
+      continue;
+    }
+    // A quote begins a word, too, which may be empty.
+    if (!std::exchange(in_word, true)) words.emplace_back();
+    if (c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+      words.back() += text[++i];
+    } else {
+      words.back() += c;
+    }
+  }
+  if (quote != 0)
+    return invalid_argument(
+        cat("--on-event: expected a second ", std::string(1, quote), ", received '", text, "'"));
+  if (words.empty() || words[0].empty())
+    return invalid_argument("--on-event: expected a program, received none");
+  return words;
+}
+
+Result<std::unique_ptr<EventProgram>> EventProgram::start(const std::string& command,
+                                                          Limits limits) {
+  std::vector<std::string> words{command};
+  // A file of that very name is meant before its words.
+  if (command.empty() || ::access(command.c_str(), X_OK) != 0) {
+    LEAT_ASSIGN_OR_RETURN(words, split_command(command));
+  }
+  int ends[2];
+  // Other programs that this process starts do not inherit them.
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return resource_exhausted(cat("--on-event: making a pipe failed: ", std::strerror(errno)));
+  const auto pid = spawn(words, ends[0]);
+  ::close(ends[0]);
+  if (!pid.ok()) {
+    ::close(ends[1]);
+    return pid.status();
+  }
+  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  return std::unique_ptr<EventProgram>(new EventProgram(words[0], limits, *pid, ends[1]));
+}
+
+EventProgram::EventProgram(std::string name, Limits limits, pid_t pid, int pipe)
+    : name_(std::move(name)), limits_(limits), pid_(pid), pipe_(pipe) {
+  writer_ = std::thread([this] { write_lines(); });
+}
+
+EventProgram::~EventProgram() { (void)finish(); }
+
+void EventProgram::send(std::string line) {
+  const std::lock_guard lock(mutex_);
+  if (closing_) return;
+  if (pipe_ < 0 || queue_.size() >= limits_.lines) {
+    ++dropped_;
+    return;
+  }
+  queue_.push_back(std::move(line));
+  changed_.notify_all();
+}
+
+// The thread of the writer.
+void EventProgram::write_lines() {
+  // A write to a program that has ended fails with EPIPE here, and signals nobody.
+  sigset_t broken_pipe;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return !queue_.empty() || closing_ || abandoned_; });
+    if (queue_.empty() || abandoned_) break;
+    const std::string line = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    const bool written = write_line(line);
+    lock.lock();
+    if (written) continue;
+    ++dropped_;
+    break;
+  }
+  dropped_ += queue_.size();
+  queue_.clear();
+  ::close(std::exchange(pipe_, -1));
+}
+
+// False if the program reads no more, or if the writer is to end.
+bool EventProgram::write_line(const std::string& line) {
+  size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t n = ::write(pipe_, line.data() + done, line.size() - done);
+    if (n >= 0) {
+      done += static_cast<size_t>(n);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR) return false;
+    pollfd room{pipe_, POLLOUT, 0};
+    (void)::poll(&room, 1, static_cast<int>(kWriterPoll.count()));
+    const std::lock_guard lock(mutex_);
+    if (abandoned_) return false;
+  }
+  return true;
+}
+
+bool EventProgram::await_end(Steady::time_point until) {
+  while (true) {
+    const pid_t reaped = ::waitpid(pid_, &how_, WNOHANG);
+    if (reaped == pid_ || (reaped < 0 && errno != EINTR)) return true;
+    const auto now = Steady::now();
+    if (now >= until) return false;
+    std::this_thread::sleep_for(std::min<Steady::duration>(kEndPoll, until - now));
+  }
+}
+
+const std::string& EventProgram::finish() {
+  if (std::exchange(finished_, true)) return report_;
+  const auto until = Steady::now() + limits_.end;
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+  }
+  // The writer goes on meanwhile, and closes the pipe behind the last line.
+  const bool in_time = await_end(until);
+  {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    changed_.notify_all();
+  }
+  writer_.join();
+  if (!in_time) {
+    ::kill(pid_, SIGTERM);
+    if (!await_end(Steady::now() + limits_.kill)) {
+      ::kill(pid_, SIGKILL);
+      (void)await_end(Steady::now() + limits_.kill);
+    }
+  }
+  std::vector<std::string> texts;
+  if (!in_time)
+    texts.push_back(cat("it had not ended ", limits_.end.count(), " ms after the last event"));
+  if (how_ != 0) texts.push_back(text_of_end(how_));
+  if (dropped_ > 0)
+    texts.push_back(cat(counted(static_cast<int64_t>(dropped_), "event"), " dropped"));
+  if (!texts.empty()) report_ = cat("--on-event '", name_, "': ", join(texts, "; "));
+  return report_;
+}
+
+void print_end(EventProgram* program) {
+  if (program == nullptr) return;
+  const std::string& report = program->finish();
+  if (!report.empty()) std::cerr << printable(report) << "\n";
+}
+
+}  // namespace leat
