@@ -4,7 +4,9 @@
 #include <cmath>
 #include <iostream>
 
+#include "daemon/cli/event_program.h"
 #include "daemon/cli/follower.h"
+#include "daemon/cli/job_events.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -76,14 +78,20 @@ std::string outcome_line(const JobView& job) {
   return parts.empty() ? line : cat(line, ": ", join(parts, ", "));
 }
 
-int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions& options,
-               Attend attend) {
+namespace {
+
+int attend_until_end(ClusterConnection& connection, JobView job, const ClusterOptions& options,
+                     Attend attend, EventProgram* program) {
   const RealClock clock;
+  JobEvents events;
   std::optional<Follower> follower;
   if (attend == Attend::follow)
     follower.emplace(std::cerr, clock, stderr_is_terminal(), terminal_width());
   for (;;) {
     if (follower) follower->show(job);
+    if (program != nullptr) {
+      for (std::string& line : events.take(job)) program->send(std::move(line));
+    }
     if (attend == Attend::follow && options.json) std::cout << job_json(job) << std::flush;
     if (has_ended(job.condition.state)) return finish(job, options, attend);
     auto next = connection.client().watch(job.id, job.version, connection.left(kWatch));
@@ -110,6 +118,15 @@ int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions&
     }
     return connection.report(next.status(), About::name);
   }
+}
+
+}  // namespace
+
+int attend_job(ClusterConnection& connection, JobView job, const ClusterOptions& options,
+               Attend attend, EventProgram* program) {
+  const int code = attend_until_end(connection, std::move(job), options, attend, program);
+  print_end(program);
+  return code;
 }
 
 }  // namespace leat

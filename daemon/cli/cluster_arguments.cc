@@ -47,6 +47,18 @@ void add_attendance(CLI::App& sub, ClusterArguments& arguments) {
                             "Wait until the job has ended; exit with 0 only if it succeeded");
   sub.add_flag("-f,--follow", arguments.follow, "The same, and show how it goes; Ctrl-C detaches")
       ->excludes(wait);
+  sub.add_option(
+         "--on-event", arguments.on_event,
+         "With --follow or --wait: start this program here, and write each event of the job "
+         "to its stdin, as JSON")
+      ->type_name("PROGRAM");
+}
+
+// Returns the error of --on-event, if any.
+std::optional<std::string> check_on_event(const ClusterArguments& arguments, const char* command) {
+  if (arguments.on_event.empty() || arguments.follow || arguments.wait) return std::nullopt;
+  return cat("expected --follow or --wait with --on-event, which runs as long as the command",
+             "\nSee '", command, " --help'.");
 }
 
 void add_timeout(CLI::App& sub, ClusterArguments& arguments) {
@@ -164,6 +176,8 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   auto* verify = add(*checkpoint, "verify", "Whether every byte is what was written", arguments);
   auto* diff = add(*checkpoint, "diff", "Which variables of two checkpoints differ, and how",
                    arguments, false);
+  auto* save =
+      add(*checkpoint, "save", "Have a job of the cluster write one now, and go on", arguments);
   auto* out = add(*checkpoint, "export", "Write the model or its weights for other programs",
                   arguments, false);
   add_argument(*ls, "PATH|JOB", arguments.id, kName)->required();
@@ -171,6 +185,9 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   add_argument(*diff, "FIRST", arguments.id, kName)->required();
   add_argument(*diff, "SECOND", arguments.second, kName)->required();
   add_argument(*out, "PATH|JOB", arguments.id, kName)->required();
+  add_id(*save, arguments);
+  save->add_flag("--wait", arguments.wait, "Wait until it is on the disk");
+  add_timeout(*save, arguments);
   auto* output = out->add_option("-o,--output", arguments.exported.output,
                                  "The file to write (default: the job's name and the format)")
                      ->type_name("FILE");
@@ -183,7 +200,69 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
       ->type_name("DIR");
   out->add_flag("--all", arguments.exported.all,
                 "With the state of the optimizer (safetensors, npz)");
-  for (CLI::App* each : {ls, verify, diff, out}) add_color(*each, color);
+  for (CLI::App* each : {ls, verify, diff, out, save}) add_color(*each, color);
+}
+
+// `evaluate` computes here. The options of the cluster only matter if the name is a job.
+CLI::App* add_evaluate(CLI::App& app, ClusterArguments& arguments) {
+  EvaluateCommand& evaluate = arguments.evaluate;
+  auto* sub = add(app, "evaluate", "Loss and metrics of a trained model", arguments);
+  add_argument(*sub, "RUN|JOB", arguments.id, "The folder of a run, or a job of the cluster")
+      ->required();
+  add_data_options(*sub, evaluate.data, evaluate.set);
+  auto* weights = sub->add_option("--weights", evaluate.weights,
+                                  "A file of weights, here or of the run (default: "
+                                  "weights.safetensors, or the newest checkpoint)")
+                      ->type_name("FILE");
+  auto* checkpoint =
+      sub->add_option("--checkpoint", evaluate.checkpoint, "The checkpoint of this step")
+          ->type_name("STEP")
+          ->check(whole_number(0, std::numeric_limits<int64_t>::max()))
+          ->excludes(weights);
+  sub->add_option("--threads", evaluate.threads, "Threads; changes no result")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  sub->add_flag("-f,--follow", arguments.follow,
+                "Each checkpoint as it appears, until the run has ended; a row for each in a file")
+      ->excludes(weights)
+      ->excludes(checkpoint);
+  sub->add_option("-o,--output", evaluate.output,
+                  "With --follow: the file (default: evaluations.jsonl of the run, or "
+                  "JOB-evaluations.jsonl)")
+      ->type_name("FILE");
+  add_timeout(*sub, arguments);
+  return sub;
+}
+
+using Timeout = std::optional<std::chrono::milliseconds>;
+
+Command submit_command(ClusterArguments arguments, Attend attend, Timeout timeout) {
+  SubmitCommand& submit = arguments.submit;
+  const ColorMode color = arguments.options.color;
+  // The parser cannot say that one of two arguments is needed, so this is checked after it.
+  if (auto wrong = check_submit(submit)) return PrintText{*wrong, kExitUsage, color};
+  if (auto wrong = check_on_event(arguments, "leat submit"))
+    return PrintText{*wrong, kExitUsage, color};
+  return SubmitCommand{std::move(arguments.options),
+                       std::move(submit.job),
+                       std::move(submit.resume),
+                       attend,
+                       timeout,
+                       std::move(submit.chaos),
+                       std::move(arguments.on_event)};
+}
+
+Command evaluate_command(ClusterArguments arguments, Timeout timeout) {
+  EvaluateCommand& evaluate = arguments.evaluate;
+  if (!evaluate.output.empty() && !arguments.follow) {
+    return PrintText{"expected --follow with -o\nSee 'leat evaluate --help'.", kExitUsage,
+                     arguments.options.color};
+  }
+  evaluate.cluster = std::move(arguments.options);
+  evaluate.name = std::move(arguments.id);
+  evaluate.follow = arguments.follow;
+  evaluate.timeout = timeout;
+  return std::move(evaluate);
 }
 
 }  // namespace
@@ -202,7 +281,21 @@ CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool js
   return app.add_flag("--json", options.json, "JSON on stdout, one object a line");
 }
 
+void add_data_options(CLI::App& sub, std::vector<std::string>& data,
+                      std::vector<std::string>& set) {
+  sub.add_option(
+         "--data", data,
+         "Data in place of the job's validation data: COLUMN=FILE for each column, or a map "
+         "as '{format: npz, files: new.npz}'; paths are relative to this folder")
+      ->type_name("DATA")
+      ->allow_extra_args(false);
+  sub.add_option("--set", set, "Set any key of the run's job file; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color) {
+  add_color(*add_evaluate(app, arguments), color);
   add_checkpoint(app, arguments, color);
   auto* submit = add_submit(app, arguments);
   auto* ps = add(app, "ps", "List the jobs of the cluster", arguments);
@@ -246,15 +339,13 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
                                          : Attend::no;
   const auto timeout = parse_duration(arguments.timeout);
   const bool headers = !arguments.no_headers;
-  if (name == "leat submit") {
-    SubmitCommand& submit = arguments.submit;
-    // The parser cannot say that one of two arguments is needed, so this is checked after it.
-    if (auto wrong = check_submit(submit)) return PrintText{*wrong, kExitUsage, color};
-    return SubmitCommand{options, std::move(submit.job),  std::move(submit.resume), attend,
-                         timeout, std::move(submit.chaos)};
-  }
+  if (name == "leat submit") return submit_command(std::move(arguments), attend, timeout);
   if (name == "leat ps") return PsCommand{options, arguments.all, arguments.quiet, headers};
-  if (name == "leat show") return ShowCommand{options, arguments.id, attend, timeout};
+  if (name == "leat show") {
+    if (auto wrong = check_on_event(arguments, "leat show"))
+      return PrintText{*wrong, kExitUsage, color};
+    return ShowCommand{options, arguments.id, attend, timeout, std::move(arguments.on_event)};
+  }
   if (name == "leat logs") {
     return LogsCommand{options, arguments.id, arguments.follow, arguments.logs.tail};
   }
@@ -276,6 +367,9 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   if (name == "leat doctor") return DoctorCommand{options, std::move(arguments.doctor.job)};
   if (name == "leat checkpoint ls") return CheckpointLsCommand{options, arguments.id};
   if (name == "leat checkpoint verify") return CheckpointVerifyCommand{options, arguments.id};
+  if (name == "leat evaluate") return evaluate_command(std::move(arguments), timeout);
+  if (name == "leat checkpoint save")
+    return CheckpointSaveCommand{options, arguments.id, arguments.wait, timeout};
   if (name == "leat checkpoint diff")
     return CheckpointDiffCommand{options, arguments.id, arguments.second};
   if (name == "leat checkpoint export") {

@@ -3,8 +3,13 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/cli/command_line.h"
+
+namespace CLI {
+class App;
+}
 
 namespace leat {
 
@@ -18,8 +23,10 @@ struct ClusterArguments {
   FetchCommand fetch;
   DoctorCommand doctor;
   CheckpointExportCommand exported;
+  EvaluateCommand evaluate;
   // The job, or the first name of a checkpoint command.
   std::string id;
+  std::string on_event;  // of submit and show
   // The jobs of `leat rm`.
   std::vector<std::string> ids;
   // The second name of `leat checkpoint diff`.
@@ -37,6 +44,10 @@ struct ClusterArguments {
 
 // Adds the options that say which cluster, and returns --json, which is added if `json`; else null.
 CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool json = true);
+
+// The options of commands that use a trained model, for other data and other keys than the run's
+// own: see data_overrides().
+void add_data_options(CLI::App& sub, std::vector<std::string>& data, std::vector<std::string>& set);
 
 // Adds the commands to `app`; parsing writes to `arguments` and `color`, which must outlive it.
 // Adds the commands for checkpoints, too, whose names may be jobs of a cluster.

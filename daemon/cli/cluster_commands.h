@@ -57,6 +57,8 @@ struct SubmitCommand {
   std::optional<std::chrono::milliseconds> timeout;
   // Faults that the job causes in itself, in the notation of daemon/spec/chaos_fault.h.
   std::vector<std::string> chaos = {};
+  // With `attend`: a program that gets the events, as TrainCommand::on_event.
+  std::string on_event = {};
 };
 int run_submit(const SubmitCommand& command);
 
@@ -80,6 +82,7 @@ struct ShowCommand {
   std::string id;
   Attend attend = Attend::no;
   std::optional<std::chrono::milliseconds> timeout;
+  std::string on_event = {};  // as in SubmitCommand
 };
 int run_show(const ShowCommand& command);
 

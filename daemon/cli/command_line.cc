@@ -20,6 +20,7 @@ constexpr const char* kExamples = R"(Examples:
   leat train configs/jobs/fashion_mnist_cnn.yaml          train, evaluate, leave a run folder
   leat train job.yaml --workers 2 --set epochs=1          change the job without editing it
   leat plan job.yaml                                      what it will use, before it runs
+  leat evaluate leat-runs/NAME                            its loss and metrics once more
   leat predict leat-runs/NAME --input images.npy          use the trained model
   leat graph show configs/graphs/fashion_cnn.onnxtxt      layers, shapes, parameters
   leat checkpoint diff leat-runs/A leat-runs/B            whether two runs came to the same
@@ -88,6 +89,9 @@ void add_train(CLI::App& app, Parsed& parsed) {
                 "Print the CPU time of each instruction of the step at the end");
   sub->add_flag("--gpu", train.gpu,
                 "Compute on the GPU of this machine what there are kernels for (docs/gpu.md)");
+  sub->add_option("--on-event", train.on_event,
+                  "Start this program, and write each event to its stdin, as JSON")
+      ->type_name("PROGRAM");
   add_color(*sub, parsed.color);
 }
 
@@ -103,14 +107,23 @@ void add_plan(CLI::App& app, Parsed& parsed) {
 
 void add_predict(CLI::App& app, Parsed& parsed) {
   PredictCommand& predict = parsed.predict;
-  auto* sub = add_command(app, "predict", "Run a trained model on a file of inputs");
+  auto* sub = add_command(app, "predict", "Run a trained model on rows of data");
   add_argument(*sub, "RUN", predict.run, "The folder that leat train left")->required();
   sub->add_option("--input", predict.inputs,
                   "The inputs: .npy or IDX, plain or .gz; NAME=FILE for each of several inputs")
-      ->type_name("FILE")
-      ->required();
-  sub->add_option("-o,--output", predict.output, "Write the outputs to this .npy file")
       ->type_name("FILE");
+  add_data_options(*sub, predict.data, predict.set);
+  sub->add_option("--weights", predict.weights, "A file of weights in place of the run's")
+      ->type_name("FILE");
+  sub->add_option("-o,--output", predict.output,
+                  "Write the outputs to this file, .npy, .csv or .jsonl")
+      ->type_name("FILE");
+  sub->add_option("--classes", predict.classes, "The names of the classes, one on each line")
+      ->type_name("FILE");
+  sub->add_flag("--softmax", predict.softmax, "Probabilities in place of the scores");
+  sub->add_option("--top", predict.top, "The N classes with the highest scores, not all scores")
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000));
   sub->add_flag("--json", predict.json, "One JSON object per row on stdout");
   add_color(*sub, parsed.color);
 }
@@ -218,7 +231,17 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (name == "leat completion") return PrintText{*completion_script(app, parsed.shell)};
   if (name == "leat man") return manual_of(app, parsed.topic);
   if (name == "leat plan") return with_color(std::move(parsed.plan));
-  if (name == "leat predict") return with_color(std::move(parsed.predict));
+  if (name == "leat predict") {
+    // The parser cannot say that one of two is needed.
+    if (parsed.predict.inputs.empty() == parsed.predict.data.empty()) {
+      return PrintText{
+          cat(parsed.predict.data.empty() ? "--input is required, or --data"
+                                          : "expected --input or --data, received both",
+              "\nSee 'leat predict --help'."),
+          kExitUsage, color};
+    }
+    return with_color(std::move(parsed.predict));
+  }
   if (name == "leat graph show") return with_color(std::move(parsed.show));
   if (name == "leat graph check") return with_color(std::move(parsed.check));
   if (name == "leat graph ops") return with_color(std::move(parsed.ops));
@@ -263,6 +286,8 @@ int run_command(const Command& command) {
       return run_checkpoint_verify(verify);
     }
     int operator()(const CheckpointDiffCommand& diff) const { return run_checkpoint_diff(diff); }
+    int operator()(const EvaluateCommand& evaluate) const { return run_evaluate(evaluate); }
+    int operator()(const CheckpointSaveCommand& save) const { return run_checkpoint_save(save); }
     int operator()(const CheckpointExportCommand& out) const { return run_checkpoint_export(out); }
     int operator()(const SubmitCommand& submit) const { return run_submit(submit); }
     int operator()(const PsCommand& ps) const { return run_ps(ps); }

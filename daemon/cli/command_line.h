@@ -9,6 +9,7 @@
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/curve_commands.h"
+#include "daemon/cli/evaluate_command.h"
 #include "daemon/process/arguments.h"
 
 namespace leat {
@@ -19,9 +20,9 @@ using Command =
     std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
                  GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
-                 SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand,
-                 NodesCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
-                 MetricsCommand, PlotCommand, CompareCommand>;
+                 CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand,
+                 LogsCommand, CancelCommand, RmCommand, NodesCommand, DrainCommand, FetchCommand,
+                 ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand, CompareCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -31,6 +31,7 @@ struct TrainCommand {
   bool json = false;     // one JSON object on each line of stdout
   bool profile = false;  // print a profile of the steps' time
   bool gpu = false;      // train on the machine's GPU
+  std::string on_event;  // a program that gets the events: see event_program.h; empty: none
   ColorMode color = ColorMode::automatic;
 };
 int run_train(const TrainCommand& command);
@@ -46,11 +47,18 @@ struct PlanCommand {
 int run_plan(const PlanCommand& command);
 
 // Computes the predictions of a trained model. Prints for each row the class with the highest
-// score, the first one of equals; with --json also the score.
+// score, the first one of equals; with --json also the score. Exactly one of `inputs` and `data` is
+// given.
 struct PredictCommand {
   std::string run;                  // a folder that `leat train` wrote
   std::vector<std::string> inputs;  // .npy or IDX, also with .gz; "NAME=FILE" for an input's name
-  std::string output;               // .npy; empty: print the predicted classes to stdout
+  std::vector<std::string> data;    // rows of any source: see data_overrides()
+  std::vector<std::string> set;     // overrides of the job file
+  std::string weights;              // a file in place of the run's weights.safetensors
+  std::string output;   // .npy, .csv or .jsonl; empty: print the predicted classes to stdout
+  std::string classes;  // a file with the name of a class on each line; empty: numbers
+  bool softmax = false;
+  int64_t top = 0;  // the classes with the highest scores; 0: all scores
   bool json = false;
   ColorMode color = ColorMode::automatic;
 };

@@ -34,6 +34,13 @@ std::string json_of(const EpochEvent& event) {
   return line.text();
 }
 
+std::string json_of(const ValidationEvent& event) {
+  JsonLine line;
+  line.add("event", "validation").add("step", event.step);
+  for (const auto& [name, value] : event.numbers) line.add(name, value);
+  return line.text();
+}
+
 std::string json_of(const CheckpointEvent& event) {
   JsonLine line;
   return line.add("event", "checkpoint").add("step", event.step).add("path", event.path).text();

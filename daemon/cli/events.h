@@ -1,11 +1,13 @@
 // The events that `leat train --json` prints on stdout: one JSON object on each line, with the key
-// "event". Later versions only add keys. The order of a run is started, (epoch | checkpoint)*, and
-// last finished or interrupted. A value that does not exist is null.
+// "event". Later versions only add keys. The order of a run is started, (epoch | validation |
+// checkpoint)*, and last finished or interrupted. A value that does not exist is null.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace leat {
 
@@ -55,6 +57,14 @@ struct EpochEvent {
   std::optional<double> val_accuracy;
 };
 std::string json_of(const EpochEvent& event);
+
+// {"event": "validation", "step", "val_loss", "val_accuracy", ...}
+// An evaluation that has a row of its own in metrics.jsonl, with the numbers of that row.
+struct ValidationEvent {
+  int64_t step = 0;
+  std::vector<std::pair<std::string, double>> numbers;
+};
+std::string json_of(const ValidationEvent& event);
 
 // {"event": "checkpoint", "step", "path"}
 // Comes when the checkpoint is on the disk.

@@ -7,6 +7,7 @@
 #include "daemon/cli/attend.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
+#include "daemon/cli/event_program.h"
 #include "daemon/cli/follower.h"
 #include "daemon/cli/table.h"
 #include "daemon/jobs/job_facts.h"
@@ -344,7 +345,14 @@ int run_show(const ShowCommand& command) {
   auto job = connection.client().job(command.id);
   if (!job.ok()) return connection.report(job.status(), About::name);
   if (command.attend != Attend::no) {
-    return attend_job(connection, std::move(job).value(), command.cluster, command.attend);
+    std::unique_ptr<EventProgram> program;
+    if (!command.on_event.empty()) {
+      auto started = EventProgram::start(command.on_event);
+      if (!started.ok()) return report(started.status(), command.cluster.color);
+      program = *std::move(started);
+    }
+    return attend_job(connection, std::move(job).value(), command.cluster, command.attend,
+                      program.get());
   }
   if (command.cluster.json) {
     std::cout << job_json(*job);

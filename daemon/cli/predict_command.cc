@@ -1,87 +1,189 @@
+#include <cstdio>
+#include <fstream>
 #include <iostream>
 
-#include "daemon/base/json_line.h"
+#include "daemon/base/exit_code.h"
 #include "daemon/cli/commands.h"
-#include "daemon/training/predictor.h"
+#include "daemon/cli/data_option.h"
+#include "daemon/cli/interrupt.h"
+#include "daemon/cli/missing_files.h"
+#include "daemon/cli/prediction_output.h"
+#include "daemon/training/predict_data.h"
+#include "daemon/training/run_folder.h"
+#include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
-#include "ops/formats/idx.h"
-#include "ops/formats/npy.h"
 
 namespace leat {
 namespace {
 
-// The extension decides the format of the input. All names but .npy are IDX, also with .gz.
-bool ends_with_npy(const std::string& path) { return path.ends_with(".npy"); }
+// The data of the command, and the columns that inputs of the model read.
+struct PredictInput {
+  int code = kExitOk;  // else the error was reported
+  DatasetFiles data;
+  std::map<std::string, std::string> columns;  // as Job::Model::inputs
+};
 
-Result<Tensor> read_input(const std::string& path) {
-  return ends_with_npy(path) ? read_npy(real_files(), path) : read_idx(real_files(), path);
+PredictInput failed(const Status& status, const PredictCommand& command) {
+  return {report(status, command.color), {}, {}};
 }
 
-// The class with the highest score in this row of a tensor [rows, classes]. Of equal ones it is the
-// first.
-int64_t best_class(const Tensor& scores, int64_t row, int64_t classes) {
-  int64_t best = 0;
-  for (int64_t c = 1; c < classes; ++c) {
-    if (scores.at(row * classes + c) > scores.at(row * classes + best)) best = c;
-  }
-  return best;
-}
-
-// Prints the best class of each row of the output. The elements of a row count as its scores,
-// whatever their shape is.
-void print_classes(const Tensor& output, bool json) {
-  const int64_t rows = output.shape().rank() > 0 ? output.shape()[0] : 1;
-  const int64_t classes = rows == 0 ? 0 : output.elements() / rows;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t best = best_class(output, row, classes);
-    if (!json) {
-      std::cout << best << "\n";
-      continue;
-    }
-    JsonLine line;
-    std::cout << line.add("row", row)
-                     .add("class", best)
-                     .add("score", output.at(row * classes + best))
-                     .text();
-  }
-}
-
-}  // namespace
-
-int run_predict(const PredictCommand& command) {
-  if (report_missing("run", command.run + "/job.yaml", command.color)) return kExitNoSuch;
-  if (report_missing("weights file", command.run + "/weights.safetensors", command.color)) {
-    return kExitNoSuch;
-  }
-  PredictInputs inputs;
+// Each file of --input becomes a column of the name of its input. A file without a name is for a
+// model with one input, which reads the only column.
+PredictInput input_of_files(const PredictCommand& command) {
+  PredictInput input;
   for (const std::string& each : command.inputs) {
     // A path may have '=', too: only what could be a name of an input is one.
     const size_t equals = each.find('=');
     const bool named = equals != std::string::npos && equals < each.find('/');
     const std::string path = named ? each.substr(equals + 1) : each;
-    if (report_missing("input file", path, command.color)) return kExitNoSuch;
-    auto input = read_input(path);
-    if (!input.ok()) return report(input.status(), command.color);
-    inputs[named ? each.substr(0, equals) : ""] = std::move(input).value();
+    if (report_missing("input file", path, command.color)) return {kExitNoSuch, {}, {}};
+    const std::string format = array_format(path);
+    if (!input.data.format.empty() && input.data.format != format) {
+      return failed(invalid_argument(cat("--input: expected files of one format, received ",
+                                         input.data.format, " and ", format, " ('", path, "')")),
+                    command);
+    }
+    input.data.format = format;
+    // The names of inputs are any text, and those of columns are not.
+    const std::string column = cat("input_", input.data.files.size());
+    input.data.files.push_back(cat(column, "=", path));
+    if (named) input.columns[each.substr(0, equals)] = column;
   }
+  return input;
+}
+
+// The classes of the file, one on each line.
+Result<std::vector<std::string>> read_classes(const std::string& path) {
+  constexpr uint64_t kMost = 16 << 20;
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(real_files(), path, kMost));
+  std::vector<std::string> names;
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    names.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (names.empty()) return invalid_argument(cat("'", path, "': expected names of classes"));
+  return names;
+}
+
+Result<PredictionFormat> format_of(const PredictCommand& command) {
+  const std::string& path = command.output;
+  if (path.empty() && command.top > 0) return PredictionFormat::jsonl;
+  if (path.empty()) return command.json ? PredictionFormat::class_lines : PredictionFormat::classes;
+  if (path.ends_with(".csv")) return PredictionFormat::csv;
+  if (path.ends_with(".jsonl")) return PredictionFormat::jsonl;
+  if (path.ends_with(".npy")) {
+    if (command.top == 0) return PredictionFormat::npy;
+    return invalid_argument("--top: expected a file .csv or .jsonl, received '" + path + "'");
+  }
+  return invalid_argument(cat("-o: expected a file .npy, .csv or .jsonl, received '", path, "'"));
+}
+
+// Writes the file under another name first, so that an error leaves an old one as it was. Unlike
+// write_whole(), it makes no folder.
+Status write_output(const std::string& path, const std::function<Status(const TakeBytes&)>& fill) {
+  Files& files = real_files();
+  const std::string fresh = path + ".tmp";
+  LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
+  if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
+  // An error of the prediction is passed on as it is.
+  const auto named_fill = [&](const TakeBytes& take) {
+    return fill([&](std::span<const std::byte> bytes) {
+      return take(bytes).while_doing(cat("writing '", path, "'"));
+    });
+  };
+  Status written = write_synced(files, fresh, named_fill).status();
+  if (written.ok()) written = files.rename(fresh, path);
+  if (written.ok()) return files.sync_directory(directory_of(path));
+  (void)files.remove_all(fresh);
+  return written;
+}
+
+// A pipe whose reader has gone ends the command like a signal would.
+Status print_bytes(std::span<const std::byte> bytes) {
+  std::cout.write(reinterpret_cast<const char*>(bytes.data()),
+                  static_cast<std::streamsize>(bytes.size()));
+  return std::cout.good() ? Status() : unavailable("stdout: it takes no more bytes");
+}
+
+// A sink that counts the rows for the message at the end.
+class CountedRows final : public PredictionSink {
+ public:
+  explicit CountedRows(std::unique_ptr<PredictionSink> sink) : sink_(std::move(sink)) {}
+  Status begin(DType dtype, const Shape& shape) override {
+    text_ = cat(dtype, shape);
+    return sink_->begin(dtype, shape);
+  }
+  Status take(const Tensor& batch, int64_t rows) override { return sink_->take(batch, rows); }
+  const std::string& text() const { return text_; }
+
+ private:
+  const std::unique_ptr<PredictionSink> sink_;
+  std::string text_;
+};
+
+// Predicts into the file or to stdout, and returns the exit code.
+int predict_into(const PredictCommand& command, const Job& job, const RunWeights& weights,
+                 const DatasetFiles& data, PredictionFormat format, const PredictionForm& form) {
   const Catalogue catalogue = standard_catalogue();
-  const auto output = predict(catalogue, real_files(), command.run, inputs);
-  if (!output.ok()) return report(output.status(), command.color);
-  if (command.output.empty()) {
-    if (output->shape().rank() > 0 && output->shape()[0] > 0 && output->elements() == 0)
-      return report(
-          invalid_argument(cat("the output of the model: expected scores in each row, it is ",
-                               output->dtype(), output->shape())),
-          command.color);
-    print_classes(*output, command.json);
-    return kExitOk;
-  }
-  const Status written = write_npy(real_files(), command.output, *output);
-  if (!written.ok()) return report(written, command.color);
-  std::cerr << "Wrote " << output->dtype() << output->shape() << " to " << printable(command.output)
-            << "\n";
+  const Interrupt interrupt;
+  std::string shape;
+  const auto fill = [&](const TakeBytes& take) -> Status {
+    CountedRows sink(make_prediction_sink(format, form, take));
+    LEAT_RETURN_IF_ERROR(predict_data(catalogue, real_files(), job, weights, data, sink,
+                                      [&] { return interrupt.requested(); }));
+    shape = sink.text();
+    return {};
+  };
+  const Status done =
+      command.output.empty() ? fill(print_bytes) : write_output(command.output, fill);
+  if (interrupt.requested()) return interrupt.exit_code();
+  if (!done.ok()) return report(done, command.color);
+  std::cout << std::flush;
+  if (!command.output.empty())
+    std::cerr << "Wrote " << shape << " to " << printable(command.output) << "\n";
   return kExitOk;
+}
+
+}  // namespace
+
+int run_predict(const PredictCommand& command) {
+  const std::string weights_file =
+      command.weights.empty() ? weights_path(command.run) : command.weights;
+  if (report_missing("run", command.run + "/job.yaml", command.color)) return kExitNoSuch;
+  if (report_missing("weights file", weights_file, command.color)) return kExitNoSuch;
+  JobOverrides overrides;
+  auto data = data_overrides(command.data);
+  if (!data.ok()) return report(data.status(), command.color);
+  overrides.set = *std::move(data);
+  overrides.set.insert(overrides.set.end(), command.set.begin(), command.set.end());
+  auto job = load_run_job(real_files(), command.run, overrides);
+  if (!job.ok()) return report(job.status(), command.color);
+  PredictInput input;
+  if (command.data.empty()) {
+    input = input_of_files(command);
+    if (input.code != kExitOk) return input.code;
+    job->model.inputs = input.columns;
+    job->data.columns.clear();
+  } else {
+    input.data = dataset_files(*job, *job->data.validation);
+  }
+  PredictionForm form{command.softmax, command.top, {}};
+  if (!command.classes.empty()) {
+    if (report_missing("file of classes", command.classes, command.color)) return kExitNoSuch;
+    auto classes = read_classes(command.classes);
+    if (!classes.ok()) return report(classes.status(), command.color);
+    form.classes = *std::move(classes);
+  }
+  const auto format = format_of(command);
+  if (!format.ok()) return report(format.status(), command.color);
+  const auto weights = read_weights_of_file(real_files(), weights_file);
+  if (!weights.ok()) return report(weights.status(), command.color);
+  return predict_into(command, *job, *weights, input.data, *format, form);
 }
 
 }  // namespace leat

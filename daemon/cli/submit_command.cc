@@ -6,6 +6,7 @@
 #include "daemon/cli/attend.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
+#include "daemon/cli/event_program.h"
 #include "daemon/cli/pack_job.h"
 #include "daemon/spec/chaos_fault.h"
 #include "daemon/status/status_json.h"
@@ -103,6 +104,13 @@ int run_submit(const SubmitCommand& command) {
   // Errors of files here are found before the cluster is needed at all.
   if (anew || here) packed = anew ? pack_file(command) : pack_folder(command);
   if (packed.code != kExitOk) return packed.code;
+  // A program that cannot be started costs no job.
+  std::unique_ptr<EventProgram> program;
+  if (!command.on_event.empty()) {
+    auto started = EventProgram::start(command.on_event);
+    if (!started.ok()) return report(started.status(), options.color);
+    program = *std::move(started);
+  }
 
   ClusterConnection connection(options);
   connection.set_timeout(command.timeout);
@@ -131,7 +139,7 @@ int run_submit(const SubmitCommand& command) {
     std::cout << job_json(*view) << std::flush;
   }
   if (command.attend == Attend::no) return kExitOk;
-  return attend_job(connection, std::move(view).value(), options, command.attend);
+  return attend_job(connection, std::move(view).value(), options, command.attend, program.get());
 }
 
 }  // namespace leat

@@ -4,10 +4,13 @@
 #include <iostream>
 
 #include "daemon/cli/commands.h"
+#include "daemon/cli/event_program.h"
 #include "daemon/cli/events.h"
 #include "daemon/cli/follower.h"
 #include "daemon/cli/interrupt.h"
+#include "daemon/cli/job_events.h"
 #include "daemon/cli/missing_files.h"
+#include "daemon/cli/save_signal.h"
 #include "daemon/training/run_folder.h"
 #include "daemon/training/trainer.h"
 #include "devices/base/counted.h"
@@ -22,11 +25,13 @@ namespace {
 // Shows the progress of the training to people on stderr, and with --json to programs on stdout.
 class Reporter final : public TrainObserver {
  public:
-  // `accelerator`: the model of the GPU that the job trains on; "" if it trains on CPUs.
+  // `accelerator`: the model of the GPU that the job trains on; "" if it trains on CPUs. `program`:
+  // of --on-event; may be null.
   Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder,
-           const std::string& accelerator)
+           const std::string& accelerator, EventProgram* program)
       : command_(command),
         trainer_(trainer),
+        program_(program),
         folder_(std::move(folder)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
     // The weights may differ on a processor of another model, so its name goes with them.
@@ -58,6 +63,8 @@ class Reporter final : public TrainObserver {
     event.threads = trainer_.threads();
     event.identity = identity_;
     emit(json_of(event));
+    step_ = first_step;
+    tell(started_event(job.name, first_step, steps));
   }
 
   // All events come on the thread of run_train(), so the class needs no lock.
@@ -66,6 +73,7 @@ class Reporter final : public TrainObserver {
   }
 
   void stepped(int64_t step, const StepResult& result) override {
+    ++step_;
     const NamedValue values[] = {{"loss", result.mean_loss},
                                  {"accuracy", result.mean_accuracy.value_or(0)}};
     progress_.update(step, std::span(values, result.mean_accuracy ? 2 : 1));
@@ -86,10 +94,22 @@ class Reporter final : public TrainObserver {
     event.val_loss = known(result.val_loss);
     event.val_accuracy = known(result.val_accuracy);
     emit(json_of(event));
+    tell(epoch_event(trainer_.job().name, result));
+  }
+
+  // An evaluation between epochs gets a line of its own; the line of the epoch follows it.
+  void validated(const ValidationResult& result) override {
+    std::vector<NamedValue> values;
+    for (const auto& [name, value] : result.numbers) values.push_back({name, value});
+    progress_.break_line();
+    std::cerr << "Step " << result.step << format_values(values) << "\n";
+    emit(json_of(ValidationEvent{result.step, result.numbers}));
+    tell(validation_event(trainer_.job().name, result.step, result.numbers));
   }
 
   void checkpointed(int64_t step, const std::string& path) override {
     emit(json_of(CheckpointEvent{step, path}));
+    tell(checkpoint_event(trainer_.job().name, step));
   }
 
   // The line of the epoch ends first, so that the message does not come into its middle.
@@ -108,10 +128,21 @@ class Reporter final : public TrainObserver {
     if (command_.json) std::cout << line << std::flush;
   }
   void break_line() { progress_.break_line(); }
+  // Tells the program of --on-event how the training has ended.
+  void tell_end(std::string_view how, const std::string& reason,
+                const std::string& weights_sha256) {
+    tell(ended_event(trainer_.job().name, how, step_, reason, weights_sha256));
+  }
 
  private:
+  void tell(std::string line) {
+    if (program_ != nullptr) program_->send(std::move(line));
+  }
+
   const TrainCommand& command_;
   const Trainer& trainer_;
+  EventProgram* const program_;
+  int64_t step_ = 0;  // steps of the job that are done
   const std::string folder_;
   RealClock clock_;
   ProgressLine progress_;
@@ -143,6 +174,7 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   // The last event of an interrupted training says where it can go on.
   if (outcome.interrupted) {
     reporter.emit(json_of(InterruptedEvent{folder, outcome.steps, outcome.checkpoint}));
+    reporter.tell_end("cancelled", "interrupted", "");
     std::cerr << "Interrupted after step " << outcome.steps << "; checkpoint "
               << printable(outcome.checkpoint) << "\n"
               << "Go on with: leat train --resume " << printable(folder) << "\n";
@@ -163,6 +195,7 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   event.depends_on_timing = reporter.depends_on_timing();
   event.identity = reporter.identity();
   reporter.emit(json_of(event));
+  reporter.tell_end("succeeded", "", event.weights_sha256);
   if (event.val_accuracy)
     std::cerr << "Validation accuracy " << format_value(*event.val_accuracy * 100) << " %, loss "
               << format_value(*event.val_loss) << "\n";
@@ -180,6 +213,24 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   return kExitOk;
 }
 
+// Opens a GPU for each worker that the job wants on one, before the job begins, so that a machine
+// without a GPU is told so at once. The workers of this process share it. `model`: its description.
+Status open_accelerators(const Job& job, Catalogue& catalogue, TrainOptions& options,
+                         std::string& model) {
+  if (job.gpus_per_worker == 0) return {};
+  LEAT_ASSIGN_OR_RETURN(auto opened, open_gpus(static_cast<size_t>(job.num_workers), catalogue));
+  model = opened.front()->description();
+  // One for each host that the trainer makes.
+  const auto left = std::make_shared<std::vector<std::unique_ptr<Device>>>(std::move(opened));
+  options.accelerators = [left] {
+    std::vector<std::unique_ptr<Device>> one;
+    one.push_back(std::move(left->back()));
+    left->pop_back();
+    return one;
+  };
+  return {};
+}
+
 }  // namespace
 
 int run_train(const TrainCommand& command) {
@@ -193,27 +244,21 @@ int run_train(const TrainCommand& command) {
     if (resume) hint_at_data(*job);
     return kExitNoSuch;
   }
+  std::unique_ptr<EventProgram> program;
+  if (!command.on_event.empty()) {
+    auto started = EventProgram::start(command.on_event);
+    if (!started.ok()) return report(started.status(), command.color);
+    program = *std::move(started);
+  }
   // From here on Ctrl-C ends the training with a checkpoint. Before, it ends the process at once.
   const Interrupt interrupt;
+  const SaveSignal save;  // SIGUSR1
   Catalogue catalogue = standard_catalogue();
   TrainOptions options;
-  std::string accelerator;
   if (command.gpu) job->gpus_per_worker = 1;
-  if (job->gpus_per_worker > 0) {
-    // One for each worker, opened before the job begins, so that a machine without a GPU is told so
-    // at once. The workers of this process share it.
-    auto opened = open_gpus(static_cast<size_t>(job->num_workers), catalogue);
-    if (!opened.ok()) return report(opened.status(), command.color);
-    accelerator = opened->front()->description();
-    // One for each host that the trainer makes.
-    const auto left = std::make_shared<std::vector<std::unique_ptr<Device>>>(std::move(*opened));
-    options.accelerators = [left] {
-      std::vector<std::unique_ptr<Device>> one;
-      one.push_back(std::move(left->back()));
-      left->pop_back();
-      return one;
-    };
-  }
+  std::string accelerator;
+  const Status opened = open_accelerators(*job, catalogue, options, accelerator);
+  if (!opened.ok()) return report(opened, command.color);
   // A resumed run goes on in its own folder. Without --output, a new one gets a folder that does
   // not exist yet.
   options.folder = resume                    ? command.resume
@@ -222,16 +267,21 @@ int run_train(const TrainCommand& command) {
   options.resume = resume;
   options.profile = command.profile;
   options.threads = static_cast<int>(command.job.threads.value_or(0));
+  options.checkpoints_asked = [&save] { return save.count(); };
   auto trainer = Trainer::create(catalogue, real_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
-  Reporter reporter(command, **trainer, options.folder, accelerator);
+  Reporter reporter(command, **trainer, options.folder, accelerator, program.get());
   auto outcome = (*trainer)->run(reporter, [&] { return interrupt.requested(); });
   if (!outcome.ok()) {
     reporter.break_line();
+    reporter.tell_end("failed", outcome.status().message(), "");
+    print_end(program.get());
     return report(outcome.status(), command.color);
   }
-  return finish(command, reporter, options.folder, *outcome, interrupt);
+  const int code = finish(command, reporter, options.folder, *outcome, interrupt);
+  print_end(program.get());
+  return code;
 }
 
 }  // namespace leat

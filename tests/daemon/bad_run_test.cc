@@ -177,7 +177,8 @@ TEST_CASE("predict refuses what is missing or does not fit, and keeps the old ou
   };
   refused("none", "x", kExitNoSuch, {"no such run", "none"});
   refused("run", "none", kExitNoSuch, {"no such input file", "'none'"});
-  refused("run", "y", kExitInvalid, {"input", "of the shape of those of float[N,4]", "uint8[32]"});
+  refused("run", "y", kExitInvalid,
+          {"'y'", "of the shape of a row of float[N,4], the input 'x'", "uint8[]"});
   refused("run", "job.yaml", kExitInvalid, {"'job.yaml'", "expected 0, 0 at byte 0"});
   run.change("cut.npy", "\x93NUMPY\x01");
   refused("run", "cut.npy", kExitInvalid, {"cut.npy", "expected"});

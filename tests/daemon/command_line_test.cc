@@ -177,14 +177,15 @@ TEST_CASE("the commands about a cluster become their structs") {
 TEST_CASE("a wrong command line says what is wrong, what is near, and where the help is") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{},
-       "expected a command: train, plan, predict, graph, checkpoint, submit, ps, show, logs, "
+       "expected a command: train, plan, predict, graph, evaluate, checkpoint, submit, ps, show, "
+       "logs, "
        "cancel, fetch, rm, "
        "nodes, cluster, doctor, metrics, plot, compare, completion, man, help, version\nSee 'leat "
        "--help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
       {{"launch"},
-       "unknown command 'launch'; the commands are train, plan, predict, graph, checkpoint, "
-       "submit, ps, show, "
+       "unknown command 'launch'; the commands are train, plan, predict, graph, evaluate, "
+       "checkpoint, submit, ps, show, "
        "logs, cancel, fetch, rm, nodes, cluster, doctor, metrics, plot, compare, completion, man, "
        "help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
@@ -215,7 +216,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "run/job.yaml; --set changes it\nSee 'leat train --help'."},
       {{"train"}, "JOB is required, or --resume DIR\nSee 'leat train --help'."},
       {{"plan"}, "JOB is required\nSee 'leat plan --help'."},
-      {{"predict", "run"}, "--input is required\nSee 'leat predict --help'."},
+      {{"predict", "run"}, "--input is required, or --data\nSee 'leat predict --help'."},
       {{"train", "j.yaml", "--workers", "0"},
        "--workers: expected an integer of at least 1, or two, the least and the most, as 2:4, "
        "received '0'\nSee 'leat train --help'."},
