@@ -338,6 +338,45 @@ bool YamlMap::get_choices(std::string_view key, Need need,
   return true;
 }
 
+bool YamlMap::get_ints(std::string_view key, Need need, IntRange range, std::vector<int64_t>& out) {
+  const std::string expected = cat("a list, each ", expected_int(range));
+  const YamlNode* value = ask(key, need, expected);
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::list) {
+    wrong(path_of(key), *value, expected);
+    return false;
+  }
+  std::vector<int64_t> read;
+  for (size_t i = 0; i < value->items.size(); ++i) {
+    const YamlNode& each = value->items[i];
+    const bool is_int = each.kind == YamlNode::Kind::scalar && yaml_type(each) == YamlType::integer;
+    const auto number = is_int ? to_int(each.text) : std::nullopt;
+    if (!number || *number < range.min || *number > range.max) {
+      wrong(cat(path_of(key), "[", i, "]"), each, expected_int(range));
+      return false;
+    }
+    read.push_back(*number);
+  }
+  out = std::move(read);
+  return true;
+}
+
+std::vector<YamlMap> YamlMap::get_maps(std::string_view key, Need need) {
+  const YamlNode* value = ask(key, need, "a list of maps");
+  std::vector<YamlMap> maps;
+  if (value == nullptr) return maps;
+  if (value->kind != YamlNode::Kind::list) wrong(path_of(key), *value, "a list of maps");
+  for (size_t i = 0; value->kind == YamlNode::Kind::list && i < value->items.size(); ++i) {
+    const std::string path = cat(path_of(key), "[", i, "]");
+    if (value->items[i].kind == YamlNode::Kind::map) {
+      maps.push_back(YamlMap(reader_, &value->items[i], path));
+    } else {
+      wrong(path, value->items[i], "a map");
+    }
+  }
+  return maps;
+}
+
 YamlMap YamlMap::get_map(std::string_view key, Need need) {
   const YamlNode* value = ask(key, need, "a map");
   if (value != nullptr && value->kind != YamlNode::Kind::map) {

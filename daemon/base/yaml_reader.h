@@ -81,6 +81,10 @@ class YamlMap {
   // Reads a list of different `choices`, as indexes.
   bool get_choices(std::string_view key, Need need, std::span<const std::string_view> choices,
                    std::vector<size_t>& out);
+  // Reads a list of integers.
+  bool get_ints(std::string_view key, Need need, IntRange range, std::vector<int64_t>& out);
+  // Returns the maps of a list; none if the key is absent, or if something else is there.
+  std::vector<YamlMap> get_maps(std::string_view key, Need need);
   // Returns the map under a key. It is absent if the key is, or if its value is not a map.
   YamlMap get_map(std::string_view key, Need need);
 

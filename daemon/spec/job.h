@@ -14,6 +14,8 @@
 
 #include "devices/base/dtype.h"
 #include "devices/base/status.h"
+#include "scheduler/recipes/optimizer.h"
+#include "scheduler/recipes/schedule.h"
 
 namespace leat {
 
@@ -90,40 +92,6 @@ struct Job {
     bool operator==(const Program&) const = default;
   };
 
-  enum class OptimizerName { sgd, adam, adamw };
-  struct Optimizer {
-    OptimizerName name = OptimizerName::sgd;
-    double learning_rate = 0;
-    double weight_decay = 0;  // adamw: decoupled; the others: added to the gradient
-    double momentum = 0;      // sgd
-    bool nesterov = false;    // sgd
-    double beta_1 = 0.9;      // adam, adamw
-    double beta_2 = 0.999;    // adam, adamw
-    double epsilon = 1e-8;    // adam, adamw
-    bool lazy = false;        // in embedding tables, rows without a gradient do not change
-    bool operator==(const Optimizer&) const = default;
-  };
-
-  // The schedules of the learning rate: each multiplies the optimizer's rate by a function of t,
-  // the steps since the warm-up.
-  enum class SchedulerName {
-    constant,     // 1
-    linear,       // from 1 to alpha over decay_steps, then alpha
-    cosine,       // the same along half a cosine
-    step,         // gamma ^ floor(t / step_size)
-    exponential,  // decay_rate ^ (t / decay_steps)
-  };
-  struct Scheduler {
-    SchedulerName name = SchedulerName::constant;
-    int64_t warmup_steps = 0;  // before the schedule, the factor rises from 1/warmup_steps to 1
-    int64_t decay_steps = 0;   // linear, cosine: 0 means until the job's last step
-    double alpha = 0;          // linear, cosine
-    int64_t step_size = 0;     // step
-    double gamma = 0.1;        // step
-    double decay_rate = 0;     // exponential
-    bool operator==(const Scheduler&) const = default;
-  };
-
   enum class Mode { sync, async };
   enum class DroppedSamples { requeue, drop };
   struct ParameterServer {  // the options of strategies that use servers
@@ -172,8 +140,8 @@ struct Job {
   std::optional<Program> program;  // in place of the loss, the metrics and the optimizer
   Loss loss;
   std::vector<Metric> metrics;
-  Optimizer optimizer;
-  Scheduler lr_scheduler;
+  OptimizerSpec optimizer;
+  ScheduleSpec lr_scheduler;
   int64_t global_batch_size = 0;  // over all shards; a multiple of shards
   int64_t epochs = 0;             // exactly one of epochs and steps is not 0
   int64_t steps = 0;
@@ -280,8 +248,6 @@ std::string_view precision_name(DType precision);
 // The names of these values in a job file, for messages and summaries.
 std::string_view name_of(Job::LossName name);
 std::string_view name_of(Job::Metric metric);
-std::string_view name_of(Job::OptimizerName name);
-std::string_view name_of(Job::SchedulerName name);
 std::string_view name_of(Job::Mode mode);
 std::string_view name_of(Job::DroppedSamples dropped);
 std::string_view name_of(Job::OnNan on_nan);

@@ -2,6 +2,7 @@
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
 #include "daemon/spec/read_files.h"
+#include "daemon/spec/read_settings.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -102,38 +103,54 @@ std::string print_program(const Job::Program& program) {
   return map.text();
 }
 
-std::string print_optimizer(const Job::Optimizer& optimizer) {
-  FlowMap map;
-  map.add("name", name_of(optimizer.name)).add("learning_rate", optimizer.learning_rate);
-  if (optimizer.name == Job::OptimizerName::sgd) {
-    map.add("momentum", optimizer.momentum);
-    map.add("nesterov", optimizer.nesterov ? "true" : "false");
-  } else {
-    map.add("beta_1", optimizer.beta_1).add("beta_2", optimizer.beta_2);
-    map.add("epsilon", optimizer.epsilon);
+std::string print_groups(const OptimizerSpec& optimizer) {
+  std::vector<std::string> groups;
+  for (const OptimizerGroup& group : optimizer.groups) {
+    FlowMap map;
+    map.add("match", print_list(group.match));
+    if (group.learning_rate) map.add("learning_rate", *group.learning_rate);
+    if (group.lr_scale != 1) map.add("lr_scale", group.lr_scale);
+    if (group.freeze) map.add("freeze", "true");
+    SettingValues values = optimizer.values;
+    for (const auto& [name, value] : group.values) values.set(name, value);
+    for (const Setting& setting : find_optimizer(optimizer.name)->settings) {
+      if (group.values.contains(std::string(setting.name)))
+        map.add(setting.name, setting_text(setting, values));
+    }
+    groups.push_back(map.text());
   }
-  map.add("weight_decay", optimizer.weight_decay);
-  return map.add("lazy", optimizer.lazy ? "true" : "false").text();
+  return "[" + join(groups, ", ") + "]";
 }
 
-std::string print_scheduler(const Job::Scheduler& scheduler) {
+std::string print_optimizer(const OptimizerSpec& optimizer) {
   FlowMap map;
-  map.add("name", name_of(scheduler.name)).add("warmup_steps", scheduler.warmup_steps);
-  // 0 stands for the rest of the job, which the reader takes if the key is absent.
-  if (scheduler.decay_steps != 0) map.add("decay_steps", scheduler.decay_steps);
-  switch (scheduler.name) {
-    case Job::SchedulerName::constant:
-      break;
-    case Job::SchedulerName::linear:
-    case Job::SchedulerName::cosine:
-      map.add("alpha", scheduler.alpha);
-      break;
-    case Job::SchedulerName::step:
-      map.add("step_size", scheduler.step_size).add("gamma", scheduler.gamma);
-      break;
-    case Job::SchedulerName::exponential:
-      map.add("decay_rate", scheduler.decay_rate);
-      break;
+  map.add("name", optimizer.name).add("learning_rate", optimizer.learning_rate);
+  for (const Setting& setting : find_optimizer(optimizer.name)->settings)
+    map.add(setting.name, setting_text(setting, optimizer.values));
+  if (find_optimizer(optimizer.name)->is_one_op) map.add("lazy", optimizer.lazy ? "true" : "false");
+  if (optimizer.clip_norm > 0) map.add("clip_norm", optimizer.clip_norm);
+  if (optimizer.clip_value > 0) map.add("clip_value", optimizer.clip_value);
+  if (!optimizer.groups.empty()) map.add("groups", print_groups(optimizer));
+  if (!optimizer.layer_decay.layers.empty()) {
+    map.add("layer_decay", FlowMap()
+                               .add("factor", optimizer.layer_decay.factor)
+                               .add("layers", print_list(optimizer.layer_decay.layers))
+                               .text());
+  }
+  return map.text();
+}
+
+std::string print_scheduler(const ScheduleSpec& scheduler) {
+  FlowMap map;
+  map.add("name", scheduler.name).add("warmup_steps", scheduler.warmup_steps);
+  if (scheduler.per_epoch) map.add("per", "epoch");
+  if (find_schedule(scheduler.name)->has_milestones)
+    map.add("milestones", "[" + join(scheduler.milestones, ", ") + "]");
+  for (const Setting& setting : find_schedule(scheduler.name)->settings) {
+    // 0 stands for a default that depends on other keys.
+    const bool absent = !setting.required && setting.kind == SettingKind::integer &&
+                        scheduler.values.integer(setting.name) == 0;
+    if (!absent) map.add(setting.name, setting_text(setting, scheduler.values));
   }
   return map.text();
 }
@@ -250,8 +267,6 @@ std::string describe_strategy(const Job& job) {
 
 std::string_view name_of(Job::LossName name) { return word(kLosses, name); }
 std::string_view name_of(Job::Metric metric) { return word(kMetrics, metric); }
-std::string_view name_of(Job::OptimizerName name) { return word(kOptimizers, name); }
-std::string_view name_of(Job::SchedulerName name) { return word(kSchedulers, name); }
 std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
 std::string_view name_of(Job::OnNan on_nan) { return word(kOnNan, on_nan); }
 std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }

@@ -8,6 +8,7 @@
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
 #include "daemon/spec/read_files.h"
+#include "daemon/spec/read_optimizer.h"
 #include "daemon/spec/read_precision.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -24,10 +25,6 @@ constexpr IntRange kPlaces = {.min = 1, .max = 4096};             // of shards a
 // The losses that have a name in the job file; Job::LossName::output has a key instead.
 constexpr auto kNamedLosses = std::span(kLosses).first<2>();
 constexpr FloatRange kPositive = {.min = 0, .min_open = true};
-constexpr FloatRange kNotNegative = {.min = 0};
-constexpr FloatRange kBelowOne = {.min = 0, .max = 1, .max_open = true};
-constexpr FloatRange kFraction = {.min = 0, .max = 1};
-constexpr FloatRange kDecay = {.min = 0, .max = 1, .min_open = true};
 
 // Returns a path from the job file, relative to `folder` unless it is absolute, in normal form: the
 // same text on every run.
@@ -233,52 +230,6 @@ void read_metrics(YamlMap& top, Job& job) {
   }
 }
 
-void read_optimizer(YamlMap map, Job::Optimizer& optimizer) {
-  const bool named = map.get_enum("name", Need::required, kOptimizers, optimizer.name);
-  const bool sgd = optimizer.name == Job::OptimizerName::sgd;
-  // The default of this optimizer. It is set before the key is read, which may change it.
-  if (optimizer.name == Job::OptimizerName::adamw) optimizer.weight_decay = 0.01;
-  map.get_float("learning_rate", Need::required, kPositive, optimizer.learning_rate);
-  map.get_float("weight_decay", Need::optional, kNotNegative, optimizer.weight_decay);
-  const std::string_view name = name_of(optimizer.name);
-  // A key that does not apply is refused here, and read below all the same, so that finish() does
-  // not call it unknown.
-  refuse_keys(map, named && !sgd, name, {"momentum", "nesterov"});
-  refuse_keys(map, named && sgd, name, {"beta_1", "beta_2", "epsilon"});
-  map.get_float("momentum", Need::optional, kBelowOne, optimizer.momentum);
-  map.get_bool("nesterov", Need::optional, optimizer.nesterov);
-  map.get_float("beta_1", Need::optional, kBelowOne, optimizer.beta_1);
-  map.get_float("beta_2", Need::optional, kBelowOne, optimizer.beta_2);
-  map.get_float("epsilon", Need::optional, kPositive, optimizer.epsilon);
-  map.get_bool("lazy", Need::optional, optimizer.lazy);
-  if (optimizer.nesterov && optimizer.momentum == 0) {
-    map.fail("nesterov", "expected a momentum greater than 0 beside it, received none");
-  }
-  map.finish();
-}
-
-void read_scheduler(YamlMap map, Job::Scheduler& scheduler) {
-  using Name = Job::SchedulerName;
-  const bool named = map.get_enum("name", Need::required, kSchedulers, scheduler.name);
-  const Name name = scheduler.name;
-  // The schedules that go to alpha over decay_steps.
-  const bool fades = name == Name::linear || name == Name::cosine;
-  map.get_int("warmup_steps", Need::optional, {.min = 0, .max = kCount.max},
-              scheduler.warmup_steps);
-  const std::string_view word = name_of(name);
-  refuse_keys(map, named && !fades && name != Name::exponential, word, {"decay_steps"});
-  refuse_keys(map, named && !fades, word, {"alpha"});
-  refuse_keys(map, named && name != Name::step, word, {"step_size", "gamma"});
-  refuse_keys(map, named && name != Name::exponential, word, {"decay_rate"});
-  const auto need = [&](Name of) { return name == of ? Need::required : Need::optional; };
-  map.get_int("decay_steps", need(Name::exponential), kCount, scheduler.decay_steps);
-  map.get_float("alpha", Need::optional, kFraction, scheduler.alpha);
-  map.get_int("step_size", need(Name::step), kCount, scheduler.step_size);
-  map.get_float("gamma", Need::optional, kDecay, scheduler.gamma);
-  map.get_float("decay_rate", need(Name::exponential), kDecay, scheduler.decay_rate);
-  map.finish();
-}
-
 void read_length(YamlMap& top, Job& job) {
   // If neither is there, the error says that epochs is missing.
   const Need epochs = top.has("steps") ? Need::optional : Need::required;
@@ -398,6 +349,17 @@ void check_together(YamlMap& top, const Job& job) {
   }
 }
 
+// Without a common step, two workers may update a variable at once: only one op does so as a whole.
+void check_updates(YamlMap& top, const Job& job) {
+  if (job.program) return;
+  if (!job.asynchronous()) return;
+  if (!find_optimizer(job.optimizer.name)->is_one_op) {
+    top.fail("optimizer", cat("expected sgd, adam or adamw with mode async, where each worker "
+                              "updates the variables by itself, received ",
+                              job.optimizer.name));
+  }
+}
+
 void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {
   const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
   if (aggregated == 0) return;
@@ -434,13 +396,14 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   read_name(top, job);
   read_model(top.get_map("model", Need::required), folder, job.model);
   const bool has_program = top.has("program");
+  int64_t accumulate = 1;
   read_data(top.get_map("data", has_program ? Need::optional : Need::required), folder, job.data);
   if (has_program) {
     read_program(top, job);
   } else {
     read_loss(top, job.loss);
     read_metrics(top, job);
-    read_optimizer(top.get_map("optimizer", Need::required), job.optimizer);
+    read_optimizer(top.get_map("optimizer", Need::required), job.optimizer, accumulate);
     read_scheduler(top.get_map("lr_scheduler", Need::optional), job.lr_scheduler);
   }
   const Need batch = has_program && !job.has_data() ? Need::optional : Need::required;
@@ -457,7 +420,12 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   // comes from --workers, because the weights depend on it.
   const bool one_replica = job.asynchronous() || strategy_of(job).one_replica;
   const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
-  job.shards = one_replica ? 1 : aggregated > 0 ? aggregated : file_workers;
+  job.shards = (one_replica ? 1 : aggregated > 0 ? aggregated : file_workers) * accumulate;
+  if (accumulate > 1 && top.has("shards")) {
+    top.fail("optimizer",
+             "accumulate: expected it without the key shards, which says the same: "
+             "shards = num_workers * accumulate");
+  }
   top.get_int("shards", Need::optional, kPlaces, job.shards);
   if (replicas > 0) job.num_workers = replicas;
   // A program without data has no rows; a step counts as one row of each shard.
@@ -476,6 +444,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   // Rules between keys only make sense if each value is valid by itself.
   if (reader.ok()) check_quorum(top, job, replicas);
   if (reader.ok()) check_together(top, job);
+  if (reader.ok()) check_updates(top, job);
   return job;
 }
 

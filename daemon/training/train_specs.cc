@@ -10,50 +10,12 @@
 namespace leat {
 namespace {
 
-// The fields that an optimizer does not know stay in the spec; it ignores them.
-OptimizerSpec optimizer_spec(const Job::Optimizer& o) {
-  OptimizerSpec spec;
-  spec.kind = o.name == Job::OptimizerName::sgd    ? OptimizerKind::sgd
-              : o.name == Job::OptimizerName::adam ? OptimizerKind::adam
-                                                   : OptimizerKind::adamw;
-  spec.learning_rate = o.learning_rate;
-  spec.weight_decay = o.weight_decay;
-  spec.momentum = o.momentum;
-  spec.nesterov = o.nesterov;
-  spec.beta_1 = o.beta_1;
-  spec.beta_2 = o.beta_2;
-  spec.epsilon = o.epsilon;
-  spec.lazy = o.lazy;
-  return spec;
-}
-
-ScheduleSpec schedule_spec(const Job::Scheduler& s, int64_t total_steps) {
-  ScheduleSpec spec;
-  switch (s.name) {
-    case Job::SchedulerName::constant:
-      spec.kind = ScheduleKind::constant;
-      break;
-    case Job::SchedulerName::linear:
-      spec.kind = ScheduleKind::linear;
-      break;
-    case Job::SchedulerName::cosine:
-      spec.kind = ScheduleKind::cosine;
-      break;
-    case Job::SchedulerName::step:
-      spec.kind = ScheduleKind::step;
-      break;
-    case Job::SchedulerName::exponential:
-      spec.kind = ScheduleKind::exponential;
-      break;
-  }
-  spec.warmup_steps = s.warmup_steps;
-  // The decay begins after the warmup. At least 1, since it is a divisor.
-  spec.decay_steps =
-      s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, total_steps - s.warmup_steps);
-  spec.alpha = s.alpha;
-  spec.step_size = s.step_size;
-  spec.gamma = s.gamma;
-  spec.decay_rate = s.decay_rate;
+// The schedule with what it needs to know of the job.
+ScheduleSpec schedule_spec(const Job& job, int64_t records, int64_t total_steps) {
+  ScheduleSpec spec = job.lr_scheduler;
+  spec.total_steps = total_steps;
+  spec.rows_per_step = job.rows_per_step();
+  spec.rows_per_epoch = records;
   return spec;
 }
 
@@ -147,8 +109,8 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
   spec.input.columns = job.model.inputs;
   spec.loss = loss_spec(job);
   spec.accuracy = has_accuracy(job);
-  spec.optimizer = optimizer_spec(job.optimizer);
-  spec.schedule = schedule_spec(job.lr_scheduler, total_steps);
+  spec.optimizer = job.optimizer;
+  spec.schedule = schedule_spec(job, found.info.count, total_steps);
   spec.global_batch = job.global_batch_size;
   spec.shards = job.shards;
   spec.precision = job.master_dtype();

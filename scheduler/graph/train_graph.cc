@@ -1,10 +1,7 @@
 #include "scheduler/graph/train_graph.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numbers>
-#include <set>
 
 #include "devices/base/text.h"
 #include "ops/definitions/input.h"
@@ -19,6 +16,8 @@
 #include "scheduler/graph/op_name.h"
 #include "scheduler/graph/program_graph.h"
 #include "scheduler/graph/read_batch.h"
+#include "scheduler/graph/updates.h"
+#include "scheduler/recipes/expression.h"
 
 namespace leat {
 namespace {
@@ -75,161 +74,6 @@ Result<Copied> copy_model(const Graph& model, const MakeInputs& make_inputs) {
 
 ValueId all_reduce(GraphBuilder& g, ValueId value, std::string name) {
   return g.named(g.op("leat.AllReduce", {value}), std::move(name));
-}
-
-// factor(t) of the schedule, in f64; t = max(0, step - warmup_steps).
-ValueId schedule_factor(GraphBuilder& g, const ScheduleSpec& spec, ValueId step) {
-  // The schedule is computed in f64 and rounded once at the end, in learning_rate(). In f32 the
-  // number of a step beyond 2^24 would not be exact.
-  const auto number = [&](double v) { return g.scalar(DType::f64, v); };
-  const auto warmup = static_cast<double>(spec.warmup_steps);
-  const ValueId t = g.op("Max", {g.op("Sub", {step, number(warmup)}), number(0)});
-  // A schedule without steps must not divide by zero.
-  const double decay = static_cast<double>(std::max<int64_t>(1, spec.decay_steps));
-  const auto part = [&] { return g.op("Min", {g.op("Div", {t, number(decay)}), number(1)}); };
-  switch (spec.kind) {
-    case ScheduleKind::constant:
-      return number(1);
-    // 1 + part * (alpha - 1): from 1 down to alpha.
-    case ScheduleKind::linear:
-      return g.op("Add", {g.op("Mul", {part(), number(spec.alpha - 1)}), number(1)});
-    // alpha + (1 - alpha) * (1 + cos(pi * part)) / 2.
-    case ScheduleKind::cosine: {
-      const ValueId cosine = g.op("Cos", {g.op("Mul", {part(), number(std::numbers::pi)})});
-      const ValueId half =
-          g.op("Mul", {g.op("Add", {cosine, number(1)}), number(0.5 * (1 - spec.alpha))});
-      return g.op("Add", {half, number(spec.alpha)});
-    }
-    // gamma^floor(t / step_size).
-    case ScheduleKind::step: {
-      const double size = static_cast<double>(std::max<int64_t>(1, spec.step_size));
-      return g.op("Pow", {number(spec.gamma), g.op("Floor", {g.op("Div", {t, number(size)})})});
-    }
-    // decay_rate^(t / decay_steps), without an end.
-    case ScheduleKind::exponential:
-      return g.op("Pow", {number(spec.decay_rate), g.op("Div", {t, number(decay)})});
-  }
-  return number(1);
-}
-
-// The rate of the step: learning_rate * factor(t) * min(1, (step + 1) / warmup_steps). The step
-// counts from 0, so the first step of the warm-up has a rate above 0.
-ValueId learning_rate(GraphBuilder& g, const TrainSpec& spec, ValueId step_index) {
-  const auto to_f64 = [&](ValueId v) {
-    return g.op("Cast", {v}, {{"to", int64_t{dtype_onnx_code(DType::f64)}}});
-  };
-  const ValueId step = to_f64(step_index);
-  ValueId factor = schedule_factor(g, spec.schedule, step);
-  if (spec.schedule.warmup_steps > 0) {
-    const ValueId one_more = g.op("Add", {step, g.scalar(DType::f64, 1)});
-    const ValueId climb = g.op(
-        "Min", {g.op("Div", {one_more, g.scalar(DType::f64,
-                                                static_cast<double>(spec.schedule.warmup_steps))}),
-                g.scalar(DType::f64, 1)});
-    factor = g.op("Mul", {factor, climb});
-  }
-  const ValueId rate = g.op("Mul", {factor, g.scalar(DType::f64, spec.optimizer.learning_rate)});
-  return g.op("Cast", {rate}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
-}
-
-// As schedule_factor() has it.
-double factor_at(const ScheduleSpec& spec, double t) {
-  const double decay = static_cast<double>(std::max<int64_t>(1, spec.decay_steps));
-  const double part = std::min(t / decay, 1.0);
-  switch (spec.kind) {
-    case ScheduleKind::constant:
-      return 1;
-    case ScheduleKind::linear:
-      return part * (spec.alpha - 1) + 1;
-    case ScheduleKind::cosine:
-      return (std::cos(part * std::numbers::pi) + 1) * (0.5 * (1 - spec.alpha)) + spec.alpha;
-    case ScheduleKind::step:
-      return std::pow(spec.gamma,
-                      std::floor(t / static_cast<double>(std::max<int64_t>(1, spec.step_size))));
-    case ScheduleKind::exponential:
-      return std::pow(spec.decay_rate, t / decay);
-  }
-  return 1;
-}
-
-// A variable that is trained, and the value of its one Read.
-struct Trained {
-  std::string name;
-  ValueId variable = kNone;
-  ValueId read = kNone;
-  Shape shape;
-  bool is_table = false;
-};
-
-// Does nothing read the variable but lookups of its rows, perhaps in a branch? `readers` are those
-// of each value.
-bool is_table(const Graph& graph, ValueId read, const std::vector<std::vector<NodeId>>& readers) {
-  return std::all_of(readers[read].begin(), readers[read].end(), [&](NodeId id) {
-    const Node& node = graph.node(id);
-    if (is_op(node, "leat.Enter")) return is_table(graph, node.outputs[0], readers);
-    const bool looks_up =
-        is_op(node, "Gather") && node.inputs[0] == read && attr_int(node.attrs, "axis") == 0;
-    return looks_up || is_op(node, "leat.Gradients");
-  });
-}
-
-// The variables that the loss is differentiated by, in the order in which the model reads them.
-Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSpec& spec) {
-  std::vector<Trained> out;
-  std::set<std::string> names;
-  const auto readers = graph.consumers();
-  for (NodeId id = 0; id < graph.nodes(); ++id) {
-    const Node& node = graph.node(id);
-    if (!is_op(node, "leat.Read")) continue;
-    const Node& variable = graph.node(graph.value(node.inputs[0]).producer);
-    const std::string name = attr_string(variable.attrs, "name");
-    // Frozen variables, and those that are not trainable, get no gradient.
-    if (attr_int(variable.attrs, "trainable", 1) == 0 || (spec.frozen && spec.frozen(name)))
-      continue;
-    if (!names.insert(name).second) {
-      return invalid_argument(
-          cat("variable '", name, "': expected one Read in the model, found several"));
-    }
-    const auto shape = Shape::checked(attr_ints(variable.attrs, "shape"));
-    out.push_back({name, node.inputs[0], node.outputs[0], shape.value_or(Shape()),
-                   is_table(graph, node.outputs[0], readers)});
-  }
-  if (out.empty())
-    return invalid_argument(
-        cat("model '", graph.name, "': expected at least one trainable variable, found none"));
-  return out;
-}
-
-// State of the optimizer beside a variable: of the same shape, and never trained itself.
-ValueId slot(GraphBuilder& g, const TrainSpec& spec, const Trained& v, std::string_view kind) {
-  return g.op("leat.Variable", {},
-              {{"name", cat(kOptimizerPrefix, v.name, "/", kind)},
-               {"shape", std::vector<int64_t>(v.shape.begin(), v.shape.end())},
-               {"dtype", std::string(dtype_name(spec.precision))},
-               {"trainable", int64_t{0}}});
-}
-
-// Adds the node that updates one variable. SGD without momentum has an op of its own, which needs
-// no slot.
-NodeId apply(GraphBuilder& g, const TrainSpec& spec, const Trained& v, ValueId grad, ValueId rate,
-             ValueId step) {
-  const OptimizerSpec& o = spec.optimizer;
-  Attrs attrs{{"weight_decay", o.weight_decay}};
-  if (o.lazy && v.is_table) attrs["lazy"] = int64_t{1};
-  if (o.kind == OptimizerKind::sgd && o.momentum == 0)
-    return g.effect("leat.ApplySgd", {v.variable, grad, rate}, attrs);
-  if (o.kind == OptimizerKind::sgd) {
-    attrs["momentum"] = o.momentum;
-    attrs["nesterov"] = int64_t{o.nesterov};
-    return g.effect("leat.ApplyMomentum", {v.variable, slot(g, spec, v, "momentum"), grad, rate},
-                    attrs);
-  }
-  attrs["beta_1"] = o.beta_1;
-  attrs["beta_2"] = o.beta_2;
-  attrs["epsilon"] = o.epsilon;
-  const char* op = o.kind == OptimizerKind::adam ? "leat.ApplyAdam" : "leat.ApplyAdamW";
-  return g.effect(op, {v.variable, slot(g, spec, v, "m"), slot(g, spec, v, "v"), grad, rate, step},
-                  attrs);
 }
 
 Status check_spec(const TrainSpec& spec) {
@@ -351,13 +195,7 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   for (const Trained& v : trained) operands.push_back(v.read);
   // The gradients are of the shard's part of the loss. The AllReduce of each adds up the shards.
   const auto grads = g.ops("leat.Gradients", operands, {}, static_cast<int>(trained.size()));
-  const ValueId step = g.op("leat.Step");
-  const ValueId rate = learning_rate(g, spec, step);
-  for (size_t i = 0; i < trained.size() && g.status().ok(); ++i) {
-    const ValueId sum = all_reduce(g, grads[i], cat("gradient of ", trained[i].name));
-    const ValueId grad = loss_scale.unscaled(sum);
-    job.targets.push_back(apply(g, spec, trained[i], grad, rate, step));
-  }
+  add_updates(g, spec, trained, grads, loss_scale, job);
   job.fetches.push_back(all_reduce(g, loss, "loss"));
   if (spec.accuracy) {
     job.fetches.push_back(all_reduce(g, g.op("Mul", {batch.correct(), scale}), "accuracy"));
@@ -425,11 +263,8 @@ std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& f
 }
 
 double learning_rate_at(const TrainSpec& spec, int64_t step) {
-  const auto at = static_cast<double>(step);
-  const auto warmup = static_cast<double>(spec.schedule.warmup_steps);
-  double factor = factor_at(spec.schedule, std::max(at - warmup, 0.0));
-  if (warmup > 0) factor *= std::min((at + 1) / warmup, 1.0);
-  return factor * spec.optimizer.learning_rate;
+  const Expression factor = schedule_factor(spec.schedule, argument());
+  return value_of(factor, static_cast<double>(step)) * spec.optimizer.learning_rate;
 }
 
 Result<JobGraph> make_init_graph(const Graph& model, const TrainSpec& spec) {

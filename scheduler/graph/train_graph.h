@@ -15,6 +15,8 @@
 #include "ops/graph/graph.h"
 #include "scheduler/graph/autocast.h"
 #include "scheduler/graph/rewrite.h"
+#include "scheduler/recipes/optimizer.h"
+#include "scheduler/recipes/schedule.h"
 
 namespace leat {
 
@@ -37,48 +39,6 @@ struct LossSpec {
   std::string output;
   std::optional<int64_t> ignore_index;  // cross_entropy
   bool from_logits = true;              // cross_entropy: false for probabilities
-};
-enum class OptimizerKind { sgd, adam, adamw };
-enum class ScheduleKind { constant, linear, cosine, step, exponential };
-
-// The rules of the updates, with g the mean of the gradient over the global batch, p the weight and
-// lr the rate of the step. They are PyTorch's torch.optim.SGD, Adam and AdamW, and so are the
-// defaults of the betas and of epsilon.
-//
-//   sgd    u = momentum * u + g + weight_decay * p;  p -= lr * u
-//          nesterov: p -= lr * (g + weight_decay * p + momentum * u), with the new u
-//   adam   g += weight_decay * p;  m = beta_1 * m + (1 - beta_1) * g;
-//          v = beta_2 * v + (1 - beta_2) * g^2;
-//          p -= lr / (1 - beta_1^t) * m / (sqrt(v / (1 - beta_2^t)) + epsilon), t from 1
-//   adamw  p *= 1 - lr * weight_decay, then as adam without the first term
-//
-// Source: Kingma and Ba, Adam (2015); Loshchilov and Hutter, Decoupled Weight Decay (2019).
-struct OptimizerSpec {
-  OptimizerKind kind = OptimizerKind::sgd;
-  double learning_rate = 0.01;
-  double weight_decay = 0;
-  double momentum = 0;  // sgd
-  bool nesterov = false;
-  double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-8;
-  bool lazy = false;  // a variable that is only looked up by rows is updated in those rows alone
-};
-
-// How the learning rate changes: a factor of t, the steps since the warm-up. The rate is computed
-// in f64 and rounded once to the precision of the weights.
-//
-//   constant     1
-//   linear       1 + (alpha - 1) * min(t / decay_steps, 1)
-//   cosine       alpha + (1 - alpha) / 2 * (1 + cos(pi * min(t / decay_steps, 1)))
-//   step         gamma ^ floor(t / step_size)
-//   exponential  decay_rate ^ (t / decay_steps)
-struct ScheduleSpec {
-  ScheduleKind kind = ScheduleKind::constant;
-  int64_t warmup_steps = 0;  // the factor climbs from 1/warmup_steps to 1
-  int64_t decay_steps = 0;   // linear, cosine, exponential
-  double alpha = 0;          // linear, cosine: the factor at the end
-  int64_t step_size = 0;
-  double gamma = 0.1;
-  double decay_rate = 0;
 };
 
 // The source of batches.
@@ -146,7 +106,7 @@ struct JobGraph {
 // The graph of a training step. `model` is expanded (it has no layer nodes), in training form, and
 // reads the columns of the data (bind_columns()). Each running statistic, as that of a
 // BatchNormalization, becomes the mean over the shards of what each shard would write. The names of
-// the optimizer's state are kOptimizerPrefix, the variable's name, and "/momentum", "/m" or "/v".
+// the optimizer's state are kOptimizerPrefix, the variable's name, and "/momentum", "/m" and so on.
 // invalid_argument if the shards do not divide the global batch, if no variable is trained, or if
 // the labels do not fit the output. For a program: as make_program_graph(). Fetches: "loss" (the
 // mean over the global batch) and, if the spec asks for it, "accuracy"; with a dynamic loss scale
@@ -170,7 +130,8 @@ Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec);
 // loss, as in a mask, is no fault.
 std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& finite);
 
-// The learning rate of the graph's step, counted from 0, before it is rounded to the precision.
+// The learning rate of the graph's step, counted from 0, before it is rounded to the precision. It
+// is that of variables in no group.
 double learning_rate_at(const TrainSpec& spec, int64_t step);
 
 // A graph that runs the model's Initialize nodes, and the nodes that a program names. Of the spec,
@@ -205,8 +166,6 @@ DType narrow_variables(const Graph& graph);
 // Changes every 16-bit float of the graph to f32: variables, constants, inputs and casts.
 Graph widen(Graph graph);
 
-// The prefix of the names of state that is not part of the model's weights.
-inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 // The variables of a dynamic loss scale, scalars of f32: log2(scale / initial), which begins with 0
 // as the state of optimizers does, and the finite steps since the scale changed.
 inline constexpr std::string_view kLossScaleExponent = "optimizer/loss_scale/exponent";

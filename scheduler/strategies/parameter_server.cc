@@ -15,6 +15,7 @@
 #include "ops/graph/op.h"
 #include "ops/graph/validate.h"
 #include "scheduler/graph/op_name.h"
+#include "scheduler/recipes/optimizer.h"
 #include "scheduler/strategies/quorum.h"
 #include "scheduler/strategies/replicate.h"
 
@@ -312,6 +313,15 @@ VariableServers spread_variables(const std::vector<const Graph*>& graphs, int se
       const auto names = touched(*graph, graph->node(id));
       for (size_t i = 1; i < names.size(); ++i) groups.join(names[0], names[i]);
     }
+  }
+  // The state of an optimizer stays with its variable, also where several nodes make the update.
+  const std::vector<std::string> all = groups.names();
+  for (const std::string& name : all) {
+    const size_t slash = name.rfind('/');
+    if (!name.starts_with(kOptimizerPrefix) || slash < kOptimizerPrefix.size()) continue;
+    const std::string variable =
+        name.substr(kOptimizerPrefix.size(), slash - kOptimizerPrefix.size());
+    if (std::binary_search(all.begin(), all.end(), variable)) groups.join(name, variable);
   }
   std::vector<std::string> firsts;
   for (const std::string& name : groups.names()) {

@@ -43,7 +43,7 @@ TEST_CASE("a steady step allocates nothing of our own") {
   const Catalogue catalogue = standard_catalogue();
   TrainSpec spec;
   spec.input.reader = testing::labelled_reader("npy", "x.npy", "y.npy", {1, 8, 8});
-  spec.optimizer.momentum = 0.9;
+  spec.optimizer.values.set("momentum", 0.9);
   spec.global_batch = 32;
   spec.shards = 4;
   auto graph = make_train_graph(small_cnn(catalogue), spec);

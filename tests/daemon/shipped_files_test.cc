@@ -56,6 +56,21 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
                           "validation",    "rows",         "steps_per_epoch"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
+  for (const char* key : {"clip_value", "clip_norm", "accumulate", "groups", "match",
+                          "lr_scale", "freeze", "layer_decay", "milestones"}) {
+    CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
+  }
+}
+
+TEST_CASE("the page about jobs has every optimizer and schedule with its keys") {
+  const std::string page = contents(kSource / "docs/job.md");
+  const auto has = [&](std::string_view name) {
+    CHECK_THAT(page, Catch::Contains("`" + std::string(name) + "`"));
+  };
+  for (const Optimizer& optimizer : all_optimizers()) has(optimizer.name);
+  for (const Setting& setting : all_optimizer_settings()) has(setting.name);
+  for (const Schedule& schedule : all_schedules()) has(schedule.name);
+  for (const Setting& setting : all_schedule_settings()) has(setting.name);
 }
 
 }  // namespace

@@ -89,18 +89,39 @@ TEST_CASE("an epoch's numbers are its means and its validation, wherever a train
   }
 }
 
+// Every schedule, with settings that make its parts differ in 40 steps.
+std::vector<ScheduleSpec> schedules() {
+  std::vector<ScheduleSpec> out;
+  for (const Schedule& schedule : all_schedules()) {
+    ScheduleSpec spec(schedule.name);
+    spec.warmup_steps = 5;
+    spec.total_steps = 40;
+    spec.rows_per_step = 8;
+    spec.rows_per_epoch = 30;
+    spec.milestones = {7, 19, 20};
+    const std::pair<std::string_view, double> settings[] = {
+        {"decay_steps", 17}, {"alpha", 0.01}, {"step_size", 3},     {"gamma", 0.7},
+        {"decay_rate", 0.3}, {"power", 2},    {"restart_steps", 5}, {"restart_factor", 2}};
+    for (const auto& [name, value] : settings) {
+      if (spec.values.has(name)) spec.values.set(name, value);
+    }
+    out.push_back(spec);
+    spec.per_epoch = true;
+    out.push_back(spec);
+  }
+  return out;
+}
+
 TEST_CASE("the learning rate of a row is that of the graph's step, under every schedule") {
   const SmallJob small(kTinyDense);
   const Catalogue catalogue = standard_catalogue();
   const Graph model = must(load_model(real_files(), catalogue, small.job().model)).training;
-  for (const ScheduleKind kind :
-       {ScheduleKind::constant, ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::step,
-        ScheduleKind::exponential}) {
+  for (const ScheduleSpec& schedule : schedules()) {
     TrainSpec spec;
     spec.input.reader = testing::labelled_reader("npy", "train-x.npy", "train-y.npy", {1, 8, 8});
     spec.input.reader["shuffle"] = int64_t{0};
     spec.optimizer.learning_rate = 0.037;
-    spec.schedule = {kind, 5, 17, 0.01, 3, 0.7, 0.3};
+    spec.schedule = schedule;
     spec.global_batch = 8;
     JobGraph job = must(make_train_graph(model, spec));
     ValueId rate = kNone;
@@ -119,7 +140,7 @@ TEST_CASE("the learning rate of a row is that of the graph's step, under every s
     for (uint64_t step = 0; step < 40; ++step) {
       run->extend(step + 1);
       must(run->wait(step, std::chrono::steady_clock::now() + std::chrono::minutes(5)));
-      INFO("schedule " << static_cast<int>(kind) << " at step " << step);
+      INFO("schedule " << schedule.name << " at step " << step);
       CHECK(run->fetched_scalar(0, step) ==
             static_cast<float>(learning_rate_at(spec, static_cast<int64_t>(step))));
     }

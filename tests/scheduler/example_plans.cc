@@ -21,7 +21,7 @@ JobGraph train_graph(int shards, const std::string& directory) {
   spec.input.reader =
       testing::labelled_reader("npy", directory + "x.npy", directory + "y.npy", {1, 8, 8});
   spec.input.rescale = 0.5;
-  spec.optimizer.momentum = 0.9;
+  spec.optimizer.values.set("momentum", 0.9);
   spec.global_batch = 32;
   spec.shards = shards;
   return must(make_train_graph(model, spec));
@@ -37,10 +37,10 @@ JobGraph shipped_graph(const std::string& model, JobStep step, DType precision) 
   TrainSpec spec;
   spec.input.reader = testing::labelled_reader("idx", "x.gz", "y.gz", {28, 28});
   spec.input.rescale = 1.0 / 255;
-  spec.optimizer.kind = OptimizerKind::adam;
-  spec.schedule.kind = ScheduleKind::cosine;
+  spec.optimizer = OptimizerSpec("adam");
+  spec.schedule = ScheduleSpec("cosine");
   spec.schedule.warmup_steps = 100;
-  spec.schedule.decay_steps = 1000;
+  spec.schedule.values.set("decay_steps", 1000);
   spec.global_batch = 128;
   spec.shards = kShards;
   spec.precision = precision;

@@ -759,7 +759,7 @@ Plan MirroredJob::train_plan(int workers) const {
   spec.input.reader["shuffle"] = int64_t{1};
   spec.input.reader["seed"] = int64_t{3};
   spec.input.rescale = 1.0 / 256;
-  spec.optimizer.momentum = 0.9;
+  spec.optimizer.values.set("momentum", 0.9);
   spec.global_batch = 16;
   spec.shards = kShards;
   return compile_on(must(make_train_graph(model(), spec)), "train", workers);
