@@ -130,6 +130,7 @@ std::string print_optimizer(const OptimizerSpec& optimizer) {
   if (find_optimizer(optimizer.name)->is_one_op) map.add("lazy", optimizer.lazy ? "true" : "false");
   if (optimizer.clip_norm > 0) map.add("clip_norm", optimizer.clip_norm);
   if (optimizer.clip_value > 0) map.add("clip_value", optimizer.clip_value);
+  if (optimizer.ema > 0) map.add("ema", optimizer.ema);
   if (!optimizer.groups.empty()) map.add("groups", print_groups(optimizer));
   if (!optimizer.layer_decay.layers.empty()) {
     map.add("layer_decay", FlowMap()

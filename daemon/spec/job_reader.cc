@@ -358,6 +358,10 @@ void check_updates(YamlMap& top, const Job& job) {
                               "updates the variables by itself, received ",
                               job.optimizer.name));
   }
+  if (job.optimizer.ema > 0)
+    top.fail("optimizer",
+             "ema: expected a strategy whose workers do each step together, received "
+             "mode async");
 }
 
 void check_quorum(YamlMap& top, const Job& job, int64_t replicas) {

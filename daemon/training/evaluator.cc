@@ -68,6 +68,7 @@ Result<std::shared_ptr<const Plan>> Evaluator::compile() {
   if (count() < set_.found->info.count) spec.input.reader["limit"] = count();
   spec.global_batch = rows_per_step_;
   spec.shards = shards;
+  LEAT_ASSIGN_OR_RETURN(spec.averaged, averaged_variables(parts_.input.model.training, spec));
   LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_eval_graph(parts_.input.model.inference, spec));
   const bool first = set_.files == &*job.data.validation;
   return plans_.compile(std::move(graph), first ? "evaluate" : cat("evaluate ", set_.name), shards);

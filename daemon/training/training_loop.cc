@@ -7,6 +7,7 @@
 
 #include "daemon/base/json_line.h"
 #include "daemon/base/retry_while_full.h"
+#include "daemon/training/averaged_weights.h"
 #include "daemon/training/export_model.h"
 #include "daemon/training/nan_search.h"
 #include "daemon/training/run_folder.h"
@@ -363,9 +364,25 @@ Result<TrainOutcome> TrainingLoop::finish(TrainOutcome outcome) {
   return outcome;
 }
 
+// With an average, the weights of the job are the averaged ones; the others are in a file beside.
+Status TrainingLoop::write_raw_weights(Variables variables) const {
+  std::erase_if(variables,
+                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
+  SafeTensors content;
+  content.tensors = std::move(variables);
+  content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
+  return write_safetensors(parts_.files, parts_.options.folder + "/raw_weights.safetensors",
+                           content);
+}
+
 // Hashes the weights, and writes them into the folder unless the training was interrupted.
 Status TrainingLoop::write_weights(TrainOutcome& outcome) {
   LEAT_ASSIGN_OR_RETURN(auto weights, variables_.read());
+  if (parts_.job.optimizer.ema > 0 && !parts_.job.program) {
+    Variables averages = averaged_weights(weights, parts_.job.optimizer.ema);
+    std::swap(weights, averages);
+    if (!outcome.interrupted) LEAT_RETURN_IF_ERROR(write_raw_weights(std::move(averages)));
+  }
   // The optimizer's state is in the checkpoints, and no part of the weights.
   std::erase_if(weights,
                 [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });

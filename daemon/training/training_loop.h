@@ -100,6 +100,7 @@ class TrainingLoop {
   // Writes the last checkpoint and, unless the training was interrupted, the weights.
   Result<TrainOutcome> finish(TrainOutcome outcome);
   // The optimizer's state is no part of the file and its hash.
+  Status write_raw_weights(Variables variables) const;
   Status write_weights(TrainOutcome& outcome);
 
   const TrainingParts& parts_;

@@ -17,6 +17,7 @@
 #include "scheduler/graph/program_graph.h"
 #include "scheduler/graph/read_batch.h"
 #include "scheduler/graph/updates.h"
+#include "scheduler/graph/weight_average.h"
 #include "scheduler/recipes/expression.h"
 
 namespace leat {
@@ -284,7 +285,11 @@ Result<JobGraph> make_init_graph(const Graph& model, const TrainSpec& spec) {
 }
 
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
-  LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, spec, false));
+  // The factor of an average is a number of the precision that the weights have.
+  LEAT_ASSIGN_OR_RETURN(Graph typed, convert_precision(model, spec.precision));
+  LEAT_ASSIGN_OR_RETURN(const Graph averaged,
+                        read_averages(std::move(typed), spec.averaged, spec.optimizer.ema));
+  LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(averaged, spec, false));
   JobGraph job{std::move(attached.graph), std::move(attached.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
@@ -295,6 +300,14 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   if (spec.accuracy) job.fetches.push_back(all_reduce(g, batch.correct(), "correct"));
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the metrics"));
   return job;
+}
+
+Result<std::vector<std::string>> averaged_variables(const Graph& model, const TrainSpec& spec) {
+  std::vector<std::string> names;
+  if (spec.program || spec.optimizer.ema <= 0) return names;
+  LEAT_ASSIGN_OR_RETURN(const auto trained, trained_variables(model, spec));
+  for (const Trained& variable : trained) names.push_back(variable.name);
+  return names;
 }
 
 bool is_mean(const Graph& model, const LossSpec& loss) {

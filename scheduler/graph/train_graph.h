@@ -90,6 +90,8 @@ struct TrainSpec {
   LossScaleSpec loss_scale = {};
   // In place of the loss, the accuracy, the optimizer and the schedule.
   std::optional<ProgramSpec> program = {};
+  // Of an evaluation: the variables whose averages take the place of the weights.
+  std::vector<std::string> averaged = {};
   // True for the name of a variable that is not trained. Empty: all are trained.
   std::function<bool(const std::string&)> frozen;
 };
@@ -144,6 +146,9 @@ Result<JobGraph> make_init_graph(const Graph& model, const TrainSpec& spec);
 // asks for the accuracy, the number of correct predictions. If the loss is a mean that the model
 // computes (is_mean()), no row of the batch may lie past the end.
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
+// The variables that a training with `optimizer.ema` keeps averages of; none without it. `model` is
+// in training form.
+Result<std::vector<std::string>> averaged_variables(const Graph& model, const TrainSpec& spec);
 // True if the loss is an output of the model without a dimension, which does not tell the losses of
 // rows apart. False for a model without that output.
 bool is_mean(const Graph& model, const LossSpec& loss);

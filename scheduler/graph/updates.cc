@@ -11,6 +11,7 @@
 #include "devices/base/text.h"
 #include "ops/graph/op.h"
 #include "scheduler/graph/op_name.h"
+#include "scheduler/graph/weight_average.h"
 #include "scheduler/recipes/expression.h"
 #include "scheduler/recipes/schedule.h"
 #include "scheduler/recipes/update.h"
@@ -69,6 +70,7 @@ class Updates {
     }
     for (const auto& update : updates_)
       job.targets.insert(job.targets.end(), update->nodes().begin(), update->nodes().end());
+    if (optimizer_.ema > 0) add_averages(g_, spec_, trained, job);
   }
 
  private:

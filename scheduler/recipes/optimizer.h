@@ -41,6 +41,11 @@ std::vector<Setting> all_optimizer_settings();
 
 // The prefix of the names of state that is not part of the model's weights.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
+// Of the average of the weights (scheduler/graph/weight_average.h): the slot beside a variable, and
+// the variable with the number of steps.
+inline constexpr std::string_view kAverageSlot = "ema";
+inline constexpr std::string_view kAverageSteps = "optimizer/ema_steps";
+
 // The settings that differ for the variables whose names match.
 struct OptimizerGroup {
   std::vector<std::string> match;        // globs: '*' stands for any characters, '?' for one
@@ -61,7 +66,7 @@ struct LayerDecay {
 
 // The part of a job that is about its updates. In a step, with the gradients of the mean loss over
 // the global batch: clip_value bounds each element, then clip_norm scales all gradients together,
-// then the optimizer updates the variables.
+// then the optimizer updates the variables, then the average follows them.
 struct OptimizerSpec {
   OptimizerSpec() : OptimizerSpec("sgd") {}
   // With the defaults of its settings. REQUIRES: an optimizer of that name.
@@ -75,6 +80,7 @@ struct OptimizerSpec {
   LayerDecay layer_decay;
   double clip_norm = 0;   // the largest norm of all gradients together; 0: any
   double clip_value = 0;  // the largest absolute value of an element of a gradient; 0: any
+  double ema = 0;         // the factor of the average of the weights in a step; 0: no average
 
   bool operator==(const OptimizerSpec&) const = default;
 };

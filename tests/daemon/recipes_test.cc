@@ -197,7 +197,7 @@ TEST_CASE("every optimizer gives the same bits on one worker and on parameter se
 
 TEST_CASE("optimizers with every kind of state go on from a checkpoint on other workers") {
   const RecipeJob recipe;
-  const std::set<std::string> chosen = {"nadam", "lbfgs", "muon", "adafactor"};
+  const std::set<std::string> chosen = {"nadam", "lbfgs", "muon", "ema", "adafactor"};
   for (const Reference& reference : references(kReferences)) {
     if (!chosen.contains(reference.name)) continue;
     INFO(reference.name);
@@ -211,6 +211,22 @@ TEST_CASE("optimizers with every kind of state go on from a checkpoint on other 
     CHECK(second.first < 9);
     CHECK(rest.weights_sha256 == whole);
   }
+}
+
+TEST_CASE("the averaged weights are evaluated, and the others are beside them") {
+  const RecipeJob recipe;
+  const std::string adam = "optimizer={name: adam, learning_rate: 0.02}";
+  Silent plain, averaged;
+  recipe.train(recipe.job({adam}), "plain", plain);
+  const TrainOutcome outcome =
+      recipe.train(recipe.job({adam, "optimizer.ema=0.9"}), "averaged", averaged);
+  CHECK(averaged.losses == plain.losses);
+  CHECK(recipe.weights("averaged", "raw_weights.safetensors") == recipe.weights("plain"));
+  // A job without steps would evaluate them so: one step at a rate of almost zero.
+  Job frozen = recipe.job({"optimizer.learning_rate=1e-300", "steps=1"});
+  frozen.model.weights = frozen.data.root + "/averaged/weights.safetensors";
+  Silent again;
+  CHECK(recipe.train(frozen, "again", again).validation->loss == outcome.validation->loss);
 }
 
 TEST_CASE("parts of a step are shards of a worker") {
@@ -232,6 +248,7 @@ TEST_CASE("what an optimizer or a schedule cannot do is refused") {
   };
   CHECK_THAT(with("momentum: 0.9"), Catch::Contains("momentum: is not a key of lion"));
   CHECK_THAT(with("lazy: true"), Catch::Contains("lazy: expected sgd, adam or adamw"));
+  CHECK_THAT(with("ema: 1"), Catch::Contains("ema: expected a number"));
   CHECK_THAT(with("clip_norm: 0"), Catch::Contains("clip_norm: expected a number greater than 0"));
   CHECK_THAT(with("groups: [{weight_decay: 0}]"), Catch::Contains("groups[0].match: missing"));
   CHECK_THAT(with("groups: [{match: b, rho: 0}]"), Catch::Contains("groups[0].rho: is not a key"));
@@ -251,6 +268,7 @@ TEST_CASE("what an optimizer or a schedule cannot do is refused") {
   };
   const std::string async = "strategy={name: parameter_server, mode: async}";
   CHECK_THAT(together({async, "optimizer.name=lion"}), Catch::Contains("mode async"));
+  CHECK_THAT(together({async, "optimizer.ema=0.9"}), Catch::Contains("ema: expected a strategy"));
   CHECK_THAT(together({"shards=4", "optimizer.accumulate=2"}),
              Catch::Contains("accumulate: expected it without the key shards"));
 }

@@ -163,6 +163,7 @@ OPTIMIZERS = [
     ("clip_norm", "{name: adam, learning_rate: 0.02, clip_norm: 0.05}",
      lambda w: O.Adam(w, 0.02)),
     ("clip_value", "{name: sgd, learning_rate: 0.1, clip_value: 0.01}", lambda w: O.SGD(w, 0.1)),
+    ("ema", "{name: adam, learning_rate: 0.02, ema: 0.9}", lambda w: O.Adam(w, 0.02)),
 ]
 
 
@@ -170,6 +171,7 @@ def train(name, make):
     weights = initial_weights()
     made = make(weights)
     optimizers = made if isinstance(made, list) else [made]
+    average = [w.detach().clone() for w in weights]
     for step in range(STEPS):
         if name == "lbfgs":
             made.step(lambda: gradients(weights, step, ROWS))
@@ -181,7 +183,9 @@ def train(name, make):
             torch.nn.utils.clip_grad_value_(weights, 0.01)
         for optimizer in optimizers:
             optimizer.step()
-    return weights
+        for a, w in zip(average, weights):
+            a.mul_(0.9).add_(w.detach(), alpha=0.1)
+    return average if name == "ema" else weights
 
 
 S = torch.optim.lr_scheduler
