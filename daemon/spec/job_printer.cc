@@ -131,6 +131,7 @@ std::string print_optimizer(const OptimizerSpec& optimizer) {
   if (optimizer.clip_norm > 0) map.add("clip_norm", optimizer.clip_norm);
   if (optimizer.clip_value > 0) map.add("clip_value", optimizer.clip_value);
   if (optimizer.ema > 0) map.add("ema", optimizer.ema);
+  if (optimizer.sam > 0) map.add("sam", optimizer.sam);
   if (!optimizer.groups.empty()) map.add("groups", print_groups(optimizer));
   if (!optimizer.layer_decay.layers.empty()) {
     map.add("layer_decay", FlowMap()

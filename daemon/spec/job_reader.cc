@@ -352,6 +352,11 @@ void check_together(YamlMap& top, const Job& job) {
 // Without a common step, two workers may update a variable at once: only one op does so as a whole.
 void check_updates(YamlMap& top, const Job& job) {
   if (job.program) return;
+  if (job.optimizer.sam > 0 && job.has_quorum()) {
+    top.fail("optimizer",
+             "sam: expected a strategy whose workers all do each step, since a step needs the sum "
+             "of its gradients twice, received a quorum");
+  }
   if (!job.asynchronous()) return;
   if (!find_optimizer(job.optimizer.name)->is_one_op) {
     top.fail("optimizer", cat("expected sgd, adam or adamw with mode async, where each worker "

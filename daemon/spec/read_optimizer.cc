@@ -67,6 +67,7 @@ void read_bounds_and_groups(YamlMap& map, const Optimizer& entry, OptimizerSpec&
   map.get_float("clip_value", Need::optional, kAboveZero, optimizer.clip_value);
   map.get_float("ema", Need::optional, {.min = 0, .max = 1, .min_open = true, .max_open = true},
                 optimizer.ema);
+  map.get_float("sam", Need::optional, kAboveZero, optimizer.sam);
   map.get_int("accumulate", Need::optional, {.min = 1, .max = 4096}, accumulate);
   for (YamlMap& group : map.get_maps("groups", Need::optional))
     optimizer.groups.push_back(read_group(std::move(group), entry));

@@ -16,6 +16,7 @@
 #include "scheduler/graph/op_name.h"
 #include "scheduler/graph/program_graph.h"
 #include "scheduler/graph/read_batch.h"
+#include "scheduler/graph/sharpness.h"
 #include "scheduler/graph/updates.h"
 #include "scheduler/graph/weight_average.h"
 #include "scheduler/recipes/expression.h"
@@ -195,7 +196,8 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   std::vector<ValueId> operands{loss_scale.scaled(loss)};
   for (const Trained& v : trained) operands.push_back(v.read);
   // The gradients are of the shard's part of the loss. The AllReduce of each adds up the shards.
-  const auto grads = g.ops("leat.Gradients", operands, {}, static_cast<int>(trained.size()));
+  auto grads = g.ops("leat.Gradients", operands, {}, static_cast<int>(trained.size()));
+  if (spec.optimizer.sam > 0) grads = gradients_nearby(g, spec, trained, grads, loss, loss_scale);
   add_updates(g, spec, trained, grads, loss_scale, job);
   job.fetches.push_back(all_reduce(g, loss, "loss"));
   if (spec.accuracy) {

@@ -66,7 +66,9 @@ struct LayerDecay {
 
 // The part of a job that is about its updates. In a step, with the gradients of the mean loss over
 // the global batch: clip_value bounds each element, then clip_norm scales all gradients together,
-// then the optimizer updates the variables, then the average follows them.
+// then the optimizer updates the variables, then the average follows them. With `sam`, the
+// gradients are those at the weights plus the step of that length along the gradients at the
+// weights.
 struct OptimizerSpec {
   OptimizerSpec() : OptimizerSpec("sgd") {}
   // With the defaults of its settings. REQUIRES: an optimizer of that name.
@@ -81,6 +83,7 @@ struct OptimizerSpec {
   double clip_norm = 0;   // the largest norm of all gradients together; 0: any
   double clip_value = 0;  // the largest absolute value of an element of a gradient; 0: any
   double ema = 0;         // the factor of the average of the weights in a step; 0: no average
+  double sam = 0;         // the radius of sharpness-aware minimization; 0: none of it
 
   bool operator==(const OptimizerSpec&) const = default;
 };

@@ -532,7 +532,7 @@ TEST_CASE("an error in an override says the override") {
         "'five'");
   CHECK(error_with("optimizer.lr=1") ==
         "--set optimizer.lr=1: optimizer.lr: unknown key; the keys here are name, learning_rate, "
-        "momentum, nesterov, weight_decay, lazy, clip_norm, clip_value, ema, accumulate, "
+        "momentum, nesterov, weight_decay, lazy, clip_norm, clip_value, ema, sam, accumulate, "
         "groups, layer_decay");
   CHECK(error_with("epochs") == "--set epochs: expected path.to.key=value, received no '='");
   CHECK(error_with("=5") == "--set =5: expected a key such as optimizer.learning_rate before '='");

@@ -197,7 +197,7 @@ TEST_CASE("every optimizer gives the same bits on one worker and on parameter se
 
 TEST_CASE("optimizers with every kind of state go on from a checkpoint on other workers") {
   const RecipeJob recipe;
-  const std::set<std::string> chosen = {"nadam", "lbfgs", "muon", "ema", "adafactor"};
+  const std::set<std::string> chosen = {"nadam", "lbfgs", "muon", "ema", "adafactor", "sam"};
   for (const Reference& reference : references(kReferences)) {
     if (!chosen.contains(reference.name)) continue;
     INFO(reference.name);
@@ -269,6 +269,10 @@ TEST_CASE("what an optimizer or a schedule cannot do is refused") {
   const std::string async = "strategy={name: parameter_server, mode: async}";
   CHECK_THAT(together({async, "optimizer.name=lion"}), Catch::Contains("mode async"));
   CHECK_THAT(together({async, "optimizer.ema=0.9"}), Catch::Contains("ema: expected a strategy"));
+  CHECK_THAT(together({"strategy={name: parameter_server, total_num_replicas: 3, "
+                       "replicas_to_aggregate: 2}",
+                       "optimizer.sam=0.1"}),
+             Catch::Contains("sam: expected a strategy"));
   CHECK_THAT(together({"shards=4", "optimizer.accumulate=2"}),
              Catch::Contains("accumulate: expected it without the key shards"));
 }

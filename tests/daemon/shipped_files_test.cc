@@ -56,7 +56,7 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
                           "validation",    "rows",         "steps_per_epoch"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
-  for (const char* key : {"clip_value", "clip_norm", "ema", "accumulate", "groups", "match",
+  for (const char* key : {"clip_value", "clip_norm", "ema", "sam", "accumulate", "groups", "match",
                           "lr_scale", "freeze", "layer_decay", "milestones"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }

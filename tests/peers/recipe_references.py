@@ -163,8 +163,23 @@ OPTIMIZERS = [
     ("clip_norm", "{name: adam, learning_rate: 0.02, clip_norm: 0.05}",
      lambda w: O.Adam(w, 0.02)),
     ("clip_value", "{name: sgd, learning_rate: 0.1, clip_value: 0.01}", lambda w: O.SGD(w, 0.1)),
+    ("sam", "{name: sgd, learning_rate: 0.1, momentum: 0.9, sam: 0.1}",
+     lambda w: O.SGD(w, 0.1, 0.9)),
     ("ema", "{name: adam, learning_rate: 0.02, ema: 0.9}", lambda w: O.Adam(w, 0.02)),
 ]
+
+
+def ascend(weights, step, radius=0.1):
+    """Gradients at the weights plus a step along the gradients; the weights stay."""
+    norm = torch.sqrt(sum((w.grad**2).sum() for w in weights))
+    here = [w.detach().clone() for w in weights]
+    with torch.no_grad():
+        for w in weights:
+            w.add_(w.grad, alpha=radius / (norm.item() + 1e-12))
+    gradients(weights, step)
+    with torch.no_grad():
+        for w, value in zip(weights, here):
+            w.copy_(value)
 
 
 def train(name, make):
@@ -177,6 +192,8 @@ def train(name, make):
             made.step(lambda: gradients(weights, step, ROWS))
             continue
         gradients(weights, step)
+        if name == "sam":
+            ascend(weights, step)
         if name == "clip_norm":
             torch.nn.utils.clip_grad_norm_(weights, 0.05)
         if name == "clip_value":
