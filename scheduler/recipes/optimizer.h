@@ -1,6 +1,6 @@
 // The optimizers: each is a rule by which a step updates one variable from the sum of its gradient.
-// all_optimizers() is the table of them; a new optimizer is a function in one of the
-// optimizers_*.cc files and its line in optimizer.cc.
+// all_optimizers() is the table of them; a new optimizer is an entry in one of the optimizers_*.cc
+// files, with its settings and its formula.
 //
 // SGD, Adam and AdamW are one op for each variable, which has kernels of its own. All others are
 // made of ordinary nodes, so that every device has them. Their bits are the same on any number of

@@ -65,7 +65,10 @@ Moments moments(Update& u, const Expression& g) {
   return out;
 }
 
-}  // namespace
+constexpr Setting kDecoupled = {.name = "decoupled", .kind = SettingKind::flag};
+constexpr Setting kNadamSettings[] = {beta("beta_1", 0.9), beta("beta_2", 0.999),
+                                      epsilon(1e-8),       not_negative("momentum_decay", 4e-3),
+                                      kWeightDecay,        kDecoupled};
 
 // The state is 1 - P_t, which is 0 at first as all state is.
 void update_by_nadam(Update& u) {
@@ -82,6 +85,9 @@ void update_by_nadam(Update& u) {
   u.set_weight(p - of_g * g / w - of_m * m / w);
 }
 
+constexpr Setting kRadamSettings[] = {beta("beta_1", 0.9), beta("beta_2", 0.999), epsilon(1e-8),
+                                      kWeightDecay, kDecoupled};
+
 void update_by_radam(Update& u) {
   const auto [g, p] = decayed(u, u.flag("decoupled"));
   const auto [m, v] = moments(u, g);
@@ -97,6 +103,9 @@ void update_by_radam(Update& u) {
                          u.narrow(rate) * m));
 }
 
+constexpr Setting kAdamaxSettings[] = {beta("beta_1", 0.9), beta("beta_2", 0.999), epsilon(1e-8),
+                                       kWeightDecay};
+
 void update_by_adamax(Update& u) {
   const auto [g, p] = decayed(u, false);
   const double beta_1 = u.number("beta_1");
@@ -107,6 +116,9 @@ void update_by_adamax(Update& u) {
   u.set_weight(p - u.narrow(u.rate() / correction(u, beta_1)) * m / norm);
 }
 
+constexpr Setting kAdagradSettings[] = {
+    not_negative("lr_decay"), not_negative("initial_accumulator"), epsilon(1e-10), kWeightDecay};
+
 // The state is the sum without its initial value, so that it begins as zeros.
 void update_by_adagrad(Update& u) {
   const auto [g, p] = decayed(u, false);
@@ -115,6 +127,12 @@ void update_by_adagrad(Update& u) {
   const Expression rate = u.narrow(u.rate() / ((u.t() - 1) * u.number("lr_decay") + 1));
   u.set_weight(p - rate * g / (sqrt(sum + u.number("initial_accumulator")) + u.number("epsilon")));
 }
+
+constexpr Setting kRmspropSettings[] = {beta("rho", 0.99),
+                                        kMomentum,
+                                        {.name = "centered", .kind = SettingKind::flag},
+                                        epsilon(1e-8),
+                                        kWeightDecay};
 
 void update_by_rmsprop(Update& u) {
   const auto [g, p] = decayed(u, false);
@@ -135,6 +153,8 @@ void update_by_rmsprop(Update& u) {
   u.set_weight(p - u.narrow(u.rate()) * update);
 }
 
+constexpr Setting kAdadeltaSettings[] = {beta("rho", 0.9), epsilon(1e-6), kWeightDecay};
+
 void update_by_adadelta(Update& u) {
   const auto [g, p] = decayed(u, false);
   const double rho = u.number("rho"), epsilon = u.number("epsilon");
@@ -146,12 +166,20 @@ void update_by_adadelta(Update& u) {
   u.set_weight(p - u.narrow(u.rate()) * delta);
 }
 
+constexpr Setting kLionSettings[] = {beta("beta_1", 0.9), beta("beta_2", 0.99), kWeightDecay};
+
 void update_by_lion(Update& u) {
   const auto [g, p] = decayed(u, true);
   const Expression m = u.state("m");
   u.set_state("m", lerp(m, g, 1 - u.number("beta_2")));
   u.set_weight(p - u.narrow(u.rate()) * sign(lerp(m, g, 1 - u.number("beta_1"))));
 }
+
+constexpr Setting kRpropSettings[] = {
+    {.name = "rise", .initial = 1.2, .min = 1, .min_open = true},
+    {.name = "fall", .initial = 0.5, .min = 0, .max = 1, .min_open = true, .max_open = true},
+    positive("step_min", 1e-6),
+    positive("step_max", 50)};
 
 // A step of 0 is one that has not begun: all others are at least step_min.
 void update_by_rprop(Update& u) {
@@ -167,6 +195,9 @@ void update_by_rprop(Update& u) {
   u.set_weight(u.weight() - sign(kept) * step);
 }
 
+constexpr Setting kAsgdSettings[] = {not_negative("lambd", 1e-4), not_negative("power", 0.75),
+                                     not_negative("averages_from", 1e6), kWeightDecay};
+
 void update_by_asgd(Update& u) {
   const auto [g, p] = decayed(u, false);
   const double lambd = u.number("lambd");
@@ -178,5 +209,21 @@ void update_by_asgd(Update& u) {
   u.set_state("average", where(less(share, 1), lerp(average, next, u.narrow(share)), next));
   u.set_weight(next);
 }
+
+constexpr Optimizer kAdaptiveOptimizers[] = {
+    {.name = "nadam", .settings = kNadamSettings, .update = update_by_nadam},
+    {.name = "radam", .settings = kRadamSettings, .update = update_by_radam},
+    {.name = "adamax", .settings = kAdamaxSettings, .update = update_by_adamax},
+    {.name = "adagrad", .settings = kAdagradSettings, .update = update_by_adagrad},
+    {.name = "rmsprop", .settings = kRmspropSettings, .update = update_by_rmsprop},
+    {.name = "adadelta", .settings = kAdadeltaSettings, .update = update_by_adadelta},
+    {.name = "lion", .settings = kLionSettings, .update = update_by_lion},
+    {.name = "rprop", .settings = kRpropSettings, .update = update_by_rprop},
+    {.name = "asgd", .settings = kAsgdSettings, .update = update_by_asgd},
+};
+
+}  // namespace
+
+std::span<const Optimizer> adaptive_optimizers() { return kAdaptiveOptimizers; }
 
 }  // namespace leat

@@ -79,7 +79,8 @@ Expression orthogonal(const Expression& x, int64_t steps) {
   return o;
 }
 
-}  // namespace
+constexpr Setting kLarsSettings[] = {with_default(kMomentum, 0.9),
+                                     not_negative("trust_coefficient", 1e-3), kWeightDecay};
 
 void update_by_lars(Update& u) {
   const double decay = u.number("weight_decay");
@@ -93,6 +94,9 @@ void update_by_lars(Update& u) {
   u.set_weight(p - velocity);
 }
 
+constexpr Setting kLambSettings[] = {beta("beta_1", 0.9), beta("beta_2", 0.999), epsilon(1e-6),
+                                     with_default(kWeightDecay, 0.01)};
+
 void update_by_lamb(Update& u) {
   const double beta_1 = u.number("beta_1"), beta_2 = u.number("beta_2");
   const Expression p = u.weight(), g = u.gradient();
@@ -105,6 +109,12 @@ void update_by_lamb(Update& u) {
                        p * u.number("weight_decay");
   u.set_weight(p - u.narrow(u.rate()) * ratio(norm(u, p), norm(u, r)) * r);
 }
+
+constexpr Setting kAdafactorSettings[] = {{.name = "beta_2_decay", .initial = -0.8, .max = 0},
+                                          not_negative("epsilon_1"),
+                                          positive("epsilon_2", 1e-3),
+                                          positive("clip_threshold", 1),
+                                          kWeightDecay};
 
 void update_by_adafactor(Update& u) {
   const double given = u.number("epsilon_1");
@@ -124,6 +134,17 @@ void update_by_adafactor(Update& u) {
                            max(rms(u, update) / u.number("clip_threshold"), 1);
   u.set_weight(p * u.narrow(1 - u.rate() * u.number("weight_decay")) - scale * update);
 }
+
+constexpr Setting kMuonSettings[] = {
+    with_default(kMomentum, 0.95),
+    with_default(kNesterov, 1),
+    {.name = "ns_steps", .kind = SettingKind::integer, .initial = 5, .min = 1, .max = 20},
+    {.name = "match_rms", .kind = SettingKind::flag},
+    {.name = "orthogonal", .kind = SettingKind::flag, .initial = 1},
+    beta("beta_1", 0.9),
+    beta("beta_2", 0.999),
+    epsilon(1e-8),
+    with_default(kWeightDecay, 0.1)};
 
 void update_by_muon(Update& u) {
   const Shape& shape = u.inputs().shape;
@@ -146,5 +167,16 @@ void update_by_muon(Update& u) {
   u.set_weight(u.weight() * u.narrow(1 - u.rate() * u.number("weight_decay")) -
                u.narrow(u.rate() * scale) * o);
 }
+
+constexpr Optimizer kNormOptimizers[] = {
+    {.name = "lars", .settings = kLarsSettings, .update = update_by_lars},
+    {.name = "lamb", .settings = kLambSettings, .update = update_by_lamb},
+    {.name = "adafactor", .settings = kAdafactorSettings, .update = update_by_adafactor},
+    {.name = "muon", .settings = kMuonSettings, .update = update_by_muon},
+};
+
+}  // namespace
+
+std::span<const Optimizer> norm_optimizers() { return kNormOptimizers; }
 
 }  // namespace leat

@@ -133,10 +133,20 @@ class LbfgsStep {
   std::vector<Expression> ys_;  // their products
 };
 
-}  // namespace
+constexpr Setting kLbfgsSettings[] = {
+    {.name = "history", .kind = SettingKind::integer, .initial = 10, .min = 1, .max = 100},
+    not_negative("tolerance", 1e-9)};
 
 void update_by_lbfgs(Update& u) {
   if (u.is_first()) LbfgsStep(u).run();
 }
+
+constexpr Optimizer kVectorOptimizers[] = {
+    {.name = "lbfgs", .settings = kLbfgsSettings, .update = update_by_lbfgs},
+};
+
+}  // namespace
+
+std::span<const Optimizer> vector_optimizers() { return kVectorOptimizers; }
 
 }  // namespace leat

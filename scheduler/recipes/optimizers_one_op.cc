@@ -30,7 +30,7 @@ void add_adam(Update& u, std::string_view op) {
       u.builder().effect(op, {in.variable, m, v, in.gradient(), in.rounded_rate, in.step}, attrs));
 }
 
-}  // namespace
+constexpr Setting kSgdSettings[] = {kMomentum, kNesterov, kWeightDecay};
 
 // SGD without momentum has an op of its own, which needs no slot.
 void update_by_sgd(Update& u) {
@@ -48,7 +48,24 @@ void update_by_sgd(Update& u) {
                            {in.variable, velocity, in.gradient(), in.rounded_rate}, attrs));
 }
 
+constexpr Setting kAdamSettings[] = {beta("beta_1", 0.9), beta("beta_2", 0.999), epsilon(1e-8),
+                                     kWeightDecay};
+
 void update_by_adam(Update& u) { add_adam(u, "leat.ApplyAdam"); }
+
+constexpr Setting kAdamWSettings[] = {beta("beta_1", 0.9), beta("beta_2", 0.999), epsilon(1e-8),
+                                      with_default(kWeightDecay, 0.01)};
+
+constexpr Optimizer kOneOpOptimizers[] = {
+    {.name = "sgd", .settings = kSgdSettings, .update = update_by_sgd, .is_one_op = true},
+    {.name = "adam", .settings = kAdamSettings, .update = update_by_adam, .is_one_op = true},
+    {.name = "adamw", .settings = kAdamWSettings, .update = update_by_adamw, .is_one_op = true},
+};
+
+}  // namespace
+
 void update_by_adamw(Update& u) { add_adam(u, "leat.ApplyAdamW"); }
+
+std::span<const Optimizer> one_op_optimizers() { return kOneOpOptimizers; }
 
 }  // namespace leat
