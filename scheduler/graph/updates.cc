@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "devices/base/glob.h"
 #include "devices/base/text.h"
 #include "ops/graph/op.h"
 #include "scheduler/graph/op_name.h"
@@ -29,6 +30,34 @@ bool is_table(const Graph& graph, ValueId read, const std::vector<std::vector<No
         is_op(node, "Gather") && node.inputs[0] == read && attr_int(node.attrs, "axis") == 0;
     return looks_up || is_op(node, "leat.Gradients");
   });
+}
+
+// A glob that matches nothing is misspelt more often than not. A group may have some that do not
+// fit this model.
+Status check_globs(const Graph& graph, const OptimizerSpec& spec) {
+  std::vector<std::string> names;
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (is_op(node, "leat.Variable") && attr_int(node.attrs, "trainable", 1) != 0)
+      names.push_back(attr_string(node.attrs, "name"));
+  }
+  const auto fits = [&](const std::string& glob) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return matches_glob(glob, name); });
+  };
+  for (const OptimizerGroup& group : spec.groups) {
+    if (std::any_of(group.match.begin(), group.match.end(), fits)) continue;
+    return invalid_argument(cat("optimizer.groups: expected globs of variables of '", graph.name,
+                                "', '", join(group.match, "', '"), "' match none",
+                                did_you_mean(group.match[0], names)));
+  }
+  for (const std::string& glob : spec.layer_decay.layers) {
+    if (fits(glob)) continue;
+    return invalid_argument(cat("optimizer.layer_decay: expected globs of variables of '",
+                                graph.name, "', '", glob, "' matches none",
+                                did_you_mean(glob, names)));
+  }
+  return {};
 }
 
 // The updates of one step.
@@ -148,6 +177,7 @@ class Updates {
 }  // namespace
 
 Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSpec& spec) {
+  LEAT_RETURN_IF_ERROR(check_globs(graph, spec.optimizer));
   std::vector<Trained> out;
   std::set<std::string> names;
   const auto readers = graph.consumers();

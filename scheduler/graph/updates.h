@@ -21,6 +21,7 @@ struct Trained {
 };
 
 // The variables that the loss is differentiated by, in the order in which the model reads them.
+// invalid_argument if there are none, or if a group of the optimizer's matches no variable.
 Result<std::vector<Trained>> trained_variables(const Graph& graph, const TrainSpec& spec);
 
 // Adds the sum over the shards of each gradient, and all that the spec's optimizer does with it.

@@ -57,6 +57,11 @@ std::vector<Reference> references(const std::string& folder) {
 
 const std::string kReferences = cat(LEAT_SOURCE_DIR, "/tests/daemon/recipes");
 
+const Catalogue& recipe_catalogue() {
+  static const Catalogue catalogue = standard_catalogue();
+  return catalogue;
+}
+
 // The data, the network and its first weights, as the script has them.
 class RecipeJob {
  public:
@@ -100,12 +105,17 @@ class RecipeJob {
   }
   Job job(const std::vector<std::string>& set) const { return must(read(set)); }
 
+  Result<TrainOutcome> try_train(const Job& job, const std::string& folder) const {
+    Silent watch;
+    LEAT_ASSIGN_OR_RETURN(const auto trainer, Trainer::create(recipe_catalogue(), real_files(), job,
+                                                              {directory_ / folder}));
+    return trainer->run(watch, [] { return false; });
+  }
   TrainOutcome train(const Job& job, const std::string& folder, Silent& watch, bool resume = false,
                      size_t stop_at = 1000) const {
-    static const Catalogue catalogue = standard_catalogue();
     TrainOptions options{directory_ / folder, resume, 1};
     options.skip_checkpoints = false;
-    const auto trainer = must(Trainer::create(catalogue, real_files(), job, options));
+    const auto trainer = must(Trainer::create(recipe_catalogue(), real_files(), job, options));
     return must(trainer->run(watch, [&] { return watch.losses.size() >= stop_at; }));
   }
   std::string hash(const Job& job, const std::string& folder) const {
@@ -275,6 +285,19 @@ TEST_CASE("what an optimizer or a schedule cannot do is refused") {
              Catch::Contains("sam: expected a strategy"));
   CHECK_THAT(together({"shards=4", "optimizer.accumulate=2"}),
              Catch::Contains("accumulate: expected it without the key shards"));
+}
+
+TEST_CASE("a group that matches no variable is an error before the first step") {
+  const RecipeJob recipe;
+  const auto error = [&](const std::string& set) {
+    const Result<TrainOutcome> outcome = recipe.try_train(recipe.job({set}), "groups");
+    return outcome.status().message();
+  };
+  CHECK_THAT(error("optimizer.groups=[{match: d3/*}, {match: d1/*}]"),
+             Catch::Contains("expected globs of variables of 'recipe', 'd3/*' match none"));
+  CHECK_THAT(error("optimizer.groups=[{match: [d1/bais]}]"), Catch::Contains("d1/bias"));
+  CHECK_THAT(error("optimizer.layer_decay={factor: 0.5, layers: [d1/*, head]}"),
+             Catch::Contains("'head' matches none"));
 }
 
 TEST_CASE("a job with groups, bounds and milestones is printed as it is read") {
