@@ -501,6 +501,27 @@ void add_grid_samples(std::vector<ConformanceCase>& cases) {
                    2});
 }
 
+void add_images(std::vector<ConformanceCase>& cases) {
+  const Tensor places = random_tensor(DType::i64, {kBatch, 4}, 44, -3, 4);
+  const Attrs size{{"height", int64_t{4}}, {"width", int64_t{6}}, {"fill", 1.0}};
+  cases.push_back({"leat.CropImages", {f({kBatch, 2, 5, 4}), places}, size});
+  cases.push_back({"leat.CropImages", {f({kBatch, 3, 1, 32, 33}), places}, size});
+  // Steps without jumps, whose results in 16 bits are close to those in 32; then all of them.
+  Tensor smooth(DType::i64, {kBatch, 2}), every(DType::i64, {kBatch, 2});
+  for (int64_t i = 0; i < smooth.elements(); ++i) {
+    smooth.set(i, static_cast<double>(1 + i % 5));
+    every.set(i, static_cast<double>(i % 15));
+  }
+  const Tensor values = f({kBatch, 2}, 0.3, 1.6);
+  cases.push_back({"leat.AugmentImages", {f({kBatch, 3, 5, 6}, 0, 1), smooth, values}});
+  cases.push_back(ConformanceCase{
+      "leat.AugmentImages",
+      {f({kBatch, 3, 20, 21}, 0, 1), every,
+       values}}.one_dtype());
+  cases.push_back(ConformanceCase{"leat.AugmentImages", {f({kBatch, 1, 4, 5}, 0, 1), every, values}}
+                      .one_dtype());
+}
+
 void add_attention(std::vector<ConformanceCase>& cases) {
   const auto q = [](int64_t heads) { return f({kBatch, heads, 5, 3}); };
   const auto k = [](int64_t heads) { return f({kBatch, heads, 4, 3}); };
@@ -621,6 +642,7 @@ void add_state(Cases& cases) {
   cases.push_back({"leat.ReplicaId", {}});
   add_attention(cases);
   add_grid_samples(cases);
+  add_images(cases);
   add_recurrent(cases);
   add_resize(cases);
   cases.push_back(ConformanceCase{
