@@ -9,11 +9,11 @@ namespace leat {
 namespace {
 
 // A column as an input of the model: of its type and shape. Floats are rescaled.
-ValueId as_input(GraphBuilder& g, const TrainSpec& spec, ValueId rows, const ColumnInfo& column,
-                 const ValueType& input) {
-  ValueId x = g.op("Cast", {rows}, {{"to", int64_t{dtype_onnx_code(input.dtype)}}});
+ValueId as_input(GraphBuilder& g, const TrainSpec& spec, const BatchColumn& rows,
+                 const ColumnInfo& column, const ValueType& input) {
+  ValueId x = g.op("Cast", {rows.value}, {{"to", int64_t{dtype_onnx_code(input.dtype)}}});
   // The cast comes before the product, because the data may be bytes.
-  if (spec.input.rescale != 1 && is_float(input.dtype))
+  if (spec.input.rescale != 1 && !rows.rescaled && is_float(input.dtype))
     x = g.op("Mul", {x, g.scalar(input.dtype, spec.input.rescale)});
   // The shape of a row is that of the record where it fits, else that of the model's input.
   const Shape row = row_shape(column.shape, input.shape);
@@ -27,11 +27,30 @@ ValueId as_input(GraphBuilder& g, const TrainSpec& spec, ValueId rows, const Col
 
 }  // namespace
 
-Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels) {
+TransformSetting transform_setting(const Graph& model, const TrainSpec& spec) {
+  TransformSetting setting;
+  setting.rows = spec.global_batch / spec.shards;
+  setting.rescale = spec.input.rescale;
+  setting.precision = spec.precision;
+  setting.labels = std::string(kLabelsColumn);
+  // Labels of classes are compared with axis 1 of the output.
+  const auto output = find_output(model, spec.loss.output);
+  if (spec.loss.kind != LossKind::cross_entropy || !output.ok()) return setting;
+  const SymbolicShape& shape = model.value(*output).type.shape;
+  if (shape.rank() == 2 && shape[1].is_constant()) setting.classes = shape[1].factor;
+  return setting;
+}
+
+Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels,
+                                bool in_training) {
   ModelInputs inputs;
   LEAT_ASSIGN_OR_RETURN(inputs.columns, reader_columns(spec.input.reader));
+  inputs.setting = transform_setting(model, spec);
+  LEAT_ASSIGN_OR_RETURN(inputs.transformed,
+                        transformed_columns(model.catalogue(), inputs.columns,
+                                            spec.input.transforms, inputs.setting, in_training));
   LEAT_ASSIGN_OR_RETURN(inputs.binding,
-                        bind_columns(model, inputs.columns, spec.input.columns, needs_labels));
+                        bind_columns(model, inputs.transformed, spec.input.columns, needs_labels));
   for (const ValueId input : model.inputs()) inputs.types.push_back(model.value(input).type);
   return inputs;
 }
@@ -51,7 +70,12 @@ Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inpu
       g.ops("leat.ReadBatch", {step}, attrs, static_cast<int>(wrap ? columns : columns + 1));
   Batch batch;
   if (!g.status().ok()) return batch;
-  if (inputs.binding.labels) batch.labels = read[*inputs.binding.labels];
+  std::vector<BatchColumn> rows;
+  for (size_t c = 0; c < columns; ++c) rows.push_back({inputs.columns[c].name, read[c]});
+  // The same calls have succeeded in bind_inputs().
+  TransformBuilder transforms(g, inputs.setting, rows);
+  if (!transforms.apply(spec.input.transforms, wrap).ok()) return batch;
+  if (inputs.binding.labels) batch.labels = rows[*inputs.binding.labels].value;
   if (!wrap) {
     batch.weights =
         g.op("Cast", {read[columns]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
@@ -59,7 +83,7 @@ Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inpu
   for (size_t i = 0; i < inputs.types.size(); ++i) {
     const size_t column = inputs.binding.inputs[i];
     batch.inputs.push_back(
-        as_input(g, spec, read[column], inputs.columns[column], inputs.types[i]));
+        as_input(g, spec, rows[column], inputs.transformed[column], inputs.types[i]));
   }
   return batch;
 }

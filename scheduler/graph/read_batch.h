@@ -7,18 +7,26 @@
 #include "ops/graph/builder.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/train_graph.h"
+#include "scheduler/recipes/transform_builder.h"
 
 namespace leat {
 
 // The types of the model's inputs, and the columns that they read.
 struct ModelInputs {
   std::vector<ValueType> types;
-  std::vector<ColumnInfo> columns;  // of the data
+  std::vector<ColumnInfo> columns;      // of the data
+  std::vector<ColumnInfo> transformed;  // the same behind the job's transforms
   DataBinding binding;
+  TransformSetting setting;
 };
 // Decides which column each input of the model reads. `model` has the precision of the spec.
-// invalid_argument as bind_columns().
-Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels);
+// `in_training`: random transforms count. invalid_argument as bind_columns(), and if a transform
+// does not fit its column.
+Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels,
+                                bool in_training);
+
+// What transforms have to know of a job with this spec. `model` as above.
+TransformSetting transform_setting(const Graph& model, const TrainSpec& spec);
 
 // A shard's rows.
 struct Batch {
@@ -26,9 +34,10 @@ struct Batch {
   // kNone: the binding has no labels; all rows count.
   ValueId labels = kNone, weights = kNone;
 };
-// Adds nodes that read a shard's rows, in the shapes that the model's inputs ask for. With `wrap`
-// the reader begins again at the end of the data; else rows past the end have the weight 0. The
-// values mean nothing after an error of the builder.
+// Adds nodes that read a shard's rows and transform them, in the shapes that the model's inputs ask
+// for. With `wrap`, in training, the reader begins again at the end of the data, and random
+// transforms count; else rows past the end have the weight 0. The values mean nothing after an
+// error of the builder.
 Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inputs, bool wrap);
 
 }  // namespace leat

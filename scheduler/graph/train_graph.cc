@@ -116,7 +116,7 @@ Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wr
   LEAT_RETURN_IF_ERROR(check_spec(spec));
   LEAT_ASSIGN_OR_RETURN(const Graph typed, convert_precision(model, spec.precision));
   LEAT_ASSIGN_OR_RETURN(const ModelInputs inputs,
-                        bind_inputs(typed, spec, spec.loss.kind != LossKind::output));
+                        bind_inputs(typed, spec, spec.loss.kind != LossKind::output, wrap));
   LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(typed, spec.loss.output));
   Batch batch;
   LEAT_ASSIGN_OR_RETURN(Copied copied, copy_model(typed, [&](GraphBuilder& g) {
@@ -129,7 +129,7 @@ Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wr
   out.values = {copied.outputs[static_cast<size_t>(index)], batch.labels, batch.weights};
   LEAT_RETURN_IF_ERROR(cast_model(out, spec.autocast));
   if (spec.loss.kind != LossKind::cross_entropy) return out;
-  LEAT_ASSIGN_OR_RETURN(out.layout, class_layout(inputs.columns[*inputs.binding.labels],
+  LEAT_ASSIGN_OR_RETURN(out.layout, class_layout(inputs.transformed[*inputs.binding.labels],
                                                  typed.value(output).type.shape));
   return out;
 }

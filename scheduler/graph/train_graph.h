@@ -17,6 +17,7 @@
 #include "scheduler/graph/rewrite.h"
 #include "scheduler/recipes/optimizer.h"
 #include "scheduler/recipes/schedule.h"
+#include "scheduler/recipes/transform.h"
 
 namespace leat {
 
@@ -46,6 +47,7 @@ struct InputSpec {
   Attrs reader;        // attributes of leat.ReadBatch, except rows, global_batch and wrap
   double rescale = 1;  // inputs of floats are multiplied by it
   std::map<std::string, std::string> columns;  // of inputs, as `named` of bind_columns()
+  std::vector<Transform> transforms = {};      // of the columns, before the model reads them
 };
 
 // A graph that brings its own training: gradients, optimizers and state. Names are those of nodes,

@@ -1,0 +1,139 @@
+#include "scheduler/recipes/transform.h"
+
+#include <algorithm>
+#include <array>
+
+#include "scheduler/recipes/transform_entries.h"
+
+namespace leat {
+namespace {
+
+constexpr double kSide = 65536;  // the largest height and width
+constexpr double kZero[] = {0}, kOne[] = {1}, kHalf[] = {0.5};
+constexpr std::string_view kFlag[] = {"false", "true"};
+
+constexpr TransformArgument probability_of(std::span<const double> initial) {
+  return {.name = "probability", .initial = initial, .min = 0, .max = 1};
+}
+constexpr TransformArgument strength(std::string_view name, double max) {
+  return {.name = name, .initial = kZero, .min = 0, .max = max};
+}
+constexpr TransformArgument count_of(std::string_view name, std::span<const double> initial,
+                                     double min, double max) {
+  return {.name = name, .kind = ArgumentKind::integer, .initial = initial, .min = min, .max = max};
+}
+// One number for both sides, or height and width.
+constexpr TransformArgument size_of(std::string_view name, std::span<const double> initial,
+                                    double min) {
+  return {.name = name,
+          .kind = ArgumentKind::integer,
+          .least = 1,
+          .most = 2,
+          .initial = initial,
+          .min = min,
+          .max = kSide};
+}
+constexpr TransformArgument word_of(std::string_view name, std::span<const std::string_view> words,
+                                    std::span<const double> initial) {
+  return {.name = name, .kind = ArgumentKind::word, .initial = initial, .words = words};
+}
+
+constexpr std::string_view kTypes[] = {"float32", "float64", "float16", "bfloat16",
+                                       "uint8",   "int32",   "int64"};
+constexpr std::string_view kAxes[] = {"horizontal", "vertical"};
+constexpr std::string_view kPadModes[] = {"constant", "reflect", "edge"};
+constexpr std::string_view kResizeModes[] = {"bilinear", "bicubic", "nearest"};
+constexpr std::string_view kStatistics[] = {"none", "imagenet", "cifar10", "mnist"};
+
+constexpr double kTwo[] = {2}, kNine[] = {9}, kBins[] = {31};
+constexpr double kScale[] = {0.02, 0.33}, kRatio[] = {0.3, 3.3};
+
+constexpr TransformArgument kCast[] = {word_of("dtype", kTypes, {})};
+constexpr TransformArgument kColorJitter[] = {strength("brightness", 100),
+                                              strength("contrast", 100),
+                                              strength("saturation", 100), strength("hue", 0.5)};
+constexpr TransformArgument kCrop[] = {size_of("size", {}, 1)};
+constexpr TransformArgument kFlip[] = {word_of("axis", kAxes, kZero), probability_of(kHalf)};
+// Of mixup and cutmix. Without classes, those of the model's output.
+constexpr TransformArgument kMix[] = {
+    {.name = "alpha", .min = 0.001, .max = 1000},
+    probability_of(kOne),
+    count_of("classes", kZero, 0, 1 << 24),
+};
+constexpr TransformArgument kNormalize[] = {
+    word_of("statistics", kStatistics, kZero),
+    {.name = "mean", .least = 1, .most = 4096, .initial = kZero},
+    {.name = "std", .least = 1, .most = 4096, .initial = kOne, .min = 0, .min_open = true},
+};
+constexpr TransformArgument kOneHot[] = {count_of("classes", {}, 1, 1 << 24)};
+constexpr TransformArgument kPad[] = {
+    {.name = "padding",
+     .kind = ArgumentKind::integer,
+     .least = 1,
+     .most = 4,
+     .min = 0,
+     .max = kSide},
+    {.name = "fill", .initial = kZero},
+    word_of("mode", kPadModes, kZero),
+};
+constexpr TransformArgument kRandAugment[] = {
+    count_of("num_ops", kTwo, 1, 32),
+    {.name = "magnitude", .initial = kNine, .min = 0, .max = 1000},
+    count_of("num_magnitude_bins", kBins, 2, 1000),
+};
+constexpr TransformArgument kRandomCrop[] = {
+    size_of("size", kZero, 0),
+    size_of("padding", kZero, 0),
+    {.name = "fill", .initial = kZero},
+};
+constexpr TransformArgument kRandomErasing[] = {
+    probability_of(kHalf),
+    {.name = "scale",
+     .least = 2,
+     .most = 2,
+     .initial = kScale,
+     .min = 0,
+     .max = 1,
+     .min_open = true},
+    {.name = "ratio",
+     .least = 2,
+     .most = 2,
+     .initial = kRatio,
+     .min = 0,
+     .max = 1000,
+     .min_open = true},
+    {.name = "value", .initial = kZero},
+};
+constexpr TransformArgument kResize[] = {
+    size_of("size", {}, 1),
+    word_of("mode", kResizeModes, kZero),
+    word_of("antialias", kFlag, kOne),
+};
+
+constexpr auto kTransforms = std::to_array<TransformEntry>({
+    {"cast", false, false, kCast, transforms::cast},
+    {"color_jitter", true, false, kColorJitter, transforms::color_jitter},
+    {"crop", false, false, kCrop, transforms::crop},
+    {"cutmix", true, false, kMix, transforms::cutmix},
+    {"flip", true, false, kFlip, transforms::flip},
+    {"mixup", true, false, kMix, transforms::mixup},
+    {"normalize", false, false, kNormalize, transforms::normalize},
+    {"one_hot", false, true, kOneHot, transforms::one_hot},
+    {"pad", false, false, kPad, transforms::pad},
+    {"rand_augment", true, false, kRandAugment, transforms::rand_augment},
+    {"random_crop", true, false, kRandomCrop, transforms::random_crop},
+    {"random_erasing", true, false, kRandomErasing, transforms::random_erasing},
+    {"resize", false, false, kResize, transforms::resize},
+});
+
+}  // namespace
+
+std::span<const TransformEntry> all_transforms() { return kTransforms; }
+
+const TransformEntry* find_transform(std::string_view name) {
+  const auto found = std::find_if(kTransforms.begin(), kTransforms.end(),
+                                  [&](const TransformEntry& entry) { return entry.name == name; });
+  return found == kTransforms.end() ? nullptr : &*found;
+}
+
+}  // namespace leat
