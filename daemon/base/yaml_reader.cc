@@ -361,6 +361,39 @@ bool YamlMap::get_ints(std::string_view key, Need need, IntRange range, std::vec
   return true;
 }
 
+bool YamlMap::get_numbers(std::string_view key, Need need, FloatRange range, bool whole,
+                          size_t least, size_t most, std::vector<double>& out) {
+  std::string expected = expected_float(range);
+  if (whole) expected.replace(0, 8, "an integer");  // "a number"
+  if (most > 1) {
+    expected = least == most ? cat("a list of ", most, ", each ", expected)
+                             : cat(expected, ", or a list of up to ", most);
+  }
+  const YamlNode* value = ask(key, need, expected);
+  if (value == nullptr) return false;
+  const bool list = value->kind == YamlNode::Kind::list;
+  const std::span<const YamlNode> entries =
+      list ? std::span<const YamlNode>(value->items) : std::span(value, 1);
+  if (entries.size() < least || entries.size() > most || (list && most == 1)) {
+    wrong(path_of(key), *value, expected, list ? cat(" of ", entries.size()) : std::string());
+    return false;
+  }
+  std::vector<double> read;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const YamlType type =
+        entries[i].kind == YamlNode::Kind::scalar ? yaml_type(entries[i]) : YamlType::string;
+    const bool number = type == YamlType::integer || (type == YamlType::real && !whole);
+    const auto parsed = number ? to_double(entries[i].text) : std::nullopt;
+    if (!parsed || !in_range(*parsed, range)) {
+      wrong(list ? cat(path_of(key), "[", i, "]") : path_of(key), entries[i], expected);
+      return false;
+    }
+    read.push_back(*parsed);
+  }
+  out = std::move(read);
+  return true;
+}
+
 std::vector<YamlMap> YamlMap::get_maps(std::string_view key, Need need) {
   const YamlNode* value = ask(key, need, "a list of maps");
   std::vector<YamlMap> maps;

@@ -83,6 +83,9 @@ class YamlMap {
                    std::vector<size_t>& out);
   // Reads a list of integers.
   bool get_ints(std::string_view key, Need need, IntRange range, std::vector<int64_t>& out);
+  // Reads one number, or a list of `least` to `most` numbers. With `whole`, they are integers.
+  bool get_numbers(std::string_view key, Need need, FloatRange range, bool whole, size_t least,
+                   size_t most, std::vector<double>& out);
   // Returns the maps of a list; none if the key is absent, or if something else is there.
   std::vector<YamlMap> get_maps(std::string_view key, Need need);
   // Returns the map under a key. It is absent if the key is, or if its value is not a map.

@@ -16,6 +16,7 @@
 #include "devices/base/status.h"
 #include "scheduler/recipes/optimizer.h"
 #include "scheduler/recipes/schedule.h"
+#include "scheduler/recipes/transform.h"
 
 namespace leat {
 
@@ -68,8 +69,9 @@ struct Job {
     // The columns that the job reads, as parse_column_view() of ops/data/dataset_files.h reads
     // them: "tokens=window[:-1]". Empty: all columns of the files.
     std::vector<std::string> columns;
-    double rescale = 1;   // inputs of floats are multiplied by it
-    bool shuffle = true;  // shuffle the training rows, in a new order for each epoch
+    double rescale = 1;                 // inputs of floats are multiplied by it
+    std::vector<Transform> transforms;  // of the columns, in their order
+    bool shuffle = true;                // shuffle the training rows, in a new order for each epoch
     bool operator==(const Data&) const = default;
   };
 

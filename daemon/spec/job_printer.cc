@@ -3,6 +3,7 @@
 #include "daemon/spec/names.h"
 #include "daemon/spec/read_files.h"
 #include "daemon/spec/read_settings.h"
+#include "daemon/spec/read_transforms.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -92,6 +93,8 @@ std::string print_data(const Job::Data& data) {
   if (data.validation) text += cat("  validation: ", print_validation_data(data), "\n");
   if (!data.columns.empty()) text += cat("  columns: ", print_named_texts(data.columns), "\n");
   text += cat("  rescale: ", shortest(data.rescale), "\n");
+  if (!data.transforms.empty())
+    text += cat("  transforms:\n", print_transforms(data.transforms, "    "));
   return text + cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/spec/read_files.h"
 #include "daemon/spec/read_optimizer.h"
 #include "daemon/spec/read_precision.h"
+#include "daemon/spec/read_transforms.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/data/dataset_files.h"
@@ -175,6 +176,7 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
     data.root = resolved(data.root, folder);
   read_columns(map, data);
   map.get_float("rescale", Need::optional, kPositive, data.rescale);
+  read_transforms(map, data.transforms);
   map.get_bool("shuffle", Need::optional, data.shuffle);
   map.finish();
 }

@@ -107,6 +107,7 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
     spec.program = ProgramSpec{job.program->init, job.program->step, job.program->fetch};
   spec.input.rescale = job.data.rescale;
   spec.input.columns = job.model.inputs;
+  spec.input.transforms = job.data.transforms;
   spec.loss = loss_spec(job);
   spec.accuracy = has_accuracy(job);
   spec.optimizer = job.optimizer;

@@ -15,6 +15,7 @@
 #include "ops/definitions/row_shape.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/op_name.h"
+#include "scheduler/graph/read_batch.h"
 
 namespace leat {
 namespace {
@@ -119,18 +120,38 @@ Status check_labels(const Job& job, const Graph& model, ValueId output, const Da
   return host.inspect(files, check).status();
 }
 
+// The columns behind the job's transforms.
+Result<std::vector<ColumnInfo>> transformed(const Job& job, const Graph& model,
+                                            const std::vector<ColumnInfo>& columns,
+                                            bool in_training) {
+  TrainSpec spec;
+  spec.input.rescale = job.data.rescale;
+  spec.loss = loss_spec(job);
+  spec.global_batch = job.global_batch_size;
+  spec.shards = job.shards;
+  spec.precision = job.master_dtype();
+  return transformed_columns(model.catalogue(), columns, job.data.transforms,
+                             transform_setting(model, spec), in_training);
+}
+
 // Checks that the model and the loss can take the rows of the data.
 Status check_data(const Job& job, const Graph& model, const Job::Files& files,
-                  const DatasetInfo& info, HostHandle& host) {
+                  const DatasetInfo& info, bool in_training, HostHandle& host) {
   const bool needs_labels = !job.program && job.loss.name != Job::LossName::output;
+  LEAT_ASSIGN_OR_RETURN(const std::vector<ColumnInfo> columns,
+                        transformed(job, model, info.columns, in_training));
   LEAT_ASSIGN_OR_RETURN(const DataBinding binding,
-                        bind_columns(model, info.columns, job.model.inputs, needs_labels,
+                        bind_columns(model, columns, job.model.inputs, needs_labels,
                                      files_of_columns(dataset_files(job, files))));
   if (job.program) return {};
   LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(model, loss_spec(job).output));
   if (!needs_labels) return {};
-  return check_labels(job, model, output, dataset_files(job, files), info.columns[*binding.labels],
-                      host);
+  // Classes are checked as the files have them: a transform makes shares of them.
+  const size_t labels = *binding.labels;
+  const bool classes =
+      job.loss.name == Job::LossName::cross_entropy && is_int(info.columns[labels].dtype);
+  return check_labels(job, model, output, dataset_files(job, files),
+                      classes ? info.columns[labels] : columns[labels], host);
 }
 
 // Tells that the loss takes a softmax of probabilities, which is a frequent mistake.
@@ -178,7 +199,7 @@ Status check_validation(const Job& job, const Graph& graph, const std::vector<Fo
                         HostHandle& host) {
   size_t next = 0;
   for (const Job::Files* files : validation_files(job))
-    LEAT_RETURN_IF_ERROR(check_data(job, graph, *files, found[next++].info, host));
+    LEAT_RETURN_IF_ERROR(check_data(job, graph, *files, found[next++].info, false, host));
   return {};
 }
 
@@ -215,7 +236,7 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   LEAT_RETURN_IF_ERROR(check_exports(job, model));
   HostHandle& host = *hosts.hosts()[0];
   if (job.has_data())
-    LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, host));
+    LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, true, host));
   else if (!graph.inputs().empty())
     return lacks_data(job, graph);
   LEAT_RETURN_IF_ERROR(check_validation(job, graph, validation, host));
