@@ -22,8 +22,8 @@ struct ImageTiles {
 
 // The elements of a line, from `first` on; those outside of the line are `fill`.
 template <typename T>
-void copy_line(const T* line, int64_t size, int64_t first, bool mirrored, T fill, T* out,
-               int64_t n) {
+void copy_image_line(const T* line, int64_t size, int64_t first, bool mirrored, T fill, T* out,
+                     int64_t n) {
   const int64_t before = std::clamp<int64_t>(-first, 0, n);
   const int64_t end = std::clamp<int64_t>(size - first, before, n);
   std::fill_n(out, before, fill);
@@ -64,7 +64,8 @@ class CropImagesKernel final : public Kernel {
           if (line < 0 || line >= height_)
             std::fill_n(out, out_width_, fill_);
           else
-            copy_line(from + line * width_, width_, left, place[3] != 0, fill_, out, out_width_);
+            copy_image_line(from + line * width_, width_, left, place[3] != 0, fill_, out,
+                            out_width_);
         }
       }
     }

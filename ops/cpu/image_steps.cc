@@ -48,33 +48,43 @@ void saturate(double factor, double* red, double* green, double* blue, int64_t n
 }
 
 // The hue of a colour in [0,1), as torchvision's _rgb_to_hsv; red, green and blue are sixths of a
-// turn 0, 2 and 4.
+// turn 0, 2 and 4. All cases are computed before one is chosen, here and below, so that the
+// compiler can do so for several colours at once.
 template <typename T>
 LEAT_INLINE T hue_of(T red, T green, T blue, T most, T least) {
-  const T range = most == least ? T{1} : most - least;
-  const T r = (most - red) / range, g = (most - green) / range, b = (most - blue) / range;
-  const T sixths = most == red ? b - g : (most == green ? T{2} + r - b : T{4} + g - r);
+  const T range = most - least, divisor = most == least ? T{1} : range;
+  const T r = (most - red) / divisor, g = (most - green) / divisor, b = (most - blue) / divisor;
+  const T of_red = b - g, of_green = T{2} + r - b, of_blue = T{4} + g - r;
+  const T of_others = most == green ? of_green : of_blue;
+  const T sixths = most == red ? of_red : of_others;
   const T hue = sixths / T{6} + T{1};
-  return hue >= T{1} ? hue - T{1} : hue;
+  return hue - (hue >= T{1} ? T{1} : T{0});
 }
 
-// Turns the hue. In sixth i of a turn, the channels are picked from v, p, q and t, as HSV has it.
+// Turns the hue. In sixth k of a turn, the channels are picked from v, p, q and t, as HSV has it.
 template <typename T>
 LEAT_INLINE void turn_planes(T turn, T* red, T* green, T* blue, int64_t n) {
+  LEAT_NO_OVERLAP
   for (int64_t i = 0; i < n; ++i) {
-    const T most = std::max(red[i], std::max(green[i], blue[i]));
-    const T least = std::min(red[i], std::min(green[i], blue[i]));
-    T hue = hue_of(red[i], green[i], blue[i], most, least) + turn;
-    hue -= std::floor(hue);
-    const T saturation = most == least ? T{0} : (most - least) / most;
-    const T sixths = hue * T{6}, sixth = std::floor(sixths), part = sixths - sixth;
-    const T p = in_unit((T{1} - saturation) * most);
-    const T q = in_unit((T{1} - saturation * part) * most);
-    const T t = in_unit((T{1} - saturation + saturation * part) * most);
-    const int k = sixth >= T{0} && sixth < T{6} ? static_cast<int>(sixth) : 0;
-    red[i] = k == 0 || k == 5 ? most : (k == 1 ? q : (k == 4 ? t : p));
-    green[i] = k == 1 || k == 2 ? most : (k == 0 ? t : (k == 3 ? q : p));
-    blue[i] = k == 3 || k == 4 ? most : (k == 2 ? t : (k == 5 ? q : p));
+    const T r = red[i], g = green[i], b = blue[i];
+    const T larger = r > g ? r : g, v = larger > b ? larger : b;
+    const T smaller = r < g ? r : g, least = smaller < b ? smaller : b;
+    const T turned = hue_of(r, g, b, v, least) + turn;
+    const T saturation = (v - least) / (v == least ? T{1} : v);
+    const T sixths = (turned - std::floor(turned)) * T{6}, k = std::floor(sixths);
+    const T part = sixths - k;
+    const T p = in_unit((T{1} - saturation) * v);
+    const T q = in_unit((T{1} - saturation * part) * v);
+    const T t = in_unit((T{1} - saturation + saturation * part) * v);
+    // Each bound is one of a sixth; rounding may give 6, which is 0 again.
+    const bool in_0 = k < T{1} || k >= T{6}, to_1 = k < T{2}, to_2 = k < T{3}, to_3 = k < T{4},
+               to_4 = k < T{5};
+    const T red_34 = to_3 ? p : (to_4 ? t : v), red_12 = to_1 ? q : (to_2 ? p : red_34);
+    const T green_34 = to_3 ? q : p, green_12 = to_2 ? v : green_34;
+    const T blue_34 = to_4 ? v : q, blue_12 = to_1 ? p : (to_2 ? t : blue_34);
+    red[i] = in_0 ? v : red_12;
+    green[i] = in_0 ? t : green_12;
+    blue[i] = in_0 ? p : blue_12;
   }
 }
 LEAT_VECTOR_CLONES void turn_hue(float turn, float* red, float* green, float* blue, int64_t n) {
@@ -137,11 +147,22 @@ void sharpen(T factor, const ImageSize& size, T* image, T* spare) {
 }
 
 template <typename T>
-void posterize(double bits, int64_t n, T* x) {
-  const T levels = static_cast<T>(std::exp2(std::clamp(std::round(bits), 0.0, 8.0)));
-  for (int64_t i = 0; i < n; ++i)
-    x[i] = std::clamp(std::floor(x[i] * levels), T{0}, levels - T{1}) * (T{1} / levels);
+LEAT_INLINE void keep_levels(T levels, T* x, int64_t n) {
+  const T most = levels - T{1}, unit = T{1} / levels;
+  for (int64_t i = 0; i < n; ++i) {
+    const T level = std::floor(x[i] * levels);
+    x[i] = (level < T{0} ? T{0} : (level > most ? most : level)) * unit;
+  }
 }
+LEAT_VECTOR_CLONES void posterize(float levels, float* x, int64_t n) { keep_levels(levels, x, n); }
+void posterize(double levels, double* x, int64_t n) { keep_levels(levels, x, n); }
+
+template <typename T>
+LEAT_INLINE void invert_bright(T from, T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = x[i] >= from ? T{1} - x[i] : x[i];
+}
+LEAT_VECTOR_CLONES void solarize(float from, float* x, int64_t n) { invert_bright(from, x, n); }
+void solarize(double from, double* x, int64_t n) { invert_bright(from, x, n); }
 
 template <typename T>
 void stretch(int64_t n, T* x) {
@@ -266,10 +287,10 @@ void run_step(ImageStep step, double value, const ImageSize& size, T* image, T* 
     case ImageStep::sharpness:
       return sharpen(v, size, image, spare);
     case ImageStep::posterize:
-      return posterize(value, all, image);
+      return posterize(static_cast<T>(std::exp2(std::clamp(std::round(value), 0.0, 8.0))), image,
+                       all);
     case ImageStep::solarize:
-      for (int64_t i = 0; i < all; ++i) image[i] = image[i] >= v ? T{1} - image[i] : image[i];
-      return;
+      return solarize(v, image, all);
     case ImageStep::auto_contrast:
       for (int64_t c = 0; c < size.channels; ++c) stretch(plane, image + c * plane);
       return;

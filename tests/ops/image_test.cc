@@ -13,7 +13,7 @@
 namespace leat::testing {
 namespace {
 
-const std::map<std::string, ImageStep> kSteps = {
+const std::map<std::string, ImageStep> kNamedSteps = {
     {"brightness", ImageStep::brightness},   {"contrast", ImageStep::contrast},
     {"saturation", ImageStep::saturation},   {"hue", ImageStep::hue},
     {"sharpness", ImageStep::sharpness},     {"posterize", ImageStep::posterize},
@@ -67,7 +67,7 @@ Tensor places_of(std::vector<int64_t> numbers) {
   return Tensor::of<int64_t>({static_cast<int64_t>(numbers.size() / 4), 4}, numbers);
 }
 
-Attrs part(int64_t height, int64_t width, double fill = 0) {
+Attrs size_of_part(int64_t height, int64_t width, double fill = 0) {
   return {{"height", height}, {"width", width}, {"fill", fill}};
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("each step on an image equals torchvision's") {
     if (equals == std::string::npos || name.starts_with("resize")) continue;
     const bool gray = name.starts_with("gray:");
     INFO(name);
-    const ImageStep step = kSteps.at(name.substr(gray ? 5 : 0, equals - (gray ? 5 : 0)));
+    const ImageStep step = kNamedSteps.at(name.substr(gray ? 5 : 0, equals - (gray ? 5 : 0)));
     const Tensor image = gray
                              ? Tensor::wrap(x.dtype(), {1, x.shape()[1], x.shape()[2]},
                                             const_cast<void*>(x.raw()), std::make_shared<Tensor>(x))
@@ -109,7 +109,7 @@ TEST_CASE("parts of images are cut out, padded, mirrored and turned upside down"
   const Tensor x = counting(DType::u8, {4, 1, 2, 3});
   const Tensor y =
       run1("leat.CropImages", {x, places_of({0, 0, 0, 0, 0, 1, 0, 1, -1, -1, 1, 0, 5, 2, 0, 0})},
-           part(2, 3, 9));
+           size_of_part(2, 3, 9));
   check_identical(y, Tensor::of<uint8_t>({4, 1, 2, 3}, {0, 1,  2,  3, 4,  5,   //
                                                         9, 8,  7,  9, 11, 10,  //
                                                         9, 12, 13, 9, 9,  9,   //
@@ -117,7 +117,7 @@ TEST_CASE("parts of images are cut out, padded, mirrored and turned upside down"
   check_tiles(
       "leat.CropImages",
       {random_tensor(DType::f32, {7, 2, 5, 4}, 1), random_tensor(DType::i64, {7, 4}, 2, -3, 3)},
-      part(4, 5));
+      size_of_part(4, 5));
 }
 
 TEST_CASE("places far outside of an image give the fill alone") {
@@ -126,7 +126,7 @@ TEST_CASE("places far outside of an image give the fill alone") {
   const Tensor y =
       run1("leat.CropImages",
            {x, places_of({kFar, 0, 0, 0, 0, std::numeric_limits<int64_t>::min(), 0, 1})},
-           part(3, 4, 0.5));
+           size_of_part(3, 4, 0.5));
   for (int64_t i = 0; i < y.elements(); ++i) CHECK(y.at(i) == 0.5);
 }
 
@@ -159,12 +159,13 @@ TEST_CASE("numbers that are not finite harm no image") {
 
 TEST_CASE("images of other shapes are refused") {
   const Tensor places = places_of({0, 0, 0, 0});
-  CHECK(run_error("leat.CropImages", {counting(DType::u8, {1, 4}), places}, part(1, 1)).message() ==
+  CHECK(run_error("leat.CropImages", {counting(DType::u8, {1, 4}), places}, size_of_part(1, 1))
+            .message() ==
         "leat.CropImages: expected images of [N,...,height,width], received [1,4]");
-  CHECK(run_error("leat.CropImages", {counting(DType::u8, {2, 4, 4}), places}, part(1, 1))
+  CHECK(run_error("leat.CropImages", {counting(DType::u8, {2, 4, 4}), places}, size_of_part(1, 1))
             .message() ==
         "leat.CropImages: places: expected a row of 4 for each image, received [1,4]");
-  CHECK(run_error("leat.CropImages", {counting(DType::u8, {1, 4, 4}), places}, part(0, 1))
+  CHECK(run_error("leat.CropImages", {counting(DType::u8, {1, 4, 4}), places}, size_of_part(0, 1))
             .message() == "leat.CropImages: height: expected 1 to 16777216, received 0");
   CHECK(run_error("leat.AugmentImages",
                   {counting(DType::f32, {1, 2, 4, 4}), Tensor::of<int64_t>({1, 1}, {1}),
