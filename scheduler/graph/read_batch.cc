@@ -11,7 +11,10 @@ namespace {
 // A column as an input of the model: of its type and shape. Floats are rescaled.
 ValueId as_input(GraphBuilder& g, const TrainSpec& spec, const BatchColumn& rows,
                  const ColumnInfo& column, const ValueType& input) {
-  ValueId x = g.op("Cast", {rows.value}, {{"to", int64_t{dtype_onnx_code(input.dtype)}}});
+  // Transforms may have made it what the model reads.
+  const bool made = rows.rescaled && column.dtype == input.dtype;
+  ValueId x = made ? rows.value
+                   : g.op("Cast", {rows.value}, {{"to", int64_t{dtype_onnx_code(input.dtype)}}});
   // The cast comes before the product, because the data may be bytes.
   if (spec.input.rescale != 1 && !rows.rescaled && is_float(input.dtype))
     x = g.op("Mul", {x, g.scalar(input.dtype, spec.input.rescale)});

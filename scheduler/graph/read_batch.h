@@ -25,7 +25,7 @@ struct ModelInputs {
 Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels,
                                 bool in_training);
 
-// What transforms have to know of a job with this spec. `model` as above.
+// The setting of the transforms of a job with this spec. `model` as above.
 TransformSetting transform_setting(const Graph& model, const TrainSpec& spec);
 
 // A shard's rows.

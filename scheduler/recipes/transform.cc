@@ -5,7 +5,7 @@
 
 #include "scheduler/recipes/transform_entries.h"
 
-namespace leat {
+namespace leat::transforms {
 namespace {
 
 constexpr double kSide = 65536;  // the largest height and width
@@ -111,22 +111,27 @@ constexpr TransformArgument kResize[] = {
 };
 
 constexpr auto kTransforms = std::to_array<TransformEntry>({
-    {"cast", false, false, kCast, transforms::cast},
-    {"color_jitter", true, false, kColorJitter, transforms::color_jitter},
-    {"crop", false, false, kCrop, transforms::crop},
-    {"cutmix", true, false, kMix, transforms::cutmix},
-    {"flip", true, false, kFlip, transforms::flip},
-    {"mixup", true, false, kMix, transforms::mixup},
-    {"normalize", false, false, kNormalize, transforms::normalize},
-    {"one_hot", false, true, kOneHot, transforms::one_hot},
-    {"pad", false, false, kPad, transforms::pad},
-    {"rand_augment", true, false, kRandAugment, transforms::rand_augment},
-    {"random_crop", true, false, kRandomCrop, transforms::random_crop},
-    {"random_erasing", true, false, kRandomErasing, transforms::random_erasing},
-    {"resize", false, false, kResize, transforms::resize},
+    {"cast", false, false, kCast, cast},
+    {"color_jitter", true, false, kColorJitter, color_jitter},
+    {"crop", false, false, kCrop, crop},
+    {"cutmix", true, false, kMix, cutmix},
+    {"flip", true, false, kFlip, flip},
+    {"mixup", true, false, kMix, mixup},
+    {"normalize", false, false, kNormalize, normalize},
+    {"one_hot", false, true, kOneHot, one_hot},
+    {"pad", false, false, kPad, pad},
+    {"rand_augment", true, false, kRandAugment, rand_augment},
+    {"random_crop", true, false, kRandomCrop, random_crop},
+    {"random_erasing", true, false, kRandomErasing, random_erasing},
+    {"resize", false, false, kResize, resize},
 });
 
 }  // namespace
+}  // namespace leat::transforms
+
+namespace leat {
+
+using transforms::kTransforms;
 
 std::span<const TransformEntry> all_transforms() { return kTransforms; }
 

@@ -22,7 +22,7 @@ struct BatchColumn {
   bool rescaled = false;  // the job's factor is in it
 };
 
-// What transforms have to know of a job.
+// The facts of a job that transforms need.
 struct TransformSetting {
   int64_t rows = 1;               // of a shard's batch
   double rescale = 1;             // floats of inputs are multiplied by it once

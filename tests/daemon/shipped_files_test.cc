@@ -40,22 +40,23 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
   const auto real = load_job(shipped);
   REQUIRE(real.ok());
   CHECK(*documented == *real);
-  for (const char* key : {"version",       "name",         "model.graph", "model.weights",
-                          "model.freeze",  "data.root",    "data.train",  "data.validation",
-                          "data.rescale",  "data.shuffle", "format",      "features",
-                          "labels",        "loss",         "metrics",     "optimizer",
-                          "learning_rate", "weight_decay", "momentum",    "nesterov",
-                          "beta_1",        "beta_2",       "epsilon",     "lazy",
-                          "lr_scheduler",  "warmup_steps", "decay_steps", "alpha",
-                          "step_size",     "gamma",        "decay_rate",  "global_batch_size",
-                          "epochs",        "steps",        "seed",        "shards",
-                          "strategy",      "mode",         "num_ps",      "num_workers",
-                          "checkpoint",    "every_steps",  "keep",        "path",
-                          "precision",     "compute",      "loss_scale",  "on_nan",
-                          "export",        "model.train",  "rename",      "strict",
+  for (const char* key : {"version",       "name",         "model.graph",    "model.weights",
+                          "model.freeze",  "data.root",    "data.train",     "data.validation",
+                          "data.rescale",  "data.shuffle", "format",         "features",
+                          "labels",        "loss",         "metrics",        "optimizer",
+                          "learning_rate", "weight_decay", "momentum",       "nesterov",
+                          "beta_1",        "beta_2",       "epsilon",        "lazy",
+                          "lr_scheduler",  "warmup_steps", "decay_steps",    "alpha",
+                          "step_size",     "gamma",        "decay_rate",     "global_batch_size",
+                          "epochs",        "steps",        "seed",           "shards",
+                          "strategy",      "mode",         "num_ps",         "num_workers",
+                          "checkpoint",    "every_steps",  "keep",           "path",
+                          "precision",     "compute",      "loss_scale",     "on_nan",
+                          "export",        "model.train",  "rename",         "strict",
                           "validation",    "rows",         "steps_per_epoch"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
+  CHECK_THAT(page, Catch::Contains("`data.transforms`"));
   for (const char* key : {"clip_value", "clip_norm", "ema", "sam", "accumulate", "groups", "match",
                           "lr_scale", "freeze", "layer_decay", "milestones"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));

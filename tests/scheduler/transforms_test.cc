@@ -2,6 +2,7 @@
 // does.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <set>
 
 #include "devices/base/text.h"
@@ -112,7 +113,7 @@ Tensor numbered(DType dtype, int64_t rows, const Shape& row, double factor = 1) 
   return out;
 }
 
-void check_equal(const Tensor& a, const Tensor& b) {
+void check_same_elements(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
   REQUIRE(a.dtype() == b.dtype());
   int64_t different = 0;
@@ -147,16 +148,16 @@ TEST_CASE("normalize subtracts the mean and divides by the deviation of each cha
 TEST_CASE("images are cropped in the middle, padded and made floats once") {
   const auto cropped = apply_transforms({make_transform("crop", {{"size", {1, 2}}})},
                                         numbered(DType::u8, 1, {3, 4}));
-  check_equal(cropped.image, Tensor::of<uint8_t>({1, 1, 2}, {6, 7}));
+  check_same_elements(cropped.image, Tensor::of<uint8_t>({1, 1, 2}, {6, 7}));
   const auto padded =
       apply_transforms({make_transform("pad", {{"padding", {1, 0, 0, 2}}, {"fill", {9}}})},
                        numbered(DType::u8, 1, {1, 1, 2}));
-  check_equal(padded.image, Tensor::of<uint8_t>({1, 1, 3, 3}, {9, 1, 2, 9, 9, 9, 9, 9, 9}));
+  check_same_elements(padded.image, Tensor::of<uint8_t>({1, 1, 3, 3}, {9, 1, 2, 9, 9, 9, 9, 9, 9}));
   // The factor counts once, whatever follows.
   const auto floats = apply_transforms(
       {make_transform("cast", {{"dtype", {0}}}), make_transform("resize", {{"size", {2, 2}}})},
       numbered(DType::u8, 1, {2, 2}), 0.5);
-  check_equal(floats.image, Tensor::of<float>({1, 2, 2}, {0.5f, 1, 1.5f, 2}));
+  check_same_elements(floats.image, Tensor::of<float>({1, 2, 2}, {0.5f, 1, 1.5f, 2}));
 }
 
 TEST_CASE("labels become ones in rows of zeros, and labels that are no class none") {
@@ -165,7 +166,7 @@ TEST_CASE("labels become ones in rows of zeros, and labels that are no class non
   must(made.status);
   const auto out = must(interpret(made.graph, {{made.labels, Tensor::of<int64_t>({3}, {2, -1, 3})}},
                                   {made.out_labels}));
-  check_equal(out[0], Tensor::of<float>({3, 3}, {0, 0, 1, 0, 0, 0, 0, 0, 0}));
+  check_same_elements(out[0], Tensor::of<float>({3, 3}, {0, 0, 1, 0, 0, 0, 0, 0, 0}));
 }
 
 TEST_CASE("a flip mirrors as many rows as its probability says, in other rows each step") {
@@ -191,7 +192,7 @@ TEST_CASE("a flip mirrors as many rows as its probability says, in other rows ea
       apply_transforms({make_transform("flip", {{"axis", {1}}, {"probability", {1}}})},
                        numbered(DType::u8, 1, {2, 2}))
           .image;
-  check_equal(upside, Tensor::of<uint8_t>({1, 2, 2}, {3, 4, 1, 2}));
+  check_same_elements(upside, Tensor::of<uint8_t>({1, 2, 2}, {3, 4, 1, 2}));
 }
 
 TEST_CASE("a random crop takes each place equally often") {
@@ -233,7 +234,7 @@ TEST_CASE("shards of any size draw what the whole batch draws") {
     for (int64_t first = 0; first < 12; first += rows) {
       const Tensor part =
           apply_transforms(all, cut_rows(image, first, rows), 1.0 / 255, 5, first).image;
-      check_equal(part, cut_rows(whole, first, rows));
+      check_same_elements(part, cut_rows(whole, first, rows));
     }
   }
 }
@@ -362,7 +363,7 @@ TEST_CASE("mixup adds shares of two rows and of their labels") {
   // A batch that is not mixed keeps its rows, and its labels become ones.
   const auto kept =
       apply_transforms({make_transform("mixup", {{"alpha", {1}}, {"probability", {0}}})}, batch);
-  check_equal(kept.image, batch);
+  check_same_elements(kept.image, batch);
   CHECK(kept.labels.at(0) == 1);
 }
 
@@ -462,6 +463,20 @@ TEST_CASE("every transform has defaults and nodes, and its order is that of the 
                                setting_of(4, 1.0 / 255), false);
       if (entry.random) CHECK(evaluated.graph.nodes() == 0);
     }
+  }
+}
+
+TEST_CASE("the page about data has every transform with its arguments") {
+  std::ifstream in(std::string(LEAT_SOURCE_DIR) + "/docs/data.md");
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  for (const TransformEntry& entry : all_transforms()) {
+    INFO(entry.name);
+    const size_t begin = page.find(cat("\n| `", entry.name, "` |"));
+    REQUIRE(begin != std::string::npos);
+    const std::string row = page.substr(begin + 1, page.find('\n', begin + 1) - begin - 1);
+    for (const TransformArgument& argument : entry.arguments)
+      CHECK_THAT(row, Catch::Contains(cat("`", argument.name)));
+    CHECK((row.find("| yes |") != std::string::npos) == entry.random);
   }
 }
 
