@@ -43,6 +43,7 @@ struct Parsed {
   GraphOpsCommand ops;
   ClusterArguments cluster;
   CurveArguments curves;
+  DataTokenizeCommand tokenize;
   std::string shell;  // of `leat completion`
   std::string topic;  // of `leat man`: the name of a command, "checkpoint ls"
   std::string color = "auto";
@@ -155,6 +156,36 @@ void add_graph(CLI::App& app, Parsed& parsed) {
   add_color(*ops, parsed.color);
 }
 
+void add_data(CLI::App& app, Parsed& parsed) {
+  auto* data = add_command(app, "data", "Make data for trainings");
+  data->require_subcommand(1);
+
+  DataTokenizeCommand& command = parsed.tokenize;
+  auto* tokenize = add_command(*data, "tokenize", "Make a file of tokens from text files");
+  tokenize->add_option("IN... OUT", command.files, "The texts, and the file of tokens to write")
+      ->type_name("")
+      ->required()
+      ->expected(2, 1 << 20);
+  tokenize
+      ->add_option("--tokenizer", command.tokenizer,
+                   "bytes, char, char:VOCABULARY or sentencepiece:MODEL (bytes)")
+      ->type_name("NAME");
+  tokenize->add_option("--documents", command.documents, "What a document is (files)")
+      ->type_name("files|lines|paragraphs")
+      ->check(CLI::IsMember({"files", "lines", "paragraphs"}));
+  tokenize->add_option("--separator", command.separator, "A token to write behind each document")
+      ->type_name("N")
+      ->check(whole_number(0, 4294967295));
+  tokenize
+      ->add_option("--starts", command.starts,
+                   "Write to this .npy file where each document begins, in tokens")
+      ->type_name("FILE");
+  tokenize->add_option("--dtype", command.dtype, "The type of a token (uint16)")
+      ->type_name("uint8|uint16|uint32")
+      ->check(CLI::IsMember({"uint8", "uint16", "uint32"}));
+  add_color(*tokenize, parsed.color);
+}
+
 // The scripts and pages that shells and manuals need.
 void add_texts(CLI::App& app, Parsed& parsed) {
   auto* completion = add_command(app, "completion", "Print a script that completes commands");
@@ -196,6 +227,7 @@ void build(CLI::App& app, Parsed& parsed) {
   add_graph(app, parsed);
   add_cluster_commands(app, parsed.cluster, parsed.color);
   add_curve_commands(app, parsed.curves, parsed.color);
+  add_data(app, parsed);
   add_texts(app, parsed);
   add_help_commands(app);
 }
@@ -228,6 +260,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   }
   if (auto command = curve_command(name, std::move(parsed.curves), color))
     return *std::move(command);
+  if (name == "leat data tokenize") return with_color(std::move(parsed.tokenize));
   if (name == "leat completion") return PrintText{*completion_script(app, parsed.shell)};
   if (name == "leat man") return manual_of(app, parsed.topic);
   if (name == "leat plan") return with_color(std::move(parsed.plan));
@@ -303,6 +336,7 @@ int run_command(const Command& command) {
     int operator()(const MetricsCommand& metrics) const { return run_metrics(metrics); }
     int operator()(const PlotCommand& plot) const { return run_plot(plot); }
     int operator()(const CompareCommand& compare) const { return run_compare(compare); }
+    int operator()(const DataTokenizeCommand& data) const { return run_data_tokenize(data); }
   };
   return std::visit(Runner{}, command);
 }

@@ -9,6 +9,7 @@
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/curve_commands.h"
+#include "daemon/cli/data_tokenize.h"
 #include "daemon/cli/evaluate_command.h"
 #include "daemon/process/arguments.h"
 
@@ -22,7 +23,8 @@ using Command =
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
                  CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand,
                  LogsCommand, CancelCommand, RmCommand, NodesCommand, DrainCommand, FetchCommand,
-                 ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand, CompareCommand>;
+                 ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand, CompareCommand,
+                 DataTokenizeCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

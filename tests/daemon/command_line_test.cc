@@ -180,13 +180,15 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "expected a command: train, plan, predict, graph, evaluate, checkpoint, submit, ps, show, "
        "logs, "
        "cancel, fetch, rm, "
-       "nodes, cluster, doctor, metrics, plot, compare, completion, man, help, version\nSee 'leat "
+       "nodes, cluster, doctor, metrics, plot, compare, data, completion, man, help, version\nSee "
+       "'leat "
        "--help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, evaluate, "
        "checkpoint, submit, ps, show, "
-       "logs, cancel, fetch, rm, nodes, cluster, doctor, metrics, plot, compare, completion, man, "
+       "logs, cancel, fetch, rm, nodes, cluster, doctor, metrics, plot, compare, data, completion, "
+       "man, "
        "help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
        "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat --help'."},

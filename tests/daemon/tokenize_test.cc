@@ -1,0 +1,194 @@
+// leat data tokenize, as a user types it, and trainings on text.
+#include <cstring>
+#include <fstream>
+
+#include "daemon/cli/command_line.h"
+#include "devices/base/text.h"
+#include "ops/formats/npy.h"
+#include "tests/catch.h"
+#include "tests/daemon/leat_process.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/must.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+void write_raw(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string read_raw(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+template <typename T>
+std::vector<int64_t> read_tokens(const std::string& path) {
+  const std::string bytes = read_raw(path);
+  std::vector<T> tokens(bytes.size() / sizeof(T));
+  std::memcpy(tokens.data(), bytes.data(), bytes.size());
+  return {tokens.begin(), tokens.end()};
+}
+
+Finished tokenize(const TemporaryDirectory& folder, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"data", "tokenize"});
+  return run_leat(folder.path(), arguments);
+}
+
+// A field of a protobuf message: text, or a number.
+std::string message_field(int number, const std::string& text) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(text.size())} + text;
+}
+std::string message_field(int number, int value) {
+  return {static_cast<char>(number << 3), static_cast<char>(value)};
+}
+
+// A model of SentencePiece with these pieces; the number of a piece is its place.
+std::string sentencepiece_model() {
+  const std::vector<std::pair<std::string, float>> pieces = {{"<unk>", 0},
+                                                             {"<s>", 0},
+                                                             {"</s>", 0},
+                                                             {"\xe2\x96\x81hello", -1},
+                                                             {"\xe2\x96\x81world", -2},
+                                                             {"\xe2\x96\x81", -3},
+                                                             {"h", -4},
+                                                             {"e", -4},
+                                                             {"l", -4},
+                                                             {"o", -4}};
+  std::string model;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    std::string score(4, '\0');
+    std::memcpy(score.data(), &pieces[i].second, 4);
+    std::string piece = message_field(1, pieces[i].first) + static_cast<char>(2 << 3 | 5) + score;
+    if (i < 3) piece += message_field(3, i == 0 ? 2 : 3);  // unknown, control
+    model += message_field(1, piece);
+  }
+  return model + message_field(2, message_field(3, 1)) +
+         message_field(3, message_field(1, std::string("identity")));
+}
+
+}  // namespace
+
+TEST_CASE("text becomes tokens of bytes, with a separator behind each document") {
+  const TemporaryDirectory folder;
+  write_raw(folder / "a.txt", "ab\n\nc\n");
+  write_raw(folder / "b.txt", "d");
+  Finished done = tokenize(folder, {"a.txt", "b.txt", "out.bin"});
+  CHECK(done.exit_code == 0);
+  CHECK(done.err == "out.bin: 7 tokens, 2 documents, a vocabulary of 256\n");
+  CHECK(read_tokens<uint16_t>(folder / "out.bin") ==
+        std::vector<int64_t>{97, 98, 10, 10, 99, 10, 100});
+  done = tokenize(folder, {"a.txt", "b.txt", "out.bin", "--documents", "paragraphs", "--separator",
+                           "256", "--starts", "starts.npy", "--dtype", "uint32"});
+  CHECK(done.exit_code == 0);
+  CHECK(read_tokens<uint32_t>(folder / "out.bin") ==
+        std::vector<int64_t>{97, 98, 256, 99, 256, 100, 256});
+  const Tensor starts = must(read_npy(real_files(), folder / "starts.npy"));
+  CHECK(starts.identical(Tensor::of<int64_t>({3}, {0, 3, 5})));
+  done = tokenize(folder, {"a.txt", "out.bin", "--documents", "lines", "--dtype", "uint8"});
+  CHECK(read_raw(folder / "out.bin") == "abc");
+}
+
+TEST_CASE("text becomes tokens of characters, and a vocabulary that other texts share") {
+  const TemporaryDirectory folder;
+  write_raw(folder / "train.txt",
+            "b\xc3\xa4"
+            "a\n");
+  write_raw(folder / "val.txt", "\xc3\xa4\xc3\xa4");
+  write_raw(folder / "other.txt", "abc");
+  Finished done = tokenize(folder, {"train.txt", "train.bin", "--tokenizer", "char"});
+  CHECK(done.err == "train.bin: 4 tokens, 1 document, a vocabulary of 4\n");
+  CHECK(read_tokens<uint16_t>(folder / "train.bin") == std::vector<int64_t>{2, 3, 1, 0});
+  CHECK(read_raw(folder / "train.bin.characters") == "\nab\xc3\xa4");
+  done = tokenize(folder, {"val.txt", "val.bin", "--tokenizer", "char:train.bin.characters"});
+  CHECK(done.exit_code == 0);
+  CHECK(read_tokens<uint16_t>(folder / "val.bin") == std::vector<int64_t>{3, 3});
+  done = tokenize(folder, {"other.txt", "val.bin", "--tokenizer", "char:train.bin.characters"});
+  CHECK(done.errors() == std::vector<std::string>{"'other.txt': expected characters of the "
+                                                  "vocabulary, received 'c' at byte 2"});
+  CHECK(read_tokens<uint16_t>(folder / "val.bin") == std::vector<int64_t>{3, 3});
+}
+
+TEST_CASE("text becomes the pieces of a model of SentencePiece") {
+  const TemporaryDirectory folder;
+  write_raw(folder / "tiny.model", sentencepiece_model());
+  write_raw(folder / "a.txt", "hello world\nhelo x\n");
+  const Finished done = tokenize(folder, {"a.txt", "out.bin", "--documents", "lines", "--tokenizer",
+                                          "sentencepiece:tiny.model", "--separator", "2"});
+  CHECK(done.err == "out.bin: 11 tokens, 2 documents, a vocabulary of 10\n");
+  CHECK(read_tokens<uint16_t>(folder / "out.bin") ==
+        std::vector<int64_t>{3, 4, 2, 5, 6, 7, 8, 9, 5, 0, 2});
+}
+
+TEST_CASE("what cannot be tokenized is one error, and the file of tokens stays as it was") {
+  const TemporaryDirectory folder;
+  write_raw(folder / "bad.txt", "ab\xff");
+  write_raw(folder / "good.txt", "ab");
+  write_raw(folder / "twice.txt", "aba");
+  write_raw(folder / "out.bin", "as it was");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"bad.txt", "out.bin", "--tokenizer", "char"}, "'bad.txt': expected UTF-8 at byte 2"},
+      {{"good.txt", "out.bin", "--dtype", "uint8", "--separator", "256"},
+       "'good.txt': expected tokens that uint8 can hold, received 256; write --dtype uint16"},
+      {{"good.txt", "out.bin", "--separator", "65536"},
+       "'good.txt': expected tokens that uint16 can hold, received 65536; write --dtype uint32"},
+      {{"good.txt", "good.txt"}, "'good.txt': expected another file to write than those to read"},
+      {{"good.txt", "out.bin", "--tokenizer", "words"},
+       "--tokenizer: expected bytes, char, char:VOCABULARY or sentencepiece:MODEL, received "
+       "'words'"},
+      {{"good.txt", "out.bin", "--tokenizer", "char:twice.txt"},
+       "'twice.txt': expected a vocabulary, each of whose characters is there once, as --tokenizer "
+       "char writes it"},
+  };
+  for (const auto& [arguments, error] : cases) {
+    const Finished done = tokenize(folder, arguments);
+    CHECK(done.errors() == std::vector<std::string>{error});
+    CHECK(done.exit_code != 0);
+  }
+  for (const std::string model : {"good.txt", "bad.txt", "out.bin"}) {
+    const Finished done =
+        tokenize(folder, {"good.txt", "out.bin", "--tokenizer", "sentencepiece:" + model});
+    REQUIRE(done.errors().size() == 1);
+    CHECK_THAT(done.errors()[0],
+               Catch::StartsWith(cat("'", model, "': expected a model of SentencePiece: ")));
+  }
+  CHECK(tokenize(folder, {"none.txt", "out.bin"}).exit_code == 5);
+  CHECK(read_raw(folder / "out.bin") == "as it was");
+}
+
+TEST_CASE("a language model trains on the bytes of a text, and separators count nothing") {
+  const SmallJob small(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+bytes (int64[N,7] tokens) => (float[N,7,257] logits) {
+  e = leat.Embedding <input_dim = 257, output_dim = 8> (tokens)
+  logits = leat.Dense <units = 257> (e)
+}
+)");
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "abcdefg\n";
+  write_raw(small.path("text.txt"), text);
+  const std::vector<std::string> common = {
+      "data.train={format: tokens, files: text.txt, dtype: uint8, window: 8}",
+      "data.validation=null",
+      "data.rescale=1",
+      "metrics=[]",
+      "steps=40",
+      "optimizer={name: adam, learning_rate: 0.05}",
+      "lr_scheduler={name: constant}"};
+  Silent watch;
+  small.train(small.job(common), "bytes", watch);
+  CHECK(watch.losses.front() > 5);
+  CHECK(watch.losses.back() < 1);
+  // Packed documents: the labels that are separators are ignored.
+  const Finished done = run_leat(small.path(), {"data", "tokenize", "text.txt", "text.bin",
+                                                "--documents", "lines", "--separator", "256"});
+  REQUIRE(done.exit_code == 0);
+  std::vector<std::string> packed = common;
+  packed[0] = "data.train={format: tokens, files: text.bin, window: 8}";
+  packed.push_back("loss={name: cross_entropy, ignore_index: 256}");
+  Silent other;
+  small.train(small.job(packed), "packed", other);
+  CHECK(other.losses.back() < 1);
+}
+
+}  // namespace leat
