@@ -60,6 +60,7 @@ std::string outcome_line(const JobView& job) {
   // The numbers of the validation count more than those of the training.
   add("accuracy", is_known(last.val_accuracy) ? last.val_accuracy : last.accuracy);
   add("loss", is_known(last.val_loss) ? last.val_loss : last.loss);
+  for (const NamedNumber& each : last.ended.more) add(printable(each.name), each.value);
   const JobResult& result = condition.result;
   if (!result.weights_sha256.empty()) {
     parts.push_back("weights_sha256 " + printable(result.weights_sha256));

@@ -31,6 +31,7 @@ std::string json_of(const EpochEvent& event) {
   line.add("seconds", event.seconds).add("samples_per_second", event.samples_per_second);
   line.add("loss", event.loss).add("accuracy", event.accuracy);
   line.add("val_loss", event.val_loss).add("val_accuracy", event.val_accuracy);
+  for (const NamedNumber& each : event.more) line.add(each.name, each.value);
   return line.text();
 }
 
@@ -57,7 +58,9 @@ std::string json_of(const FinishedEvent& event) {
   line.add("metrics_missing_rows", event.metrics_missing_rows);
   // 0 stands for no changed rows, which the event shows as null.
   const int64_t until = event.metrics_changed_until;
-  return line.add("metrics_changed_until", until > 0 ? std::optional(until) : std::nullopt).text();
+  line.add("metrics_changed_until", until > 0 ? std::optional(until) : std::nullopt);
+  for (const NamedNumber& each : event.more) line.add(each.name, each.value);
+  return line.text();
 }
 
 std::string json_of(const InterruptedEvent& event) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/metrics/epoch_result.h"
+
 namespace leat {
 
 // The facts of a run on which the weights' hash depends; nothing else about the run changes it.
@@ -42,7 +44,7 @@ struct StartedEvent {
 std::string json_of(const StartedEvent& event);
 
 // {"event": "epoch", "epoch", "step", "seconds", "samples_per_second", "loss", "accuracy",
-//  "val_loss", "val_accuracy"}
+//  "val_loss", "val_accuracy"}, and the job's other metrics by their names, such as "val_f1".
 // Comes after the evaluation of the epoch.
 struct EpochEvent {
   int64_t epoch = 1;  // from 1
@@ -55,6 +57,7 @@ struct EpochEvent {
   std::optional<double> accuracy;
   std::optional<double> val_loss;
   std::optional<double> val_accuracy;
+  std::vector<NamedNumber> more = {};
 };
 std::string json_of(const EpochEvent& event);
 
@@ -76,7 +79,7 @@ std::string json_of(const CheckpointEvent& event);
 
 // {"event": "finished", "run", "weights_sha256", "val_accuracy", "val_loss", "samples_per_second",
 //  "steps", "shards", "seed", "cpu", "precision", "depends_on_timing", "steps_skipped",
-//  "metrics_missing_rows", "metrics_changed_until"}
+//  "metrics_missing_rows", "metrics_changed_until"}, and the job's other metrics as in an epoch.
 // The last event of a training that has done all of its steps.
 struct FinishedEvent {
   std::string run;
@@ -93,6 +96,7 @@ struct FinishedEvent {
   int64_t metrics_missing_rows = 0;
   // Some rows up to this step were changed; 0, printed as null: none.
   int64_t metrics_changed_until = 0;
+  std::vector<NamedNumber> more = {};
 };
 std::string json_of(const FinishedEvent& event);
 

@@ -40,7 +40,9 @@ uint64_t end_of(uint64_t epoch, const ProgressReport& last) {
 }  // namespace
 
 std::vector<NamedValue> values_of(const EpochResult& result) {
-  return known_values(result.loss, result.accuracy, result.val_loss, result.val_accuracy);
+  auto values = known_values(result.loss, result.accuracy, result.val_loss, result.val_accuracy);
+  for (const NamedNumber& each : result.more) values.push_back({each.name, each.value});
+  return values;
 }
 
 // Without the validation, which belongs to the previous epoch.

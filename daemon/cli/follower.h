@@ -12,7 +12,8 @@
 
 namespace leat {
 
-// Returns the known ones of "loss", "accuracy", "val_loss" and "val_accuracy", in this order.
+// Returns the known ones of "loss", "accuracy", "val_loss" and "val_accuracy", in this order, and
+// the job's other metrics. The names belong to `result`.
 std::vector<NamedValue> values_of(const EpochResult& result);
 // The same for an epoch that is not over: its means so far.
 std::vector<NamedValue> values_of(const ProgressReport& report);

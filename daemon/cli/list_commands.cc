@@ -144,14 +144,21 @@ std::vector<std::string> row_of(const LostAssembly& lost) {
 // Prints the results of a job's epochs.
 void describe(const std::vector<EpochResult>& epochs) {
   if (epochs.empty()) return;
+  std::vector<std::string> head{"EPOCH", "STEP", "LOSS", "ACCURACY", "VAL_LOSS", "VAL_ACCURACY"};
+  for (const NamedNumber& each : epochs.back().more) {
+    std::string name = printable(each.name);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+    head.push_back(std::move(name));
+  }
   std::vector<std::vector<std::string>> rows;
   for (const EpochResult& each : epochs) {
     rows.push_back({std::to_string(each.epoch), std::to_string(each.step), number(each.loss),
                     number(each.accuracy), number(each.val_loss), number(each.val_accuracy)});
+    for (const NamedNumber& column : epochs.back().more)
+      rows.back().push_back(number(each.number(column.name)));
   }
-  std::cout << "\n"
-            << format_table({"EPOCH", "STEP", "LOSS", "ACCURACY", "VAL_LOSS", "VAL_ACCURACY"}, rows,
-                            true);
+  std::cout << "\n" << format_table(head, rows, true);
 }
 
 // Prints the assemblies that a job has lost.
@@ -199,6 +206,7 @@ class FactLines {
   void steps(const Fact& fact, int64_t steps) { put(fact, step_of(steps)); }
   void number(const Fact& fact, double value) { put(fact, leat::number(value)); }
   void rate(const Fact& fact, double value) { put(fact, leat::rate(value)); }
+  void numbers(const Fact&, const std::vector<NamedNumber>&) {}
   template <typename T>
   void derived(const Fact&, const T&) {}
   template <typename Visit>
@@ -243,6 +251,8 @@ void describe(const JobView& job) {
     if (is_known(last.val_accuracy)) {
       line("", cat("accuracy ", number(last.val_accuracy)));
     }
+    for (const NamedNumber& each : last.ended.more)
+      line("", cat(printable(each.name), " ", number(each.value)));
   }
   if (last.steps_skipped > 0) {
     line("Skipped", cat(counted(static_cast<int64_t>(last.steps_skipped), "step"),

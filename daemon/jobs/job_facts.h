@@ -16,6 +16,7 @@
 //   span(fact, ms)     how long something took; -1 means that it is not known
 //   steps(fact, n)     steps of the job; -1 means that they are not known
 //   number(fact, x)    a number that the training computed; see epoch_result.h
+//   numbers(fact, list)  numbers by their names, which are left out where there are none
 //   rate(fact, x)      a number that the master computed; NaN means that there is none
 //   derived(fact, x)   an optional number that follows from the others
 //   group(there, f)    facts that mean something only if `there`
@@ -52,6 +53,7 @@ void visit_epoch_result(Visitor& v, Result& epoch) {
   v.number({"val_accuracy"}, epoch.val_accuracy);
   v.rate({"seconds"}, epoch.seconds);
   v.rate({"samples_per_second"}, epoch.samples_per_second);
+  v.numbers({"metrics"}, epoch.more);
 }
 
 template <typename Visitor, typename Lost>
@@ -88,6 +90,7 @@ void visit_progress(Visitor& v, Progress& progress) {
   v.number({"val_loss", "", "leat_job_val_loss", "Loss of the last validation"}, last.val_loss);
   v.number({"val_accuracy", "", "leat_job_val_accuracy", "Accuracy of the last validation"},
            last.val_accuracy);
+  v.numbers({"metrics"}, last.ended.more);
   v.rate({"steps_per_second", "", "leat_job_steps_per_second",
           "Steps a second, over the last 20 seconds"},
          progress.steps_per_second);

@@ -73,6 +73,8 @@ constexpr char kLaterTables[] = R"sql(
     job INTEGER PRIMARY KEY, gpus INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS last_reports (
     job INTEGER PRIMARY KEY, report BLOB NOT NULL, crc INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS last_metrics (
+    job INTEGER PRIMARY KEY, metrics BLOB NOT NULL, crc INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS drained_workers (
     name TEXT PRIMARY KEY, crc INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS forgotten_jobs (

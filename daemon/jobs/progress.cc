@@ -96,7 +96,7 @@ ProgressReport report_of(const ReportNumbers& numbers) {
 }
 
 bool ProgressReport::operator==(const ProgressReport& other) const {
-  return numbers_of(*this) == numbers_of(other);
+  return numbers_of(*this) == numbers_of(other) && ended.more == other.ended.more;
 }
 
 void ProgressMeter::restore(const ProgressReport& report) {

@@ -53,7 +53,8 @@ struct ProgressReport {
 // "3 rows of metrics.jsonl missing", for people; "" if nothing is lost.
 std::string lost_metrics(const ProgressReport& report);
 
-// A whole report as the journal keeps it. New numbers are added at the end.
+// A report as the journal keeps it, without the named metrics of its last epoch. New numbers are
+// added at the end.
 using ReportNumbers = std::array<uint64_t, 28>;
 ReportNumbers numbers_of(const ProgressReport& report);
 ProgressReport report_of(const ReportNumbers& numbers);

@@ -1,6 +1,7 @@
 #include "daemon/jobs/row_reader.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "daemon/jobs/row_coding.h"
@@ -123,7 +124,8 @@ Result<std::vector<StoredJob>> RowReader::replay() {
   LEAT_ASSIGN_OR_RETURN(facts.least_workers, elastic_jobs());
   LEAT_ASSIGN_OR_RETURN(facts.datasets, datasets());
   LEAT_ASSIGN_OR_RETURN(facts.gpus, gpus());
-  LEAT_ASSIGN_OR_RETURN(const auto reports, last_reports());
+  LEAT_ASSIGN_OR_RETURN(auto reports, last_reports());
+  LEAT_RETURN_IF_ERROR(add_metrics(reports));
   std::vector<StoredJob> jobs;
   for (;;) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
@@ -249,6 +251,32 @@ Result<std::map<int64_t, ProgressReport>> RowReader::last_reports() {
     for (size_t i = 0; i < std::min(numbers.size(), bytes.size() / 8); ++i)
       numbers[i] = decode_number(bytes.substr(8 * i));
     reports[select.integer(0)] = report_of(numbers);
+  }
+}
+
+Status RowReader::add_metrics(std::map<int64_t, ProgressReport>& reports) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, has_table("last_metrics"));
+  if (!there) return {};
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare("SELECT job, metrics, crc FROM last_metrics"));
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return {};
+    const std::string_view bytes = select.bytes(1);
+    const auto report = reports.find(select.integer(0));
+    const auto texts = decode_list(bytes);
+    if (select.integer(2) != crc_of_report(select.integer(0), bytes) || !texts.ok() ||
+        texts->size() % 2 != 0) {
+      return failed_precondition(
+          cat("the checksum of the last metrics of job ", select.integer(0), " is wrong"));
+    }
+    if (report == reports.end()) continue;
+    for (size_t i = 0; i + 1 < texts->size(); i += 2) {
+      const std::string& value = (*texts)[i + 1];
+      if (value.size() != 8) return failed_precondition("a metric is no number of 8 bytes");
+      report->second.ended.more.push_back(
+          {(*texts)[i], std::bit_cast<double>(decode_number(value))});
+    }
   }
 }
 

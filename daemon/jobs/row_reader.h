@@ -34,6 +34,8 @@ class RowReader {
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
   Result<std::map<int64_t, ProgressReport>> last_reports();
+  // Adds the metrics of their last epochs.
+  Status add_metrics(std::map<int64_t, ProgressReport>& reports);
   template <typename T, typename Read>
   Result<std::map<int64_t, T>> by_job(std::string_view table, std::string_view column,
                                       std::optional<int64_t> job, Read read);

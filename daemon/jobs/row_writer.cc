@@ -1,5 +1,6 @@
 #include "daemon/jobs/row_writer.h"
 
+#include <bit>
 #include <variant>
 
 #include "daemon/jobs/row_coding.h"
@@ -142,6 +143,22 @@ Status RowWriter::write_report(int64_t number, const ProgressReport& report) {
   const std::string bytes = encoder.take();
   LEAT_ASSIGN_OR_RETURN(SqliteStatement put,
                         database_.prepare("INSERT OR REPLACE INTO last_reports VALUES (?1,?2,?3)"));
+  LEAT_RETURN_IF_ERROR(
+      put.bind(1, number).bind_blob(2, bytes).bind(3, crc_of_report(number, bytes)).run());
+  return write_metrics(number, report.ended.more);
+}
+
+// The metrics have names, which the blob of numbers cannot keep.
+Status RowWriter::write_metrics(int64_t number, const std::vector<NamedNumber>& metrics) {
+  if (metrics.empty()) return {};
+  std::vector<std::string> texts;
+  for (const NamedNumber& each : metrics) {
+    texts.push_back(each.name);
+    texts.push_back(RowEncoder().add(std::bit_cast<uint64_t>(each.value)).take());
+  }
+  const std::string bytes = RowEncoder().add(texts).take();
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement put,
+                        database_.prepare("INSERT OR REPLACE INTO last_metrics VALUES (?1,?2,?3)"));
   return put.bind(1, number).bind_blob(2, bytes).bind(3, crc_of_report(number, bytes)).run();
 }
 
@@ -188,7 +205,8 @@ Status RowWriter::write_record(const JobForgotten& record) {
         "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
         "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM elastic_jobs WHERE job = ?1",
         "DELETE FROM datasets WHERE job = ?1", "DELETE FROM gpu_jobs WHERE job = ?1",
-        "DELETE FROM last_reports WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM last_reports WHERE job = ?1", "DELETE FROM last_metrics WHERE job = ?1",
+        "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_.prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }

@@ -35,6 +35,7 @@ class RowWriter {
   Status write_chaos(const JobSubmitted& record);
   Status write_condition(int64_t number, const JobCondition& condition);
   Status write_report(int64_t number, const ProgressReport& report);
+  Status write_metrics(int64_t number, const std::vector<NamedNumber>& metrics);
   Status write_lost(int64_t number, const LostAssembly& lost);
   Status write_fired(int64_t number, const FiredFault& fired);
   Status put_name(std::string_view table, const std::string& name);

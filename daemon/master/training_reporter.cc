@@ -110,6 +110,7 @@ void TrainingReporter::epoch_ended(const EpochResult& result) {
   add("accuracy", result.accuracy);
   add("validation loss", result.val_loss);
   add("validation accuracy", result.val_accuracy);
+  for (const NamedNumber& each : result.more) add(each.name, each.value);
   line_(cat(text, "; ", number_text(result.seconds), " s"));
   report();
 }

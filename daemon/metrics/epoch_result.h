@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace leat {
 
@@ -26,6 +29,16 @@ inline double computed(double value) {
   return std::isnan(value) ? std::bit_cast<double>(kComputedNaN) : value;
 }
 
+// A number with its name in metrics.jsonl: "val_f1". The bits of a NaN count: see computed().
+struct NamedNumber {
+  std::string name;
+  double value = kNoNumber;
+  bool operator==(const NamedNumber& other) const {
+    return name == other.name &&
+           std::bit_cast<uint64_t>(value) == std::bit_cast<uint64_t>(other.value);
+  }
+};
+
 // All numbers are kNoNumber until they are known; a job without accuracy or validation never knows
 // these.
 struct EpochResult {
@@ -42,7 +55,23 @@ struct EpochResult {
   // These two depend on timing. They are of the part of the epoch that the last attempt trained.
   double seconds = kNoNumber;  // spent training
   double samples_per_second = kNoNumber;
+  // The job's other metrics, in its order.
+  std::vector<NamedNumber> more = {};
+
+  // The number of that name, such as "val_loss" or one of `more`; kNoNumber if there is none.
+  double number(std::string_view name) const;
 };
+
+inline double EpochResult::number(std::string_view name) const {
+  if (name == "loss") return loss;
+  if (name == "accuracy") return accuracy;
+  if (name == "val_loss") return val_loss;
+  if (name == "val_accuracy") return val_accuracy;
+  for (const NamedNumber& each : more) {
+    if (each.name == name) return each.value;
+  }
+  return kNoNumber;
+}
 
 // The number of epochs that a job remembers.
 inline constexpr size_t kMostEpochs = 100;

@@ -1,6 +1,8 @@
 #include "daemon/metrics/metrics_lines.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -47,6 +49,25 @@ std::vector<double> values_of(std::string_view rest, bool f32) {
   return values;
 }
 
+// The numbers of an epoch that EpochResult has a field for.
+constexpr std::string_view kOwnNumbers[] = {"loss", "accuracy", "val_loss", "val_accuracy"};
+
+// The numbers of a row after its step, without the timing. Names have no escapes.
+std::vector<NamedNumber> named_numbers(std::string_view rest) {
+  constexpr std::string_view kBetween = "\": ";
+  std::vector<NamedNumber> numbers;
+  rest = rest.substr(0, rest.find(", \"timing\""));
+  for (size_t begin = rest.find(", \""); begin != std::string_view::npos;) {
+    begin += 3;
+    const size_t end = rest.find(kBetween, begin);
+    if (end == std::string_view::npos) break;
+    numbers.push_back({std::string(rest.substr(begin, end - begin)),
+                       number_at(rest.substr(end + kBetween.size()), false)});
+    begin = rest.find(", \"", end);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 MetricsLine MetricsLine::parse(std::string_view text) {
@@ -75,6 +96,10 @@ EpochResult MetricsLine::epoch_result() const {
     if (at == std::string_view::npos) return kNoNumber;
     return number_at(rest.substr(at + key.size()), false);
   };
+  for (const NamedNumber& each : named_numbers(rest)) {
+    const auto* const known = std::find(std::begin(kOwnNumbers), std::end(kOwnNumbers), each.name);
+    if (known == std::end(kOwnNumbers)) result.more.push_back(each);
+  }
   result.epoch = static_cast<uint32_t>(epoch);
   result.step = static_cast<uint64_t>(step);
   result.loss = value("loss");

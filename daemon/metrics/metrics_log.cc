@@ -149,6 +149,7 @@ Status MetricsLog::append(const EpochResult& epoch) {
   add(line_, "accuracy", epoch.accuracy);
   add(line_, "val_loss", epoch.val_loss);
   add(line_, "val_accuracy", epoch.val_accuracy);
+  for (const NamedNumber& each : epoch.more) add(line_, each.name, each.value);
   timing_.clear();
   add(timing_, "seconds", epoch.seconds);
   add(timing_, "samples_per_second", epoch.samples_per_second);

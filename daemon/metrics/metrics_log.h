@@ -4,7 +4,7 @@
 //   {"step": 469, "loss": 0.31, "accuracy": 0.88, "learning_rate": 0.002,
 //    "timing": {"samples_per_second": 17894}}                      on one line; once a second
 //   {"epoch": 1, "step": 469, "loss": 0.41, "accuracy": 0.83, "val_loss": 0.33,
-//    "val_accuracy": 0.88, "timing": {"seconds": 3.2, "samples_per_second": 17894}}
+//    "val_accuracy": 0.88, "val_f1": 0.87, "timing": {"seconds": 3.2, "samples_per_second": 17894}}
 //
 // The same run writes the same bytes, except for "timing", which stands last.
 //
@@ -87,6 +87,11 @@ Result<LoggedMetrics> read_metrics(Files& files, const std::string& path, int64_
 // The same for a log that is open and flushed. Reads only its end.
 Result<LoggedMetrics> read_last_metrics(Files& files, const std::string& path, int64_t after_step,
                                         bool f32);
+
+// The results of all epochs up to step `last_step` in the log at `path`, ascending. Reads the whole
+// file.
+Result<std::vector<EpochResult>> read_epochs(Files& files, const std::string& path,
+                                             int64_t last_step);
 
 // The bytes of the log at `path`; none if there is no log.
 Result<Bytes> read_metrics_file(Files& files, const std::string& path);

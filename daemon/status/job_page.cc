@@ -42,6 +42,14 @@ std::string skipped_steps(const ProgressReport& report) {
   return cat(counted(report.steps_skipped, "step"), ", whose numbers were not finite");
 }
 
+// "val_f1 0.8712, val_auc 0.9411": the metrics that have no line of their own.
+std::string other_metrics(const ProgressReport& report) {
+  std::vector<std::string> texts;
+  for (const NamedNumber& each : report.ended.more)
+    texts.push_back(html_escaped(cat(each.name, " ", decimal(each.value))));
+  return join(texts, ", ");
+}
+
 std::string facts(const JobView& job, const ClusterView& cluster) {
   const JobCondition& condition = job.condition;
   const ProgressReport& last = job.progress.last;
@@ -54,6 +62,7 @@ std::string facts(const JobView& job, const ClusterView& cluster) {
              fact("Workers", workers_of(job)), fact("Progress", progress_bar(last)),
              fact("Loss", with_validation(decimal(last.loss), decimal(last.val_loss))),
              fact("Accuracy", with_validation(percent(last.accuracy), percent(last.val_accuracy))),
+             fact("Other metrics", other_metrics(last)),
              fact("Speed", cat(steps, steps.empty() ? "" : " steps/s", samples.empty() ? "" : ", ",
                                samples, samples.empty() ? "" : " samples/s")),
              fact("Time left", runs ? short_duration(job.progress.eta_seconds) : ""),

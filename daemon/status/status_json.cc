@@ -72,6 +72,11 @@ class FactJson {
   }
   void number(const Fact& fact, double value) { put(fact, computed_or_null(value)); }
   void rate(const Fact& fact, double value) { put(fact, number_or_null(value)); }
+  void numbers(const Fact& fact, const std::vector<NamedNumber>& all) {
+    if (all.empty()) return;
+    Json& object = json_[std::string(fact.key)] = Json::object();
+    for (const NamedNumber& each : all) object[each.name] = computed_or_null(each.value);
+  }
   template <typename T>
   void derived(const Fact& fact, const std::optional<T>& value) {
     put(fact, value ? Json(*value) : Json(nullptr));

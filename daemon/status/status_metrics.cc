@@ -56,6 +56,7 @@ class FactMetrics {
   }
   void number(const Fact& fact, double value) { add(fact, value); }
   void rate(const Fact& fact, double value) { add(fact, value); }
+  void numbers(const Fact&, const std::vector<NamedNumber>&) {}
   template <typename T>
   void derived(const Fact&, const T&) {}
   template <typename Visit>

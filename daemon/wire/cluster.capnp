@@ -343,6 +343,7 @@ struct Progress {
   stepsSkipped @17 :UInt64;       # of the steps that are done
   validatedStep @18 :UInt64;      # of the last validation that has a row of its own; 0: none
   checkpointStep @19 :UInt64;     # of the newest checkpoint of these runners; 0: none
+  metrics @20 :List(NamedNumber); # of the last epoch that has ended, as in EpochResult
 }
 
 struct EpochResult {
@@ -354,6 +355,12 @@ struct EpochResult {
   valAccuracy @5 :Float64;
   seconds @6 :Float64;            # the time of its training
   samplesPerSecond @7 :Float64;
+  metrics @8 :List(NamedNumber);  # the job's other metrics
+}
+
+struct NamedNumber {
+  name @0 :Text;                  # as in metrics.jsonl: "val_f1"
+  value @1 :Float64;
 }
 
 struct LogPage {

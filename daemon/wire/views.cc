@@ -86,6 +86,14 @@ class FactWriter {
   void steps(const Fact& fact, int64_t steps) { out_.set(FieldName(fact), steps); }
   void number(const Fact& fact, double value) { out_.set(FieldName(fact), value); }
   void rate(const Fact& fact, double value) { out_.set(FieldName(fact), value); }
+  void numbers(const Fact& fact, const std::vector<NamedNumber>& all) {
+    auto list = out_.init(FieldName(fact), static_cast<unsigned>(all.size()))
+                    .as<capnp::List<wire::NamedNumber>>();
+    for (unsigned i = 0; i < all.size(); ++i) {
+      list[i].setName(leat::text(all[i].name));
+      list[i].setValue(all[i].value);
+    }
+  }
   // The reader computes such a fact again from the others.
   template <typename T>
   void derived(const Fact&, const T&) {}
@@ -164,6 +172,11 @@ class FactReader {
   void steps(const Fact& fact, int64_t& value) { count(fact, value); }
   void number(const Fact& fact, double& value) { value = in_.get(FieldName(fact)).as<double>(); }
   void rate(const Fact& fact, double& value) { number(fact, value); }
+  void numbers(const Fact& fact, std::vector<NamedNumber>& all) {
+    all.clear();
+    for (const auto each : in_.get(FieldName(fact)).as<capnp::List<wire::NamedNumber>>())
+      all.push_back({to_string(each.getName()), each.getValue()});
+  }
   template <typename T>
   void derived(const Fact&, const T&) {}
   template <typename Visit>

@@ -37,7 +37,8 @@ std::string lines_of(const std::vector<JobView>& views) {
 
 TEST_CASE("an epoch has its line once, with what it came to, whichever reports came") {
   const EpochResult one{1, 9, 0.5, 0.25, 0.75, 0.125, 3, 24};
-  const EpochResult two{2, 18, 0.25, 0.5, 0.375, 0.25, 3, 24};
+  EpochResult two{2, 18, 0.25, 0.5, 0.375, 0.25, 3, 24};
+  two.more = {{"val_f1", 0.75}};
   const EpochResult three{3, 25, computed(kNoNumber), 0.75, kNoNumber, kNoNumber, 7, 8};
   const std::string expected =
       lines_of({followed(0, 0, {}), followed(3, 1, {}), followed(9, 1, {one}),
@@ -45,6 +46,7 @@ TEST_CASE("an epoch has its line once, with what it came to, whichever reports c
   CHECK_THAT(expected, Catch::StartsWith("RUNNING on w1\nEpoch 1/3 - 9/9 - 3s 333ms/step - 24 "));
   CHECK_THAT(expected, Catch::Contains("/s - loss: 0.5000 - accuracy: 0.2500 - val_loss: 0.7500 - "
                                        "val_accuracy: 0.1250\nEpoch 2/3 - 9/9 - "));
+  CHECK_THAT(expected, Catch::Contains("val_accuracy: 0.2500 - val_f1: 0.7500\nEpoch 3/3 - 7/7"));
   CHECK_THAT(expected, Catch::Contains("\nEpoch 3/3 - 7/7 - 7s 1.0s/step - 8 "));
   CHECK_THAT(expected, Catch::EndsWith("/s - loss: NaN - accuracy: 0.7500\n"));
   // The job arrives in one report, in reports of every step, or with a step back in between.

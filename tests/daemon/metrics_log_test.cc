@@ -119,6 +119,29 @@ TEST_CASE("the metrics of a log are read back as they were appended") {
   CHECK(logged->tail[1].values == std::vector<double>{0.1f * 4, 0.25});
 }
 
+TEST_CASE("the other metrics of an epoch are in its row by their names, and read back") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "metrics.jsonl";
+  EpochResult epoch{1, 1, 0.25, kNoNumber, 0.5, kNoNumber, 1.5, 64};
+  epoch.more = {{"val_f1", 0.1}, {"val_top_5", computed(kNoNumber)}};
+  {
+    const auto log = MetricsLog::open(real_files(), path, 0);
+    const StepMetric loss[] = {{"loss", 0.25f}};
+    REQUIRE((*log)->append(1, loss).ok());
+    REQUIRE((*log)->append(epoch).ok());
+    REQUIRE((*log)->sync().ok());
+  }
+  const auto log = MetricsLog::open(real_files(), path, 1);
+  REQUIRE((*log)->epochs().size() == 1);
+  CHECK((*log)->epochs()[0].more == epoch.more);
+  CHECK((*log)->epochs()[0].number("val_loss") == 0.5);
+  CHECK_FALSE(is_known((*log)->epochs()[0].number("val_accuracy")));
+  const auto all = read_epochs(real_files(), path, 1);
+  REQUIRE(all.ok());
+  REQUIRE(all->size() == 1);
+  CHECK(all->at(0).number("val_f1") == 0.1);
+}
+
 TEST_CASE("an epoch's row is read back, and rows of older logs without one") {
   const TemporaryDirectory folder;
   const std::string path = folder / "metrics.jsonl";

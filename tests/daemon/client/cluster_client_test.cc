@@ -221,6 +221,7 @@ TEST_CASE("all that is known of a job goes over the wire") {
     view.progress.last.metrics_changed_until = 6;
     view.progress.last.steps_skipped = 4;
     view.progress.epochs = {{1, 3, 0.5, 0.25, kNoNumber, computed(kNoNumber), 7, 8}};
+    view.progress.epochs[0].more = {{"val_f1", 0.25}, {"val_auc", computed(kNoNumber)}};
     view.progress.steps_per_second = 12;
     view.progress.eta_seconds = 3;
     view.history.put({1, 3, "worker 'a' was lost", "a", "kill=worker:0@step=7", 10, 20, 30, -1, 7});
@@ -251,6 +252,8 @@ TEST_CASE("all that is known of a job goes over the wire") {
   CHECK(got->progress.epochs[0].samples_per_second == 8);
   CHECK_FALSE(is_known(got->progress.epochs[0].val_loss));
   CHECK(is_known(got->progress.epochs[0].val_accuracy));
+  CHECK(got->progress.epochs[0].more == sent.progress.epochs[0].more);
+  CHECK(got->progress.last.ended.more == sent.progress.epochs[0].more);
   CHECK(got->progress.eta_seconds == 3);
   CHECK(got->history == sent.history);
 

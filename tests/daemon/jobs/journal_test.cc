@@ -339,6 +339,7 @@ TEST_CASE("a journal keeps to the bit what the runners of an ended job said last
   report.loss = 0.1;
   report.val_loss = std::numeric_limits<double>::infinity();
   report.val_accuracy = kNoNumber;
+  report.ended.more = {{"val_f1", 0.1}, {"val_auc", computed(kNoNumber)}};
   {
     const auto journal = open_journal(folder.path());
     JobCondition cancelled;
@@ -358,9 +359,30 @@ TEST_CASE("a journal keeps to the bit what the runners of an ended job said last
     CHECK_FALSE(jobs->at(1).ended_with);
     const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
     CHECK(*(*database)->ask("SELECT count(*) FROM last_reports") == "1");
+    CHECK(*(*database)->ask("SELECT count(*) FROM last_metrics") == "1");
     REQUIRE_OK((*database)->run("UPDATE last_reports SET report = zeroblob(8)"));
   }
   check_refused(folder.path(), "the last report of job 1");
+}
+
+TEST_CASE("changed metrics of the last epoch of a job are refused") {
+  const JournalFolder folder;
+  ProgressReport report;
+  report.step = 7;
+  report.ended.epoch = 1;
+  report.ended.more = {{"val_f1", 0.25}};
+  JobCondition cancelled;
+  cancelled.state = JobState::cancelled;
+  {
+    const auto journal = open_journal(folder.path());
+    REQUIRE_OK(journal->append(submitted(1, "a-1", make_submission("r", "a", 1))));
+    REQUIRE_OK(journal->append(JobChanged{"a-1", cancelled, {}, report}));
+  }
+  {
+    const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
+    REQUIRE_OK((*database)->run("UPDATE last_metrics SET metrics = zeroblob(3)"));
+  }
+  check_refused(folder.path(), "the last metrics of job 1");
 }
 
 TEST_CASE("a job whose text was changed is not given out") {

@@ -114,6 +114,10 @@ TEST_CASE("a job has the numbers of its epochs, what its metrics lost, and what 
   job.progress.last.metrics_missing = 3;
   job.progress.last.metrics_changed_until = 40;
   job.condition.result = {"abc", 2, 7, "A processor", true};
+  CHECK(job_json(job).find("\"metrics\"") == std::string::npos);
+  job.progress.last.ended.more = {{"val_f1", 0.5}, {"val_auc", computed(kNoNumber)}};
+  CHECK_THAT(job_json(job), Catch::Contains(R"("metrics":{"val_f1":0.5,"val_auc":"NaN"})"));
+  job.progress.last.ended.more.clear();
   const std::string text = job_json(job);
   CHECK_THAT(text, Catch::Contains(
                        R"("validated_step":200,"checkpoint_step":150,)"
