@@ -180,22 +180,41 @@ bool YamlMap::get_span(std::string_view key, Need need, IntRange range, int64_t&
   return true;
 }
 
-bool YamlMap::get_float(std::string_view key, Need need, FloatRange range, double& out) {
+bool YamlMap::read_float(const std::string& path, const YamlNode& value, FloatRange range,
+                         double& out) {
   const std::string expected = expected_float(range);
-  const YamlNode* value = ask(key, need, expected);
-  if (value == nullptr) return false;
-  const YamlType type =
-      value->kind == YamlNode::Kind::scalar ? yaml_type(*value) : YamlType::string;
+  const YamlType type = value.kind == YamlNode::Kind::scalar ? yaml_type(value) : YamlType::string;
   if (type != YamlType::integer && type != YamlType::real) {
-    wrong(path_of(key), *value, expected);
+    wrong(path, value, expected);
     return false;
   }
-  const auto number = to_double(value->text);
+  const auto number = to_double(value.text);
   if (!number || !in_range(*number, range)) {
-    wrong(path_of(key), *value, expected, number ? "" : ", which no 64-bit float can hold");
+    wrong(path, value, expected, number ? "" : ", which no 64-bit float can hold");
     return false;
   }
   out = *number;
+  return true;
+}
+
+bool YamlMap::get_float(std::string_view key, Need need, FloatRange range, double& out) {
+  const YamlNode* value = ask(key, need, expected_float(range));
+  return value != nullptr && read_float(path_of(key), *value, range, out);
+}
+
+bool YamlMap::get_floats(std::string_view key, Need need, FloatRange range,
+                         std::vector<double>& out) {
+  const YamlNode* value = ask(key, need, "a list of numbers");
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::list) {
+    wrong(path_of(key), *value, "a list of numbers");
+    return false;
+  }
+  std::vector<double> read(value->items.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (!read_float(cat(path_of(key), "[", i, "]"), value->items[i], range, read[i])) return false;
+  }
+  out = std::move(read);
   return true;
 }
 
@@ -408,6 +427,30 @@ std::vector<YamlMap> YamlMap::get_maps(std::string_view key, Need need) {
     }
   }
   return maps;
+}
+
+bool YamlMap::get_named(std::string_view key, Need need, std::span<const std::string_view> choices,
+                        std::vector<YamlNamed>& out) {
+  const std::string expected =
+      cat("a list of ", join(choices, ", "), ", or of maps with such a name");
+  const YamlNode* value = ask(key, need, expected);
+  if (value == nullptr) return false;
+  if (value->kind != YamlNode::Kind::list) {
+    wrong(path_of(key), *value, expected);
+    return false;
+  }
+  bool right = true;
+  for (size_t i = 0; i < value->items.size(); ++i) {
+    const YamlNode& item = value->items[i];
+    const std::string path = cat(path_of(key), "[", i, "]");
+    const bool is_map = item.kind == YamlNode::Kind::map;
+    YamlNamed entry{0, YamlMap(reader_, is_map ? &item : nullptr, path)};
+    const bool named = is_map ? entry.map.get_choice("name", Need::required, choices, entry.choice)
+                              : read_choice(path, item, choices, entry.choice);
+    right = right && named;
+    if (named) out.push_back(std::move(entry));
+  }
+  return right;
 }
 
 YamlMap YamlMap::get_map(std::string_view key, Need need) {

@@ -43,6 +43,7 @@ struct FloatRange {
 };
 
 class YamlReader;
+struct YamlNamed;
 
 // One map of the document. If a key is absent or its value is wrong, a getter returns false and
 // leaves `out` unchanged, so that a field's initializer is its default. A wrong value, and a
@@ -88,6 +89,12 @@ class YamlMap {
                    size_t most, std::vector<double>& out);
   // Returns the maps of a list; none if the key is absent, or if something else is there.
   std::vector<YamlMap> get_maps(std::string_view key, Need need);
+  // Reads a list of numbers of the range.
+  bool get_floats(std::string_view key, Need need, FloatRange range, std::vector<double>& out);
+  // Reads a list of entries that have a name out of `choices`: the name alone, or a map with the
+  // key `name`, of which the caller reads the other keys.
+  bool get_named(std::string_view key, Need need, std::span<const std::string_view> choices,
+                 std::vector<YamlNamed>& out);
   // Returns the map under a key. It is absent if the key is, or if its value is not a map.
   YamlMap get_map(std::string_view key, Need need);
 
@@ -124,6 +131,7 @@ class YamlMap {
              std::string_view hint = "");
   bool read_string(const std::string& path, const YamlNode& value, std::string_view expected,
                    std::string& out);
+  bool read_float(const std::string& path, const YamlNode& value, FloatRange range, double& out);
   bool read_choice(const std::string& path, const YamlNode& value,
                    std::span<const std::string_view> choices, size_t& out);
   std::string path_of(std::string_view key) const;
@@ -133,6 +141,12 @@ class YamlMap {
   const YamlNode* node_;  // null: absent
   std::string path_;      // "" for the top
   std::vector<std::string> asked_;
+};
+
+// An entry of YamlMap::get_named(). The map is absent if the entry is a name alone.
+struct YamlNamed {
+  size_t choice = 0;
+  YamlMap map;
 };
 
 // The errors of one document.

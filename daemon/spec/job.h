@@ -14,6 +14,8 @@
 
 #include "devices/base/dtype.h"
 #include "devices/base/status.h"
+#include "scheduler/recipes/loss.h"
+#include "scheduler/recipes/metric.h"
 #include "scheduler/recipes/optimizer.h"
 #include "scheduler/recipes/schedule.h"
 #include "scheduler/recipes/transform.h"
@@ -75,16 +77,6 @@ struct Job {
     bool operator==(const Data&) const = default;
   };
 
-  enum class LossName { cross_entropy, mse, output };
-  struct Loss {
-    LossName name = LossName::cross_entropy;
-    std::string output;                   // name output: the output of the graph that is the loss
-    std::optional<int64_t> ignore_index;  // cross_entropy: a label that counts nothing
-    bool from_logits = true;              // cross_entropy: false if the output has probabilities
-    bool operator==(const Loss&) const = default;
-  };
-  enum class Metric { accuracy };
-
   // A graph that brings its own training. Each list has names of nodes, or of values, whose nodes
   // count.
   struct Program {
@@ -112,12 +104,28 @@ struct Job {
     bool operator==(const Validation&) const = default;
   };
 
+  // A number that each epoch has, such as "val_loss", and which of two values is better.
+  struct Monitor {
+    std::string metric;
+    bool rises = false;  // the greater one
+    bool operator==(const Monitor&) const = default;
+  };
+  // The job ends after an epoch when so many epochs in a row had no better number than the best
+  // one before. An epoch is better only if the number is by more than min_delta.
+  struct EarlyStopping {
+    Monitor monitor;
+    int64_t patience = 1;  // epochs
+    double min_delta = 0;
+    bool operator==(const EarlyStopping&) const = default;
+  };
+
   struct Checkpoint {
     // Both 0: write a checkpoint only when the run ends or is interrupted.
     int64_t every_steps = 0;
     double every_minutes = 0;
-    int64_t keep = 3;  // the number of newest checkpoints to keep
-    std::string path;  // empty: in the run's folder
+    int64_t keep = 3;             // the number of newest checkpoints to keep
+    std::string path;             // empty: in the run's folder
+    std::optional<Monitor> best;  // keep the weights of the best epoch
     bool operator==(const Checkpoint&) const = default;
   };
 
@@ -140,8 +148,10 @@ struct Job {
   Model model;
   Data data;
   std::optional<Program> program;  // in place of the loss, the metrics and the optimizer
-  Loss loss;
-  std::vector<Metric> metrics;
+  // The entry and its settings. `output` is that of {output: NAME} only.
+  LossSpec loss;
+  std::vector<MetricSpec> metrics;
+  std::optional<EarlyStopping> early_stopping;
   OptimizerSpec optimizer;
   ScheduleSpec lr_scheduler;
   int64_t global_batch_size = 0;  // over all shards; a multiple of shards
@@ -179,6 +189,13 @@ struct Job {
   DType master_dtype() const { return computes_in_16_bits() ? DType::f32 : precision; }
   // The factor of the loss changes with the gradients, and steps may be skipped for it.
   bool scales_loss_dynamically() const { return mixed.loss_scale.kind == LossScale::Kind::dynamic; }
+
+  // The number whose best epoch's weights the job keeps: checkpoint.best, or that of early
+  // stopping.
+  std::optional<Monitor> best_by() const {
+    if (checkpoint.best) return checkpoint.best;
+    return early_stopping ? std::optional(early_stopping->monitor) : std::nullopt;
+  }
 
   // Only a program may have none.
   bool has_data() const { return data.train.has_files() || !data.train.options.empty(); }
@@ -248,8 +265,6 @@ std::string describe_strategy(const Job& job);
 std::string_view precision_name(DType precision);
 
 // The names of these values in a job file, for messages and summaries.
-std::string_view name_of(Job::LossName name);
-std::string_view name_of(Job::Metric metric);
 std::string_view name_of(Job::Mode mode);
 std::string_view name_of(Job::DroppedSamples dropped);
 std::string_view name_of(Job::OnNan on_nan);

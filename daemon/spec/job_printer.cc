@@ -2,6 +2,7 @@
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
 #include "daemon/spec/read_files.h"
+#include "daemon/spec/read_recipes.h"
 #include "daemon/spec/read_settings.h"
 #include "daemon/spec/read_transforms.h"
 #include "devices/base/text.h"
@@ -41,18 +42,6 @@ std::string print_list(const std::vector<std::string>& items) {
   std::vector<std::string> quoted;
   for (const std::string& item : items) quoted.push_back(yaml_string(item));
   return "[" + join(quoted, ", ") + "]";
-}
-
-// A loss without options is its name.
-std::string print_loss(const Job::Loss& loss) {
-  if (loss.name == Job::LossName::output)
-    return FlowMap().add("output", yaml_string(loss.output)).text();
-  if (!loss.ignore_index && loss.from_logits) return std::string(name_of(loss.name));
-  FlowMap map;
-  map.add("name", name_of(loss.name));
-  if (loss.ignore_index) map.add("ignore_index", *loss.ignore_index);
-  if (!loss.from_logits) map.add("from_logits", "false");
-  return map.text();
 }
 
 std::string print_model(const Job::Model& model) {
@@ -174,12 +163,6 @@ std::string print_strategy(const Job& job) {
   return map.text();
 }
 
-std::string print_metrics(const std::vector<Job::Metric>& metrics) {
-  std::vector<std::string_view> names;
-  for (const Job::Metric metric : metrics) names.push_back(name_of(metric));
-  return "[" + join(names, ", ") + "]";
-}
-
 // A precision without options is its name.
 std::string print_precision(const Job& job) {
   const std::string_view name = precision_name(job.precision);
@@ -205,6 +188,7 @@ std::string print_checkpoint(const Job::Checkpoint& checkpoint) {
   if (checkpoint.every_minutes != 0) map.add("every_minutes", checkpoint.every_minutes);
   map.add("keep", checkpoint.keep);
   if (!checkpoint.path.empty()) map.add("path", yaml_string(checkpoint.path));
+  if (checkpoint.best) map.add("best", print_monitor(*checkpoint.best));
   return map.text();
 }
 
@@ -219,6 +203,8 @@ std::string print_job(const Job& job) {
   } else {
     text += cat("loss: ", print_loss(job.loss), "\n");
     text += cat("metrics: ", print_metrics(job.metrics), "\n");
+    if (job.early_stopping)
+      text += cat("early_stopping: ", print_early_stopping(*job.early_stopping), "\n");
     text += cat("optimizer: ", print_optimizer(job.optimizer), "\n");
     text += cat("lr_scheduler: ", print_scheduler(job.lr_scheduler), "\n");
   }
@@ -270,8 +256,6 @@ std::string describe_strategy(const Job& job) {
              servers.num_ps == 1 ? " server" : " servers", timing, ")");
 }
 
-std::string_view name_of(Job::LossName name) { return word(kLosses, name); }
-std::string_view name_of(Job::Metric metric) { return word(kMetrics, metric); }
 std::string_view name_of(Job::Mode mode) { return word(kModes, mode); }
 std::string_view name_of(Job::OnNan on_nan) { return word(kOnNan, on_nan); }
 std::string_view name_of(Job::DroppedSamples dropped) { return word(kDroppedSamples, dropped); }

@@ -10,6 +10,7 @@
 #include "daemon/spec/read_files.h"
 #include "daemon/spec/read_optimizer.h"
 #include "daemon/spec/read_precision.h"
+#include "daemon/spec/read_recipes.h"
 #include "daemon/spec/read_transforms.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -23,8 +24,6 @@ using namespace job_names;
 
 constexpr IntRange kCount = {.min = 1, .max = int64_t{1} << 40};  // of steps
 constexpr IntRange kPlaces = {.min = 1, .max = 4096};             // of shards and workers
-// The losses that have a name in the job file; Job::LossName::output has a key instead.
-constexpr auto kNamedLosses = std::span(kLosses).first<2>();
 constexpr FloatRange kPositive = {.min = 0, .min_open = true};
 
 // Returns a path from the job file, relative to `folder` unless it is absolute, in normal form: the
@@ -183,7 +182,8 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
 
 // The keys of a training that a program has in its graph.
 void read_program(YamlMap& top, Job& job) {
-  for (const std::string_view key : {"loss", "metrics", "optimizer", "lr_scheduler"}) {
+  for (const std::string_view key :
+       {"loss", "metrics", "optimizer", "lr_scheduler", "early_stopping"}) {
     if (top.has(key))
       top.fail(key, "expected no such key beside program, whose graph has its own training");
     top.skip(key);
@@ -199,37 +199,6 @@ void read_program(YamlMap& top, Job& job) {
     top.fail("data", "validation: expected none beside program, which has no loss to evaluate");
   if (!job.has_data() && top.has("epochs"))
     top.fail("epochs", "expected steps: a program without data has no epochs");
-}
-
-// A loss is a name, a map with a name, or a map with the graph's output that is the loss.
-void read_loss(YamlMap& top, Job::Loss& loss) {
-  if (!top.is_map("loss")) {
-    top.get_enum("loss", Need::required, kNamedLosses, loss.name);
-    return;
-  }
-  YamlMap map = top.get_map("loss", Need::required);
-  if (map.has("output")) {
-    loss.name = Job::LossName::output;
-    map.get_string("output", Need::required, loss.output, "the name of an output of the graph");
-  } else {
-    map.get_enum("name", Need::required, kNamedLosses, loss.name);
-    refuse_keys(map, loss.name != Job::LossName::cross_entropy, name_of(loss.name),
-                {"ignore_index", "from_logits"});
-    if (int64_t ignored = 0; map.get_int("ignore_index", Need::optional, {}, ignored))
-      loss.ignore_index = ignored;
-    map.get_bool("from_logits", Need::optional, loss.from_logits);
-  }
-  map.finish();
-}
-
-void read_metrics(YamlMap& top, Job& job) {
-  std::vector<size_t> metrics;
-  top.get_choices("metrics", Need::optional, kMetrics, metrics);
-  for (const size_t metric : metrics) job.metrics.push_back(static_cast<Job::Metric>(metric));
-  if (!job.metrics.empty() && job.loss.name != Job::LossName::cross_entropy) {
-    top.fail("metrics", cat("accuracy needs class labels: expected loss: cross_entropy, received ",
-                            name_of(job.loss.name)));
-  }
 }
 
 void read_length(YamlMap& top, Job& job) {
@@ -294,16 +263,18 @@ void read_validation(YamlMap& top, Job& job) {
     top.fail("validation", "expected data.validation beside it, received none");
 }
 
-void read_checkpoint(YamlMap map, const std::filesystem::path& folder,
-                     Job::Checkpoint& checkpoint) {
-  // A map of checkpoints needs at least one interval.
-  const Need steps = map.has("every_minutes") ? Need::optional : Need::required;
+void read_checkpoint(YamlMap map, const std::filesystem::path& folder, Job& job) {
+  Job::Checkpoint& checkpoint = job.checkpoint;
+  // A map of checkpoints needs at least one interval, or best.
+  const bool has_other = map.has("every_minutes") || map.has("best");
+  const Need steps = has_other ? Need::optional : Need::required;
   map.get_int("every_steps", steps, kCount, checkpoint.every_steps);
   map.get_float("every_minutes", Need::optional, kPositive, checkpoint.every_minutes);
   map.get_int("keep", Need::optional, {.min = 1, .max = 10'000}, checkpoint.keep);
   if (map.get_string("path", Need::optional, checkpoint.path, "the path of a folder")) {
     checkpoint.path = resolved(checkpoint.path, folder);
   }
+  read_best(map, job);
   map.finish();
 }
 
@@ -414,6 +385,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   } else {
     read_loss(top, job.loss);
     read_metrics(top, job);
+    read_early_stopping(top, job);
     read_optimizer(top.get_map("optimizer", Need::required), job.optimizer, accumulate);
     read_scheduler(top.get_map("lr_scheduler", Need::optional), job.lr_scheduler);
   }
@@ -445,7 +417,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   read_resources(top.get_map("resources_per_worker", Need::optional), job);
   top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
   read_validation(top, job);
-  read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job.checkpoint);
+  read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job);
   read_precision(top, job);
   top.get_enum("on_nan", Need::optional, kOnNan, job.on_nan);
   std::vector<size_t> exports;

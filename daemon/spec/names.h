@@ -11,8 +11,6 @@ namespace leat::job_names {
 // The types of tokens in files without a header. The first one is the default.
 inline constexpr auto kTokenTypes = std::to_array<std::string_view>(
     {"uint16", "uint8", "uint32", "uint64", "int8", "int16", "int32", "int64"});
-inline constexpr auto kLosses = std::to_array<std::string_view>({"cross_entropy", "mse", "output"});
-inline constexpr auto kMetrics = std::to_array<std::string_view>({"accuracy"});
 inline constexpr auto kModes = std::to_array<std::string_view>({"sync", "async"});
 inline constexpr auto kDroppedSamples = std::to_array<std::string_view>({"requeue", "drop"});
 inline constexpr auto kOnNan = std::to_array<std::string_view>({"fail", "ignore", "skip"});

@@ -25,6 +25,10 @@ void read_setting(YamlMap& map, const Setting& setting, SettingValues& values) {
       if (int64_t integer = 0; map.get_int(setting.name, need, integers_of(setting), integer))
         values.set(setting.name, static_cast<double>(integer));
       return;
+    case SettingKind::choice:
+      if (size_t index = 0; map.get_choice(setting.name, need, setting.choices, index))
+        values.set(setting.name, static_cast<double>(index));
+      return;
     case SettingKind::number: {
       const FloatRange range = {.min = setting.min,
                                 .max = setting.max,
@@ -63,6 +67,8 @@ std::string setting_text(const Setting& setting, const SettingValues& values) {
       return values.flag(setting.name) ? "true" : "false";
     case SettingKind::integer:
       return cat(values.integer(setting.name));
+    case SettingKind::choice:
+      return std::string(setting.choices[static_cast<size_t>(values.integer(setting.name))]);
     case SettingKind::number:
       break;
   }

@@ -61,6 +61,8 @@ EpochResult EpochProgress::end_epoch(int64_t step, const std::optional<Evaluatio
   if (validation) {
     result.val_loss = computed(validation->loss);
     if (validation->accuracy) result.val_accuracy = computed(*validation->accuracy);
+    for (const NamedNumber& each : validation->metrics)
+      result.more.push_back({"val_" + each.name, computed(each.value)});
   }
   // The totals go on over all epochs; the difference is that of this one.
   const Total before = std::exchange(before_, total_);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/training/evaluation_sums.h"
 #include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 
@@ -112,13 +113,11 @@ Result<std::unique_ptr<PlanRun>> Evaluator::open() {
 }
 
 Result<std::optional<Evaluation>> Evaluator::evaluate(const std::function<bool()>& yields) {
-  const Job& job = parts_.job;
-  const bool with_accuracy = has_accuracy(job);
+  EvaluationSums sums(parts_.spec);
   LEAT_ASSIGN_OR_RETURN(auto run, open());
   // The last step may have fewer rows than the others; the graph counts those that there are.
   const int64_t each = rows_per_step_, whole = count() / each;
   const int64_t steps = leaves_out_rows() ? whole : (count() + each - 1) / each;
-  double loss = 0, rows = 0, correct = 0;
   for (int64_t s = 0; s < steps; ++s) {
     // So many steps ahead that the hosts need not wait for this thread, but not so many that the
     // fetches of the next one are overwritten.
@@ -132,15 +131,9 @@ Result<std::optional<Evaluation>> Evaluator::evaluate(const std::function<bool()
       now = std::chrono::steady_clock::now();
     }
     LEAT_RETURN_IF_ERROR(run->wait(step, due).while_doing("evaluating"));
-    // The fetches are sums over the rows of the step; the mean is taken once, at the end.
-    loss += run->fetched_scalar(0, step);
-    rows += run->fetched_scalar(1, step);
-    if (with_accuracy) correct += run->fetched_scalar(2, step);
+    sums.add(*run, step);
   }
-  Evaluation out;
-  out.loss = loss / rows;
-  if (with_accuracy) out.accuracy = correct / rows;
-  return std::optional(out);
+  return std::optional(sums.finish());
 }
 
 }  // namespace leat

@@ -28,6 +28,9 @@ struct Evaluation {
   // The mean over all rows of the validation data, not over its batches.
   double loss = 0;
   std::optional<double> accuracy;
+  std::vector<NamedNumber> metrics = {};  // the job's others, by their names without "val_"
+  // With confusion_matrix: [C,C], how many labels of each class the model takes for each class.
+  std::vector<double> confusion = {};
 };
 
 // An evaluation of all sets of the validation data.
@@ -74,6 +77,8 @@ struct TrainOutcome {
   int64_t dropped_rows = 0;
   // Of all steps that are done.
   int64_t skipped_steps = 0;
+  // Of a job that keeps its best weights: the epoch that they are of.
+  std::optional<EpochResult> best;
   MetricsLoss lost_metrics;  // the rows that metrics.jsonl lacks of this training
 };
 

@@ -67,22 +67,8 @@ Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool sh
 }
 
 LossSpec loss_spec(const Job& job) {
-  LossSpec spec;
-  switch (job.loss.name) {
-    case Job::LossName::cross_entropy:
-      spec.kind = LossKind::cross_entropy;
-      break;
-    case Job::LossName::mse:
-      spec.kind = LossKind::mse;
-      break;
-    case Job::LossName::output:
-      spec.kind = LossKind::output;
-      break;
-  }
-  spec.ignore_index = job.loss.ignore_index;
-  spec.from_logits = job.loss.from_logits;
+  LossSpec spec = job.loss;
   // The output that the loss is, or that it compares with the labels; "" is the graph's first one.
-  spec.output = job.loss.output;
   if (spec.output.empty() && !job.model.outputs.empty()) spec.output = job.model.outputs[0];
   return spec;
 }
@@ -93,8 +79,16 @@ AutocastSpec autocast_spec(const Job& job) {
 }
 
 bool has_accuracy(const Job& job) {
-  return std::find(job.metrics.begin(), job.metrics.end(), Job::Metric::accuracy) !=
+  return std::find(job.metrics.begin(), job.metrics.end(), MetricSpec::of("accuracy")) !=
          job.metrics.end();
+}
+
+std::vector<MetricSpec> evaluated_metrics(const Job& job) {
+  std::vector<MetricSpec> metrics;
+  for (const MetricSpec& each : job.metrics) {
+    if (each.recipe().sums != nullptr) metrics.push_back(each);
+  }
+  return metrics;
 }
 
 TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_steps) {
@@ -110,6 +104,7 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
   spec.input.transforms = job.data.transforms;
   spec.loss = loss_spec(job);
   spec.accuracy = has_accuracy(job);
+  spec.metrics = evaluated_metrics(job);
   spec.optimizer = job.optimizer;
   spec.schedule = schedule_spec(job, found.info.count, total_steps);
   spec.global_batch = job.global_batch_size;

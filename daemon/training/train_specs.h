@@ -33,6 +33,8 @@ LossSpec loss_spec(const Job& job);
 AutocastSpec autocast_spec(const Job& job);
 // True if the job asks for the accuracy of each step.
 bool has_accuracy(const Job& job);
+// The metrics that an evaluation computes beside the loss and the accuracy.
+std::vector<MetricSpec> evaluated_metrics(const Job& job);
 // The spec of the job's training graph. `found`: the training data. `total_steps`: of the job; a
 // learning rate schedule that names no end of its decay ends with the job. The result does not
 // refer to the job. Parameters whose names match a pattern of model.freeze are frozen: '*' stands

@@ -96,7 +96,7 @@ Status check_labels(const Job& job, const Graph& model, ValueId output, const Da
                     const ColumnInfo& labels, HostHandle& host) {
   const std::string subject = subject_of(labels, files_of_columns(files));
   const ValueType& type = model.value(output).type;
-  const bool classes = job.loss.name == Job::LossName::cross_entropy;
+  const bool classes = job.loss.has_class_labels();
   const auto wrong = [&](const std::string& expected, int first) {
     return invalid_argument(cat(subject, ": expected ", expected, model.type_text(type),
                                 ", the output of '", job.model.graph, "', received ", labels.dtype,
@@ -137,7 +137,7 @@ Result<std::vector<ColumnInfo>> transformed(const Job& job, const Graph& model,
 // Checks that the model and the loss can take the rows of the data.
 Status check_data(const Job& job, const Graph& model, const Job::Files& files,
                   const DatasetInfo& info, bool in_training, HostHandle& host) {
-  const bool needs_labels = !job.program && job.loss.name != Job::LossName::output;
+  const bool needs_labels = !job.program && job.loss.labels() != Labels::none;
   LEAT_ASSIGN_OR_RETURN(const std::vector<ColumnInfo> columns,
                         transformed(job, model, info.columns, in_training));
   LEAT_ASSIGN_OR_RETURN(const DataBinding binding,
@@ -156,7 +156,7 @@ Status check_data(const Job& job, const Graph& model, const Job::Files& files,
 
 // Tells that the loss takes a softmax of probabilities, which is a frequent mistake.
 void note_probabilities(const Job& job, Model& model) {
-  if (job.program || job.loss.name != Job::LossName::cross_entropy || !job.loss.from_logits) return;
+  if (job.program || job.loss.name != "cross_entropy" || !job.loss.from_logits()) return;
   const auto output = find_output(model.inference, loss_spec(job).output);
   const NodeId producer = output.ok() ? model.inference.value(*output).producer : kNone;
   if (producer == kNone || !is_op(model.inference.node(producer), "Softmax")) return;

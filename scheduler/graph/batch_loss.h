@@ -6,6 +6,7 @@
 #include "ops/graph/builder.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/train_graph.h"
+#include "scheduler/recipes/loss_nodes.h"
 
 namespace leat {
 
@@ -16,47 +17,51 @@ struct BatchValues {
   ValueId weights = kNone;  // 0 for rows past the end of the data; kNone if there are none such
 };
 
+// The place of the classes, as class_layout() has it for the labels of a loss of classes. Soft
+// labels have the shape of the output, with the classes along axis 1.
+Result<ClassLayout> layout_of(const LossSpec& loss, const ColumnInfo& labels,
+                              const SymbolicShape& output);
+
 // Adds nodes with a builder, whose errors count: the values mean nothing after one.
 //
 //   BatchLoss loss(g, spec, layout, values);
 //   const ValueId sum = loss.sum();
 class BatchLoss {
  public:
-  // `layout` matters to cross_entropy alone, and then must be that of the labels and the output.
+  // `layout` matters to losses of classes alone, and then must be that of the labels and the
+  // output.
   BatchLoss(GraphBuilder& g, const TrainSpec& spec, ClassLayout layout, BatchValues values);
 
   // The sum of the loss over what counts: the labels of the shard's rows, or the rows themselves. A
   // scalar.
-  ValueId sum();
+  ValueId sum() { return loss().recipe().sum(nodes_); }
   // How much counts in each row: its labels, or 1. REQUIRES: !counts_labels().
-  int64_t per_row() const;
+  int64_t per_row() const {
+    return loss().labels() == Labels::classes ? nodes_.values.positions : 1;
+  }
   // True if the labels decide what counts.
-  bool counts_labels() const { return spec_.loss.ignore_index.has_value(); }
+  bool counts_labels() const { return loss().ignore_index.has_value() || weighs_labels(); }
+  // The same, and a label may count less than 1.
+  bool weighs_labels() const { return loss().has_class_labels() && !loss().class_weights.empty(); }
   // How much counts in the shard, as a scalar of the spec's precision.
   ValueId count();
-  // How many of the labels that count the output predicts. REQUIRES: cross_entropy.
+  // How many labels count in the shard, each as 1 whatever the weight of its class is.
+  ValueId labels();
+  // How many of the labels that count the output predicts. REQUIRES: labels of classes, or binary
+  // ones.
   ValueId correct();
+  // The values in the shapes that the loss wants.
+  LossNodes& nodes() { return nodes_; }
 
  private:
+  const LossSpec& loss() const { return spec_.loss; }
   void fit_classes(ClassLayout layout);
-  ValueId cast(ValueId value, DType dtype) {
-    return g_.op("Cast", {value}, {{"to", int64_t{dtype_onnx_code(dtype)}}});
-  }
-  ValueId reshape(ValueId value, std::vector<int64_t> sizes);
-  ValueId sum_all(ValueId value) { return g_.op("ReduceSum", {value}, {{"keepdims", int64_t{0}}}); }
-  ValueId sum_each(ValueId each);
-  ValueId counted();
-  ValueId logits();
-  ValueId cross_entropy();
-  ValueId squared_error();
-  ValueId loss_output();
+  void fit_soft_labels();
+  ValueId predicted_elements();
 
   GraphBuilder& g_;
   const TrainSpec& spec_;
-  BatchValues values_;
-  const int64_t rows_;       // of the shard
-  int64_t positions_ = 1;    // labels of a row
-  bool one_per_row_ = true;  // the labels have one dimension, which counts the rows
+  LossNodes nodes_;
 };
 
 }  // namespace leat

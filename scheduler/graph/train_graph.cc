@@ -20,6 +20,7 @@
 #include "scheduler/graph/updates.h"
 #include "scheduler/graph/weight_average.h"
 #include "scheduler/recipes/expression.h"
+#include "scheduler/recipes/metric_nodes.h"
 
 namespace leat {
 namespace {
@@ -116,7 +117,7 @@ Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wr
   LEAT_RETURN_IF_ERROR(check_spec(spec));
   LEAT_ASSIGN_OR_RETURN(const Graph typed, convert_precision(model, spec.precision));
   LEAT_ASSIGN_OR_RETURN(const ModelInputs inputs,
-                        bind_inputs(typed, spec, spec.loss.kind != LossKind::output, wrap));
+                        bind_inputs(typed, spec, spec.loss.labels() != Labels::none, wrap));
   LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(typed, spec.loss.output));
   Batch batch;
   LEAT_ASSIGN_OR_RETURN(Copied copied, copy_model(typed, [&](GraphBuilder& g) {
@@ -128,9 +129,10 @@ Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wr
   Attached out{std::move(copied.graph), std::move(copied.effects), {}, {}};
   out.values = {copied.outputs[static_cast<size_t>(index)], batch.labels, batch.weights};
   LEAT_RETURN_IF_ERROR(cast_model(out, spec.autocast));
-  if (spec.loss.kind != LossKind::cross_entropy) return out;
-  LEAT_ASSIGN_OR_RETURN(out.layout, class_layout(inputs.transformed[*inputs.binding.labels],
-                                                 typed.value(output).type.shape));
+  if (spec.loss.labels() != Labels::classes) return out;
+  LEAT_ASSIGN_OR_RETURN(out.layout,
+                        layout_of(spec.loss, inputs.transformed[*inputs.binding.labels],
+                                  typed.value(output).type.shape));
   return out;
 }
 
@@ -139,9 +141,16 @@ ValueId scale_of(GraphBuilder& g, const TrainSpec& spec, BatchLoss& loss) {
   if (!loss.counts_labels()) {
     return g.scalar(spec.precision, 1.0 / static_cast<double>(spec.global_batch * loss.per_row()));
   }
-  // All labels of a batch may be ignored.
+  // All labels of a batch may be ignored. With weights of classes the labels may count less than 1.
   const ValueId one = g.scalar(spec.precision, 1);
-  return g.op("Div", {one, g.op("Max", {all_reduce(g, loss.count(), "labels"), one})});
+  const ValueId least = loss.weighs_labels() ? g.scalar(spec.precision, 1e-30) : one;
+  return g.op("Div", {one, g.op("Max", {all_reduce(g, loss.count(), "labels"), least})});
+}
+
+// 1 / the labels of the global batch, of which each counts 1 whatever the weight of its class is.
+ValueId share_of_labels(GraphBuilder& g, const TrainSpec& spec, BatchLoss& loss) {
+  const ValueId one = g.scalar(spec.precision, 1);
+  return g.op("Div", {one, g.op("Max", {all_reduce(g, loss.labels(), "all labels"), one})});
 }
 
 // The nodes that `value` needs, producers first; its own is the last.
@@ -201,7 +210,8 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   add_updates(g, spec, trained, grads, loss_scale, job);
   job.fetches.push_back(all_reduce(g, loss, "loss"));
   if (spec.accuracy) {
-    job.fetches.push_back(all_reduce(g, g.op("Mul", {batch.correct(), scale}), "accuracy"));
+    const ValueId share = batch.weighs_labels() ? share_of_labels(g, spec, batch) : scale;
+    job.fetches.push_back(all_reduce(g, g.op("Mul", {batch.correct(), share}), "accuracy"));
   }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the optimizer"));
   LEAT_RETURN_IF_ERROR(loss_scale.finish(job));
@@ -300,6 +310,14 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   job.fetches = {all_reduce(g, batch.sum(), "loss_sum")};
   job.fetches.push_back(all_reduce(g, batch.count(), "rows"));
   if (spec.accuracy) job.fetches.push_back(all_reduce(g, batch.correct(), "correct"));
+  if (spec.accuracy && batch.weighs_labels())
+    job.fetches.push_back(all_reduce(g, batch.labels(), "all labels"));
+  MetricNodes nodes(batch.nodes());
+  for (const MetricSpec& metric : spec.metrics) {
+    nodes.settings = &metric.settings;
+    job.fetches.push_back(
+        all_reduce(g, metric.recipe().sums(nodes), cat("sums of ", metric.shown_name())));
+  }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the metrics"));
   return job;
 }
@@ -314,8 +332,7 @@ Result<std::vector<std::string>> averaged_variables(const Graph& model, const Tr
 
 bool is_mean(const Graph& model, const LossSpec& loss) {
   const auto output = find_output(model, loss.output);
-  return loss.kind == LossKind::output && output.ok() &&
-         model.value(*output).type.shape.rank() == 0;
+  return loss.name == "output" && output.ok() && model.value(*output).type.shape.rank() == 0;
 }
 
 Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType precision,

@@ -15,32 +15,13 @@
 #include "ops/graph/graph.h"
 #include "scheduler/graph/autocast.h"
 #include "scheduler/graph/rewrite.h"
+#include "scheduler/recipes/loss.h"
+#include "scheduler/recipes/metric.h"
 #include "scheduler/recipes/optimizer.h"
 #include "scheduler/recipes/schedule.h"
 #include "scheduler/recipes/transform.h"
 
 namespace leat {
-
-// cross_entropy: the mean over all labels of -log softmax(output)[label], with the classes along
-// axis 1 or the last axis of the output (ClassLayout); the labels are integers. If the output has
-// probabilities, as a Softmax makes them, p = min(max(output, 1e-7), 1 - 1e-7) is divided by its
-// sum over the classes in place of the softmax, as Keras does. Labels that are ignored count
-// neither in the sum nor in the number of labels; without any other label in the global batch the
-// loss is 0.
-//
-// mse: the mean over all elements of (output - label)^2.
-//
-// output: an output of the model is the loss: a scalar, the mean over the rows of the shard, or a
-// value for each row (the mean over the row's elements counts), of which the loss is the mean.
-enum class LossKind { cross_entropy, mse, output };
-
-struct LossSpec {
-  LossKind kind = LossKind::cross_entropy;
-  // The output of the model that is compared with the labels, or is the loss; empty: the first.
-  std::string output;
-  std::optional<int64_t> ignore_index;  // cross_entropy
-  bool from_logits = true;              // cross_entropy: false for probabilities
-};
 
 // The source of batches.
 struct InputSpec {
@@ -81,6 +62,7 @@ struct TrainSpec {
   InputSpec input;
   LossSpec loss;
   bool accuracy = true;
+  std::vector<MetricSpec> metrics = {};  // of an evaluation; each has sums
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   int64_t global_batch = 1;
@@ -145,8 +127,9 @@ Result<JobGraph> make_init_graph(const Graph& model, const TrainSpec& spec);
 // The graph of an evaluation step; `model` is in inference form. Step b reads batch b; rows past
 // the end of the data count nothing. Fetches: the sum of the loss over the labels that count, their
 // number (that of the rows, if each row has one label or the loss has no labels), and, if the spec
-// asks for the accuracy, the number of correct predictions. If the loss is a mean that the model
-// computes (is_mean()), no row of the batch may lie past the end.
+// asks for the accuracy, the number of correct predictions, and, with weights of classes, of labels
+// without their weights; then the sums of each of the spec's metrics. If the loss is a mean that
+// the model computes (is_mean()), no row of the batch may lie past the end.
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
 // The variables that a training with `optimizer.ema` keeps averages of; none without it. `model` is
 // in training form.

@@ -22,7 +22,7 @@
 
 namespace leat {
 
-enum class SettingKind : uint8_t { number, integer, flag };
+enum class SettingKind : uint8_t { number, integer, flag, choice };
 
 // One setting of an entry: its key in the job file, its default and the values that it may have.
 struct Setting {
@@ -35,6 +35,7 @@ struct Setting {
   double max = std::numeric_limits<double>::infinity();
   bool min_open = false;
   bool max_open = false;
+  std::span<const std::string_view> choices = {};  // a choice's value is an index of these
 };
 
 // A value for each setting of an entry. Integers are exact up to 2^53.

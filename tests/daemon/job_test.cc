@@ -10,6 +10,15 @@
 namespace leat {
 namespace {
 
+// The names in messages, in the order of the tables.
+constexpr std::string_view kLossNames =
+    "cross_entropy, mse, binary_cross_entropy, focal, hinge, l1, mae, huber, smooth_l1, log_cosh, "
+    "poisson, kl_div, cosine, triplet";
+constexpr std::string_view kMetricNames =
+    "accuracy, top_k, precision, recall, f1, iou, matthews, confusion_matrix, auc, perplexity, "
+    "mae, "
+    "mse, rmse, r2";
+
 const std::string kFile = "/jobs/job.yaml";
 
 const std::string kGood = R"(version: 1
@@ -74,8 +83,8 @@ TEST_CASE("every key of a job file is read") {
             "npy", {"features=t10k-images.npy", "labels=t10k-labels.npy"}, 0, 0, DType::u16, {}});
   CHECK(job.data.rescale == 0.5);
   CHECK(job.data.shuffle);
-  CHECK(job.loss.name == Job::LossName::cross_entropy);
-  CHECK(job.metrics == std::vector{Job::Metric::accuracy});
+  CHECK(job.loss == LossSpec());
+  CHECK(job.metrics == std::vector{MetricSpec::of("accuracy")});
   CHECK(job.optimizer.name == "sgd");
   CHECK(job.optimizer.learning_rate == 0.05);
   CHECK(job.optimizer.values.number("momentum") == 0.9);
@@ -88,7 +97,7 @@ TEST_CASE("every key of a job file is read") {
   CHECK(job.shards == 4);
   CHECK(job.strategy == "mirrored");
   CHECK(job.num_workers == 2);
-  CHECK(job.checkpoint == Job::Checkpoint{500, 0, 3, ""});
+  CHECK(job.checkpoint == Job::Checkpoint{500, 0, 3, "", {}});
   CHECK(job.precision == DType::f32);
 }
 
@@ -234,26 +243,49 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {8, "  shuffle: no", "8:12: data.shuffle: expected true or false, received the string 'no'"},
       {8, "  shuffle: 1", "8:12: data.shuffle: expected true or false, received the integer 1"},
       // loss and metrics
-      {9, "", "1:1: loss: missing; expected one of cross_entropy, mse"},
+      {9, "", cat("1:1: loss: missing; expected one of ", kLossNames)},
       {9, "loss: crossentropy",
-       "9:7: loss: expected one of cross_entropy, mse, received the string 'crossentropy' (did you "
-       "mean 'cross_entropy'?)"},
-      {9, "loss: [mse]", "9:7: loss: expected one of cross_entropy, mse, received a list"},
-      {9, "loss: {name: l1}",
-       "9:14: loss.name: expected one of cross_entropy, mse, received the string 'l1'"},
+       cat("9:7: loss: expected one of ", kLossNames,
+           ", received the string 'crossentropy' (did you mean 'cross_entropy'?)")},
+      {9, "loss: [mse]", cat("9:7: loss: expected one of ", kLossNames, ", received a list")},
+      {9, "loss: {name: l3}",
+       cat("9:14: loss.name: expected one of ", kLossNames,
+           ", received the string 'l3' (did you mean 'l1'?)")},
+      {9, "loss: {name: huber, delta: 0}",
+       "9:28: loss.delta: expected a number greater than 0, received the integer 0"},
+      {9, "loss: {name: cross_entropy, class_weights: [1, -1]}",
+       "9:48: loss.class_weights[1]: expected a number greater than 0, received the integer -1"},
+      {9, "loss: {name: mse, class_weights: [1]}", "9:34: loss.class_weights: is not a key of mse"},
+      {9, "loss: {name: cross_entropy, soft_labels: true, ignore_index: 1}",
+       "9:62: loss.ignore_index: is not a key of cross_entropy with soft_labels"},
       {9, "loss: {name: mse, ignore_index: 1}", "9:33: loss.ignore_index: is not a key of mse"},
       {9, "loss: {name: mse, from_logits: false}", "9:32: loss.from_logits: is not a key of mse"},
       {9, "loss: {output: total, name: mse}",
        "9:23: loss.name: unknown key; the keys here are output"},
       {9, "loss: mse",
-       "10:10: metrics: accuracy needs class labels: expected loss: cross_entropy, received mse"},
+       "10:10: metrics: accuracy: expected a loss of classes or of binary labels, received mse, "
+       "which has numbers as labels"},
+      {10, "metrics: [{name: top_k, kk: 2}]",
+       "10:25: metrics[0].kk: unknown key (did you mean 'k'?)"},
+      {10, "metrics: [{name: f1, k: 2}]", "10:25: metrics[0].k: is not a key of f1"},
+      {10, "metrics: [rmse]",
+       "10:10: metrics: rmse: expected a loss of numbers as labels, received cross_entropy, which "
+       "has classes"},
+      {10, "metrics: [accuracy]\nearly_stopping: {monitor: val_f1}",
+       "11:27: early_stopping.monitor: expected one of loss, accuracy, val_loss, val_accuracy, "
+       "received the string 'val_f1'"},
+      {10, "early_stopping: {monitor: val_loss, patience: 0}",
+       "10:47: early_stopping.patience: expected an integer from 1 to 1000000, received the "
+       "integer "
+       "0"},
       {10, "metrics: accuracy",
-       "10:10: metrics: expected a list of accuracy, received the string 'accuracy'"},
+       cat("10:10: metrics: expected a list of ", kMetricNames,
+           ", or of maps with such a name, received the string 'accuracy'")},
       {10, "metrics: [acuracy]",
-       "10:11: metrics[0]: expected accuracy, received the string 'acuracy' (did you mean "
-       "'accuracy'?)"},
+       cat("10:11: metrics[0]: expected one of ", kMetricNames,
+           ", received the string 'acuracy' (did you mean 'accuracy'?)")},
       {10, "metrics: [accuracy, accuracy]",
-       "10:21: metrics[1]: expected each entry once, received the string 'accuracy' again"},
+       "10:10: metrics: expected each metric once, received accuracy again"},
       // optimizer
       {11, "", "1:1: optimizer: missing; expected a map"},
       {11, "optimizer: sgd", "11:12: optimizer: expected a map, received the string 'sgd'"},
@@ -421,7 +453,7 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "19:29: checkpoint.every_minutes: expected a number greater than 0, received the integer 0"},
       {19, "checkpoint: {every_hours: 5}",
        "19:14: checkpoint.every_hours: unknown key; the keys here are every_steps, every_minutes, "
-       "keep, path"},
+       "keep, path, best"},
       {19, "precision: bf17",
        "19:12: precision: expected one of float32, float64, bfloat16, float16, bf16, fp16, "
        "received "
@@ -541,7 +573,8 @@ TEST_CASE("an error in an override says the override") {
   CHECK(error_with("seed.x=5") ==
         "--set seed.x=5: expected seed to be a map, but it is the integer 11");
   CHECK(error_with("metrics=[accuracy, acc]") ==
-        "--set metrics=[accuracy, acc]: metrics[1]: expected accuracy, received the string 'acc'");
+        cat("--set metrics=[accuracy, acc]: metrics[1]: expected one of ", kMetricNames,
+            ", received the string 'acc' (did you mean 'auc'?)"));
   CHECK_THAT(error_with("metrics=[accuracy"),
              Catch::StartsWith("--set metrics=[accuracy: not valid YAML: "));
 }
@@ -624,6 +657,15 @@ TEST_CASE("a printed job parses back equal") {
       {"strategy=parameter_server"},
       {"loss={name: cross_entropy, from_logits: false}"},
       {"loss={name: cross_entropy, ignore_index: 2, from_logits: false}"},
+      {"loss={name: cross_entropy, class_weights: [0.5, 2], label_smoothing: 0.1}"},
+      {"loss={name: cross_entropy, soft_labels: true}"},
+      {"loss={name: huber, delta: 0.25}", "metrics=[mae, rmse, r2]"},
+      {"loss={name: poisson, log_input: false}", "metrics=[]"},
+      {"metrics=[accuracy, {name: top_k, k: 3}, {name: f1, average: micro}, f1, confusion_matrix]"},
+      {"early_stopping={monitor: val_loss}"},
+      {"early_stopping={monitor: val_accuracy, mode: min, patience: 4, min_delta: 0.5}",
+       "checkpoint={best: {monitor: loss}}"},
+      {"checkpoint={every_steps: 3, best: {monitor: val_accuracy}}"},
       {"strategy={name: parameter_server, mode: sync, num_ps: 2}"},
       {"strategy={name: parameter_server, mode: async}", "num_workers=3", "shards=1"},
       {"strategy={name: parameter_server, total_num_replicas: 10, replicas_to_aggregate: 8}",

@@ -74,5 +74,20 @@ TEST_CASE("the page about jobs has every optimizer and schedule with its keys") 
   for (const Setting& setting : all_schedule_settings()) has(setting.name);
 }
 
+TEST_CASE("every loss and every metric is explained with its settings") {
+  const std::string page = contents(kSource / "docs/job.md");
+  const auto check = [&](std::string_view name, std::span<const Setting> settings) {
+    INFO(name);
+    CHECK(page.find("`" + std::string(name) + "`") != std::string::npos);
+    for (const Setting& each : settings) CHECK_THAT(page, Catch::Contains(std::string(each.name)));
+  };
+  for (const LossRecipe& each : all_losses()) {
+    if (each.has_name) check(each.name, each.settings);
+  }
+  for (const MetricRecipe& each : all_metrics()) check(each.name, each.settings);
+  for (const char* key : {"early_stopping", "monitor", "mode", "patience", "min_delta", "best"})
+    check(key, {});
+}
+
 }  // namespace
 }  // namespace leat

@@ -1,0 +1,30 @@
+// Reads and prints the keys of a job file that name losses and metrics: loss, metrics,
+// early_stopping and checkpoint.best.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/base/yaml_reader.h"
+#include "daemon/spec/job.h"
+
+namespace leat {
+
+// The readers' errors go to the reader of the map. `top` is the map of the whole job.
+void read_loss(YamlMap& top, LossSpec& loss);
+// REQUIRES: job.loss and job.data are read.
+void read_metrics(YamlMap& top, Job& job);
+// REQUIRES, of both: job.metrics is read, too.
+void read_early_stopping(YamlMap& top, Job& job);
+void read_best(YamlMap& checkpoint, Job& job);
+
+// The values of the keys, on one line each.
+std::string print_loss(const LossSpec& loss);
+std::string print_metrics(const std::vector<MetricSpec>& metrics);
+std::string print_monitor(const Job::Monitor& monitor);
+std::string print_early_stopping(const Job::EarlyStopping& stopping);
+
+// The names of the numbers that each epoch of the job has: "loss", "val_accuracy".
+std::vector<std::string> epoch_numbers(const Job& job);
+
+}  // namespace leat

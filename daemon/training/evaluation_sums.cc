@@ -1,0 +1,42 @@
+#include "daemon/training/evaluation_sums.h"
+
+namespace leat {
+
+EvaluationSums::EvaluationSums(const TrainSpec& spec)
+    : spec_(spec),
+      weighs_labels_(spec.accuracy && !spec.loss.class_weights.empty() &&
+                     spec.loss.has_class_labels()),
+      sums_(spec.metrics.size()) {}
+
+void EvaluationSums::add(PlanRun& run, uint64_t step) {
+  uint32_t next = 0;
+  loss_ += run.fetched_scalar(next++, step);
+  const double counted = run.fetched_scalar(next++, step);
+  counted_ += counted;
+  if (spec_.accuracy) correct_ += run.fetched_scalar(next++, step);
+  labels_ += weighs_labels_ ? run.fetched_scalar(next++, step) : counted;
+  for (std::vector<double>& sums : sums_) {
+    const Tensor values = run.fetched(next++, step);
+    sums.resize(static_cast<size_t>(values.elements()));
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += values.at(static_cast<int64_t>(i));
+  }
+}
+
+// The means are taken once, over all rows.
+Evaluation EvaluationSums::finish() const {
+  Evaluation out;
+  out.loss = loss_ / counted_;
+  if (spec_.accuracy) out.accuracy = correct_ / labels_;
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    const MetricSpec& metric = spec_.metrics[i];
+    if (sums_[i].empty()) continue;  // there was no step
+    const auto values = metric.recipe().finish(sums_[i], {metric.settings, spec_.loss.labels()});
+    if (metric.recipe().is_matrix)
+      out.confusion = values;
+    else
+      out.metrics.push_back({metric.shown_name(), values[0]});
+  }
+  return out;
+}
+
+}  // namespace leat

@@ -1,0 +1,32 @@
+// The sums of an evaluation over its steps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/hosts/plan_run.h"
+#include "daemon/training/train_observer.h"
+#include "scheduler/graph/train_graph.h"
+
+namespace leat {
+
+// The fetches of make_eval_graph() are sums over the rows of a step. This class adds them up in f64
+// in the order of the steps, so the result depends neither on timing nor on the size of steps, and
+// finishes each metric once. Threads: one.
+class EvaluationSums {
+ public:
+  // `spec`: of the evaluation's graph. It outlives the sums.
+  explicit EvaluationSums(const TrainSpec& spec);
+
+  // Adds the fetches of a step. REQUIRES: as PlanRun::fetched().
+  void add(PlanRun& run, uint64_t step);
+  Evaluation finish() const;
+
+ private:
+  const TrainSpec& spec_;
+  const bool weighs_labels_;  // there is a fetch of their number
+  double loss_ = 0, counted_ = 0, correct_ = 0, labels_ = 0;
+  std::vector<std::vector<double>> sums_;  // of each metric
+};
+
+}  // namespace leat

@@ -1,0 +1,81 @@
+// The metrics that a job file can name. An entry of the table has a name, settings, the labels that
+// it fits, the nodes that a batch adds for it, and a pure function from added-up sums to its value.
+//
+// A metric is exact over shards and batches of any sizes: each batch gives sums, such as counts for
+// each class, and only sums are added: over the shards by the graph, over the steps by the host in
+// f64. Values that depend on all rows, such as a ratio or an area, are computed once at the end.
+//
+// Threads: values; the table is constant.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "devices/base/status.h"
+#include "scheduler/recipes/loss.h"
+#include "scheduler/recipes/setting.h"
+
+namespace leat {
+
+class MetricNodes;
+
+// A metric of a job, for the function that finishes it.
+struct MetricContext {
+  const SettingValues& settings;
+  Labels labels = Labels::classes;  // of the loss
+};
+
+struct MetricRecipe {
+  std::string_view name;
+  std::span<const Setting> settings;
+  std::span<const Labels> fits;  // the labels of losses beside which it may be
+  // Adds the sums of a shard's batch, a list of f64. Null: the loss has it (accuracy).
+  uint32_t (*sums)(MetricNodes& nodes) = nullptr;
+  // The value, or the elements of a matrix, from the sums of all batches.
+  std::vector<double> (*finish)(std::span<const double> sums,
+                                const MetricContext& context) = nullptr;
+  bool rises = true;       // a greater value is better
+  bool is_matrix = false;  // it is a table for a file, and no number for a log
+};
+
+// Classes are those of the output's axis. A binary label has two, of which 1 counts.
+//
+//   accuracy          the share of labels that the output predicts
+//   top_k             the share of labels among the k classes with the largest outputs
+//   precision, recall, f1
+//                     of each class; average: macro is their mean over the classes that labels or
+//                     predictions have, micro counts all classes together. Of binary labels: those
+//                     of class 1
+//   iou               true positives / (labels or predictions) of each class, and the mean,
+//   likewise matthews          the correlation coefficient of Matthews, for any number of classes
+//   confusion_matrix  how many labels of each class (row) the output predicts as each class
+//   (column) auc               the area under the receiver operating characteristic over
+//   `thresholds` equal
+//                     steps of the probability from 0 to 1, as torchmetrics has it with
+//                     `thresholds`; of several classes the mean, each against the others
+//   perplexity        exp of the mean of -log softmax(output)[label]
+//   mae, mse, rmse    mean absolute error, mean squared error and its root, over all elements
+//   r2                1 - squared error / variance of the labels, the mean over the row's elements
+std::span<const MetricRecipe> all_metrics();
+// Null if there is none of that name.
+const MetricRecipe* find_metric(std::string_view name);
+
+// A job's metric: an entry with its settings.
+struct MetricSpec {
+  std::string name;
+  SettingValues settings;
+
+  // REQUIRES, of both: the table has the name.
+  static MetricSpec of(std::string_view name);
+  const MetricRecipe& recipe() const { return *find_metric(name); }
+  // The name under which people and files have it: "top_5", "f1_micro".
+  std::string shown_name() const;
+  // invalid_argument if it does not fit the loss: "expected a loss of ...".
+  Status check_fits(const LossSpec& loss) const;
+  bool operator==(const MetricSpec&) const = default;
+};
+
+}  // namespace leat
