@@ -11,6 +11,7 @@
 #include "daemon/cli/job_events.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/save_signal.h"
+#include "daemon/training/best_epoch.h"
 #include "daemon/training/run_folder.h"
 #include "daemon/training/trainer.h"
 #include "devices/base/counted.h"
@@ -93,6 +94,7 @@ class Reporter final : public TrainObserver {
     event.accuracy = known(result.accuracy);
     event.val_loss = known(result.val_loss);
     event.val_accuracy = known(result.val_accuracy);
+    event.more = result.more;
     emit(json_of(event));
     tell(epoch_event(trainer_.job().name, result));
   }
@@ -166,6 +168,18 @@ void hint_at_data(const Job& job) {
       << "A run keeps no data: name the folder that it has here, with --set data.root=PATH.\n";
 }
 
+// "Validation accuracy 91.5 %, loss 0.2350, f1 0.9120"; "" without any metric.
+std::string validation_line(const Evaluation& validation) {
+  if (!validation.accuracy && validation.metrics.empty()) return "";
+  std::string line = "Validation ";
+  if (validation.accuracy)
+    line += cat("accuracy ", format_value(*validation.accuracy * 100), " %, ");
+  line += "loss " + format_value(validation.loss);
+  for (const NamedNumber& each : validation.metrics)
+    line += cat(", ", each.name, " ", format_value(each.value));
+  return line + "\n";
+}
+
 int finish(const TrainCommand& command, Reporter& reporter, const std::string& folder,
            const TrainOutcome& outcome, const Interrupt& interrupt) {
   // The training may have stopped within an epoch, whose line is then still open.
@@ -186,6 +200,8 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   if (outcome.validation) {
     event.val_loss = outcome.validation->loss;
     event.val_accuracy = outcome.validation->accuracy;
+    for (const NamedNumber& each : outcome.validation->metrics)
+      event.more.push_back({"val_" + each.name, each.value});
   }
   event.samples_per_second = outcome.samples_per_second;
   event.steps = outcome.steps;
@@ -196,9 +212,11 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   event.identity = reporter.identity();
   reporter.emit(json_of(event));
   reporter.tell_end("succeeded", "", event.weights_sha256);
-  if (event.val_accuracy)
-    std::cerr << "Validation accuracy " << format_value(*event.val_accuracy * 100) << " %, loss "
-              << format_value(*event.val_loss) << "\n";
+  if (outcome.validation) std::cerr << validation_line(*outcome.validation);
+  if (outcome.best) {
+    std::cerr << "Best weights " << printable(folder) << "/" << kBestWeights << ", of epoch "
+              << outcome.best->epoch << "\n";
+  }
   std::cerr << "Weights " << printable(folder) << "/weights.safetensors\n"
             << "  sha256 " << outcome.weights_sha256 << "\n"
             << "  (shards " << event.identity.shards << ", seed " << event.identity.seed

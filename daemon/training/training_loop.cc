@@ -13,7 +13,6 @@
 #include "daemon/training/run_folder.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
-#include "ops/formats/safetensors.h"
 #include "ops/formats/weights_hash.h"
 
 namespace leat {
@@ -28,6 +27,7 @@ TrainingLoop::TrainingLoop(const TrainingParts& parts, JobPlans& plans, JobVaria
       observer_(observer),
       stop_(std::move(stop)),
       progress_(parts.job.global_batch_size),
+      watch_(parts.job),
       validation_(parts, plans) {}
 
 // --- The start.
@@ -92,6 +92,7 @@ Status TrainingLoop::open_log(const TrainingStart& start) {
   MetricsLog& metrics = log_->metrics();
   if (start.held) LEAT_RETURN_IF_ERROR(log_->add_held(*start.held));
   metrics.expect_rows_until(done_);
+  LEAT_RETURN_IF_ERROR(recall_epochs());
   checkpointer_ = std::make_unique<Checkpointer>(parts_, plans_, checkpoints_, metrics, observer_);
   const std::string lost = metrics.loss().text();
   if (lost.empty()) return {};
@@ -110,9 +111,13 @@ Result<TrainOutcome> TrainingLoop::run() {
   // The log tells how far the training had come, evaluations included.
   while (log_->has_ended(progress_.epoch, done_)) ++progress_.epoch;
   if (done_ > 0) LEAT_RETURN_IF_ERROR(log_->recall(done_, progress_, observer_));
-  for (; progress_.epoch <= parts_.length.epochs && ending == Ending::none; ++progress_.epoch) {
+  const auto goes_on = [&] {
+    return progress_.epoch <= parts_.length.epochs && ending == Ending::none && !watch_.stops();
+  };
+  for (; goes_on(); ++progress_.epoch) {
     LEAT_ASSIGN_OR_RETURN(ending, train_epoch(outcome));
   }
+  if (watch_.stops()) observer_.noted(watch_.reason());
   if (ending == Ending::none && validation_.exists() && !outcome.validation) {
     LEAT_ASSIGN_OR_RETURN(ending, evaluate(outcome));  // all epochs had ended before
   }
@@ -148,6 +153,12 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
     if (ending != Ending::none) return ending;
   }
   const EpochResult result = progress_.end_epoch(done_, outcome.validation);
+  if (outcome.validation && !outcome.validation->confusion.empty()) {
+    const auto& confusion = outcome.validation->confusion;
+    LEAT_RETURN_IF_ERROR(retry_for_room(
+        [&] { return write_confusion(parts_.files, parts_.options.folder, result, confusion); }));
+  }
+  LEAT_RETURN_IF_ERROR(watch(result));
   LEAT_RETURN_IF_ERROR(log_->metrics().append(result));
   observer_.epoch_ended(result);
   return Ending::none;
@@ -365,11 +376,11 @@ Result<TrainOutcome> TrainingLoop::finish(TrainOutcome outcome) {
 }
 
 // With an average, the weights of the job are the averaged ones; the others are in a file beside.
-Status TrainingLoop::write_raw_weights(Variables variables) const {
-  std::erase_if(variables,
-                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
+Status TrainingLoop::write_raw_weights() {
   SafeTensors content;
-  content.tensors = std::move(variables);
+  LEAT_ASSIGN_OR_RETURN(content.tensors, variables_.read());
+  std::erase_if(content.tensors,
+                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
   content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
   return write_safetensors(parts_.files, parts_.options.folder + "/raw_weights.safetensors",
                            content);
@@ -377,25 +388,42 @@ Status TrainingLoop::write_raw_weights(Variables variables) const {
 
 // Hashes the weights, and writes them into the folder unless the training was interrupted.
 Status TrainingLoop::write_weights(TrainOutcome& outcome) {
-  LEAT_ASSIGN_OR_RETURN(auto weights, variables_.read());
-  if (parts_.job.optimizer.ema > 0 && !parts_.job.program) {
-    Variables averages = averaged_weights(weights, parts_.job.optimizer.ema);
-    std::swap(weights, averages);
-    if (!outcome.interrupted) LEAT_RETURN_IF_ERROR(write_raw_weights(std::move(averages)));
-  }
-  // The optimizer's state is in the checkpoints, and no part of the weights.
-  std::erase_if(weights,
-                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
-  outcome.weights_sha256 = weights_sha256(weights);
+  LEAT_ASSIGN_OR_RETURN(const SafeTensors content, weights());
+  outcome.weights_sha256 = weights_sha256(content.tensors);
+  outcome.best = watch_.best();
   if (outcome.interrupted) return {};
+  if (has_average()) LEAT_RETURN_IF_ERROR(write_raw_weights());
   LEAT_RETURN_IF_ERROR(write_exports(parts_.files, parts_.options.folder, parts_.job,
-                                     parts_.input.model, weights, done_));
+                                     parts_.input.model, content.tensors, done_));
+  return write_safetensors(parts_.files, parts_.options.folder + "/weights.safetensors", content);
+}
+
+Result<SafeTensors> TrainingLoop::weights() {
   SafeTensors content;
-  content.tensors = std::move(weights);
+  LEAT_ASSIGN_OR_RETURN(content.tensors, variables_.read());
+  if (has_average()) content.tensors = averaged_weights(content.tensors, parts_.job.optimizer.ema);
+  // The optimizer's state is in the checkpoints, and no part of the weights.
+  std::erase_if(content.tensors,
+                [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
   content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
   if (parts_.input.trains_parameters(parts_.job))
     content.metadata.emplace(kTrainsKey, kTrainsParameters);
-  return write_safetensors(parts_.files, parts_.options.folder + "/weights.safetensors", content);
+  return content;
+}
+
+Status TrainingLoop::watch(const EpochResult& result) {
+  if (!watch_.take(result)) return {};
+  LEAT_ASSIGN_OR_RETURN(SafeTensors content, weights());
+  content.metadata.emplace("leat.epoch", std::to_string(result.epoch));
+  const std::string path = cat(parts_.options.folder, "/", kBestWeights);
+  return retry_for_room([&] { return write_safetensors(parts_.files, path, content); });
+}
+
+Status TrainingLoop::recall_epochs() {
+  if (done_ == 0 || !watch_.watches()) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto epochs, read_epochs(parts_.files, parts_.metrics_path(), done_));
+  for (const EpochResult& each : epochs) watch_.take(each);
+  return {};
 }
 
 }  // namespace leat

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "daemon/checkpoint/job_checkpoints.h"
+#include "daemon/training/best_epoch.h"
 #include "daemon/training/checkpointer.h"
 #include "daemon/training/epoch_progress.h"
 #include "daemon/training/job_plans.h"
@@ -19,6 +20,7 @@
 #include "daemon/training/training_start.h"
 #include "daemon/training/training_steps.h"
 #include "daemon/training/validation.h"
+#include "ops/formats/safetensors.h"
 
 namespace leat {
 
@@ -100,8 +102,18 @@ class TrainingLoop {
   // Writes the last checkpoint and, unless the training was interrupted, the weights.
   Result<TrainOutcome> finish(TrainOutcome outcome);
   // The optimizer's state is no part of the file and its hash.
-  Status write_raw_weights(Variables variables) const;
   Status write_weights(TrainOutcome& outcome);
+  // Writes those that are not averaged into a file beside.
+  Status write_raw_weights();
+  // The job's weights are averages of those of its steps.
+  bool has_average() const { return parts_.job.optimizer.ema > 0 && !parts_.job.program; }
+  // The weights of the hosts, or their averages, with the metadata of a file of them.
+  Result<SafeTensors> weights();
+  // Takes a result into the choice of the best epoch and into early stopping, and keeps the weights
+  // of a best epoch. Comes before the log has the epoch: weights that the log knows of exist.
+  Status watch(const EpochResult& result);
+  // The same for the epochs that an earlier training ended, without the weights.
+  Status recall_epochs();
 
   const TrainingParts& parts_;
   JobPlans& plans_;
@@ -110,6 +122,7 @@ class TrainingLoop {
   TrainObserver& observer_;
   const std::function<bool()> stop_;
   EpochProgress progress_;
+  EpochWatch watch_;
   Validation validation_;
   // The steps of the job that are done and consumed, those of earlier attempts included.
   int64_t done_ = 0;

@@ -5,6 +5,7 @@
 
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/set_aside.h"
+#include "daemon/training/best_epoch.h"
 #include "daemon/training/checkpointer.h"
 #include "daemon/training/export_model.h"
 #include "devices/base/text.h"
@@ -154,6 +155,7 @@ Status make_way(const TrainingParts& parts, const std::string& checkpoints,
   }
   for (const std::string& name :
        {std::string("job.yaml"), std::string("weights.safetensors"), std::string("metrics.jsonl"),
+        std::string(kBestWeights), std::string(kConfusionMatrix),
         graph.substr(graph.rfind('/') + 1)}) {
     LEAT_RETURN_IF_ERROR(
         told(make_way_for_file(parts.files, cat(parts.options.folder, "/", name))));

@@ -1,0 +1,120 @@
+// Each metric against torchmetrics and scikit-learn, on rows that no batch divides. The references
+// are those of tests/peers/loss_references.py.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "daemon/training/best_epoch.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/recipe_scene.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kMetricRows = 37;
+
+// Multiplies the output of the last layer.
+std::string output_times(int factor) {
+  return cat("  f = Constant <value = float {", factor, "}> ()\n  y = Mul (z, f)\n");
+}
+
+// Trains a step that changes nothing, and compares the validation after it.
+void compare_metrics(const std::string& kind, int64_t units, const std::string& end,
+                     const std::string& output, const std::string& loss, const Tensor& labels,
+                     const std::string& metrics) {
+  const auto expected = references("metrics.txt");
+  std::vector<NamedNumber> first;
+  // A model with a fixed batch of 4 rows takes 12 rows a step on 3 shards; one without takes all.
+  for (const std::string batch : {"4", "N"}) {
+    for (const int workers : {1, 3}) {
+      INFO(kind << ", batch " << batch << ", workers " << workers);
+      RecipeScene scene(two_layers(units, end, output, batch), units, kMetricRows, &labels);
+      scene.validate_on(kMetricRows, labels);
+      const Job job = scene.job(
+          loss, {cat("metrics=", metrics), "steps=1", "global_batch_size=12",
+                 "optimizer={name: sgd, learning_rate: 1e-15}", cat("num_workers=", workers)});
+      Silent watch;
+      const TrainOutcome outcome = scene.small().train(job, "run", watch);
+      auto found = outcome.validation->metrics;
+      if (outcome.validation->accuracy)
+        found.push_back({"accuracy", *outcome.validation->accuracy});
+      for (const NamedNumber& each : found) {
+        INFO(each.name);
+        CHECK(std::abs(each.value - expected.at(cat(kind, " ", each.name))[0]) < 1e-6);
+      }
+      // To the bit for any number of workers.
+      if (workers == 1) first = found;
+      CHECK(found == first);
+      // The epoch of the only step ends with it.
+      REQUIRE(watch.results.size() == 1);
+      for (const NamedNumber& each : outcome.validation->metrics)
+        CHECK(watch.results[0].number("val_" + each.name) == each.value);
+      const auto confusion = expected.find(kind + " confusion");
+      if (confusion == expected.end()) continue;
+      CHECK(outcome.validation->confusion == confusion->second);
+      const auto file =
+          must(read_file(real_files(), cat(scene.small().path("run/"), kConfusionMatrix), 1 << 16));
+      const auto json = nlohmann::json::parse(
+          std::string_view(reinterpret_cast<const char*>(file.data()), file.size()));
+      CHECK(json["matrix"].size() == json["classes"].get<size_t>());
+      CHECK(json["matrix"][0][1].get<double>() == confusion->second[1]);
+      CHECK(json["step"] == 1);
+    }
+  }
+}
+
+constexpr const char* kOfDecisions =
+    "accuracy, precision, recall, f1, iou, matthews, confusion_matrix";
+
+TEST_CASE("the metrics of classes are those of torchmetrics and scikit-learn") {
+  const std::string micro =
+      "{name: precision, average: micro}, {name: recall, average: micro}, {name: f1, average: "
+      "micro}";
+  compare_metrics("classes", 4, output_times(3), "4", "{name: cross_entropy, ignore_index: -100}",
+                  with_ignored(class_labels({kMetricRows}, 4)),
+                  cat("[", kOfDecisions, ", ", micro, ", {name: top_k, k: 2}, perplexity, auc]"));
+}
+
+TEST_CASE("the metrics of pixels count every pixel") {
+  const std::string pixels =
+      "  s = Constant <value = int64[3] {-1, 3, 4}> ()\n  y = Reshape (z, s)\n";
+  compare_metrics("pixels", 12, pixels, "3,4", "cross_entropy", class_labels({kMetricRows, 4}, 3),
+                  "[iou, {name: top_k, k: 2}]");
+}
+
+TEST_CASE("the metrics of binary labels are those of class 1") {
+  compare_metrics("binary", 3, output_times(2), "3", "binary_cross_entropy",
+                  as_numbers(class_labels({kMetricRows, 3}, 2)),
+                  cat("[", kOfDecisions, ", {name: auc, thresholds: 50}]"));
+}
+
+TEST_CASE("the metrics of numbers are those of torchmetrics and scikit-learn") {
+  compare_metrics("values", 3, "", "3", "mse", noise({kMetricRows, 3}, 5000, 2),
+                  "[mae, mse, rmse, r2]");
+}
+
+TEST_CASE("a class that neither labels nor predictions have does not count") {
+  compare_metrics("absent", 4,
+                  "  m = Constant <value = float[4] {1, 1, 1, 0}> ()\n"
+                  "  b = Constant <value = float[4] {0, 0, 0, -50}> ()\n"
+                  "  k = Mul (z, m)\n  y = Add (k, b)\n",
+                  "4", "cross_entropy", class_labels({kMetricRows}, 2), "[f1]");
+}
+
+TEST_CASE("a class that nothing has does not count in a mean of classes") {
+  const auto finish = [](std::string_view name, const std::vector<double>& sums) {
+    const MetricSpec metric = MetricSpec::of(name);
+    return metric.recipe().finish(sums, {metric.settings, Labels::classes})[0];
+  };
+  // Hits, predictions and labels of three classes, of which the last has none.
+  const std::vector<double> sums{2, 1, 0, 3, 2, 0, 2, 3, 0};
+  CHECK(finish("precision", sums) == (2.0 / 3 + 1.0 / 2) / 2);
+  CHECK(finish("recall", sums) == (2.0 / 2 + 1.0 / 3) / 2);
+  CHECK(finish("iou", sums) == (2.0 / 3 + 1.0 / 4) / 2);
+  CHECK(finish("f1", std::vector<double>(9, 0)) == 0);
+  CHECK(finish("matthews", std::vector<double>(9, 0)) == 0);
+}
+
+}  // namespace
+}  // namespace leat
