@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/training/best_epoch.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -90,6 +91,19 @@ TEST_CASE("a job stops early after the same step wherever it was interrupted", "
     small.train(job, folder, first, 1, false, [&] { return first.losses.size() >= stop; });
     same(small.train(job, folder, second, 1, true), folder);
   }
+  // A kill may come when the best weights are written and the log lacks their epoch, or they may be
+  // those of a later step than the newest checkpoint.
+  Silent first, second;
+  small.train(job, "killed", first, 1, false, [&] { return first.losses.size() > at_best; });
+  const std::string checkpoints = small.path("killed/checkpoints");
+  for (const std::string& path : must(list_checkpoints(real_files(), checkpoints))) {
+    if (path.substr(path.rfind('/') + 1) >= checkpoint_name(expected.best->step))
+      REQUIRE(real_files().remove_all(path).ok());
+  }
+  CHECK(best_hash(small, "killed") == best);
+  same(small.train(job, "killed", second, 1, true), "killed");
+  CHECK(second.first < static_cast<int64_t>(expected.best->step));
+  CHECK(second.first > 0);
   // A run that has stopped early stays so.
   Silent again;
   same(small.train(job, "whole", again, 1, true), "whole");

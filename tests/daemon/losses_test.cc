@@ -115,6 +115,22 @@ TEST_CASE("every loss is PyTorch's, and leaves PyTorch's weights after 50 steps"
   CHECK(worst > 0);  // numbers were compared
 }
 
+TEST_CASE("weights of classes are one for each class, and soft labels have the output's shape") {
+  const auto error_of = [](const std::string& loss, const Tensor& labels) {
+    const RecipeScene scene(two_layers(3, "", "3"), 3, kRecords, &labels);
+    const auto trainer =
+        scene.small().trainer(scene.job(loss), {scene.small().path("refused"), false, 1});
+    if (!trainer.ok()) return std::string(trainer.status().message());
+    return std::string((*trainer)->plan_training().status().message());
+  };
+  CHECK_THAT(error_of("{name: cross_entropy, class_weights: [1, 2]}", class_labels({kRecords}, 3)),
+             Catch::Contains("class_weights: expected 3, one for each class, received 2"));
+  CHECK_THAT(error_of("{name: cross_entropy, soft_labels: true}", class_labels({kRecords}, 3)),
+             Catch::Contains("'y.npy': expected labels of the shape of a row of"));
+  CHECK_THAT(error_of("cross_entropy", probabilities({kRecords, 3}, 1)),
+             Catch::Contains("expected classes as integers"));
+}
+
 TEST_CASE("a loss with weights of classes shows the accuracy of all labels alike") {
   const Tensor labels = with_ignored(class_labels({kRecords}, 3));
   const auto accuracies = [&](const std::string& loss) {
