@@ -185,6 +185,25 @@ std::string named(const Graph& graph, NodeId id) {
   return cat("variable '", attr_string(variable.attrs, "name"), "'");
 }
 
+// Fetches the sums of the spec's metrics. Each host keeps those of several steps, so there is a
+// limit.
+Status add_metrics(GraphBuilder& g, const TrainSpec& spec, BatchLoss& batch, JobGraph& job) {
+  constexpr int64_t kMostSums = 1 << 20;
+  MetricNodes nodes(batch.nodes());
+  for (const MetricSpec& metric : spec.metrics) {
+    nodes.settings = &metric.settings;
+    const ValueId sums = metric.recipe().sums(nodes);
+    if (!g.status().ok()) return {};
+    const auto shape = g.graph().value(sums).type.shape.concrete();
+    if (shape && shape->elements() > kMostSums) {
+      return invalid_argument(cat("metrics: ", metric.name, ": expected at most ", kMostSums,
+                                  " numbers for all classes, received ", shape->elements()));
+    }
+    job.fetches.push_back(all_reduce(g, sums, cat("sums of ", metric.shown_name())));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
@@ -312,12 +331,7 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   if (spec.accuracy) job.fetches.push_back(all_reduce(g, batch.correct(), "correct"));
   if (spec.accuracy && batch.weighs_labels())
     job.fetches.push_back(all_reduce(g, batch.labels(), "all labels"));
-  MetricNodes nodes(batch.nodes());
-  for (const MetricSpec& metric : spec.metrics) {
-    nodes.settings = &metric.settings;
-    job.fetches.push_back(
-        all_reduce(g, metric.recipe().sums(nodes), cat("sums of ", metric.shown_name())));
-  }
+  LEAT_RETURN_IF_ERROR(add_metrics(g, spec, batch, job));
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the metrics"));
   return job;
 }

@@ -102,6 +102,20 @@ TEST_CASE("a class that neither labels nor predictions have does not count") {
                   "4", "cross_entropy", class_labels({kMetricRows}, 2), "[f1]");
 }
 
+TEST_CASE("a metric of too many numbers is refused before the job trains") {
+  const Tensor labels = class_labels({kMetricRows}, 4);
+  RecipeScene scene(two_layers(1025, "", "1025"), 1025, kMetricRows, &labels);
+  scene.validate_on(kMetricRows, labels);
+  const Job job = scene.job("cross_entropy", {"metrics=[confusion_matrix]"});
+  const auto trainer = must(scene.small().trainer(job, {scene.small().path("refused"), false, 1}));
+  Silent watch;
+  const auto refused = trainer->run(watch, [] { return false; });
+  CHECK_THAT(std::string(refused.status().message()),
+             Catch::Contains("confusion_matrix: expected at most 1048576 numbers for all classes, "
+                             "received 1050625"));
+  CHECK(watch.losses.empty());
+}
+
 TEST_CASE("a class that nothing has does not count in a mean of classes") {
   const auto finish = [](std::string_view name, const std::vector<double>& sums) {
     const MetricSpec metric = MetricSpec::of(name);
