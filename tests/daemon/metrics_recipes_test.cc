@@ -14,9 +14,11 @@ namespace {
 
 constexpr int64_t kMetricRows = 37;
 
-// Multiplies the output of the last layer.
-std::string output_times(int factor) {
-  return cat("  f = Constant <value = float {", factor, "}> ()\n  y = Mul (z, f)\n");
+// Multiplies the output of the last layer, and may apply an op to it.
+std::string output_times(int factor, const std::string& op = "") {
+  const std::string made = op.empty() ? "y" : "t";
+  const std::string last = op.empty() ? "" : cat("  y = ", op, " (t)\n");
+  return cat("  f = Constant <value = float {", factor, "}> ()\n  ", made, " = Mul (z, f)\n", last);
 }
 
 // Trains a step that changes nothing, and compares the validation after it.
@@ -87,6 +89,17 @@ TEST_CASE("the metrics of binary labels are those of class 1") {
   compare_metrics("binary", 3, output_times(2), "3", "binary_cross_entropy",
                   as_numbers(class_labels({kMetricRows, 3}, 2)),
                   cat("[", kOfDecisions, ", {name: auc, thresholds: 50}]"));
+}
+
+TEST_CASE("the metrics of probabilities are those of the logits before them") {
+  compare_metrics("binary", 3, output_times(2, "Sigmoid"), "3",
+                  "{name: binary_cross_entropy, from_logits: false}",
+                  as_numbers(class_labels({kMetricRows, 3}, 2)),
+                  "[accuracy, f1, {name: auc, thresholds: 50}]");
+  compare_metrics("classes", 4, output_times(3, "Softmax"), "4",
+                  "{name: cross_entropy, from_logits: false, ignore_index: -100}",
+                  with_ignored(class_labels({kMetricRows}, 4)),
+                  "[accuracy, f1, perplexity, auc, {name: top_k, k: 2}]");
 }
 
 TEST_CASE("the metrics of numbers are those of torchmetrics and scikit-learn") {
