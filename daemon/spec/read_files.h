@@ -12,7 +12,7 @@ namespace leat {
 
 // The reader of the map gets the errors: unknown formats and keys, values outside of their limits.
 void read_data_files(YamlMap map, Job::Files& files);
-// "{format: csv, files: [a.csv], ...}". What is printed reads back as the same files.
+// "{format: csv, files: [a.csv], ...}". The text reads back as the same files.
 std::string print_data_files(const Job::Files& files);
 
 // Reads a map from names of columns to a text each, as "NAME=VALUE". `paths`: the texts are paths

@@ -14,6 +14,11 @@ std::span<const SourceFormat* const> source_formats() {
       &npz_source(),
       &tokens_source(),
       &synthetic_source(),
+      &csv_source(),
+      &tsv_source(),
+      &jsonl_source(),
+      &safetensors_source(),
+      &sqlite_source(),
   });
   return table;
 }

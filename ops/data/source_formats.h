@@ -22,5 +22,10 @@ const SourceFormat& npy_source();
 const SourceFormat& npz_source();
 const SourceFormat& tokens_source();
 const SourceFormat& synthetic_source();
+const SourceFormat& csv_source();
+const SourceFormat& tsv_source();
+const SourceFormat& jsonl_source();
+const SourceFormat& safetensors_source();
+const SourceFormat& sqlite_source();
 
 }  // namespace leat

@@ -40,6 +40,8 @@ class JobScene {
 
   // Returns the process of each runner of the job, by its worker's name.
   std::map<std::string, pid_t> runners(const JobView& view);
+  // A file of the data set.
+  std::string data_path(const std::string& name) const { return small_.path(name); }
   ProcessCluster& cluster() { return cluster_; }
   ClusterClient& client() { return *client_; }
 

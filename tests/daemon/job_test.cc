@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "devices/base/text.h"
+#include "ops/data/source_formats.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
@@ -150,6 +151,9 @@ std::string names_in(const Entries& entries) {
 
 TEST_CASE("every field wrong in turn gives one error with its place") {
   const std::string optimizers = names_in(all_optimizers()), schedules = names_in(all_schedules());
+  std::vector<std::string_view> names;
+  for (const SourceFormat* format : source_formats()) names.push_back(format->name());
+  const std::string formats = join(names, ", ");
   const std::vector<Wrong> cases = {
       // version
       {1, "", "1:1: version: missing; expected the integer 1"},
@@ -208,14 +212,13 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {6, "", "5:3: data.train: missing; expected a map"},
       {6, "  train: 3", "6:10: data.train: expected a map, received the integer 3"},
       {6, "  train: {features: a, labels: b}",
-       "6:10: data.train.format: missing; expected one of idx, npy, npz, tokens"},
+       cat("6:10: data.train.format: missing; expected one of ", formats)},
       {6, "  train: {format: ixd, features: a, labels: b}",
-       "6:19: data.train.format: expected one of idx, npy, npz, tokens, received the string 'ixd' "
-       "(did you mean "
-       "'idx'?)"},
-      {6, "  train: {format: image_folder, features: a, labels: b}",
-       "6:19: data.train.format: expected one of idx, npy, npz, tokens, received the string "
-       "'image_folder'"},
+       cat("6:19: data.train.format: expected one of ", formats,
+           ", received the string 'ixd' (did you mean 'idx'?)")},
+      {6, "  train: {format: pictures, features: a, labels: b}",
+       cat("6:19: data.train.format: expected one of ", formats,
+           ", received the string 'pictures'")},
       {6, "  train: {format: idx, labels: b}",
        "6:10: data.train.features: missing; expected the path of a file below data.root"},
       {6, "  train: {format: idx, features: a}",

@@ -57,8 +57,11 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
   CHECK_THAT(page, Catch::Contains("`data.transforms`"));
-  for (const char* key : {"clip_value", "clip_norm", "ema", "sam", "accumulate", "groups", "match",
-                          "lr_scale", "freeze", "layer_decay", "milestones"}) {
+  for (const char* key :
+       {"clip_value", "clip_norm",  "ema",    "sam",         "accumulate", "groups",
+        "match",      "lr_scale",   "freeze", "layer_decay", "milestones", "on_bad_record",
+        "columns",    "categories", "from",   "field",       "bytes",      "fill",
+        "delimiter",  "missing",    "names",  "header",      "table",      "distribution"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
 }

@@ -48,7 +48,7 @@ Result<std::span<const std::byte>> ForwardReader::peek(uint64_t offset, size_t l
                       bytes_.size() - static_cast<size_t>(offset - begin_) >= needed;
   if (!inside) {
     const auto amount = static_cast<size_t>(std::min<uint64_t>(left, std::max(least, window_)));
-    // What is there already is not read again.
+    // The bytes that are there already are not read again.
     size_t kept = 0;
     if (offset >= begin_ && offset - begin_ < bytes_.size()) {
       const auto skip = static_cast<size_t>(offset - begin_);

@@ -116,7 +116,7 @@ class RecordFiles {
   int64_t skipped() const { return skipped_; }
   const std::string& first_skipped() const { return first_skipped_; }
 
-  // Where a row is. REQUIRES: 0 <= row < rows().
+  // The place of a row. REQUIRES: 0 <= row < rows().
   struct Found {
     size_t file = 0;
     RecordPlace place;

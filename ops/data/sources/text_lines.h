@@ -13,7 +13,8 @@ namespace leat {
 // A record of text has at most this many bytes.
 inline constexpr uint64_t kLongestText = uint64_t{16} << 20;
 
-// Where the text of a file begins: behind a mark of UTF-8. invalid_argument for UTF-16.
+// The place at which the text of a file begins: behind a mark of UTF-8. invalid_argument for
+// UTF-16.
 Result<uint64_t> begin_of_text(ForwardReader& file);
 
 // Each line that is not blank is a record.
