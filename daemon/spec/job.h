@@ -55,8 +55,8 @@ struct Job {
     DType dtype = DType::u16;  // tokens: of files without a header
     // All other formats: their options, as texts that SourceOptions::parse() reads.
     std::vector<std::string> options = {};
-    // False if the format makes its rows without files.
-    bool has_files() const { return !files.empty(); }
+    // False if the format makes its rows without files. A mixture has those of its parts.
+    bool has_files() const { return !files.empty() || format == "mixture"; }
     bool operator==(const Files&) const = default;
   };
 

@@ -108,12 +108,21 @@ void refuse_keys(YamlMap& map, bool refuse, std::string_view name,
   }
 }
 
+// True if the only column is a window of tokens.
+bool has_windows(const Job::Files& files) {
+  const auto& texts = files.options;
+  return files.format == "tokens" || (files.format == "mixture" &&
+                                      std::any_of(texts.begin(), texts.end(), [](const auto& text) {
+                                        return text.ends_with(":format=tokens");
+                                      }));
+}
+
 // Without columns, windows of tokens have the inputs and labels of a language model: each token's
 // label is the next token.
 void read_columns(YamlMap& map, Job::Data& data) {
   if (map.has("columns")) {
     data.columns = read_named_texts(map.get_map("columns", Need::optional), false);
-  } else if (data.train.format == "tokens") {
+  } else if (has_windows(data.train)) {
     data.columns = {"tokens=window[:-1]", "labels=window[1:]"};
   }
 }

@@ -8,6 +8,7 @@
 #include "daemon/spec/names.h"
 #include "devices/base/text.h"
 #include "ops/data/source_formats.h"
+#include "ops/data/sources/mixture.h"
 
 namespace leat {
 namespace {
@@ -69,6 +70,55 @@ void read_windows(YamlMap& map, Job::Files& files) {
   files.dtype = *dtype_from_name(kTokenTypes[index]);
 }
 
+// --- The parts of a mixture, as options.
+
+constexpr std::string_view kSources = "sources";
+
+MixturePart part_of_files(const std::string& name, double weight, const Job::Files& files) {
+  MixturePart part{name, weight, {}};
+  part.names.format = files.format;
+  part.names.files = files.files;
+  part.names.window = files.window;
+  part.names.stride = files.stride;
+  part.names.element = files.dtype;
+  part.names.options = files.options;
+  return part;
+}
+
+void read_sources(YamlMap& map, Job::Files& files) {
+  YamlMap sources = map.get_map(kSources, Need::required);
+  if (sources.present() && sources.keys().empty())
+    map.fail(kSources, "expected at least one data set, received none");
+  for (const std::string& name : sources.keys()) {
+    YamlMap source = sources.get_map(name, Need::required);
+    if (!is_column_name(name)) {
+      sources.fail(
+          name,
+          cat("expected a name of letters, digits, '_', '.', '-' and '/', received '", name, "'"));
+    }
+    double weight = 1;
+    source.get_float("weight", Need::optional, {.min = 1e-6, .max = 1e6}, weight);
+    Job::Files own;
+    read_data_files(std::move(source), own);
+    add_mixture_part(part_of_files(name, weight, own), files.options);
+  }
+  sources.finish();
+}
+
+// Adds "sources: {NAME: {weight: 2, format: ...}}" for a mixture.
+void print_sources(const Job::Files& files, std::vector<std::string>& entries) {
+  DatasetFiles names;
+  names.options = files.options;
+  std::vector<std::string> parts;
+  for (const MixturePart& part : mixture_parts(names)) {
+    Job::Files own{part.names.format, part.names.files,   part.names.window,
+                   part.names.stride, part.names.element, part.names.options};
+    parts.push_back(cat(yaml_string(part.name), ": {weight: ", shortest(part.weight), ", ",
+                        print_data_files(own).substr(1)));
+  }
+  entries.push_back(cat(kSources, ": {", join(parts, ", "), "}"));
+}
+
 // --- Options of a table, as texts.
 
 // Reads one option, with `prefix` before its key in the texts.
@@ -123,6 +173,7 @@ void read_options(YamlMap& map, std::span<const SourceOption> table,
       read_option(map, option, "", texts);
       continue;
     }
+    if (option.name == kSources) continue;  // read_sources() has read it
     YamlMap columns = map.get_map(option.name, option.required ? Need::required : Need::optional);
     if (!columns.present()) continue;
     if (columns.keys().empty())
@@ -151,6 +202,7 @@ void print_options(std::span<const SourceOption> table, const SourceOptions& opt
         entries.push_back(cat(option.name, ": ", print_values(option, options.texts(option.name))));
       continue;
     }
+    if (option.name == kSources) continue;  // print_sources() prints it
     std::vector<std::string> columns;
     for (const auto& [name, values] : options.columns()) {
       std::vector<std::string> inner;
@@ -171,6 +223,7 @@ void print_names(const Job::Files& files, const SourceFormat& format,
                  std::vector<std::string>& entries) {
   switch (format.files_form()) {
     case FilesForm::none:
+    case FilesForm::sources:
       return;
     case FilesForm::one:
       entries.push_back(cat("files: ", yaml_string(files.files.empty() ? "" : files.files[0])));
@@ -242,6 +295,9 @@ void read_data_files(YamlMap map, Job::Files& files) {
   switch (format.files_form()) {
     case FilesForm::none:
       break;
+    case FilesForm::sources:
+      read_sources(map, files);
+      break;
     case FilesForm::one:
       files.files = {read_path(map, "files")};
       break;
@@ -256,7 +312,7 @@ void read_data_files(YamlMap map, Job::Files& files) {
   read_options(map, format.options(), files.options);
   // The rules between options have no key of their own. One by one they are right if this parses.
   const auto options = SourceOptions::parse(format.options(), files.options);
-  if (known && options.ok() && !tokens) {
+  if (known && options.ok() && !tokens && format.files_form() != FilesForm::sources) {
     DatasetFiles names_only;
     names_only.format = files.format;
     names_only.files = files.files;
@@ -277,6 +333,7 @@ std::string print_data_files(const Job::Files& files) {
     entries.push_back(cat("dtype: ", dtype_name(files.dtype)));
   }
   const auto options = SourceOptions::parse(format->options(), files.options);
+  if (format->files_form() == FilesForm::sources) print_sources(files, entries);
   if (options.ok()) print_options(format->options(), *options, entries);
   return "{" + join(entries, ", ") + "}";
 }

@@ -12,22 +12,12 @@
 #include "ops/data/dataset_memory.h"
 #include "ops/data/path_text.h"
 #include "ops/data/source_formats.h"
+#include "ops/data/sources/mixture.h"
 
 namespace leat {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A source whose rows are counted, and the columns of it that are read.
-struct OpenedSource {
-  DatasetFiles names;  // without patterns
-  std::vector<SourceFile> places;
-  std::unique_ptr<Source> source;
-  DatasetInfo info;                  // of the columns that are read
-  std::vector<ColumnPart> parts;     // one for each of them
-  std::vector<Dataset::View> views;  // one for each of them
-  std::vector<bool> wanted;          // by column of the source
-};
 
 // Finds the columns that are read among those of the files.
 Status find_parts(OpenedSource& opened) {
@@ -57,6 +47,7 @@ Status find_parts(OpenedSource& opened) {
 
 Result<std::vector<SourceFile>> places_of(const DatasetFiles& names, FilesForm form) {
   std::vector<SourceFile> out;
+  if (form == FilesForm::sources) return out;
   for (const std::string& each : names.files) {
     SourceFile file{"", each, ""};
     if (form == FilesForm::columns) {
@@ -70,7 +61,8 @@ Result<std::vector<SourceFile>> places_of(const DatasetFiles& names, FilesForm f
   return out;
 }
 
-// Reads no elements: a caller decides by the sizes whether there is memory for them.
+}  // namespace
+
 Result<OpenedSource> open_source(Files& files, const DatasetFiles& names, uint64_t large_array) {
   LEAT_RETURN_IF_ERROR(check_dataset_files(names));
   const SourceFormat& format = *find_source_format(names.format);
@@ -87,6 +79,8 @@ Result<OpenedSource> open_source(Files& files, const DatasetFiles& names, uint64
   LEAT_RETURN_IF_ERROR(find_parts(opened));
   return opened;
 }
+
+namespace {
 
 Result<std::unique_ptr<Dataset>> attach(Files& files, OpenedSource opened) {
   LEAT_RETURN_IF_ERROR(opened.source->attach(files));
@@ -182,7 +176,7 @@ std::string key_of(const DatasetFiles& names) {
 }  // namespace
 
 const std::byte* Dataset::in_memory(size_t column, int64_t row) const {
-  const View& view = views_[column];
+  const SourceView& view = views_[column];
   const std::byte* memory = source_->in_memory(view.column, row);
   return memory ? memory + view.offset : nullptr;
 }
@@ -285,11 +279,30 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
                                     });
 }
 
+namespace {
+
+// The files of the parts of a mixture, each with the name of its part before its own.
+Status report_parts(Files& files, const DatasetFiles& names, DatasetReport& report) {
+  report.files.clear();
+  for (const MixturePart& part : mixture_parts(names)) {
+    LEAT_ASSIGN_OR_RETURN(const DatasetReport own, report_dataset(files, part.names, {}));
+    for (size_t f = 0; f < own.files.size(); ++f) {
+      report.files.push_back(cat(part.name, ":", own.files[f]));
+      report.prints.push_back(own.prints[f]);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
                                      const ClassCheck& check) {
   LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, kLargeArray));
   DatasetReport report{opened.info, opened.names.files, {}, {}};
   const SourceFormat& format = *find_source_format(names.format);
+  if (format.files_form() == FilesForm::sources)
+    LEAT_RETURN_IF_ERROR(report_parts(files, names, report));
   for (const SourceFile& place : opened.places) {
     LEAT_ASSIGN_OR_RETURN(std::string print, format.print(files, place.path));
     report.prints.push_back(std::move(print));

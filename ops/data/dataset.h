@@ -17,6 +17,7 @@
 #include "devices/core/tensor.h"
 #include "ops/data/columns.h"
 #include "ops/data/dataset_files.h"
+#include "ops/data/open_source.h"
 #include "ops/data/source.h"
 #include "ops/state/resources.h"
 
@@ -32,13 +33,8 @@ inline constexpr uint64_t kLargeArray = uint64_t{256} << 20;
 // Large ones, tokens and records stay in their files.
 class Dataset final : public Resource {
  public:
-  // A column that is read: a part of the rows of one that the files have.
-  struct View {
-    size_t column = 0;   // of the source
-    int64_t offset = 0;  // of the part, in bytes of the row
-  };
   // REQUIRES: a view for each column of `info`, and a source that is attached.
-  Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<View> views)
+  Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<SourceView> views)
       : info_(std::move(info)), source_(std::move(source)), views_(std::move(views)) {}
   // Opens the files. invalid_argument for names that check_dataset_files() refuses, a path that
   // leaves the root, a file of another format or with damage, a scalar, files with different
@@ -75,7 +71,7 @@ class Dataset final : public Resource {
  private:
   const DatasetInfo info_;
   const std::unique_ptr<const Source> source_;
-  const std::vector<View> views_;
+  const std::vector<SourceView> views_;
 };
 
 // Reads the headers of the files, for callers that build a graph with them. The errors are those of

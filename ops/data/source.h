@@ -109,6 +109,7 @@ enum class FilesForm : uint8_t {
   columns,   // a map from columns to paths, each an array
   one,       // one path
   patterns,  // a path or a list of them, with '*' and '?' in the last part
+  sources,   // none: a map of other data sets has them
 };
 
 // A format of data. Constant. Threads: any.

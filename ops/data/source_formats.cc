@@ -19,6 +19,7 @@ std::span<const SourceFormat* const> source_formats() {
       &jsonl_source(),
       &safetensors_source(),
       &sqlite_source(),
+      &mixture_source(),
   });
   return table;
 }

@@ -27,5 +27,6 @@ const SourceFormat& tsv_source();
 const SourceFormat& jsonl_source();
 const SourceFormat& safetensors_source();
 const SourceFormat& sqlite_source();
+const SourceFormat& mixture_source();
 
 }  // namespace leat

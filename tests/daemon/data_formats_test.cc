@@ -139,6 +139,29 @@ TEST_CASE("a job of synthetic rows needs no files", "[cluster]") {
   CHECK(small.hash(small.job(table_settings(train, {"num_workers=4"})), "four", 3) == hash);
 }
 
+TEST_CASE("a mixture of tables trains to the same weights on any number of workers", "[cluster]") {
+  const SmallJob small(kTableModel);
+  write_table_files(small.path("all"), 0, kTableRows);
+  write_table_files(small.path("part-1"), 0, 77);
+  const std::string train =
+      cat("{format: mixture, sources: {few: {weight: 0.5, ", kTables.at("csv").substr(1),
+          ", many: {weight: 1.5, ", kTables.at("npy").substr(1), "}}");
+  const Job job = small.job(table_settings(train));
+  CHECK(must(parse_job(print_job(job), small.path("job.yaml"))).data == job.data);
+  Silent watch;
+  const std::string hash = small.train(job, "one", watch).weights_sha256;
+  CHECK(watch.losses.back() < 0.8 * watch.losses.front());
+  CHECK(small.hash(small.job(table_settings(train, {"num_workers=3"})), "three", 2) == hash);
+  // Windows of tokens have the columns of a language model in a mixture, too.
+  JobOverrides overrides;
+  overrides.set = {
+      "data.train={format: mixture, sources: {a: {format: tokens, files: a.bin, window: 9}}}",
+      "data.validation=null"};
+  const Job tokens = must(parse_job(print_job(small.job()), small.path("job.yaml"), overrides));
+  CHECK(tokens.data.columns.size() == 2);
+  CHECK(must(parse_job(print_job(tokens), small.path("job.yaml"))).data == tokens.data);
+}
+
 TEST_CASE("bad records that are left out are told, and bad tables are errors of the job") {
   const SmallJob small(kTableModel);
   write_table_files(small.path("all"), 0, 60);
