@@ -7,18 +7,12 @@
 #include "ops/text/parse.h"
 #include "ops/text/print.h"
 #include "tests/catch.h"
+#include "tests/must.h"
 #include "tests/ops/layer_stubs.h"
 
 using namespace leat;
 
 namespace {
-
-template <typename T>
-T must(Result<T> result) {
-  INFO(result.status().message());
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
 
 Graph parse(const std::string& text) { return must(parse_graph(text, stub_ops(), "g")); }
 
