@@ -11,7 +11,7 @@ set(LAYERS devices transport ops scheduler daemon)
 set(FLOORS_devices base core cpu cuda)
 set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,slots rpc io links local shm tcp
   catalogue:catalogue)
-set(FLOORS_ops elements formats graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
+set(FLOORS_ops elements formats images graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
 set(FLOORS_scheduler recipes graph plan capnp strategies compile runtime)
 set(FLOORS_daemon base spec chaos metrics curves jobs checkpoint hosts session training wire process status
   client remote master worker runner doctor cli leatd)
@@ -32,7 +32,12 @@ set(CONFINED
   "^(capnp|kj)/ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "^transport/rpc/(call|chunks|client|guard|ledger|loop_context|server|service)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "\\.(capnp|pb)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
+<<<<<<< HEAD
   "^sqlite3 ^(daemon/jobs/sqlite|ops/data/sources/sqlite|tests/ops/source_tables_test|tests/daemon/(lost_journal_test|data_formats_test|jobs/(sqlite_on_disk|journal_disk_test))|tests/daemon/sim/sim_journal)\\.cc$"
+=======
+  "^sqlite3 ^(daemon/jobs/sqlite|tests/daemon/(lost_journal_test|jobs/(sqlite_on_disk|journal_disk_test))|tests/daemon/sim/sim_journal)\\.cc$"
+  "^(jpeglib|jerror|png|webp/) ^ops/images/[a-z]+\\.cc$"
+>>>>>>> 4f3a60c5 (Add decoding and resizing of images)
   "^catch2/ ^tests/catch(\\.h|_main\\.cc)$")
 # Those that cost every build seconds: "<pattern of the header> <files of the layers at most>".
 set(HEAVY "^yaml-cpp/ 2" "^nlohmann/ 4" "^CLI/ 6" "^boost/beast 2")
