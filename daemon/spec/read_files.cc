@@ -126,7 +126,8 @@ void read_option(YamlMap& map, const SourceOption& option, const std::string& pr
                  std::vector<std::string>& texts) {
   std::vector<std::string> values;
   const Need need = option.required ? Need::required : Need::optional;
-  const bool lists = option.kind == OptionKind::texts || option.kind == OptionKind::integers;
+  const bool lists = option.kind == OptionKind::texts || option.kind == OptionKind::integers ||
+                     option.kind == OptionKind::numbers;
   if (!map.get_scalars(option.name, need, lists, values)) return;
   for (const std::string& value : values) {
     const Status fits = check_option(option, value);
@@ -187,7 +188,8 @@ void read_options(YamlMap& map, std::span<const SourceOption> table,
 // Prints the values of an option as the job file has them.
 std::string print_values(const SourceOption& option, const std::vector<std::string>& values) {
   const bool plain = option.kind == OptionKind::integer || option.kind == OptionKind::integers ||
-                     option.kind == OptionKind::number || option.kind == OptionKind::flag;
+                     option.kind == OptionKind::number || option.kind == OptionKind::numbers ||
+                     option.kind == OptionKind::flag;
   std::vector<std::string> out;
   for (const std::string& value : values) out.push_back(plain ? value : yaml_string(value));
   return out.size() == 1 ? out[0] : "[" + join(out, ", ") + "]";

@@ -91,7 +91,7 @@ class ReadBatchKernel final : public Kernel {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t position = *batch + first_row_ + row;
       const bool real = wrap_ || position < end_;
-      const Status written = write_row(context, row, real ? order.record(position) : -1);
+      const Status written = write_row(context, row, position, real ? order.record(position) : -1);
       if (written.ok()) continue;
       context.step->fail(context.instruction, written.while_doing(cat("reading for ", subject_)));
       return Progress::failed;
@@ -112,7 +112,7 @@ class ReadBatchKernel final : public Kernel {
 
   // A record of -1 means none: weight 0. The row gets the first record, because a model may compute
   // NaN from zeros, and NaN times weight 0 is still NaN.
-  Status write_row(KernelContext& context, int64_t row, int64_t record) const {
+  Status write_row(KernelContext& context, int64_t row, int64_t position, int64_t record) const {
     const int64_t shown = std::max<int64_t>(0, record);
     const size_t columns = dataset_.info().columns.size();
     // The columns that are not in memory. A record is parsed once for all of them.
@@ -129,7 +129,8 @@ class ReadBatchKernel final : public Kernel {
         reads = true;
       }
     }
-    if (reads) LEAT_RETURN_IF_ERROR(dataset_.read_row(shown, std::span(outs).first(columns)));
+    const RowKey key{seed_, static_cast<uint64_t>(position)};
+    if (reads) LEAT_RETURN_IF_ERROR(dataset_.read_row(shown, key, std::span(outs).first(columns)));
     const float weight = record >= 0 ? 1.0f : 0.0f;
     if (std::byte* out = row_of(context, columns, row, sizeof weight))
       std::memcpy(out, &weight, sizeof weight);

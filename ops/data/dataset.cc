@@ -187,6 +187,10 @@ Status Dataset::read(size_t column, int64_t row, std::span<std::byte> out) const
 }
 
 Status Dataset::read_row(int64_t row, std::span<std::byte* const> outs) const {
+  return read_row(row, {0, static_cast<uint64_t>(row)}, outs);
+}
+
+Status Dataset::read_row(int64_t row, const RowKey& key, std::span<std::byte* const> outs) const {
   std::vector<RowPart> parts;
   parts.reserve(outs.size());
   for (size_t c = 0; c < outs.size(); ++c) {
@@ -194,7 +198,12 @@ Status Dataset::read_row(int64_t row, std::span<std::byte* const> outs) const {
     if (outs[c] && bytes > 0)
       parts.push_back({views_[c].column, views_[c].offset, {outs[c], bytes}});
   }
-  return parts.empty() ? Status() : source_->read(row, parts);
+  return parts.empty() ? Status() : source_->read_drawn(row, key, parts);
+}
+
+std::vector<std::string> Dataset::class_names(size_t column) const {
+  const View& view = views_[column];
+  return source_->class_names(view.column);
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,
@@ -294,6 +303,18 @@ Status report_parts(Files& files, const DatasetFiles& names, DatasetReport& repo
   return {};
 }
 
+// Adds a sentence with the names of a column's classes, or with the first of many.
+void note_classes(const Source& source, size_t column, std::vector<std::string>& notes) {
+  constexpr size_t kShown = 20;
+  const std::vector<std::string> names = source.class_names(column);
+  if (names.empty()) return;
+  std::string text = cat("the classes of '", source.info().columns[column].name, "' are ");
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += cat(i == 0 ? "" : ", ", i, " '", names[i], "'");
+  if (names.size() > kShown) text += cat(" and ", names.size() - kShown, " more");
+  notes.push_back(std::move(text));
+}
+
 }  // namespace
 
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
@@ -311,6 +332,8 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
     report.notes.push_back(cat("left out ", counted(skipped, "bad record"), " of the data, first ",
                                opened.source->first_skipped()));
   }
+  for (size_t c = 0; c < opened.source->info().columns.size(); ++c)
+    note_classes(*opened.source, c, report.notes);
   if (check.classes > 0) LEAT_RETURN_IF_ERROR(check_opened(files, opened, check));
   return report;
 }

@@ -67,6 +67,10 @@ class Dataset final : public Resource {
   // caller does not want it. A record is parsed only once for all its columns.
   // REQUIRES: outs.size() is the number of columns.
   Status read_row(int64_t row, std::span<std::byte* const> outs) const;
+  // The same for a row of a training, with what is random in it.
+  Status read_row(int64_t row, const RowKey& key, std::span<std::byte* const> outs) const;
+  // The names of the classes of a column, by their numbers; empty if the source knows none.
+  std::vector<std::string> class_names(size_t column) const;
 
  private:
   const DatasetInfo info_;

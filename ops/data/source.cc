@@ -19,6 +19,12 @@ Status Source::attach(Files&) { return {}; }
 
 const std::byte* Source::in_memory(size_t, int64_t) const { return nullptr; }
 
+Status Source::read_drawn(int64_t row, const RowKey&, std::span<const RowPart> parts) const {
+  return read(row, parts);
+}
+
+std::vector<std::string> Source::class_names(size_t) const { return {}; }
+
 std::string Source::row_name(int64_t row) const { return cat("row ", row); }
 
 Status Source::check_classes(Files& files, const ClassCheck& check, size_t column,

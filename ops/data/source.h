@@ -35,6 +35,13 @@ struct RowPart {
   std::span<std::byte> out;
 };
 
+// The place of a row in a training. What is random in a row, such as the crop of an image, follows
+// from it alone, so that the bits are the same on any worker and thread and after a restart.
+struct RowKey {
+  uint64_t seed = 0;      // of the reader
+  uint64_t position = 0;  // in the endless sequence of epochs: epoch x rows + place in its order
+};
+
 // A column of classes, which a caller wants to have checked.
 struct ClassCheck {
   std::string column;
@@ -74,6 +81,11 @@ class Source {
   // Fills the parts with bytes of a row. REQUIRES: 0 <= row < info().count, and the bytes of each
   // part lie in the row of its column.
   virtual Status read(int64_t row, std::span<const RowPart> parts) const = 0;
+  // The same with what is random in the row of a training; read() takes the row's number as its
+  // position, and the seed 0. The default is read().
+  virtual Status read_drawn(int64_t row, const RowKey& key, std::span<const RowPart> parts) const;
+  // The names of the classes of a column, by their numbers; empty if the source knows none.
+  virtual std::vector<std::string> class_names(size_t column) const;
   // The row for messages: "'train.csv': record 17".
   virtual std::string row_name(int64_t row) const;
   // Checks every label of a column of integers, between open() and load(); the default attaches

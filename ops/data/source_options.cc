@@ -28,7 +28,7 @@ std::string expected_range(const SourceOption& option, std::string_view what) {
 }
 
 bool takes_list(OptionKind kind) {
-  return kind == OptionKind::texts || kind == OptionKind::integers;
+  return kind == OptionKind::texts || kind == OptionKind::integers || kind == OptionKind::numbers;
 }
 
 Status unknown_option(std::span<const SourceOption> table, std::string_view key) {
@@ -102,7 +102,8 @@ Status check_option(const SourceOption& option, std::string_view value) {
         return {};
       return wrong(expected_range(option, "an integer"));
     }
-    case OptionKind::number: {
+    case OptionKind::number:
+    case OptionKind::numbers: {
       const auto number = number_in<double>(value);
       if (number && std::isfinite(*number) && *number >= option.min && *number <= option.max)
         return {};
@@ -187,6 +188,12 @@ std::vector<int64_t> SourceOptions::integers(std::string_view name) const {
 
 double SourceOptions::number(std::string_view name) const {
   return number_in<double>(text(name)).value_or(0);
+}
+
+std::vector<double> SourceOptions::numbers(std::string_view name) const {
+  std::vector<double> out;
+  for (const std::string& each : texts(name)) out.push_back(number_in<double>(each).value_or(0));
+  return out;
 }
 
 }  // namespace leat

@@ -32,6 +32,7 @@ enum class OptionKind : uint8_t {
   integer,
   integers,  // as `texts`
   number,    // finite
+  numbers,   // as `texts`
   flag,      // true or false
   choice,    // one of `choices`
   columns,   // a map from names of columns to their own options
@@ -78,6 +79,7 @@ class SourceOptions {
   int64_t integer(std::string_view name) const;
   std::vector<int64_t> integers(std::string_view name) const;
   double number(std::string_view name) const;
+  std::vector<double> numbers(std::string_view name) const;
   bool flag(std::string_view name) const { return text(name) == "true"; }
   // The columns and their options, in the order of the texts.
   const std::vector<std::pair<std::string, SourceOptions>>& columns() const { return columns_; }
