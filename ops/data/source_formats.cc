@@ -20,6 +20,9 @@ std::span<const SourceFormat* const> source_formats() {
       &safetensors_source(),
       &sqlite_source(),
       &mixture_source(),
+      &image_folder_source(),
+      &webdataset_source(),
+      &tfrecord_source(),
   });
   return table;
 }

@@ -28,5 +28,8 @@ const SourceFormat& jsonl_source();
 const SourceFormat& safetensors_source();
 const SourceFormat& sqlite_source();
 const SourceFormat& mixture_source();
+const SourceFormat& image_folder_source();
+const SourceFormat& webdataset_source();
+const SourceFormat& tfrecord_source();
 
 }  // namespace leat

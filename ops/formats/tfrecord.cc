@@ -110,7 +110,7 @@ Status read_entry(std::span<const std::byte> bytes,
 
 }  // namespace
 
-Status read_tfrecords(const ReadableFile& file, const std::function<Status(RecordPlace)>& take) {
+Status read_tfrecords(const ReadableFile& file, const std::function<Status(TfRecordPlace)>& take) {
   uint64_t number = 0;
   for (uint64_t at = 0; at < file.size(); ++number) {
     const auto wrong = [&](std::string_view expected, std::string_view received) {
@@ -139,7 +139,7 @@ Status read_tfrecords(const ReadableFile& file, const std::function<Status(Recor
   return {};
 }
 
-Status read_tfrecord(const ReadableFile& file, const RecordPlace& place,
+Status read_tfrecord(const ReadableFile& file, const TfRecordPlace& place,
                      std::span<std::byte> bytes) {
   LEAT_RETURN_IF_ERROR(file.read(place.offset, bytes));
   std::array<std::byte, kAfter> after;

@@ -22,7 +22,7 @@
 namespace leat {
 
 // The place of one record's bytes in its file.
-struct RecordPlace {
+struct TfRecordPlace {
   uint64_t offset = 0, size = 0;
 };
 
@@ -30,10 +30,10 @@ struct RecordPlace {
 // compared with their checksums. invalid_argument, with the path, the record's number and its
 // offset, for a wrong checksum and for a record that goes beyond the file; unimplemented for a
 // compressed file.
-Status read_tfrecords(const ReadableFile& file, const std::function<Status(RecordPlace)>& take);
+Status read_tfrecords(const ReadableFile& file, const std::function<Status(TfRecordPlace)>& take);
 // Reads the record and compares it with its checksum, which follows it. invalid_argument, without
 // the path, if it differs. REQUIRES: read_tfrecords() gave the place; bytes.size() is its size.
-Status read_tfrecord(const ReadableFile& file, const RecordPlace& place,
+Status read_tfrecord(const ReadableFile& file, const TfRecordPlace& place,
                      std::span<std::byte> bytes);
 
 // One feature of an Example.

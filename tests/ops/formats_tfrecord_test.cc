@@ -21,7 +21,7 @@ Result<std::vector<Bytes>> records_of(std::span<const std::byte> bytes) {
   MemoryFiles files(bytes);
   const auto file = must(files.open("train.tfrecord"));
   std::vector<Bytes> out;
-  LEAT_RETURN_IF_ERROR(read_tfrecords(*file, [&](RecordPlace place) {
+  LEAT_RETURN_IF_ERROR(read_tfrecords(*file, [&](TfRecordPlace place) {
     out.emplace_back(place.size);
     return read_tfrecord(*file, place, out.back());
   }));
