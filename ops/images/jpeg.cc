@@ -95,6 +95,8 @@ void start(JpegReader& reader) {
   jpeg_decompress_struct& library = reader.library;
   library.dct_method = JDCT_ISLOW;
   library.do_fancy_upsampling = TRUE;
+  // It would mend a progressive image that lacks scans, by blocks beside the part.
+  library.do_block_smoothing = FALSE;
   jpeg_start_decompress(&library);
   const auto all = static_cast<int64_t>(library.output_width);
   const int64_t begin = std::max<int64_t>(0, reader.part.x - 2),

@@ -157,8 +157,9 @@ void Resizer::across(const ImageView& image, int64_t first_row, int64_t rows) {
                 in_bytes = image.width * image.channels, width = out_bytes / image.channels;
   for (int64_t y = 0; y < rows; ++y) {
     const uint8_t* in = image.row(first_row + y);
-    if (y == rows - 1) {
-      // Rows are read in blocks, a few bytes beyond their ends: here the image may end.
+    // Rows are read in blocks, some bytes beyond their ends, where the image may end.
+    const int64_t below = (image.height - 1 - first_row - y) * image.stride;
+    if (below < static_cast<int64_t>(kResizeSlack)) {
       last_row_.resize(static_cast<size_t>(in_bytes) + kResizeSlack);
       in = std::copy_n(in, in_bytes, last_row_.data()) - in_bytes;
     }

@@ -246,6 +246,14 @@ TEST_CASE("a part is resized as an image of its own") {
   const ImageView copy{alone.data(), 31, 27, 3, 93};
   CHECK(resized(part, {}, 12, 40, ResizeFilter::lanczos) ==
         resized(copy, {}, 12, 40, ResizeFilter::lanczos));
+  // Rows of a few bytes, with nothing behind the last one.
+  for (int64_t width = 1; width < 7; ++width) {
+    const ImageView narrow = image.view().part({7, 9, width, 8 - width});
+    const std::vector<uint8_t> tight = pixels_of(narrow);
+    CHECK(
+        resized(narrow, {}, 9, 9, ResizeFilter::bilinear) ==
+        resized({tight.data(), width, 8 - width, 3, 3 * width}, {}, 9, 9, ResizeFilter::bilinear));
+  }
 }
 
 TEST_CASE("resizing refuses sizes and boxes that are none") {
