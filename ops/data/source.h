@@ -35,7 +35,7 @@ struct RowPart {
   std::span<std::byte> out;
 };
 
-// The place of a row in a training. What is random in a row, such as the crop of an image, follows
+// The place of a row in a training. A random part of a row, such as the crop of an image, follows
 // from it alone, so that the bits are the same on any worker and thread and after a restart.
 struct RowKey {
   uint64_t seed = 0;      // of the reader

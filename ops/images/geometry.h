@@ -1,8 +1,8 @@
 // The way from an encoded image to the row of a batch: decode, resize, crop, mirror.
 //
 // A row is uint8[channels, height, width], as convolutions want it. The names and the results of
-// the steps are those of torchvision's transforms for images of Pillow. What is random follows from
-// the stream that the caller passes, and from the size of the image: not from a thread, a worker or
+// the steps are those of torchvision's transforms for images of Pillow. Random parts follow from the
+// stream that the caller passes, and from the size of the image: not from a thread, a worker or
 // another row.
 //
 //   ImageGeometry geometry{.height = 224, .width = 224, .crop = ImageCrop::random_resized};

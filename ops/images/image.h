@@ -77,8 +77,8 @@ Result<ImageHeader> read_image_header(std::span<const std::byte> bytes);
 
 // Decodes a part of an image to `channels` values for each pixel: 1 for gray, 3 for red, green and
 // blue. The result has the size of the part, and its pixels are those that the whole image has
-// there. What lies outside is not decoded where the format allows it: rows below the part never
-// are, and damage there is not found.
+// there. Pixels outside are not decoded where the format allows it: rows of a JPEG below the part
+// never are, and damage there is not found.
 //
 // Transparency is left out, palettes are looked up, 16 bits are cut to their upper 8, and CMYK is
 // converted as Pillow does it. The gray of a colour JPEG is its luminance; that of a colour PNG or

@@ -57,7 +57,7 @@ struct JpegReader {
   JpegErrors errors = {};
   jpeg_progress_mgr progress = {};
   std::span<const std::byte> bytes;
-  // What is decoded: the part, and then the columns that the library decodes for it.
+  // The pixels that are decoded: the part, and then the columns that the library decodes for it.
   ImagePart part;
   JDIMENSION first_column = 0, columns = 0;
   Image* out = nullptr;

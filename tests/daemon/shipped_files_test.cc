@@ -58,10 +58,13 @@ TEST_CASE("the job in the documentation is the shipped one, and every key is exp
   }
   CHECK_THAT(page, Catch::Contains("`data.transforms`"));
   for (const char* key :
-       {"clip_value", "clip_norm",  "ema",    "sam",         "accumulate", "groups",
-        "match",      "lr_scale",   "freeze", "layer_decay", "milestones", "on_bad_record",
-        "columns",    "categories", "from",   "field",       "bytes",      "fill",
-        "delimiter",  "missing",    "names",  "header",      "table",      "distribution"}) {
+       {"clip_value",   "clip_norm",  "ema",      "sam",         "accumulate", "groups",
+        "match",        "lr_scale",   "freeze",   "layer_decay", "milestones", "on_bad_record",
+        "columns",      "categories", "from",     "field",       "bytes",      "fill",
+        "delimiter",    "missing",    "names",    "header",      "table",      "distribution",
+        "image_folder", "webdataset", "tfrecord", "size",        "channels",   "resize",
+        "crop",         "short_side", "padding",  "scale",       "ratio",      "flip",
+        "draw"}) {
     CHECK_THAT(page, Catch::Contains("`" + std::string(key) + "`"));
   }
 }

@@ -37,7 +37,7 @@ Status list_classes(Files& files, const std::string& folder,
     if (name.starts_with('.')) continue;
     const auto inside = files.list(cat(folder, "/", name));
     if (!inside.ok()) {
-      // A file beside the classes. What is no file either is a folder that cannot be read.
+      // A file beside the classes. Anything else is a folder that cannot be read.
       if (files.open(cat(folder, "/", name)).ok()) continue;
       return inside.status();
     }

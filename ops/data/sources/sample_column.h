@@ -46,7 +46,7 @@ class SampleColumn {
   Status store_missing(std::span<std::byte> out) const;
 
  private:
-  // Where the next field goes; invalid_argument behind the last one.
+  // Finds the place of a field; invalid_argument behind the last one.
   Result<std::byte*> place(int64_t field, std::span<std::byte> out) const;
 
   ColumnInfo info_;

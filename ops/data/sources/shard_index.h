@@ -1,5 +1,5 @@
-// Where the records of a shard are: found by one pass over the shard's headers, and for large
-// shards kept in a file beside it, so that the next job begins at once.
+// The places of a shard's records: one pass over the shard's headers finds them, and those of a
+// large shard are kept in a file beside it, so that the next job begins at once.
 //
 // The index of data/train-000.tar is data/.train-000.tar.leat-index:
 //
