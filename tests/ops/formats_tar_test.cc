@@ -50,7 +50,7 @@ Bytes operator+(Bytes a, const Bytes& b) {
   return a;
 }
 
-std::string error_of(const Bytes& bytes) { return members_of(bytes).status().message(); }
+std::string tar_error(const Bytes& bytes) { return members_of(bytes).status().message(); }
 
 TEST_CASE("archives of other programs have their files, with long names") {
   for (const char* name : {"gnu.tar", "pax.tar"}) {
@@ -85,23 +85,23 @@ TEST_CASE("an archive may end with its last file") {
 }
 
 TEST_CASE("a hostile header is one error that names its place") {
-  CHECK(error_of(tar_header("a", "00000000001")) ==
+  CHECK(tar_error(tar_header("a", "00000000001")) ==
         "'shard.tar': header at byte 0: expected at most 0 bytes, which are left in the file, "
         "received 1");
   // 2^62, in octal and in bits; and -1.
-  CHECK(error_of(tar_header("a", "77777777777")).find("received 8589934591") != std::string::npos);
-  CHECK(error_of(tar_header("a", std::string_view("\x80\0\0\0\x40\0\0\0\0\0\0\0", 12)))
+  CHECK(tar_error(tar_header("a", "77777777777")).find("received 8589934591") != std::string::npos);
+  CHECK(tar_error(tar_header("a", std::string_view("\x80\0\0\0\x40\0\0\0\0\0\0\0", 12)))
             .find("received 4611686018427387904") != std::string::npos);
-  CHECK(error_of(tar_header("a", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
+  CHECK(tar_error(tar_header("a", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
             .find("a size that is no number") != std::string::npos);
-  CHECK(error_of(tar_header("a", std::string_view("\x80\xff\0\0\0\0\0\0\0\0\0\0", 12)))
+  CHECK(tar_error(tar_header("a", std::string_view("\x80\xff\0\0\0\0\0\0\0\0\0\0", 12)))
             .find("a size that is no number") != std::string::npos);
-  CHECK(error_of(tar_header("a", "-0000000001")).find("no number") != std::string::npos);
-  CHECK(error_of(tar_header("a", "0000009")).find("no number") != std::string::npos);
+  CHECK(tar_error(tar_header("a", "-0000000001")).find("no number") != std::string::npos);
+  CHECK(tar_error(tar_header("a", "0000009")).find("no number") != std::string::npos);
   Bytes other = tar_header("a", "00000000000");
   other[3] = std::byte{'x'};
-  CHECK(error_of(other).find("expected a header with its checksum") != std::string::npos);
-  CHECK(error_of(Bytes(100, std::byte{1})).find("received 100 bytes") != std::string::npos);
+  CHECK(tar_error(other).find("expected a header with its checksum") != std::string::npos);
+  CHECK(tar_error(Bytes(100, std::byte{1})).find("received 100 bytes") != std::string::npos);
   CHECK(members_of(tar_header("a", "0", 'S')).status().code() == Code::unimplemented);
   Bytes gzip(600);
   gzip[0] = std::byte{0x1f};
@@ -115,7 +115,7 @@ TEST_CASE("records of pax that are none are refused") {
     std::snprintf(size, sizeof size, "%011o", static_cast<unsigned>(text.size()));
     Bytes records(512);
     std::memcpy(records.data(), text.data(), text.size());
-    return error_of(tar_header("x", size, 'x') + records + tar_header("a", "00000000000"));
+    return tar_error(tar_header("x", size, 'x') + records + tar_header("a", "00000000000"));
   };
   CHECK(with("12 path=abc\n") == "");
   CHECK(with("11 path=abc\n") != "");
@@ -126,7 +126,7 @@ TEST_CASE("records of pax that are none are refused") {
   CHECK(with("28 size=4611686018427387904\n").find("received 4611686018427387904") !=
         std::string::npos);
   CHECK(with("11 size=-1\n") != "");
-  CHECK(error_of(tar_header("x", "00777777777", 'L') + Bytes(512)) != "");
+  CHECK(tar_error(tar_header("x", "00777777777", 'L') + Bytes(512)) != "");
 }
 
 TEST_CASE("an archive that is cut or changed anywhere is an error or fewer files") {

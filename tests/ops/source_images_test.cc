@@ -80,7 +80,7 @@ class ImageData {
   const TemporaryDirectory& folder = folder_files.directory;
 };
 
-std::unique_ptr<Dataset> opened(const DatasetFiles& names) {
+std::unique_ptr<Dataset> open_data(const DatasetFiles& names) {
   return must(Dataset::open(real_files(), names));
 }
 
@@ -95,8 +95,9 @@ std::vector<uint8_t> drawn_row(const Dataset& data, int64_t row, const RowKey& k
 TEST_CASE("the same images in a folder, in tar shards and in TFRecord are the same rows") {
   const ImageData files;
   const std::vector<std::string> options = {"size=6", "size=7", "crop=random_resized", "flip=0.5"};
-  const auto folder = opened(files.in_folder(options)), shards = opened(files.in_shards(options)),
-             records = opened(files.in_records(options));
+  const auto folder = open_data(files.in_folder(options)),
+             shards = open_data(files.in_shards(options)),
+             records = open_data(files.in_records(options));
   for (const Dataset* data : {folder.get(), shards.get(), records.get()}) {
     CHECK(data->info().count == kImages);
     REQUIRE(data->info().columns.size() == 2);
@@ -126,7 +127,7 @@ TEST_CASE("the same images in a folder, in tar shards and in TFRecord are the sa
 
 TEST_CASE("a sample's other files are columns of the declared types") {
   const ImageData files;
-  const auto shards = opened(files.in_shards(
+  const auto shards = open_data(files.in_shards(
       {"size=4"},
       {"columns:score=", "columns:score:ext=json", "columns:score:field=score",
        "columns:at=", "columns:at:ext=json", "columns:at:field=box.at", "columns:at:shape=2",
@@ -141,7 +142,7 @@ TEST_CASE("a sample's other files are columns of the declared types") {
     CHECK(row_values<uint8_t>(*shards, 5, row) ==
           std::vector<uint8_t>{static_cast<uint8_t>('0' + row / 4), '\n', 0});
   }
-  const auto records = opened(files.in_records({"size=4"}, {"columns:score="}));
+  const auto records = open_data(files.in_records({"size=4"}, {"columns:score="}));
   CHECK(row_values<float>(*records, 2, 9)[0] == 9);
 }
 
@@ -153,14 +154,14 @@ TEST_CASE("a tar shard may hold arrays, and TFRecord raw elements") {
   npy.resize(127, ' ');
   npy += "\n" + values;
   folder.write("x.tar", tar_of({{"0.x.npy", npy}, {"1.x.npy", npy}}));
-  const auto shard = opened(folder.names(
+  const auto shard = open_data(folder.names(
       "webdataset", {"x.tar"}, {"columns:x=", "columns:x:ext=x.npy", "columns:x:shape=2"}));
   CHECK(row_values<float>(*shard, 0, 1) == std::vector<float>{1, 2});
   folder.write("x.tfrecord", tfrecord_of({example_of({feature_of("x", texts_of({values}))})}));
-  const auto raw = opened(folder.names("tfrecord", {"x.tfrecord"},
-                                       {"columns:x=", "columns:x:raw=true", "columns:x:shape=2"}));
+  const auto raw = open_data(folder.names(
+      "tfrecord", {"x.tfrecord"}, {"columns:x=", "columns:x:raw=true", "columns:x:shape=2"}));
   CHECK(row_values<float>(*raw, 0, 0) == std::vector<float>{1, 2});
-  const auto other = opened(folder.names(
+  const auto other = open_data(folder.names(
       "webdataset", {"x.tar"}, {"columns:x=", "columns:x:ext=x.npy", "columns:x:shape=3"}));
   CHECK(row_error(*other, 0, 1) ==
         "'x.tar': record 2: column 'x': expected an NPY file of float[3] in C's order, received "
@@ -193,12 +194,12 @@ TEST_CASE("a bad image is one error that names it, or is left out") {
   const ImageData files;
   const std::string whole = image_number(3);
   files.folder_files.write("train/cat/103.PNG", whole.substr(0, whole.size() / 2));
-  const auto data = opened(files.in_folder({"size=4"}));
+  const auto data = open_data(files.in_folder({"size=4"}));
   CHECK(data->info().count == kImages);
   CHECK(row_error(*data, 0, 1) ==
         "'train/cat/103.PNG': a PNG image: expected one that is whole, received one with damage: "
         "premature end of data");
-  const auto skipping = opened(files.in_folder({"size=4", "on_bad_record=skip"}));
+  const auto skipping = open_data(files.in_folder({"size=4", "on_bad_record=skip"}));
   CHECK(skipping->info().count == kImages - 1);
   check_any_order(*skipping);
   const auto report =
@@ -228,7 +229,7 @@ TEST_CASE("a sample that lacks a file or has a bad one is named, or is left out"
   CHECK(refusal(folder.names("webdataset", {"b.tar"}, options)) ==
         "'b.tar': sample '1': column 'labels': expected a file .cls, received .png");
   options.push_back("on_bad_record=skip");
-  const auto data = opened(folder.names("webdataset", {"b.tar"}, options));
+  const auto data = open_data(folder.names("webdataset", {"b.tar"}, options));
   REQUIRE(data->info().count == 2);
   CHECK(row_values<int64_t>(*data, 1, 0)[0] == 1);
   CHECK(row_values<int64_t>(*data, 1, 1)[0] == 4);
@@ -245,17 +246,17 @@ TEST_CASE("a record with a flipped bit is named, or is left out") {
                                   example_of({feature_of("x", integers_of({4}))})});
   const std::vector<std::string> x = {"columns:x=", "columns:x:dtype=int64"};
   folder.write("c.tfrecord", file);
-  const auto data = opened(folder.names("tfrecord", {"c.tfrecord"}, x));
+  const auto data = open_data(folder.names("tfrecord", {"c.tfrecord"}, x));
   CHECK(row_values<int64_t>(*data, 0, 0)[0] == 1);
   CHECK(row_error(*data, 0, 1) ==
         "'c.tfrecord': record 2: column 'x': feature 'x': expected 1 values, received 2");
   file[file.size() - 6] ^= 1;  // in the last record
   folder.write("c.tfrecord", file);
-  const auto damaged = opened(folder.names("tfrecord", {"c.tfrecord"}, x));
+  const auto damaged = open_data(folder.names("tfrecord", {"c.tfrecord"}, x));
   CHECK(row_error(*damaged, 0, 2) ==
         "'c.tfrecord': record 3: expected a record with its checksum, received another checksum");
   const auto skipping =
-      opened(folder.names("tfrecord", {"c.tfrecord"}, {x[0], x[1], "on_bad_record=skip"}));
+      open_data(folder.names("tfrecord", {"c.tfrecord"}, {x[0], x[1], "on_bad_record=skip"}));
   CHECK(skipping->info().count == 1);
 }
 
@@ -267,12 +268,12 @@ TEST_CASE("nothing beside regular images of the folder is read") {
   fs::create_directories(files.folder / "train/empty");
   files.folder_files.write("train/README", "no class");
   files.folder_files.write("train/cat/notes.txt", "no image");
-  const auto data = opened(files.in_folder({"size=4"}));
+  const auto data = open_data(files.in_folder({"size=4"}));
   CHECK(data->info().count == kImages + 1);
   CHECK(row_error(*data, 0, 0).find("expected a path below") != std::string::npos);
   CHECK(row_error(*data, 0, 1) == "");
   REQUIRE(::mkfifo((files.folder / "train/cat/001.png").c_str(), 0600) == 0);
-  const auto with_pipe = opened(files.in_folder({"size=4"}));
+  const auto with_pipe = open_data(files.in_folder({"size=4"}));
   CHECK(row_error(*with_pipe, 0, 1) != "");
   CHECK(refusal(files.folder_files.names("image_folder", {"train/empty"}, {"size=4"}))
             .find("expected a folder for each class") != std::string::npos);
@@ -332,7 +333,7 @@ TEST_CASE("the index of a large shard is kept beside it, and is read only if it 
     CHECK(scans == 2);
   }
   // Small shards have none.
-  (void)opened(files.in_shards({"size=4"}));
+  (void)open_data(files.in_shards({"size=4"}));
   CHECK(!fs::exists(files.folder / ".a-1.tar.leat-index"));
 }
 
