@@ -260,6 +260,20 @@ TEST_CASE("a record with a flipped bit is named, or is left out") {
   CHECK(skipping->info().count == 1);
 }
 
+TEST_CASE("labels that are no classes are named") {
+  const ImageData files;
+  const ClassCheck check{"labels", 2, {}};
+  const auto error = [&](const DatasetFiles& names) {
+    return check_classes(real_files(), names, check).message();
+  };
+  CHECK(error(files.in_folder({"size=4"})) ==
+        "'train/zebra/102.PNG': label: expected in [0, 1], received 2");
+  CHECK(error(files.in_shards({"size=4"})) ==
+        "'a-1.tar': record 4: label: expected in [0, 1], received 2");
+  CHECK(error(files.in_records({"size=4"})) ==
+        "'all.tfrecord': record 9: label: expected in [0, 1], received 2");
+}
+
 TEST_CASE("nothing beside regular images of the folder is read") {
   const ImageData files;
   const std::string secret = files.folder / "secret.png";

@@ -32,6 +32,8 @@ constexpr SourceOption kExampleOptions[] = {
     kOnBadRecordOption,
 };
 
+constexpr uint64_t kCheckedBytes = uint64_t{1} << 30;  // of records whose labels are checked
+
 struct FeatureColumn {
   SampleColumn column;
   std::string feature;
@@ -83,6 +85,28 @@ class TfRecordSource final : public Source {
     const size_t file = file_of(row);
     return cat("'", pool_.place(file).name, "': record ", row - first_rows_[file] + 1);
   }
+  // Labels are within their records: to look at all of them is to read all of the data, which may
+  // be larger than any memory. The step that meets a label behind those finds it, too.
+  Status check_classes(Files& files, const ClassCheck& check, size_t column,
+                       const ColumnPart& view) override {
+    LEAT_RETURN_IF_ERROR(attach(files));
+    const Tensor labels(view.info.dtype, view.info.shape);
+    const RowPart part{
+        column,
+        view.offset,
+        {static_cast<std::byte*>(labels.raw()), static_cast<size_t>(labels.bytes())}};
+    uint64_t bytes = 0;
+    for (int64_t row = 0; row < info_.count && bytes < kCheckedBytes; ++row) {
+      bytes += places_[static_cast<size_t>(row)].size;
+      LEAT_RETURN_IF_ERROR(read(row, {&part, 1}));
+      for (int64_t i = 0; i < labels.elements(); ++i) {
+        if (!check.allows(labels.int_at(i)))
+          return check.refuse(cat(row_name(row), ": label"), labels.int_at(i));
+      }
+    }
+    return {};
+  }
+
   Status read(int64_t row, std::span<const RowPart> parts) const override {
     return read_drawn(row, RowKey{0, static_cast<uint64_t>(row)}, parts);
   }
