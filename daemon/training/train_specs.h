@@ -16,6 +16,7 @@ namespace leat {
 struct FoundDataset {
   DatasetInfo info;
   std::vector<std::string> files;  // as in DatasetReport
+  std::vector<std::string> classes = {};
 };
 
 // The data set that the job file describes, with the root of the job.

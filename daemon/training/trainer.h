@@ -4,6 +4,7 @@
 // A run's folder:
 //   job.yaml              the job as it runs, every key written out
 //   model.onnxtxt         a copy of the model's graph; graph/model.onnx if it has data beside it
+//   classes.txt           the names of the classes, if the data has them: class_names.h
 //   metrics.jsonl         one object a step, and one an epoch: daemon/metrics/metrics_log.h
 //   checkpoints/step-N/   see daemon/checkpoint/checkpoint_store.h
 //   weights.safetensors   the trained weights, written at the end

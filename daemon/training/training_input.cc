@@ -1,5 +1,6 @@
 #include "daemon/training/training_input.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -44,6 +45,21 @@ Result<DatasetReport> inspect(const HostGroup& group, const DatasetFiles& files)
       LEAT_RETURN_IF_ERROR(same(name_of_file(first.files[f]), first.prints[f], other.prints[f]));
   }
   return first;
+}
+
+// Data that numbers classes by their names has to have the same names for the training and for the
+// validation: otherwise a number would mean another class there.
+Status check_class_names(const std::vector<std::string>& train,
+                         const std::vector<std::string>& validation) {
+  if (train.empty() || validation.empty() || train == validation) return {};
+  const auto [mine, other] =
+      std::mismatch(train.begin(), train.end(), validation.begin(), validation.end());
+  const auto name = [](const std::vector<std::string>& all, auto at) {
+    return at == all.end() ? std::string("none") : cat("'", *at, "'");
+  };
+  return invalid_argument(cat("data.validation: expected the classes of data.train, class ",
+                              mine - train.begin(), " is ", name(train, mine), " there and ",
+                              name(validation, other), " here"));
 }
 
 // Several hosts share one replica only where the graph says which of its nodes each computes.
@@ -190,7 +206,7 @@ Result<std::vector<FoundDataset>> find_validation(const Job& job, const HostGrou
   std::vector<FoundDataset> found;
   for (const Job::Files* files : validation_files(job)) {
     LEAT_ASSIGN_OR_RETURN(const DatasetReport report, inspect(hosts, dataset_files(job, *files)));
-    found.push_back({report.info, report.files});
+    found.push_back({report.info, report.files, report.classes});
   }
   return found;
 }
@@ -223,6 +239,8 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
     LEAT_ASSIGN_OR_RETURN(train, inspect(hosts, dataset_files(job, job.data.train)));
   }
   LEAT_ASSIGN_OR_RETURN(const std::vector<FoundDataset> validation, find_validation(job, hosts));
+  for (const FoundDataset& set : validation)
+    LEAT_RETURN_IF_ERROR(check_class_names(train.classes, set.classes));
   LEAT_ASSIGN_OR_RETURN(Model model,
                         load_model(files, catalogue, job.model, every_float, !job.program));
   // The hash goes into the manifests, where a later run sees whether the graph has changed.
@@ -244,9 +262,10 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   for (const std::string& note : train.notes) model.notes.push_back(note);
   const DataOrder order{job.global_batch_size, job.data.shuffle, train.info.count,
                         prints_of(train, job.data.train)};
-  return std::make_unique<TrainingInput>(TrainingInput{
-      std::move(model), std::move(sha256), every_float, FoundDataset{train.info, train.files},
-      first_of(validation), order, others_of(validation)});
+  return std::make_unique<TrainingInput>(
+      TrainingInput{std::move(model), std::move(sha256), every_float,
+                    FoundDataset{train.info, train.files, train.classes}, first_of(validation),
+                    order, others_of(validation)});
 }
 
 Result<std::unique_ptr<TrainingInput>> read_evaluation_input(const Catalogue& catalogue,

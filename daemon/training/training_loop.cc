@@ -8,6 +8,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/base/retry_while_full.h"
 #include "daemon/training/averaged_weights.h"
+#include "daemon/training/class_names.h"
 #include "daemon/training/export_model.h"
 #include "daemon/training/nan_search.h"
 #include "daemon/training/run_folder.h"
@@ -83,6 +84,7 @@ Status TrainingLoop::open_folder(const TrainingStart& start) {
   const auto there = read_file(files, path, text.size());
   if (!there.ok() || !std::equal(there->begin(), there->end(), bytes.begin(), bytes.end()))
     LEAT_RETURN_IF_ERROR(write_file_atomically(files, path, bytes));
+  LEAT_RETURN_IF_ERROR(keep_class_names(files, folder, parts_.input.train.classes));
   LEAT_ASSIGN_OR_RETURN(log_, StepLog::open(parts_, done_, checkpoints_.metrics()));
   return {};
 }

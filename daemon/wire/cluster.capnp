@@ -805,6 +805,7 @@ struct DatasetView {
   files @2 :List(Text);           # without patterns
   prints @3 :List(Text);          # fingerprint() of ops/data/dataset.h, one for each file
   notes @4 :List(Text);           # as in DatasetReport of ops/data/dataset.h
+  classes @5 :List(Text);         # as there
 
   struct Column {
     name @0 :Text;

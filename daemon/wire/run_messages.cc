@@ -172,8 +172,7 @@ void write_dataset_files(const DatasetFiles& names, wire::DatasetFiles::Builder 
   out.setWindow(names.window);
   out.setStride(names.stride);
   if (names.element != DType::invalid) out.setElement(std::string(dtype_name(names.element)));
-  if (!names.options.empty())
-    write_texts(names.options, out.initOptions(list_size(names.options)));
+  if (!names.options.empty()) write_texts(names.options, out.initOptions(list_size(names.options)));
 }
 
 DatasetFiles read_dataset_files(wire::DatasetFiles::Reader in) {
@@ -217,6 +216,8 @@ void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) 
   write_texts(report.files, out.initFiles(list_size(report.files)));
   write_texts(report.prints, out.initPrints(list_size(report.prints)));
   if (!report.notes.empty()) write_texts(report.notes, out.initNotes(list_size(report.notes)));
+  if (!report.classes.empty())
+    write_texts(report.classes, out.initClasses(list_size(report.classes)));
 }
 
 Result<DatasetReport> read_dataset(wire::DatasetView::Reader in) {
@@ -237,6 +238,7 @@ Result<DatasetReport> read_dataset(wire::DatasetView::Reader in) {
   report.files = read_texts(in.getFiles());
   report.prints = read_texts(in.getPrints());
   report.notes = read_texts(in.getNotes());
+  report.classes = read_texts(in.getClasses());
   if (report.info.count > 0 && report.files.size() == report.prints.size()) return report;
   return invalid_argument(cat("a data set: received ", report.info.count, " rows in ",
                               report.files.size(), " files with ", report.prints.size(),

@@ -303,16 +303,21 @@ Status report_parts(Files& files, const DatasetFiles& names, DatasetReport& repo
   return {};
 }
 
-// Adds a sentence with the names of a column's classes, or with the first of many.
-void note_classes(const Source& source, size_t column, std::vector<std::string>& notes) {
+// Finds the names of classes, of the first column that has any, and adds a sentence with the first
+// of them.
+void report_classes(const Source& source, DatasetReport& report) {
   constexpr size_t kShown = 20;
+  size_t column = 0;
+  const size_t columns = source.info().columns.size();
+  while (column < columns && source.class_names(column).empty()) ++column;
+  if (column == columns) return;
   const std::vector<std::string> names = source.class_names(column);
-  if (names.empty()) return;
+  report.classes = names;
   std::string text = cat("the classes of '", source.info().columns[column].name, "' are ");
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
     text += cat(i == 0 ? "" : ", ", i, " '", names[i], "'");
   if (names.size() > kShown) text += cat(" and ", names.size() - kShown, " more");
-  notes.push_back(std::move(text));
+  report.notes.push_back(std::move(text));
 }
 
 }  // namespace
@@ -332,8 +337,7 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
     report.notes.push_back(cat("left out ", counted(skipped, "bad record"), " of the data, first ",
                                opened.source->first_skipped()));
   }
-  for (size_t c = 0; c < opened.source->info().columns.size(); ++c)
-    note_classes(*opened.source, c, report.notes);
+  report_classes(*opened.source, report);
   if (check.classes > 0) LEAT_RETURN_IF_ERROR(check_opened(files, opened, check));
   return report;
 }

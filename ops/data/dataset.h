@@ -100,6 +100,8 @@ struct DatasetReport {
   std::vector<std::string> files, prints;
   // Sentences about the data that a user should read, such as the number of records left out.
   std::vector<std::string> notes = {};
+  // The names of the classes of the data's labels, by their numbers; empty if the files have none.
+  std::vector<std::string> classes = {};
 };
 // With check.classes > 0, that column is checked, too.
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "daemon/training/class_names.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/process_cluster.h"
@@ -137,13 +138,32 @@ TEST_CASE("a job on images ends with the same weights though a runner is killed"
   CHECK(view["history"].size() == 1);
 }
 
-TEST_CASE("a job says at its start which class is which number") {
+TEST_CASE("a job says which class is which number, and leaves that in its folder") {
   const ImageJob images;
   const auto trainer = must(
       images.small.trainer(images.job("image_folder"), {images.small.path("notes"), false, 1}));
   REQUIRE(!trainer->notes().empty());
   CHECK(trainer->notes().back() ==
         "the classes of 'labels' are 0 'class-0', 1 'class-1', 2 'class-2'");
+  (void)images.small.hash(images.job("image_folder", {"steps=1"}), "run");
+  CHECK(must(read_class_names(real_files(), images.small.path("run"))) ==
+        std::vector<std::string>{"class-0", "class-1", "class-2"});
+}
+
+TEST_CASE("a validation on a folder with other classes is refused") {
+  const ImageJob images;
+  Job job = images.job("image_folder");
+  job.data.validation = job.data.train;
+  job.data.validation->files = {"validation"};
+  for (const char* name : {"class-0", "class-2"}) {
+    std::filesystem::create_directories(images.small.path("validation"));
+    std::filesystem::copy(images.small.path(cat("train/", name)),
+                          images.small.path(cat("validation/", name)));
+  }
+  const auto trainer = images.small.trainer(job, {images.small.path("refused"), false, 1});
+  CHECK(trainer.status().message().find("data.validation: expected the classes of data.train, "
+                                        "class 1 is 'class-1' there and 'class-2' here") !=
+        std::string::npos);
 }
 
 }  // namespace
