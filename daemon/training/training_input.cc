@@ -162,10 +162,9 @@ Status check_data(const Job& job, const Graph& model, const Job::Files& files,
   if (job.program) return {};
   LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(model, loss_spec(job).output));
   if (!needs_labels) return {};
-  // Classes are checked as the files have them: a transform makes shares of them.
+  // Classes are checked as the files have them, before a transform changes them.
   const size_t labels = *binding.labels;
-  const bool classes =
-      job.loss.name == Job::LossName::cross_entropy && is_int(info.columns[labels].dtype);
+  const bool classes = job.loss.has_class_labels() && is_int(info.columns[labels].dtype);
   return check_labels(job, model, output, dataset_files(job, files),
                       classes ? info.columns[labels] : columns[labels], host);
 }

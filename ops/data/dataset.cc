@@ -202,8 +202,7 @@ Status Dataset::read_row(int64_t row, const RowKey& key, std::span<std::byte* co
 }
 
 std::vector<std::string> Dataset::class_names(size_t column) const {
-  const View& view = views_[column];
-  return source_->class_names(view.column);
+  return source_->class_names(views_[column].column);
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,

@@ -38,7 +38,7 @@ TransformSetting transform_setting(const Graph& model, const TrainSpec& spec) {
   setting.labels = std::string(kLabelsColumn);
   // Labels of classes are compared with axis 1 of the output.
   const auto output = find_output(model, spec.loss.output);
-  if (spec.loss.kind != LossKind::cross_entropy || !output.ok()) return setting;
+  if (spec.loss.labels() != Labels::classes || !output.ok()) return setting;
   const SymbolicShape& shape = model.value(*output).type.shape;
   if (shape.rank() == 2 && shape[1].is_constant()) setting.classes = shape[1].factor;
   return setting;

@@ -130,9 +130,8 @@ Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wr
   out.values = {copied.outputs[static_cast<size_t>(index)], batch.labels, batch.weights};
   LEAT_RETURN_IF_ERROR(cast_model(out, spec.autocast));
   if (spec.loss.labels() != Labels::classes) return out;
-  LEAT_ASSIGN_OR_RETURN(out.layout,
-                        layout_of(spec.loss, inputs.transformed[*inputs.binding.labels],
-                                  typed.value(output).type.shape));
+  LEAT_ASSIGN_OR_RETURN(out.layout, layout_of(spec.loss, inputs.transformed[*inputs.binding.labels],
+                                              typed.value(output).type.shape));
   return out;
 }
 
@@ -369,7 +368,8 @@ Result<JobGraph> make_predict_graph(const Graph& model, int64_t rows, DType prec
 Result<JobGraph> make_predict_data_graph(const Graph& model, const TrainSpec& spec) {
   // As an output that is the loss, so that no labels are needed.
   TrainSpec unlabelled = spec;
-  unlabelled.loss.kind = LossKind::output;
+  unlabelled.loss = LossSpec::of("output");
+  unlabelled.loss.output = spec.loss.output;
   LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, unlabelled, false));
   return JobGraph{std::move(attached.graph), {}, {}, {attached.values.output}};
 }
