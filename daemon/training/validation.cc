@@ -24,10 +24,12 @@ std::vector<ValidationSet> validation_sets(const TrainingParts& parts) {
   return sets;
 }
 
-// Names the numbers of a set: "val_loss", "val_accuracy".
+// Names the numbers of a set: "val_loss", "val_accuracy", "val_f1".
 void add_numbers(const std::string& set, const Evaluation& evaluation, ValidationResult& result) {
   result.numbers.emplace_back(set + "_loss", evaluation.loss);
   if (evaluation.accuracy) result.numbers.emplace_back(set + "_accuracy", *evaluation.accuracy);
+  for (const NamedNumber& each : evaluation.metrics)
+    result.numbers.emplace_back(cat(set, "_", each.name), each.value);
 }
 
 }  // namespace
