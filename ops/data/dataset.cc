@@ -302,13 +302,17 @@ Status report_parts(Files& files, const DatasetFiles& names, DatasetReport& repo
   return {};
 }
 
-// Finds the names of classes, of the first column that has any, and adds a sentence with the first
-// of them.
+// Finds the names of classes, of the column `labels` or else of the first one that has any, and
+// adds a sentence with the first of them.
 void report_classes(const Source& source, DatasetReport& report) {
   constexpr size_t kShown = 20;
-  size_t column = 0;
   const size_t columns = source.info().columns.size();
-  while (column < columns && source.class_names(column).empty()) ++column;
+  size_t column = columns;
+  for (size_t c = columns; c-- > 0;) {
+    if (source.class_names(c).empty()) continue;
+    column = c;
+    if (source.info().columns[c].name == "labels") break;
+  }
   if (column == columns) return;
   const std::vector<std::string> names = source.class_names(column);
   report.classes = names;

@@ -58,8 +58,22 @@ TEST_CASE("a table of comma-separated values has vectors, categories and numbers
   const auto report = must(report_dataset(real_files(), names, {"labels", 2, {}}));
   CHECK(report.files == std::vector<std::string>{"a.csv", "b.csv", "empty.csv", "b.csv"});
   CHECK(report.prints.size() == 4);
+  CHECK(report.classes == std::vector<std::string>{"setosa", "red, white"});
   CHECK(check_classes(real_files(), names, {"labels", 1, {}}).message() ==
         "'a.csv': record 2: label: expected in [0, 0], received 1");
+}
+
+TEST_CASE("the classes of a table are those of its labels") {
+  const SourceFolder folder;
+  folder.write("t.csv", "x,labels,z\na,c,e\n");
+  DatasetFiles names = folder.names(
+      "csv", {"t.csv"},
+      {"columns:x=", "columns:x:categories=a", "columns:labels=", "columns:labels:categories=b",
+       "columns:labels:categories=c", "columns:z=", "columns:z:categories=e"});
+  CHECK(must(report_dataset(real_files(), names, {})).classes ==
+        std::vector<std::string>{"b", "c"});
+  names.options.erase(names.options.begin() + 2, names.options.begin() + 5);
+  CHECK(must(report_dataset(real_files(), names, {})).classes == std::vector<std::string>{"a"});
 }
 
 TEST_CASE("a table without declared columns has a column of numbers for each field") {

@@ -38,6 +38,8 @@ TEST_CASE("columns of JSON lines are found by their paths") {
   CHECK(data->info().columns[1] == ColumnInfo{"labels", DType::i64, Shape{}});
   CHECK(data->info().columns[3] == ColumnInfo{"text", DType::u8, Shape{6}});
   check_any_order(*data);
+  CHECK(data->class_names(1) == std::vector<std::string>{"cat", "d\u00f6g"});
+  CHECK(data->class_names(0).empty());
   CHECK(row_values<float>(*data, 0, 0) == Floats{1, 2, 3, 4, 5, 6.5f});
   CHECK(row_values<float>(*data, 0, 1) == Floats{0, 0, 1000, 1, 2, 3});
   CHECK(row_values<int64_t>(*data, 1, 1)[0] == 1);

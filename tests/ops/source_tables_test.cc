@@ -82,6 +82,7 @@ TEST_CASE("the rows of an SQLite table are read in any order") {
   REQUIRE(data->info().count == 4);
   CHECK(data->info().columns[0] == ColumnInfo{"x", DType::f32, Shape{2}});
   CHECK(data->info().columns[2] == ColumnInfo{"v", DType::i16, Shape{2}});
+  CHECK(data->class_names(1) == std::vector<std::string>{"rose", "tulip"});
   CHECK(row_values<float>(*data, 0, 0) == Floats{1, 1});
   CHECK(row_values<float>(*data, 0, 1) == Floats{0.5f, 2});
   CHECK(row_values<float>(*data, 0, 2) == Floats{7, 0.25f});

@@ -68,6 +68,9 @@ class CsvSource final : public Source {
     records_->attach(files);
     return {};
   }
+  std::vector<std::string> class_names(size_t column) const override {
+    return columns_[column].type.category_names();
+  }
   std::string row_name(int64_t row) const override { return records_->name(row); }
 
   Status read(int64_t row, std::span<const RowPart> parts) const override {

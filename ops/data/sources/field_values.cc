@@ -93,6 +93,12 @@ Result<FieldType> FieldType::make(const SourceOptions& column) {
   return type;
 }
 
+std::vector<std::string> FieldType::category_names() const {
+  std::vector<std::string> out(categories_.size());
+  for (const auto& [name, position] : categories_) out[static_cast<size_t>(position)] = name;
+  return out;
+}
+
 Status FieldType::store_text(std::string_view text, std::byte* at) const {
   if (is_bytes()) {
     const size_t used = std::min(text.size(), static_cast<size_t>(bytes_));

@@ -36,6 +36,8 @@ class FieldType {
   // True if a field is a text that becomes bytes, a row of its own.
   bool is_bytes() const { return bytes_ > 0; }
   bool is_category() const { return !categories_.empty(); }
+  // The categories by their positions; empty if there are none.
+  std::vector<std::string> category_names() const;
   // The shape of the element or the bytes that one field becomes: scalar, or [bytes].
   Shape shape() const { return is_bytes() ? Shape{bytes_} : Shape{}; }
   int64_t size() const { return is_bytes() ? bytes_ : static_cast<int64_t>(dtype_size(dtype_)); }

@@ -77,8 +77,7 @@ class JsonRecord {
   Status value(const JsonPath& path, int depth) {
     LEAT_ASSIGN_OR_RETURN(const JsonKind kind, text_.kind());
     // A path that goes on finds nothing in a value that is no object.
-    if (!path.column)
-      return kind == JsonKind::object ? members(path, depth) : text_.skip(depth);
+    if (!path.column) return kind == JsonKind::object ? members(path, depth) : text_.skip(depth);
     const size_t column = *path.column;
     JsonTarget& target = targets_[column];
     const auto fail = [&](const Status& status) {
@@ -192,6 +191,9 @@ class JsonSource final : public Source {
   Status attach(Files& files) override {
     records_->attach(files);
     return {};
+  }
+  std::vector<std::string> class_names(size_t column) const override {
+    return columns_[column].type.category_names();
   }
   std::string row_name(int64_t row) const override { return records_->name(row); }
 

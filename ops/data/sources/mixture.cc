@@ -119,9 +119,20 @@ class MixtureSource final : public Source {
   }
   Status read(int64_t row, std::span<const RowPart> parts) const override {
     const auto [source, own] = find(row);
-    std::vector<RowPart> own_parts(parts.begin(), parts.end());
-    for (RowPart& part : own_parts) part.column = columns_[source][part.column];
-    return sources_[source]->read(own, own_parts);
+    return sources_[source]->read(own, own_parts(source, parts));
+  }
+  // The key is that of the row in the mixture: a row that comes again is drawn anew.
+  Status read_drawn(int64_t row, const RowKey& key, std::span<const RowPart> parts) const override {
+    const auto [source, own] = find(row);
+    return sources_[source]->read_drawn(own, key, own_parts(source, parts));
+  }
+  // A class has the same name in all sources, or no name is known.
+  std::vector<std::string> class_names(size_t column) const override {
+    const std::vector<std::string> names = sources_[0]->class_names(columns_[0][column]);
+    for (size_t s = 1; s < sources_.size(); ++s) {
+      if (sources_[s]->class_names(columns_[s][column]) != names) return {};
+    }
+    return names;
   }
   std::string row_name(int64_t row) const override {
     const auto [source, own] = find(row);
@@ -135,6 +146,12 @@ class MixtureSource final : public Source {
   }
 
  private:
+  std::vector<RowPart> own_parts(size_t source, std::span<const RowPart> parts) const {
+    std::vector<RowPart> out(parts.begin(), parts.end());
+    for (RowPart& part : out) part.column = columns_[source][part.column];
+    return out;
+  }
+
   // The source of a row, and its row there.
   struct Found {
     size_t source;

@@ -158,6 +158,9 @@ class SqliteSource final : public Source {
   }
 
   uint64_t memory(const std::vector<bool>&) const override { return 8 * places_.size(); }
+  std::vector<std::string> class_names(size_t column) const override {
+    return columns_[column].type.category_names();
+  }
   std::string row_name(int64_t row) const override {
     return cat("'", place_.name, "': row ", row + 1);
   }
