@@ -74,14 +74,14 @@ bool in_range(double value, FloatRange range) {
 
 }  // namespace
 
-YamlMap::YamlMap(YamlReader* reader, const YamlNode* node, std::string path)
+YamlKeys::YamlKeys(YamlReader* reader, const YamlNode* node, std::string path)
     : reader_(reader), node_(node), path_(std::move(path)) {}
 
-std::string YamlMap::path_of(std::string_view key) const {
+std::string YamlKeys::path_of(std::string_view key) const {
   return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
 }
 
-YamlPosition YamlMap::position_of(std::string_view key) const {
+YamlPosition YamlKeys::position_of(std::string_view key) const {
   for (size_t i = 0; i < node_->keys.size(); ++i) {
     if (node_->keys[i].text != key) continue;
     // The library gives an empty value the position of the next token.
@@ -90,26 +90,26 @@ YamlPosition YamlMap::position_of(std::string_view key) const {
   return node_->at;
 }
 
-bool YamlMap::has(std::string_view key) const { return present() && node_->find(key) != nullptr; }
+bool YamlKeys::has(std::string_view key) const { return present() && node_->find(key) != nullptr; }
 
-bool YamlMap::is_map(std::string_view key) const {
+bool YamlKeys::is_map(std::string_view key) const {
   const YamlNode* value = present() ? node_->find(key) : nullptr;
   return value != nullptr && value->kind == YamlNode::Kind::map;
 }
 
-bool YamlMap::is_list(std::string_view key) const {
+bool YamlKeys::is_list(std::string_view key) const {
   const YamlNode* value = present() ? node_->find(key) : nullptr;
   return value != nullptr && value->kind == YamlNode::Kind::list;
 }
 
-std::vector<std::string> YamlMap::keys() const {
+std::vector<std::string> YamlKeys::keys() const {
   std::vector<std::string> out;
   if (!present()) return out;
   for (const YamlNode& key : node_->keys) out.push_back(key.text);
   return out;
 }
 
-const YamlNode* YamlMap::ask(std::string_view key, Need need, std::string_view expected) {
+const YamlNode* YamlKeys::ask(std::string_view key, Need need, std::string_view expected) {
   if (!present()) return nullptr;
   // The key counts as known, whatever its value is: finish() complains only of other keys.
   asked_.emplace_back(key);
@@ -127,8 +127,8 @@ const YamlNode* YamlMap::ask(std::string_view key, Need need, std::string_view e
   return value;
 }
 
-void YamlMap::wrong(std::string_view path, const YamlNode& value, std::string_view expected,
-                    std::string_view hint) {
+void YamlKeys::wrong(std::string_view path, const YamlNode& value, std::string_view expected,
+                     std::string_view hint) {
   reader_->add(value.at, false,
                cat(path, ": expected ", expected, ", received ", describe(value), hint));
 }
@@ -463,17 +463,17 @@ YamlMap YamlMap::get_map(std::string_view key, Need need) {
   return YamlMap(reader_, value, path_of(key));
 }
 
-void YamlMap::fail(std::string_view key, std::string_view message) {
+void YamlKeys::fail(std::string_view key, std::string_view message) {
   reader_->add(position_of(key), false, cat(path_of(key), ": ", message));
 }
 
-std::string YamlMap::where(std::string_view key) const {
+std::string YamlKeys::where(std::string_view key) const {
   return reader_->document_.where(position_of(key));
 }
 
-void YamlMap::skip(std::string_view key) { asked_.emplace_back(key); }
+void YamlKeys::skip(std::string_view key) { asked_.emplace_back(key); }
 
-void YamlMap::finish() {
+void YamlKeys::finish() {
   if (!present()) return;
   for (const YamlNode& key : node_->keys) {
     if (std::find(asked_.begin(), asked_.end(), key.text) != asked_.end()) continue;

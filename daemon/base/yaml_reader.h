@@ -45,10 +45,9 @@ struct FloatRange {
 class YamlReader;
 struct YamlNamed;
 
-// One map of the document. If a key is absent or its value is wrong, a getter returns false and
-// leaves `out` unchanged, so that a field's initializer is its default. A wrong value, and a
-// missing required key, are errors of the reader. The getters of an absent map do nothing.
-class YamlMap {
+// The keys of one map of the document: which there are, which were read, and errors about them. The
+// functions of an absent map do nothing.
+class YamlKeys {
  public:
   bool present() const { return node_ != nullptr; }
   bool has(std::string_view key) const;
@@ -59,6 +58,40 @@ class YamlMap {
   // Returns the keys in the order of the text. For maps whose keys are names.
   std::vector<std::string> keys() const;
 
+  // Counts a key as read, whatever its value is, so that finish() does not call it unknown.
+  void skip(std::string_view key);
+  // Adds an error about a key whose value by itself is valid, for rules between keys. Its position
+  // is that of the key's value, or the beginning of the map if the key is absent.
+  void fail(std::string_view key, std::string_view message);
+  // Returns "job.yaml:12:3", the position of a key's value, or the beginning of the map if the key
+  // is absent.
+  std::string where(std::string_view key) const;
+
+  // Makes an error of every key that no getter read. Call it once, after the last getter.
+  void finish();
+
+ protected:
+  YamlKeys(YamlReader* reader, const YamlNode* node, std::string path);
+
+  // Returns the key's value, and adds the key to those that were read; null, with an error if it is
+  // needed.
+  const YamlNode* ask(std::string_view key, Need need, std::string_view expected);
+  void wrong(std::string_view path, const YamlNode& value, std::string_view expected,
+             std::string_view hint = "");
+  std::string path_of(std::string_view key) const;
+  YamlPosition position_of(std::string_view key) const;
+
+  YamlReader* reader_;
+  const YamlNode* node_;  // null: absent
+  std::string path_;      // "" for the top
+  std::vector<std::string> asked_;
+};
+
+// The typed values of one map. If a key is absent or its value is wrong, a getter returns false and
+// leaves `out` unchanged, so that a field's initializer is its default. A wrong value, and a
+// missing required key, are errors of the reader. The getters of an absent map do nothing.
+class YamlMap : public YamlKeys {
+ public:
   bool get_int(std::string_view key, Need need, IntRange range, int64_t& out);
   // Reads one integer, or "[least, most]"; for one integer, `least` is 0.
   bool get_span(std::string_view key, Need need, IntRange range, int64_t& least, int64_t& most);
@@ -108,39 +141,15 @@ class YamlMap {
     return true;
   }
 
-  // Counts a key as read, whatever its value is, so that finish() does not call it unknown.
-  void skip(std::string_view key);
-  // Adds an error about a key whose value by itself is valid, for rules between keys. Its position
-  // is that of the key's value, or the beginning of the map if the key is absent.
-  void fail(std::string_view key, std::string_view message);
-  // Returns "job.yaml:12:3", the position of a key's value, or the beginning of the map if the key
-  // is absent.
-  std::string where(std::string_view key) const;
-
-  // Makes an error of every key that no getter read. Call it once, after the last getter.
-  void finish();
-
  private:
   friend class YamlReader;
-  YamlMap(YamlReader* reader, const YamlNode* node, std::string path);
+  using YamlKeys::YamlKeys;
 
-  // Returns the key's value, and adds the key to those that were read; null, with an error if it is
-  // needed.
-  const YamlNode* ask(std::string_view key, Need need, std::string_view expected);
-  void wrong(std::string_view path, const YamlNode& value, std::string_view expected,
-             std::string_view hint = "");
   bool read_string(const std::string& path, const YamlNode& value, std::string_view expected,
                    std::string& out);
   bool read_float(const std::string& path, const YamlNode& value, FloatRange range, double& out);
   bool read_choice(const std::string& path, const YamlNode& value,
                    std::span<const std::string_view> choices, size_t& out);
-  std::string path_of(std::string_view key) const;
-  YamlPosition position_of(std::string_view key) const;
-
-  YamlReader* reader_;
-  const YamlNode* node_;  // null: absent
-  std::string path_;      // "" for the top
-  std::vector<std::string> asked_;
 };
 
 // An entry of YamlMap::get_named(). The map is absent if the entry is a name alone.
@@ -163,7 +172,7 @@ class YamlReader {
   Status status() const;
 
  private:
-  friend class YamlMap;
+  friend class YamlKeys;
   struct Error {
     YamlPosition at;
     bool missing;

@@ -175,10 +175,10 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
   if (YamlMap validation = map.get_map("validation", Need::optional); validation.present())
     read_validation_data(std::move(validation), data);
   // A format without files needs no folder.
-  const bool has_files =
-      data.train.has_files() || (data.validation && data.validation->has_files()) ||
-      std::any_of(data.more_validation.begin(), data.more_validation.end(),
-                  [](const auto& named) { return named.second.has_files(); });
+  const bool has_files = data.train.has_files() ||
+                         (data.validation && data.validation->has_files()) ||
+                         std::any_of(data.more_validation.begin(), data.more_validation.end(),
+                                     [](const auto& named) { return named.second.has_files(); });
   const Need need = has_files ? Need::required : Need::optional;
   if (map.get_string("root", need, data.root, "the path of a folder"))
     data.root = resolved(data.root, folder);
@@ -377,6 +377,20 @@ void read_resources(YamlMap map, Job& job) {
   map.finish();
 }
 
+// The default of shards comes from the strategy, and then from the workers of the file. It never
+// comes from --workers, because the weights depend on it.
+void read_shards(YamlMap& top, Job& job, int64_t file_workers, int64_t accumulate) {
+  const bool one_replica = job.asynchronous() || strategy_of(job).one_replica;
+  const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
+  job.shards = (one_replica ? 1 : aggregated > 0 ? aggregated : file_workers) * accumulate;
+  if (accumulate > 1 && top.has("shards")) {
+    top.fail("optimizer",
+             "accumulate: expected it without the key shards, which says the same: "
+             "shards = num_workers * accumulate");
+  }
+  top.get_int("shards", Need::optional, kPlaces, job.shards);
+}
+
 // `file_workers` is num_workers in the file, before --workers: the default of shards.
 Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::path& folder) {
   Job job;
@@ -408,17 +422,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   job.seed = static_cast<uint64_t>(seed);
   int64_t replicas = 0;
   read_strategy(top, job, replicas);
-  // The default of shards comes from the strategy, and then from the workers of the file. It never
-  // comes from --workers, because the weights depend on it.
-  const bool one_replica = job.asynchronous() || strategy_of(job).one_replica;
-  const int64_t aggregated = job.parameter_server.replicas_to_aggregate;
-  job.shards = (one_replica ? 1 : aggregated > 0 ? aggregated : file_workers) * accumulate;
-  if (accumulate > 1 && top.has("shards")) {
-    top.fail("optimizer",
-             "accumulate: expected it without the key shards, which says the same: "
-             "shards = num_workers * accumulate");
-  }
-  top.get_int("shards", Need::optional, kPlaces, job.shards);
+  read_shards(top, job, file_workers, accumulate);
   if (replicas > 0) job.num_workers = replicas;
   // A program without data has no rows; a step counts as one row of each shard.
   if (job.program && job.global_batch_size == 0) job.global_batch_size = job.shards;

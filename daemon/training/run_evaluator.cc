@@ -42,6 +42,8 @@ Job on_this_machine(Job job) {
   job.parameter_server = {};
   job.num_workers = 1;
   job.min_workers = job.gpus_per_worker = 0;
+  // Weights that are read are averages already.
+  job.optimizer.ema = 0;
   return job;
 }
 
