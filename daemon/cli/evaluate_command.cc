@@ -144,7 +144,7 @@ Result<RunWeights> EvaluationRun::weights() {
     step = steps.back();
   }
   LEAT_ASSIGN_OR_RETURN(const std::string path, place_.checkpoint(job_, *step));
-  return read_weights_of_checkpoint(real_files(), job_, path);
+  return read_weights_of_checkpoint(real_files(), path);
 }
 
 Result<ValidationResult> EvaluationRun::evaluate(const RunWeights& weights) {
@@ -181,7 +181,7 @@ int EvaluationRun::run() {
 // Evaluates one checkpoint. One that the run removes meanwhile is passed over.
 Status EvaluationRun::take(int64_t step, EvaluationRows& rows) {
   const auto path = place_.checkpoint(job_, step);
-  auto weights = path.ok() ? read_weights_of_checkpoint(real_files(), job_, *path)
+  auto weights = path.ok() ? read_weights_of_checkpoint(real_files(), *path)
                            : Result<RunWeights>(path.status());
   if (!weights.ok()) {
     LEAT_ASSIGN_OR_RETURN(const auto left, place_.checkpoints(job_));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/hosts/local_hosts.h"
+#include "daemon/training/averaged_weights.h"
 #include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
@@ -34,6 +35,11 @@ TrainingParts evaluation_parts(const Catalogue& catalogue, Files& files, const J
           train_spec(job, input.validation, 1)};
 }
 
+Job without_average(Job job) {
+  job.optimizer.ema = 0;
+  return job;
+}
+
 }  // namespace
 
 Job on_this_machine(Job job) {
@@ -42,14 +48,13 @@ Job on_this_machine(Job job) {
   job.parameter_server = {};
   job.num_workers = 1;
   job.min_workers = job.gpus_per_worker = 0;
-  // Weights that are read are averages already.
-  job.optimizer.ema = 0;
   return job;
 }
 
 RunEvaluator::RunEvaluator(const Catalogue& catalogue, Files& files, Job job,
                            std::unique_ptr<HostGroup> hosts, std::unique_ptr<TrainingInput> input)
-    : job_(std::move(job)),
+    : ema_(job.optimizer.ema),
+      job_(without_average(std::move(job))),
       hosts_(std::move(hosts)),
       input_(std::move(input)),
       parts_(evaluation_parts(catalogue, files, job_, options_, *hosts_, *input_)),
@@ -82,8 +87,9 @@ Result<std::unique_ptr<RunEvaluator>> RunEvaluator::create(const Catalogue& cata
 
 Result<ValidationResult> RunEvaluator::evaluate(const Variables& weights, int64_t step,
                                                 const std::function<bool()>& stop) {
-  LEAT_RETURN_IF_ERROR(
-      hosts_->hosts()[0]->write_variables(job_.name, weights, Restore::superset, {}));
+  const Variables averages = ema_ > 0 ? averaged_weights(weights, ema_) : Variables();
+  LEAT_RETURN_IF_ERROR(hosts_->hosts()[0]->write_variables(job_.name, ema_ > 0 ? averages : weights,
+                                                           Restore::superset, {}));
   LEAT_ASSIGN_OR_RETURN(auto result, validation_.evaluate(step, stop));
   if (!result) return cancelled("the evaluation was told to end");
   return *std::move(result);

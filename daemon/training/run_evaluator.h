@@ -33,7 +33,8 @@ class RunEvaluator {
   static Result<std::unique_ptr<RunEvaluator>> create(const Catalogue& catalogue, Files& files,
                                                       Job job, bool every_float, int threads);
 
-  // Evaluates all sets with these weights, after `step` steps of the job. invalid_argument if they
+  // Evaluates all sets with these weights, after `step` steps of the job; with their averages if
+  // they come with them, as those of a checkpoint do. invalid_argument if they
   // lack a variable of the model; cancelled if `stop` became true.
   Result<ValidationResult> evaluate(const Variables& weights, int64_t step,
                                     const std::function<bool()>& stop);
@@ -44,6 +45,7 @@ class RunEvaluator {
   RunEvaluator(const Catalogue& catalogue, Files& files, Job job, std::unique_ptr<HostGroup> hosts,
                std::unique_ptr<TrainingInput> input);
 
+  const double ema_;  // the job's; job_ itself has none, so that its graphs read the weights
   const Job job_;
   const TrainOptions options_;
   const std::unique_ptr<HostGroup> hosts_;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "daemon/checkpoint/checkpoint_store.h"
-#include "daemon/training/averaged_weights.h"
 #include "daemon/training/initial_weights.h"
 #include "daemon/training/model.h"
 #include "ops/formats/safetensors.h"
@@ -52,13 +51,10 @@ Result<std::optional<int64_t>> step_of_weights(Files& files, const std::string& 
   return step_of(index.metadata);
 }
 
-Result<RunWeights> read_weights_of_checkpoint(Files& files, const Job& job,
-                                              const std::string& path) {
+Result<RunWeights> read_weights_of_checkpoint(Files& files, const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(Checkpoint checkpoint, read_checkpoint(files, path));
-  const bool averages = job.optimizer.ema > 0 && !job.program;
-  return RunWeights{averages ? averaged_weights(checkpoint.variables, job.optimizer.ema)
-                             : std::move(checkpoint.variables),
-                    path, checkpoint.manifest.step, checkpoint.manifest.every_float};
+  return RunWeights{std::move(checkpoint.variables), path, checkpoint.manifest.step,
+                    checkpoint.manifest.every_float};
 }
 
 }  // namespace leat

@@ -30,7 +30,6 @@ Result<RunWeights> read_weights_of_file(Files& files, const std::string& path);
 // The step in the metadata of a file of safetensors, whose values are not read.
 Result<std::optional<int64_t>> step_of_weights(Files& files, const std::string& path);
 // Reads and verifies the checkpoint in the folder `path`.
-Result<RunWeights> read_weights_of_checkpoint(Files& files, const Job& job,
-                                              const std::string& path);
+Result<RunWeights> read_weights_of_checkpoint(Files& files, const std::string& path);
 
 }  // namespace leat

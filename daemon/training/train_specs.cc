@@ -14,8 +14,10 @@ namespace {
 ScheduleSpec schedule_spec(const Job& job, int64_t records, int64_t total_steps) {
   ScheduleSpec spec = job.lr_scheduler;
   spec.total_steps = total_steps;
-  spec.rows_per_step = job.rows_per_step();
-  spec.rows_per_epoch = records;
+  // An epoch with a number of steps counts as one of so many rows, one in each step.
+  const bool counted = job.steps_per_epoch > 0;
+  spec.rows_per_step = counted ? 1 : job.rows_per_step();
+  spec.rows_per_epoch = counted ? job.steps_per_epoch : records;
   return spec;
 }
 

@@ -154,7 +154,8 @@ Status make_way(const TrainingParts& parts, const std::string& checkpoints,
         told(make_way_for_folder(parts.files, cat(parts.options.folder, "/", kRunExports))));
   }
   for (const std::string& name :
-       {std::string("job.yaml"), std::string("weights.safetensors"), std::string("metrics.jsonl"),
+       {std::string("job.yaml"), std::string("weights.safetensors"),
+        std::string("raw_weights.safetensors"), std::string("metrics.jsonl"),
         std::string(kBestWeights), std::string(kConfusionMatrix),
         graph.substr(graph.rfind('/') + 1)}) {
     LEAT_RETURN_IF_ERROR(

@@ -9,6 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "daemon/training/run_evaluator.h"
+#include "daemon/training/run_weights.h"
 #include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -232,11 +234,20 @@ TEST_CASE("the averaged weights are evaluated, and the others are beside them") 
       recipe.train(recipe.job({adam, "optimizer.ema=0.9"}), "averaged", averaged);
   CHECK(averaged.losses == plain.losses);
   CHECK(recipe.weights("averaged", "raw_weights.safetensors") == recipe.weights("plain"));
-  // A job without steps would evaluate them so: one step at a rate of almost zero.
-  Job frozen = recipe.job({"optimizer.learning_rate=1e-300", "steps=1"});
-  frozen.model.weights = frozen.data.root + "/averaged/weights.safetensors";
-  Silent again;
-  CHECK(recipe.train(frozen, "again", again).validation->loss == outcome.validation->loss);
+  // The file of the averages and a checkpoint, which has the weights beside them, are evaluated
+  // alike.
+  const Job job = recipe.job({adam, "optimizer.ema=0.9"});
+  const std::string folder = job.data.root + "/averaged";
+  const auto evaluator =
+      must(RunEvaluator::create(recipe_catalogue(), real_files(), job, false, 1));
+  const auto loss_of = [&](const RunWeights& weights) {
+    return must(evaluator->evaluate(weights.values, 50, [] { return false; })).first.loss;
+  };
+  CHECK(loss_of(must(read_weights_of_file(real_files(), weights_path(folder)))) ==
+        outcome.validation->loss);
+  CHECK(loss_of(must(read_weights_of_checkpoint(
+            real_files(), checkpoints_path(job, folder) + "/step-00000050"))) ==
+        outcome.validation->loss);
 }
 
 TEST_CASE("parts of a step are shards of a worker") {
