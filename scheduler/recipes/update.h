@@ -4,7 +4,7 @@
 //   void lion(Update& u) {
 //     const Expression m = u.state("m"), g = u.gradient();
 //     u.set_state("m", lerp(m, g, 1 - u.number("beta_2")));
-//     u.set_weight(u.weight() - u.rate() * sign(lerp(m, g, 1 - u.number("beta_1"))));
+//     u.set_weight(u.weight() - u.narrow(u.rate()) * sign(lerp(m, g, 1 - u.number("beta_1"))));
 //   }
 #pragma once
 
