@@ -7,6 +7,7 @@
 
 #include "devices/base/text.h"
 #include "ops/data/source_formats.h"
+#include "ops/data/sources/mixture.h"
 #include "ops/data/sources/shard_index.h"
 #include "tests/catch.h"
 #include "tests/ops/source_testing.h"
@@ -166,6 +167,34 @@ TEST_CASE("a tar shard may hold arrays, and TFRecord raw elements") {
   CHECK(row_error(*other, 0, 1) ==
         "'x.tar': record 2: column 'x': expected an NPY file of float[3] in C's order, received "
         "float[2]");
+}
+
+TEST_CASE("a mixture draws the crops of its sources by its own positions") {
+  const ImageData files;
+  const std::vector<std::string> options = {"size=6", "size=7", "crop=random_resized"};
+  const DatasetFiles alone = files.in_folder(options);
+  DatasetFiles names = files.folder_files.names("mixture", {});
+  for (const char* name : {"a", "b"}) {
+    MixturePart part{name, 1, alone};
+    part.names.root.clear();
+    add_mixture_part(part, names.options);
+  }
+  const auto mixture = open_data(names), folder = open_data(alone);
+  CHECK(mixture->info().count == 2 * kImages);
+  CHECK(mixture->class_names(1) == folder->class_names(1));
+  check_any_order(*mixture);
+  for (int64_t row = 0; row < 2 * kImages; ++row) {
+    const RowKey key{3, static_cast<uint64_t>(row) + 100};
+    CHECK(drawn_row(*mixture, row, key) == drawn_row(*folder, row / 2, key));
+  }
+  fs::create_directories(files.folder / "other/dog");
+  files.folder_files.write("other/dog/1.png", image_number(0));
+  MixturePart other{"c", 1, alone};
+  other.names.root.clear();
+  other.names.files = {"other"};
+  add_mixture_part(other, names.options);
+  CHECK(refusal(names).find("expected the classes of 'labels' that source 'a' has") !=
+        std::string::npos);
 }
 
 TEST_CASE("options that do not fit an image are refused") {

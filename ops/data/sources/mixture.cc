@@ -118,10 +118,9 @@ class MixtureSource final : public Source {
     return sources_[source]->in_memory(columns_[source][column], own);
   }
   Status read(int64_t row, std::span<const RowPart> parts) const override {
-    const auto [source, own] = find(row);
-    return sources_[source]->read(own, own_parts(source, parts));
+    return read_drawn(row, {0, static_cast<uint64_t>(row)}, parts);
   }
-  // The key is that of the row in the mixture: a row that comes again is drawn anew.
+  // The position is that in the mixture: a row that comes twice is drawn twice.
   Status read_drawn(int64_t row, const RowKey& key, std::span<const RowPart> parts) const override {
     const auto [source, own] = find(row);
     return sources_[source]->read_drawn(own, key, own_parts(source, parts));
@@ -162,6 +161,12 @@ class MixtureSource final : public Source {
     return {at.source, at.number % sources_[at.source]->info().count};
   }
 
+  std::vector<RowPart> own_parts(size_t source, std::span<const RowPart> parts) const {
+    std::vector<RowPart> own(parts.begin(), parts.end());
+    for (RowPart& part : own) part.column = columns_[source][part.column];
+    return own;
+  }
+
   std::vector<bool> wanted_of(size_t source, const std::vector<bool>& wanted) const {
     std::vector<bool> out(sources_[source]->info().columns.size(), false);
     for (size_t c = 0; c < wanted.size(); ++c) {
@@ -183,6 +188,13 @@ class MixtureSource final : public Source {
                                     " as in source '", names_[0], "', received none"));
       }
       positions.push_back(static_cast<size_t>(found - own.begin()));
+      // A number must mean the same class everywhere.
+      const std::vector<std::string> classes = sources_.back()->class_names(positions.back());
+      if (sources_.size() > 1 && classes != class_names(positions.size() - 1)) {
+        return invalid_argument(cat("source '", names_.back(), "': expected the classes of '",
+                                    column.name, "' that source '", names_[0],
+                                    "' has, received others"));
+      }
     }
     columns_.push_back(std::move(positions));
     return {};
