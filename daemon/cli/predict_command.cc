@@ -8,6 +8,7 @@
 #include "daemon/cli/interrupt.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/prediction_output.h"
+#include "daemon/training/job_transforms.h"
 #include "daemon/training/predict_data.h"
 #include "daemon/training/run_folder.h"
 #include "daemon/training/train_specs.h"
@@ -167,6 +168,7 @@ int run_predict(const PredictCommand& command) {
   if (command.data.empty()) {
     input = input_of_files(command);
     if (input.code != kExitOk) return input.code;
+    job->data.transforms = transforms_of_columns(*job, input.columns);
     job->model.inputs = input.columns;
     job->data.columns.clear();
   } else {

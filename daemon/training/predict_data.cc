@@ -7,6 +7,7 @@
 
 #include "daemon/hosts/local_hosts.h"
 #include "daemon/training/evaluator.h"
+#include "daemon/training/job_transforms.h"
 #include "daemon/training/model.h"
 #include "daemon/training/run_evaluator.h"
 #include "daemon/training/train_specs.h"
@@ -75,8 +76,10 @@ Status predict_data(const Catalogue& catalogue, Files& files, const Job& of_run,
   LEAT_ASSIGN_OR_RETURN(const DatasetReport report, host.inspect(data, {}));
   const FoundDataset found{report.info, report.files};
   // The graph would bind the columns in the same way, but its errors know no files.
+  LEAT_ASSIGN_OR_RETURN(const std::vector<ColumnInfo> columns,
+                        columns_behind_transforms(job, model, found.info.columns, false));
   LEAT_RETURN_IF_ERROR(
-      bind_columns(model, found.info.columns, job.model.inputs, false, named_files(data)).status());
+      bind_columns(model, columns, job.model.inputs, false, named_files(data)).status());
   const int64_t each =
       loaded.batch.fixed.value_or(std::min(evaluation_rows(model, 1), report.info.count));
   LEAT_ASSIGN_OR_RETURN(JobGraph graph,

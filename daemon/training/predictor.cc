@@ -9,7 +9,6 @@
 #include "daemon/training/model.h"
 #include "daemon/training/run_folder.h"
 #include "daemon/training/train_specs.h"
-#include "daemon/training/transformed_rows.h"
 #include "devices/base/text.h"
 #include "ops/definitions/row_shape.h"
 #include "ops/formats/safetensors.h"
@@ -21,16 +20,8 @@ namespace {
 constexpr int64_t kRowsPerStep = 256;
 constexpr auto kDeadline = std::chrono::seconds(120);
 
-// Rows in the shape and type of an input of the model, behind the job's transforms; floats are
-// rescaled.
-Result<Tensor> prepare(const Tensor& given, const Graph& model, ValueId to, const Job& job) {
-  const auto& inputs = model.inputs();
-  LEAT_ASSIGN_OR_RETURN(const TransformedRows made,
-                        transform_rows(model.catalogue(), job,
-                                       transforms_of_input(job, model.value_name(to),
-                                                           to == inputs[0], inputs.size() == 1),
-                                       given));
-  const Tensor& input = made.rows;
+// Rows in the shape and type of an input of the model; floats are rescaled.
+Result<Tensor> prepare(const Tensor& input, const Graph& model, ValueId to, const Job& job) {
   const ValueType& expected = model.value(to).type;
   const int64_t rows = input.shape().rank() > 0 ? input.shape()[0] : 0;
   const Shape row = rows > 0 ? Shape(input.shape().dims().subspan(1)) : Shape();
@@ -45,7 +36,7 @@ Result<Tensor> prepare(const Tensor& given, const Graph& model, ValueId to, cons
   // The graph is converted to the precision of the job later.
   const DType dtype = expected.dtype == DType::f32 ? job.master_dtype() : expected.dtype;
   Tensor out = input.cast(dtype).reshaped(shape);
-  if (job.data.rescale == 1 || made.rescaled || !is_float(dtype)) return out;
+  if (job.data.rescale == 1 || !is_float(dtype)) return out;
   for (int64_t i = 0; i < out.elements(); ++i) {
     if (dtype == DType::f32)
       out.data<float>()[i] *= static_cast<float>(job.data.rescale);

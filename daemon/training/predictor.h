@@ -16,13 +16,12 @@ using PredictInputs = std::map<std::string, Tensor>;
 
 // The model's first output for `inputs`, row by row, with the weights that training left in `run`
 // (the folder of `leat train`): its job.yaml and weights.safetensors. Input rows have the shape of
-// the model's, as in training (row_shape.h), and are rescaled as there; if the job has transforms,
-// those that draw nothing come first, and rows have the shape of the data. A model with a fixed
-// batch gets batches of that size, the last one filled up with zeros, whose rows are left out.
-// Computes in this process on all usable cores, 256 rows at a time. Blocks; a step may take 2
-// minutes, then deadline_exceeded. invalid_argument if an input has no rows or rows of another
-// shape, if inputs are missing or have different numbers of rows, or if the output has no row for
-// each input row; errors of reading the folder's files.
+// the model's, as in training (row_shape.h), and are rescaled as there. A model with a fixed batch
+// gets batches of that size, the last one filled up with zeros, whose rows are left out. Computes
+// in this process on all usable cores, 256 rows at a time. Blocks; a step may take 2 minutes, then
+// deadline_exceeded. invalid_argument if an input has no rows or rows of another shape, if
+// inputs are missing or have different numbers of rows, or if the output has no row for each input
+// row; errors of reading the folder's files.
 Result<Tensor> predict(const Catalogue& catalogue, Files& files, const std::string& run,
                        const PredictInputs& inputs);
 

@@ -7,6 +7,7 @@
 #include "daemon/hosts/local_host.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/export_model.h"
+#include "daemon/training/job_transforms.h"
 #include "daemon/training/train_specs.h"
 #include "daemon/training/training_rules.h"
 #include "devices/base/counted.h"
@@ -16,7 +17,6 @@
 #include "ops/definitions/row_shape.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/op_name.h"
-#include "scheduler/graph/read_batch.h"
 
 namespace leat {
 namespace {
@@ -136,26 +136,12 @@ Status check_labels(const Job& job, const Graph& model, ValueId output, const Da
   return host.inspect(files, check).status();
 }
 
-// The columns behind the job's transforms.
-Result<std::vector<ColumnInfo>> transformed(const Job& job, const Graph& model,
-                                            const std::vector<ColumnInfo>& columns,
-                                            bool in_training) {
-  TrainSpec spec;
-  spec.input.rescale = job.data.rescale;
-  spec.loss = loss_spec(job);
-  spec.global_batch = job.global_batch_size;
-  spec.shards = job.shards;
-  spec.precision = job.master_dtype();
-  return transformed_columns(model.catalogue(), columns, job.data.transforms,
-                             transform_setting(model, spec), in_training);
-}
-
 // Checks that the model and the loss can take the rows of the data.
 Status check_data(const Job& job, const Graph& model, const Job::Files& files,
                   const DatasetInfo& info, bool in_training, HostHandle& host) {
   const bool needs_labels = !job.program && job.loss.labels() != Labels::none;
   LEAT_ASSIGN_OR_RETURN(const std::vector<ColumnInfo> columns,
-                        transformed(job, model, info.columns, in_training));
+                        columns_behind_transforms(job, model, info.columns, in_training));
   LEAT_ASSIGN_OR_RETURN(const DataBinding binding,
                         bind_columns(model, columns, job.model.inputs, needs_labels,
                                      files_of_columns(dataset_files(job, files))));

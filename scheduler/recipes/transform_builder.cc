@@ -21,6 +21,9 @@ Status TransformBuilder::apply(std::span<const Transform> transforms, bool in_tr
     place_ = i, name_ = transform.name, draws_ = 0;
     if (!entry) return error("expected the name of a transform");
     if (entry->random && !in_training) continue;
+    const bool of_labels =
+        transform.column.empty() ? entry->of_labels : transform.column == setting_.labels;
+    if (of_labels && !in_training && !labels()) continue;
     LEAT_RETURN_IF_ERROR(choose_column(transform, *entry));
     LEAT_RETURN_IF_ERROR(entry->emit(*this, transform));
     if (!g_.status().ok()) return error(g_.status().message());

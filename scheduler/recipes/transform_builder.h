@@ -37,7 +37,8 @@ class TransformBuilder {
   TransformBuilder(GraphBuilder& g, TransformSetting setting, std::vector<BatchColumn>& columns)
       : g_(g), setting_(std::move(setting)), columns_(columns) {}
 
-  // Applies the transforms in their order; the random ones only `in_training`. invalid_argument,
+  // Applies the transforms in their order; the random ones only `in_training`. Elsewhere the data
+  // may lack labels, and the transforms of labels are left out then. invalid_argument,
   // with the transform's place in the list, if one does not fit its column.
   Status apply(std::span<const Transform> transforms, bool in_training);
 

@@ -3,10 +3,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "daemon/training/predictor.h"
 #include "devices/base/text.h"
-#include "ops/catalogue.h"
+#include "ops/formats/npy.h"
 #include "tests/catch.h"
+#include "tests/daemon/leat_process.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
@@ -158,17 +158,17 @@ TEST_CASE("random transforms leave the validation as it is") {
   CHECK(watch.losses != other.losses);
 }
 
-TEST_CASE("a prediction has the transforms that draw nothing") {
+TEST_CASE("predictions and evaluations have the transforms that draw nothing") {
   // The crop takes the middle of padded images, and so gives back the images.
   const SmallJob small(kTinyDense);
+  const std::string still = "optimizer={name: sgd, learning_rate: 1.0e-9}";
   const Job job = small.job(
-      {"data.transforms=[{flip: horizontal}, {pad: 3}, {crop: 8}, {normalize: {mean: 0.3, std: "
-       "0.5}}, {one_hot: {classes: 4}, column: labels}]",
-       "loss=mse", "metrics=[]", "optimizer={name: sgd, learning_rate: 1.0e-9}"});
+      {"data.transforms=[{flip: horizontal, column: features}, {pad: 3, column: features}, {crop: "
+       "8}, {normalize: {mean: 0.3, std: 0.5}}, {one_hot: 4}]",
+       "loss=mse", "metrics=[]", still});
   Silent watch;
-  small.train(job, "run", watch);
-  const Job plain = small.job({"loss=mse", "metrics=[]", "data.rescale=1",
-                               "optimizer={name: sgd, learning_rate: 1.0e-9}",
+  const TrainOutcome outcome = small.train(job, "run", watch);
+  const Job plain = small.job({"loss=mse", "metrics=[]", "data.rescale=1", still,
                                "data.transforms=[{one_hot: {classes: 4}, column: labels}]"});
   small.train(plain, "plain", watch);
   std::filesystem::copy_file(small.path("run/weights.safetensors"),
@@ -180,11 +180,21 @@ TEST_CASE("a prediction has the transforms that draw nothing") {
     const float x = static_cast<float>(i * 7 % 256) * 0.00392156862745098f;
     floats.data<float>()[i] = (x - 0.3f) / 0.5f;
   }
-  const Tensor made =
-      must(predict(standard_catalogue(), real_files(), small.path("run"), {{"", bytes}}));
-  const Tensor expected =
-      must(predict(standard_catalogue(), real_files(), small.path("plain"), {{"", floats}}));
-  CHECK(made.identical(expected));
+  must(write_npy(real_files(), small.path("bytes.npy"), bytes));
+  must(write_npy(real_files(), small.path("floats.npy"), floats));
+  const auto predicted = [&](const std::string& run, const std::string& input) {
+    const Finished done =
+        run_leat(small.path(), {"predict", run, "--input", input, "-o", run + ".npy"});
+    INFO(done.err);
+    REQUIRE(done.exit_code == 0);
+    return must(read_npy(real_files(), small.path(run + ".npy")));
+  };
+  CHECK(predicted("run", "bytes.npy").identical(predicted("plain", "image=floats.npy")));
+  CHECK(predicted("run", "image=bytes.npy").identical(predicted("plain", "floats.npy")));
+  const Finished evaluated = run_leat(small.path(), {"evaluate", "run", "--json"});
+  INFO(evaluated.out << evaluated.err);
+  CHECK(evaluated.exit_code == 0);
+  CHECK_THAT(evaluated.out, Catch::Contains(shortest(outcome.validation->loss)));
 }
 
 }  // namespace leat

@@ -1,0 +1,41 @@
+#include "daemon/training/job_transforms.h"
+
+#include "daemon/training/train_specs.h"
+#include "scheduler/graph/data_binding.h"
+#include "scheduler/graph/read_batch.h"
+
+namespace leat {
+
+Result<std::vector<ColumnInfo>> columns_behind_transforms(const Job& job, const Graph& model,
+                                                          const std::vector<ColumnInfo>& columns,
+                                                          bool in_training) {
+  TrainSpec spec;
+  spec.input.rescale = job.data.rescale;
+  spec.loss = loss_spec(job);
+  spec.global_batch = job.global_batch_size;
+  spec.shards = job.shards;
+  spec.precision = job.master_dtype();
+  return transformed_columns(model.catalogue(), columns, job.data.transforms,
+                             transform_setting(model, spec), in_training);
+}
+
+std::vector<Transform> transforms_of_columns(const Job& job,
+                                             const std::map<std::string, std::string>& columns) {
+  std::vector<Transform> out;
+  for (Transform transform : job.data.transforms) {
+    if (transform.column == kLabelsColumn) continue;
+    // The input that reads the column in a training: the one that says so, or that of its name.
+    std::string input = transform.column;
+    for (const auto& [name, column] : job.model.inputs) {
+      if (column == transform.column) input = name;
+    }
+    if (const auto found = columns.find(input); found != columns.end())
+      transform.column = found->second;
+    else if (columns.empty())
+      transform.column = "";
+    out.push_back(std::move(transform));
+  }
+  return out;
+}
+
+}  // namespace leat
