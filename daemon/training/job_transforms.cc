@@ -24,6 +24,10 @@ std::vector<Transform> transforms_of_columns(const Job& job,
   std::vector<Transform> out;
   for (Transform transform : job.data.transforms) {
     if (transform.column == kLabelsColumn) continue;
+    if (transform.column.empty()) {  // the first column, or the labels if there are any
+      out.push_back(std::move(transform));
+      continue;
+    }
     // The input that reads the column in a training: the one that says so, or that of its name.
     std::string input = transform.column;
     for (const auto& [name, column] : job.model.inputs) {
@@ -31,8 +35,8 @@ std::vector<Transform> transforms_of_columns(const Job& job,
     }
     if (const auto found = columns.find(input); found != columns.end())
       transform.column = found->second;
-    else if (columns.empty())
-      transform.column = "";
+    else if (columns.size() < 2)  // the model has one input
+      transform.column = columns.empty() ? "" : columns.begin()->second;
     out.push_back(std::move(transform));
   }
   return out;
