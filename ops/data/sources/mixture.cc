@@ -161,12 +161,6 @@ class MixtureSource final : public Source {
     return {at.source, at.number % sources_[at.source]->info().count};
   }
 
-  std::vector<RowPart> own_parts(size_t source, std::span<const RowPart> parts) const {
-    std::vector<RowPart> own(parts.begin(), parts.end());
-    for (RowPart& part : own) part.column = columns_[source][part.column];
-    return own;
-  }
-
   std::vector<bool> wanted_of(size_t source, const std::vector<bool>& wanted) const {
     std::vector<bool> out(sources_[source]->info().columns.size(), false);
     for (size_t c = 0; c < wanted.size(); ++c) {
