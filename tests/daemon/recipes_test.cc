@@ -23,7 +23,7 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kRows = 24, kFeatures = 5, kHidden = 6, kOutputs = 3;
+constexpr int64_t kRecipeRows = 24, kFeatures = 5, kHidden = 6, kOutputs = 3;
 constexpr const char* kNetwork = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 recipe (float[N,5] x) => (float[N,3] d2) {
   d1 = leat.Dense <units = 6, activation = "tanh"> (x)
@@ -69,8 +69,9 @@ class RecipeJob {
  public:
   RecipeJob() {
     std::ofstream(directory_ / "model.onnxtxt") << kNetwork;
-    Tensor x(DType::f32, Shape{kRows, kFeatures}), y(DType::f32, Shape{kRows, kOutputs});
-    for (int64_t i = 0; i < kRows; ++i) {
+    Tensor x(DType::f32, Shape{kRecipeRows, kFeatures}),
+        y(DType::f32, Shape{kRecipeRows, kOutputs});
+    for (int64_t i = 0; i < kRecipeRows; ++i) {
       for (int64_t j = 0; j < kFeatures; ++j)
         x.set(i * kFeatures + j, static_cast<double>((i * 7 + j * 13) % 32 - 16) / 16);
       for (int64_t j = 0; j < kOutputs; ++j)
@@ -176,7 +177,7 @@ TEST_CASE("every schedule gives PyTorch's rates") {
     const Job job = recipe.job(reference.set);
     seen.insert(job.lr_scheduler.name);
     FoundDataset found;
-    found.info.count = kRows;
+    found.info.count = kRecipeRows;
     const TrainSpec spec = train_spec(job, found, static_cast<int64_t>(reference.numbers.size()));
     std::vector<double> rates;
     for (size_t step = 0; step < reference.numbers.size(); ++step)

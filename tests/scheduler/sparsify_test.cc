@@ -16,14 +16,14 @@ constexpr int64_t kTableRows = 500, kWidth = 20, kBatch = 6;  // rows of each sh
 constexpr uint64_t kSteps = 4;
 constexpr uint64_t kTableBytes = kTableRows * kWidth * sizeof(float);
 
-struct Update {
+struct SparseUpdate {
   std::string op;
   std::vector<std::string> slots;
   Attrs attrs;
   bool by_rows = false;  // the optimizer leaves other rows unchanged
 };
 
-std::vector<Update> updates() {
+std::vector<SparseUpdate> updates() {
   const Attrs lazy = {{"lazy", int64_t{1}}, {"weight_decay", 0.01}};
   const Attrs momentum = {{"momentum", 0.9}};
   Attrs lazy_momentum = lazy;
@@ -41,7 +41,7 @@ std::vector<Update> updates() {
 // A job that trains one table with `uses` lookups. The ids change with the step, and some are equal
 // within a shard and between shards.
 struct Embedding {
-  const Update& update;
+  const SparseUpdate& update;
   int uses = 1;
   bool dense = false;  // through a product that no pass sees through, with equal bits
   int64_t rows = kTableRows;
@@ -157,7 +157,7 @@ TEST_CASE("a table trained by rows has the bits of dense gradients", "[cluster]"
   // A slow build runs only the most complex case.
   constexpr bool kSlow = kSlowness > 1;
   const std::vector<int> worker_counts = kSlow ? std::vector{3} : std::vector{1, 2, 3, 4};
-  for (const Update& update : updates()) {
+  for (const SparseUpdate& update : updates()) {
     for (const int uses : kSlow ? std::vector{2} : std::vector{1, 2, 3}) {
       Embedding dense{update, uses, true}, sparse{update, uses};
       const auto expected = train(dense.plan("single", 1));
@@ -181,7 +181,7 @@ TEST_CASE("a table trained by rows has the bits of dense gradients", "[cluster]"
 }
 
 TEST_CASE("a table's size does not change what a step sends", "[cluster]") {
-  const Update sgd = updates()[0];
+  const SparseUpdate sgd = updates()[0];
   std::vector<uint64_t> bytes;
   for (const int64_t rows : {kTableRows, kTableRows * 10}) {
     Embedding job{sgd, 2, false, rows};
@@ -200,7 +200,7 @@ TEST_CASE("a table's size does not change what a step sends", "[cluster]") {
 }
 
 TEST_CASE("a table is read whole where a step may touch most of it, or more than rows is asked") {
-  const Update sgd = updates()[0];
+  const SparseUpdate sgd = updates()[0];
   Embedding small{sgd, 1, false, kBatch * kShards - 1};
   small.bad_id = -1;
   const Plan plan = small.plan("parameter_server", 2);
@@ -229,7 +229,7 @@ TEST_CASE("a bad id ends the step and is named, whoever reads the row", "[cluste
   for (const int64_t bad : {kTableRows + 7, -kTableRows - 9}) {
     for (const std::string strategy : {"single", "mirrored", "parameter_server"}) {
       INFO(strategy << " " << bad);
-      const Update sgd = updates()[0];
+      const SparseUpdate sgd = updates()[0];
       Embedding job{sgd, 1};
       job.bad_id = bad;
       PlanRunner runner(job.plan(strategy, strategy == "single" ? 1 : 2), 1);
