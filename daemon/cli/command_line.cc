@@ -166,9 +166,7 @@ void add_data(CLI::App& app, Parsed& parsed) {
       ->type_name("")
       ->required()
       ->expected(2, 1 << 20);
-  tokenize
-      ->add_option("--tokenizer", command.tokenizer,
-                   "bytes, char, char:VOCABULARY or sentencepiece:MODEL (bytes)")
+  tokenize->add_option("--tokenizer", command.tokenizer, "bytes, char or char:VOCABULARY (bytes)")
       ->type_name("NAME");
   tokenize->add_option("--documents", command.documents, "What a document is (files)")
       ->type_name("files|lines|paragraphs")

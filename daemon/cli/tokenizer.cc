@@ -101,9 +101,8 @@ Result<std::unique_ptr<Tokenizer>> make_tokenizer(Files& files, const std::strin
   if (spec == "bytes") return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
   if (spec == "char") return find_characters(files, texts);
   if (name == "char" && !path.empty()) return read_characters(files, path);
-  if (name == "sentencepiece" && !path.empty()) return make_sentencepiece(files, path);
-  return invalid_argument(cat("--tokenizer: expected bytes, char, char:VOCABULARY or ",
-                              "sentencepiece:MODEL, received '", printable(spec), "'"));
+  return invalid_argument(cat("--tokenizer: expected bytes, char or char:VOCABULARY, received '",
+                              printable(spec), "'"));
 }
 
 }  // namespace leat

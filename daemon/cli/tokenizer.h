@@ -32,15 +32,12 @@ class Tokenizer {
 //   bytes                  each byte is a token, 0 to 255
 //   char                   each character of UTF-8, numbered in the order of their code points
 //   char:FILE              the same with the characters of that file, as found_characters() has
-//   them sentencepiece:MODEL    the pieces of a model of SentencePiece
+//                          them
 //
 // `texts`: the files that the vocabulary of `char` is collected from. invalid_argument for another
 // name or a file that is none of these; errors of reading.
 Result<std::unique_ptr<Tokenizer>> make_tokenizer(Files& files, const std::string& spec,
                                                   const std::vector<std::string>& texts);
-
-// The second one is in a file of its own, which knows the library.
-Result<std::unique_ptr<Tokenizer>> make_sentencepiece(Files& files, const std::string& path);
 
 // The largest file that is read as a whole.
 inline constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;

@@ -65,7 +65,7 @@ net (float[)",
 }
 
 std::map<std::string, std::vector<double>> references(const std::string& file) {
-  std::ifstream in(std::string(LEAT_SOURCE_DIR) + "/tests/daemon/recipes/" + file);
+  std::ifstream in(std::string(LEAT_SOURCE_DIR) + "/tests/daemon/losses/" + file);
   REQUIRE(in.is_open());
   std::map<std::string, std::vector<double>> out;
   for (std::string line; std::getline(in, line);) {

@@ -27,7 +27,7 @@ Tensor as_numbers(const Tensor& labels);
 std::string two_layers(int64_t units, const std::string& end, const std::string& output,
                        const std::string& batch = "N");
 
-// The lines "NAME NUMBER NUMBER ..." of a file in tests/daemon/recipes/.
+// The lines "NAME NUMBER NUMBER ..." of a file in tests/daemon/losses/.
 std::map<std::string, std::vector<double>> references(const std::string& file);
 
 // A folder with the model, its first weights, and both data sets.

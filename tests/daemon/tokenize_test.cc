@@ -36,38 +36,6 @@ Finished tokenize(const TemporaryDirectory& folder, std::vector<std::string> arg
   return run_leat(folder.path(), arguments);
 }
 
-// A field of a protobuf message: text, or a number.
-std::string message_field(int number, const std::string& text) {
-  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(text.size())} + text;
-}
-std::string message_field(int number, int value) {
-  return {static_cast<char>(number << 3), static_cast<char>(value)};
-}
-
-// A model of SentencePiece with these pieces; the number of a piece is its place.
-std::string sentencepiece_model() {
-  const std::vector<std::pair<std::string, float>> pieces = {{"<unk>", 0},
-                                                             {"<s>", 0},
-                                                             {"</s>", 0},
-                                                             {"\xe2\x96\x81hello", -1},
-                                                             {"\xe2\x96\x81world", -2},
-                                                             {"\xe2\x96\x81", -3},
-                                                             {"h", -4},
-                                                             {"e", -4},
-                                                             {"l", -4},
-                                                             {"o", -4}};
-  std::string model;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    std::string score(4, '\0');
-    std::memcpy(score.data(), &pieces[i].second, 4);
-    std::string piece = message_field(1, pieces[i].first) + static_cast<char>(2 << 3 | 5) + score;
-    if (i < 3) piece += message_field(3, i == 0 ? 2 : 3);  // unknown, control
-    model += message_field(1, piece);
-  }
-  return model + message_field(2, message_field(3, 1)) +
-         message_field(3, message_field(1, std::string("identity")));
-}
-
 }  // namespace
 
 TEST_CASE("text becomes tokens of bytes, with a separator behind each document") {
@@ -110,17 +78,6 @@ TEST_CASE("text becomes tokens of characters, and a vocabulary that other texts 
   CHECK(read_tokens<uint16_t>(folder / "val.bin") == std::vector<int64_t>{3, 3});
 }
 
-TEST_CASE("text becomes the pieces of a model of SentencePiece") {
-  const TemporaryDirectory folder;
-  write_raw(folder / "tiny.model", sentencepiece_model());
-  write_raw(folder / "a.txt", "hello world\nhelo x\n");
-  const Finished done = tokenize(folder, {"a.txt", "out.bin", "--documents", "lines", "--tokenizer",
-                                          "sentencepiece:tiny.model", "--separator", "2"});
-  CHECK(done.err == "out.bin: 11 tokens, 2 documents, a vocabulary of 10\n");
-  CHECK(read_tokens<uint16_t>(folder / "out.bin") ==
-        std::vector<int64_t>{3, 4, 2, 5, 6, 7, 8, 9, 5, 0, 2});
-}
-
 TEST_CASE("what cannot be tokenized is one error, and the file of tokens stays as it was") {
   const TemporaryDirectory folder;
   write_raw(folder / "bad.txt", "ab\xff");
@@ -135,8 +92,7 @@ TEST_CASE("what cannot be tokenized is one error, and the file of tokens stays a
        "'good.txt': expected tokens that uint16 can hold, received 65536; write --dtype uint32"},
       {{"good.txt", "good.txt"}, "'good.txt': expected another file to write than those to read"},
       {{"good.txt", "out.bin", "--tokenizer", "words"},
-       "--tokenizer: expected bytes, char, char:VOCABULARY or sentencepiece:MODEL, received "
-       "'words'"},
+       "--tokenizer: expected bytes, char or char:VOCABULARY, received 'words'"},
       {{"good.txt", "out.bin", "--tokenizer", "char:twice.txt"},
        "'twice.txt': expected a vocabulary, each of whose characters is there once, as --tokenizer "
        "char writes it"},
@@ -145,13 +101,6 @@ TEST_CASE("what cannot be tokenized is one error, and the file of tokens stays a
     const Finished done = tokenize(folder, arguments);
     CHECK(done.errors() == std::vector<std::string>{error});
     CHECK(done.exit_code != 0);
-  }
-  for (const std::string model : {"good.txt", "bad.txt", "out.bin"}) {
-    const Finished done =
-        tokenize(folder, {"good.txt", "out.bin", "--tokenizer", "sentencepiece:" + model});
-    REQUIRE(done.errors().size() == 1);
-    CHECK_THAT(done.errors()[0],
-               Catch::StartsWith(cat("'", model, "': expected a model of SentencePiece: ")));
   }
   CHECK(tokenize(folder, {"none.txt", "out.bin"}).exit_code == 5);
   CHECK(read_raw(folder / "out.bin") == "as it was");

@@ -28,7 +28,6 @@ set(CONFINED
   "^(yaml-cpp|nlohmann|CLI|spdlog|openssl|boost|google|zlib)[/.] \\.cc$"
   # wire_*.h are private to files that know Cap'n Proto. Those of the control plane that have it in
   # them are for .cc files.
-  "^sentencepiece ^daemon/cli/sentencepiece_tokenizer\\.cc$"
   "^(capnp|kj)/ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "^transport/rpc/(call|chunks|client|guard|ledger|loop_context|server|service)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "\\.(capnp|pb)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"

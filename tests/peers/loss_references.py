@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the references of losses and metrics: tests/daemon/recipes/losses.txt and metrics.txt.
+"""Writes the references of losses and metrics: tests/daemon/losses/losses.txt and metrics.txt.
 
     loss_references.py [FOLDER]
 
@@ -211,7 +211,7 @@ def write_metrics(path):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent / "daemon/recipes"
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent / "daemon/losses"
     folder.mkdir(exist_ok=True)
     write_losses(folder / "losses.txt")
     write_metrics(folder / "metrics.txt")

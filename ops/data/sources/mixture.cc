@@ -125,13 +125,13 @@ class MixtureSource final : public Source {
     const auto [source, own] = find(row);
     return sources_[source]->read_drawn(own, key, own_parts(source, parts));
   }
-  // A class has the same name in all sources, or no name is known.
+  // All sources that name their classes name them alike: match_columns().
   std::vector<std::string> class_names(size_t column) const override {
-    const std::vector<std::string> names = sources_[0]->class_names(columns_[0][column]);
-    for (size_t s = 1; s < sources_.size(); ++s) {
-      if (sources_[s]->class_names(columns_[s][column]) != names) return {};
+    for (size_t s = 0; s < columns_.size(); ++s) {
+      std::vector<std::string> names = sources_[s]->class_names(columns_[s][column]);
+      if (!names.empty()) return names;
     }
-    return names;
+    return {};
   }
   std::string row_name(int64_t row) const override {
     const auto [source, own] = find(row);
@@ -182,9 +182,10 @@ class MixtureSource final : public Source {
                                     " as in source '", names_[0], "', received none"));
       }
       positions.push_back(static_cast<size_t>(found - own.begin()));
-      // A number must mean the same class everywhere.
+      // A number must mean the same class in all sources that name their classes.
       const std::vector<std::string> classes = sources_.back()->class_names(positions.back());
-      if (sources_.size() > 1 && classes != class_names(positions.size() - 1)) {
+      const std::vector<std::string> before = class_names(positions.size() - 1);
+      if (!classes.empty() && !before.empty() && classes != before) {
         return invalid_argument(cat("source '", names_.back(), "': expected the classes of '",
                                     column.name, "' that source '", names_[0],
                                     "' has, received others"));

@@ -246,7 +246,9 @@ std::string flip_bits(const CrashFiles& disk, SqliteOnDisk& sqlite, const Life& 
     if (!what.empty() && ++findings <= 5)
       wrong += cat("bit ", bit, " of byte ", byte, " of ", name, ": ", what, "\n");
   }
-  if (refused * 10 < flips) wrong += cat("refused ", refused, " of ", flips, ", expected a tenth");
+  // Most bits are in pages that are empty, or of tables without rows: nothing reads them.
+  if (refused * 12 < flips)
+    wrong += cat("refused ", refused, " of ", flips, ", expected a twelfth");
   return wrong;
 }
 
