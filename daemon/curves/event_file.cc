@@ -69,17 +69,20 @@ void append_record(std::string& out, const std::string& event) {
   append_raw(out, masked_crc(event));
 }
 
-// The name of an epoch's number among those of steps.
-std::string epoch_tag(const std::string& name) {
-  return name.starts_with("val_") ? cat("validation/", name.substr(4)) : cat("epoch/", name);
+// The name of an epoch's or a validation's number among those of steps.
+std::string tag_of(const std::string& name, std::string_view group) {
+  return name.starts_with("val_") ? cat("validation/", name.substr(4)) : cat(group, name);
 }
 
-void append_rows(const MetricsRows& rows, bool epochs, double wall_time, std::string& out) {
+// `group`: the beginning of the names. Numbers that `other` has, too, are left out.
+void append_rows(const MetricsRows& rows, std::string_view group, const MetricsRows& other,
+                 double wall_time, std::string& out) {
   for (size_t i = 0; i < rows.size(); ++i) {
     std::string summary;
     for (size_t n = 0; n < rows.names.size(); ++n) {
-      if (std::isnan(rows.values[i][n])) continue;
-      append_scalar(summary, epochs ? epoch_tag(rows.names[n]) : rows.names[n], rows.values[i][n]);
+      const std::string& name = rows.names[n];
+      if (std::isnan(rows.values[i][n]) || other.find(name) < other.names.size()) continue;
+      append_scalar(summary, group.empty() ? name : tag_of(name, group), rows.values[i][n]);
     }
     if (summary.empty()) continue;
     std::string event = event_at(wall_time, rows.steps[i]);
@@ -95,8 +98,9 @@ std::string event_file(const MetricsTable& table, double wall_time) {
   std::string first = event_at(wall_time, 0);
   append_bytes(first, 3, "brain.Event:2");
   append_record(out, first);
-  append_rows(table.of_steps, false, wall_time, out);
-  append_rows(table.of_epochs, true, wall_time, out);
+  append_rows(table.of_steps, "", {}, wall_time, out);
+  append_rows(table.of_validations, "validation/", {}, wall_time, out);
+  append_rows(table.of_epochs, "epoch/", table.of_validations, wall_time, out);
   return out;
 }
 

@@ -16,10 +16,11 @@
 
 namespace leat {
 
-// The bytes of a file of events: the numbers of each step under their names ("loss"), and those of
-// each epoch, at its last step, as "epoch/loss" and "validation/loss" (val_loss). A number that a
-// row lacks has no event. `wall_time`: the seconds since 1970 that all events have, since a log of
-// metrics has no times. Equal arguments give equal bytes.
+// The bytes of a file of events: the numbers of each step under their names ("loss"), those of
+// each validation that has a row of its own, and those of each epoch, at its last step, as
+// "epoch/loss" and "validation/loss" (val_loss). A number that a row lacks has no event.
+// `wall_time`: the seconds since 1970 that all events have, since a log of metrics has no times.
+// Equal arguments give equal bytes.
 std::string event_file(const MetricsTable& table, double wall_time);
 
 // A name that TensorBoard takes for such a file. It is always the same, so that a newer file takes

@@ -56,6 +56,15 @@ void GrowingCurves::add(std::string_view text) {
   unfinished_.erase(0, end + 1);
   add_rows(table.of_steps, steps_);
   add_rows(table.of_epochs, epochs_);
+  add_rows(table.of_validations, validations_);
+}
+
+// A number of validations that have rows of their own is in the rows of epochs, too, which have
+// fewer.
+std::vector<Curve> GrowingCurves::of_epochs() const {
+  Curves all = validations_;
+  all.insert(epochs_.begin(), epochs_.end());
+  return curves(all);
 }
 
 void GrowingCurves::add_rows(const MetricsRows& rows, Curves& to) const {

@@ -53,9 +53,10 @@ class GrowingCurves {
   // Takes the text that follows what it took before. A last line without its end waits for the
   // rest.
   void add(std::string_view text);
-  // The curves of the rows of steps, then those of rows of epochs, each in the order of names.
+  // The curves of the rows of steps, and those of rows of epochs and validations, each in the order
+  // of names.
   std::vector<Curve> of_steps() const { return curves(steps_); }
-  std::vector<Curve> of_epochs() const { return curves(epochs_); }
+  std::vector<Curve> of_epochs() const;
 
  private:
   using Curves = std::map<std::string, GrowingCurve>;
@@ -64,7 +65,7 @@ class GrowingCurves {
 
   size_t most_points_;
   std::string unfinished_;
-  Curves steps_, epochs_;
+  Curves steps_, epochs_, validations_;
 };
 
 }  // namespace leat

@@ -3,6 +3,7 @@
 
 #include "daemon/curves/axis.h"
 #include "daemon/curves/compare_runs.h"
+#include "daemon/curves/event_file.h"
 #include "daemon/curves/growing_curves.h"
 #include "daemon/curves/metrics_table.h"
 #include "daemon/curves/svg_plot.h"
@@ -189,6 +190,28 @@ TEST_CASE("a growing log is taken in pieces that end anywhere") {
   for (int i = 0; i < 100; ++i) long_line.add(std::string(10000, 'x'));
   long_line.add("\n{\"step\": 1, \"loss\": 2}\n");
   CHECK(long_line.of_steps().size() == 1);
+}
+
+TEST_CASE("validations between epochs have curves of their own") {
+  const std::string log =
+      "{\"step\": 1, \"loss\": 3}\n{\"validation\": 1, \"step\": 1, \"val_loss\": 4}\n"
+      "{\"step\": 2, \"loss\": 2}\n{\"validation\": 2, \"step\": 2, \"val_loss\": 3}\n"
+      "{\"epoch\": 1, \"step\": 2, \"loss\": 2.5, \"val_loss\": 3}\n";
+  GrowingCurves curves;
+  curves.add(log);
+  REQUIRE(curves.of_epochs().size() == 2);
+  CHECK(curves.of_epochs()[0].label == "loss");
+  CHECK(curves.of_epochs()[1].label == "val_loss");
+  CHECK(curves.of_epochs()[1].steps == std::vector<double>{1, 2});
+  CHECK(curves.of_epochs()[1].values == std::vector<double>{4, 3});
+  const std::string events = event_file(parse_metrics(log), 0);
+  const auto times = [&](const std::string& tag) {
+    size_t count = 0;
+    for (size_t at = 0; (at = events.find(tag, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  CHECK(times("validation/loss") == 2);
+  CHECK(times("epoch/loss") == 1);
 }
 
 TEST_CASE("two job files differ in some keys") {
