@@ -130,8 +130,14 @@ Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wr
   out.values = {copied.outputs[static_cast<size_t>(index)], batch.labels, batch.weights};
   LEAT_RETURN_IF_ERROR(cast_model(out, spec.autocast));
   if (spec.loss.labels() != Labels::classes) return out;
-  LEAT_ASSIGN_OR_RETURN(out.layout, layout_of(spec.loss, inputs.transformed[*inputs.binding.labels],
-                                              typed.value(output).type.shape));
+  const ColumnInfo& labels = inputs.transformed[*inputs.binding.labels];
+  if (spec.loss.has_class_labels() && is_float(labels.dtype)) {
+    return invalid_argument(
+        cat("column '", labels.name, "': expected classes as integers, received ", labels.dtype,
+            labels.shape, " behind the transforms; the loss {name: cross_entropy, soft_labels: ",
+            "true} takes shares of classes"));
+  }
+  LEAT_ASSIGN_OR_RETURN(out.layout, layout_of(spec.loss, labels, typed.value(output).type.shape));
   return out;
 }
 

@@ -112,6 +112,23 @@ TEST_CASE("a job with transforms has the same weights on any workers and threads
   }
 }
 
+TEST_CASE("mixed rows have shares of classes as labels, which the loss takes") {
+  const SmallJob small(kTinyDense);
+  const std::vector<std::string> mixed{"data.transforms=[{one_hot: 4}, {mixup: 0.4}]",
+                                       "loss={name: cross_entropy, soft_labels: true}"};
+  const std::string hash = small.hash(small.job(mixed), "one");
+  std::vector<std::string> three = mixed;
+  three.emplace_back("num_workers=3");
+  CHECK(small.hash(small.job(three), "three", 2) == hash);
+  CHECK(small.hash(small.job({}), "plain") != hash);
+  const auto trainer =
+      must(small.trainer(small.job({"data.transforms=[{mixup: 0.4}]"}), {small.path("refused")}));
+  Silent watch;
+  const auto refused = trainer->run(watch, [] { return false; });
+  REQUIRE(!refused.ok());
+  CHECK_THAT(refused.status().message(), Catch::Contains("soft_labels: true"));
+}
+
 TEST_CASE("a job with transforms that was stopped draws the same numbers again") {
   const SmallJob small(kTinyCnn);
   const std::string whole = small.hash(small.job({kAugmented}), "whole");
