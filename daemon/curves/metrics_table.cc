@@ -166,7 +166,7 @@ Curve thinned(const Curve& curve, size_t buckets) {
     const auto begin = curve.values.begin();
     const auto [least, most] = std::minmax_element(begin + static_cast<ptrdiff_t>(first),
                                                    begin + static_cast<ptrdiff_t>(end));
-    auto at = std::minmax(least - begin, most - begin);
+    const auto at = std::minmax({least - begin, most - begin});
     for (const ptrdiff_t i : {at.first, at.second}) {
       out.steps.push_back(curve.steps[static_cast<size_t>(i)]);
       out.values.push_back(curve.values[static_cast<size_t>(i)]);
