@@ -34,7 +34,7 @@ struct CsvColumn {
   std::vector<std::string> names;  // and their names, for messages
 };
 
-class CsvSource final : public Source {
+class CsvSource final : public RecordSource {
  public:
   static Result<std::unique_ptr<Source>> open(const SourceSetup& setup, char delimiter) {
     auto source = std::make_unique<CsvSource>();
@@ -55,29 +55,14 @@ class CsvSource final : public Source {
         return made.check_record(record);
       };
     auto rule = std::make_shared<CsvRule>(delimiter, header ? names : std::vector<std::string>());
-    LEAT_ASSIGN_OR_RETURN(source->records_, RecordFiles::open(setup.files, setup.places,
-                                                              std::move(rule), std::move(options)));
-    source->info_.count = source->records_->rows();
-    source->skipped_ = source->records_->skipped();
-    source->first_skipped_ = source->records_->first_skipped();
+    LEAT_ASSIGN_OR_RETURN(auto records, RecordFiles::open(setup.files, setup.places,
+                                                          std::move(rule), std::move(options)));
+    source->take(std::move(records));
     return std::unique_ptr<Source>(std::move(source));
   }
 
-  uint64_t memory(const std::vector<bool>&) const override { return records_->memory(); }
-  Status attach(Files& files) override {
-    records_->attach(files);
-    return {};
-  }
   std::vector<std::string> class_names(size_t column) const override {
     return columns_[column].type.category_names();
-  }
-  std::string row_name(int64_t row) const override { return records_->name(row); }
-
-  Status read(int64_t row, std::span<const RowPart> parts) const override {
-    Bytes bytes;
-    LEAT_RETURN_IF_ERROR(records_->read(row, bytes));
-    const Status status = store(bytes, parts);
-    return status.ok() ? status : Status(status.code(), cat(row_name(row), ": ", status.message()));
   }
 
  private:
@@ -157,7 +142,7 @@ class CsvSource final : public Source {
     return store(record, parts);
   }
 
-  Status store(std::span<const std::byte> record, std::span<const RowPart> parts) const {
+  Status store(std::span<const std::byte> record, std::span<const RowPart> parts) const override {
     CsvFields parsed;
     LEAT_RETURN_IF_ERROR(parsed.parse(text_of(record), delimiter_));
     if (parsed.fields().size() != fields_) {
@@ -195,7 +180,6 @@ class CsvSource final : public Source {
   std::vector<std::string> missing_;  // the texts of fields without a value
   size_t fields_ = 0;                 // of a record
   std::vector<CsvColumn> columns_;
-  std::unique_ptr<RecordFiles> records_;
 };
 
 class CsvFormat final : public SourceFormat {

@@ -161,7 +161,7 @@ Result<JsonColumn> json_column(const std::string& name, const SourceOptions& opt
   return column;
 }
 
-class JsonSource final : public Source {
+class JsonSource final : public RecordSource {
  public:
   static Result<std::unique_ptr<Source>> open(const SourceSetup& setup) {
     auto source = std::make_unique<JsonSource>();
@@ -178,30 +178,15 @@ class JsonSource final : public Source {
       options.keep = [&made = *source](std::span<const std::byte> record) {
         return made.check_record(record);
       };
-    LEAT_ASSIGN_OR_RETURN(source->records_,
+    LEAT_ASSIGN_OR_RETURN(auto records,
                           RecordFiles::open(setup.files, setup.places, std::make_shared<LineRule>(),
                                             std::move(options)));
-    source->info_.count = source->records_->rows();
-    source->skipped_ = source->records_->skipped();
-    source->first_skipped_ = source->records_->first_skipped();
+    source->take(std::move(records));
     return std::unique_ptr<Source>(std::move(source));
   }
 
-  uint64_t memory(const std::vector<bool>&) const override { return records_->memory(); }
-  Status attach(Files& files) override {
-    records_->attach(files);
-    return {};
-  }
   std::vector<std::string> class_names(size_t column) const override {
     return columns_[column].type.category_names();
-  }
-  std::string row_name(int64_t row) const override { return records_->name(row); }
-
-  Status read(int64_t row, std::span<const RowPart> parts) const override {
-    Bytes bytes;
-    LEAT_RETURN_IF_ERROR(records_->read(row, bytes));
-    const Status status = store(bytes, parts);
-    return status.ok() ? status : Status(status.code(), cat(row_name(row), ": ", status.message()));
   }
 
  private:
@@ -226,7 +211,7 @@ class JsonSource final : public Source {
     return store(record, parts);
   }
 
-  Status store(std::span<const std::byte> record, std::span<const RowPart> parts) const {
+  Status store(std::span<const std::byte> record, std::span<const RowPart> parts) const override {
     // Two parts may be of one column: each round takes one part of every column.
     std::vector<RowPart> left(parts.begin(), parts.end());
     while (!left.empty()) {
@@ -265,7 +250,6 @@ class JsonSource final : public Source {
 
   JsonPath root_;
   std::vector<JsonColumn> columns_;
-  std::unique_ptr<RecordFiles> records_;
 };
 
 class JsonFormat final : public SourceFormat {

@@ -210,4 +210,23 @@ Status RecordFiles::read(int64_t row, Bytes& bytes) const {
   return {};
 }
 
+Status RecordSource::attach(Files& files) {
+  records_->attach(files);
+  return {};
+}
+
+Status RecordSource::read(int64_t row, std::span<const RowPart> parts) const {
+  Bytes bytes;
+  LEAT_RETURN_IF_ERROR(records_->read(row, bytes));
+  const Status status = store(bytes, parts);
+  return status.ok() ? status : Status(status.code(), cat(row_name(row), ": ", status.message()));
+}
+
+void RecordSource::take(std::unique_ptr<RecordFiles> records) {
+  info_.count = records->rows();
+  skipped_ = records->skipped();
+  first_skipped_ = records->first_skipped();
+  records_ = std::move(records);
+}
+
 }  // namespace leat

@@ -154,4 +154,24 @@ class RecordFiles {
   std::string first_skipped_;
 };
 
+// A source whose rows are records of files: a row is read whole, and then taken apart. Threads: as
+// Source.
+class RecordSource : public Source {
+ public:
+  uint64_t memory(const std::vector<bool>&) const override { return records_->memory(); }
+  Status attach(Files& files) override;
+  std::string row_name(int64_t row) const override { return records_->name(row); }
+  // Errors name the row.
+  Status read(int64_t row, std::span<const RowPart> parts) const override;
+
+ protected:
+  // Takes the files that the rows are in, with their number. Call it once, before anything else.
+  void take(std::unique_ptr<RecordFiles> records);
+  // Fills the parts from a record. The error has no subject.
+  virtual Status store(std::span<const std::byte> record, std::span<const RowPart> parts) const = 0;
+
+ private:
+  std::unique_ptr<RecordFiles> records_;
+};
+
 }  // namespace leat
