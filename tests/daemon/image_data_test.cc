@@ -127,13 +127,7 @@ TEST_CASE("a job on images ends with the same weights though a runner is killed"
   job.data.root = "data";
   const std::string path = images.small.path("submitted.yaml");
   std::ofstream(path) << print_job(job);
-  const Finished done =
-      cluster.leat("submit", {"--wait", "--json", path, "--chaos", "kill=runner:1@step=7"});
-  INFO(done.out << done.err << cluster.logs());
-  REQUIRE(done.exit_code == 0);
-  std::string id = cluster.leat("ps", {"--all", "--quiet"}).out;
-  id = id.substr(0, id.find('\n'));
-  const auto view = nlohmann::json::parse(cluster.show(id));
+  const auto view = nlohmann::json::parse(cluster.run_with_fault(path, "kill=runner:1@step=7"));
   CHECK(view["weights_sha256"] == expected);
   CHECK(view["history"].size() == 1);
 }

@@ -91,6 +91,14 @@ bool ProcessCluster::await_ready(int workers) {
   return eventually(ready, 60s, kLook);
 }
 
+std::string ProcessCluster::run_with_fault(const std::string& job_file, const std::string& fault) {
+  const Finished done = leat("submit", {"--wait", "--json", job_file, "--chaos", fault});
+  INFO(done.out << done.err << logs());
+  REQUIRE(done.exit_code == 0);
+  const std::string ids = leat("ps", {"--all", "--quiet"}).out;
+  return show(ids.substr(0, ids.find('\n')));
+}
+
 std::string ProcessCluster::show(const std::string& job) {
   return leat("show", {"--json", job}).out;
 }

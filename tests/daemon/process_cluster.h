@@ -52,6 +52,9 @@ class ProcessCluster {
                           std::chrono::seconds patience = std::chrono::seconds(120));
   // Returns the output of `leat show --json`.
   std::string show(const std::string& job);
+  // Submits the job of the file with this fault, requires that it succeeds, and returns what show()
+  // tells of it.
+  std::string run_with_fault(const std::string& job_file, const std::string& fault);
 
   // Returns the processes of runners, which the kernel lists as the workers' children.
   std::vector<pid_t> runners() const;

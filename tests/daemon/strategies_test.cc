@@ -87,13 +87,8 @@ TEST_CASE("a job of every strategy ends with the same weights though a runner is
     job.data.root = "data";
     const std::string path = small.path(cat(strategy.name, ".yaml"));
     std::ofstream(path) << print_job(job);
-    const Finished done = cluster.leat("submit", {"--wait", "--json", path, "--chaos",
-                                                  cat("kill=runner:", workers - 1, "@step=15")});
-    INFO(done.out << done.err << cluster.logs());
-    REQUIRE(done.exit_code == 0);
-    std::string id = cluster.leat("ps", {"--all", "--quiet"}).out;
-    id = id.substr(0, id.find('\n'));
-    const auto view = nlohmann::json::parse(cluster.show(id));
+    const auto view = nlohmann::json::parse(
+        cluster.run_with_fault(path, cat("kill=runner:", workers - 1, "@step=15")));
     CHECK(view["weights_sha256"] == expected);
     CHECK(view["history"].size() == 1);
   }

@@ -153,13 +153,8 @@ TEST_CASE("a job with transforms has the same weights though a runner is killed"
   const std::string expected = small.hash(job, "expected");
   job.data.root = "data";
   std::ofstream(small.path("job.yaml")) << print_job(job);
-  const Finished done = cluster.leat(
-      "submit", {"--wait", "--json", small.path("job.yaml"), "--chaos", "kill=runner:1@step=15"});
-  INFO(done.out << done.err << cluster.logs());
-  REQUIRE(done.exit_code == 0);
-  std::string id = cluster.leat("ps", {"--all", "--quiet"}).out;
-  id = id.substr(0, id.find('\n'));
-  const auto view = nlohmann::json::parse(cluster.show(id));
+  const auto view = nlohmann::json::parse(
+      cluster.run_with_fault(small.path("job.yaml"), "kill=runner:1@step=15"));
   CHECK(view["weights_sha256"] == expected);
   CHECK(view["history"].size() == 1);
 }
