@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "devices/base/dtype.h"
 #include "ops/elements/activations.h"
 #include "ops/elements/arithmetic.h"
 #include "ops/elements/element.h"
