@@ -20,6 +20,7 @@ constexpr size_t kMaxRunners = 1024;
 constexpr size_t kLostKept = 16;
 constexpr char kGetsNoJobs[] = "gets no new jobs";
 constexpr size_t kMaxDrained = 4096;  // names
+constexpr double kNewBeat = 0.025;    // weight of the newest heartbeat in the share of waiting
 constexpr double kNewStep = 0.2;      // weight of the newest step in the usual one
 constexpr double kPatienceOfWaits = 1.5;
 
@@ -169,6 +170,13 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
   member.waits = heartbeat.waits;
   member.quiet = heartbeat.quiet;
   member.traffic = heartbeat.traffic;
+  member.usage = heartbeat.usage;
+  if (heartbeat.stepping) {
+    const double now_waits = heartbeat.waits ? 1 : 0;
+    member.waiting = member.waiting.value_or(now_waits) * (1 - kNewBeat) + now_waits * kNewBeat;
+  } else {
+    member.waiting.reset();
+  }
 }
 
 void Membership::note_silence(Member& member, bool silent, Events& events) {
@@ -304,7 +312,8 @@ std::vector<WorkerView> Membership::workers(Moment now) const {
     using std::chrono::milliseconds;
     const auto silent = std::chrono::duration_cast<milliseconds>(now.steady - member.heard_at);
     views.push_back({member.info, member.state(), member.reason, member.since_ms, silent,
-                     member.progress, member.traffic});
+                     member.progress, member.traffic, member.usage,
+                     member.waiting.value_or(std::numeric_limits<double>::quiet_NaN())});
   }
   return views;
 }

@@ -23,9 +23,11 @@
 // Threads: one.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,6 +36,7 @@
 #include <vector>
 
 #include "daemon/jobs/events.h"
+#include "daemon/jobs/worker_usage.h"
 #include "transport/link_counters.h"
 
 namespace leat {
@@ -65,9 +68,12 @@ struct Heartbeat {
   bool quiet = false;         // a runner has given no sign of life for a while
   uint64_t work = 0;          // changes while the runner computes, also within a step
   LinkCounters traffic = {};  // of the worker's runners, since the worker started
+  WorkerUsage usage = {};
 };
 
 enum class WorkerState : uint8_t { ready, draining, stuck, lost };
+inline constexpr std::array<WorkerState, 4> kWorkerStates = {
+    WorkerState::ready, WorkerState::draining, WorkerState::stuck, WorkerState::lost};
 std::string_view name_of(WorkerState state);  // "READY"
 
 struct WorkerView {
@@ -78,6 +84,10 @@ struct WorkerView {
   std::chrono::milliseconds silent{0};
   uint64_t progress = 0;
   LinkCounters traffic = {};  // of its runners, since the worker started
+  WorkerUsage usage = {};
+  // The share of the last seconds in which its runners only waited for those of other workers, 0 to
+  // 1. NaN if no step is in flight. The worker with the lowest share is the slowest of its job.
+  double waiting = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct MembershipLimits {
@@ -145,6 +155,8 @@ class Membership {
     bool silent = false;  // as the table of jobs was told
     uint64_t work = 0;
     LinkCounters traffic;
+    WorkerUsage usage;
+    std::optional<double> waiting;                            // a moving average
     Clock::Steady stepped_at;                                 // when `progress` last changed
     Clock::Steady moved_at;                                   // when it did, or `work`
     std::optional<std::chrono::duration<double>> usual_step;  // a moving average

@@ -28,6 +28,7 @@ class HeartService final : public Service<wire::Heart> {
     heartbeat.quiet = params.getQuiet();
     heartbeat.work = params.getWork();
     heartbeat.traffic = read_traffic(params.getTraffic());
+    heartbeat.usage = read_usage(params.getUsage());
     const Status status = hearts_.check(heartbeat.worker);
     if (status.ok()) hearts_.state().heard(std::move(heartbeat));
     answer(status, context.getResults().initOutcome());

@@ -403,6 +403,15 @@ struct NodeView {
   progress @11 :UInt64;           # as in Heart.beat, like traffic
   traffic @12 :Traffic;
   machine @13 :Text;              # as in WorkerInfo
+  usage @14 :Usage;               # as in Heart.beat
+  waiting @15 :Float64 = nan;     # the share of the last seconds in which its runners only waited for
+                                  # those of other workers; nan: no step is in flight
+}
+
+struct Usage {
+  # The use of a worker's process and of all its runners together.
+  cpuMs @0 :UInt64;               # CPU time since the worker started; it only rises
+  residentBytes @1 :UInt64;
 }
 
 struct Traffic {
@@ -527,14 +536,14 @@ struct Registered {
 
 interface Heart {
   beat @0 (name :Text, incarnation :UInt64, sequence :UInt64, progress :UInt64, stepping :Bool,
-           waits :Bool, quiet :Bool, work :UInt64, traffic :Traffic)
+           waits :Bool, quiet :Bool, work :UInt64, traffic :Traffic, usage :Usage)
       -> (outcome :Outcome(Nothing));
   # A worker's heartbeat, every heartbeatMs. `progress` rises with every step of its runners.
   # `stepping`: a runner has a step in flight. `waits`: all runners that have one wait for peers.
   # `work` changes while a runner computes, also within a step. `quiet`: a runner has sent no pulse
-  # for half a second. `traffic`: of all its runners since it started. failed_precondition: that incarnation is not, or no longer, a member of the
-  # cluster; the worker kills its runners and registers with a new one. Deadline 1 s; one call is in
-  # flight.
+  # for half a second. `traffic`: of all its runners since it started. `usage`: of itself and all its
+  # runners. failed_precondition: that incarnation is not, or no longer, a member of the cluster; the
+  # worker kills its runners and registers with a new one. Deadline 1 s; one call is in flight.
 }
 
 interface Worker {

@@ -246,6 +246,13 @@ LinkCounters read_traffic(wire::Traffic::Reader in) {
           in.getValuesSent(), in.getValuesReceived(), in.getLateValues()};
 }
 
+void write_usage(const WorkerUsage& usage, wire::Usage::Builder out) {
+  out.setCpuMs(usage.cpu_ms);
+  out.setResidentBytes(usage.resident_bytes);
+}
+
+WorkerUsage read_usage(wire::Usage::Reader in) { return {in.getCpuMs(), in.getResidentBytes()}; }
+
 void write_view(const NodeView& view, wire::NodeView::Builder out) {
   const WorkerInfo& info = view.worker.info;
   const std::string state(name_of(view.worker.state));
@@ -270,6 +277,8 @@ void write_view(const NodeView& view, wire::NodeView::Builder out) {
   out.setProgress(view.worker.progress);
   write_traffic(view.worker.traffic, out.initTraffic());
   out.setMachine(text(info.machine));
+  write_usage(view.worker.usage, out.initUsage());
+  out.setWaiting(view.worker.waiting);
 }
 
 Result<NodeView> read_view(wire::NodeView::Reader in) {
@@ -301,6 +310,8 @@ Result<NodeView> read_view(wire::NodeView::Reader in) {
   view.worker.progress = in.getProgress();
   view.worker.traffic = read_traffic(in.getTraffic());
   info.machine = to_string(in.getMachine());
+  view.worker.usage = read_usage(in.getUsage());
+  view.worker.waiting = in.getWaiting();
   return view;
 }
 

@@ -23,6 +23,8 @@ Result<JobView> read_view(wire::JobView::Reader in);
 
 void write_traffic(const LinkCounters& traffic, wire::Traffic::Builder out);
 LinkCounters read_traffic(wire::Traffic::Reader in);
+void write_usage(const WorkerUsage& usage, wire::Usage::Builder out);
+WorkerUsage read_usage(wire::Usage::Reader in);
 
 void write_view(const NodeView& view, wire::NodeView::Builder out);
 Result<NodeView> read_view(wire::NodeView::Reader in);

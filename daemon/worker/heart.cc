@@ -27,6 +27,7 @@ Status beat_once(RpcClient& client, const Heart::Membership& membership, const R
     request.setQuiet(pulse.quiet);
     request.setWork(pulse.work);
     write_traffic(pulse.traffic, request.initTraffic());
+    write_usage(pulse.usage, request.initUsage());
     return request.send().then([](auto&& response) { return status_of(response.getOutcome()); });
   });
 }

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "daemon/worker/process_usage.h"
 #include "daemon/worker/runner_handle.h"
 #include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
@@ -20,6 +21,8 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
+// The use of the processes is measured so often.
+constexpr auto kMeasureUsage = std::chrono::milliseconds(500);
 // stop_all() waits this long beyond the grace for runners that do not end.
 constexpr auto kEndOfAll = std::chrono::seconds(10);
 // A runner without a pulse for this time counts as dead, and is killed.
@@ -142,12 +145,19 @@ class Runners::Core {
     RunnerOrder order;
     std::unique_ptr<RunnerHandle> process;
     RunnerPulse pulse;
+    WorkerUsage usage;
     bool beats = false;           // its first pulse has arrived
     Steady::time_point heard_at;  // the time of the last pulse, or of the start
     std::string killed_for;       // why this worker has killed it, if it was not asked to
     std::optional<Steady::time_point> kill_at;
     bool killed = false;
     std::vector<Done> waiting;
+    RunnerEnd end;  // once it has ended
+  };
+  // The use of this process, and when it and that of the runners were measured.
+  struct OwnUsage {
+    Steady::time_point at{};
+    WorkerUsage usage;
   };
   struct Reachable {
     Door door;
@@ -291,7 +301,7 @@ class Runners::Core {
       if (!tell(child)) break;
     }
     log_.info("runner of job ", child.order.job, " assembly ", child.order.assembly, " ", end->how);
-    end_ = std::move(*end);
+    child.end = std::move(*end);
     return false;
   }
 
@@ -319,8 +329,9 @@ class Runners::Core {
       burying_ = true;
       ended_.progress += child->pulse.turns;
       ended_.traffic += child->pulse.traffic;
+      ended_.usage.cpu_ms += child->usage.cpu_ms;
     }
-    const RunnerEnd end = end_;
+    const RunnerEnd end = std::move(child->end);
     child->process.reset();  // removes its directory before anybody learns of the end
     news_.exited(child->order.job, child->order.assembly, end);
     for (const Done& done : child->waiting) done({});
@@ -331,16 +342,33 @@ class Runners::Core {
     emptied_.notify_all();
   }
 
+  // Asks the system for the use of this process and of all runners, twice a second.
+  void measure_usage() {
+    const auto now = Steady::now();
+    if (now - own_.at < kMeasureUsage) return;
+    own_ = {now, usage_of(::getpid())};
+    for (auto& child : children_) {
+      const WorkerUsage usage = usage_of(child->process->pid());
+      // A runner that has just ended has no numbers any more; its time stays that of the last look.
+      child->usage = {std::max(child->usage.cpu_ms, usage.cpu_ms), usage.resident_bytes};
+    }
+  }
+
   // Computes the progress of all runners.
   void count() {
+    measure_usage();
     const std::lock_guard lock(mutex_);
     pulse_ = ended_;
     pulse_.waits = true;
+    pulse_.usage.cpu_ms += own_.usage.cpu_ms;
+    pulse_.usage.resident_bytes = own_.usage.resident_bytes;
     for (const auto& child : children_) {
       const RunnerActivity activity = child->pulse.activity;
       pulse_.progress += child->pulse.turns;
       pulse_.work += child->pulse.tiles;
       pulse_.traffic += child->pulse.traffic;
+      pulse_.usage.cpu_ms += child->usage.cpu_ms;
+      pulse_.usage.resident_bytes += child->usage.resident_bytes;
       pulse_.stepping = pulse_.stepping || activity != RunnerActivity::idle;
       pulse_.waits = pulse_.waits && activity != RunnerActivity::computing;
       pulse_.quiet = pulse_.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);
@@ -356,7 +384,7 @@ class Runners::Core {
   std::vector<std::unique_ptr<Child>> children_;
   bool ending_ = false;
   Steady::time_point looked_at_ = Steady::now();  // the last check for silent runners
-  RunnerEnd end_;                                 // of the last runner that ended
+  OwnUsage own_;
 
   mutable std::mutex mutex_;
   std::condition_variable emptied_;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "daemon/jobs/runner_end.h"
+#include "daemon/jobs/worker_usage.h"
 #include "daemon/process/daemon_config.h"
 #include "daemon/wire/runner_order.h"
 #include "devices/base/log.h"
@@ -74,6 +75,7 @@ struct RunnersPulse {
   // Changes while runners compute, also within a step that takes long.
   uint64_t work = 0;
   LinkCounters traffic;  // of all runners since the worker started
+  WorkerUsage usage;     // of the worker's process and all runners, at most half a second old
 };
 
 // Threads: any. Each `done` is called once, on the thread "runners", and must not block. Worker

@@ -1,5 +1,7 @@
 #include "daemon/jobs/membership.h"
 
+#include <cmath>
+
 #include "devices/base/text.h"
 #include "tests/catch.h"
 
@@ -91,6 +93,27 @@ TEST_CASE("a worker that is not heard of for half a second is silent until it is
   // The worker reports a quiet runner.
   CHECK(cluster.members.heard({{"w1", 1}, 9, 0, true, false, true}, moment_of(cluster.clock)).ok());
   CHECK(later(100) == "silent w1/1\n");
+}
+
+TEST_CASE("a worker has the share of the time in which it waits for others") {
+  Cluster cluster;
+  cluster.join("w1", 1);
+  CHECK(std::isnan(cluster.view("w1").waiting));
+  uint64_t sequence = 0;
+  const auto beat = [&](int count, bool stepping, bool waits) {
+    for (int i = 0; i < count; ++i) {
+      cluster.clock.advance(milliseconds(250));
+      CHECK(cluster.members
+                .heard({{"w1", 1}, ++sequence, sequence, stepping, waits}, moment_of(cluster.clock))
+                .ok());
+    }
+    return cluster.view("w1").waiting;
+  };
+  CHECK(beat(10, true, true) == 1);
+  CHECK(beat(28, true, false) == Approx(0.5).margin(0.02));  // 7 s later
+  CHECK(beat(400, true, false) < 0.001);
+  CHECK(std::isnan(beat(1, false, false)));  // no step is in flight
+  CHECK(beat(1, true, false) == 0);          // another job begins anew
 }
 
 TEST_CASE("who computes is stuck, and who waits for it is not") {
