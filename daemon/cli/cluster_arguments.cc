@@ -252,6 +252,12 @@ Command submit_command(ClusterArguments arguments, Attend attend, Timeout timeou
                        std::move(arguments.on_event)};
 }
 
+Command top_command(const ClusterArguments& arguments) {
+  TopCommand top{.cluster = arguments.options, .count = arguments.count};
+  if (const auto interval = parse_duration(arguments.interval)) top.interval = *interval;
+  return top;
+}
+
 Command evaluate_command(ClusterArguments arguments, Timeout timeout) {
   EvaluateCommand& evaluate = arguments.evaluate;
   if (!evaluate.output.empty() && !arguments.follow) {
@@ -317,14 +323,23 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
       ->required();
   auto* nodes = add(app, "nodes", "List the workers of the cluster", arguments);
   add_table(*nodes, arguments, "Names alone");
+  auto* top = add(app, "top", "Show jobs and workers, and what they use, until Ctrl-C", arguments);
+  top->add_option("-i,--interval", arguments.interval, "The time between two looks (2s)")
+      ->type_name("TIME")
+      ->check(time_word());
+  top->add_option("-n,--count", arguments.count, "End after so many looks")->type_name("N");
   auto* drain = add(*nodes, "drain", "Take a worker out of use: its job leaves it", arguments);
   add_argument(*drain, "NAME", arguments.worker, "The worker's name")->required();
   drain->add_flag("--undo", arguments.undo, "Let it have jobs again");
+  auto* config = add(app, "config", "Show how commands find the cluster", arguments);
+  auto* config_set = config->add_subcommand("set", "Write a setting into your own file");
+  add_argument(*config_set, "KEY", arguments.id, "master, cluster or secret_file")->required();
+  add_argument(*config_set, "VALUE", arguments.second, "Its value; '' removes it")->required();
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
   auto* doctor = add_doctor(app, arguments);
   // --color comes last, so that it is the last option in the help of each command.
-  for (CLI::App* each :
-       {submit, ps, show, logs, cancel, fetch, rm, nodes, drain, cluster, doctor}) {
+  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, rm, nodes, top, drain, config,
+                         config_set, cluster, doctor}) {
     add_color(*each, color);
   }
 }
@@ -352,6 +367,9 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   if (name == "leat cancel") return CancelCommand{options, arguments.id, arguments.wait, timeout};
   if (name == "leat rm") return RmCommand{options, arguments.ids};
   if (name == "leat nodes") return NodesCommand{options, arguments.quiet, headers};
+  if (name == "leat top") return top_command(arguments);
+  if (name == "leat config") return ConfigCommand{options};
+  if (name == "leat config set") return ConfigSetCommand{options, arguments.id, arguments.second};
   if (name == "leat nodes drain") return DrainCommand{options, arguments.worker, arguments.undo};
   if (name == "leat fetch") {
     CheckpointExportCommand& exported = arguments.exported;

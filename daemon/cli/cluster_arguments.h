@@ -33,6 +33,8 @@ struct ClusterArguments {
   std::string second;
   std::string worker;
   bool undo = false;
+  uint64_t count = 0;    // of the looks of `leat top`
+  std::string interval;  // between them, as `timeout`
   // "90s", "10m" or "2h"; empty: no limit. Checked by the parser.
   std::string timeout;
   bool all = false;

@@ -33,6 +33,20 @@ enum class Attend : uint8_t {
   follow,  // like wait, and show its progress
 };
 
+// Shows the settings by which commands find the cluster, and the origin of each.
+struct ConfigCommand {
+  ClusterOptions cluster;
+};
+int run_config(const ConfigCommand& command);
+
+// Writes one of them into the user's file; an empty value removes it.
+struct ConfigSetCommand {
+  ClusterOptions cluster;
+  std::string key;
+  std::string value;
+};
+int run_config_set(const ConfigSetCommand& command);
+
 // Examines this machine, the cluster and a job.
 // Prints one line for each thing that jobs depend on. Exit code 1 if one of them would stop a job.
 // The cluster counts if it is named, or if its master answers.
@@ -137,6 +151,16 @@ struct NodesCommand {
   bool headers = true;
 };
 int run_nodes(const NodesCommand& command);
+
+// Shows jobs and workers, and what they use, again and again.
+// Redraws the screen until Ctrl-C; if stdout is no terminal, prints the tables once. With --json an
+// object on each line.
+struct TopCommand {
+  ClusterOptions cluster;
+  std::chrono::milliseconds interval{2000};
+  uint64_t count = 0;  // how often; 0: until Ctrl-C, or once
+};
+int run_top(const TopCommand& command);
 
 // Copies files that a job has left.
 // Works for jobs that run, too: a checkpoint is copied as a whole or not at all, although the job

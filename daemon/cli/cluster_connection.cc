@@ -26,9 +26,9 @@ std::string config_path(const Environment& environment) {
   return folder + "/leat/config.yaml";
 }
 
-// The settings of the user's file, or the defaults for keys that it lacks and if there is no file.
+// The settings of the user's file; empty for keys that it lacks and if there is no file.
 Result<ClusterSettings> read_config(const Environment& environment) {
-  ClusterSettings settings;
+  ClusterSettings settings = {"", "", ""};
   const std::string path = config_path(environment);
   if (path.empty()) return settings;
   LEAT_ASSIGN_OR_RETURN(const bool exists, real_files().exists(path));
@@ -40,7 +40,7 @@ Result<ClusterSettings> read_config(const Environment& environment) {
   YamlMap top = reader.top();
   top.get_string("master", Need::optional, settings.master, "the master's host:port");
   // An error here has the line of the file, which a later check could not name.
-  if (!is_address(settings.master)) {
+  if (!settings.master.empty() && !is_address(settings.master)) {
     top.fail("master", cat("expected host:port, received '", settings.master, "'"));
   }
   top.get_string("cluster", Need::optional, settings.cluster, "the cluster's name");
@@ -68,9 +68,30 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-// Returns the first text that is not empty, or the last.
-const std::string& first_of(const std::string& a, const std::string& b, const std::string& c) {
-  return !a.empty() ? a : !b.empty() ? b : c;
+// The members of ClusterSettings, with the places that each may come from.
+struct SettingPlaces {
+  const char* key;
+  const char* flag;
+  const char* variable;
+  std::string ClusterSettings::*value;
+  std::string ClusterOptions::*option;
+};
+constexpr SettingPlaces kSettings[] = {
+    {"master", "--master", "LEAT_MASTER", &ClusterSettings::master, &ClusterOptions::master},
+    {"cluster", "--cluster", "LEAT_CLUSTER", &ClusterSettings::cluster, &ClusterOptions::cluster},
+    {"secret_file", "--secret-file", "LEAT_SECRET_FILE", &ClusterSettings::secret_file,
+     &ClusterOptions::secret_file},
+};
+
+// Takes the first value that is not empty, in the order of find_cluster().
+SettingOrigin find_setting(const SettingPlaces& places, const ClusterOptions& options,
+                           const ClusterSettings& file, const Environment& environment) {
+  const std::string from_environment = environment(places.variable);
+  if (!(options.*places.option).empty()) return {places.key, options.*places.option, places.flag};
+  if (!from_environment.empty()) return {places.key, from_environment, places.variable};
+  if (!(file.*places.value).empty())
+    return {places.key, file.*places.value, config_path(environment)};
+  return {places.key, ClusterSettings().*places.value, "default"};
 }
 
 }  // namespace
@@ -90,18 +111,49 @@ bool is_address(const std::string& text) {
   return failure == std::errc() && parsed == end && port >= 1 && port <= 65535;
 }
 
+Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options,
+                                                   const Environment& environment) {
+  // The file is read even if all flags are given, so an error in it is always seen.
+  LEAT_ASSIGN_OR_RETURN(const ClusterSettings file, read_config(environment));
+  std::vector<SettingOrigin> settings;
+  for (const SettingPlaces& places : kSettings)
+    settings.push_back(find_setting(places, options, file, environment));
+  // Flags and the file were checked before, so a wrong address is from the environment.
+  if (is_address(settings[0].value)) return settings;
+  return invalid_argument(
+      cat("the master's address: expected host:port, received '", settings[0].value, "'"));
+}
+
 Result<ClusterSettings> find_cluster(const ClusterOptions& options,
                                      const Environment& environment) {
-  // The file is read even if all flags are given, so an error in it is always seen.
+  LEAT_ASSIGN_OR_RETURN(const auto found, explain_cluster(options, environment));
+  ClusterSettings settings;
+  for (size_t i = 0; i < found.size(); ++i) settings.*kSettings[i].value = found[i].value;
+  return settings;
+}
+
+Result<std::string> write_setting(const std::string& key, const std::string& value,
+                                  const Environment& environment) {
+  const auto* places = std::find_if(std::begin(kSettings), std::end(kSettings),
+                                    [&](const SettingPlaces& each) { return each.key == key; });
+  if (places == std::end(kSettings))
+    return invalid_argument(
+        cat("key: expected master, cluster or secret_file, received '", key, "'"));
+  if (key == "master" && !value.empty() && !is_address(value))
+    return invalid_argument(cat("master: expected host:port, received '", value, "'"));
+  const std::string path = config_path(environment);
+  if (path.empty())
+    return failed_precondition("expected HOME or XDG_CONFIG_HOME in the environment");
   LEAT_ASSIGN_OR_RETURN(ClusterSettings settings, read_config(environment));
-  settings.master = first_of(options.master, environment("LEAT_MASTER"), settings.master);
-  settings.cluster = first_of(options.cluster, environment("LEAT_CLUSTER"), settings.cluster);
-  settings.secret_file =
-      first_of(options.secret_file, environment("LEAT_SECRET_FILE"), settings.secret_file);
-  // Flags and the file were checked before, so a wrong address is from the environment.
-  if (is_address(settings.master)) return settings;
-  return invalid_argument(
-      cat("the master's address: expected host:port, received '", settings.master, "'"));
+  settings.*places->value = value;
+  std::string text;
+  for (const SettingPlaces& each : kSettings) {
+    const std::string& kept = settings.*each.value;
+    if (!kept.empty()) text += cat(each.key, ": ", yaml_string(kept), "\n");
+  }
+  LEAT_RETURN_IF_ERROR(real_files().make_directories(directory_of(path)));
+  LEAT_RETURN_IF_ERROR(write_file_atomically(real_files(), path, std::as_bytes(std::span(text))));
+  return path;
 }
 
 std::string command_for(const ClusterOptions& options, std::string_view words) {

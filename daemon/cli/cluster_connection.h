@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/interrupt.h"
@@ -32,6 +33,22 @@ std::string real_environment(const char* name);
 // ~/.config, with the keys master, cluster and secret_file), else its default. invalid_argument for
 // a file with other keys, or for an invalid address.
 Result<ClusterSettings> find_cluster(const ClusterOptions& options, const Environment& environment);
+
+// A setting and the place that it is from: "--master", "LEAT_MASTER", the path of the user's file,
+// or "default".
+struct SettingOrigin {
+  std::string key;    // "master"
+  std::string value;  // may be empty
+  std::string origin;
+};
+// Returns the three settings of find_cluster() with their origins. Errors as of find_cluster().
+Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options,
+                                                   const Environment& environment);
+// Writes a setting into the user's file, which is made if there is none; an empty value removes it.
+// Other settings stay, comments do not. Returns the path. invalid_argument for an unknown key, for
+// an address that is none, and if the file has an error; failed_precondition without a home.
+Result<std::string> write_setting(const std::string& key, const std::string& value,
+                                  const Environment& environment);
 
 // Returns the options of a client of that cluster, with the secret read from its file.
 Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings);

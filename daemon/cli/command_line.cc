@@ -327,6 +327,9 @@ int run_command(const Command& command) {
     int operator()(const CancelCommand& cancel) const { return run_cancel(cancel); }
     int operator()(const RmCommand& rm) const { return run_rm(rm); }
     int operator()(const DrainCommand& drain) const { return run_drain(drain); }
+    int operator()(const ConfigCommand& config) const { return run_config(config); }
+    int operator()(const ConfigSetCommand& set) const { return run_config_set(set); }
+    int operator()(const TopCommand& top) const { return run_top(top); }
     int operator()(const NodesCommand& nodes) const { return run_nodes(nodes); }
     int operator()(const FetchCommand& fetch) const { return run_fetch(fetch); }
     int operator()(const DoctorCommand& doctor) const { return run_doctor(doctor); }

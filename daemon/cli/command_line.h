@@ -22,9 +22,9 @@ using Command =
                  GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
                  CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand,
-                 LogsCommand, CancelCommand, RmCommand, NodesCommand, DrainCommand, FetchCommand,
-                 ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand, CompareCommand,
-                 DataTokenizeCommand>;
+                 LogsCommand, CancelCommand, RmCommand, NodesCommand, TopCommand, ConfigCommand,
+                 ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
+                 MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -114,6 +114,17 @@ TEST_CASE("the other commands become their structs") {
   CHECK(std::get<GraphConvertCommand>(convert).output == "g.onnxtxt");
 }
 
+TEST_CASE("leat top takes an interval and a count") {
+  const Command top = parse_command_line({"top", "-i", "5s", "-n", "3", "--json"});
+  REQUIRE(std::holds_alternative<TopCommand>(top));
+  CHECK(std::get<TopCommand>(top).interval == std::chrono::seconds(5));
+  CHECK(std::get<TopCommand>(top).count == 3);
+  CHECK(std::get<TopCommand>(top).cluster.json);
+  const Command plain = parse_command_line({"top"});
+  CHECK(std::get<TopCommand>(plain).interval == std::chrono::seconds(2));
+  CHECK(std::get<TopCommand>(plain).count == 0);
+}
+
 TEST_CASE("the commands about a cluster become their structs") {
   const Command submit = parse_command_line(
       {"submit", "j.yaml", "--workers", "2", "--set", "data.root=mnist", "--follow", "--timeout",

@@ -1,0 +1,193 @@
+#include "daemon/cli/top_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "daemon/base/json_line.h"
+#include "daemon/cli/table.h"
+#include "daemon/status/job_order.h"
+#include "daemon/status/status_json.h"
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr double kClearlyLess = 0.2;  // of waiting
+constexpr double kNoRate = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kMostJobsShown = 20;
+
+const NodeView* find_node(const TopSample& sample, const std::string& name) {
+  for (const NodeView& node : sample.nodes)
+    if (node.worker.info.worker.name == name) return &node;
+  return nullptr;
+}
+
+NodeRates rates_in(const TopSample& before, const TopSample& after, const NodeView& node) {
+  const NodeView* earlier = find_node(before, node.worker.info.worker.name);
+  if (earlier == nullptr) return {kNoRate, kNoRate, kNoRate, kNoRate};
+  return rates_of(*earlier, node, after.at - before.at);
+}
+
+std::string fixed(double value, int digits) {
+  if (!std::isfinite(value)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string percent_text(double share) {
+  return std::isfinite(share) ? fixed(100 * share, 0) + "%" : "-";
+}
+
+std::string bytes_rate(double rate) {
+  return std::isfinite(rate) ? human_bytes(static_cast<uint64_t>(rate)) + "/s" : "-";
+}
+
+std::vector<std::string> job_cells(const JobView& job, const std::vector<NodeView>& nodes) {
+  const ProgressReport& last = job.progress.last;
+  const bool runs = job.condition.state == JobState::running;
+  return {job.id,
+          std::string(name_of(job.condition.state)),
+          last.steps > 0 ? cat(last.step, "/", last.steps) : std::to_string(last.step),
+          is_known(last.loss) ? fixed(last.loss, 4) : "-",
+          runs ? fixed(job.progress.steps_per_second, 1) : "-",
+          runs ? fixed(job.progress.samples_per_second, 0) : "-",
+          or_dash(slowest_worker(job, nodes)),
+          or_dash(job.condition.reason)};
+}
+
+std::vector<std::string> node_cells(const NodeView& node, const NodeRates& rates) {
+  uint64_t memory = 0;
+  uint32_t threads = 0;
+  for (const WorkerDevice& device : node.worker.info.devices) {
+    if (device.kind != "cpu") continue;
+    memory += device.memory_bytes;
+    threads += device.threads;
+  }
+  const bool lives = node.worker.state != WorkerState::lost;
+  return {node.worker.info.worker.name,
+          std::string(name_of(node.worker.state)),
+          lives ? percent_text(rates.cpu) : "-",
+          lives && threads > 0 ? cat(percent_text(rates.cpu / threads), " of ", threads) : "-",
+          lives ? human_bytes(node.worker.usage.resident_bytes) : "-",
+          lives && memory > 0 ? percent_text(static_cast<double>(node.worker.usage.resident_bytes) /
+                                             static_cast<double>(memory))
+                              : "-",
+          lives ? bytes_rate(rates.sent) : "-",
+          lives ? bytes_rate(rates.received) : "-",
+          lives ? fixed(rates.steps, 1) : "-",
+          lives ? percent_text(node.worker.waiting) : "-",
+          or_dash(node.job)};
+}
+
+}  // namespace
+
+NodeRates rates_of(const NodeView& before, const NodeView& after,
+                   std::chrono::duration<double> time) {
+  const WorkerView &a = before.worker, &b = after.worker;
+  if (a.info.worker != b.info.worker || time.count() <= 0)
+    return {kNoRate, kNoRate, kNoRate, kNoRate};
+  const auto rate = [&](uint64_t from, uint64_t to) {
+    return to < from ? kNoRate : static_cast<double>(to - from) / time.count();
+  };
+  return {rate(a.usage.cpu_ms, b.usage.cpu_ms) / 1000,
+          rate(a.traffic.bytes_sent, b.traffic.bytes_sent),
+          rate(a.traffic.bytes_received, b.traffic.bytes_received), rate(a.progress, b.progress)};
+}
+
+std::string slowest_worker(const JobView& job, const std::vector<NodeView>& nodes) {
+  const NodeView* slowest = nullptr;
+  double next = std::numeric_limits<double>::infinity();  // the least waiting of the others
+  for (const NodeView& node : nodes) {
+    const double waiting = node.worker.waiting;
+    if (node.job != job.id || !std::isfinite(waiting)) continue;
+    if (slowest == nullptr || waiting < slowest->worker.waiting) {
+      if (slowest != nullptr) next = std::min(next, slowest->worker.waiting);
+      slowest = &node;
+    } else {
+      next = std::min(next, waiting);
+    }
+  }
+  if (slowest == nullptr || !std::isfinite(next)) return "";
+  return next - slowest->worker.waiting >= kClearlyLess ? slowest->worker.info.worker.name : "";
+}
+
+std::string top_text(const TopSample& before, const TopSample& after, size_t columns) {
+  std::vector<std::vector<std::string>> jobs, nodes;
+  size_t ended = 0, more = 0;
+  for (const JobView* job : in_shown_order(after.jobs)) {
+    if (has_ended(job->condition.state)) {
+      ++ended;
+    } else if (jobs.size() == kMostJobsShown) {
+      ++more;
+    } else {
+      jobs.push_back(job_cells(*job, after.nodes));
+    }
+  }
+  size_t lives = 0;
+  for (const NodeView& node : after.nodes) {
+    lives += node.worker.state != WorkerState::lost;
+    nodes.push_back(node_cells(node, rates_in(before, after, node)));
+  }
+  const std::string name = after.cluster.name.empty() ? "leat" : after.cluster.name;
+  std::string text =
+      cat(name, " ", after.cluster.version, ", up ",
+          format_age(after.cluster.now_ms - after.cluster.started_ms), "; ",
+          counted(static_cast<int64_t>(lives), "worker"), "; ",
+          counted(static_cast<int64_t>(jobs.size() + more), "job"), ", ", ended, " ended\n\n");
+  const TableFit fit_jobs = {columns, {{"REASON", 12}, {"SAMPLES/S", 0}, {"JOB", 12}}};
+  if (!jobs.empty())
+    text +=
+        format_table({"JOB", "STATE", "STEP", "LOSS", "STEPS/S", "SAMPLES/S", "SLOWEST", "REASON"},
+                     jobs, true, fit_jobs);
+  if (more > 0) text += cat("and ", counted(static_cast<int64_t>(more), "job"), " that wait\n");
+  text += jobs.empty() ? "no jobs\n\n" : "\n";
+  const TableFit fit_nodes = {columns, {{"JOB", 10}, {"OF CORES", 0}, {"OF MEMORY", 0}}};
+  text += nodes.empty() ? "no workers\n"
+                        : format_table({"WORKER", "STATE", "CPU", "OF CORES", "MEMORY", "OF MEMORY",
+                                        "SENT", "RECEIVED", "STEPS/S", "WAITS", "JOB"},
+                                       nodes, true, fit_nodes);
+  return text;
+}
+
+std::string top_json(const TopSample& before, const TopSample& after) {
+  const auto known = [](double value) {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  };
+  JsonLine jobs, nodes, line;
+  for (const JobView& job : after.jobs) {
+    if (has_ended(job.condition.state)) continue;
+    const std::string slowest = slowest_worker(job, after.nodes);
+    JsonLine each;
+    each.add("state", name_of(job.condition.state))
+        .add("step", job.progress.last.step)
+        .add("steps_per_second", known(job.progress.steps_per_second))
+        .add("samples_per_second", known(job.progress.samples_per_second))
+        .add("slowest_worker", slowest.empty() ? std::nullopt : std::optional(slowest));
+    jobs.add(job.id, each);
+  }
+  for (const NodeView& node : after.nodes) {
+    const NodeRates rates = rates_in(before, after, node);
+    JsonLine each;
+    each.add("state", name_of(node.worker.state))
+        .add("cpu", known(rates.cpu))
+        .add("resident_bytes", node.worker.usage.resident_bytes)
+        .add("bytes_sent_per_second", known(rates.sent))
+        .add("bytes_received_per_second", known(rates.received))
+        .add("steps_per_second", known(rates.steps))
+        .add("waiting", known(node.worker.waiting))
+        .add("job", node.job.empty() ? std::nullopt : std::optional(node.job));
+    nodes.add(node.worker.info.worker.name, each);
+  }
+  return line.add("apiVersion", kApiVersion)
+      .add("kind", "Top")
+      .add("time", iso_time(after.cluster.now_ms))
+      .add("jobs", jobs)
+      .add("nodes", nodes)
+      .text();
+}
+
+}  // namespace leat
