@@ -264,8 +264,15 @@ std::string ClusterJob::waiting_reason() const {
   if (state() == JobState::recovering && runners_.awaits_workers())
     return "waits for the runners that it had";
   if (!waits()) return "";
-  if (backs_off()) return "waits a while, since it failed before it had come farther";
+  if (failures_.backs_off()) return "waits a while, since it failed before it had come farther";
   return runners_.demand().text(runners_.some_kept());
+}
+
+uint64_t ClusterJob::version() const {
+  // The text of a waiting job changes with the queue and with the workers, and not only by events
+  // of the job.
+  const bool waits = state() == JobState::queued || state() == JobState::recovering;
+  return waits ? std::max(version_, context_.queue_version) : version_;
 }
 
 JobView ClusterJob::view() const {
@@ -281,7 +288,7 @@ JobView ClusterJob::view() const {
   view.times.add(state(), context_.now.wall_ms - job_.condition.since_ms);
   view.progress = runners_.run().progress().progress();
   view.history = job_.history;
-  view.version = version_;
+  view.version = version();
   // The reason in the journal tells why the job is in its state. For a view it is replaced or
   // completed by what the job waits for at this moment.
   std::string& reason = view.condition.reason;
@@ -292,10 +299,6 @@ JobView ClusterJob::view() const {
     for (const auto& each : run.missing()) texts.push_back(each.text);
     reason = cat("goes on though ", join(texts, ", and "));
   }
-  if (state() == JobState::queued || state() == JobState::recovering)
-    // The text of a waiting job changes with the queue and with the workers, and not only by events
-    // of the job.
-    view.version = std::max(view.version, context_.queue_version);
   if (const std::string waiting = waiting_reason(); !waiting.empty())
     reason += (reason.empty() ? "" : "; ") + waiting;
   return view;

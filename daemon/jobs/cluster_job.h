@@ -44,6 +44,8 @@ class ClusterJob {
   Write writes() const { return write_; }
   JobRunners& runners() { return runners_; }
   JobView view() const;
+  // Of view(): rises with every change of it.
+  uint64_t version() const;
 
   // Takes an event about this job, its runners or a worker that it leases. Returns false for a
   // RunnerStarted of an unexpected runner, and for a FaultAsked of an assembly that is over.
@@ -52,15 +54,12 @@ class ClusterJob {
   void cancel(const CancelAsked& event);
   // Checks the deadlines of the job's runners.
   void tick();
-  // True if the job's waiting time after a failure is over.
-  bool resume() { return failures_.resume(); }
+  JobFailures& failures() { return failures_; }
   // Derives decisions from the facts, unless a write is in flight or held back.
   void advance();
 
   // True if the job can begin an assembly as soon as it gets workers.
   bool waits() const;
-  // True if the job waits for some time because it has failed.
-  bool backs_off() const { return failures_.backs_off(); }
   // True while runners from before a restart may come. No other job overtakes it meanwhile.
   bool awaits_its_own() const {
     return state() == JobState::recovering && !cancel_ && runners_.awaits_workers();

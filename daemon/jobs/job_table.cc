@@ -215,7 +215,7 @@ void JobTable::on(const Tick&) {
   for (const uint64_t number : assembled) jobs_.at(number).tick();
   std::erase_if(context_.backing_off, [this](uint64_t number) {
     ClusterJob* job = jobs_.find(number);
-    if (job != nullptr && !job->resume()) return false;
+    if (job != nullptr && !job->failures().resume()) return false;
     // The wait is over, or the job is gone: it leaves the set, and the queue is looked at anew.
     return context_.queue_changed = true;
   });
@@ -235,7 +235,7 @@ void JobTable::schedule() {
   for (const uint64_t number : unfinished_) {
     ClusterJob& job = jobs_.at(number);
     const JobDemand& demand = job.runners().demand();
-    const bool waits = job.waits() && !context_.journal.is_held() && !job.backs_off();
+    const bool waits = job.waits() && !context_.journal.is_held() && !job.failures().backs_off();
     if (!job.awaits_its_own()) {
       if (!waits || demand.wanted() > demand.usable()) continue;
       if (demand.wanted() <= demand.free()) {
@@ -338,11 +338,12 @@ std::string JobTable::job_of_request(const std::string& request_id) const {
   return job == nullptr ? "" : job->stored().id;
 }
 
-std::vector<JobView> JobTable::jobs() const {
+std::vector<JobView> JobTable::jobs(uint64_t version) const {
   std::vector<JobView> jobs;
   for (const auto& [number, job] : jobs_.all()) {
     // Not visible yet. The long lists of each job are left out, since the answer has all jobs.
     if (job->writes() == ClusterJob::Write::submit) continue;
+    if (version > 0 && job->version() <= version) continue;
     jobs.push_back(job->view());
     jobs.back().history.last.clear();
     jobs.back().progress.epochs.clear();

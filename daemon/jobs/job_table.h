@@ -76,8 +76,8 @@ class JobTable {
   Result<JobView> find(std::string_view id) const;
   // The job whose submit of this request id was accepted, or is being written; "" if there is none.
   std::string job_of_request(const std::string& request_id) const;
-  // All jobs, in the order of their submission.
-  std::vector<JobView> jobs() const;
+  // The jobs whose version is higher than `version`, in the order of their submission.
+  std::vector<JobView> jobs(uint64_t version = 0) const;
   // Rises whenever any view changes.
   uint64_t version() const { return context_.version; }
 

@@ -30,9 +30,9 @@ uint64_t ClusterTables::jobs_version() const {
   return table_.version();
 }
 
-std::vector<JobView> ClusterTables::jobs() const {
+std::vector<JobView> ClusterTables::jobs(uint64_t version) const {
   const std::lock_guard lock(mutex_);
-  return table_.jobs();
+  return table_.jobs(version);
 }
 
 Result<JobView> ClusterTables::job(std::string_view id) const {

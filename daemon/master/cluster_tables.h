@@ -42,7 +42,8 @@ class ClusterTables {
   // The workers, if they have changed since the last call that returned some.
   std::optional<std::vector<WorkerView>> changed_members();
 
-  std::vector<JobView> jobs() const;
+  // See JobTable::jobs().
+  std::vector<JobView> jobs(uint64_t version = 0) const;
   Result<JobView> job(std::string_view id) const;
   // The id of the job; "" if no submit with that request id was accepted.
   std::string job_of_request(const std::string& request_id) const;

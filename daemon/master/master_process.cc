@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "daemon/master/http_writes.h"
 #include "daemon/status/status_routes.h"
 #include "devices/base/text.h"
 
@@ -40,12 +41,14 @@ MasterProcess::~MasterProcess() { (void)stop(); }
 Status MasterProcess::open_http(const Logger& log) {
   HttpOptions options;
   options.policy.token = config_.security.http_token;
+  options.policy.write_token = config_.http_write_token;
   if (const std::string host = this_host(); !host.empty()) options.policy.names = {host};
   options.log = log;
   // The status page has a thread of its own, so that it answers while the master's loops are busy.
   reactor_ = std::make_unique<Reactor>();
   LEAT_ASSIGN_OR_RETURN(
-      http_, open_status_server(*reactor_, config_.http, daemon_->status(), std::move(options)));
+      http_, open_status_server(*reactor_, config_.http, daemon_->status(), std::move(options),
+                                write_routes(*daemon_, daemon_->status())));
   daemon_->status().set_http_address(http_->address());
   return {};
 }

@@ -40,6 +40,10 @@ ClusterView MasterStatus::cluster() const {
 }
 
 std::vector<JobView> MasterStatus::jobs() const { return parts_.state->tables().jobs(); }
+uint64_t MasterStatus::jobs_version() const { return parts_.state->tables().jobs_version(); }
+std::vector<JobView> MasterStatus::changed_jobs(uint64_t version) const {
+  return parts_.state->tables().jobs(version);
+}
 Result<JobView> MasterStatus::job(std::string_view id) const {
   return parts_.state->tables().job(id);
 }

@@ -25,6 +25,8 @@ class MasterStatus final : public StatusSource {
 
   ClusterView cluster() const override;
   std::vector<JobView> jobs() const override;
+  uint64_t jobs_version() const override;
+  std::vector<JobView> changed_jobs(uint64_t version) const override;
   Result<JobView> job(std::string_view id) const override;
   std::vector<NodeView> nodes() const override;
   Result<LogPage> log(std::string_view id, uint64_t from, size_t most) const override;

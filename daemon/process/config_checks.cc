@@ -37,10 +37,15 @@ void read_secret(YamlMap& top, std::string_view key, const std::string& credenti
   }
 }
 
-// Reads both secrets. systemd names the folder of a service's credentials in the environment.
-void read_secrets(YamlMap& top, const ConfigSources& sources, SecurityConfig& security) {
+// systemd names the folder of a service's credentials in the environment.
+std::string credentials_folder(const ConfigSources& sources) {
   const auto found = sources.environment.find("CREDENTIALS_DIRECTORY");
-  const std::string credentials = found == sources.environment.end() ? "" : found->second;
+  return found == sources.environment.end() ? "" : found->second;
+}
+
+// Reads the secrets that all daemons have.
+void read_secrets(YamlMap& top, const ConfigSources& sources, SecurityConfig& security) {
+  const std::string credentials = credentials_folder(sources);
   read_secret(top, "secret_file", credentials, security.secret_file, security.secret);
   read_secret(top, "http_token_file", credentials, security.http_token_file, security.http_token);
 }
@@ -107,6 +112,8 @@ void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& conf
   check_security(top, config.security, std::span(ports).first(1), ports[1]);
   check_ports_differ(top, ports);
   read_secrets(top, sources, config.security);
+  read_secret(top, "http_write_token_file", credentials_folder(sources),
+              config.http_write_token_file, config.http_write_token);
 }
 
 void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config) {

@@ -89,6 +89,7 @@ void visit(Visitor& v, MasterConfig& c) {
   v.address("http", AddressUse::bind_or_off, c.http);
   v.path("state_dir", c.state_dir);
   visit(v, c.security);
+  v.path("http_write_token_file", c.http_write_token_file);
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);
   v.duration("grow_after", c.grow_after);
   v.map("retention", [&](Visitor& retention) { visit(retention, c.retention); });

@@ -59,7 +59,11 @@ struct MasterConfig {
   // below $XDG_STATE_HOME or ~/.local/state for other users. The daemon creates it if it does not
   // exist.
   std::string state_dir;
-  SecurityConfig security;    // its keys are at the top level
+  SecurityConfig security;   // The token of requests over HTTP that submit or cancel jobs, as Bearer alone; a file as
+  // http_token_file. Without this key HTTP only reads.
+  std::string http_write_token_file;
+  std::string http_write_token;  // the file's content, not a key. Never printed or logged
+   // its keys are at the top level
   int64_t max_workers = 256;  // the master refuses further workers
   // An elastic job runs at least this long before the master holds it at a fence to add workers.
   std::chrono::milliseconds grow_after{3'000};

@@ -19,6 +19,7 @@ struct Reason {
 };
 constexpr Reason kReasons[] = {
     {200, "OK", ""},
+    {201, "Created", ""},
     {400, "Bad Request", "bad_request"},
     {401, "Unauthorized", "unauthorized"},
     {403, "Forbidden", "forbidden"},
@@ -26,11 +27,16 @@ constexpr Reason kReasons[] = {
     {405, "Method Not Allowed", "method_not_allowed"},
     {408, "Request Timeout", "timeout"},
     {409, "Conflict", "ambiguous"},
+    {411, "Length Required", "length_required"},
     {413, "Content Too Large", "body_too_large"},
+    {415, "Unsupported Media Type", "unsupported_media_type"},
+    {417, "Expectation Failed", "expectation_failed"},
     {421, "Misdirected Request", "wrong_host"},
+    {422, "Unprocessable Content", "invalid_job"},
     {431, "Request Header Fields Too Large", "header_too_large"},
     {500, "Internal Server Error", "internal"},
     {503, "Service Unavailable", "unavailable"},
+    {504, "Gateway Timeout", "late"},
     {505, "HTTP Version Not Supported", "version_not_supported"},
 };
 const Reason& reason(int status) {
@@ -65,10 +71,10 @@ const std::string* HttpRequest::header(std::string_view name) const {
   return found;
 }
 
-HttpResponse http_error(int status, std::string_view message) {
+HttpResponse http_error(int status, std::string_view message, std::string_view code) {
   HttpResponse response;
   response.status = status;
-  response.body = error_json(reason(status).code, message);
+  response.body = error_json(code.empty() ? reason(status).code : code, message);
   response.error = message;
   return response;
 }
@@ -83,7 +89,7 @@ std::string http_message(const HttpResponse& response, bool head, bool keep_aliv
   };
   add("Date", date);
   add("Content-Type", response.type);
-  add("Content-Length", std::to_string(response.body.size()));
+  if (!response.stream) add("Content-Length", std::to_string(response.body.size()));
   add("Connection", keep_alive ? "keep-alive" : "close");
   for (const auto& header : kHeaders) {
     const bool replaced =

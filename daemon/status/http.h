@@ -1,15 +1,19 @@
-// Requests and responses of the daemons' read-only HTTP (http_server.h), and the routes from one to
+// Requests and responses of the daemons' HTTP (http_server.h), and the routes from one to
 // the other.
 //
 // Threads: values.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "daemon/status/http_stream.h"
 
 namespace leat {
 
@@ -23,6 +27,8 @@ struct HttpRequest {
   std::vector<HttpField> query;       // decoded, in order; no name twice
   std::vector<HttpField> headers;     // names in lower case; a name may occur several times
   bool keep_alive = true;
+  uint64_t content_length = 0;
+  std::string body;  // of a POST
 
   // The segments that match the `{...}` of the route's pattern, in order.
   std::vector<std::string> captured;
@@ -30,6 +36,8 @@ struct HttpRequest {
   // Returns the value of the only header with that name; null if there is none, or several.
   const std::string* header(std::string_view name) const;
 };
+
+class PendingResponse;
 
 // A response without the headers that http_message() adds to all.
 struct HttpResponse {
@@ -39,11 +47,15 @@ struct HttpResponse {
   std::vector<HttpField> headers;  // additional ones, or other values of those that all responses
                                    // have
   std::string error = {};          // the message of http_error()
+  // Follows the body, which is then only its beginning. The connection ends with the stream.
+  std::shared_ptr<HttpStream> stream = {};
+  // Has the response later, in place of all of this.
+  std::shared_ptr<PendingResponse> pending = {};
 };
 
 // Returns an error with a JSON body: {"apiVersion": "leat/v1", "error": {"code": "not_found",
-// "message": ...}}
-HttpResponse http_error(int status, std::string_view message);
+// "message": ...}}. The code is that of the status, unless `code` is another one.
+HttpResponse http_error(int status, std::string_view message, std::string_view code = "");
 // Returns the phrase of a status: "Not Found".
 std::string_view http_phrase(int status);
 
@@ -54,6 +66,8 @@ struct HttpRoute {
   // Runs on the server's thread, so it must not block.
   std::function<HttpResponse(const HttpRequest&)> handler;
   bool open = false;  // needs no token
+  // "GET", which is also that of HEAD, or "POST" for a request that changes something.
+  std::string method = "GET";
 };
 
 // Returns the bytes of a response. `head`: leave the body out.

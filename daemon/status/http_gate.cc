@@ -80,15 +80,16 @@ bool same_secret(std::string_view a, std::string_view b) {
   return sha256(std::as_bytes(std::span(a))) == sha256(std::as_bytes(std::span(b)));
 }
 
-// True if the request contains the token, as Bearer or as the password of Basic.
-bool bears_token(const HttpRequest& request, const std::string& token) {
+// True if the request contains the token, as Bearer or, unless `as_bearer`, as the password of
+// Basic. Browsers send Basic by themselves, also for requests that another site has made up.
+bool bears_token(const HttpRequest& request, const std::string& token, bool as_bearer = false) {
   const std::string* sent = request.header("authorization");
   if (sent == nullptr) return false;
   const size_t space = std::min(sent->find(' '), sent->size());
   const std::string_view scheme = std::string_view(*sent).substr(0, space);
   const std::string_view secret = std::string_view(*sent).substr(std::min(sent->size(), space + 1));
   if (equal_ignoring_case(scheme, "bearer")) return same_secret(secret, token);
-  if (!equal_ignoring_case(scheme, "basic")) return false;
+  if (as_bearer || !equal_ignoring_case(scheme, "basic")) return false;
   const bool named = same_secret(secret, base64(cat(kUser, ":", token)));
   return same_secret(secret, base64(cat(":", token))) || named;  // without a name
 }
@@ -153,35 +154,80 @@ bool is_known_host(std::string_view host, const HttpPolicy& policy) {
 
 namespace {
 
-HttpResponse answer(HttpRequest& request, std::span<const HttpRoute> routes,
-                    const HttpPolicy& policy) {
-  if (auto refusal = refuse_foreign(request, policy)) return std::move(*refusal);
-  if (request.method != "GET" && request.method != "HEAD") {
-    HttpResponse response = http_error(405, "expected GET or HEAD");
-    response.headers.emplace_back("Allow", "GET, HEAD");
-    return response;
-  }
+// The route of a request.
+struct Match {
   const HttpRoute* route = nullptr;
+  std::vector<std::string> captured;
+  bool other_method = false;  // the path has a route for another method alone
+};
+
+Match find_route(const HttpRequest& request, std::span<const HttpRoute> routes) {
+  const std::string_view method =
+      request.method == "HEAD" ? "GET" : std::string_view(request.method);
+  Match found;
   for (const HttpRoute& candidate : routes) {
     auto captured = match(candidate.pattern, request.segments);
     if (!captured) continue;
-    route = &candidate;
-    request.captured = std::move(*captured);
-    break;
+    if (candidate.method == method) return {&candidate, std::move(*captured)};
+    found.other_method = true;
   }
-  // Checks the token first, so that clients without it cannot find out which paths exist.
-  const bool open = policy.token.empty() || (route != nullptr && route->open);
-  if (!open && !bears_token(request, policy.token)) return unauthorized();
-  if (route == nullptr)
+  return found;
+}
+
+HttpResponse refuse_method(std::string_view allowed, std::string_view message) {
+  HttpResponse response = http_error(405, message);
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
+// A form of another site could send a body of another type without asking this server first.
+std::optional<HttpResponse> refuse_body(const HttpRequest& request) {
+  if (request.content_length == 0) return std::nullopt;
+  const std::string* type = request.header("content-type");
+  if (type != nullptr && type->substr(0, type->find(';')) == "application/json")
+    return std::nullopt;
+  return http_error(415, "Content-Type: expected application/json");
+}
+
+// Checks everything but the route. Clients without the token cannot find out which paths exist.
+std::optional<HttpResponse> refuse(const HttpRequest& request, const Match& found,
+                                   const HttpPolicy& policy) {
+  if (auto refusal = refuse_foreign(request, policy)) return refusal;
+  const bool writes = request.method == "POST";
+  if (writes && policy.write_token.empty())
+    return refuse_method("GET, HEAD",
+                         "expected GET or HEAD: this server takes no requests that write (the key "
+                         "http_write_token_file allows them)");
+  if (!writes && request.method != "GET" && request.method != "HEAD")
+    return refuse_method(policy.write_token.empty() ? "GET, HEAD" : "GET, HEAD, POST",
+                         "expected GET or HEAD");
+  const bool may_write =
+      !policy.write_token.empty() && bears_token(request, policy.write_token, true);
+  const bool may_read = policy.token.empty() || (found.route != nullptr && found.route->open) ||
+                        bears_token(request, policy.token);
+  if (!may_write && (writes || !may_read)) return unauthorized();
+  if (found.route == nullptr && found.other_method)
+    return writes ? refuse_method("GET, HEAD", "expected GET or HEAD at this path")
+                  : refuse_method("POST", "expected POST at this path");
+  if (found.route == nullptr)
     return http_error(404, cat("there is no '/", join(request.segments, "/"), "'"));
-  return route->handler(request);
+  return refuse_body(request);
 }
 
 }  // namespace
 
+std::optional<HttpResponse> refuse_head(const HttpRequest& request,
+                                        std::span<const HttpRoute> routes,
+                                        const HttpPolicy& policy) {
+  return refuse(request, find_route(request, routes), policy);
+}
+
 HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
                          const HttpPolicy& policy) {
-  HttpResponse response = answer(request, routes, policy);
+  Match found = find_route(request, routes);
+  std::optional<HttpResponse> refusal = refuse(request, found, policy);
+  request.captured = std::move(found.captured);
+  HttpResponse response = refusal ? std::move(*refusal) : found.route->handler(request);
   const bool shows_error = !response.error.empty() && is_for_a_person(request);
   return shows_error ? as_page(std::move(response)) : response;
 }

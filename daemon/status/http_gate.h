@@ -7,6 +7,7 @@
 // Threads: pure functions.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,14 +25,23 @@ struct HttpPolicy {
   // or Basic with the user "leat" or none and the token as password, which browsers can ask for.
   // Empty: no token is needed.
   std::string token;
+  // The token that a POST must contain, as Bearer alone. It is also enough for a GET. Empty: the
+  // server takes no POST.
+  std::string write_token = {};
 };
 
 // True for "10.0.0.2", "[::1]", "localhost" or a configured name, with or without a ":" and a port.
 bool is_known_host(std::string_view host, const HttpPolicy& policy);
 
+// Returns the error for a request whose body is not read yet; nothing if its route may answer.
+std::optional<HttpResponse> refuse_head(const HttpRequest& request,
+                                        std::span<const HttpRoute> routes,
+                                        const HttpPolicy& policy);
+
 // Returns the response of the matching route, or an error: 400 without exactly one Host, 421 for an
-// unknown host, 403 for a request of another site, 405 for a method other than GET and HEAD, 401
-// without the token, 404 without a route. If a browser asks for a page, the error is a page, too.
+// unknown host, 403 for a request of another site, 405 for a method that the path does not have,
+// 401 without the token, 404 without a route, 415 for a body that is not JSON. If a browser asks
+// for a page, the error is a page, too.
 HttpResponse answer_http(HttpRequest request, std::span<const HttpRoute> routes,
                          const HttpPolicy& policy);
 

@@ -70,13 +70,16 @@ bool read_target(std::string_view target, HttpRequest& request) {
 // Makes a request of the parsed head, or refuses it.
 HttpParse from(const Parser& parser) {
   const auto& message = parser.get();
-  if (parser.chunked() || message.count(http::field::transfer_encoding) > 0 ||
-      parser.content_length().value_or(0) > 0)
-    return refuse(413, "expected a request without a body");
+  const bool coded = parser.chunked() || message.count(http::field::transfer_encoding) > 0;
+  const uint64_t length = parser.content_length().value_or(0);
+  const bool posts = view(message.method_string()) == "POST";
+  if (posts && coded) return refuse(411, "expected a body with a Content-Length");
+  if (coded || (!posts && length > 0)) return refuse(413, "expected a request without a body");
   HttpParse parse;
   HttpRequest& request = parse.request.emplace();
   request.method = view(message.method_string());
   request.keep_alive = message.keep_alive();
+  request.content_length = length;
   if (!read_target(view(message.target()), request))
     return refuse(400, "target: expected a path and a query, as in /api/v1/jobs?a=b");
   for (const auto& field : message) {  // the parser refuses control characters
@@ -120,6 +123,7 @@ HttpParse parse_http_request(std::string_view bytes, size_t max_bytes) {
 
   Parser parser;
   parser.header_limit(static_cast<uint32_t>(size + 1));
+  parser.body_limit(boost::none);  // the server has a limit of its own
   boost::system::error_code error;
   const size_t used = parser.put(boost::asio::buffer(bytes.data(), size), error);
   if (error == http::error::bad_version) return refuse(505, "expected HTTP/1.1 or HTTP/1.0");

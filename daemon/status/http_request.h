@@ -1,6 +1,6 @@
 // Reads the head of an HTTP/1.1 request with Beast's parser, and adds stricter rules: the target is
-// only a path and a query, a request has no body and no transfer coding, and no name occurs twice
-// in the query.
+// only a path and a query, no request has a transfer coding and only a POST has a body, and no name
+// occurs twice in the query.
 //
 // Threads: pure functions.
 #pragma once

@@ -13,6 +13,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -22,6 +23,7 @@
 #include <tuple>
 
 #include "daemon/status/http_request.h"
+#include "daemon/status/pending_response.h"
 #include "devices/base/text.h"
 #include "transport/io/handshake.h"
 
@@ -91,7 +93,41 @@ class HttpServer::Core final : public std::enable_shared_from_this<Core> {
   std::map<uint64_t, std::shared_ptr<Connection>> connections_;
   uint64_t next_id_ = 0;
   size_t output_bytes_ = 0;  // of responses that are not sent yet
+  size_t input_bytes_ = 0;   // of bodies that are being read
   bool starved_ = false;     // of descriptors
+};
+
+// Counts a stream while it is open.
+class OpenStream {
+ public:
+  explicit OpenStream(HttpCounters& counters) : counters_(counters) { ++counters_.streams; }
+  ~OpenStream() { --counters_.streams; }
+  OpenStream(const OpenStream&) = delete;
+
+ private:
+  HttpCounters& counters_;
+};
+
+// Counts bytes of input while they are read.
+class Reserved {
+ public:
+  Reserved(size_t& sum, size_t bytes) : sum_(sum), bytes_(bytes) { sum_ += bytes_; }
+  ~Reserved() { sum_ -= bytes_; }
+  Reserved(const Reserved&) = delete;
+
+ private:
+  size_t& sum_;
+  const size_t bytes_;
+};
+
+// Forgets a timer that a response was to wake, when its connection no longer waits.
+struct Waiter {
+  PendingResponse& pending;
+  std::shared_ptr<asio::steady_timer*> timer;
+  ~Waiter() {
+    pending.on_response({});
+    *timer = nullptr;
+  }
 };
 
 // One connection: it reads a request, answers it, and reads the next one when the client has taken
@@ -142,7 +178,16 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
       std::optional<HttpParse> parse = co_await next_request(patience);
       if (!parse) co_return end();
       last = parse->refusal || !parse->request->keep_alive;
-      if (!co_await send(answer(std::move(*parse), last))) co_return end();
+      const bool head = parse->request && parse->request->method == "HEAD";
+      if (parse->request && parse->request->content_length > 0) {
+        parse->refusal = co_await read_body(*parse);
+        last = last || parse->refusal;
+      }
+      HttpResponse response = answer(std::move(*parse));
+      if (response.pending) response = co_await later(std::move(response.pending));
+      last = last || response.stream;
+      if (!co_await send(http_message(response, head, !last, date_now()))) co_return end();
+      if (response.stream && !head && !co_await stream(*response.stream)) co_return end();
       enter(last || input_.empty());
       patience = idle_ ? core_->options_.idle_deadline : core_->options_.header_deadline;
     }
@@ -186,22 +231,103 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     }
   }
 
-  // Returns the bytes of the response.
-  std::string answer(HttpParse parse, bool last) {
+  // Reads the body of a POST behind its head. Returns why it is refused, which is then the last
+  // answer.
+  awaitable<std::optional<HttpResponse>> read_body(HttpParse& parse) {
+    const HttpOptions& options = core_->options_;
+    HttpRequest& request = *parse.request;
+    if (auto refusal = refuse_head(request, core_->routes_, options.policy)) co_return refusal;
+    const uint64_t size = request.content_length;
+    if (size > options.most_body_bytes)
+      co_return http_error(
+          413, cat("body: expected at most ", options.most_body_bytes, " bytes, received ", size));
+    if (size > options.most_input_bytes - core_->input_bytes_)
+      co_return http_error(503, "too many requests are being read; try again later");
+    const std::string* expects = request.header("expect");
+    if (expects != nullptr && *expects != "100-continue")
+      co_return http_error(417, cat("Expect: expected 100-continue, got '", *expects, "'"));
+    if (expects != nullptr && !co_await send("HTTP/1.1 100 Continue\r\n\r\n"))
+      co_return http_error(408, "the client takes no response");
+    const Reserved reserved(core_->input_bytes_, size);
+    enter(false);
+    input_.reserve(parse.bytes + size);
+    while (input_.size() < parse.bytes + size) {
+      char bytes[kReadBytes];
+      const auto [error, n] =
+          co_await within(options.body_deadline,
+                          socket_.async_read_some(asio::buffer(bytes, sizeof bytes), kAwait));
+      if (error)
+        co_return http_error(
+            408, cat("expected ", size, " bytes of a body within ", options.body_deadline.count(),
+                     " ms, received ", input_.size() - parse.bytes));
+      input_.append(bytes, n);
+    }
+    request.body = input_.substr(parse.bytes, size);
+    parse.bytes += size;
+    co_return std::nullopt;
+  }
+
+  // Waits for a response that another thread finds.
+  awaitable<HttpResponse> later(std::shared_ptr<PendingResponse> pending) {
+    asio::steady_timer timer(socket_.get_executor(), core_->options_.answer_deadline);
+    const auto shared = std::make_shared<asio::steady_timer*>(&timer);
+    const Waiter waiter{*pending, shared};
+    pending->on_response([executor = socket_.get_executor(), shared] {
+      asio::post(executor, [shared] {
+        if (*shared != nullptr) (*shared)->cancel();
+      });
+    });
+    (void)co_await timer.async_wait(kAwait);
+    auto response = pending->take();
+    co_return response ? std::move(*response)
+                       : http_error(504, "the request was taken, and its outcome is not known yet");
+  }
+
+  HttpResponse answer(HttpParse parse) {
     HttpResponse response;
-    bool head = false;
     if (parse.refusal) {
       response = std::move(*parse.refusal);
     } else {
-      head = parse.request->method == "HEAD";
       input_.erase(0, parse.bytes);
       response = answer_http(std::move(*parse.request), core_->routes_, core_->options_.policy);
     }
     if (response.body.size() + core_->output_bytes_ > core_->options_.most_output_bytes)
       response = http_error(503, "too many responses wait to be read");
+    if (response.stream && core_->counters().streams >= core_->options_.most_streams)
+      response = http_error(503, cat("expected at most ", core_->options_.most_streams,
+                                     " streams of events at once"));
     ++core_->counters().requests;
     if (response.status >= 400) ++core_->counters().refused;
-    return http_message(response, head, !last, date_now());
+    return response;
+  }
+
+  // Sends what the stream has, until it ends. Returns false if the client has left before, or does
+  // not take what it gets.
+  awaitable<bool> stream(HttpStream& stream) {
+    const OpenStream counted(core_->counters());
+    Steady::time_point sent = Steady::now();
+    while (true) {
+      std::string output = stream.next();
+      // The comment shows the client, and proxies on the way, that the connection lives.
+      if (output.empty() && Steady::now() - sent >= core_->options_.stream_silence)
+        output = ":\n\n";
+      if (!output.empty()) {
+        if (!co_await send(std::move(output))) co_return false;
+        sent = Steady::now();
+      }
+      if (stream.has_ended()) co_return true;
+      if (!co_await pause()) co_return false;
+    }
+  }
+
+  // Waits for the next look at a stream. Returns false if the client has closed the connection, or
+  // has sent bytes, which no client of a stream does.
+  awaitable<bool> pause() {
+    using namespace asio::experimental::awaitable_operators;
+    asio::steady_timer timer(socket_.get_executor(), core_->options_.stream_pause);
+    const auto first = co_await (timer.async_wait(kAwait) ||
+                                 socket_.async_wait(Stream::socket::wait_read, kAwait));
+    co_return socket_.is_open() && first.index() == 0;
   }
 
   // Returns false if the client does not take all of it.
@@ -322,6 +448,8 @@ std::vector<Metric> http_metrics(const HttpCounters& counters) {
   return {
       metric("leat_http_connections_total", "Connections accepted", kCounter, counters.connections),
       metric("leat_http_connections", "Connections open", MetricKind::gauge, counters.open),
+      metric("leat_http_streams", "Connections open with a stream of events", MetricKind::gauge,
+             counters.streams),
       metric("leat_http_connections_refused_total", "Connections turned away for want of a place",
              kCounter, counters.turned_away),
       metric("leat_http_timeouts_total", "Connections closed by a deadline", kCounter,

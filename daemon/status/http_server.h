@@ -1,9 +1,9 @@
-// A small HTTP/1.1 server for the status of a daemon. It answers GET and HEAD from a table of
-// routes. Clients cannot use up the daemon: every connection has a deadline in every state, a
-// header has at most 8 KiB, unread responses take a bounded amount of memory, and a connection's
-// request is answered before the next one is read. When all connections are in use, the one that
-// has been idle for longest is closed for a new one. Without free descriptors, the server accepts
-// again a little later.
+// A small HTTP/1.1 server for the status of a daemon. It answers GET and HEAD, and perhaps POST,
+// from a table of routes. Clients cannot use up the daemon: every connection has a deadline in
+// every state, a header has at most 8 KiB, unread responses take a bounded amount of memory, and a
+// connection's request is answered before the next one is read. When all connections are in use,
+// the one that has been idle for longest is closed for a new one. Without free descriptors, the
+// server accepts again a little later.
 //
 // http_gate.h has the rules for requests.
 #pragma once
@@ -27,6 +27,7 @@ namespace leat {
 struct HttpCounters {
   std::atomic<uint64_t> connections{0};  // accepted
   std::atomic<uint64_t> open{0};         // now
+  std::atomic<uint64_t> streams{0};      // of these, with a stream of events
   std::atomic<uint64_t> turned_away{0};  // because all connections were in use
   std::atomic<uint64_t> timed_out{0};
   std::atomic<uint64_t> requests{0};  // answered, also with an error
@@ -46,7 +47,14 @@ struct HttpOptions {
   std::chrono::milliseconds linger_deadline{1'000};
   size_t most_connections = 256;
   size_t most_header_bytes = 8 << 10;
-  size_t most_output_bytes = 64 << 20;  // of unsent responses, of all connections
+  size_t most_output_bytes = 64 << 20;                 // of unsent responses, of all connections
+  std::chrono::milliseconds body_deadline{30'000};     // of a POST, from its header on
+  std::chrono::milliseconds answer_deadline{130'000};  // of a response that comes later
+  size_t most_body_bytes = 32 << 20;                   // of one POST
+  size_t most_input_bytes = 64 << 20;                  // of all that are being read
+  size_t most_streams = 224;                           // connections with a stream of events
+  std::chrono::milliseconds stream_pause{100};         // between two looks for new events
+  std::chrono::milliseconds stream_silence{15'000};    // a stream without events sends a comment
   Logger log;
   std::shared_ptr<HttpCounters> counters;  // null: the server makes its own
 };

@@ -49,6 +49,12 @@ circle.validation { fill: var(--warn); }
 progress { width: 6rem; accent-color: var(--busy); }
 code { font: .9em ui-monospace, monospace; }
 .none { padding: 1rem; color: var(--faint); }
+nav { display: flex; flex-wrap: wrap; gap: .4rem 1rem; align-items: baseline; margin: 0 0 .5rem; }
+nav a { text-decoration: none; color: var(--faint); padding: .1rem .2rem; }
+nav a[aria-current] { color: var(--text); font-weight: 600; border-bottom: 2px solid var(--busy); }
+nav input { font: inherit; color: inherit; background: var(--head); width: 14rem;
+  border: 1px solid var(--line); border-radius: 4px; padding: .15rem .4rem; }
+:focus-visible { outline: 2px solid var(--busy); outline-offset: 1px; }
 body.stale main { opacity: .55; } #note { min-height: 1.45em; }
 )css";
 
@@ -72,7 +78,7 @@ function show(page) {
 async function refresh() {
   if (document.hidden) return;
   try {
-    const answer = await fetch(location.pathname, {cache: "no-store", signal: AbortSignal.timeout(4000)});
+    const answer = await fetch(location.pathname + location.search, {cache: "no-store", signal: AbortSignal.timeout(4000)});
     if (!answer.ok) throw new Error("HTTP " + answer.status);
     show(new DOMParser().parseFromString(await answer.text(), "text/html"));
     heard = Date.now();
@@ -116,7 +122,7 @@ HttpResponse document(std::string_view title, std::string_view main, bool live) 
       "Content-Security-Policy",
       cat("default-src 'none'; ", live ? "connect-src 'self'; " : "", "img-src data:; style-src ",
           hash_source(kStyle), live ? cat("; script-src ", hash_source(kScript)) : "",
-          "; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"));
+          "; frame-ancestors 'none'; base-uri 'none'; form-action ", live ? "'self'" : "'none'"));
   response.body = cat(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"

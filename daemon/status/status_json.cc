@@ -16,6 +16,13 @@ using Json = nlohmann::ordered_json;
 
 Json object(std::string_view kind) { return {{"apiVersion", kApiVersion}, {"kind", kind}}; }
 
+Json list_object(std::string_view kind, const ListEnd& end) {
+  Json json = object(kind);
+  if (end.version > 0) json["version"] = end.version;
+  if (end.next) json["next"] = *end.next;
+  return json;
+}
+
 std::string line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -141,10 +148,17 @@ Json node(const NodeView& node) {
                {"version", worker.info.version},
                {"devices", Json::array()},
                {"datasets", worker.info.datasets}};
+  json["cpu_seconds"] = static_cast<double>(worker.usage.cpu_ms) / 1000;
+  json["resident_bytes"] = worker.usage.resident_bytes;
+  json["waiting"] = number_or_null(worker.waiting);
   for (const WorkerDevice& each : worker.info.devices) json["devices"].push_back(device(each));
   for (const LinkCounterField& field : kLinkCounterFields)
     json["traffic"][field.name] = worker.traffic.*field.value;
   return json;
+}
+
+Json line_of_log(const LogLine& line) {
+  return {{"time", iso_time(line.at_ms)}, {"worker", line.worker}, {"text", line.text}};
 }
 
 }  // namespace
@@ -164,8 +178,8 @@ std::string cluster_json(const ClusterView& cluster) {
   return line(json);
 }
 
-std::string jobs_json(std::span<const JobView> jobs) {
-  Json json = object("JobList");
+std::string jobs_json(std::span<const JobView> jobs, const ListEnd& end) {
+  Json json = list_object("JobList", end);
   Json& items = json["items"] = Json::array();
   for (const JobView& job : jobs) items.push_back(job_object(job, false, Json::object()));
   return line(json);
@@ -173,10 +187,20 @@ std::string jobs_json(std::span<const JobView> jobs) {
 
 std::string job_json(const JobView& job) { return line(job_object(job, true, object("Job"))); }
 
-std::string nodes_json(std::span<const NodeView> nodes) {
-  Json json = object("NodeList");
+std::string job_summary_json(const JobView& job) {
+  return line(job_object(job, false, object("Job")));
+}
+
+std::string nodes_json(std::span<const NodeView> nodes, const ListEnd& end) {
+  Json json = list_object("NodeList", end);
   Json& items = json["items"] = Json::array();
   for (const NodeView& each : nodes) items.push_back(node(each));
+  return line(json);
+}
+
+std::string node_json(const NodeView& view) {
+  Json json = object("Node");
+  json.update(node(view));
   return line(json);
 }
 
@@ -203,11 +227,11 @@ std::string log_json(std::string_view job, const LogPage& page) {
   json["end"] = page.end;
   json["complete"] = page.complete;
   Json& lines = json["lines"] = Json::array();
-  for (const LogLine& each : page.lines) {
-    lines.push_back({{"time", iso_time(each.at_ms)}, {"worker", each.worker}, {"text", each.text}});
-  }
+  for (const LogLine& each : page.lines) lines.push_back(line_of_log(each));
   return line(json);
 }
+
+std::string log_line_json(const LogLine& each) { return line(line_of_log(each)); }
 
 std::string live_json() {
   Json json = object("Liveness");

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,11 +19,21 @@ namespace leat {
 inline constexpr std::string_view kApiVersion = "leat/v1";
 
 std::string cluster_json(const ClusterView& cluster);
-std::string jobs_json(std::span<const JobView> jobs);
+// The version of a list and the `after` of its next page; a value that is not known is left out.
+struct ListEnd {
+  uint64_t version = 0;
+  std::optional<std::string> next = {};
+};
+std::string jobs_json(std::span<const JobView> jobs, const ListEnd& end = {});
 std::string job_json(const JobView& job);
-std::string nodes_json(std::span<const NodeView> nodes);
+// A job without its lists, as jobs_json() has it.
+std::string job_summary_json(const JobView& job);
+std::string nodes_json(std::span<const NodeView> nodes, const ListEnd& end = {});
+std::string node_json(const NodeView& node);
 // `job` is the id, in both.
 std::string log_json(std::string_view job, const LogPage& page);
+// A line as log_json() has it.
+std::string log_line_json(const LogLine& line);
 std::string curves_json(std::string_view job, const CurvesView& curves);
 std::string live_json();
 // `status` is the reason why the daemon is not ready; ok if it is.

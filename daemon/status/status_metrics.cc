@@ -129,6 +129,15 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
   Metric leased = gauge("leat_node_leased", "1 for each worker that serves a job", {});
   Metric silent = gauge("leat_node_silent_seconds", "Time since the worker was last heard", {});
   Metric memory = gauge("leat_node_device_memory_bytes", "Memory of the worker's device", {});
+  Metric cpu = {"leat_node_cpu_seconds_total",
+                "CPU time of the worker and its runners since it started",
+                MetricKind::counter,
+                {}};
+  Metric resident =
+      gauge("leat_node_resident_memory_bytes", "Resident memory of the worker and its runners", {});
+  Metric waiting =
+      gauge("leat_node_waiting_ratio",
+            "Share of the last seconds in which the runners only waited for others", {});
   std::vector<Metric> traffic;
   for (const LinkCounterField& field : kLinkCounterFields)
     traffic.push_back(
@@ -140,6 +149,10 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
     if (!lives) continue;
     leased.samples.push_back({{name}, node.job.empty() ? 0.0 : 1.0});
     silent.samples.push_back({{name}, std::chrono::duration<double>(node.worker.silent).count()});
+    cpu.samples.push_back({{name}, static_cast<double>(node.worker.usage.cpu_ms) / 1000});
+    resident.samples.push_back({{name}, static_cast<double>(node.worker.usage.resident_bytes)});
+    if (std::isfinite(node.worker.waiting))
+      waiting.samples.push_back({{name}, node.worker.waiting});
     for (const WorkerDevice& device : node.worker.info.devices)
       memory.samples.push_back({{name, {"device", device.name}, {"kind", device.kind}},
                                 static_cast<double>(device.memory_bytes)});
@@ -147,7 +160,7 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
       traffic[i].samples.push_back(
           {{name}, static_cast<double>(node.worker.traffic.*kLinkCounterFields[i].value)});
   }
-  for (Metric* metric : {&states, &up, &leased, &silent, &memory})
+  for (Metric* metric : {&states, &up, &leased, &silent, &memory, &cpu, &resident, &waiting})
     out.push_back(std::move(*metric));
   out.insert(out.end(), traffic.begin(), traffic.end());
 }

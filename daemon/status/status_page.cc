@@ -1,6 +1,7 @@
 #include "daemon/status/status_page.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "daemon/status/job_order.h"
 #include "daemon/status/page_parts.h"
@@ -80,6 +81,9 @@ std::string node_row(const NodeView& node, const ClusterView& cluster) {
             human_bytes(device.memory_bytes), "</span>", small_text(device.description), "</div>");
   }
   html += cell(devices);
+  const bool lives = worker.state != WorkerState::lost;
+  html += number_cell(lives ? human_bytes(worker.usage.resident_bytes) : "");
+  html += number_cell(std::isfinite(worker.waiting) ? percent(worker.waiting) : "");
   html += cell(html_escaped(join(worker.info.datasets, ", ")));
   html += cell(html_escaped(worker.info.version));
   return html + "</tr>\n";
@@ -103,10 +107,67 @@ std::string header(const ClusterView& cluster, size_t jobs, std::span<const Node
   return html;
 }
 
-std::string jobs_table(std::span<const JobView> jobs, const ClusterView& cluster) {
-  if (jobs.empty())
+// The groups of jobs that the page can be narrowed to.
+struct JobGroup {
+  std::string_view key, label;
+  bool (*has)(JobState state);
+};
+bool has_workers(JobState state) {
+  return state == JobState::starting || state == JobState::running ||
+         state == JobState::recovering || state == JobState::cancelling;
+}
+constexpr JobGroup kGroups[] = {
+    {"", "All", [](JobState) { return true; }},
+    {"running", "Running", has_workers},
+    {"waiting", "Waiting", [](JobState state) { return !has_workers(state) && !has_ended(state); }},
+    {"ended", "Ended", [](JobState state) { return has_ended(state); }},
+};
+
+const JobGroup& group_of(const JobFilter& filter) {
+  const auto* found = std::find_if(std::begin(kGroups), std::end(kGroups),
+                                   [&](const JobGroup& group) { return group.key == filter.show; });
+  return found == std::end(kGroups) ? kGroups[0] : *found;
+}
+
+std::vector<JobView> taken_by(const JobFilter& filter, std::span<const JobView> jobs) {
+  const JobGroup& group = group_of(filter);
+  std::vector<JobView> taken;
+  for (const JobView& job : jobs) {
+    if (group.has(job.condition.state) && job.id.find(filter.name) != std::string::npos)
+      taken.push_back(job);
+  }
+  return taken;
+}
+
+// Links to the groups, with the number of jobs in each, and a form to search for a name.
+std::string filter_bar(std::span<const JobView> jobs, const JobFilter& filter) {
+  const JobGroup& chosen = group_of(filter);
+  std::string html = "<nav data-part=\"filter\" aria-label=\"Jobs\">";
+  for (const JobGroup& group : kGroups) {
+    const auto count = std::count_if(jobs.begin(), jobs.end(), [&](const JobView& job) {
+      return group.has(job.condition.state);
+    });
+    std::string query = group.key.empty() ? "" : cat("?show=", group.key);
+    if (!filter.name.empty())
+      query += cat(query.empty() ? "?" : "&amp;", "name=", percent_encoded(filter.name));
+    html += cat("<a href=\"/", query, "\"", &group == &chosen ? " aria-current=\"page\"" : "", ">",
+                group.label, " ", count, "</a>");
+  }
+  html += "</nav>\n<nav><form action=\"/\" method=\"get\">";
+  if (!chosen.key.empty())
+    html += cat("<input type=\"hidden\" name=\"show\" value=\"", chosen.key, "\">");
+  return html +
+         cat("<input type=\"search\" name=\"name\" value=\"", html_escaped(filter.name),
+             "\" placeholder=\"Name of a job\" aria-label=\"Name of a job\"></form></nav>\n");
+}
+
+std::string jobs_table(std::span<const JobView> all, const JobFilter& filter,
+                       const ClusterView& cluster) {
+  if (all.empty())
     return "<div data-part=\"jobs\" class=\"none\">No jobs yet: <code>leat submit "
            "job.yaml</code></div>\n";
+  const std::vector<JobView> jobs = taken_by(filter, all);
+  if (jobs.empty()) return "<div data-part=\"jobs\" class=\"none\">No such jobs</div>\n";
   std::string html =
       "<div data-part=\"jobs\"><div class=\"scroll\"><table><thead><tr><th>Job</th><th>State</th>"
       "<th>Progress</th><th class=\"number\">Loss<small>validation</small></th>"
@@ -129,7 +190,9 @@ std::string nodes_table(std::span<const NodeView> nodes, const ClusterView& clus
            "</div>\n";
   std::string html =
       "<div data-part=\"nodes\"><div class=\"scroll\"><table><thead><tr><th>Worker</th>"
-      "<th>State</th><th>Job</th><th>Devices</th><th>Data sets</th><th>Version</th></tr></thead>\n"
+      "<th>State</th><th>Job</th><th>Devices</th><th class=\"number\">Memory</th><th "
+      "class=\"number\">Waits"
+      "<small>for other workers</small></th><th>Data sets</th><th>Version</th></tr></thead>\n"
       "<tbody>";
   for (const NodeView& node : nodes) html += node_row(node, cluster);
   return html + "</tbody></table></div></div>\n";
@@ -138,10 +201,12 @@ std::string nodes_table(std::span<const NodeView> nodes, const ClusterView& clus
 }  // namespace
 
 HttpResponse status_page(const ClusterView& cluster, std::span<const JobView> jobs,
-                         std::span<const NodeView> nodes, const Status& ready) {
+                         std::span<const NodeView> nodes, const Status& ready,
+                         const JobFilter& filter) {
   return html_page(
       cluster.name.empty() ? "Leat" : cluster.name + " \xc2\xb7 Leat",
-      cat(header(cluster, jobs.size(), nodes, ready), "<h2>Jobs</h2>\n", jobs_table(jobs, cluster),
+      cat(header(cluster, jobs.size(), nodes, ready), "<h2>Jobs</h2>\n",
+          jobs.empty() ? "" : filter_bar(jobs, filter), jobs_table(jobs, filter, cluster),
           "<h2>Workers</h2>\n", nodes_table(nodes, cluster)));
 }
 

@@ -4,14 +4,22 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "daemon/status/http.h"
 #include "daemon/status/status_source.h"
 
 namespace leat {
 
+// The jobs that the page lists.
+struct JobFilter {
+  std::string show;  // "running", "waiting" or "ended"; anything else: all
+  std::string name;  // the id has this text in it
+};
+
 // `ready` is the status from StatusSource::ready().
 HttpResponse status_page(const ClusterView& cluster, std::span<const JobView> jobs,
-                         std::span<const NodeView> nodes, const Status& ready);
+                         std::span<const NodeView> nodes, const Status& ready,
+                         const JobFilter& filter = {});
 
 }  // namespace leat

@@ -5,8 +5,12 @@
 #include <iterator>
 #include <limits>
 
+#include "daemon/status/event_streams.h"
+#include "daemon/status/event_text.h"
 #include "daemon/status/job_page.h"
+#include "daemon/status/list_query.h"
 #include "daemon/status/metrics_text.h"
+#include "daemon/status/openapi.h"
 #include "daemon/status/status_json.h"
 #include "daemon/status/status_metrics.h"
 #include "daemon/status/status_page.h"
@@ -39,22 +43,9 @@ HttpResponse failure(const Status& status) {
   }
 }
 
-// Returns a number of the query, or `otherwise` if it is absent.
-Result<uint64_t> number(const HttpRequest& request, std::string_view name, uint64_t otherwise) {
-  for (const auto& [key, text] : request.query) {
-    if (key != name) continue;
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      return invalid_argument(cat(name, ": expected a whole number, got '", text, "'"));
-    return value;
-  }
-  return otherwise;
-}
-
 HttpResponse log_page(const StatusSource& source, const HttpRequest& request) {
-  const auto from = number(request, "from", 0);
-  const auto limit = number(request, "limit", kMostLines);
+  const auto from = query_number(request, "from", 0);
+  const auto limit = query_number(request, "limit", kMostLines);
   for (const auto* value : {&from, &limit})
     if (!value->ok()) return http_error(400, value->status().message());
   if (*limit < 1 || *limit > kMostLines)
@@ -71,6 +62,46 @@ HttpResponse page_of(const StatusSource& source, const JobView& job) {
   const uint64_t lines = end.ok() ? end->end : 0;
   const auto log = source.log(job.id, lines - std::min(lines, kShownLines), kShownLines);
   return job_page(job, log.ok() ? *log : LogPage(), source.cluster(), source.curves(job.id));
+}
+
+// Returns the place where a stream begins: behind the last event that the client has got, or at a
+// number of the query.
+Result<uint64_t> place_in_stream(const HttpRequest& request, std::string_view key, bool behind) {
+  const std::string* last = request.header("last-event-id");
+  if (last == nullptr) return query_number(request, key, 0);
+  uint64_t id = 0;
+  const auto [end, error] = std::from_chars(last->data(), last->data() + last->size(), id);
+  if (error != std::errc() || end != last->data() + last->size())
+    return invalid_argument(cat("Last-Event-ID: expected the id of an event, got '", *last, "'"));
+  return behind ? id + 1 : id;
+}
+
+HttpResponse streamed(std::unique_ptr<HttpStream> stream) {
+  HttpResponse response;
+  response.type = kEventStream;
+  response.stream = std::move(stream);
+  return response;
+}
+
+void add_streams(const StatusSource& source, std::vector<HttpRoute>& routes) {
+  const auto feed = std::make_shared<StatusFeed>(source);
+  routes.push_back({"/api/v1/events", [feed](const HttpRequest& request) {
+                      const auto seen = place_in_stream(request, "since", false);
+                      if (!seen.ok()) return http_error(400, seen.status().message());
+                      return streamed(stream_cluster(feed, *seen));
+                    }});
+  routes.push_back({"/api/v1/jobs/{id}/events", [feed, &source](const HttpRequest& request) {
+                      const auto job = source.job(request.captured[0]);
+                      if (!job.ok()) return failure(job.status());
+                      return streamed(stream_job(feed, source, job->id));
+                    }});
+  routes.push_back({"/api/v1/jobs/{id}/logs/events", [&source](const HttpRequest& request) {
+                      const auto from = place_in_stream(request, "from", true);
+                      if (!from.ok()) return http_error(400, from.status().message());
+                      const auto job = source.job(request.captured[0]);
+                      if (!job.ok()) return failure(job.status());
+                      return streamed(stream_log(source, job->id, *from));
+                    }});
 }
 
 std::vector<Metric> master_metrics(const StatusSource& source, const HttpCounters* counters) {
@@ -117,8 +148,13 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
   const auto add = [&routes](const char* pattern, auto handler) {
     routes.push_back({pattern, std::move(handler)});
   };
-  add("/", [&source](const HttpRequest&) {
-    return status_page(source.cluster(), source.jobs(), source.nodes(), source.ready());
+  add("/", [&source](const HttpRequest& request) {
+    JobFilter filter;
+    for (const auto& [key, text] : request.query) {
+      if (key == "show") filter.show = text;
+      if (key == "name") filter.name = text;
+    }
+    return status_page(source.cluster(), source.jobs(), source.nodes(), source.ready(), filter);
   });
   add("/jobs/{id}", [&source](const HttpRequest& request) {
     const auto job = source.job(request.captured[0]);
@@ -126,8 +162,19 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
   });
   add("/api/v1/cluster",
       [&source](const HttpRequest&) { return json(cluster_json(source.cluster())); });
-  add("/api/v1/nodes", [&source](const HttpRequest&) { return json(nodes_json(source.nodes())); });
-  add("/api/v1/jobs", [&source](const HttpRequest&) { return json(jobs_json(source.jobs())); });
+  add("/api/v1/openapi.json",
+      [&source](const HttpRequest&) { return json(openapi_json(source.cluster().version)); });
+  add("/api/v1/nodes", [&source](const HttpRequest& request) {
+    const auto page = page_of_nodes(request, source.nodes());
+    if (!page.ok()) return http_error(400, page.status().message());
+    return json(nodes_json(page->items, {.next = page->next}));
+  });
+  add("/api/v1/jobs", [&source](const HttpRequest& request) {
+    const uint64_t version = source.jobs_version();  // first: the list has all changes up to it
+    const auto page = page_of_jobs(request, source.jobs());
+    if (!page.ok()) return http_error(400, page.status().message());
+    return json(jobs_json(page->items, {.version = version, .next = page->next}));
+  });
   add("/api/v1/jobs/{id}", [&source](const HttpRequest& request) {
     const auto job = source.job(request.captured[0]);
     return job.ok() ? json(job_json(*job)) : failure(job.status());
@@ -138,14 +185,17 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
   });
   add("/api/v1/jobs/{id}/logs",
       [&source](const HttpRequest& request) { return log_page(source, request); });
+  add_streams(source, routes);
   return routes;
 }
 
 Result<std::unique_ptr<HttpServer>> open_status_server(Reactor& reactor, const std::string& address,
                                                        const StatusSource& source,
-                                                       HttpOptions options) {
+                                                       HttpOptions options,
+                                                       std::vector<HttpRoute> writes) {
   if (!options.counters) options.counters = std::make_shared<HttpCounters>();
   auto routes = status_routes(source, options.counters);
+  std::move(writes.begin(), writes.end(), std::back_inserter(routes));
   return HttpServer::open(reactor, address, std::move(routes), std::move(options));
 }
 

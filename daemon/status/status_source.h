@@ -23,6 +23,10 @@ class StatusSource {
   virtual ClusterView cluster() const = 0;
   // Returns the jobs in the order of their submission.
   virtual std::vector<JobView> jobs() const = 0;
+  // Rises with every change of a job's view. It is the highest version of all jobs, or higher.
+  virtual uint64_t jobs_version() const = 0;
+  // Returns the jobs whose version is higher than `version`, in the order of their submission.
+  virtual std::vector<JobView> changed_jobs(uint64_t version) const = 0;
   // Finds a job by its id, or by a prefix of only one id. failed_precondition if there is none;
   // invalid_argument, with the ids, if there are several.
   virtual Result<JobView> job(std::string_view id) const = 0;

@@ -207,6 +207,18 @@ std::vector<JobView> FakeJobs::jobs() const {
   return out;
 }
 
+uint64_t FakeJobs::jobs_version() const {
+  uint64_t version = 0;
+  for (const JobView& job : jobs()) version = std::max(version, job.version);
+  return version;
+}
+
+std::vector<JobView> FakeJobs::changed_jobs(uint64_t version) const {
+  std::vector<JobView> changed = jobs();
+  std::erase_if(changed, [&](const JobView& job) { return job.version <= version; });
+  return changed;
+}
+
 Result<JobView> FakeJobs::job(std::string_view id) const {
   LEAT_ASSIGN_OR_RETURN(JobView view, known(id));
   const std::lock_guard lock(mutex_);

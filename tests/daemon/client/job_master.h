@@ -42,6 +42,8 @@ class FakeJobs final : public JobService, public StatusSource {
   Result<std::string> file_path(const std::string& id, const std::string& name) override;
 
   ClusterView cluster() const override;
+  uint64_t jobs_version() const override;
+  std::vector<JobView> changed_jobs(uint64_t version) const override;
   std::vector<JobView> jobs() const override;
   Result<JobView> job(std::string_view id) const override;
   std::vector<NodeView> nodes() const override;

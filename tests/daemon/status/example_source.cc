@@ -52,6 +52,7 @@ JobView ended_job() {
   job.condition.state = JobState::succeeded;
   job.condition.since_ms = kStart + 4'000;
   job.condition.result.weights_sha256 = std::string(64, 'a');
+  job.version = 5;
   return job;
 }
 
@@ -65,6 +66,7 @@ JobView waiting_job() {
   job.condition.state = JobState::queued;
   job.condition.reason = "waits for 8 workers, 0 are free";
   job.condition.since_ms = kStart + 9'000;
+  job.version = 18;
   return job;
 }
 
@@ -107,6 +109,18 @@ ExampleSource::ExampleSource() {
     lines_.push_back({kStart + 1000 * i, "worker-1", "line " + std::to_string(i)});
 }
 
+uint64_t ExampleSource::jobs_version() const {
+  uint64_t version = 0;
+  for (const JobView& job : jobs()) version = std::max(version, job.version);
+  return version;
+}
+
+std::vector<JobView> ExampleSource::changed_jobs(uint64_t version) const {
+  std::vector<JobView> changed = jobs();
+  std::erase_if(changed, [&](const JobView& job) { return job.version <= version; });
+  return changed;
+}
+
 Result<JobView> ExampleSource::job(std::string_view id) const {
   std::vector<JobView> found;
   for (const JobView& job : jobs_)
@@ -120,6 +134,7 @@ Result<LogPage> ExampleSource::log(std::string_view id, uint64_t from, size_t mo
   LEAT_RETURN_IF_ERROR(job(id).status());
   LogPage page;
   page.end = lines_.size();
+  page.complete = complete_;
   page.first = std::min<uint64_t>(from, page.end);
   for (uint64_t i = page.first; i < page.end && page.lines.size() < most; ++i)
     page.lines.push_back(lines_[i]);

@@ -14,6 +14,8 @@ class ExampleSource final : public StatusSource {
   ExampleSource();
 
   ClusterView cluster() const override { return cluster_; }
+  uint64_t jobs_version() const override;
+  std::vector<JobView> changed_jobs(uint64_t version) const override;
   std::vector<JobView> jobs() const override { return jobs_; }
   Result<JobView> job(std::string_view id) const override;
   std::vector<NodeView> nodes() const override { return nodes_; }
@@ -25,6 +27,7 @@ class ExampleSource final : public StatusSource {
   std::vector<JobView> jobs_;
   std::vector<NodeView> nodes_;
   std::vector<LogLine> lines_;  // of every job
+  bool complete_ = false;       // no line follows
   Status ready_;
   std::vector<Metric> metrics_;
 };

@@ -23,6 +23,7 @@ HttpResponse say(const std::string& what) {
 const std::vector<HttpRoute> kRoutes = {
     {"/open", [](const HttpRequest&) { return say("open"); }, true},
     {"/", [](const HttpRequest&) { return say("root"); }},
+    {"/post", [](const HttpRequest& r) { return say("posted " + r.body); }, false, "POST"},
     {"/a/{x}/c/{y}", [](const HttpRequest& r) { return say(r.captured[0] + "," + r.captured[1]); }},
 };
 
@@ -105,6 +106,44 @@ TEST_CASE("methods that could change something are refused") {
     CHECK(response.status == 405);
     CHECK(response.headers == std::vector<HttpField>{{"Allow", "GET, HEAD"}});
   }
+}
+
+TEST_CASE("a request that writes has the token for it") {
+  HttpPolicy policy;
+  policy.write_token = "0123456789abcdef0123456789abcdef";
+  const HttpField token = {"authorization", "Bearer " + policy.write_token};
+  const auto post = [&](std::vector<HttpField> headers,
+                        std::vector<std::string> segments = {"post"},
+                        const std::string& body = "") {
+    HttpRequest posted = request(std::move(headers), std::move(segments));
+    posted.method = "POST";
+    posted.body = body;
+    posted.content_length = body.size();
+    return answer(posted, policy);
+  };
+  const HttpField json = {"content-type", "application/json; charset=utf-8"};
+  CHECK(post({kHost, token, json}, {"post"}, "{}").body == "posted {}");
+  CHECK(post({kHost, token}).body == "posted ");
+  CHECK(post({kHost}).status == 401);
+  CHECK(post({kHost, {"authorization", "Bearer " + std::string(32, 'x')}}).status == 401);
+  // A browser sends Basic by itself, also for a request that another site has made up.
+  CHECK(post({kHost, {"authorization", "Basic " + base64("leat:" + policy.write_token)}}).status ==
+        401);
+  CHECK(post({kHost, token, {"origin", "http://evil.example"}}).status == 403);
+  CHECK(post({{"host", "evil.example"}, token}).status == 421);
+  CHECK(post({kHost, token, {"content-type", "text/plain"}}, {"post"}, "{}").status == 415);
+  CHECK(post({kHost, token}, {"none"}).status == 404);
+  const HttpResponse read_only = post({kHost, token}, {"open"});
+  CHECK(read_only.status == 405);
+  CHECK(read_only.headers == std::vector<HttpField>{{"Allow", "GET, HEAD"}});
+  // Reading needs no token here, and a path that only writes cannot be read.
+  CHECK(status_with({kHost}, policy) == 200);
+  CHECK(answer(request({kHost}, {"post"}), policy).status == 405);
+  // The token for reading is not enough to write; the one for writing is enough to read.
+  policy.token = "fedcba9876543210fedcba9876543210";
+  CHECK(post({kHost, {"authorization", "Bearer " + policy.token}}).status == 401);
+  CHECK(answer(request({kHost, token}, {""}), policy).status == 200);
+  CHECK(answer(request({kHost}, {""}), policy).status == 401);
 }
 
 TEST_CASE("a pattern takes the segments that its braces stand for") {

@@ -57,7 +57,17 @@ TEST_CASE("a connection is kept, or not, as its version and header say") {
   CHECK(request_of("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").keep_alive);
 }
 
-TEST_CASE("a body of any kind is refused") {
+TEST_CASE("a POST says how long its body is") {
+  const HttpRequest request =
+      request_of("POST /api/v1/jobs HTTP/1.1\r\nContent-Length: 7000000\r\n\r\n");
+  CHECK(request.method == "POST");
+  CHECK(request.content_length == 7'000'000);
+  CHECK(request_of("POST / HTTP/1.1\r\n\r\n").content_length == 0);
+  CHECK(refusal_of("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") == 411);
+  CHECK(refusal_of("POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n") == 400);
+}
+
+TEST_CASE("a body of another method is refused") {
   CHECK(refusal_of("GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n") == 413);
   CHECK(refusal_of("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") == 413);
   CHECK(refusal_of("GET / HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\n") == 413);

@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "daemon/status/pending_response.h"
 #include "tests/catch.h"
 #include "tests/daemon/status/status_testing.h"
 #include "tests/temporary_directory.h"
@@ -23,6 +24,9 @@ struct Host {
     routes.push_back({"/", [](const HttpRequest&) { return text("hello"); }});
     routes.push_back(
         {"/large", [](const HttpRequest&) { return text(std::string(32 << 20, 'x')); }});
+    routes.push_back(
+        {"/post", [](const HttpRequest& r) { return text("got " + r.body); }, false, "POST"});
+    routes.push_back({"/later", [this](const HttpRequest&) { return wait(); }, false, "POST"});
     auto opened = HttpServer::open(reactor, address, std::move(routes), std::move(options));
     REQUIRE(opened.ok());
     server = std::move(*opened);
@@ -33,12 +37,32 @@ struct Host {
     response.body = std::move(body);
     return response;
   }
+  HttpResponse wait() {
+    HttpResponse response;
+    response.pending = pending;
+    return response;
+  }
   const std::string& address() const { return server->address(); }
   uint64_t open() const { return server->counters().open; }
 
+  std::shared_ptr<PendingResponse> pending = std::make_shared<PendingResponse>();
   Reactor reactor;
   std::unique_ptr<HttpServer> server;
 };
+
+HttpOptions with_writes() {
+  HttpOptions options;
+  options.policy.write_token = std::string(32, 'w');
+  return options;
+}
+
+// The head of a POST with a body of `size` bytes, up to the empty line.
+std::string post_head(const std::string& path, size_t size, const std::string& more = "") {
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " +
+         std::string(32, 'w') +
+         "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(size) + "\r\n" +
+         more + "\r\n";
+}
 
 constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -339,4 +363,110 @@ TEST_CASE("many clients ask at once", "[cluster]") {
   for (std::thread& thread : threads) thread.join();
   CHECK(answered == 400);
   CHECK(host.server->counters().requests == 400);
+}
+
+TEST_CASE("a POST has its body, and the connection is kept") {
+  Host host(with_writes());
+  HttpClient client(host.address());
+  for (const std::string body : {"{}", "{\"a\":1}"}) {
+    client.send(post_head("/post", body.size()) + body);
+    const HttpReply reply = client.reply();
+    CHECK(reply.status == 200);
+    CHECK(reply.body == "got " + body);
+  }
+  client.send(post_head("/post", 3) + "a");
+  client.send("b");
+  client.send("c" + std::string(kGet));  // the next request comes right behind the body
+  CHECK(client.reply().body == "got abc");
+  CHECK(client.reply().body == "hello");
+  CHECK(host.server->counters().connections == 1);
+}
+
+TEST_CASE("a large body is asked for before it is sent") {
+  Host host(with_writes());
+  HttpClient client(host.address());
+  const std::string body(3 << 20, 'x');
+  client.send(post_head("/post", body.size(), "Expect: 100-continue\r\n"));
+  CHECK(client.reply(true).status == 100);
+  client.send(body);
+  CHECK(client.reply().body == "got " + body);
+}
+
+TEST_CASE("a body that may not be sent is refused before it is read") {
+  HttpOptions options = with_writes();
+  options.most_body_bytes = 100;
+  Host host(options);
+  const auto status = [&](const std::string& head) {
+    HttpClient client(host.address());
+    client.send(head);
+    const int status = client.reply().status;
+    CHECK(client.is_closed());
+    return status;
+  };
+  CHECK(status(post_head("/post", 101)) == 413);
+  CHECK(status(post_head("/none", 50)) == 404);
+  CHECK(status("POST /post HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n") == 401);
+  CHECK(status(post_head("/post", 50, "Expect: magic\r\n")) == 417);
+}
+
+TEST_CASE("a body that does not come is told that it is late") {
+  HttpOptions options = with_writes();
+  options.body_deadline = 200ms;
+  Host host(options);
+  HttpClient client(host.address());
+  client.send(post_head("/post", 5) + "abc");
+  const HttpReply reply = client.reply();
+  CHECK(reply.status == 408);
+  CHECK_THAT(reply.body, Catch::Contains("expected 5 bytes of a body within 200 ms, received 3"));
+}
+
+TEST_CASE("bodies together take so much memory and no more") {
+  HttpOptions options = with_writes();
+  options.most_input_bytes = 100;
+  Host host(options);
+  HttpClient first(host.address()), second(host.address());
+  first.send(post_head("/post", 60) + "a");
+  eventually([&] {
+    HttpClient client(host.address());
+    client.send(post_head("/post", 60));
+    return client.reply().status == 503;
+  });
+  first.send(std::string(59, 'b'));
+  CHECK(first.reply().status == 200);
+  second.send(post_head("/post", 60) + std::string(60, 'c'));
+  CHECK(second.reply().status == 200);
+}
+
+TEST_CASE("a response may come later, from another thread") {
+  Host host(with_writes());
+  HttpClient client(host.address());
+  client.send(post_head("/later", 0));
+  std::thread([&] { host.pending->set(Host::text("done")); }).join();
+  CHECK(client.reply().body == "done");
+  // It was there before the connection waited for it.
+  host.pending = std::make_shared<PendingResponse>();
+  host.pending->set(Host::text("at once"));
+  client.send(post_head("/later", 0));
+  CHECK(client.reply().body == "at once");
+}
+
+TEST_CASE("a response that does not come in time has an error of its own") {
+  HttpOptions options = with_writes();
+  options.answer_deadline = 50ms;
+  Host host(options);
+  HttpClient client(host.address());
+  client.send(post_head("/later", 0));
+  CHECK(client.reply().status == 504);
+  host.pending->set(Host::text("too late"));  // nobody waits any more
+}
+
+TEST_CASE("a server ends while a response is awaited") {
+  auto host = std::make_unique<Host>(with_writes());
+  const auto pending = host->pending;
+  HttpClient client(host->address());
+  client.send(post_head("/later", 0));
+  eventually([&] { return host->server->counters().open == 1; });
+  host.reset();
+  pending->set(Host::text("too late"));
+  CHECK(client.is_closed());
 }

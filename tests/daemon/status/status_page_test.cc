@@ -49,6 +49,32 @@ TEST_CASE("a job that waits says what for, and one that succeeded shows its weig
   CHECK_THAT(row_of(source, "job-fashion-mnist-mlp-0c41"), Catch::Contains(std::string(64, 'a')));
 }
 
+TEST_CASE("the page lists the jobs of a group or of a name") {
+  const ExampleSource source;
+  const auto listed = [&](const JobFilter& filter) {
+    const std::string body =
+        status_page(source.cluster(), source.jobs(), source.nodes(), {}, filter).body;
+    std::string ids;
+    for (const JobView& job : source.jobs())
+      if (body.find("<tr id=\"job-" + job.id + "\">") != std::string::npos) ids += job.id + " ";
+    return ids;
+  };
+  CHECK(listed({"running", ""}) == "fashion-mnist-cnn-7f3a ");
+  CHECK(listed({"waiting", ""}) == "gpt-0001 ");
+  CHECK(listed({"ended", ""}) == "fashion-mnist-mlp-0c41 ");
+  CHECK(listed({"", "mnist"}) == "fashion-mnist-mlp-0c41 fashion-mnist-cnn-7f3a ");
+  CHECK(listed({"ended", "gpt"}) == "");
+  CHECK(listed({"nonsense", ""}).size() > 60);
+  const std::string body =
+      status_page(source.cluster(), source.jobs(), source.nodes(), {}, {"ended", "a\"b"}).body;
+  CHECK_THAT(body, Catch::Contains("No such jobs") && Catch::Contains("value=\"a&quot;b\"") &&
+                       Catch::Contains("<a href=\"/?show=running&amp;name=a%22b\">Running 1</a>") &&
+                       Catch::Contains("aria-current=\"page\">Ended 1</a>"));
+  StatusHost host;
+  CHECK_THAT(host.get("/?show=waiting").body,
+             Catch::Contains("aria-current=\"page\">Waiting 1</a>"));
+}
+
 TEST_CASE("a worker shows its state, since when and why, its devices and its job") {
   const ExampleSource source;
   const std::string row = row_of(source, "node-worker-1");

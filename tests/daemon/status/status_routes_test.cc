@@ -1,5 +1,7 @@
 #include "daemon/status/status_routes.h"
 
+#include <nlohmann/json.hpp>
+
 #include "daemon/status/status_json.h"
 #include "tests/catch.h"
 #include "tests/daemon/status/status_testing.h"
@@ -11,7 +13,7 @@ TEST_CASE("the API answers with the JSON of each view") {
   const ExampleSource& source = host.source;
   CHECK(host.get("/api/v1/cluster").body == cluster_json(source.cluster()));
   CHECK(host.get("/api/v1/nodes").body == nodes_json(source.nodes()));
-  CHECK(host.get("/api/v1/jobs").body == jobs_json(source.jobs()));
+  CHECK(host.get("/api/v1/jobs").body == jobs_json(source.jobs(), {.version = 18}));
   CHECK(host.get("/api/v1/jobs/gpt-0001").body == job_json(source.jobs()[2]));
   const HttpReply reply = host.get("/api/v1/cluster");
   CHECK(reply.status == 200);
@@ -33,6 +35,31 @@ TEST_CASE("a job is found by a prefix of no other id") {
   CHECK(none.headers.at("content-type") == "application/json");
   CHECK_THAT(none.body, Catch::Contains(R"(there is no job '\"<script>')"));
   CHECK(host.get("/api/v1/jobs/").status == 404);
+}
+
+TEST_CASE("lists have filters and pages") {
+  StatusHost host;
+  const auto ids = [&](const std::string& query) {
+    std::string text;
+    const auto body = nlohmann::json::parse(host.get("/api/v1/jobs" + query).body);
+    for (const auto& job : body.at("items")) text += job.at("id").get<std::string>() + " ";
+    return text + (body.contains("next") ? "next " + body.at("next").get<std::string>() : "end");
+  };
+  CHECK(ids("?state=RUNNING") == "fashion-mnist-cnn-7f3a end");
+  CHECK(ids("?state=QUEUED,SUCCEEDED") == "fashion-mnist-mlp-0c41 gpt-0001 end");
+  CHECK(ids("?name=mnist") == "fashion-mnist-mlp-0c41 fashion-mnist-cnn-7f3a end");
+  CHECK(ids("?name=mnist&state=QUEUED") == "end");
+  CHECK(ids("?limit=2") == "fashion-mnist-mlp-0c41 fashion-mnist-cnn-7f3a next 2");
+  CHECK(ids("?limit=2&after=2") == "gpt-0001 end");
+  CHECK(ids("?limit=3") == "fashion-mnist-mlp-0c41 fashion-mnist-cnn-7f3a gpt-0001 end");
+  const auto nodes = nlohmann::json::parse(host.get("/api/v1/nodes?state=READY,LOST&limit=1").body);
+  CHECK(nodes.at("items").size() == 1);
+  CHECK(nodes.at("next") == "worker-1");
+  for (const char* query :
+       {"state=running", "state=", "limit=0", "limit=10001", "limit=x", "after=x", "order=name"}) {
+    INFO(query);
+    CHECK(host.get(std::string("/api/v1/jobs?") + query).status == 400);
+  }
 }
 
 TEST_CASE("a log comes in pages") {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "tests/catch.h"
 #include "transport/io/handshake.h"
@@ -66,6 +67,25 @@ HttpReply HttpClient::reply(bool head) {
 HttpReply HttpClient::get(const std::string& path, const std::string& headers) {
   send("GET " + path + " HTTP/1.1\r\nHost: " + host_ + "\r\n" + headers + "\r\n");
   return reply();
+}
+
+HttpReply HttpClient::open_stream(const std::string& path, const std::string& headers) {
+  send("GET " + path + " HTTP/1.1\r\nHost: " + host_ + "\r\n" + headers + "\r\n");
+  HttpReply answer = reply(true);
+  if (!answer.headers.contains("content-length")) return answer;
+  while (read_.size() < std::stoul(answer.headers.at("content-length")))
+    if (!receive()) return {};
+  answer.body = std::exchange(read_, "");
+  return answer;
+}
+
+std::string HttpClient::event() {
+  size_t end;
+  while ((end = read_.find("\n\n")) == std::string::npos)
+    if (!receive()) return "";
+  std::string event = read_.substr(0, end);
+  read_.erase(0, end + 2);
+  return event;
 }
 
 bool HttpClient::is_closed() { return read_.empty() && !receive() && read_.empty(); }

@@ -32,6 +32,10 @@ class HttpClient {
   // The next response. `head`: it has no body.
   HttpReply reply(bool head = false);
   HttpReply get(const std::string& path, const std::string& headers = "");
+  // Asks for a stream, and returns the head of the answer; the whole answer if it is an error.
+  HttpReply open_stream(const std::string& path, const std::string& headers = "");
+  // The next event of the stream, without the empty line behind it; "" at its end.
+  std::string event();
   // Waits until the server closes; false if bytes come before, or nothing happens for 5 s.
   bool is_closed();
   const Descriptor& socket() const { return socket_; }
