@@ -26,6 +26,10 @@ void add_loss_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.CrossEntropyGrad", "cpu", [](const KernelSetup& setup) {
     return make_cross_entropy_stats_kernel(setup, true);
   });
+  catalogue.add_kernel("leat.CtcLoss", "cpu",
+                       [](const KernelSetup& setup) { return make_ctc_kernel(setup, false); });
+  catalogue.add_kernel("leat.CtcLossGrad", "cpu",
+                       [](const KernelSetup& setup) { return make_ctc_kernel(setup, true); });
 }
 
 }  // namespace leat

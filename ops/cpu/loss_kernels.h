@@ -32,4 +32,9 @@ Result<std::unique_ptr<Kernel>> make_cross_entropy_grad_kernel(const KernelSetup
 Result<std::unique_ptr<Kernel>> make_cross_entropy_stats_kernel(const KernelSetup& setup,
                                                                 bool gradient);
 
+// leat.CtcLoss, (log_probs, labels, input_lengths or absent, label_lengths or absent) -> loss, or
+// with `gradient` leat.CtcLossGrad, (dloss, and the same) -> dlog_probs. A length beyond its axis,
+// a label that is no class and a label that is the blank fail the step with invalid_argument.
+Result<std::unique_ptr<Kernel>> make_ctc_kernel(const KernelSetup& setup, bool gradient);
+
 }  // namespace leat

@@ -202,6 +202,82 @@ Op with_reduction(Op op) {
       .type("Tind", kIndexTypes);
 }
 
+// The operands of a CTC loss behind input `first`: log probabilities [N,T,C], labels [N,S], and the
+// lengths of both, [N].
+Status check_sequences(const InferContext& ctx, int first) {
+  const SymbolicShape &x = ctx.shape(first), &y = ctx.shape(first + 1);
+  if (x.rank() != 3) return ctx.error(cat("log_probs: expected [N,T,C], received ", ctx.text(x)));
+  if (y.rank() != 2 || known_to_differ(y[0], x[0])) {
+    return ctx.error(cat("labels: expected [N,S] with the N of log_probs ", ctx.text(x),
+                         ", received ", ctx.text(y)));
+  }
+  for (const int i : {first + 2, first + 3}) {
+    if (!ctx.has_input(i)) continue;
+    const SymbolicShape& lengths = ctx.shape(i);
+    if (lengths.rank() == 1 && !known_to_differ(lengths[0], x[0])) continue;
+    return ctx.error(cat(i == first + 2 ? "input_lengths" : "label_lengths",
+                         ": expected one for each row of log_probs ", ctx.text(x), ", received ",
+                         ctx.text(lengths)));
+  }
+  const int64_t blank = attr_int(ctx.attrs(), "blank");
+  if (blank >= 0 && (!x[2].is_constant() || blank < x[2].factor)) return {};
+  return ctx.error(cat("blank: expected a class of log_probs ", ctx.text(x), ", received ", blank));
+}
+
+Status infer_ctc(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_sequences(ctx, 0));
+  SymbolicShape rows;
+  rows.push_back(ctx.shape(0)[0]);
+  ctx.set_tensor(0, ctx.dtype(0), rows);
+  return {};
+}
+
+Status infer_ctc_grad(InferContext& ctx) {
+  LEAT_RETURN_IF_ERROR(check_sequences(ctx, 1));
+  const SymbolicShape& dloss = ctx.shape(0);
+  if (dloss.rank() != 1 || known_to_differ(dloss[0], ctx.shape(1)[0])) {
+    return ctx.error(cat("dloss: expected one for each row of log_probs ", ctx.text(ctx.shape(1)),
+                         ", received ", ctx.text(dloss)));
+  }
+  ctx.set_output(0, ctx.input(1));
+  return {};
+}
+
+Status ctc_gradient(GradientContext& ctx) {
+  ctx.set_grad(0, ctx.emit("leat.CtcLossGrad",
+                           {ctx.grad(0), ctx.input(0), ctx.input(1), ctx.input(2), ctx.input(3)},
+                           attrs_of(ctx)));
+  return {};
+}
+
+// All operands are of rows.
+Tiling tile_ctc(const OpTypes& types) {
+  uint32_t inputs = 0;
+  for (int i = 0; i < static_cast<int>(types.inputs.size()); ++i) {
+    if (types.has_input(i)) inputs |= 1u << i;
+  }
+  return {types.outputs[0].shape[0], inputs, 1u};
+}
+
+std::vector<ShardingRule> shard_ctc(const std::vector<OperandType>& inputs,
+                                    const std::vector<OperandType>& outputs, const Attrs&) {
+  return {{std::vector<Spread>(inputs.size(), Spread::on(0)),
+           std::vector<Spread>(outputs.size(), Spread::on(0))}};
+}
+
+Op with_sequences(Op op) {
+  return op.input("log_probs", "T")
+      .input("labels", "Tind")
+      .optional_input("input_lengths", "Tind")
+      .optional_input("label_lengths", "Tind")
+      .attr("blank", int64_t{0})
+      .attr("zero_infinity", int64_t{0})
+      .type("T", DTypeSet::of(DType::f32, DType::f64))
+      .type("Tind", kIndexTypes)
+      .tiling(tile_ctc)
+      .sharding(shard_ctc);
+}
+
 }  // namespace
 
 void register_loss_ops(Catalogue& catalogue) {
@@ -226,6 +302,17 @@ void register_loss_ops(Catalogue& catalogue) {
                                    .optional_input("weights", "T")
                                    .output("dscores", "S")
                                    .infer(infer_cross_entropy_grad)));
+  // The connectionist temporal classification of Graves et al. (2006), for each row: -log of the
+  // probability of all paths that become the labels when repetitions are joined and blanks left
+  // out. It is infinite if the output is too short for the labels; with zero_infinity such a row
+  // has the loss and the gradient 0.
+  catalogue.add(with_sequences(Op("leat.CtcLoss"))
+                    .output("loss", "T")
+                    .infer(infer_ctc)
+                    .gradient(ctc_gradient));
+  catalogue.add(with_sequences(Op("leat.CtcLossGrad").input("dloss", "T"))
+                    .output("dlog_probs", "T")
+                    .infer(infer_ctc_grad));
 }
 
 }  // namespace leat

@@ -370,6 +370,12 @@ void add_normalizations(Cases& cases) {
                      {dloss, f({kBatch, 5, 3}), f({2, kBatch, 3}), labels, weights},
                      attrs});
   }
+  const Attrs last = {{"blank", number(4)}}, finite = {{"blank", number(4)}, {"zero_infinity", 1}};
+  const Tensor sequences = indices({kBatch, 2}, 4), lengths = indices({kBatch}, 3);
+  cases.push_back(ConformanceCase{"leat.CtcLoss", {f({kBatch, 6, 5}), sequences}, last}.grad({0}));
+  cases.push_back({"leat.CtcLoss", {f({kBatch, 4, 5}), sequences, lengths, lengths}, finite});
+  cases.push_back(
+      {"leat.CtcLossGrad", {f({kBatch}), f({kBatch, 4, 5}), sequences, lengths, lengths}, finite});
 }
 
 // Every kind of step, of operands that are whole, a row, a column, or one element.
