@@ -75,9 +75,11 @@ class Reporter final : public TrainObserver {
 
   void stepped(int64_t step, const StepResult& result) override {
     ++step_;
-    const NamedValue values[] = {{"loss", result.mean_loss},
-                                 {"accuracy", result.mean_accuracy.value_or(0)}};
-    progress_.update(step, std::span(values, result.mean_accuracy ? 2 : 1));
+    values_.clear();
+    values_.push_back({"loss", result.mean_loss});
+    if (result.mean_accuracy) values_.push_back({"accuracy", *result.mean_accuracy});
+    for (const NamedNumber& each : result.mean_more) values_.push_back({each.name, each.value});
+    progress_.update(step, values_);
   }
 
   void epoch_ended(const EpochResult& result) override {
@@ -148,6 +150,7 @@ class Reporter final : public TrainObserver {
   const std::string folder_;
   RealClock clock_;
   ProgressLine progress_;
+  std::vector<NamedValue> values_;  // of the step that it shows
   RunIdentity identity_;
 };
 

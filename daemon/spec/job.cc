@@ -6,6 +6,12 @@
 
 namespace leat {
 
+std::vector<const LossSpec*> Job::losses() const {
+  std::vector<const LossSpec*> terms{&loss};
+  for (const LossSpec& term : more_losses) terms.push_back(&term);
+  return terms;
+}
+
 const Strategy& strategy_of(const Job& job) {
   // An unknown strategy is an error of the job file, but the other keys are still read with it.
   static const Strategy kUnknown;

@@ -148,8 +148,9 @@ struct Job {
   Model model;
   Data data;
   std::optional<Program> program;  // in place of the loss, the metrics and the optimizer
-  // The entry and its settings. `output` is that of {output: NAME} only.
+  // The entry and its settings, of the first term if the loss is a sum; and the other terms.
   LossSpec loss;
+  std::vector<LossSpec> more_losses;
   std::vector<MetricSpec> metrics;
   std::optional<EarlyStopping> early_stopping;
   OptimizerSpec optimizer;
@@ -197,6 +198,8 @@ struct Job {
     return early_stopping ? std::optional(early_stopping->monitor) : std::nullopt;
   }
 
+  // The terms of the loss; one if it is no sum.
+  std::vector<const LossSpec*> losses() const;
   // Only a program may have none.
   bool has_data() const { return data.train.has_files() || !data.train.options.empty(); }
   // Each evaluation has a row of its own in metrics.jsonl: the rows of epochs have no place for

@@ -2,6 +2,7 @@
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
 #include "daemon/spec/read_files.h"
+#include "daemon/spec/read_loss.h"
 #include "daemon/spec/read_recipes.h"
 #include "daemon/spec/read_settings.h"
 #include "daemon/spec/read_transforms.h"
@@ -201,7 +202,7 @@ std::string print_job(const Job& job) {
   if (job.program) {
     text += cat("program: ", print_program(*job.program), "\n");
   } else {
-    text += cat("loss: ", print_loss(job.loss), "\n");
+    text += cat("loss: ", print_loss(job), "\n");
     text += cat("metrics: ", print_metrics(job.metrics), "\n");
     if (job.early_stopping)
       text += cat("early_stopping: ", print_early_stopping(*job.early_stopping), "\n");

@@ -8,6 +8,7 @@
 #include "daemon/spec/job.h"
 #include "daemon/spec/names.h"
 #include "daemon/spec/read_files.h"
+#include "daemon/spec/read_loss.h"
 #include "daemon/spec/read_optimizer.h"
 #include "daemon/spec/read_precision.h"
 #include "daemon/spec/read_recipes.h"
@@ -406,7 +407,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   if (has_program) {
     read_program(top, job);
   } else {
-    read_loss(top, job.loss);
+    read_loss(top, job);
     read_metrics(top, job);
     read_early_stopping(top, job);
     read_optimizer(top.get_map("optimizer", Need::required), job.optimizer, accumulate);

@@ -1,4 +1,4 @@
-// Reads and prints the keys of a job file that name losses and metrics: loss, metrics,
+// Reads and prints the keys of a job file that name metrics: metrics,
 // early_stopping and checkpoint.best.
 #pragma once
 
@@ -11,7 +11,6 @@
 namespace leat {
 
 // The readers' errors go to the reader of the map. `top` is the map of the whole job.
-void read_loss(YamlMap& top, LossSpec& loss);
 // REQUIRES: job.loss and job.data are read.
 void read_metrics(YamlMap& top, Job& job);
 // REQUIRES, of both: job.metrics is read, too.
@@ -19,7 +18,6 @@ void read_early_stopping(YamlMap& top, Job& job);
 void read_best(YamlMap& checkpoint, Job& job);
 
 // The values of the keys, on one line each.
-std::string print_loss(const LossSpec& loss);
 std::string print_metrics(const std::vector<MetricSpec>& metrics);
 std::string print_monitor(const Job::Monitor& monitor);
 std::string print_early_stopping(const Job::EarlyStopping& stopping);

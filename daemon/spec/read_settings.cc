@@ -61,6 +61,18 @@ void refuse_other_settings(YamlMap& map, std::string_view name, std::span<const 
   }
 }
 
+void print_changed(std::span<const Setting> settings, const SettingValues& values,
+                   std::vector<std::string>& entries) {
+  for (const Setting& setting : settings) {
+    if (values.number(setting.name) != setting.initial)
+      entries.push_back(cat(setting.name, ": ", setting_text(setting, values)));
+  }
+}
+
+std::string flow_map(const std::vector<std::string>& entries) {
+  return "{" + join(entries, ", ") + "}";
+}
+
 std::string setting_text(const Setting& setting, const SettingValues& values) {
   switch (setting.kind) {
     case SettingKind::flag:

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/base/yaml_reader.h"
 #include "scheduler/recipes/setting.h"
@@ -20,6 +21,12 @@ void read_settings(YamlMap& map, std::span<const Setting> settings, SettingValue
 // key as read, so that finish() does not call it unknown.
 void refuse_other_settings(YamlMap& map, std::string_view name, std::span<const Setting> own,
                            std::span<const Setting> others);
+
+// Adds "key: value" for each setting that differs from its default.
+void print_changed(std::span<const Setting> settings, const SettingValues& values,
+                   std::vector<std::string>& entries);
+// "{a: 1, b: 2}" from "a: 1" and "b: 2".
+std::string flow_map(const std::vector<std::string>& entries);
 
 // Returns the setting as the job file writes it: "0.9", "5", "true".
 std::string setting_text(const Setting& setting, const SettingValues& values);

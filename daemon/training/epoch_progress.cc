@@ -1,5 +1,6 @@
 #include "daemon/training/epoch_progress.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace leat {
@@ -12,17 +13,39 @@ constexpr Seconds kBetweenRates{1};
 
 }  // namespace
 
-void EpochProgress::add(double loss, std::optional<double> accuracy, bool skipped) {
+void EpochProgress::add(double loss, std::optional<double> accuracy,
+                        const std::vector<double>& more, bool skipped) {
   // A skipped step's loss may be NaN, which would spoil the mean of the whole epoch.
   if (!skipped) {
     loss_sum_ += loss;
     accuracy_sum_ += accuracy.value_or(0);
     ++averaged_;
+    for (size_t i = 0; i < std::min(more.size(), sums_.size()); ++i) {
+      sums_[i].sum += more[i];
+      ++sums_[i].steps;
+    }
   }
   ++consumed_;
   const double n = static_cast<double>(averaged_);
-  last = {loss, accuracy, computed(loss_sum_ / n), {}};
+  last = {.loss = loss, .accuracy = accuracy, .mean_loss = computed(loss_sum_ / n)};
   if (accuracy) last.mean_accuracy = computed(accuracy_sum_ / n);
+  last.mean_more = means();
+}
+
+void EpochProgress::recall(double loss, std::optional<double> accuracy,
+                           const std::vector<double>& more) {
+  last = {.loss = loss, .accuracy = accuracy, .mean_loss = loss, .mean_accuracy = accuracy};
+  for (size_t i = 0; i < std::min(more.size(), sums_.size()); ++i)
+    last.mean_more.push_back({sums_[i].name, computed(more[i])});
+}
+
+std::vector<NamedNumber> EpochProgress::means() const {
+  std::vector<NamedNumber> out;
+  for (const Sum& each : sums_) {
+    if (each.steps > 0)
+      out.push_back({each.name, computed(each.sum / static_cast<double>(each.steps))});
+  }
+  return out;
 }
 
 void EpochProgress::count_trained(double dropped_chunks) {
@@ -58,6 +81,7 @@ EpochResult EpochProgress::end_epoch(int64_t step, const std::optional<Evaluatio
   result.step = static_cast<uint64_t>(step);
   result.loss = consumed_ > 0 ? last.mean_loss : last.loss;
   result.accuracy = (consumed_ > 0 ? last.mean_accuracy : last.accuracy).value_or(kNoNumber);
+  result.more = last.mean_more;
   if (validation) {
     result.val_loss = computed(validation->loss);
     if (validation->accuracy) result.val_accuracy = computed(*validation->accuracy);
@@ -71,6 +95,7 @@ EpochResult EpochProgress::end_epoch(int64_t step, const std::optional<Evaluatio
     result.samples_per_second =
         static_cast<double>((total_.trained - before.trained) * batch_) / result.seconds;
   loss_sum_ = accuracy_sum_ = 0;
+  for (Sum& each : sums_) each = {each.name};
   averaged_ = consumed_ = 0;
   return result;
 }

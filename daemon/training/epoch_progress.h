@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "daemon/metrics/epoch_result.h"
 #include "daemon/training/train_observer.h"
@@ -15,19 +17,25 @@ namespace leat {
 // Threads: one.
 class EpochProgress {
  public:
-  // `batch`: the rows of a step, over all shards.
-  explicit EpochProgress(int64_t batch) : batch_(batch) {}
+  // `batch`: the rows of a step, over all shards. `more`: the names of the numbers that each step
+  // has beside the loss and the accuracy.
+  EpochProgress(int64_t batch, const std::vector<std::string>& more) : batch_(batch) {
+    for (const std::string& name : more) sums_.push_back({name});
+  }
 
   // The current epoch, counted from 1, and the steps of the job before it.
   int64_t epoch = 1;
   int64_t epoch_begin = 0;
   // The result of the last step, with the means over its epoch.
-  StepResult last = {kNoNumber, {}, kNoNumber, {}};
+  StepResult last = {.loss = kNoNumber, .mean_loss = kNoNumber};
 
   // Adds the result of a step of the epoch. The means leave out skipped steps. `last` then has the
   // result of the step and the new means. A step that was recalled from the log is added, too, but
-  // not counted as trained here.
-  void add(double loss, std::optional<double> accuracy, bool skipped);
+  // not counted as trained here. `more`: a value for each name; none if they are not known.
+  void add(double loss, std::optional<double> accuracy, const std::vector<double>& more,
+           bool skipped);
+  // Makes a step before this epoch the last one: there is no mean yet.
+  void recall(double loss, std::optional<double> accuracy, const std::vector<double>& more);
   // Counts a step that this process trained, and the chunks that came too late for it.
   // `dropped_chunks`: 0 unless the job has a quorum.
   void count_trained(double dropped_chunks);
@@ -55,7 +63,16 @@ class EpochProgress {
     int64_t trained = 0;  // steps of this process
   };
 
+  // Of a number beside the loss: some steps may lack it.
+  struct Sum {
+    std::string name = {};
+    double sum = 0;
+    int64_t steps = 0;
+  };
+  std::vector<NamedNumber> means() const;  // of the epoch so far; those that are known
+
   const int64_t batch_;
+  std::vector<Sum> sums_;
   double loss_sum_ = 0, accuracy_sum_ = 0;
   int64_t averaged_ = 0;  // steps in the sums
   int64_t consumed_ = 0;  // steps of the epoch, skipped ones too

@@ -6,13 +6,18 @@ EvaluationSums::EvaluationSums(const TrainSpec& spec)
     : spec_(spec),
       weighs_labels_(spec.accuracy && !spec.loss.class_weights.empty() &&
                      spec.loss.has_class_labels()),
+      terms_(spec.losses().size()),
       sums_(spec.metrics.size()) {}
 
 void EvaluationSums::add(PlanRun& run, uint64_t step) {
   uint32_t next = 0;
-  loss_ += run.fetched_scalar(next++, step);
-  const double counted = run.fetched_scalar(next++, step);
-  counted_ += counted;
+  const auto add_term = [&](Term& term) {
+    term.loss += run.fetched_scalar(next++, step);
+    const double counted = run.fetched_scalar(next++, step);
+    term.counted += counted;
+    return counted;
+  };
+  const double counted = add_term(terms_[0]);
   if (spec_.accuracy) correct_ += run.fetched_scalar(next++, step);
   labels_ += weighs_labels_ ? run.fetched_scalar(next++, step) : counted;
   for (std::vector<double>& sums : sums_) {
@@ -20,12 +25,18 @@ void EvaluationSums::add(PlanRun& run, uint64_t step) {
     sums.resize(static_cast<size_t>(values.elements()));
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += values.at(static_cast<int64_t>(i));
   }
+  for (size_t i = 1; i < terms_.size(); ++i) add_term(terms_[i]);
 }
 
 // The means are taken once, over all rows.
 Evaluation EvaluationSums::finish() const {
   Evaluation out;
-  out.loss = loss_ / counted_;
+  const std::vector<const LossSpec*> losses = spec_.losses();
+  for (size_t i = 0; i < terms_.size(); ++i) {
+    const double mean = terms_[i].loss / terms_[i].counted;
+    out.loss += terms_.size() == 1 ? mean : losses[i]->weight * mean;
+    if (terms_.size() > 1) out.metrics.push_back({losses[i]->shown_name(), mean});
+  }
   if (spec_.accuracy) out.accuracy = correct_ / labels_;
   for (size_t i = 0; i < sums_.size(); ++i) {
     const MetricSpec& metric = spec_.metrics[i];

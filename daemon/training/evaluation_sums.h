@@ -25,7 +25,12 @@ class EvaluationSums {
  private:
   const TrainSpec& spec_;
   const bool weighs_labels_;  // there is a fetch of their number
-  double loss_ = 0, counted_ = 0, correct_ = 0, labels_ = 0;
+  // Of a term of the loss: its sum, and the labels that count.
+  struct Term {
+    double loss = 0, counted = 0;
+  };
+  std::vector<Term> terms_;
+  double correct_ = 0, labels_ = 0;
   std::vector<std::vector<double>> sums_;  // of each metric
 };
 

@@ -52,7 +52,10 @@ int64_t Evaluator::most_rows() const {
 }
 
 bool Evaluator::leaves_out_rows() const {
-  return is_mean(parts_.input.model.inference, parts_.spec.loss);
+  const auto losses = parts_.spec.losses();
+  return std::any_of(losses.begin(), losses.end(), [&](const LossSpec* loss) {
+    return is_mean(parts_.input.model.inference, *loss);
+  });
 }
 
 int64_t Evaluator::count() const {

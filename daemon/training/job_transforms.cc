@@ -1,10 +1,29 @@
 #include "daemon/training/job_transforms.h"
 
+#include <algorithm>
+
 #include "daemon/training/train_specs.h"
 #include "scheduler/graph/data_binding.h"
 #include "scheduler/graph/read_batch.h"
 
 namespace leat {
+namespace {
+
+// A column of labels that none of the model's inputs reads: a prediction has none. The only input
+// of a model may read the column that a loss compares with its output, as in an autoencoder.
+bool is_of_labels(const Job& job, const std::string& column,
+                  const std::map<std::string, std::string>& inputs) {
+  if (column == kLabelsColumn) return true;
+  for (const auto& [name, read] : job.model.inputs) {
+    if (read == column) return false;
+  }
+  if (column.empty() || inputs.size() < 2 || inputs.contains(column)) return false;
+  const auto losses = job.losses();
+  return std::any_of(losses.begin(), losses.end(),
+                     [&](const LossSpec* loss) { return loss->column == column; });
+}
+
+}  // namespace
 
 Result<std::vector<ColumnInfo>> columns_behind_transforms(const Job& job, const Graph& model,
                                                           const std::vector<ColumnInfo>& columns,
@@ -23,7 +42,7 @@ std::vector<Transform> transforms_of_columns(const Job& job,
                                              const std::map<std::string, std::string>& columns) {
   std::vector<Transform> out;
   for (Transform transform : job.data.transforms) {
-    if (transform.column == kLabelsColumn) continue;
+    if (is_of_labels(job, transform.column, columns)) continue;
     if (transform.column.empty()) {  // the first column, or the labels if there are any
       out.push_back(std::move(transform));
       continue;

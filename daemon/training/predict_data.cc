@@ -78,8 +78,7 @@ Status predict_data(const Catalogue& catalogue, Files& files, const Job& of_run,
   // The graph would bind the columns in the same way, but its errors know no files.
   LEAT_ASSIGN_OR_RETURN(const std::vector<ColumnInfo> columns,
                         columns_behind_transforms(job, model, found.info.columns, false));
-  LEAT_RETURN_IF_ERROR(
-      bind_columns(model, columns, job.model.inputs, false, named_files(data)).status());
+  LEAT_RETURN_IF_ERROR(bind_columns(model, columns, job.model.inputs, named_files(data)).status());
   const int64_t each =
       loaded.batch.fixed.value_or(std::min(evaluation_rows(model, 1), report.info.count));
   LEAT_ASSIGN_OR_RETURN(JobGraph graph,

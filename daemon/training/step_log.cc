@@ -30,7 +30,7 @@ Result<std::unique_ptr<StepLog>> StepLog::open(const TrainingParts& parts, int64
 
 StepLog::StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics)
     // The order of the names is the order of the fetches in the training plan.
-    : parts_(parts), metrics_(std::move(metrics)) {
+    : parts_(parts), metrics_(std::move(metrics)), more_(step_numbers(parts.job)) {
   if (parts.job.program) {
     names_.assign(parts.job.program->fetch.begin(), parts.job.program->fetch.end());
     if (names_.empty()) names_ = output_names(parts.input.model.training);
@@ -38,6 +38,8 @@ StepLog::StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics
     names_ = {"loss"};
   }
   if (has_accuracy(parts.job)) names_.push_back(kAccuracy);
+  first_more_ = names_.size();
+  names_.insert(names_.end(), more_.begin(), more_.end());
   if (parts.job.scales_loss_dynamically()) names_.push_back("loss_scale");
   numbers_ = names_.size();
   if (parts.rules.drops_rows()) names_.push_back(kDropped);
@@ -52,6 +54,7 @@ StepValues StepLog::values(TrainingSteps& steps, int64_t step) const {
     if (i == 0) values.loss = value;
     if (has_accuracy(parts_.job) && names_[i] == kAccuracy)
       values.accuracy = value = computed(value);
+    if (i >= first_more_ && i < first_more_ + more_.size()) values.more.push_back(value);
     if (i >= numbers_ && names_[i] == kDropped) values.dropped_chunks = value;
     if (i >= numbers_ && names_[i] == kSkipped) values.skipped = std::isnan(value);
     values.fetched.push_back(value);
@@ -77,9 +80,18 @@ Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optio
       add(names_[i], fetched[i], f32 && i < numbers_);
   }
   // No host fetches it: it follows from the schedule and the step.
-  if (parts_.rules.has_learning_rate_of_step() && !parts_.job.program)
-    add("learning_rate", learning_rate_at(parts_.spec, step), f32);
+  if (logs_rate()) add("learning_rate", learning_rate_at(parts_.spec, step), f32);
   return metrics_->append(step + 1, row, rate);
+}
+
+bool StepLog::logs_rate() const {
+  return parts_.rules.has_learning_rate_of_step() && !parts_.job.program;
+}
+
+std::vector<double> StepLog::more_of(const LoggedMetrics::Row& row) const {
+  if (row.values.size() != names_.size() + (logs_rate() ? 1 : 0)) return {};
+  const auto begin = row.values.begin() + static_cast<std::ptrdiff_t>(first_more_);
+  return {begin, begin + static_cast<std::ptrdiff_t>(more_.size())};
 }
 
 // The numbers are means in f64, as those of epochs.
@@ -136,9 +148,9 @@ Status StepLog::recall(int64_t done, EpochProgress& progress, TrainObserver& obs
     if (with_accuracy && row.values.size() > 1) accuracy = row.values[1];
     // The sums of the current epoch begin after `begin`; an earlier row only gives the last result.
     if (row.step > begin)
-      progress.add(row.values[0], accuracy, row.skipped);
+      progress.add(row.values[0], accuracy, more_of(row), row.skipped);
     else
-      progress.last = {row.values[0], accuracy, row.values[0], accuracy};
+      progress.recall(row.values[0], accuracy, more_of(row));
     if (row.step != done) continue;
     StepResult last = progress.last;
     last.skipped_steps = metrics_->skipped_steps();
@@ -147,6 +159,7 @@ Status StepLog::recall(int64_t done, EpochProgress& progress, TrainObserver& obs
       const EpochResult& ended = metrics_->epochs().back();
       last.mean_loss = ended.loss;
       if (accuracy) last.mean_accuracy = ended.accuracy;
+      for (NamedNumber& each : last.mean_more) each.value = ended.number(each.name);
     }
     const bool ended_one = row.step <= begin && progress.epoch > 1;
     observer.recalled(progress.epoch - (ended_one ? 1 : 0), parts_.length.epochs, last);

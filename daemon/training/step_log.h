@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct StepValues {
   // from a number that is absent, see computed().
   double loss = kNoNumber;
   std::optional<double> accuracy;
+  std::vector<double> more;  // as step_numbers() names them
   // Of a job with a quorum: chunks of rows that came too late for the step.
   double dropped_chunks = 0;
   // Of a job with on_nan: skip or a dynamic loss scale. The hosts left out the update of the step.
@@ -31,8 +33,8 @@ struct StepValues {
 };
 
 // Gives the fetches of a training plan their names, and owns the file of the metrics. The names and
-// their order follow from the job: loss, accuracy and loss_scale, or the fetches of a program, then
-// dropped and skipped where the job has them.
+// their order follow from the job: loss, accuracy, step_numbers() and loss_scale, or the fetches of
+// a program, then dropped and skipped where the job has them.
 // Threads: as MetricsLog.
 class StepLog {
  public:
@@ -70,7 +72,13 @@ class StepLog {
 
   const TrainingParts& parts_;
   const std::unique_ptr<MetricsLog> metrics_;
+  // The values of step_numbers() in a row of the file; none in a row of an older version.
+  std::vector<double> more_of(const LoggedMetrics::Row& row) const;
+  bool logs_rate() const;
+
+  std::vector<std::string> more_;        // step_numbers()
   std::vector<std::string_view> names_;  // of the fetches
+  size_t first_more_ = 0;                // of them
   size_t numbers_ = 0;  // the first of them, which the job or its program asked for
 };
 

@@ -17,9 +17,10 @@ struct StepResult {
   // NaN or infinite if the step's loss was.
   double loss = 0;
   // A fraction from 0 to 1, if the job asks for it.
-  std::optional<double> accuracy;
+  std::optional<double> accuracy = {};
   double mean_loss = 0;
-  std::optional<double> mean_accuracy;
+  std::optional<double> mean_accuracy = {};
+  std::vector<NamedNumber> mean_more = {};  // likewise the job's other numbers of steps
   // The skipped steps of the job so far: see Job::OnNan::skip.
   int64_t skipped_steps = 0;
 };

@@ -34,6 +34,12 @@ LossScaleSpec loss_scale_spec(const Job::LossScale& scale) {
   return {};
 }
 
+// The output that the loss is, or that it compares with the labels; "" is the graph's first one.
+LossSpec of_output(LossSpec spec, const Job& job) {
+  if (spec.output.empty() && !job.model.outputs.empty()) spec.output = job.model.outputs[0];
+  return spec;
+}
+
 }  // namespace
 
 DatasetFiles dataset_files(const Job& job, const Job::Files& files) {
@@ -68,11 +74,12 @@ Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool sh
   return attrs;
 }
 
-LossSpec loss_spec(const Job& job) {
-  LossSpec spec = job.loss;
-  // The output that the loss is, or that it compares with the labels; "" is the graph's first one.
-  if (spec.output.empty() && !job.model.outputs.empty()) spec.output = job.model.outputs[0];
-  return spec;
+LossSpec loss_spec(const Job& job) { return of_output(job.loss, job); }
+
+std::vector<LossSpec> loss_specs(const Job& job) {
+  std::vector<LossSpec> specs;
+  for (const LossSpec* loss : job.losses()) specs.push_back(of_output(*loss, job));
+  return specs;
 }
 
 AutocastSpec autocast_spec(const Job& job) {
@@ -83,6 +90,18 @@ AutocastSpec autocast_spec(const Job& job) {
 bool has_accuracy(const Job& job) {
   return std::find(job.metrics.begin(), job.metrics.end(), MetricSpec::of("accuracy")) !=
          job.metrics.end();
+}
+
+std::vector<std::string> step_numbers(const Job& job) {
+  std::vector<std::string> names;
+  if (job.program) return names;
+  if (!job.more_losses.empty()) {
+    for (const LossSpec* term : job.losses()) names.push_back(term->shown_name());
+  }
+  for (const MetricSpec& metric : job.metrics) {
+    if (metric.recipe().in_training) names.push_back(metric.shown_name());
+  }
+  return names;
 }
 
 std::vector<MetricSpec> evaluated_metrics(const Job& job) {
@@ -105,6 +124,7 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
   spec.input.columns = job.model.inputs;
   spec.input.transforms = job.data.transforms;
   spec.loss = loss_spec(job);
+  for (const LossSpec& loss : job.more_losses) spec.more_losses.push_back(of_output(loss, job));
   spec.accuracy = has_accuracy(job);
   spec.metrics = evaluated_metrics(job);
   spec.optimizer = job.optimizer;

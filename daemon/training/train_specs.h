@@ -28,12 +28,17 @@ std::vector<const Job::Files*> validation_files(const Job& job);
 // op casts it back.
 Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool shuffle,
                    uint64_t seed);
-// The loss, and the output of the model that it is made from.
+// The first term of the loss, and the output of the model that it is made from.
 LossSpec loss_spec(const Job& job);
+// All terms, with their outputs.
+std::vector<LossSpec> loss_specs(const Job& job);
 // The part of the job's steps that computes in 16 bits.
 AutocastSpec autocast_spec(const Job& job);
 // True if the job asks for the accuracy of each step.
 bool has_accuracy(const Job& job);
+// The names of the other numbers that each step has, each a mean over its rows: the terms of a loss
+// that is a sum, then metrics. The training graph fetches them behind the accuracy.
+std::vector<std::string> step_numbers(const Job& job);
 // The metrics that an evaluation computes beside the loss and the accuracy.
 std::vector<MetricSpec> evaluated_metrics(const Job& job);
 // The spec of the job's training graph. `found`: the training data. `total_steps`: of the job; a

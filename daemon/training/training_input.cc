@@ -108,11 +108,11 @@ std::map<std::string, std::string> files_of_columns(const DatasetFiles& names) {
 
 // Checks that the labels fit the output that the loss compares them with. The step that reads them
 // would find it, too, but perhaps hours later.
-Status check_labels(const Job& job, const Graph& model, ValueId output, const DatasetFiles& files,
-                    const ColumnInfo& labels, HostHandle& host) {
+Status check_labels(const Job& job, const LossSpec& loss, const Graph& model, ValueId output,
+                    const DatasetFiles& files, const ColumnInfo& labels, HostHandle& host) {
   const std::string subject = subject_of(labels, files_of_columns(files));
   const ValueType& type = model.value(output).type;
-  const bool classes = job.loss.has_class_labels();
+  const bool classes = loss.has_class_labels();
   const auto wrong = [&](const std::string& expected, int first) {
     return invalid_argument(cat(subject, ": expected ", expected, model.type_text(type),
                                 ", the output of '", job.model.graph, "', received ", labels.dtype,
@@ -123,8 +123,8 @@ Status check_labels(const Job& job, const Graph& model, ValueId output, const Da
     return wrong("labels of the shape of a row of ", 1);
   }
   if (!is_int(labels.dtype)) {
-    return invalid_argument(cat(subject, ": expected classes as integers, as the loss ",
-                                "cross_entropy needs, received ", labels.dtype));
+    return invalid_argument(cat(subject, ": expected classes as integers, as the loss ", loss.name,
+                                " needs, received ", labels.dtype));
   }
   const auto layout = class_layout(labels, type.shape);
   if (!layout.ok()) return wrong("a class for each row of ", 2);
@@ -132,39 +132,84 @@ Status check_labels(const Job& job, const Graph& model, ValueId output, const Da
   const int rank = type.shape.rank();
   const Dim count = rank < 2 ? Dim() : type.shape[layout->last ? rank - 1 : 1];
   if (rank < 2 || !count.is_constant()) return {};
-  const ClassCheck check{labels.name, count.factor, job.loss.ignore_index};
+  const ClassCheck check{labels.name, count.factor, loss.ignore_index};
   return host.inspect(files, check).status();
+}
+
+// The same for labels that are a list of classes for each row, as the loss ctc has them.
+Status check_sequence_labels(const LossSpec& loss, const Graph& model, ValueId output,
+                             const DatasetFiles& files, const ColumnInfo& labels,
+                             HostHandle& host) {
+  const std::string subject = subject_of(labels, files_of_columns(files));
+  const ValueType& type = model.value(output).type;
+  if (type.shape.rank() != 3) {
+    return invalid_argument(
+        cat("loss: ", loss.name, ": expected an output [N,T,C], received ", model.type_text(type)));
+  }
+  if (!is_int(labels.dtype) || labels.shape.rank() != 1) {
+    return invalid_argument(cat(subject, ": expected rows of classes, integers [S] padded to the ",
+                                "same length, received ", labels.dtype, labels.shape));
+  }
+  // With a column of lengths any number may stand behind the labels.
+  const Dim count = type.shape[2];
+  if (!count.is_constant() || !loss.label_lengths.empty()) return {};
+  return host.inspect(files, ClassCheck{labels.name, count.factor, loss.ignore_index}).status();
+}
+
+Status check_lengths(const std::optional<size_t>& column, const std::vector<ColumnInfo>& columns) {
+  if (!column) return {};
+  const ColumnInfo& lengths = columns[*column];
+  if (is_int(lengths.dtype) && lengths.shape.elements() == 1) return {};
+  return invalid_argument(cat("column '", lengths.name, "': expected an integer for each row, the ",
+                              "length of a sequence, received ", lengths.dtype, lengths.shape));
 }
 
 // Checks that the model and the loss can take the rows of the data.
 Status check_data(const Job& job, const Graph& model, const Job::Files& files,
                   const DatasetInfo& info, bool in_training, HostHandle& host) {
-  const bool needs_labels = !job.program && job.loss.labels() != Labels::none;
   LEAT_ASSIGN_OR_RETURN(const std::vector<ColumnInfo> columns,
                         columns_behind_transforms(job, model, info.columns, in_training));
-  LEAT_ASSIGN_OR_RETURN(const DataBinding binding,
-                        bind_columns(model, columns, job.model.inputs, needs_labels,
-                                     files_of_columns(dataset_files(job, files))));
+  LEAT_ASSIGN_OR_RETURN(
+      const DataBinding binding,
+      bind_columns(model, columns, job.model.inputs, files_of_columns(dataset_files(job, files))));
   if (job.program) return {};
-  LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(model, loss_spec(job).output));
-  if (!needs_labels) return {};
-  // Classes are checked as the files have them, before a transform changes them.
-  const size_t labels = *binding.labels;
-  const bool classes = job.loss.has_class_labels() && is_int(info.columns[labels].dtype);
-  return check_labels(job, model, output, dataset_files(job, files),
-                      classes ? info.columns[labels] : columns[labels], host);
+  const std::vector<LossSpec> losses = loss_specs(job);
+  std::vector<const LossSpec*> all;
+  for (const LossSpec& loss : losses) all.push_back(&loss);
+  LEAT_ASSIGN_OR_RETURN(const std::vector<LabelColumns> bound, bind_labels(columns, all));
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const LossSpec& loss = losses[i];
+    LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(model, loss.output));
+    if (!bound[i].labels) continue;
+    // Classes are checked as the files have them, before a transform changes them.
+    const size_t labels = *bound[i].labels;
+    if (loss.labels() == Labels::sequence) {
+      LEAT_RETURN_IF_ERROR(check_lengths(bound[i].input_lengths, columns));
+      LEAT_RETURN_IF_ERROR(check_lengths(bound[i].label_lengths, columns));
+      LEAT_RETURN_IF_ERROR(check_sequence_labels(loss, model, output, dataset_files(job, files),
+                                                 columns[labels], host));
+      continue;
+    }
+    const bool classes = loss.has_class_labels() && is_int(info.columns[labels].dtype);
+    LEAT_RETURN_IF_ERROR(check_labels(job, loss, model, output, dataset_files(job, files),
+                                      classes ? info.columns[labels] : columns[labels], host));
+  }
+  return {};
 }
 
 // Tells that the loss takes a softmax of probabilities, which is a frequent mistake.
 void note_probabilities(const Job& job, Model& model) {
-  if (job.program || job.loss.name != "cross_entropy" || !job.loss.from_logits()) return;
-  const auto output = find_output(model.inference, loss_spec(job).output);
-  const NodeId producer = output.ok() ? model.inference.value(*output).producer : kNone;
-  if (producer == kNone || !is_op(model.inference.node(producer), "Softmax")) return;
-  model.notes.push_back(cat(job.model.graph, ": cross_entropy takes logits, and the output '",
-                            model.inference.describe(*output),
-                            "' is the result of a Softmax: loss: {name: cross_entropy, "
-                            "from_logits: false} takes probabilities"));
+  if (job.program) return;
+  for (const LossSpec& loss : loss_specs(job)) {
+    if (loss.name != "cross_entropy" || !loss.from_logits()) continue;
+    const auto output = find_output(model.inference, loss.output);
+    const NodeId producer = output.ok() ? model.inference.value(*output).producer : kNone;
+    if (producer == kNone || !is_op(model.inference.node(producer), "Softmax")) continue;
+    model.notes.push_back(cat(job.model.graph, ": cross_entropy takes logits, and the output '",
+                              model.inference.describe(*output),
+                              "' is the result of a Softmax: loss: {name: cross_entropy, "
+                              "from_logits: false} takes probabilities"));
+  }
 }
 
 Status lacks_data(const Job& job, const Graph& model) {

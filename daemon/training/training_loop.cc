@@ -12,6 +12,7 @@
 #include "daemon/training/export_model.h"
 #include "daemon/training/nan_search.h"
 #include "daemon/training/run_folder.h"
+#include "daemon/training/train_specs.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "ops/formats/weights_hash.h"
@@ -27,7 +28,7 @@ TrainingLoop::TrainingLoop(const TrainingParts& parts, JobPlans& plans, JobVaria
       checkpoints_(checkpoints),
       observer_(observer),
       stop_(std::move(stop)),
-      progress_(parts.job.global_batch_size),
+      progress_(parts.job.global_batch_size, step_numbers(parts.job)),
       watch_(parts.job),
       validation_(parts, plans) {}
 
@@ -272,7 +273,7 @@ Status TrainingLoop::wait_for_step(Moment& stop_due) {
 
 Status TrainingLoop::consume(int64_t step) {
   const StepValues values = log_->values(*steps_, step);
-  progress_.add(values.loss, values.accuracy, values.skipped);
+  progress_.add(values.loss, values.accuracy, values.more, values.skipped);
   progress_.count_trained(values.dropped_chunks);
   LEAT_RETURN_IF_ERROR(log_->add(step, values.fetched, progress_.rate_if_due()));
   progress_.last.skipped_steps = log_->metrics().skipped_steps();

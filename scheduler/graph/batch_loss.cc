@@ -25,11 +25,18 @@ Result<ClassLayout> layout_of(const LossSpec& loss, const ColumnInfo& labels,
   return ClassLayout{false, labels.shape.elements() / output[1].factor};
 }
 
-BatchLoss::BatchLoss(GraphBuilder& g, const TrainSpec& spec, ClassLayout layout, BatchValues values)
+BatchLoss::BatchLoss(GraphBuilder& g, const TrainSpec& spec, const LossSpec& loss_spec,
+                     ClassLayout layout, BatchValues values)
     : g_(g),
       spec_(spec),
-      nodes_(g, spec.loss, spec.precision,
-             {values.output, values.labels, values.weights, spec.global_batch / spec.shards}) {
+      loss_(loss_spec),
+      nodes_(g, loss_spec, spec.precision,
+             {.output = values.output,
+              .labels = values.labels.labels,
+              .input_lengths = values.labels.input_lengths,
+              .label_lengths = values.labels.label_lengths,
+              .weights = values.weights,
+              .rows = spec.global_batch / spec.shards}) {
   if (!g_.status().ok() || loss().labels() != Labels::classes) return;
   nodes_.values.positions = layout.positions;
   if (loss().soft_labels())
@@ -84,7 +91,7 @@ ValueId BatchLoss::count() {
 }
 
 ValueId BatchLoss::labels() {
-  if (loss().ignore_index) return nodes_.sum_each(nodes_.counted());
+  if (ignores_labels()) return nodes_.sum_each(nodes_.counted());
   const LossValues& values = nodes_.values;
   const double each = static_cast<double>(per_row());
   if (values.weights == kNone)

@@ -5,6 +5,7 @@
 
 #include "ops/graph/builder.h"
 #include "scheduler/graph/data_binding.h"
+#include "scheduler/graph/read_batch.h"
 #include "scheduler/graph/train_graph.h"
 #include "scheduler/recipes/loss_nodes.h"
 
@@ -13,7 +14,7 @@ namespace leat {
 // The values of one shard's rows.
 struct BatchValues {
   ValueId output = kNone;   // of the model: compared with the labels, or the loss itself
-  ValueId labels = kNone;   // as the data has them; kNone if the loss has none
+  BatchLabels labels = {};  // as the data has them
   ValueId weights = kNone;  // 0 for rows past the end of the data; kNone if there are none such
 };
 
@@ -24,13 +25,14 @@ Result<ClassLayout> layout_of(const LossSpec& loss, const ColumnInfo& labels,
 
 // Adds nodes with a builder, whose errors count: the values mean nothing after one.
 //
-//   BatchLoss loss(g, spec, layout, values);
+//   BatchLoss loss(g, spec, spec.loss, layout, values);
 //   const ValueId sum = loss.sum();
 class BatchLoss {
  public:
-  // `layout` matters to losses of classes alone, and then must be that of the labels and the
-  // output.
-  BatchLoss(GraphBuilder& g, const TrainSpec& spec, ClassLayout layout, BatchValues values);
+  // `loss`: a term of the spec's loss. Both outlive it. `layout` matters to losses of classes
+  // alone, and then must be that of the labels and the output.
+  BatchLoss(GraphBuilder& g, const TrainSpec& spec, const LossSpec& loss, ClassLayout layout,
+            BatchValues values);
 
   // The sum of the loss over what counts: the labels of the shard's rows, or the rows themselves. A
   // scalar.
@@ -40,7 +42,7 @@ class BatchLoss {
     return loss().labels() == Labels::classes ? nodes_.values.positions : 1;
   }
   // True if the labels decide what counts.
-  bool counts_labels() const { return loss().ignore_index.has_value() || weighs_labels(); }
+  bool counts_labels() const { return ignores_labels() || weighs_labels(); }
   // The same, and a label may count less than 1.
   bool weighs_labels() const { return loss().has_class_labels() && !loss().class_weights.empty(); }
   // How much counts in the shard, as a scalar of the spec's precision.
@@ -54,13 +56,17 @@ class BatchLoss {
   LossNodes& nodes() { return nodes_; }
 
  private:
-  const LossSpec& loss() const { return spec_.loss; }
+  const LossSpec& loss() const { return loss_; }
+  bool ignores_labels() const {
+    return loss().labels() == Labels::classes && loss().ignore_index.has_value();
+  }
   void fit_classes(ClassLayout layout);
   void fit_soft_labels();
   ValueId predicted_elements();
 
   GraphBuilder& g_;
   const TrainSpec& spec_;
+  const LossSpec& loss_;
   LossNodes nodes_;
 };
 

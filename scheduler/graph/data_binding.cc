@@ -88,7 +88,7 @@ std::string subject_of(const ColumnInfo& column, const std::map<std::string, std
 }
 
 Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInfo>& columns,
-                                 const std::map<std::string, std::string>& named, bool needs_labels,
+                                 const std::map<std::string, std::string>& named,
                                  const std::map<std::string, std::string>& files) {
   std::vector<std::string> inputs;
   for (const ValueId input : model.inputs()) inputs.push_back(model.value_name(input));
@@ -105,10 +105,33 @@ Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInf
         check_input(model, input, columns[index], subject_of(columns[index], files)));
     binding.inputs.push_back(index);
   }
-  if (!needs_labels) return binding;
-  binding.labels = index_of(columns, kLabelsColumn);
-  if (binding.labels) return binding;
-  return no_column("loss", kLabelsColumn, columns, "; write data.columns: {labels: COLUMN, ...}");
+  return binding;
+}
+
+std::string column_of_labels(const LossSpec& loss) {
+  return loss.column.empty() ? std::string(kLabelsColumn) : loss.column;
+}
+
+Result<std::vector<LabelColumns>> bind_labels(const std::vector<ColumnInfo>& columns,
+                                              const std::vector<const LossSpec*>& losses) {
+  std::vector<LabelColumns> found(losses.size());
+  const auto find = [&](const std::string& name, std::string_view remedy,
+                        std::optional<size_t>& index) -> Status {
+    index = index_of(columns, name);
+    return index ? Status() : no_column("loss", name, columns, remedy);
+  };
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const LossSpec& loss = *losses[i];
+    if (loss.labels() == Labels::none) continue;
+    const std::string_view remedy =
+        loss.column.empty() ? "; write data.columns: {labels: COLUMN, ...}" : "";
+    LEAT_RETURN_IF_ERROR(find(column_of_labels(loss), remedy, found[i].labels));
+    if (!loss.input_lengths.empty())
+      LEAT_RETURN_IF_ERROR(find(loss.input_lengths, "", found[i].input_lengths));
+    if (!loss.label_lengths.empty())
+      LEAT_RETURN_IF_ERROR(find(loss.label_lengths, "", found[i].label_lengths));
+  }
+  return found;
 }
 
 Result<ClassLayout> class_layout(const ColumnInfo& labels, const SymbolicShape& output) {

@@ -1,4 +1,4 @@
-// Decides which column of a data set each input of a model reads, and which one has the labels.
+// Decides which column of a data set each input of a model reads, and which have the labels.
 //
 // All functions are pure. Their errors are invalid_argument, and name the input or the column.
 #pragma once
@@ -12,27 +12,38 @@
 #include "devices/base/status.h"
 #include "ops/data/columns.h"
 #include "ops/graph/graph.h"
+#include "scheduler/recipes/loss.h"
 
 namespace leat {
 
-// The column that a loss compares the output with.
+// The column that a loss compares the output with, unless it names another one.
 inline constexpr std::string_view kLabelsColumn = "labels";
 
 // Indices of columns.
 struct DataBinding {
-  std::vector<size_t> inputs;    // one for each input of the model
-  std::optional<size_t> labels;  // if the loss needs them
+  std::vector<size_t> inputs;  // one for each input of the model
 };
 
 // `named` has the columns of inputs by the inputs' names. Any other input reads the column of its
 // own name; if the model has one input and there is no such column, it reads the only column that
-// is not the labels. With `needs_labels`, the column kLabelsColumn has the labels, and an error
-// lists the columns if there is none. The rows of a column must fit those of the input
-// (fits_row()), and an input of integers takes no floats. `files` has the files of columns, for
-// messages: a column that is not there is called "column 'x'".
+// is not the labels. The rows of a column must fit those of the input (fits_row()), and an input of
+// integers takes no floats. `files` has the files of columns, for messages: a column that is not
+// there is called "column 'x'".
 Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInfo>& columns,
-                                 const std::map<std::string, std::string>& named, bool needs_labels,
+                                 const std::map<std::string, std::string>& named,
                                  const std::map<std::string, std::string>& files = {});
+// The columns of a loss; nothing for those that it does not need.
+struct LabelColumns {
+  std::optional<size_t> labels;
+  std::optional<size_t> input_lengths, label_lengths;  // ctc
+};
+
+// The name of the column with the labels of a loss.
+std::string column_of_labels(const LossSpec& loss);
+// Of each loss the columns that it reads. The error lists the columns of the data if one is not
+// there.
+Result<std::vector<LabelColumns>> bind_labels(const std::vector<ColumnInfo>& columns,
+                                              const std::vector<const LossSpec*>& losses);
 // "'x.npy'" or "column 'x'".
 std::string subject_of(const ColumnInfo& column, const std::map<std::string, std::string>& files);
 

@@ -103,7 +103,7 @@ Result<JobGraph> make_program_graph(const Graph& model, const TrainSpec& spec) {
   LEAT_ASSIGN_OR_RETURN(const auto order, typed.topological_order());
   Rewriter rewriter(typed, {});
   if (!typed.inputs().empty()) {
-    LEAT_ASSIGN_OR_RETURN(const ModelInputs inputs, bind_inputs(typed, spec, false, true));
+    LEAT_ASSIGN_OR_RETURN(const ModelInputs inputs, bind_inputs(typed, spec, {}, true));
     GraphBuilder builder(rewriter.to());
     const Batch batch = read_batch(builder, spec, inputs, true);
     LEAT_RETURN_IF_ERROR(builder.status().while_doing("reading the columns"));

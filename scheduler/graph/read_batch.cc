@@ -28,6 +28,21 @@ ValueId as_input(GraphBuilder& g, const TrainSpec& spec, const BatchColumn& rows
               {x, g.constant(Tensor::of<int64_t>({static_cast<int64_t>(shape.size())}, shape))});
 }
 
+// A column as labels: as the data has it, but rescaled where the model reads it rescaled, so that a
+// loss can compare an output with an input. The column `labels` is none of the model's.
+ValueId as_labels(GraphBuilder& g, const TrainSpec& spec, const BatchColumn& rows, size_t column,
+                  const ModelInputs& inputs) {
+  const double rescale = spec.input.rescale;
+  if (rescale == 1 || rows.rescaled || rows.name == kLabelsColumn) return rows.value;
+  for (size_t i = 0; i < inputs.types.size(); ++i) {
+    if (inputs.binding.inputs[i] != column || !is_float(inputs.types[i].dtype)) continue;
+    const ValueId x =
+        g.op("Cast", {rows.value}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
+    return g.op("Mul", {x, g.scalar(spec.precision, rescale)});
+  }
+  return rows.value;
+}
+
 }  // namespace
 
 TransformSetting transform_setting(const Graph& model, const TrainSpec& spec) {
@@ -35,7 +50,7 @@ TransformSetting transform_setting(const Graph& model, const TrainSpec& spec) {
   setting.rows = spec.global_batch / spec.shards;
   setting.rescale = spec.input.rescale;
   setting.precision = spec.precision;
-  setting.labels = std::string(kLabelsColumn);
+  setting.labels = column_of_labels(spec.loss);
   // Labels of classes are compared with axis 1 of the output.
   const auto output = find_output(model, spec.loss.output);
   if (spec.loss.labels() != Labels::classes || !output.ok()) return setting;
@@ -44,8 +59,8 @@ TransformSetting transform_setting(const Graph& model, const TrainSpec& spec) {
   return setting;
 }
 
-Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels,
-                                bool in_training) {
+Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec,
+                                const std::vector<const LossSpec*>& losses, bool in_training) {
   ModelInputs inputs;
   LEAT_ASSIGN_OR_RETURN(inputs.columns, reader_columns(spec.input.reader));
   inputs.setting = transform_setting(model, spec);
@@ -53,7 +68,8 @@ Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool 
                         transformed_columns(model.catalogue(), inputs.columns,
                                             spec.input.transforms, inputs.setting, in_training));
   LEAT_ASSIGN_OR_RETURN(inputs.binding,
-                        bind_columns(model, inputs.transformed, spec.input.columns, needs_labels));
+                        bind_columns(model, inputs.transformed, spec.input.columns));
+  LEAT_ASSIGN_OR_RETURN(inputs.labels, bind_labels(inputs.transformed, losses));
   for (const ValueId input : model.inputs()) inputs.types.push_back(model.value(input).type);
   return inputs;
 }
@@ -78,7 +94,13 @@ Batch read_batch(GraphBuilder& g, const TrainSpec& spec, const ModelInputs& inpu
   // The same calls have succeeded in bind_inputs().
   TransformBuilder transforms(g, inputs.setting, rows);
   if (!transforms.apply(spec.input.transforms, wrap).ok()) return batch;
-  if (inputs.binding.labels) batch.labels = rows[*inputs.binding.labels].value;
+  for (const LabelColumns& columns_of : inputs.labels) {
+    BatchLabels& of = batch.labels.emplace_back();
+    if (columns_of.labels)
+      of.labels = as_labels(g, spec, rows[*columns_of.labels], *columns_of.labels, inputs);
+    if (columns_of.input_lengths) of.input_lengths = rows[*columns_of.input_lengths].value;
+    if (columns_of.label_lengths) of.label_lengths = rows[*columns_of.label_lengths].value;
+  }
   if (!wrap) {
     batch.weights =
         g.op("Cast", {read[columns]}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});

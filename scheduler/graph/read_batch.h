@@ -17,22 +17,28 @@ struct ModelInputs {
   std::vector<ColumnInfo> columns;      // of the data
   std::vector<ColumnInfo> transformed;  // the same behind the job's transforms
   DataBinding binding;
+  std::vector<LabelColumns> labels;  // of each term of the loss
   TransformSetting setting;
 };
 // Decides which column each input of the model reads. `model` has the precision of the spec.
-// `in_training`: random transforms count. invalid_argument as bind_columns(), and if a transform
-// does not fit its column.
-Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec, bool needs_labels,
-                                bool in_training);
+// `losses`: the terms of the loss. `in_training`: random transforms count. invalid_argument as
+// bind_columns() and bind_labels(), and if a transform does not fit its column.
+Result<ModelInputs> bind_inputs(const Graph& model, const TrainSpec& spec,
+                                const std::vector<const LossSpec*>& losses, bool in_training);
 
 // The setting of the transforms of a job with this spec. `model` as above.
 TransformSetting transform_setting(const Graph& model, const TrainSpec& spec);
 
+// The values that a term of the loss reads of a shard's rows; kNone: none of that kind.
+struct BatchLabels {
+  ValueId labels = kNone, input_lengths = kNone, label_lengths = kNone;
+};
+
 // A shard's rows.
 struct Batch {
-  std::vector<ValueId> inputs;  // of the model
-  // kNone: the binding has no labels; all rows count.
-  ValueId labels = kNone, weights = kNone;
+  std::vector<ValueId> inputs;      // of the model
+  std::vector<BatchLabels> labels;  // of each term of the loss
+  ValueId weights = kNone;          // kNone: all rows count
 };
 // Adds nodes that read a shard's rows and transform them, in the shapes that the model's inputs ask
 // for. With `wrap`, in training, the reader begins again at the end of the data, and random

@@ -1,6 +1,7 @@
 #include "scheduler/graph/train_graph.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "devices/base/text.h"
@@ -87,58 +88,86 @@ Status check_spec(const TrainSpec& spec) {
   return {};
 }
 
+// A term of the loss: what it compares.
+struct AttachedTerm {
+  BatchValues values;
+  ClassLayout layout;
+};
+
 // The model with its inputs read from the data set, at the given precision.
 struct Attached {
   Graph graph;
   std::vector<NodeId> effects;
-  BatchValues values;
-  ClassLayout layout;
+  std::vector<AttachedTerm> terms;  // those of the loss
 };
 
 // Lets the model compute in 16 bits, if the spec says so.
 Status cast_model(Attached& attached, const AutocastSpec& spec) {
   if (!spec.enabled()) return {};
-  BatchValues& values = attached.values;
+  std::vector<ValueId*> all;
+  for (AttachedTerm& term : attached.terms) {
+    BatchLabels& labels = term.values.labels;
+    for (ValueId* value : {&term.values.output, &labels.labels, &labels.input_lengths,
+                           &labels.label_lengths, &term.values.weights}) {
+      if (*value != kNone) all.push_back(value);
+    }
+  }
   Borders borders;
   borders.targets = attached.effects;
-  for (ValueId* value : {&values.output, &values.labels, &values.weights}) {
-    if (*value != kNone) borders.fetches.push_back(*value);
-  }
+  for (const ValueId* value : all) borders.fetches.push_back(*value);
   LEAT_ASSIGN_OR_RETURN(attached.graph, autocast(std::move(attached.graph), borders, spec));
   attached.effects = borders.targets;
   auto next = borders.fetches.begin();
-  for (ValueId* value : {&values.output, &values.labels, &values.weights}) {
-    if (*value != kNone) *value = *next++;
-  }
+  for (ValueId* value : all) *value = *next++;
   return {};
+}
+
+// The place of the classes in the output of a term. `labels`: the column, behind the transforms.
+Result<ClassLayout> layout_of_term(const LossSpec& loss, const ColumnInfo& labels,
+                                   const SymbolicShape& output) {
+  if (loss.has_class_labels() && is_float(labels.dtype)) {
+    return invalid_argument(
+        cat("column '", labels.name, "': expected classes as integers, received ", labels.dtype,
+            labels.shape, " behind the transforms; the loss {name: cross_entropy, soft_labels: ",
+            "true} takes shares of classes"));
+  }
+  return layout_of(loss, labels, output);
 }
 
 Result<Attached> attach_input(const Graph& model, const TrainSpec& spec, bool wrap) {
   LEAT_RETURN_IF_ERROR(check_spec(spec));
   LEAT_ASSIGN_OR_RETURN(const Graph typed, convert_precision(model, spec.precision));
-  LEAT_ASSIGN_OR_RETURN(const ModelInputs inputs,
-                        bind_inputs(typed, spec, spec.loss.labels() != Labels::none, wrap));
-  LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(typed, spec.loss.output));
+  const std::vector<const LossSpec*> losses = spec.losses();
+  LEAT_ASSIGN_OR_RETURN(const ModelInputs inputs, bind_inputs(typed, spec, losses, wrap));
   Batch batch;
   LEAT_ASSIGN_OR_RETURN(Copied copied, copy_model(typed, [&](GraphBuilder& g) {
                           batch = read_batch(g, spec, inputs, wrap);
                           return batch.inputs;
                         }));
   const auto& outputs = typed.outputs();
-  const auto index = std::find(outputs.begin(), outputs.end(), output) - outputs.begin();
-  Attached out{std::move(copied.graph), std::move(copied.effects), {}, {}};
-  out.values = {copied.outputs[static_cast<size_t>(index)], batch.labels, batch.weights};
-  LEAT_RETURN_IF_ERROR(cast_model(out, spec.autocast));
-  if (spec.loss.labels() != Labels::classes) return out;
-  const ColumnInfo& labels = inputs.transformed[*inputs.binding.labels];
-  if (spec.loss.has_class_labels() && is_float(labels.dtype)) {
-    return invalid_argument(
-        cat("column '", labels.name, "': expected classes as integers, received ", labels.dtype,
-            labels.shape, " behind the transforms; the loss {name: cross_entropy, soft_labels: ",
-            "true} takes shares of classes"));
+  Attached out{std::move(copied.graph), std::move(copied.effects), {}};
+  for (size_t i = 0; i < losses.size(); ++i) {
+    LEAT_ASSIGN_OR_RETURN(const ValueId output, find_output(typed, losses[i]->output));
+    const auto index = std::find(outputs.begin(), outputs.end(), output) - outputs.begin();
+    out.terms.push_back(
+        {{copied.outputs[static_cast<size_t>(index)], batch.labels[i], batch.weights}, {}});
+    if (losses[i]->labels() != Labels::classes) continue;
+    LEAT_ASSIGN_OR_RETURN(out.terms.back().layout,
+                          layout_of_term(*losses[i], inputs.transformed[*inputs.labels[i].labels],
+                                         typed.value(output).type.shape));
   }
-  LEAT_ASSIGN_OR_RETURN(out.layout, layout_of(spec.loss, labels, typed.value(output).type.shape));
+  LEAT_RETURN_IF_ERROR(cast_model(out, spec.autocast));
   return out;
+}
+
+// The nodes of each term. `spec` and `attached` outlive them.
+std::deque<BatchLoss> batch_losses(GraphBuilder& g, const TrainSpec& spec,
+                                   const Attached& attached) {
+  std::deque<BatchLoss> terms;
+  const std::vector<const LossSpec*> losses = spec.losses();
+  for (size_t i = 0; i < losses.size(); ++i)
+    terms.emplace_back(g, spec, *losses[i], attached.terms[i].layout, attached.terms[i].values);
+  return terms;
 }
 
 // 1 / the labels that count in the global batch.
@@ -150,6 +179,19 @@ ValueId scale_of(GraphBuilder& g, const TrainSpec& spec, BatchLoss& loss) {
   const ValueId one = g.scalar(spec.precision, 1);
   const ValueId least = loss.weighs_labels() ? g.scalar(spec.precision, 1e-30) : one;
   return g.op("Div", {one, g.op("Max", {all_reduce(g, loss.count(), "labels"), least})});
+}
+
+// The sum of values, each times the weight of its term.
+ValueId weighted_sum(GraphBuilder& g, const TrainSpec& spec, const std::vector<ValueId>& terms) {
+  const std::vector<const LossSpec*> losses = spec.losses();
+  ValueId total = kNone;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    ValueId term = terms[i];
+    if (losses[i]->weight != 1)
+      term = g.op("Mul", {term, g.scalar(spec.precision, losses[i]->weight)});
+    total = total == kNone ? term : g.op("Add", {total, term});
+  }
+  return total;
 }
 
 // 1 / the labels of the global batch, of which each counts 1 whatever the weight of its class is.
@@ -209,7 +251,32 @@ Status add_metrics(GraphBuilder& g, const TrainSpec& spec, BatchLoss& batch, Job
   return {};
 }
 
+// Fetches the values of the metrics that each training step has.
+void add_step_metrics(GraphBuilder& g, const TrainSpec& spec, BatchLoss& batch, JobGraph& job) {
+  MetricNodes nodes(batch.nodes());
+  const ValueId sizes = g.constant(Tensor::of<int64_t>({2}, {1, 1}));
+  for (const MetricSpec& metric : spec.metrics) {
+    if (!metric.recipe().in_training || !g.status().ok()) continue;
+    nodes.settings = &metric.settings;
+    const ValueId sums = all_reduce(g, metric.recipe().sums(nodes), metric.shown_name() + " sums");
+    const auto parts = g.ops("Split", {sums, sizes}, {{"axis", int64_t{0}}}, 2);
+    // All labels of a batch may be ignored.
+    const ValueId count = g.op("Max", {parts[1], nodes.number(1)});
+    const ValueId value = nodes.reshape(g.op("Div", {parts[0], count}), {});
+    // As wide as the loss, so that the log has all of its digits.
+    const ValueId rounded =
+        g.op("Cast", {value}, {{"to", int64_t{dtype_onnx_code(spec.precision)}}});
+    job.fetches.push_back(g.named(rounded, metric.shown_name()));
+  }
+}
+
 }  // namespace
+
+std::vector<const LossSpec*> TrainSpec::losses() const {
+  std::vector<const LossSpec*> terms{&loss};
+  for (const LossSpec& term : more_losses) terms.push_back(&term);
+  return terms;
+}
 
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   if (spec.program) return make_program_graph(model, spec);
@@ -218,11 +285,15 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
   JobGraph job{std::move(attached.graph), std::move(attached.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
-  BatchLoss batch(g, spec, attached.layout, attached.values);
+  std::deque<BatchLoss> batches = batch_losses(g, spec, attached);
+  BatchLoss& batch = batches[0];
   const ValueId scale = scale_of(g, spec, batch);
   // The mean over the global batch is a sum times a number that all shards have, so that it splits
   // over shards.
-  const ValueId loss = g.op("Mul", {batch.sum(), scale});
+  std::vector<ValueId> means{g.op("Mul", {batch.sum(), scale})};
+  for (size_t i = 1; i < batches.size(); ++i)
+    means.push_back(g.op("Mul", {batches[i].sum(), scale_of(g, spec, batches[i])}));
+  const ValueId loss = weighted_sum(g, spec, means);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the loss"));
   LEAT_ASSIGN_OR_RETURN(const auto trained, trained_variables(job.graph, spec));
   LossScale loss_scale(g, spec.loss_scale);
@@ -237,6 +308,9 @@ Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec) {
     const ValueId share = batch.weighs_labels() ? share_of_labels(g, spec, batch) : scale;
     job.fetches.push_back(all_reduce(g, g.op("Mul", {batch.correct(), share}), "accuracy"));
   }
+  for (size_t i = 0; i < means.size() && means.size() > 1; ++i)
+    job.fetches.push_back(all_reduce(g, means[i], spec.losses()[i]->shown_name()));
+  add_step_metrics(g, spec, batch, job);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the optimizer"));
   LEAT_RETURN_IF_ERROR(loss_scale.finish(job));
   return job;
@@ -247,7 +321,9 @@ Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec) {
   CheckGraph check{{std::move(attached.graph), {}, {}, {}}, {}};
   Graph& graph = check.job.graph;
   GraphBuilder g(graph);
-  const ValueId loss = BatchLoss(g, spec, attached.layout, attached.values).sum();
+  std::vector<ValueId> terms;
+  for (BatchLoss& term : batch_losses(g, spec, attached)) terms.push_back(term.sum());
+  const ValueId loss = weighted_sum(g, spec, terms);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the loss"));
   LEAT_RETURN_IF_ERROR(validate(graph));
   std::map<ValueId, size_t> places;
@@ -329,7 +405,8 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   JobGraph job{std::move(attached.graph), std::move(attached.effects), {}, {}};
   GraphBuilder g(job.graph);
   LEAT_RETURN_IF_ERROR(g.status().while_doing("attaching the input"));
-  BatchLoss batch(g, spec, attached.layout, attached.values);
+  std::deque<BatchLoss> batches = batch_losses(g, spec, attached);
+  BatchLoss& batch = batches[0];
   // The sums of several steps add up to those of the data set, so nothing is divided here.
   job.fetches = {all_reduce(g, batch.sum(), "loss_sum")};
   job.fetches.push_back(all_reduce(g, batch.count(), "rows"));
@@ -337,6 +414,11 @@ Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec) {
   if (spec.accuracy && batch.weighs_labels())
     job.fetches.push_back(all_reduce(g, batch.labels(), "all labels"));
   LEAT_RETURN_IF_ERROR(add_metrics(g, spec, batch, job));
+  for (size_t i = 1; i < batches.size(); ++i) {
+    const std::string name = spec.losses()[i]->shown_name();
+    job.fetches.push_back(all_reduce(g, batches[i].sum(), name + " sum"));
+    job.fetches.push_back(all_reduce(g, batches[i].count(), name + " rows"));
+  }
   LEAT_RETURN_IF_ERROR(g.status().while_doing("adding the metrics"));
   return job;
 }
@@ -376,8 +458,9 @@ Result<JobGraph> make_predict_data_graph(const Graph& model, const TrainSpec& sp
   TrainSpec unlabelled = spec;
   unlabelled.loss = LossSpec::of("output");
   unlabelled.loss.output = spec.loss.output;
+  unlabelled.more_losses.clear();
   LEAT_ASSIGN_OR_RETURN(Attached attached, attach_input(model, unlabelled, false));
-  return JobGraph{std::move(attached.graph), {}, {}, {attached.values.output}};
+  return JobGraph{std::move(attached.graph), {}, {}, {attached.terms[0].values.output}};
 }
 
 }  // namespace leat

@@ -61,8 +61,12 @@ struct LossScaleSpec {
 struct TrainSpec {
   InputSpec input;
   LossSpec loss;
+  // The other terms, if the loss is a sum: each term is a mean of its own, times its weight. The
+  // accuracy and the metrics are those of the first term's output and labels.
+  std::vector<LossSpec> more_losses = {};
   bool accuracy = true;
-  std::vector<MetricSpec> metrics = {};  // of an evaluation; each has sums
+  // Of an evaluation; each has sums. Those that are `in_training` are of training steps, too.
+  std::vector<MetricSpec> metrics = {};
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   int64_t global_batch = 1;
@@ -78,6 +82,9 @@ struct TrainSpec {
   std::vector<std::string> averaged = {};
   // True for the name of a variable that is not trained. Empty: all are trained.
   std::function<bool(const std::string&)> frozen;
+
+  // The terms of the loss, in the order of the job; one if it is no sum.
+  std::vector<const LossSpec*> losses() const;
 };
 
 // A graph with the values and nodes of it that a run feeds, fetches and runs.
@@ -95,9 +102,9 @@ struct JobGraph {
 // the optimizer's state are kOptimizerPrefix, the variable's name, and "/momentum", "/m" and so on.
 // invalid_argument if the shards do not divide the global batch, if no variable is trained, or if
 // the labels do not fit the output. For a program: as make_program_graph(). Fetches: "loss" (the
-// mean over the global batch) and, if the spec asks for it, "accuracy"; with a dynamic loss scale
-// then "loss_scale", the factor of this step, and kGuard, which is NaN if the step writes
-// nothing, and else 0.
+// mean over the global batch) and, if the spec asks for it, "accuracy"; the mean of each term if
+// the loss is a sum; the metrics that are in_training; with a dynamic loss scale then "loss_scale",
+// the factor of this step, and kGuard, which is NaN if the step writes nothing, and else 0.
 Result<JobGraph> make_train_graph(const Graph& model, const TrainSpec& spec);
 
 // A graph that finds which values of a step's forward pass are not finite.
@@ -128,8 +135,9 @@ Result<JobGraph> make_init_graph(const Graph& model, const TrainSpec& spec);
 // the end of the data count nothing. Fetches: the sum of the loss over the labels that count, their
 // number (that of the rows, if each row has one label or the loss has no labels), and, if the spec
 // asks for the accuracy, the number of correct predictions, and, with weights of classes, of labels
-// without their weights; then the sums of each of the spec's metrics. If the loss is a mean that
-// the model computes (is_mean()), no row of the batch may lie past the end.
+// without their weights; then the sums of each of the spec's metrics; then of each other term of
+// the loss its sum and the number of labels that count. If a term is a mean that the model computes
+// (is_mean()), no row of the batch may lie past the end.
 Result<JobGraph> make_eval_graph(const Graph& model, const TrainSpec& spec);
 // The variables that a training with `optimizer.ema` keeps averages of; none without it. `model` is
 // in training form.

@@ -1,4 +1,4 @@
-// The loss of classes.
+// The losses of classes, and of sequences of them.
 #include <string>
 
 #include "scheduler/recipes/losses.h"
@@ -68,6 +68,36 @@ ValueId cross_entropy(LossNodes& n) {
   if (n.spec.ignore_index) attrs["ignore_index"] = *n.spec.ignore_index;
   const ValueId loss = n.g.op("SoftmaxCrossEntropyLoss", {n.logits(), labels}, attrs);
   return weighted ? n.sum_each(loss) : loss;
+}
+
+// Of each row the loss divided by the length of its labels, or 1, as torch.nn.CTCLoss has it.
+ValueId ctc(LossNodes& n) {
+  const int64_t rows = n.values.rows;
+  ValueId x = n.values.output;
+  if (n.spec.settings.flag("time_major"))
+    x = n.g.op("Transpose", {x}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
+  // The logarithms of probabilities are those of their own softmax.
+  x = n.g.op("LogSoftmax", {x}, {{"axis", int64_t{2}}});
+  const auto lengths = [&](ValueId column) {
+    return column == kNone ? kNone : n.reshape(n.cast(column, DType::i64), {rows});
+  };
+  const ValueId labels = n.reshape(n.cast(n.values.labels, DType::i64), {rows, -1});
+  ValueId count = lengths(n.values.label_lengths);
+  if (n.spec.ignore_index) {
+    const ValueId counted = n.reshape(n.counted(), {rows, -1});
+    count = n.cast(n.over_columns("ReduceSum", counted), DType::i64);
+  }
+  const ValueId each = n.g.op("leat.CtcLoss", {x, labels, lengths(n.values.input_lengths), count},
+                              {{"blank", n.spec.settings.integer("blank")},
+                               {"zero_infinity", int64_t{n.spec.settings.flag("zero_infinity")}}});
+  if (!n.g.status().ok()) return each;
+  if (count == kNone) {
+    const Dim size = n.g.graph().value(labels).type.shape[1];
+    const double all = size.is_constant() ? static_cast<double>(size.factor) : 1;
+    return n.sum_each(n.g.op("Div", {each, n.number(all < 1 ? 1 : all)}));
+  }
+  const ValueId least = n.g.op("Max", {n.cast(count, n.dtype), n.number(1)});
+  return n.sum_each(n.g.op("Div", {each, least}));
 }
 
 }  // namespace leat::losses

@@ -27,6 +27,11 @@ constexpr Setting kSmoothL1[] = {{.name = "beta", .initial = 1, .min = 0, .min_o
 constexpr Setting kPoisson[] = {
     {.name = "log_input", .kind = SettingKind::flag, .initial = 1},
 };
+constexpr Setting kCtc[] = {
+    {.name = "blank", .kind = SettingKind::integer, .min = 0},
+    {.name = "zero_infinity", .kind = SettingKind::flag},
+    {.name = "time_major", .kind = SettingKind::flag},
+};
 constexpr Setting kTriplet[] = {{.name = "margin", .initial = 1, .min = 0, .min_open = true}};
 
 constexpr LossRecipe kLosses[] = {
@@ -43,6 +48,7 @@ constexpr LossRecipe kLosses[] = {
     {"poisson", kPoisson, Labels::values, losses::poisson},
     {"kl_div", {}, Labels::values, losses::kl_div},
     {"cosine", {}, Labels::values, losses::cosine},
+    {"ctc", kCtc, Labels::sequence, losses::ctc},
     {"triplet", kTriplet, Labels::none, losses::triplet},
     {"output", {}, Labels::none, losses::output, false},
 };

@@ -19,10 +19,11 @@ class LossNodes;
 
 // The meaning of the labels, which also decides which metrics fit the loss.
 enum class Labels : uint8_t {
-  none,     // the loss is made from the output alone
-  classes,  // an integer for each position of a row; with soft_labels, a probability of each class
-  binary,   // 0 or 1 for each element of the output
-  values,   // a number for each element of the output
+  none,      // the loss is made from the output alone
+  classes,   // an integer for each position of a row; with soft_labels, a probability of each class
+  sequence,  // integers, a list for each row, which is shorter than the list of outputs
+  binary,    // 0 or 1 for each element of the output
+  values,    // a number for each element of the output
 };
 
 // All losses are means. N is the number of rows of the global batch, x the output and y the label.
@@ -63,6 +64,10 @@ struct LossRecipe {
 //   cosine                1 - cos(x, y)
 //   triplet               torch.nn.TripletMarginLoss of an output [N,3,...]: the anchor, a row
 //                         that is like it and one that is not
+//   ctc                   torch.nn.CTCLoss of an output [N,T,C] of logits, or of logarithms of
+//                         probabilities; with time_major [T,N,C]. Labels are padded to [N,S]:
+//                         their lengths are a column, or those equal to ignore_index count for
+//                         nothing and stand last
 //   output                an output of the model is the loss: a scalar, the mean over the rows of
 //                         the shard, or a value for each row (the mean over the row's elements
 //                         counts), of which the loss is the mean
@@ -70,13 +75,18 @@ std::span<const LossRecipe> all_losses();
 // Null if there is none of that name.
 const LossRecipe* find_loss(std::string_view name);
 
-// A job's loss: an entry with its settings.
+// A job's loss, or a term of it: an entry with its settings.
 struct LossSpec {
   std::string name = "cross_entropy";
   // The output of the model that is compared with the labels, or is the loss; empty: the first.
   std::string output;
+  std::string column;  // of the data, with the labels; empty: "labels"
+  // ctc: the columns with the lengths of the output's and the labels' sequences; empty: all of it.
+  std::string input_lengths, label_lengths;
+  double weight = 1;  // of the term in a sum of losses
+  std::string term;   // the name of the term in a sum; empty: that of the loss
   SettingValues settings = SettingValues(find_loss("cross_entropy")->settings);
-  std::optional<int64_t> ignore_index;  // cross_entropy with integers as labels
+  std::optional<int64_t> ignore_index;  // cross_entropy with integers as labels, and ctc
   std::vector<double> class_weights;    // cross_entropy; empty: all classes count alike
 
   // The entry of that name with its defaults. REQUIRES: there is one.
@@ -84,7 +94,9 @@ struct LossSpec {
   // REQUIRES: the table has the name.
   const LossRecipe& recipe() const { return *find_loss(name); }
   Labels labels() const { return recipe().labels; }
-  // The labels are integers, one for each position of a row.
+  // The name under which people and files have a term of a sum: "loss_mse".
+  std::string shown_name() const { return "loss_" + (term.empty() ? name : term); }
+  // The labels are integers, one for each position of an output.
   bool has_class_labels() const { return labels() == Labels::classes && !soft_labels(); }
   bool soft_labels() const { return flag("soft_labels"); }
   // False if the output has probabilities.

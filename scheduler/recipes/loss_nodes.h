@@ -13,8 +13,9 @@ namespace leat {
 
 // The values of one shard's rows.
 struct LossValues {
-  ValueId output = kNone;   // of the model: compared with the labels, or the loss itself
-  ValueId labels = kNone;   // as the data has them; kNone if the loss has none
+  ValueId output = kNone;  // of the model: compared with the labels, or the loss itself
+  ValueId labels = kNone;  // as the data has them; kNone if the loss has none
+  ValueId input_lengths = kNone, label_lengths = kNone;  // of ctc, [rows]; kNone: not given
   ValueId weights = kNone;  // 0 for rows past the end of the data; kNone if there are none such
   int64_t rows = 0;         // of the shard
   int64_t positions = 1;    // classes: labels of a row

@@ -6,6 +6,7 @@
 namespace leat::losses {
 
 ValueId cross_entropy(LossNodes& n);
+ValueId ctc(LossNodes& n);
 ValueId output(LossNodes& n);
 
 ValueId binary_cross_entropy(LossNodes& n);

@@ -25,7 +25,7 @@ constexpr Labels kValues[] = {Labels::values};
 
 constexpr MetricRecipe kMetrics[] = {
     {"accuracy", {}, kDecisions},
-    {"top_k", kTopK, kClasses, metrics::top_k_sums, metrics::ratio},
+    {"top_k", kTopK, kClasses, metrics::top_k_sums, metrics::ratio, true, false, true},
     {"precision", kAverage, kDecisions, metrics::class_sums, metrics::precision},
     {"recall", kAverage, kDecisions, metrics::class_sums, metrics::recall},
     {"f1", kAverage, kDecisions, metrics::class_sums, metrics::f1},
@@ -34,8 +34,8 @@ constexpr MetricRecipe kMetrics[] = {
     {"confusion_matrix", {}, kDecisions, metrics::confusion_sums, metrics::matrix, true, true},
     {"auc", kAuc, kDecisions, metrics::auc_sums, metrics::auc},
     {"perplexity", {}, kClasses, metrics::perplexity_sums, metrics::perplexity, false},
-    {"mae", {}, kValues, metrics::absolute_sums, metrics::ratio, false},
-    {"mse", {}, kValues, metrics::squared_sums, metrics::ratio, false},
+    {"mae", {}, kValues, metrics::absolute_sums, metrics::ratio, false, false, true},
+    {"mse", {}, kValues, metrics::squared_sums, metrics::ratio, false, false, true},
     {"rmse", {}, kValues, metrics::squared_sums, metrics::root_of_ratio, false},
     {"r2", {}, kValues, metrics::variance_sums, metrics::r2},
 };
@@ -47,6 +47,8 @@ std::string_view words_for(Labels labels) {
       return "no labels";
     case Labels::classes:
       return "classes";
+    case Labels::sequence:
+      return "sequences";
     case Labels::binary:
       return "binary labels";
     case Labels::values:

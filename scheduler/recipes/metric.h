@@ -39,6 +39,8 @@ struct MetricRecipe {
                                 const MetricContext& context) = nullptr;
   bool rises = true;       // a greater value is better
   bool is_matrix = false;  // it is a table for a file, and no number for a log
+  // Two sums, of which the value is the first by the second. Each training step has it, too.
+  bool in_training = false;
 };
 
 // Classes are those of the output's axis. A binary label has two, of which 1 counts.

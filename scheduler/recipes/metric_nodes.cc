@@ -55,11 +55,15 @@ ValueId MetricNodes::labels() {
 
 // The weight of a row for each of its labels.
 ValueId MetricNodes::weights_of_labels(int64_t each) {
+  const auto ones = [&](const Shape& shape) {
+    Tensor values(DType::f64, shape);
+    for (int64_t i = 0; i < values.elements(); ++i) values.set(i, 1);
+    return g.constant(std::move(values));
+  };
+  if (loss_.values.weights == kNone) return ones(Shape{loss_.values.rows * each, 1});
   const ValueId weights = to_f64(reshape(loss_.values.weights, {loss_.values.rows, 1}));
   if (each == 1) return weights;
-  Tensor ones(DType::f64, Shape{1, each});
-  for (int64_t i = 0; i < each; ++i) ones.set(i, 1);
-  return reshape(mul(weights, g.constant(std::move(ones))), {-1, 1});
+  return reshape(mul(weights, ones(Shape{1, each})), {-1, 1});
 }
 
 ValueId MetricNodes::counts() {

@@ -15,7 +15,7 @@ namespace leat {
 // Threads: one.
 class MetricNodes {
  public:
-  // `loss` outlives it. REQUIRES: the values of the loss have the weights of rows.
+  // `loss` outlives it. Without weights of rows all rows count.
   explicit MetricNodes(LossNodes& loss) : g(loss.g), loss_(loss) {}
 
   GraphBuilder& g;

@@ -14,7 +14,7 @@ namespace {
 // The names in messages, in the order of the tables.
 constexpr std::string_view kLossNames =
     "cross_entropy, mse, binary_cross_entropy, focal, hinge, l1, mae, huber, smooth_l1, log_cosh, "
-    "poisson, kl_div, cosine, triplet";
+    "poisson, kl_div, cosine, ctc, triplet";
 constexpr std::string_view kMetricNames =
     "accuracy, top_k, precision, recall, f1, iou, matthews, confusion_matrix, auc, perplexity, "
     "mae, "
@@ -250,7 +250,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {9, "loss: crossentropy",
        cat("9:7: loss: expected one of ", kLossNames,
            ", received the string 'crossentropy' (did you mean 'cross_entropy'?)")},
-      {9, "loss: [mse]", cat("9:7: loss: expected one of ", kLossNames, ", received a list")},
+      {9, "loss: [mse]",
+       "9:7: loss: expected a list of at least 2 terms, received 1; a loss by itself is no list"},
       {9, "loss: {name: l3}",
        cat("9:14: loss.name: expected one of ", kLossNames,
            ", received the string 'l3' (did you mean 'l1'?)")},
@@ -263,8 +264,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "9:62: loss.ignore_index: is not a key of cross_entropy with soft_labels"},
       {9, "loss: {name: mse, ignore_index: 1}", "9:33: loss.ignore_index: is not a key of mse"},
       {9, "loss: {name: mse, from_logits: false}", "9:32: loss.from_logits: is not a key of mse"},
-      {9, "loss: {output: total, name: mse}",
-       "9:23: loss.name: unknown key; the keys here are output"},
+      {9, "loss: {output: total, weight: 2}",
+       "9:23: loss.weight: unknown key; the keys here are output"},
       {9, "loss: mse",
        "10:10: metrics: accuracy: expected a loss of classes or of binary labels, received mse, "
        "which has numbers as labels"},

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "devices/base/text.h"
-#include "ops/formats/safetensors.h"
 #include "tests/catch.h"
 #include "tests/daemon/recipe_scene.h"
 #include "tests/must.h"
@@ -67,23 +66,10 @@ std::vector<LossCase> loss_cases() {
       {"kl_div", "kl_div", 3, "  y = LogSoftmax (z)\n", "3", soft},
       {"cosine", "cosine", 3, "", "3", values},
       {"triplet", "{name: triplet, margin: 0.8}", 6, triples, "3,2", {}},
+      {"ctc", "ctc", 12, tokens, "4,3", sequence_labels(kRecords, 1, false)},
+      {"ctc_padded", "{name: ctc, blank: 2, ignore_index: -1}", 12, tokens, "4,3",
+       sequence_labels(kRecords, 0, true)},
   };
-}
-
-// The weights of a run in the order of the references: the tensors of the two layers.
-std::vector<double> weights_of(const SmallJob& small, const std::string& folder) {
-  const auto saved =
-      must(read_safetensors(real_files(), small.path(folder + "/weights.safetensors")));
-  std::vector<double> out;
-  for (const bool last : {false, true}) {
-    for (const char* part : {"/kernel", "/bias"}) {
-      for (const auto& [name, tensor] : saved.tensors) {
-        if (!name.ends_with(part) || name.starts_with("h/") == last) continue;
-        for (int64_t i = 0; i < tensor.elements(); ++i) out.push_back(tensor.at(i));
-      }
-    }
-  }
-  return out;
 }
 
 TEST_CASE("every loss is PyTorch's, and leaves PyTorch's weights after 50 steps") {
@@ -105,7 +91,7 @@ TEST_CASE("every loss is PyTorch's, and leaves PyTorch's weights after 50 steps"
     const auto& losses = expected.at(each.name + " losses");
     for (size_t i = 0; i < std::size(kShown); ++i) close(watch.losses[kShown[i]], losses[i]);
     const auto& weights = expected.at(each.name + " weights");
-    const std::vector<double> found = weights_of(scene.small(), "one");
+    const std::vector<double> found = scene.weights("one");
     REQUIRE(found.size() == weights.size());
     for (size_t i = 0; i < weights.size(); ++i) close(found[i], weights[i]);
     if (kSlowness > 1) continue;

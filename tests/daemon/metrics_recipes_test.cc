@@ -130,6 +130,20 @@ TEST_CASE("a metric of too many numbers is refused before the job trains") {
   CHECK(watch.losses.empty());
 }
 
+TEST_CASE("each training step has the values of metrics that are means of its rows") {
+  const Tensor labels = noise({kMetricRows, 3}, 5000, 2);
+  RecipeScene scene(two_layers(3, "", "3"), 3, kMetricRows, &labels);
+  Silent watch;
+  scene.validate_on(kMetricRows, labels);
+  scene.small().train(scene.job("mse", {"metrics=[mse, mae]", "num_workers=3"}), "run", watch);
+  REQUIRE(watch.last.mean_more.size() == 2);
+  CHECK(watch.last.mean_more[0].name == "mse");
+  CHECK(std::abs(watch.last.mean_more[0].value - watch.last.mean_loss) < 1e-12);
+  CHECK(watch.last.mean_more[1].value > 0);
+  CHECK(watch.results[0].number("mse") == Approx(watch.results[0].loss));
+  CHECK(is_known(watch.results[0].number("val_mae")));
+}
+
 TEST_CASE("a class that nothing has does not count in a mean of classes") {
   const auto finish = [](std::string_view name, const std::vector<double>& sums) {
     const MetricSpec metric = MetricSpec::of(name);

@@ -48,6 +48,15 @@ Tensor with_ignored(Tensor labels) {
   return labels;
 }
 
+Tensor sequence_labels(int64_t rows, int64_t first, bool padded) {
+  Tensor labels = class_labels({rows, 2}, 2);
+  for (int64_t i = 0; i < labels.elements(); ++i) {
+    const bool counts = !padded || i % 2 < i / 2 % 3;
+    labels.set(i, counts ? labels.at(i) + static_cast<double>(first) : -1);
+  }
+  return labels;
+}
+
 Tensor as_numbers(const Tensor& labels) {
   Tensor out(DType::f64, labels.shape());
   for (int64_t i = 0; i < labels.elements(); ++i) out.set(i, labels.at(i));
@@ -95,6 +104,21 @@ RecipeScene::RecipeScene(const std::string& graph, int64_t units, int64_t rows,
   must(write_safetensors(real_files(), small_.path("first.safetensors"), weights));
   must(write_npy(real_files(), small_.path("x.npy"), noise({rows, 5}, 0)));
   if (has_labels_) must(write_npy(real_files(), small_.path("y.npy"), *labels));
+}
+
+std::vector<double> RecipeScene::weights(const std::string& folder) const {
+  const auto saved =
+      must(read_safetensors(real_files(), small_.path(folder + "/weights.safetensors")));
+  std::vector<double> out;
+  for (const bool last : {false, true}) {
+    for (const char* part : {"/kernel", "/bias"}) {
+      for (const auto& [name, tensor] : saved.tensors) {
+        if (!name.ends_with(part) || name.starts_with("h/") == last) continue;
+        for (int64_t i = 0; i < tensor.elements(); ++i) out.push_back(tensor.at(i));
+      }
+    }
+  }
+  return out;
 }
 
 void RecipeScene::validate_on(int64_t rows, const Tensor& labels) {

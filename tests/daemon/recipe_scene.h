@@ -19,6 +19,9 @@ Tensor class_labels(const Shape& shape, int64_t count);
 Tensor probabilities(const Shape& shape, int64_t seed);
 // The same with -100 in place of every fifth.
 Tensor with_ignored(Tensor labels);
+// Labels [rows,2] of the classes `first` and `first` + 1. Row i has i % 3 of them; with `padded`
+// the others are -1.
+Tensor sequence_labels(int64_t rows, int64_t first, bool padded);
 // The same as f64.
 Tensor as_numbers(const Tensor& labels);
 
@@ -40,6 +43,8 @@ class RecipeScene {
   // Plain SGD in float64 on 3 shards, in the order of the rows. Entries of `set` replace its own.
   Job job(const std::string& loss, std::vector<std::string> set = {}) const;
   const SmallJob& small() const { return small_; }
+  // The weights of a run in the order of the references: the tensors of the two layers.
+  std::vector<double> weights(const std::string& folder) const;
 
  private:
   SmallJob small_;

@@ -58,6 +58,25 @@ def ignored(labels):
     return out
 
 
+def sequences(first):
+    """Labels [RECORDS,2] of two classes, from `first` on, and their lengths: 0, 1 or 2."""
+    return classes((RECORDS, 2), 2) + first, np.arange(RECORDS) % 3
+
+
+def padded(first):
+    labels, lengths = sequences(first)
+    labels[np.arange(2) >= lengths[:, None]] = -1
+    return labels
+
+
+def ctc(y, labels, label_lengths, blank, input_lengths=None, **kwargs):
+    """The outputs are [N,4,3]."""
+    logs = torch.log_softmax(y.reshape(-1, 4, 3), 2).transpose(0, 1)
+    if input_lengths is None:
+        input_lengths = torch.full((y.shape[0],), 4)
+    return F.ctc_loss(logs, labels, input_lengths, label_lengths, blank=blank, **kwargs)
+
+
 CLASS_WEIGHTS = torch.tensor([0.5, 2.0, 1.25], dtype=torch.float64)
 SHAPE3 = (RECORDS, 3)
 
@@ -101,6 +120,20 @@ def loss_cases():
     yield "cosine", 3, values, lambda y, t: (1 - F.cosine_similarity(y, t)).mean()
     yield "triplet", 6, None, lambda y, t: F.triplet_margin_loss(
         *y.reshape(-1, 3, 2).unbind(1), margin=0.8)
+    full = torch.full((BATCH,), 2)
+    yield "ctc", 12, sequences(1)[0], lambda y, t: ctc(y, t, full, 0)
+    yield "ctc_padded", 12, padded(0), lambda y, t: ctc(y, t, (t >= 0).sum(1), 2)
+    # The labels, the lengths of the outputs (1 to 4) and those of the labels: some rows are too
+    # short for their labels.
+    labels, lengths = sequences(1)
+    packed = np.concatenate(
+        [labels, 1 + np.arange(RECORDS)[:, None] % 4, lengths[:, None]], axis=1)
+    yield "ctc_lengths", 12, packed, lambda y, t: ctc(
+        y, t[:, :2], t[:, 3], 0, t[:, 2], zero_infinity=True)
+    # A class in column 0, and the numbers that the other outputs are compared with.
+    both = np.concatenate([hard[:, None].astype(np.float64), noise((RECORDS, 5), 0)], axis=1)
+    yield "sum", 8, both, lambda y, t: cross(y[:, :3], t[:, 0].long(), label_smoothing=0.1) + \
+        0.1 * F.mse_loss(y[:, 3:], t[:, 1:])
 
 
 def line(name, numbers):
