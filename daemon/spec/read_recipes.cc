@@ -71,6 +71,8 @@ void read_metrics(YamlMap& top, Job& job) {
       for (const MetricRecipe& each : all_metrics())
         refuse_other_settings(entry.map, metric.name, settings, each.settings);
       read_settings(entry.map, settings, metric.settings);
+      if (metric.gathers() && entry.map.has("thresholds"))
+        entry.map.fail("thresholds", "expected thresholds or exact, received both");
       entry.map.finish();
     }
     const std::string name = metric.shown_name();

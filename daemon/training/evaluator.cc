@@ -63,6 +63,11 @@ int64_t Evaluator::count() const {
   return most > 0 ? std::min(rows, most) : rows;
 }
 
+int64_t Evaluator::steps() const {
+  const int64_t each = rows_per_step_;
+  return leaves_out_rows() ? count() / each : (count() + each - 1) / each;
+}
+
 Result<std::shared_ptr<const Plan>> Evaluator::compile() {
   const Job& job = parts_.job;
   const int64_t shards = parts_.rules.common_shards;
@@ -86,6 +91,7 @@ Status Evaluator::prepare() {
                                 "received ", count()));
   }
   LEAT_RETURN_IF_ERROR(compile_to_fit());
+  LEAT_RETURN_IF_ERROR(EvaluationSums::check_size(parts_.spec, *plan_, steps()));
   // Without an earlier attempt a run is opened here and closed at once, which opens the data.
   if (parts_.options.survivors) return {};
   return open().status();
@@ -119,8 +125,7 @@ Result<std::optional<Evaluation>> Evaluator::evaluate(const std::function<bool()
   EvaluationSums sums(parts_.spec);
   LEAT_ASSIGN_OR_RETURN(auto run, open());
   // The last step may have fewer rows than the others; the graph counts those that there are.
-  const int64_t each = rows_per_step_, whole = count() / each;
-  const int64_t steps = leaves_out_rows() ? whole : (count() + each - 1) / each;
+  const int64_t steps = this->steps();
   for (int64_t s = 0; s < steps; ++s) {
     // So many steps ahead that the hosts need not wait for this thread, but not so many that the
     // fetches of the next one are overwritten.

@@ -63,6 +63,7 @@ class Evaluator {
   // last whole step are left out of the evaluation.
   bool leaves_out_rows() const;
   int64_t count() const;  // of the rows that it covers
+  int64_t steps() const;  // of rows_per_step_ rows
 
   const TrainingParts& parts_;
   JobPlans& plans_;

@@ -232,8 +232,8 @@ std::string named(const Graph& graph, NodeId id) {
   return cat("variable '", attr_string(variable.attrs, "name"), "'");
 }
 
-// Fetches the sums of the spec's metrics. Each host keeps those of several steps, so there is a
-// limit.
+// Fetches the sums of the spec's metrics, or the rows of those that gather. Each host keeps those
+// of several steps, so there is a limit.
 Status add_metrics(GraphBuilder& g, const TrainSpec& spec, BatchLoss& batch, JobGraph& job) {
   constexpr int64_t kMostSums = 1 << 20;
   MetricNodes nodes(batch.nodes());
@@ -245,6 +245,12 @@ Status add_metrics(GraphBuilder& g, const TrainSpec& spec, BatchLoss& batch, Job
     if (shape && shape->elements() > kMostSums) {
       return invalid_argument(cat("metrics: ", metric.name, ": expected at most ", kMostSums,
                                   " numbers for all classes, received ", shape->elements()));
+    }
+    if (metric.gathers()) {
+      const ValueId rows =
+          g.op("leat.AllGather", {sums}, {{"axis", int64_t{0}}, {"replicas", spec.shards}});
+      job.fetches.push_back(g.named(rows, cat("rows of ", metric.shown_name())));
+      continue;
     }
     job.fetches.push_back(all_reduce(g, sums, cat("sums of ", metric.shown_name())));
   }

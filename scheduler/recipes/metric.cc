@@ -17,6 +17,7 @@ constexpr Setting kTopK[] = {
 };
 constexpr Setting kAuc[] = {
     {.name = "thresholds", .kind = SettingKind::integer, .initial = 200, .min = 2, .max = 10000},
+    {.name = "exact", .kind = SettingKind::flag},
 };
 
 constexpr Labels kClasses[] = {Labels::classes};
@@ -73,6 +74,7 @@ MetricSpec MetricSpec::of(std::string_view name) {
 
 std::string MetricSpec::shown_name() const {
   if (settings.has("k")) return cat("top_", settings.integer("k"));
+  if (gathers()) return "exact_" + name;
   if (settings.has("average") && settings.integer("average") > 0)
     return cat(name, "_", kAverages[static_cast<size_t>(settings.integer("average"))]);
   return name;

@@ -26,13 +26,15 @@ class MetricNodes;
 struct MetricContext {
   const SettingValues& settings;
   Labels labels = Labels::classes;  // of the loss
+  size_t width = 1;                 // of a metric that gathers: the numbers of a row
 };
 
 struct MetricRecipe {
   std::string_view name;
   std::span<const Setting> settings;
   std::span<const Labels> fits;  // the labels of losses beside which it may be
-  // Adds the sums of a shard's batch, a list of f64. Null: the loss has it (accuracy).
+  // Adds the sums of a shard's batch, a list of f64; of a metric that gathers a table [M,W] of f64.
+  // Null: the loss has it (accuracy).
   uint32_t (*sums)(MetricNodes& nodes) = nullptr;
   // The value, or the elements of a matrix, from the sums of all batches.
   std::vector<double> (*finish)(std::span<const double> sums,
@@ -52,12 +54,15 @@ struct MetricRecipe {
 //                     predictions have, micro counts all classes together. Of binary labels: those
 //                     of class 1
 //   iou               true positives / (labels or predictions) of each class, and the mean,
-//   likewise matthews          the correlation coefficient of Matthews, for any number of classes
+//                     likewise
+//   matthews          the correlation coefficient of Matthews, for any number of classes
 //   confusion_matrix  how many labels of each class (row) the output predicts as each class
 //   (column) auc               the area under the receiver operating characteristic over
 //   `thresholds` equal
 //                     steps of the probability from 0 to 1, as torchmetrics has it with
-//                     `thresholds`; of several classes the mean, each against the others
+//                     `thresholds`; of several classes the mean, each against the others. With
+//                     `exact` the area over all scores that there are, as scikit-learn's
+//                     roc_auc_score: it gathers the scores and labels of all rows
 //   perplexity        exp of the mean of -log softmax(output)[label]
 //   mae, mse, rmse    mean absolute error, mean squared error and its root, over all elements
 //   r2                1 - squared error / variance of the labels, the mean over the row's elements
@@ -73,8 +78,10 @@ struct MetricSpec {
   // REQUIRES, of both: the table has the name.
   static MetricSpec of(std::string_view name);
   const MetricRecipe& recipe() const { return *find_metric(name); }
-  // The name under which people and files have it: "top_5", "f1_micro".
+  // The name under which people and files have it: "top_5", "f1_micro", "exact_auc".
   std::string shown_name() const;
+  // The "sums" of batches are numbers of their rows, which are put one behind the other.
+  bool gathers() const { return settings.has("exact") && settings.flag("exact"); }
   // invalid_argument if it does not fit the loss: "expected a loss of ...".
   Status check_fits(const LossSpec& loss) const;
   bool operator==(const MetricSpec&) const = default;

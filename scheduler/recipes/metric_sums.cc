@@ -36,7 +36,21 @@ ValueId confusion_sums(MetricNodes& n) {
   return n.reshape(n.g.op("MatMul", {turned, n.hot_predictions()}), {-1});
 }
 
+namespace {
+
+// The scores of each label, and behind them its class, or -1 for one that does not count. Logits
+// have the order of probabilities where there is one for each label.
+ValueId scored_labels(MetricNodes& n) {
+  const ValueId scores = n.is_binary() ? n.scores() : n.probabilities();
+  const ValueId own = n.mul(n.to_f64(n.labels()), n.counts());
+  const ValueId label = n.g.op("Add", {own, n.g.op("Sub", {n.counts(), n.number(1)})});
+  return n.g.op("Concat", {scores, label}, {{"axis", int64_t{1}}});
+}
+
+}  // namespace
+
 ValueId auc_sums(MetricNodes& n) {
+  if (n.settings->flag("exact")) return scored_labels(n);
   const int64_t count = n.settings->integer("thresholds");
   Tensor thresholds(DType::f64, Shape{1, 1, count});
   for (int64_t t = 0; t < count; ++t)

@@ -76,7 +76,8 @@ TEST_CASE("the metrics of classes are those of torchmetrics and scikit-learn") {
       "micro}";
   compare_metrics("classes", 4, output_times(3), "4", "{name: cross_entropy, ignore_index: -100}",
                   with_ignored(class_labels({kMetricRows}, 4)),
-                  cat("[", kOfDecisions, ", ", micro, ", {name: top_k, k: 2}, perplexity, auc]"));
+                  cat("[", kOfDecisions, ", ", micro,
+                      ", {name: top_k, k: 2}, perplexity, auc, {name: auc, exact: true}]"));
 }
 
 TEST_CASE("the metrics of pixels count every pixel") {
@@ -87,9 +88,18 @@ TEST_CASE("the metrics of pixels count every pixel") {
 }
 
 TEST_CASE("the metrics of binary labels are those of class 1") {
-  compare_metrics("binary", 3, output_times(2), "3", "binary_cross_entropy",
-                  as_numbers(class_labels({kMetricRows, 3}, 2)),
-                  cat("[", kOfDecisions, ", {name: auc, thresholds: 50}]"));
+  compare_metrics(
+      "binary", 3, output_times(2), "3", "binary_cross_entropy",
+      as_numbers(class_labels({kMetricRows, 3}, 2)),
+      cat("[", kOfDecisions, ", {name: auc, thresholds: 50}, {name: auc, exact: true}]"));
+}
+
+TEST_CASE("equal scores count half in an exact area under the curve") {
+  const std::string coarse =
+      "  f = Constant <value = float {4}> ()\n  t = Mul (z, f)\n  r = Round (t)\n"
+      "  half = Constant <value = float {0.5}> ()\n  y = Mul (r, half)\n";
+  compare_metrics("ties", 3, coarse, "3", "binary_cross_entropy",
+                  as_numbers(class_labels({kMetricRows, 3}, 2)), "[{name: auc, exact: true}]");
 }
 
 TEST_CASE("the metrics of probabilities are those of the logits before them") {
@@ -128,6 +138,27 @@ TEST_CASE("a metric of too many numbers is refused before the job trains") {
              Catch::Contains("confusion_matrix: expected at most 1048576 numbers for all classes, "
                              "received 1050625"));
   CHECK(watch.losses.empty());
+}
+
+TEST_CASE("an exact area over too many rows is refused before the job trains") {
+  // 2^25 numbers are those of 16,777,216 rows of a score and a label.
+  const Tensor labels = as_numbers(class_labels({kMetricRows, 1}, 2));
+  RecipeScene scene(two_layers(1, "", "1"), 1, kMetricRows, &labels);
+  const auto refusal = [&](int64_t rows) {
+    const Job job = scene.job(
+        "binary_cross_entropy",
+        {"metrics=[{name: auc, exact: true}]",
+         cat("data.validation={format: synthetic, rows: ", rows,
+             ", columns: {x: [5], labels: {shape: [1], distribution: integers, low: 0, high: 2}}}"),
+         "data.train={format: synthetic, rows: 12, columns: {x: [5], labels: {shape: [1]}}}"});
+    const auto trainer = must(scene.small().trainer(job, {scene.small().path("many"), false, 1}));
+    Silent watch;
+    const auto refused = trainer->run(watch, [] { return true; });
+    CHECK(watch.losses.empty());
+    return std::string(refused.status().message());
+  };
+  CHECK_THAT(refusal(1 << 25), Catch::Contains("auc: exact: expected at most 33554432 numbers"));
+  CHECK(refusal(1 << 20) == "");
 }
 
 TEST_CASE("each training step has the values of metrics that are means of its rows") {

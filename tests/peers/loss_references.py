@@ -203,6 +203,9 @@ def write_metrics(path):
         tm.text.perplexity(y.reshape(1, ROWS, 4), t.reshape(1, ROWS), ignore_index=-100))
     found["classes auc"] = float(
         tmc.multiclass_auroc(torch.softmax(y, 1), t, thresholds=200, **kwargs))
+    found["classes exact_auc"] = agreed(
+        tmc.multiclass_auroc(torch.softmax(y, 1), t, thresholds=None, **kwargs),
+        sk.roc_auc_score(hard, torch.softmax(y, 1).numpy()[kept], multi_class="ovr"))
     found["classes confusion"] = sk.confusion_matrix(hard, guess, labels=range(4)).reshape(-1)
     # A class that neither labels nor predictions have does not count.
     few = classes((ROWS,), 2)
@@ -233,6 +236,13 @@ def write_metrics(path):
             ("matthews", tmc.binary_matthews_corrcoef, sk.matthews_corrcoef)):
         found["binary " + name] = agreed(ours(p, tt), theirs(flat, side))
     found["binary auc"] = float(tmc.binary_auroc(p, tt, thresholds=50))
+    found["binary exact_auc"] = agreed(
+        tmc.binary_auroc(p, tt, thresholds=None), sk.roc_auc_score(flat, p))
+    # Scores of few values: ties count half.
+    coarse = torch.round(yb * 2) / 2
+    found["ties exact_auc"] = agreed(
+        tmc.binary_auroc(torch.sigmoid(coarse).reshape(-1), tt, thresholds=None),
+        sk.roc_auc_score(flat, coarse.reshape(-1)))
     found["binary confusion"] = sk.confusion_matrix(flat, side).reshape(-1)
     # Values, three for each row.
     yv, tv = outputs(3), torch.tensor(noise((ROWS, 3), 5000) * 2)
