@@ -22,9 +22,9 @@ Result<Tensor> fit(const Variable& variable, const Tensor& value, Restore what) 
                               variable.shape(), ", the file has ", value.dtype(), value.shape()));
 }
 
-// A run may go on with another loss scale, or with none: its state begins anew then.
+// A run may go on with another loss scale or schedule, or with none: its state begins anew then.
 bool is_optional(const std::string& name) {
-  return name == kLossScaleExponent || name == kLossScaleGoodSteps;
+  return name == kLossScaleExponent || name == kLossScaleGoodSteps || name == kPlateauCut;
 }
 
 }  // namespace
@@ -79,6 +79,8 @@ Status write_variables(const JobTables& tables, const std::map<std::string, Tens
         fitted.push_back({table, variable, std::move(value)});
       } else if (what == Restore::everything && is_optional(variable->name())) {
         fitted.push_back({table, variable, Tensor(variable->dtype(), variable->shape())});
+      } else if (what == Restore::some) {
+        continue;
       } else if (what != Restore::weights || !variable->name().starts_with(kOptimizerPrefix)) {
         return invalid_argument(
             cat("variable '", variable->name(), "': the job's graph has it, the file does not"));

@@ -19,6 +19,7 @@ enum class Restore : uint8_t {
   weights,     // like everything, but without the optimizer's, and cast to its dtype: for weights
                // files
   superset,    // a value for each variable, with its dtype; others are ignored: for predictions
+  some,        // values of variables of the job with their dtypes; the others keep theirs
 };
 
 // The state of a job on the devices of one host, as DeviceHost::all_resources() gives it. Each of

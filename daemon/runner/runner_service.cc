@@ -183,8 +183,8 @@ class RunnerServer final : public Service<wire::Runner> {
   kj::Promise<void> writeVariables(WriteVariablesContext context) override {
     const auto params = context.getParams();
     // The number becomes an enum below, so it has to be one of its values.
-    if (params.getRestore() > wire::Restore::SUPERSET) {
-      return refuse_upload(context, invalid_argument(cat("restore: expected 0 to 2, received ",
+    if (params.getRestore() > wire::Restore::SOME) {
+      return refuse_upload(context, invalid_argument(cat("restore: expected 0 to 3, received ",
                                                          static_cast<int>(params.getRestore()))));
     }
     const auto what = static_cast<Restore>(params.getRestore());

@@ -155,6 +155,7 @@ struct Job {
   std::optional<EarlyStopping> early_stopping;
   OptimizerSpec optimizer;
   ScheduleSpec lr_scheduler;
+  Monitor plateau;                // of a schedule that looks at epochs
   int64_t global_batch_size = 0;  // over all shards; a multiple of shards
   int64_t epochs = 0;             // exactly one of epochs and steps is not 0
   int64_t steps = 0;

@@ -135,7 +135,12 @@ std::string print_optimizer(const OptimizerSpec& optimizer) {
   return map.text();
 }
 
-std::string print_scheduler(const ScheduleSpec& scheduler) {
+void add_monitor(const Job::Monitor& monitor, FlowMap& map) {
+  map.add("monitor", monitor.metric).add("mode", monitor.rises ? "max" : "min");
+}
+
+std::string print_scheduler(const Job& job) {
+  const ScheduleSpec& scheduler = job.lr_scheduler;
   FlowMap map;
   map.add("name", scheduler.name).add("warmup_steps", scheduler.warmup_steps);
   if (scheduler.per_epoch) map.add("per", "epoch");
@@ -144,9 +149,10 @@ std::string print_scheduler(const ScheduleSpec& scheduler) {
   for (const Setting& setting : find_schedule(scheduler.name)->settings) {
     // 0 stands for a default that depends on other keys.
     const bool absent = !setting.required && setting.kind == SettingKind::integer &&
-                        scheduler.values.integer(setting.name) == 0;
+                        setting.initial == 0 && scheduler.values.integer(setting.name) == 0;
     if (!absent) map.add(setting.name, setting_text(setting, scheduler.values));
   }
+  if (find_schedule(scheduler.name)->looks_at_epochs) add_monitor(job.plateau, map);
   return map.text();
 }
 
@@ -207,7 +213,7 @@ std::string print_job(const Job& job) {
     if (job.early_stopping)
       text += cat("early_stopping: ", print_early_stopping(*job.early_stopping), "\n");
     text += cat("optimizer: ", print_optimizer(job.optimizer), "\n");
-    text += cat("lr_scheduler: ", print_scheduler(job.lr_scheduler), "\n");
+    text += cat("lr_scheduler: ", print_scheduler(job), "\n");
   }
   text += cat("global_batch_size: ", job.global_batch_size, "\n");
   // Exactly one of the two is set, and the reader refuses both together.

@@ -340,6 +340,13 @@ void check_updates(YamlMap& top, const Job& job) {
              "sam: expected a strategy whose workers all do each step, since a step needs the sum "
              "of its gradients twice, received a quorum");
   }
+  if (find_schedule(job.lr_scheduler.name)->looks_at_epochs &&
+      (job.asynchronous() || job.has_quorum())) {
+    top.fail("lr_scheduler",
+             cat("expected a strategy whose workers do each step together, so that they all change "
+                 "the rate after an epoch, received ",
+                 job.lr_scheduler.name));
+  }
   if (!job.asynchronous()) return;
   if (!find_optimizer(job.optimizer.name)->is_one_op) {
     top.fail("optimizer", cat("expected sgd, adam or adamw with mode async, where each worker "
@@ -411,7 +418,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
     read_metrics(top, job);
     read_early_stopping(top, job);
     read_optimizer(top.get_map("optimizer", Need::required), job.optimizer, accumulate);
-    read_scheduler(top.get_map("lr_scheduler", Need::optional), job.lr_scheduler);
+    read_scheduler(top.get_map("lr_scheduler", Need::optional), job);
   }
   const Need batch = has_program && !job.has_data() ? Need::optional : Need::required;
   top.get_int("global_batch_size", batch, {.min = 1, .max = int64_t{1} << 24},

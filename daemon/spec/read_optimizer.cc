@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/spec/read_recipes.h"
 #include "daemon/spec/read_settings.h"
 #include "devices/base/text.h"
 
@@ -113,8 +114,9 @@ void read_optimizer(YamlMap map, OptimizerSpec& optimizer, int64_t& accumulate) 
   map.finish();
 }
 
-void read_scheduler(YamlMap map, ScheduleSpec& scheduler) {
+void read_scheduler(YamlMap map, Job& job) {
   if (!map.present()) return;
+  ScheduleSpec& scheduler = job.lr_scheduler;
   std::string_view name = scheduler.name;
   const bool named = read_entry_name(map, all_schedules(), name);
   scheduler = ScheduleSpec(name);
@@ -131,6 +133,7 @@ void read_scheduler(YamlMap map, ScheduleSpec& scheduler) {
     const auto& own = find_schedule(name)->settings;
     read_settings(map, own, scheduler.values);
     refuse_other_settings(map, name, own, all_schedule_settings());
+    if (find_schedule(name)->looks_at_epochs) read_monitor(map, job, job.plateau);
   } else {
     skip_settings(map, all_schedule_settings());
   }

@@ -22,19 +22,6 @@ bool rises(const Job& job, std::string_view number) {
   return found != job.metrics.end() && found->recipe().rises;
 }
 
-void read_monitor(YamlMap& map, const Job& job, Job::Monitor& monitor) {
-  const std::vector<std::string> names = epoch_numbers(job);
-  const std::vector<std::string_view> choices(names.begin(), names.end());
-  size_t index = 0;
-  if (!map.get_choice("monitor", Need::required, choices, index)) {
-    map.skip("mode");
-    return;
-  }
-  monitor = {names[index], rises(job, names[index])};
-  if (size_t mode = 0; map.get_choice("mode", Need::optional, kDirections, mode))
-    monitor.rises = mode == 1;
-}
-
 }  // namespace
 
 std::vector<std::string> epoch_numbers(const Job& job) {
@@ -86,6 +73,19 @@ void read_metrics(YamlMap& top, Job& job) {
       top.fail("metrics", cat(name, " is of a validation: expected data.validation"));
     job.metrics.push_back(std::move(metric));
   }
+}
+
+void read_monitor(YamlMap& map, const Job& job, Job::Monitor& monitor) {
+  const std::vector<std::string> names = epoch_numbers(job);
+  const std::vector<std::string_view> choices(names.begin(), names.end());
+  size_t index = 0;
+  if (!map.get_choice("monitor", Need::required, choices, index)) {
+    map.skip("mode");
+    return;
+  }
+  monitor = {names[index], rises(job, names[index])};
+  if (size_t mode = 0; map.get_choice("mode", Need::optional, kDirections, mode))
+    monitor.rises = mode == 1;
 }
 
 void read_early_stopping(YamlMap& top, Job& job) {

@@ -13,9 +13,11 @@ namespace leat {
 // The readers' errors go to the reader of the map. `top` is the map of the whole job.
 // REQUIRES: job.loss and job.data are read.
 void read_metrics(YamlMap& top, Job& job);
-// REQUIRES, of both: job.metrics is read, too.
+// REQUIRES, of these: job.metrics is read, too.
 void read_early_stopping(YamlMap& top, Job& job);
 void read_best(YamlMap& checkpoint, Job& job);
+// Reads the keys `monitor` and `mode`.
+void read_monitor(YamlMap& map, const Job& job, Job::Monitor& monitor);
 
 // The values of the keys, on one line each.
 std::string print_metrics(const std::vector<MetricSpec>& metrics);

@@ -67,8 +67,9 @@ Status JobVariables::write(const Variables& values, Restore what, std::optional<
       // The first host gets the values that no host holds, and refuses them.
       if (names.contains(name) || (first && !held.contains(name))) own.emplace(name, value);
     }
-    LEAT_RETURN_IF_ERROR(host->write_variables(parts_.job.name, own, what, step));
     first = false;
+    if (what == Restore::some && own.empty()) continue;
+    LEAT_RETURN_IF_ERROR(host->write_variables(parts_.job.name, own, what, step));
   }
   return {};
 }

@@ -25,12 +25,19 @@ Result<std::unique_ptr<StepLog>> StepLog::open(const TrainingParts& parts, int64
                                                const std::optional<MetricsDigest>& expected) {
   LEAT_ASSIGN_OR_RETURN(auto metrics,
                         MetricsLog::open(parts.files, parts.metrics_path(), done, expected));
-  return std::unique_ptr<StepLog>(new StepLog(parts, std::move(metrics)));
+  std::unique_ptr<StepLog> log(new StepLog(parts, std::move(metrics)));
+  if (!log->plateau_.exists() || done == 0) return log;
+  LEAT_ASSIGN_OR_RETURN(const auto epochs, read_epochs(parts.files, parts.metrics_path(), done));
+  for (const EpochResult& epoch : epochs) log->plateau_.take(epoch);
+  return log;
 }
 
 StepLog::StepLog(const TrainingParts& parts, std::unique_ptr<MetricsLog> metrics)
     // The order of the names is the order of the fetches in the training plan.
-    : parts_(parts), metrics_(std::move(metrics)), more_(step_numbers(parts.job)) {
+    : parts_(parts),
+      metrics_(std::move(metrics)),
+      plateau_(parts.job),
+      more_(step_numbers(parts.job)) {
   if (parts.job.program) {
     names_.assign(parts.job.program->fetch.begin(), parts.job.program->fetch.end());
     if (names_.empty()) names_ = output_names(parts.input.model.training);
@@ -80,7 +87,7 @@ Status StepLog::add(int64_t step, const std::vector<double>& fetched, std::optio
       add(names_[i], fetched[i], f32 && i < numbers_);
   }
   // No host fetches it: it follows from the schedule and the step.
-  if (logs_rate()) add("learning_rate", learning_rate_at(parts_.spec, step), f32);
+  if (logs_rate()) add("learning_rate", learning_rate_at(parts_.spec, step, plateau_.cut()), f32);
   return metrics_->append(step + 1, row, rate);
 }
 
@@ -92,6 +99,11 @@ std::vector<double> StepLog::more_of(const LoggedMetrics::Row& row) const {
   if (row.values.size() != names_.size() + (logs_rate() ? 1 : 0)) return {};
   const auto begin = row.values.begin() + static_cast<std::ptrdiff_t>(first_more_);
   return {begin, begin + static_cast<std::ptrdiff_t>(more_.size())};
+}
+
+Result<bool> StepLog::add(const EpochResult& epoch) {
+  LEAT_RETURN_IF_ERROR(metrics_->append(epoch));
+  return plateau_.take(epoch);
 }
 
 // The numbers are means in f64, as those of epochs.

@@ -12,6 +12,7 @@
 #include "daemon/metrics/metrics_log.h"
 #include "daemon/training/epoch_progress.h"
 #include "daemon/training/job_variables.h"
+#include "daemon/training/plateau.h"
 #include "daemon/training/training_parts.h"
 #include "daemon/training/training_steps.h"
 
@@ -44,6 +45,8 @@ class StepLog {
                                                const std::optional<MetricsDigest>& expected);
 
   MetricsLog& metrics() { return *metrics_; }
+  // The rate of the steps after those of the log.
+  const Plateau& plateau() const { return plateau_; }
   const MetricsLog& metrics() const { return *metrics_; }
 
   // The fetches of a step (counted from 0) that is finished. REQUIRES: as fetched_scalar().
@@ -52,6 +55,8 @@ class StepLog {
   // 0, the row's number from 1. The learning rate is added to the row where each step has one. With
   // weights of f32, numbers are written with the digits of a float, so a reader gets the same bits.
   Status add(int64_t step, const std::vector<double>& fetched, std::optional<double> rate = {});
+  // Adds the row of an epoch. True if the learning rate changes after it.
+  Result<bool> add(const EpochResult& epoch);
   // Adds the row of a validation after the last step.
   Status add(const ValidationResult& result);
   // Adds the rows of done steps that the log lacks and the memory of hosts has. Flushes the log. A
@@ -76,6 +81,7 @@ class StepLog {
   std::vector<double> more_of(const LoggedMetrics::Row& row) const;
   bool logs_rate() const;
 
+  Plateau plateau_;
   std::vector<std::string> more_;        // step_numbers()
   std::vector<std::string_view> names_;  // of the fetches
   size_t first_more_ = 0;                // of them

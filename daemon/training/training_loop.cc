@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/base/json_line.h"
+#include "daemon/base/number_text.h"
 #include "daemon/base/retry_while_full.h"
 #include "daemon/training/averaged_weights.h"
 #include "daemon/training/class_names.h"
@@ -96,6 +97,7 @@ Status TrainingLoop::open_log(const TrainingStart& start) {
   if (start.held) LEAT_RETURN_IF_ERROR(log_->add_held(*start.held));
   metrics.expect_rows_until(done_);
   LEAT_RETURN_IF_ERROR(recall_epochs());
+  if (done_ > 0) LEAT_RETURN_IF_ERROR(set_rate());
   checkpointer_ = std::make_unique<Checkpointer>(parts_, plans_, checkpoints_, metrics, observer_);
   const std::string lost = metrics.loss().text();
   if (lost.empty()) return {};
@@ -162,8 +164,14 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
         [&] { return write_confusion(parts_.files, parts_.options.folder, result, confusion); }));
   }
   LEAT_RETURN_IF_ERROR(watch(result));
-  LEAT_RETURN_IF_ERROR(log_->metrics().append(result));
+  LEAT_ASSIGN_OR_RETURN(const bool cut, log_->add(result));
   observer_.epoch_ended(result);
+  if (cut) {
+    const Plateau& plateau = log_->plateau();
+    observer_.noted(cat("the learning rate is ", number_text(plateau.learning_rate()),
+                        " from step ", done_ + 1, ": ", plateau.metric(), " got no better"));
+    LEAT_RETURN_IF_ERROR(set_rate());
+  }
   return Ending::none;
 }
 
@@ -420,6 +428,14 @@ Status TrainingLoop::watch(const EpochResult& result) {
   content.metadata.emplace("leat.epoch", std::to_string(result.epoch));
   const std::string path = cat(parts_.options.folder, "/", kBestWeights);
   return retry_for_room([&] { return write_safetensors(parts_.files, path, content); });
+}
+
+// The variable follows from the log alone: what a checkpoint or a host has of it is replaced.
+Status TrainingLoop::set_rate() {
+  if (!log_->plateau().exists()) return {};
+  const Variables cut{{std::string(kPlateauCut), Tensor::scalar<double>(log_->plateau().cut())}};
+  return variables_.write(cut, Restore::some, static_cast<uint64_t>(done_))
+      .while_doing("changing the learning rate");
 }
 
 Status TrainingLoop::recall_epochs() {

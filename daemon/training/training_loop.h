@@ -112,7 +112,9 @@ class TrainingLoop {
   // Takes a result into the choice of the best epoch and into early stopping, and keeps the weights
   // of a best epoch. Comes before the log has the epoch: weights that the log knows of exist.
   Status watch(const EpochResult& result);
-  // The same for the epochs that an earlier training ended, without the weights.
+  // Gives the hosts the rate that the epochs of the log have led to.
+  Status set_rate();
+  // The same as watch() for the epochs that an earlier training ended, without the weights.
   Status recall_epochs();
 
   const TrainingParts& parts_;

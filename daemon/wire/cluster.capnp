@@ -686,6 +686,7 @@ enum Restore {                    # as in daemon/hosts/variables.h
   everything @0;
   weights @1;
   superset @2;
+  some @3;
 }
 
 struct OptionalNumber {

@@ -381,8 +381,9 @@ std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& f
   return check.values[at].name;
 }
 
-double learning_rate_at(const TrainSpec& spec, int64_t step) {
-  const Expression factor = schedule_factor(spec.schedule, argument());
+double learning_rate_at(const TrainSpec& spec, int64_t step, double cut) {
+  Expression factor = schedule_factor(spec.schedule, argument());
+  if (find_schedule(spec.schedule.name)->looks_at_epochs) factor = factor * after_cut(cut);
   return value_of(factor, static_cast<double>(step)) * spec.optimizer.learning_rate;
 }
 

@@ -124,8 +124,8 @@ Result<CheckGraph> make_check_graph(const Graph& model, const TrainSpec& spec);
 std::string first_not_finite(const CheckGraph& check, const std::vector<bool>& finite);
 
 // The learning rate of the graph's step, counted from 0, before it is rounded to the precision. It
-// is that of variables in no group.
-double learning_rate_at(const TrainSpec& spec, int64_t step);
+// is that of variables in no group. `cut`: the value of kPlateauCut.
+double learning_rate_at(const TrainSpec& spec, int64_t step, double cut = 0);
 
 // A graph that runs the model's Initialize nodes, and the nodes that a program names. Of the spec,
 // only the precision and the program count. No fetches.
@@ -168,5 +168,10 @@ Graph widen(Graph graph);
 // as the state of optimizers does, and the finite steps since the scale changed.
 inline constexpr std::string_view kLossScaleExponent = "optimizer/loss_scale/exponent";
 inline constexpr std::string_view kLossScaleGoodSteps = "optimizer/loss_scale/good_steps";
+
+// The variable of a schedule that looks at epochs (Schedule::looks_at_epochs), a scalar of f64 that
+// begins with 0 as the state of optimizers does: the rate of a step is divided by 1 + its value.
+// The training writes it between two steps.
+inline constexpr std::string_view kPlateauCut = "optimizer/plateau/cut";
 
 }  // namespace leat

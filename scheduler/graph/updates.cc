@@ -70,6 +70,7 @@ class Updates {
     // The schedule is computed in f64 and rounded once at the end. In f32 the number of a step
     // beyond 2^24 would not be exact.
     Expression factor = schedule_factor(spec.schedule, step);
+    if (find_schedule(spec.schedule.name)->looks_at_epochs) factor = factor * after_cut(cut());
     if (factor.is_number()) factor = graph_constant(g, DType::f64, factor.part()->number);
     factor_ = emitter_.emit(factor);
     rate_of(optimizer_.learning_rate);
@@ -115,6 +116,16 @@ class Updates {
     const ValueId rounded =
         g_.op("Cast", {exact}, {{"to", int64_t{dtype_onnx_code(spec_.precision)}}});
     return rates_[learning_rate] = {exact, rounded};
+  }
+
+  // The value of kPlateauCut.
+  Expression cut() {
+    const ValueId variable = g_.op("leat.Variable", {},
+                                   {{"name", std::string(kPlateauCut)},
+                                    {"shape", std::vector<int64_t>()},
+                                    {"dtype", std::string(dtype_name(DType::f64))},
+                                    {"trainable", int64_t{0}}});
+    return graph_value(g_, g_.op("leat.Read", {variable}));
   }
 
   ValueId bound_elements(ValueId gradient) {

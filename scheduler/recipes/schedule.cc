@@ -54,6 +54,17 @@ constexpr Setting kOneCycle[] = {kDecaySteps,
                                  {.name = "three_phase", .kind = SettingKind::flag},
                                  {.name = "straight", .kind = SettingKind::flag}};
 
+constexpr std::string_view kThresholdModes[] = {"rel", "abs"};
+// Those of torch.optim.lr_scheduler.ReduceLROnPlateau.
+constexpr Setting kPlateau[] = {
+    {.name = "factor", .initial = 0.1, .min = 0, .max = 1, .min_open = true, .max_open = true},
+    {.name = "patience", .kind = SettingKind::integer, .initial = 10, .min = 0, .max = 1e6},
+    {.name = "threshold", .initial = 1e-4, .min = 0},
+    {.name = "threshold_mode", .kind = SettingKind::choice, .choices = kThresholdModes},
+    {.name = "cooldown", .kind = SettingKind::integer, .min = 0, .max = 1e6},
+    {.name = "min_learning_rate", .min = 0},
+    {.name = "epsilon", .initial = 1e-8, .min = 0}};
+
 // The part of the decay that is over, up to 1.
 Expression part(const Expression& t, double decay) { return min(t / decay, 1); }
 
@@ -164,6 +175,7 @@ constexpr Schedule kSchedules[] = {
     {.name = "wsd", .settings = kStable, .factor = warmup_stable_decay},
     {.name = "inverse_sqrt", .settings = kInverseRoot, .factor = inverse_sqrt},
     {.name = "one_cycle", .settings = kOneCycle, .factor = one_cycle},
+    {.name = "plateau", .settings = kPlateau, .factor = constant, .looks_at_epochs = true},
 };
 
 // The steps from t = 0 to the end of the job, or the epochs.
@@ -209,6 +221,8 @@ std::vector<Setting> all_schedule_settings() {
   }
   return all;
 }
+
+Expression after_cut(const Expression& cut) { return 1 / (cut + 1); }
 
 Expression schedule_factor(const ScheduleSpec& spec, const Expression& step) {
   const auto warmup = static_cast<double>(spec.warmup_steps);

@@ -51,6 +51,8 @@ struct Schedule {
   // The factor of t: the steps since the warm-up, or with per_epoch the epochs that have ended.
   Expression (*factor)(const Expression& t, const ScheduleTerms& terms);
   bool has_milestones = false;
+  // The rate also follows from the numbers of epochs that have ended: after_cut().
+  bool looks_at_epochs = false;
 };
 
 std::span<const Schedule> all_schedules();
@@ -58,6 +60,9 @@ std::span<const Schedule> all_schedules();
 const Schedule* find_schedule(std::string_view name);
 // The settings of all schedules, each name once.
 std::vector<Setting> all_schedule_settings();
+
+// The factor of a rate that was cut by the numbers of epochs: 1 / (1 + cut), 1 at first.
+Expression after_cut(const Expression& cut);
 
 // The factor of the rate at a step, counted from 0, which is of f64: that of the schedule times
 // that of the warm-up, which is min(1, (step + 1) / warmup_steps). The first step has a rate above

@@ -185,7 +185,9 @@ TEST_CASE("every schedule gives PyTorch's rates") {
     const double difference = largest_difference(rates, reference.numbers);
     CHECK(difference < 1e-9);
   }
-  for (const Schedule& schedule : all_schedules()) CHECK(seen.contains(std::string(schedule.name)));
+  // plateau_test.cc has those that look at epochs.
+  for (const Schedule& schedule : all_schedules())
+    CHECK((schedule.looks_at_epochs || seen.contains(std::string(schedule.name))));
 }
 
 // The reference's job in 9 steps of 3 shards.

@@ -251,6 +251,41 @@ def rates(make):
     return out
 
 
+# Series of a number of 40 epochs: noisy and falling, flat with dips, and one with no numbers.
+SERIES = {
+    "falling": [math.exp(-e / 9) + 0.05 * ((e * e * 7 + 3 * e) % 11) / 11 for e in range(40)],
+    "flat": [0.5 - (0.004 if e % 9 == 8 else 0) + 0.00002 * (e % 5) for e in range(40)],
+    "broken": [math.nan if e % 4 == 1 else 1.0 - 0.001 * e for e in range(40)],
+}
+PLATEAUS = [
+    ("{}", {}),
+    ("{patience: 2, factor: 0.5}", dict(patience=2, factor=0.5)),
+    ("{patience: 0, factor: 0.3, cooldown: 3, min_learning_rate: 0.001}",
+     dict(patience=0, factor=0.3, cooldown=3, min_lr=0.001)),
+    ("{patience: 1, threshold: 0.01, threshold_mode: abs, mode: max}",
+     dict(patience=1, threshold=0.01, threshold_mode="abs", mode="max")),
+    ("{patience: 1, threshold: 0.02, mode: max, factor: 0.9}",
+     dict(patience=1, threshold=0.02, mode="max", factor=0.9)),
+    ("{patience: 0, factor: 0.01, threshold: 0.2, epsilon: 0.0001}",
+     dict(patience=0, factor=0.01, threshold=0.2, eps=0.0001)),
+]
+
+
+def write_plateaus(path):
+    """Of each series and setting: the numbers, and the rate after each."""
+    with open(path, "w") as file:
+        for name, numbers in SERIES.items():
+            file.write(f"series {name}" + "".join(f" {x!r}" for x in numbers) + "\n")
+            for text, kwargs in PLATEAUS:
+                optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.5)
+                schedule = S.ReduceLROnPlateau(optimizer, **kwargs)
+                out = []
+                for number in numbers:
+                    schedule.step(number)
+                    out.append(optimizer.param_groups[0]["lr"])
+                file.write(f"set {text}\nrates" + "".join(f" {x!r}" for x in out) + "\n")
+
+
 def write(path, settings, numbers):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:
@@ -270,6 +305,7 @@ def main():
     for name, setting, make in SCHEDULES:
         write(f"{folder}/schedules/{name}.txt",
               ["optimizer={name: sgd, learning_rate: 0.5}", f"lr_scheduler={setting}"], rates(make))
+    write_plateaus(f"{folder}/schedules/plateau.rates")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ TEST_CASE("a call whose bytes cannot be is refused by the runner", "[cluster]") 
           request.setRestore(static_cast<wire::Restore>(3));
           request.initSha256(32);
           return request;
-        }) == "invalid_argument: restore: expected 0 to 2, received 3");
+        }) == "invalid_argument: restore: expected 0 to 3, received 4");
   CHECK(refusal_of(cluster, [](WireClient runner) {
           auto request = runner.writeVariablesRequest();
           request.setSize((uint64_t{4} << 30) + 1);
