@@ -8,6 +8,7 @@
 #include "daemon/cli/interrupt.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/prediction_output.h"
+#include "daemon/training/class_names.h"
 #include "daemon/training/job_transforms.h"
 #include "daemon/training/predict_data.h"
 #include "daemon/training/run_folder.h"
@@ -174,12 +175,16 @@ int run_predict(const PredictCommand& command) {
   } else {
     input.data = dataset_files(*job, *job->data.validation);
   }
-  PredictionForm form{command.softmax, command.top, {}};
+  PredictionForm form{command.softmax, command.top};
   if (!command.classes.empty()) {
     if (report_missing("file of classes", command.classes, command.color)) return kExitNoSuch;
     auto classes = read_classes(command.classes);
     if (!classes.ok()) return report(classes.status(), command.color);
     form.classes = *std::move(classes);
+  } else {
+    auto known = read_class_names(real_files(), command.run);
+    if (!known.ok()) return report(known.status(), command.color);
+    form.known_classes = *std::move(known);
   }
   const auto format = format_of(command);
   if (!format.ok()) return report(format.status(), command.color);

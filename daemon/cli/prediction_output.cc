@@ -40,6 +40,8 @@ class RowSink : public PredictionSink {
     width_ = shape.rank() == 1 ? 1 : shape.elements() / std::max<int64_t>(shape[0], 1);
     last_ = shape.rank() == 1 ? 1 : shape[shape.rank() - 1];
     LEAT_RETURN_IF_ERROR(check());
+    if (form_.classes.empty() && static_cast<int64_t>(form_.known_classes.size()) == width_)
+      form_.classes = form_.known_classes;
     std::string text;
     LEAT_RETURN_IF_ERROR(open(text));
     return text.empty() ? Status() : take_(bytes_of_text(text));
@@ -103,7 +105,7 @@ class RowSink : public PredictionSink {
     return text.substr(6, text.size() - 8);  // between {"c": and }\n
   }
 
-  const PredictionForm form_;
+  PredictionForm form_;
   DType dtype_ = DType::invalid;
   Shape shape_;
   int64_t width_ = 0;  // elements of a row

@@ -18,6 +18,8 @@ struct PredictionForm {
   bool softmax = false;                   // the scores become probabilities, along the last axis
   int64_t top = 0;                        // the classes with the highest scores; 0: all scores
   std::vector<std::string> classes = {};  // their names; empty: their numbers, from 0
+  // Names that the run knows. They take the place of none if the rows have as many elements.
+  std::vector<std::string> known_classes = {};
 };
 
 enum class PredictionFormat : uint8_t {

@@ -90,7 +90,9 @@ void visit_progress(Visitor& v, Progress& progress) {
   v.number({"val_loss", "", "leat_job_val_loss", "Loss of the last validation"}, last.val_loss);
   v.number({"val_accuracy", "", "leat_job_val_accuracy", "Accuracy of the last validation"},
            last.val_accuracy);
-  v.numbers({"metrics"}, last.ended.more);
+  v.numbers({"metrics", "", "leat_job_metric",
+             "The job's other numbers, of the last epoch that has ended"},
+            last.ended.more);
   v.rate({"steps_per_second", "", "leat_job_steps_per_second",
           "Steps a second, over the last 20 seconds"},
          progress.steps_per_second);

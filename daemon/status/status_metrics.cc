@@ -56,7 +56,16 @@ class FactMetrics {
   }
   void number(const Fact& fact, double value) { add(fact, value); }
   void rate(const Fact& fact, double value) { add(fact, value); }
-  void numbers(const Fact&, const std::vector<NamedNumber>&) {}
+  // One sample for each number, with its name as a label.
+  void numbers(const Fact& fact, const std::vector<NamedNumber>& numbers) {
+    if (fact.metric.empty()) return;
+    Metric& metric = next(fact);
+    for (const NamedNumber& each : numbers) {
+      if (is_known(each.value))
+        metric.samples.push_back(
+            {{{"job", job_->id}, {"metric", each.name}}, each.value});
+    }
+  }
   template <typename T>
   void derived(const Fact&, const T&) {}
   template <typename Visit>
@@ -71,15 +80,18 @@ class FactMetrics {
   void list(std::string_view, const std::vector<T>&, Visit) {}
 
  private:
-  void add(const Fact& fact, double value) {
-    if (fact.metric.empty()) return;
+  Metric& next(const Fact& fact) {
     if (next_ == metrics_.size()) {
       metrics_.push_back({std::string(fact.metric),
                           std::string(fact.help),
                           fact.metric.ends_with("_total") ? MetricKind::counter : MetricKind::gauge,
                           {}});
     }
-    Metric& metric = metrics_[next_++];
+    return metrics_[next_++];
+  }
+  void add(const Fact& fact, double value) {
+    if (fact.metric.empty()) return;
+    Metric& metric = next(fact);
     if (is_known(value)) metric.samples.push_back({{{"job", job_->id}}, value});
   }
 

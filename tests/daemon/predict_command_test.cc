@@ -1,4 +1,5 @@
 // `leat predict` as a process: its inputs and the forms of its output.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 
 #include "daemon/base/exit_code.h"
 #include "daemon/cli/prediction_output.h"
+#include "daemon/training/class_names.h"
 #include "daemon/training/predictor.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -149,6 +151,27 @@ TEST_CASE("leat predict names the best classes, with their probabilities") {
   CHECK(Json::parse(printed[3])["top"][0]["class"] == run.best(3));
   const auto json = text_lines(run.predicted({"--input", "val-x.npy", "--json"}).out);
   CHECK(Json::parse(json[3])["class"] == run.best(3));
+}
+
+TEST_CASE("leat predict names the classes that the run knows, if they fit") {
+  const PredictedRun run;
+  const std::vector<std::string> names = {"cat", "dog", "a, b", "fish"};
+  must(keep_class_names(real_files(), run.small.path("run"), names));
+  const auto best = text_lines(run.predicted({"--input", "val-x.npy"}).out);
+  for (int64_t row = 0; row < 50; ++row)
+    CHECK(best[static_cast<size_t>(row)] == names[static_cast<size_t>(run.best(row))]);
+  run.predicted({"--input", "val-x.npy", "-o", "named.csv", "--softmax"});
+  const auto csv = text_lines(contents_of(run.small.path("named.csv")));
+  CHECK(csv[0] == "row,cat,dog,\"a, b\",fish");
+  run.predicted({"--input", "val-x.npy", "-o", "named.jsonl", "--top", "1"});
+  const auto lines = text_lines(contents_of(run.small.path("named.jsonl")));
+  CHECK(Json::parse(lines[3])["top"][0]["class"] == names[static_cast<size_t>(run.best(3))]);
+  // --classes counts more, and names for another number of classes do not.
+  const auto given =
+      text_lines(run.predicted({"--input", "val-x.npy", "--classes", "names.txt"}).out);
+  CHECK(std::count(given.begin(), given.end(), "cat") == 0);
+  must(keep_class_names(real_files(), run.small.path("run"), {"cat", "dog"}));
+  CHECK(text_lines(run.predicted({"--input", "val-x.npy"}).out)[0] == std::to_string(run.best(0)));
 }
 
 TEST_CASE("leat predict refuses forms that do not fit the output, and keeps the old file") {

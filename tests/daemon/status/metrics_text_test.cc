@@ -131,6 +131,21 @@ TEST_CASE("a job that has ended has no series, nor has a number that is not know
   CHECK_FALSE(samples.contains("leat_job_loss{job=\"gpt-0001\"}"));
 }
 
+TEST_CASE("each named number of a job is a sample with its name") {
+  ExampleSource source;
+  for (JobView& job : source.jobs_) {
+    if (job.id == "fashion-mnist-cnn-7f3a")
+      job.progress.last.ended.more = {{"val_f1", 0.5}, {"loss_mse", 0.25}, {"val_auc", kNoNumber}};
+  }
+  const auto samples = parsed(metrics_text(
+      cluster_metrics(source.cluster(), source.jobs(), source.nodes(), source.ready())));
+  const std::string job = "leat_job_metric{job=\"fashion-mnist-cnn-7f3a\",metric=";
+  CHECK(samples.at(job + "\"val_f1\"}") == "0.5");
+  CHECK(samples.at(job + "\"loss_mse\"}") == "0.25");
+  CHECK_FALSE(samples.contains(job + "\"val_auc\"}"));
+  CHECK(samples.contains("leat_job_steps_per_second{job=\"fashion-mnist-cnn-7f3a\"}"));
+}
+
 TEST_CASE("a process tells of its memory, descriptors and time") {
   const auto samples = parsed(metrics_text(process_metrics()));
   CHECK(std::stod(samples.at("process_resident_memory_bytes")) > 1e6);
