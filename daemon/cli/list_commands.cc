@@ -254,6 +254,10 @@ void describe(const JobView& job) {
     for (const NamedNumber& each : last.ended.more)
       line("", cat(printable(each.name), " ", number(each.value)));
   }
+  std::vector<std::string> waits;
+  for (const NamedNumber& each : last.input_wait)
+    waits.push_back(cat(printable(each.name), " ", number(each.value), " s"));
+  if (!waits.empty()) line("Input wait", join(waits, ", "));
   if (last.steps_skipped > 0) {
     line("Skipped", cat(counted(static_cast<int64_t>(last.steps_skipped), "step"),
                         ", whose numbers were not finite"));

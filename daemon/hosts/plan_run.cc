@@ -152,6 +152,11 @@ void PlanRun::abort(const Status& cause) {
   for (auto& run : runs_) run->abort(cause);
 }
 
+void PlanRun::add_input_waits(std::map<std::string, double>& sums) const {
+  for (size_t p = 0; p < runs_.size(); ++p)
+    sums[task_of(plan_->partitions[p].device)] += runs_[p]->input_wait();
+}
+
 std::string PlanRun::profile() {
   std::string text;
   for (auto& run : runs_) text += run->profile();

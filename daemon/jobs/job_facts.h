@@ -36,11 +36,12 @@ struct Fact {
   // In JSON. The message's field is the same in camelCase; dates and spans have "Ms" behind it
   // there, and spans "_seconds" in JSON.
   std::string_view key;
-  std::string_view label = {};   // of its line in `leat show`; "": it has none of its own
-  std::string_view metric = {};  // its name in /metrics; "": it is none
-  std::string_view help = {};    // of the metric
-  std::string_view old = {};     // the key of the version before, which JSON has as well
-  bool shown = true;             // false: messages have it, JSON does not
+  std::string_view label = {};     // of its line in `leat show`; "": it has none of its own
+  std::string_view metric = {};    // its name in /metrics; "": it is none
+  std::string_view help = {};      // of the metric
+  std::string_view old = {};       // the key of the version before, which JSON has as well
+  bool shown = true;               // false: messages have it, JSON does not
+  std::string_view by = "metric";  // of numbers: the label in /metrics that has their names
 };
 
 template <typename Visitor, typename Result>
@@ -93,6 +94,11 @@ void visit_progress(Visitor& v, Progress& progress) {
   v.numbers({"metrics", "", "leat_job_metric",
              "The job's other numbers, of the last epoch that has ended"},
             last.ended.more);
+  v.numbers({.key = "input_wait_seconds",
+             .metric = "leat_job_input_wait_seconds",
+             .help = "Time for which the steps of each worker have waited for rows of the data",
+             .by = "worker"},
+            last.input_wait);
   v.rate({"steps_per_second", "", "leat_job_steps_per_second",
           "Steps a second, over the last 20 seconds"},
          progress.steps_per_second);

@@ -47,6 +47,10 @@ struct ProgressReport {
   // assembly has written; 0: none.
   uint64_t validated_step = 0, checkpoint_step = 0;
 
+  // By the name of each worker, the seconds for which steps of this assembly have waited for rows
+  // of the data. The journal does not keep them.
+  std::vector<NamedNumber> input_wait = {};
+
   bool operator==(const ProgressReport& other) const;  // bit by bit: a NaN equals itself
 };
 

@@ -126,6 +126,10 @@ void TrainingReporter::validated(const ValidationResult& result) {
   report();
 }
 
+void TrainingReporter::waited_for_input(const std::vector<NamedNumber>& hosts) {
+  progress_.input_wait = hosts;
+}
+
 void TrainingReporter::lost_metrics(const MetricsLoss& loss) {
   progress_.metrics_missing = static_cast<uint64_t>(loss.missing_rows());
   progress_.metrics_changed_until = static_cast<uint64_t>(loss.changed_until);

@@ -33,6 +33,9 @@ class RemoteRun final : public PartitionRun {
   uint64_t window() const override { return state_->rows.window(); }
   void renumber(uint64_t step) override;
   Timeline& finished() override { return state_->finished; }
+  double input_wait() const override {
+    return 1e-6 * static_cast<double>(state_->input_wait_us.load());
+  }
   const void* fetched(uint32_t i, uint64_t step) override;
   void abort(const Status& cause) override;
   void release() override;

@@ -92,6 +92,7 @@ struct RemoteRunState {
   FetchRows rows;                    // stored on the loop
   std::atomic<uint64_t> allowed{0};  // turns; the job's thread writes it
   std::atomic<uint64_t> first_step{0};
+  std::atomic<uint64_t> input_wait_us{0};  // as the last report says; the loop writes it
 
   // The calls that raise the run's limit, one at a time. Threads: the loop's.
   struct LimitCalls {

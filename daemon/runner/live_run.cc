@@ -181,6 +181,8 @@ std::string LiveRun::profile() const { return profile_text(run().program()); }
 
 bool LiveRun::take_report(RunReport& report, size_t most) {
   report.part = part_;
+  report.input_wait_us = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(run().input_wait()).count());
   if (!log_.take(report, most)) return false;
   if (!report.failure.ok()) {
     report.derived = derived(report.failure);

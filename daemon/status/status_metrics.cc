@@ -63,7 +63,7 @@ class FactMetrics {
     for (const NamedNumber& each : numbers) {
       if (is_known(each.value))
         metric.samples.push_back(
-            {{{"job", job_->id}, {"metric", each.name}}, each.value});
+            {{{"job", job_->id}, {std::string(fact.by), each.name}}, each.value});
     }
   }
   template <typename T>

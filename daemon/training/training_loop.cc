@@ -165,6 +165,7 @@ Result<TrainingLoop::Ending> TrainingLoop::train_epoch(TrainOutcome& outcome) {
   }
   LEAT_RETURN_IF_ERROR(watch(result));
   LEAT_ASSIGN_OR_RETURN(const bool cut, log_->add(result));
+  tell_input_waits();
   observer_.epoch_ended(result);
   if (cut) {
     const Plateau& plateau = log_->plateau();
@@ -283,7 +284,9 @@ Status TrainingLoop::consume(int64_t step) {
   const StepValues values = log_->values(*steps_, step);
   progress_.add(values.loss, values.accuracy, values.more, values.skipped);
   progress_.count_trained(values.dropped_chunks);
-  LEAT_RETURN_IF_ERROR(log_->add(step, values.fetched, progress_.rate_if_due()));
+  const std::optional<double> rate = progress_.rate_if_due();
+  if (rate) tell_input_waits();
+  LEAT_RETURN_IF_ERROR(log_->add(step, values.fetched, rate));
   progress_.last.skipped_steps = log_->metrics().skipped_steps();
   observer_.stepped(step + 1 - progress_.epoch_begin, progress_.last);
   if (values.skipped) note_skipped(step, values.loss);
@@ -293,6 +296,17 @@ Status TrainingLoop::consume(int64_t step) {
     if (!parts_.job.program) break;  // the others follow from the loss
   }
   return {};
+}
+
+void TrainingLoop::tell_input_waits() {
+  std::map<std::string, double> sums;
+  steps_->add_input_waits(sums);
+  std::vector<NamedNumber> hosts;
+  for (const HostHandle* host : parts_.hosts.hosts()) {
+    if (const auto found = sums.find(host->task()); found != sums.end())
+      hosts.push_back({host->name(), found->second});
+  }
+  observer_.waited_for_input(hosts);
 }
 
 // Warns of the first skipped step, and then ever more rarely: when their number is a power of 10.

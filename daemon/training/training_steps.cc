@@ -49,6 +49,9 @@ class StepsTogether final : public TrainingSteps {
     return run_->fetched_scalar(i, static_cast<uint64_t>(step));
   }
   void abort(const Status& cause) override { run_->abort(cause); }
+  void add_input_waits(std::map<std::string, double>& sums) const override {
+    run_->add_input_waits(sums);
+  }
   std::string profile() override { return run_->profile(); }
 
  private:
@@ -90,6 +93,9 @@ class StepsOfQuorum final : public TrainingSteps {
   void abort(const Status& cause) override {
     closing_.abort(cause);
     for (auto& run : replicas_) run->abort(cause);
+  }
+  void add_input_waits(std::map<std::string, double>& sums) const override {
+    for (const auto& run : replicas_) run->add_input_waits(sums);
   }
   std::string profile() override { return closing_.profile(); }
 
@@ -193,6 +199,9 @@ class StepsApart final : public TrainingSteps {
   double fetched_scalar(uint32_t i, int64_t step) override;
   void abort(const Status& cause) override {
     for (Lane& lane : lanes_) lane.run->abort(cause);
+  }
+  void add_input_waits(std::map<std::string, double>& sums) const override {
+    for (const Lane& lane : lanes_) lane.run->add_input_waits(sums);
   }
   std::string profile() override {
     std::string text;

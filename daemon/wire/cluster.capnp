@@ -344,6 +344,8 @@ struct Progress {
   validatedStep @18 :UInt64;      # of the last validation that has a row of its own; 0: none
   checkpointStep @19 :UInt64;     # of the newest checkpoint of these runners; 0: none
   metrics @20 :List(NamedNumber); # of the last epoch that has ended, as in EpochResult
+  inputWaitSeconds @21 :List(NamedNumber);  # of each worker of the assembly, by its name: the time
+                                  # for which steps waited for rows of the data
 }
 
 struct EpochResult {
@@ -768,6 +770,7 @@ struct RunReport {
   rowOffset @6 :UInt64;           # the position of rows[0] in its row: more than 0 if the last
                                   # report ended with a part of it
   partition @7 :UInt32;
+  inputWaitUs @8 :UInt64;         # the time for which its steps waited for rows of the data
 }
 
 struct RunState {

@@ -139,6 +139,7 @@ void write_report(const RunReport& report, wire::RunReport::Builder out) {
   }
   if (!report.failure.ok()) write_status(report.failure, out.initFailure());
   out.setDerived(report.derived);
+  out.setInputWaitUs(report.input_wait_us);
 }
 
 RunReport read_report(wire::RunReport::Reader in) {
@@ -155,6 +156,7 @@ RunReport read_report(wire::RunReport::Reader in) {
   if (in.getFailure().getCode() != wire::Status::Code::OK)
     report.failure = read_status(in.getFailure());
   report.derived = in.getDerived();
+  report.input_wait_us = in.getInputWaitUs();
   return report;
 }
 

@@ -17,9 +17,10 @@ struct RunReport {
   // One for each turn, if this partition fetches anything. The last may be a part of its row.
   std::vector<Bytes> rows;
   Status failure;
-  bool derived = false;     // the failure is the consequence of a peer's failure
-  size_t bytes = 0;         // of all rows
-  uint64_t row_offset = 0;  // the byte of its row at which rows[0] begins
+  bool derived = false;        // the failure is the consequence of a peer's failure
+  size_t bytes = 0;            // of all rows
+  uint64_t row_offset = 0;     // the byte of its row at which rows[0] begins
+  uint64_t input_wait_us = 0;  // Run::input_wait(), in microseconds
 };
 
 }  // namespace leat

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -107,6 +108,10 @@ class Run {
   uint64_t turns() const { return outcome_.finished().value(); }
   // Rises with every tile that a kernel has done: a step that takes long shows that it goes on.
   uint64_t tiles_done() const { return execution_.tiles_done(); }
+  // The time for which steps waited for rows of the data: the mean over the threads of the time
+  // for which they could do nothing else. A thread that is alone reads the rows itself, and nothing
+  // else meanwhile, so that all of its reading counts.
+  std::chrono::nanoseconds input_wait() const { return execution_.input_wait(); }
 
  private:
   // A call of advance(), as its caller wants it.

@@ -8,6 +8,32 @@
 
 namespace leat {
 
+namespace {
+
+// True if the entry is of the op that reads rows of a data set, by itself or first in a chain.
+bool reads_rows(const Program& program, const Entry& entry) {
+  if (entry.kind != Entry::Kind::kernel) return false;
+  const PlanInstruction& instruction = program.partition().instructions[entry.instruction];
+  return instruction.op && instruction.op->full_name() == "leat.ReadBatch";
+}
+
+// Adds the time of its life.
+class WaitTime {
+ public:
+  explicit WaitTime(std::atomic<int64_t>& sum) : sum_(sum) {}
+  ~WaitTime() {
+    const auto passed = std::chrono::steady_clock::now() - begun_;
+    sum_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count(),
+                   std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int64_t>& sum_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
 // A segment that the threads of the pool run together.
 struct SegmentExecution::Shared {
   SegmentExecution* execution;
@@ -38,6 +64,7 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
     tiles += entries_[e].tiles;
   }
   tile_prefix_.push_back(tiles);
+  for (const Entry& entry : entries_) reads_.push_back(reads_rows(program, entry));
   // The list never grows beyond the channels, so no step allocates.
   held_.reserve(program.exchange().channels.size());
 }
@@ -86,6 +113,8 @@ void SegmentExecution::run_in_order(const Segment& segment) {
       verdict_.spoil();
       ok = false;
     } else if (entry.kind == Entry::Kind::kernel) {
+      std::optional<WaitTime> watch;
+      if (reads_[position - turn * n]) watch.emplace(input_wait_);
       ok = ok && run_whole(entry, turn) && (!entry.commits || verdict_.decide(turn));
     } else if (transfers_) {
       if (ok) transfers_->issue(entry, turn);
@@ -228,6 +257,13 @@ bool SegmentExecution::wait_for_others(const Entry& entry, uint64_t turn) const 
 // Spins until all tiles of entry e of `turns` turns are done; false if the run fails meanwhile.
 bool SegmentExecution::wait_for_entry(uint32_t e, uint64_t turns) const {
   const uint64_t wanted = turns * entries_[e].tiles;
+  if (done_[e].load(std::memory_order_acquire) >= wanted) return true;
+  if (!reads_[e]) return spin(e, wanted);
+  const WaitTime watch(input_wait_);
+  return spin(e, wanted);
+}
+
+bool SegmentExecution::spin(uint32_t e, uint64_t wanted) const {
   while (done_[e].load(std::memory_order_acquire) < wanted) {
     if (outcome_.failed()) return false;
     sched_yield();

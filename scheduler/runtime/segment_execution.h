@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,6 +43,10 @@ class SegmentExecution {
   // `awaited` then says, or failed. A call for the same entry goes on at the tile that waited.
   bool run_blocking(uint64_t position, Awaited& awaited);
   uint64_t tiles_done() const { return tiles_.tiles_done(); }
+  // As Run::input_wait().
+  std::chrono::nanoseconds input_wait() const {
+    return std::chrono::nanoseconds(input_wait_.load(std::memory_order_relaxed) / pool_.threads());
+  }
 
  private:
   struct Shared;
@@ -58,6 +63,7 @@ class SegmentExecution {
   bool enter_turn(uint64_t turn);
   bool wait_for_others(const Entry& entry, uint64_t turn) const;
   bool wait_for_entry(uint32_t e, uint64_t turns) const;
+  bool spin(uint32_t e, uint64_t wanted) const;
   void write_tile(uint64_t e, uint64_t turn, uint32_t tile, size_t thread);
 
   DeviceTransfers* const transfers_;  // null: the device sees the host's memory
@@ -74,6 +80,8 @@ class SegmentExecution {
   std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them
   std::vector<Channel*> held_;         // the channels that run_in_order() has yet to flush
   uint32_t blocking_tile_ = 0;         // where run_blocking() goes on
+  std::vector<bool> reads_;            // by entry: it reads rows of the data
+  mutable std::atomic<int64_t> input_wait_{0};  // nanoseconds of all threads
 };
 
 }  // namespace leat
