@@ -111,6 +111,8 @@ class DeviceHost {
   std::string waits_for(HostedPartition& run) { return executor(run).waits_for(run.run()); }
   // True if it waits for a peer, which has yet to send a value or to make room for one.
   bool waits_for_peer(HostedPartition& run) { return executor(run).waits_for_peer(run.run()); }
+  // Its state now.
+  RunSight sight(HostedPartition& run) { return executor(run).sight(run.run()); }
 
  private:
   // An accelerator with its executor, which only enqueues work: the pool is its driver alone.

@@ -97,6 +97,7 @@ void Executor::Core::wake(Run* run, size_t wait) {
   // A timeline calls a callback once, so the next wait needs a new one.
   const bool fired = wait != kNoWait;
   if (fired) place.registered[wait].timeline = nullptr;
+  run->recorder().woken();
   // Somebody has said already that there is work, and nobody has looked since.
   if (place.ready) return;
   place.ready = true;
@@ -214,7 +215,14 @@ std::string Executor::waits_for(Run& run) {
 bool Executor::waits_for_peer(Run& run) {
   std::lock_guard lock(core_->mutex);
   const Awaited* awaited = core_->awaited(run);
-  return awaited && run.waits_for_peer(*awaited);
+  if (!awaited) return false;
+  const RunSight::State state = run.sight(awaited).state;
+  return state == RunSight::State::receives || state == RunSight::State::sends;
+}
+
+RunSight Executor::sight(Run& run) {
+  std::lock_guard lock(core_->mutex);
+  return run.sight(core_->awaited(run));
 }
 
 void Executor::loop() {

@@ -39,8 +39,11 @@ class Executor {
   void remove(Run& run);
   // Describes for people what the run waits for now; "" if it is running or idle.
   std::string waits_for(Run& run);
-  // As Run::waits_for_peer(); false if it is running or idle.
+  // True if that is a value from another partition, or room for one there.
   bool waits_for_peer(Run& run);
+
+  // The state of the run now.
+  RunSight sight(Run& run);
 
   cpu::Pool& pool() { return pool_; }
 

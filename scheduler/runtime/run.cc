@@ -32,9 +32,10 @@ Run::Run(Program& program, cpu::Pool& pool, RunOptions options)
       verdict_(program),
       outcome_(program, options_, verdict_),
       contexts_(options_, limit_, outcome_),
+      recorder_(static_cast<size_t>(pool.threads())),
       transfers_(make_transfers(program, contexts_, outcome_)),
       cursor_(program, verdict_),
-      execution_(program, pool, contexts_, verdict_, outcome_,
+      execution_(program, pool, contexts_, verdict_, outcome_, recorder_,
                  transfers_ ? &*transfers_ : nullptr) {
   contexts_.share_with_device(program_.step_numbers());
 }
@@ -105,6 +106,7 @@ Tensor Run::fetched(uint32_t i, uint64_t step) {
 
 Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheaply) {
   const AtWork here;
+  recorder_.end_wait();
   const Visit visit{neighbours, cheaply, cursor_.position() + kMostCheap};
   // Each round does one thing: it calls back, settles finished turns, or runs a segment. The limit
   // is read again in every round, because it may change at any time.
@@ -127,7 +129,11 @@ Advanced Run::advance(Awaited& awaited, const Neighbours* neighbours, bool cheap
     }
     if (outcome_.turns() < turn && !transfers_) outcome_.finish(cursor_.turns_sent(turn, awaited));
     // A run at its limit waits until its values have left, and its device has done its work.
-    if (turn >= allowed.turns) return outcome_.turns() < turn ? wait(awaited) : Advanced::all;
+    if (turn >= allowed.turns) {
+      if (outcome_.turns() < turn) return wait(awaited);
+      recorder_.begin_wait(StepEvent::Kind::limit, kNone, turn);
+      return Advanced::all;
+    }
     if (!has_room_for(turn)) return wait(awaited);
     // The first segment always runs, so that each visit makes progress however many neighbours
     // there are.
@@ -153,6 +159,8 @@ bool Run::has_room_for(uint64_t turn) const {
 
 Advanced Run::wait(Awaited& awaited) {
   if (transfers_) transfers_->add_waits(awaited);
+  if (!cursor_.empty())
+    recorder_.begin_wait(StepEvent::Kind::wait, awaited.instruction, cursor_.turn());
   return outcome_.fails_with(awaited) ? Advanced::all : Advanced::waits;
 }
 
@@ -185,8 +193,11 @@ std::optional<Advanced> Run::run_entries(uint64_t allowed, const Visit& visit, A
 std::optional<Advanced> Run::run_blocking(const Visit& visit, Awaited& awaited) {
   if (visit.cheaply) return Advanced::stops;
   if (!limit_.claim(cursor_.turn() + 1)) return {};
-  if (!execution_.run_blocking(cursor_.position(), awaited))
-    return outcome_.failed() ? Advanced::all : Advanced::waits;
+  if (!execution_.run_blocking(cursor_.position(), awaited)) {
+    if (outcome_.failed()) return Advanced::all;
+    recorder_.begin_wait(StepEvent::Kind::wait, awaited.instruction, cursor_.turn());
+    return Advanced::waits;
+  }
   move_to(cursor_.position() + 1);
   return {};
 }
@@ -194,7 +205,29 @@ std::optional<Advanced> Run::run_blocking(const Visit& visit, Awaited& awaited) 
 void Run::move_to(uint64_t position) {
   const uint64_t turn = cursor_.turn();
   cursor_.move_to(position);
+  at_position_.store(position, std::memory_order_relaxed);
   if (transfers_ && cursor_.turn() > turn) transfers_->end_turn(turn);
+}
+
+RunSight Run::sight(const Awaited* awaited) const {
+  RunSight sight;
+  const uint64_t n = program_.entries().size();
+  sight.turn = n == 0 ? outcome_.turns() : at_position_.load(std::memory_order_relaxed) / n;
+  sight.finished = outcome_.turns();
+  sight.allowed = limit_.limit() - std::min(limit_.limit(), options_.first_step);
+  sight.tiles = tiles_done();
+  if (awaited && awaited->timeline) {
+    const auto kind = program_.partition().instructions[awaited->instruction].kind;
+    sight.instruction = awaited->instruction;
+    sight.state = kind == PlanInstruction::Kind::receive ? RunSight::State::receives
+                  : kind == PlanInstruction::Kind::send  ? RunSight::State::sends
+                                                         : RunSight::State::blocked;
+    return sight;
+  }
+  if (outcome_.failed() || sight.finished >= sight.allowed) return sight;
+  sight.state = RunSight::State::working;
+  sight.instruction = execution_.at_work();
+  return sight;
 }
 
 std::string Run::waits_for(const Awaited& awaited) const {
@@ -206,12 +239,6 @@ std::string Run::waits_for(const Awaited& awaited) const {
                          : "is blocked in";
   return cat(options_.name, " on ", program_.partition().device, " ", what, " '", instruction.name,
              "'");
-}
-
-bool Run::waits_for_peer(const Awaited& awaited) const {
-  if (!awaited.timeline) return false;
-  const auto kind = program_.partition().instructions[awaited.instruction].kind;
-  return kind == PlanInstruction::Kind::receive || kind == PlanInstruction::Kind::send;
 }
 
 }  // namespace leat

@@ -15,8 +15,10 @@
 #include "scheduler/runtime/program.h"
 #include "scheduler/runtime/run_options.h"
 #include "scheduler/runtime/run_outcome.h"
+#include "scheduler/runtime/run_sight.h"
 #include "scheduler/runtime/segment_execution.h"
 #include "scheduler/runtime/step_limit.h"
+#include "scheduler/runtime/step_recorder.h"
 #include "scheduler/runtime/turn_contexts.h"
 
 namespace leat {
@@ -48,8 +50,8 @@ struct Neighbours {
 // starts such a run says with RunOptions::first_step how many steps the variables have seen.
 //
 // Threads: one at a time calls advance(): the executor's driver, or a thread that completed what
-// the run waited for. extend(), hold(), fence(), between_steps(), abort(), finished(), tiles_done()
-// from any.
+// the run waited for. extend(), hold(), fence(), between_steps(), abort(), finished(),
+// tiles_done(), recorder() from any.
 class Run {
  public:
   // `program` and `pool` outlive the run. `pool` runs the tiles; runs that one driver advances may
@@ -96,8 +98,11 @@ class Run {
   Status status() const { return outcome_.finished().status(); }
   // "conv2 waits for edge 'x' from job:worker/task:1/cpu:0", or "".
   std::string waits_for(const Awaited& awaited) const;
-  // True if that is a value from another partition, or room for one there.
-  bool waits_for_peer(const Awaited& awaited) const;
+
+  // Its state now. `awaited` is what it waits for; null if a thread advances it, or is to.
+  RunSight sight(const Awaited* awaited) const;
+  // Records what its threads do.
+  StepRecorder& recorder() { return recorder_; }
 
   // Ends the run: every wait on it ends with `cause`. The first cause stays.
   void abort(const Status& cause) { outcome_.abort(cause); }
@@ -136,6 +141,8 @@ class Run {
   CommitVerdict verdict_;
   RunOutcome outcome_;
   TurnContexts contexts_;
+  StepRecorder recorder_;
+  std::atomic<uint64_t> at_position_{0};      // the cursor's, for sight()
   uint64_t remembered_ = 0;                   // turns, by remember()
   std::optional<DeviceTransfers> transfers_;  // of a device with a memory of its own
   EntryCursor cursor_;

@@ -44,7 +44,7 @@ struct SegmentExecution::Shared {
 
 SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContexts& contexts,
                                    CommitVerdict& verdict, RunOutcome& outcome,
-                                   DeviceTransfers* transfers)
+                                   StepRecorder& recorder, DeviceTransfers* transfers)
     : transfers_(transfers),
       pool_(pool),
       entries_(program.entries()),
@@ -52,7 +52,7 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
       contexts_(contexts),
       verdict_(verdict),
       outcome_(outcome),
-      tiles_(program, contexts, pool.threads()),
+      tiles_(program, contexts, recorder, pool.threads()),
       done_(new std::atomic<uint64_t>[program.entries().size()]) {
   if (transfers_) rows_.emplace(program, verdict, contexts, *transfers_);
   // The tiles are numbered through the entries of a turn, so a claimed number can be turned into an

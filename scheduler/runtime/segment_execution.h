@@ -29,13 +29,15 @@ namespace leat {
 //
 // A failure skips what is left of a segment, but for the writes of a step that is decided.
 //
-// Threads: the one that advances the run, which the pool's threads join; tiles_done() from any.
+// Threads: the one that advances the run, which the pool's threads join; tiles_done() and at_work()
+// from any.
 class SegmentExecution {
  public:
   // All outlive it. Runs that one thread advances may share `pool`. `transfers` is null unless the
   // device has a memory of its own.
   SegmentExecution(Program& program, cpu::Pool& pool, TurnContexts& contexts,
-                   CommitVerdict& verdict, RunOutcome& outcome, DeviceTransfers* transfers);
+                   CommitVerdict& verdict, RunOutcome& outcome, StepRecorder& recorder,
+                   DeviceTransfers* transfers);
 
   // Runs the segment and returns when all of it is done or skipped.
   void run(const Segment& segment);
@@ -47,6 +49,8 @@ class SegmentExecution {
   std::chrono::nanoseconds input_wait() const {
     return std::chrono::nanoseconds(input_wait_.load(std::memory_order_relaxed) / pool_.threads());
   }
+  // As TileExecution::at_work().
+  uint32_t at_work() const { return tiles_.at_work(); }
 
  private:
   struct Shared;

@@ -7,9 +7,11 @@ constexpr size_t kCacheLine = 64;
 
 }  // namespace
 
-TileExecution::TileExecution(Program& program, TurnContexts& contexts, int threads)
+TileExecution::TileExecution(Program& program, TurnContexts& contexts, StepRecorder& recorder,
+                             int threads)
     : program_(program),
       contexts_(contexts),
+      recorder_(recorder),
       threads_(static_cast<size_t>(threads)),
       worked_(new Worked[threads_]) {
   for (size_t t = 0; t < threads_; ++t) {
@@ -27,9 +29,19 @@ uint64_t TileExecution::tiles_done() const {
   return tiles;
 }
 
+uint32_t TileExecution::at_work() const {
+  for (size_t t = 0; t < threads_; ++t) {
+    const uint32_t at = worked_[t].at.load(std::memory_order_relaxed);
+    if (at != kNone) return at;
+  }
+  return kNone;
+}
+
 bool TileExecution::run(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread) {
   if (entry.kind == Entry::Kind::bundle) return run_bundle(entry, turn, thread);
-  if (entry.kind != Entry::Kind::kernel) return run_transfer(entry, turn);
+  if (entry.kind != Entry::Kind::kernel) {
+    return recorder_.wants(turn) ? record_transfer(entry, turn, thread) : run_transfer(entry, turn);
+  }
   return run_kernels<KernelContext>(entry, turn, entry.first_tile + tile, thread) == Progress::done;
 }
 
@@ -66,6 +78,17 @@ bool TileExecution::run_bundle(const Entry& bundle, uint64_t turn, size_t thread
     contexts_.of(turn).fail(bundle.instruction, flushed);
     ok = false;
   }
+  return ok;
+}
+
+bool TileExecution::record_transfer(const Entry& entry, uint64_t turn, size_t thread) {
+  const int64_t begin = StepRecorder::now();
+  const bool ok = run_transfer(entry, turn);
+  StepEvent::Kind kind = StepEvent::Kind::fetch;
+  if (entry.kind == Entry::Kind::send) kind = StepEvent::Kind::send;
+  if (entry.kind == Entry::Kind::receive) kind = StepEvent::Kind::receive;
+  if (entry.kind == Entry::Kind::retire) kind = StepEvent::Kind::retire;
+  recorder_.add(thread, kind, entry.instruction, turn, begin);
   return ok;
 }
 

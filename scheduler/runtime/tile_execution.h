@@ -11,6 +11,7 @@
 
 #include "ops/graph/kernel.h"
 #include "scheduler/runtime/program.h"
+#include "scheduler/runtime/step_recorder.h"
 #include "scheduler/runtime/turn_contexts.h"
 
 namespace leat {
@@ -22,8 +23,8 @@ namespace leat {
 // Threads: run() from each compute thread; the rest as it says.
 class TileExecution {
  public:
-  // `program` and `contexts` outlive it. Tiles run on `threads` threads.
-  TileExecution(Program& program, TurnContexts& contexts, int threads);
+  // `program`, `contexts` and `recorder` outlive it. Tiles run on `threads` threads.
+  TileExecution(Program& program, TurnContexts& contexts, StepRecorder& recorder, int threads);
 
   // Runs a tile of any entry on `thread`, while other threads may run other tiles of the same
   // entry. False if it failed.
@@ -41,12 +42,15 @@ class TileExecution {
   // Rises with every tile that a kernel has done, so that a step that takes long is seen to go on.
   // Threads: any.
   uint64_t tiles_done() const;
+  // The instruction whose kernel a thread runs at this moment; kNone if none does. Threads: any.
+  uint32_t at_work() const;
 
  private:
   // How many tiles one thread has run. Only that thread writes it, and no other thread's count
   // shares its cache line.
   struct alignas(64) Worked {
     std::atomic<uint64_t> tiles{0};
+    std::atomic<uint32_t> at{kNone};  // the instruction that it runs now
     void add(uint64_t more = 1) {
       tiles.store(tiles.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
@@ -59,8 +63,11 @@ class TileExecution {
   bool run_bundle(const Entry& bundle, uint64_t turn, size_t thread);
   bool run_transfer(const Entry& entry, uint64_t turn);
 
+  bool record_transfer(const Entry& entry, uint64_t turn, size_t thread);
+
   Program& program_;
   TurnContexts& contexts_;
+  StepRecorder& recorder_;
   const size_t threads_;
   std::vector<std::vector<std::byte>> scratch_storage_;
   std::vector<std::byte*> scratch_;   // by thread
@@ -73,6 +80,8 @@ class TileExecution {
 template <typename Context>
 inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, uint32_t tile,
                                            size_t thread) {
+  const int64_t begin = recorder_.wants(turn) ? StepRecorder::now() : 0;
+  worked_[thread].at.store(entry.instruction, std::memory_order_relaxed);
   for (uint32_t k = entry.first; k < entry.last; ++k) {
     BoundKernel& bound = program_.kernel(k);
     Context context = bound.context[turn % kSlotDepth];
@@ -85,6 +94,8 @@ inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, ui
     if (progress > Progress::pending) return progress;
     worked_[thread].add();
   }
+  worked_[thread].at.store(kNone, std::memory_order_relaxed);
+  if (begin != 0) recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin);
   return Progress::done;
 }
 

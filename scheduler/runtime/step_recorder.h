@@ -1,0 +1,113 @@
+// Records what the threads of a run do in some of its steps: which instruction each of them runs
+// and when, what the run waits for, and when it was woken. `leat trace` and `leat explain` show it.
+//
+// Each thread writes to a ring of its own, without locks and without allocating. While nothing is
+// recorded, a tile costs one look at a number.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ops/graph/op.h"
+
+namespace leat {
+
+// A piece of time of one thread.
+struct StepEvent {
+  enum class Kind : uint8_t {
+    kernel,   // runs tiles of the instruction
+    send,     // pushes its value to the channel
+    receive,  // takes its value, which is there
+    retire,   // gives the slot of its value back
+    fetch,    // copies its value out
+    wait,     // the run could not go on without the instruction's value, room or kernel
+    wake,     // from the moment that ended the wait until the run went on
+    limit,    // every allowed step was done
+  };
+  int64_t begin = 0, end = 0;  // in nanoseconds of this machine's steady clock
+  uint64_t turn = 0;
+  uint32_t instruction = kNone;  // of the run's partition; kNone: none in particular
+  uint32_t pieces = 1;           // tiles that the event covers
+  Kind kind = Kind::kernel;
+  uint8_t thread = 0;  // 0: the one that advances the run
+};
+
+// The content of a recorder.
+struct StepEvents {
+  uint64_t first = 0, end = 0;    // the turns that it was to record
+  std::vector<StepEvent> events;  // of each thread in the order of their ends
+  uint64_t dropped = 0;           // events for which a ring had no room
+};
+
+// Owned by its run. Threads: as each member says.
+class StepRecorder {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr size_t kRing = size_t{1} << 15;  // events of a thread
+
+  explicit StepRecorder(size_t threads) : threads_(threads), rings_(new Ring[threads]) {}
+
+  static int64_t now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+        .count();
+  }
+
+  // Records the turns [first, end), and forgets what was recorded before. Threads: any.
+  void start(uint64_t first, uint64_t end);
+  // Stops, and returns what there is. Threads: any.
+  StepEvents stop();
+
+  // True if a thread in this turn is to call add(). Threads: any.
+  bool wants(uint64_t turn) const { return turn < end_.load(std::memory_order_relaxed); }
+  // Adds an event that ends now. Threads: `thread`, of which there is one at a time.
+  void add(size_t thread, StepEvent::Kind kind, uint32_t instruction, uint64_t turn,
+           int64_t begin) {
+    add(thread, kind, instruction, turn, begin, now());
+  }
+  void add(size_t thread, StepEvent::Kind kind, uint32_t instruction, uint64_t turn, int64_t begin,
+           int64_t end);
+
+  // The run does nothing from now on: it waits for the instruction, or for a higher limit.
+  // Threads: the one that advances the run, also for the next one.
+  void begin_wait(StepEvent::Kind kind, uint32_t instruction, uint64_t turn) {
+    if (wants(turn)) waiting_ = {now(), 0, turn, instruction, 1, kind, 0};
+  }
+  // The run goes on.
+  void end_wait() {
+    if (waiting_.begin != 0) add_wait();
+  }
+  // The value that the run waits for is there. Threads: any.
+  void woken() {
+    if (wants(0)) woken_.store(now(), std::memory_order_relaxed);
+  }
+
+ private:
+  // The events of one thread, which alone writes them. A reader sees those below `count`.
+  struct alignas(64) Ring {
+    std::unique_ptr<StepEvent[]> events;  // kRing; made by the first start()
+    std::atomic<uint64_t> recording{0};   // the recording that the events are of
+    std::atomic<size_t> count{0};
+    std::atomic<uint64_t> dropped{0};
+    // The last event, which is not counted yet: further tiles of it are added to it.
+    StepEvent open;
+    bool has_open = false;
+  };
+  static void push(Ring& ring, const StepEvent& event);
+  void add_wait();
+
+  const size_t threads_;
+  const std::unique_ptr<Ring[]> rings_;
+  std::atomic<uint64_t> end_{0};  // 0: nothing is recorded
+  std::atomic<uint64_t> first_{0};
+  std::atomic<uint64_t> recording_{0};  // counts the calls of start()
+  StepEvent waiting_;                   // a wait that has begun; begin 0: none
+  std::atomic<int64_t> woken_{0};       // the time of the last woken()
+  std::mutex mutex_;                    // of start() and stop()
+  uint64_t last_end_ = 0;               // of the last recording
+};
+
+}  // namespace leat
