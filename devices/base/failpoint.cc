@@ -1,11 +1,13 @@
 #include "devices/base/failpoint.h"
 
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "devices/base/text.h"
@@ -65,6 +67,24 @@ FailpointAction kill_at(uint64_t only) {
   };
 }
 
+// Takes this long at each pass, or at pass number `only` alone.
+FailpointAction delay_by(std::chrono::milliseconds time, uint64_t only) {
+  return [time, only](uint64_t pass) {
+    if (only == 0 || pass == only) std::this_thread::sleep_for(time);
+    return Status();
+  };
+}
+
+// "20ms" of the action "delay20ms".
+std::optional<std::chrono::milliseconds> delay_from(std::string_view action) {
+  if (!action.starts_with("delay") || !action.ends_with("ms")) return std::nullopt;
+  const std::string_view number = action.substr(5, action.size() - 7);
+  uint32_t time = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), time);
+  if (error != std::errc() || end != number.data() + number.size()) return std::nullopt;
+  return std::chrono::milliseconds(time);
+}
+
 std::optional<Code> code_from_name(std::string_view name) {
   for (int i = 1; i <= static_cast<int>(Code::internal); ++i) {
     if (code_name(static_cast<Code>(i)) == name) return static_cast<Code>(i);
@@ -96,10 +116,11 @@ Result<Setting> parse_setting(std::string_view text) {
     action = action.substr(0, at);
   }
   if (action == "kill") return Setting{name, kill_at(only)};
+  if (const auto delay = delay_from(action)) return Setting{name, delay_by(*delay, only)};
   const auto code = code_from_name(action);
   if (!code) {
-    return invalid_argument(cat("failpoint '", text, "': expected 'kill' or a code such as ",
-                                "'unavailable', the action is '", action, "'"));
+    return invalid_argument(cat("failpoint '", text, "': expected 'kill', 'delay20ms' or a code ",
+                                "such as 'unavailable', the action is '", action, "'"));
   }
   return Setting{name, fail_with(Status(*code, cat("failpoint '", name, "' is set")), only)};
 }

@@ -52,7 +52,7 @@ void set_failpoint(std::string name, FailpointAction action);
 
 // Sets failpoints for the life of the process from the text of the environment variable
 // LEAT_FAILPOINTS, which is a list of "name=action" separated by ';'. An action is the name of a
-// code, with which the pass fails, or "kill", which sends SIGKILL to this process as a crash does.
+// code, with which the pass fails, "delay20ms", or "kill", which sends SIGKILL as a crash does.
 // "@N" behind it makes pass N alone act: "checkpoint/rename=kill@3;files/sync=resource_exhausted".
 // An error sets none of them.
 Status set_failpoints(std::string_view text);

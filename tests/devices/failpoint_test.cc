@@ -78,5 +78,6 @@ TEST_CASE("a bad text of failpoints is refused and sets none") {
   }
   CHECK(set_failpoints("").ok());
   CHECK(set_failpoints("a=die").message() ==
-        "failpoint 'a=die': expected 'kill' or a code such as 'unavailable', the action is 'die'");
+        "failpoint 'a=die': expected 'kill', 'delay20ms' or a code such as 'unavailable', the "
+        "action is 'die'");
 }
