@@ -53,7 +53,8 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
       verdict_(verdict),
       outcome_(outcome),
       tiles_(program, contexts, recorder, pool.threads()),
-      done_(new std::atomic<uint64_t>[program.entries().size()]) {
+      done_(new std::atomic<uint64_t>[program.entries().size()]),
+      recorder_(recorder) {
   if (transfers_) rows_.emplace(program, verdict, contexts, *transfers_);
   // The tiles are numbered through the entries of a turn, so a claimed number can be turned into an
   // entry and a tile.
@@ -162,11 +163,13 @@ void SegmentExecution::hold(const Entry& entry) {
 
 bool SegmentExecution::flush_held(uint32_t instruction, uint64_t turn) {
   Status first;
+  const int64_t begin = recorder_.wants(turn) ? StepRecorder::now() : 0;
   for (Channel* channel : held_) {
     const Status flushed = channel->flush();
     if (first.ok()) first = flushed;
   }
   held_.clear();
+  if (begin != 0) recorder_.add(0, StepEvent::Kind::flush, instruction, turn, begin);
   if (first.ok()) return true;
   contexts_.of(turn).fail(instruction, first);
   return false;

@@ -86,6 +86,7 @@ class SegmentExecution {
   uint32_t blocking_tile_ = 0;         // where run_blocking() goes on
   std::vector<bool> reads_;            // by entry: it reads rows of the data
   mutable std::atomic<int64_t> input_wait_{0};  // nanoseconds of all threads
+  StepRecorder& recorder_;
 };
 
 }  // namespace leat

@@ -27,6 +27,7 @@ struct StepEvent {
     wait,     // the run could not go on without the instruction's value, room or kernel
     wake,     // from the moment that ended the wait until the run went on
     limit,    // every allowed step was done
+    flush,    // hands the values that were sent together to the transport
   };
   int64_t begin = 0, end = 0;  // in nanoseconds of this machine's steady clock
   uint64_t turn = 0;

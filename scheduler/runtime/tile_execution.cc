@@ -72,12 +72,14 @@ bool TileExecution::run_bundle(const Entry& bundle, uint64_t turn, size_t thread
     for (uint32_t tile = 0; ok && tile < member.tiles; ++tile) ok = run(member, turn, tile, thread);
   }
   // Every hold has its flush, also after a failure: others may have values in the same frame.
+  const int64_t begin = recorder_.wants(turn) ? StepRecorder::now() : 0;
   for (Channel* channel : bundle.channels) {
     const Status flushed = channel->flush();
     if (flushed.ok() || !ok) continue;
     contexts_.of(turn).fail(bundle.instruction, flushed);
     ok = false;
   }
+  if (begin != 0) recorder_.add(thread, StepEvent::Kind::flush, bundle.instruction, turn, begin);
   return ok;
 }
 
