@@ -13,11 +13,11 @@ set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,sl
   catalogue:catalogue)
 set(FLOORS_ops elements formats images graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
 set(FLOORS_scheduler recipes graph plan capnp strategies compile runtime)
-set(FLOORS_daemon base spec chaos metrics curves jobs checkpoint hosts session training wire process status
+set(FLOORS_daemon base spec chaos metrics curves jobs traces checkpoint hosts session training wire process status
   client remote master worker runner doctor cli leatd)
 # Parts of a folder that see less than their floor does: "<part> <rightmost layer> <also>". A program
 # that embeds a client needs neither plans nor daemons.
-set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base)")
+set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base|traces)")
 
 # Third-party headers: "<pattern of the header> <pattern of the files that may include it>". Libraries
 # that are heavy, or whose version may have to change, stay in a few .cc files and out of all headers.
@@ -35,7 +35,7 @@ set(CONFINED
   "^(jpeglib|jerror|png|webp/) ^ops/images/[a-z]+\\.cc$"
   "^catch2/ ^tests/catch(\\.h|_main\\.cc)$")
 # Those that cost every build seconds: "<pattern of the header> <files of the layers at most>".
-set(HEAVY "^yaml-cpp/ 2" "^nlohmann/ 6" "^CLI/ 6" "^boost/beast 2")
+set(HEAVY "^yaml-cpp/ 2" "^nlohmann/ 6" "^CLI/ 7" "^boost/beast 2")
 
 function(layer_rank path result)
   string(REGEX REPLACE "/.*" "" layer "${path}")

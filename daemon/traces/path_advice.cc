@@ -1,0 +1,109 @@
+#include "daemon/traces/path_advice.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// More threads do not divide the time by their number: some of the work has no tiles to share.
+constexpr double kThreadEfficiency = 0.7;
+// A device whose work takes so much longer than that of the others is a straggler.
+constexpr double kStraggles = 1.25;
+constexpr double kLeast = 0.02;  // of a step: smaller savings are not worth a line
+constexpr size_t kMost = 3;
+
+std::string ms_text(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, ms < 10 ? "%.2f ms" : "%.1f ms", ms);
+  return text;
+}
+
+// The median of the others' busy times.
+double others_busy(const Explanation& e, size_t than) {
+  std::vector<double> busy;
+  for (size_t i = 0; i < e.devices.size(); ++i) {
+    if (i != than) busy.push_back(e.devices[i].busy_ms);
+  }
+  if (busy.empty()) return 0;
+  std::nth_element(busy.begin(), busy.begin() + static_cast<ptrdiff_t>(busy.size() / 2),
+                   busy.end());
+  return busy[busy.size() / 2];
+}
+
+void add_straggler(const Explanation& e, std::vector<PathAdvice>& out) {
+  if (e.devices.size() < 2) return;
+  const DeviceShare& slow = e.devices[e.slowest];
+  const double others = others_busy(e, e.slowest);
+  if (slow.busy_ms < kStraggles * others) return;
+  // A worker that is late because of its data is a matter of input.
+  const double saves = slow.busy_ms - others - slow.input_ms;
+  out.push_back({"straggler",
+                 cat(slow.worker, " works ", ms_text(slow.busy_ms), " a step and the others ",
+                     ms_text(others), ": free its machine, or leave it out (leat nodes drain ",
+                     slow.worker, ")"),
+                 saves});
+}
+
+void add_threads(const Explanation& e, std::vector<PathAdvice>& out) {
+  double saves = 0;
+  const DeviceShare* most = nullptr;
+  for (const DeviceShare& device : e.devices) {
+    if (device.cores < 2 * device.threads) continue;
+    saves += device.compute_ms * kThreadEfficiency *
+             (1 - static_cast<double>(device.threads) / static_cast<double>(device.cores));
+    if (!most || device.compute_ms > most->compute_ms) most = &device;
+  }
+  if (!most) return;
+  out.push_back({"threads",
+                 cat(most->worker, " computes with ", most->threads, " of ", most->cores,
+                     " cores: let it have more (--threads of leatd worker)"),
+                 saves});
+}
+
+void add_parts(const Explanation& e, std::vector<PathAdvice>& out) {
+  out.push_back({"input",
+                 "read data faster: a local disk, files that are not compressed, fewer transforms",
+                 e.ms(PathPart::input)});
+  out.push_back(
+      {"wire",
+       "carry less or faster: a faster link, precision bfloat16, fewer workers, or larger "
+       "batches",
+       e.ms(PathPart::wire)});
+  out.push_back(
+      {"batch", "do more in a step: a larger global_batch_size pays the costs of a step less often",
+       e.ms(PathPart::queueing) + e.ms(PathPart::wake_up)});
+}
+
+void add_node(const Explanation& e, std::vector<PathAdvice>& out) {
+  for (const PathNode& node : e.nodes) {
+    if (node.part != PathPart::compute || node.name.empty()) continue;
+    out.push_back({"node",
+                   cat(node.op, " '", node.name, "' on ", node.worker,
+                       " takes the most compute: make it smaller, or compute in bfloat16"),
+                   node.ms / 2});
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<PathAdvice> path_advice(const Explanation& explanation) {
+  std::vector<PathAdvice> all;
+  add_straggler(explanation, all);
+  add_parts(explanation, all);
+  add_threads(explanation, all);
+  add_node(explanation, all);
+  std::erase_if(all, [&](const PathAdvice& advice) {
+    return advice.saves_ms < kLeast * explanation.step_ms;
+  });
+  std::stable_sort(all.begin(), all.end(), [](const PathAdvice& a, const PathAdvice& b) {
+    return a.saves_ms > b.saves_ms;
+  });
+  if (all.size() > kMost) all.resize(kMost);
+  return all;
+}
+
+}  // namespace leat

@@ -1,0 +1,19 @@
+#include "daemon/traces/recording.h"
+
+#include <algorithm>
+
+namespace leat {
+
+uint64_t StepRecording::first() const {
+  uint64_t first = 0;
+  for (const RecordedPartition& each : partitions) first = std::max(first, each.first);
+  return first;
+}
+
+uint64_t StepRecording::end() const {
+  uint64_t end = partitions.empty() ? 0 : std::numeric_limits<uint64_t>::max();
+  for (const RecordedPartition& each : partitions) end = std::min(end, each.end);
+  return end;
+}
+
+}  // namespace leat

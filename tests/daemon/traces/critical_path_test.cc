@@ -1,0 +1,101 @@
+// The critical path of made-up recordings, whose parts are known.
+#include "daemon/traces/critical_path.h"
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/traces/made_up_recording.h"
+#include "tests/must.h"
+
+namespace leat {
+namespace {
+
+using Kind = RecordedEvent::Kind;
+
+TEST_CASE("a step of one device is parted into compute, input and the time between nodes") {
+  MadeUp made;
+  made.add_device("w0");
+  // A step of 10 ms: 2 ms of input, 7 ms of compute, 1 ms of nothing.
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    const double at = 10.0 * static_cast<double>(turn);
+    made.kernel(0, turn, "read", "leat.ReadBatch", at, at + 2);
+    made.kernel(0, turn, "mm", "MatMul", at + 3, at + 10);
+  }
+  const Explanation e = must(explain(made.recording));
+  CHECK(e.steps == 4);
+  CHECK(e.step_ms == Approx(10));
+  CHECK(e.ms(PathPart::compute) == Approx(7));
+  CHECK(e.ms(PathPart::input) == Approx(2));
+  CHECK(e.ms(PathPart::queueing) == Approx(1));
+  CHECK(e.ms(PathPart::wire) == 0);
+  CHECK(e.nodes.front().name == "mm");
+}
+
+// w1 waits for a value of w0, which takes `wire` ms on its way.
+MadeUp two_workers(double work, double wire, double wake) {
+  MadeUp made;
+  made.add_device("w0");
+  made.add_device("w1");
+  const double step = work + wire + wake + 1;
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    const double at = step * static_cast<double>(turn);
+    made.kernel(0, turn, "mm", "MatMul", at, at + work);
+    made.send(0, turn, 1, at + work, at + work);
+    made.wait(1, turn, 0, at, at + work + wire);
+    if (wake > 0) made.wake(1, turn, 0, at + work + wire, at + work + wire + wake);
+    made.kernel(1, turn, "add", "Add", at + work + wire + wake, at + step);
+    made.send(1, turn, 0, at + step, at + step);
+    made.wait(0, turn, 1, at + work, at + step);
+  }
+  return made;
+}
+
+TEST_CASE("the path goes over the link to the device whose value was awaited") {
+  const Explanation e = must(explain(two_workers(4, 5, 0.5).recording));
+  CHECK(e.ms(PathPart::wire) == Approx(5).margin(0.3));
+  CHECK(e.ms(PathPart::wake_up) == Approx(0.5).margin(0.1));
+  CHECK(e.ms(PathPart::compute) == Approx(5).margin(0.3));
+  REQUIRE(!e.advice.empty());
+  CHECK(e.advice.front().kind == "wire");
+}
+
+TEST_CASE("a worker that works longer than the others is the first thing to change") {
+  const Explanation e = must(explain(two_workers(30, 0.2, 0).recording));
+  CHECK(e.devices[e.slowest].worker == "w0");
+  REQUIRE(!e.advice.empty());
+  CHECK(e.advice.front().kind == "straggler");
+  CHECK(e.advice.front().text.find("w0") != std::string::npos);
+}
+
+TEST_CASE("clocks that disagree do not make a transfer negative") {
+  MadeUp made = two_workers(4, 0.1, 0);
+  for (RecordedEvent& event : made.recording.partitions[0].events) {
+    event.begin += 300'000;
+    event.end += 300'000;
+  }
+  const Explanation e = must(explain(made.recording));
+  double sum = 0;
+  for (const PathPart part : kPathParts) {
+    CHECK(e.ms(part) >= 0);
+    sum += e.ms(part);
+  }
+  CHECK(sum == Approx(e.step_ms).epsilon(0.1));
+}
+
+TEST_CASE("a recording without a common step is refused") {
+  MadeUp made = two_workers(1, 1, 0);
+  made.recording.partitions[0].end = 2;
+  made.recording.partitions[1].first = 2;
+  CHECK(explain(made.recording).status().code() == Code::failed_precondition);
+  CHECK(explain(StepRecording()).status().code() == Code::failed_precondition);
+}
+
+TEST_CASE("the text and the JSON of an explanation name parts, nodes and advice") {
+  const Explanation e = must(explain(two_workers(4, 5, 0.5).recording));
+  const std::string text = explanation_text(e);
+  for (const char* word : {"compute", "wire", "wake-up", "MatMul 'mm' on w0", "What would help"})
+    CHECK(text.find(word) != std::string::npos);
+  CHECK(explanation_json(e).find("\"parts\": {\"compute\": ") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace leat
