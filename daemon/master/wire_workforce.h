@@ -37,6 +37,8 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   void stop(const StopRunners& action);
   void worker_lost(const WorkerRef& worker, const std::string& reason);
   void end_log(const std::string& job);
+  kj::Promise<Result<ProcessView>> look(const WorkerRef& worker, const std::string& job,
+                                        uint64_t assembly);
   RunnerTable& runners() { return runners_; }
 
   // The service calls the following functions. The connection of a worker is known before the

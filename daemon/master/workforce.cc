@@ -388,6 +388,34 @@ void Workforce::end_all(const std::string& reason) {
   (void)loop_.run([&] { inside_->clear(reason); });
 }
 
+kj::Promise<Result<ProcessView>> Workforce::Inside::look(const WorkerRef& worker,
+                                                         const std::string& job,
+                                                         uint64_t assembly) {
+  const auto found = workers_.find(worker);
+  if (found == workers_.end())
+    return Result<ProcessView>(unavailable(cat("worker '", worker.name, "' is not connected")));
+  auto request = found->second.worker.lookRequest();
+  request.setJob(job);
+  request.setAssembly(assembly);
+  return request.send().then([](auto&& response) -> Result<ProcessView> {
+    const auto outcome = response.getOutcome();
+    if (outcome.isError()) return read_status(outcome.getError());
+    const auto view = outcome.getOk();
+    const auto state = view.getState();
+    return ProcessView{view.getPid(), state.size() == 1 ? state[0] : '?', view.getQuietMs(),
+                       view.getEnding()};
+  });
+}
+
+void Workforce::look(const WorkerRef& worker, const std::string& job, uint64_t assembly,
+                     std::chrono::milliseconds deadline,
+                     std::function<void(Result<ProcessView>)> done) {
+  start_call(
+      loop_,
+      [inside = inside_, worker, job, assembly] { return inside->look(worker, job, assembly); },
+      deadline, cat("Worker.look to '", worker.name, "'"), std::move(done));
+}
+
 void Workforce::end_log(const std::string& job) {
   post([job](Inside& inside) { inside.end_log(job); });
 }

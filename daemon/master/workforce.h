@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "daemon/master/cluster_state.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/remote/remote_host.h"
+#include "daemon/wire/process_view.h"
 #include "devices/base/log.h"
 #include "transport/rpc/loop.h"
 
@@ -64,6 +66,11 @@ class Workforce {
   // Returns the runner of one task. The rest is as for runners().
   Result<std::shared_ptr<RemoteHost>> runner(const std::string& job, uint64_t assembly,
                                              uint32_t task);
+
+  // Asks a worker for the process of the job's runner there. `done` is called once, on any thread:
+  // with deadline_exceeded if the worker does not answer in time. Does not block.
+  void look(const WorkerRef& worker, const std::string& job, uint64_t assembly,
+            std::chrono::milliseconds deadline, std::function<void(Result<ProcessView>)> done);
 
   class Inside;
   const std::shared_ptr<Inside>& inside() const { return inside_; }

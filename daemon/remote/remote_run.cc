@@ -152,6 +152,7 @@ void RemoteRun::connect(std::span<const Endpoint> peers, const RunOptions& optio
   const auto digest = assembly_->digest(state_->plan);
   if (!digest.ok()) return abort(digest.status());
   state_->first_step = options.first_step;
+  state_->set_title({options.name, options.trains});
   RunSetup setup{options,   assembly_->cluster,   assembly_->assembly,
                  *digest,   assembly_->transport, {peers.begin(), peers.end()},
                  data_root_};

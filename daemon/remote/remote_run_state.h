@@ -94,6 +94,20 @@ struct RemoteRunState {
   std::atomic<uint64_t> first_step{0};
   std::atomic<uint64_t> input_wait_us{0};  // as the last report says; the loop writes it
 
+  // The options that it connects with; empty before. Threads: any.
+  struct Title {
+    std::string name;     // of the run
+    bool trains = false;  // its steps are the job's
+  };
+  Title title() const {
+    const std::lock_guard lock(title_mutex_);
+    return title_;
+  }
+  void set_title(Title title) {
+    const std::lock_guard lock(title_mutex_);
+    title_ = std::move(title);
+  }
+
   // The calls that raise the run's limit, one at a time. Threads: the loop's.
   struct LimitCalls {
     bool in_flight = false;
@@ -110,6 +124,8 @@ struct RemoteRunState {
 
  private:
   std::atomic<bool> abort_sent_{false};
+  mutable std::mutex title_mutex_;
+  Title title_;
 };
 
 // The state that the runners of one assembly share. Threads: any.

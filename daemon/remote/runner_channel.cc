@@ -1,5 +1,6 @@
 // The table of a runner's runs and its loss: see wire_runner_channel.h.
 #include "daemon/remote/remote_run_state.h"
+#include "daemon/remote/run_looks.h"
 #include "daemon/remote/wire_runner_channel.h"
 #include "devices/base/text.h"
 
@@ -80,6 +81,34 @@ void RunnerChannel::remove(const RunPart& run) {
 std::shared_ptr<RemoteRunState> RunnerChannel::find(const RunPart& run) const {
   const auto found = inside_->runs.find(run);
   return found == inside_->runs.end() ? nullptr : found->second.state;
+}
+
+std::vector<std::shared_ptr<RemoteRunState>> RunnerChannel::runs() const {
+  std::vector<std::shared_ptr<RemoteRunState>> all;
+  for (const auto& [part, run] : inside_->runs) all.push_back(run.state);
+  return all;
+}
+
+kj::Own<void> RunnerChannel::note_call(const std::string& doing) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t number = ++calls_;
+  pending_.emplace(number, std::pair(doing, std::chrono::steady_clock::now()));
+  // The promise may be destroyed by a loop that ends, after the channel's other users are gone.
+  return kj::heap(kj::defer([self = shared_from_this(), number] {
+    const std::lock_guard lock(self->mutex_);
+    self->pending_.erase(number);
+  }));
+}
+
+std::vector<PendingCall> RunnerChannel::pending() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PendingCall> calls;
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& [number, call] : pending_) {
+    calls.push_back(
+        {call.first, std::chrono::duration_cast<std::chrono::milliseconds>(now - call.second)});
+  }
+  return calls;
 }
 
 void RunnerChannel::cancel_setup(const RunPart& run) {

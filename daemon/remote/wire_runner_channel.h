@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/remote/remote_host.h"
 #include "daemon/wire/cluster.capnp.h"
@@ -20,6 +21,7 @@
 namespace leat {
 
 struct RemoteRunState;
+struct PendingCall;
 
 // The deadline of every call of the control plane, unless cluster.capnp says otherwise.
 inline constexpr auto kCallDeadline = std::chrono::seconds(10);
@@ -51,6 +53,8 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   // As RemoteHost::status() and RemoteHost::lost().
   Status status() const;
   void lost(const Status& cause);
+  // The calls that are not answered yet, the oldest first.
+  std::vector<PendingCall> pending() const;
 
   // --- functions for the loop's thread ---
 
@@ -60,6 +64,8 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   void remove(const RunPart& run);
   // Returns null if there is no such run.
   std::shared_ptr<RemoteRunState> find(const RunPart& run) const;
+  // The runs on this runner, in the order of their numbers.
+  std::vector<std::shared_ptr<RemoteRunState>> runs() const;
   // Cancels the calls that set the run up, and their blobs.
   void cancel_setup(const RunPart& run);
 
@@ -92,6 +98,8 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
  private:
   struct Inside;
 
+  // Counts a call as pending until the result is destroyed.
+  kj::Own<void> note_call(const std::string& doing);
   std::string named(std::string_view doing) const { return cat(doing, " on ", facts_.node); }
   kj::Canceler& setup_of(const RunPart& run);
   wire::Runner::Client& runner();
@@ -109,7 +117,7 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   auto bound(std::string_view doing, F function) {
     return [self = shared_from_this(), doing = std::string(doing),
             function = std::move(function)]() mutable {
-      auto promise = function(self->runner());
+      auto promise = function(self->runner()).attach(self->note_call(doing));
       using O = typename rpc_internal::PromisedBy<decltype(promise)>::type;
       auto answered = promise.then(
           [self, doing](O&& outcome) -> O { return self->with_place(std::move(outcome), doing); });
@@ -123,6 +131,9 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
   uint64_t inside_id_ = 0;
   mutable std::mutex mutex_;
   Status lost_;
+  // The calls that are not answered yet, by a number that counts up.
+  std::map<uint64_t, std::pair<std::string, std::chrono::steady_clock::time_point>> pending_;
+  uint64_t calls_ = 0;
 };
 
 }  // namespace leat

@@ -70,6 +70,7 @@ class JobRunner {
   std::function<void(std::vector<ArmedFault>, std::chrono::milliseconds)> arm;
 
   const RunnerConfig& config() const { return config_; }
+  DeviceHost& host() { return host_; }
   // The number of compute threads.
   int threads() { return host_.threads(); }
   // The bytes that runs may reserve together: the configured limit, or less if the machine has

@@ -5,6 +5,7 @@
 // computes nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -20,6 +21,7 @@
 #include "daemon/runner/runner_parts.h"
 #include "daemon/runner/turn_log.h"
 #include "daemon/wire/run_report.h"
+#include "daemon/wire/run_standing.h"
 #include "scheduler/runtime/device_host.h"
 #include "transport/link_counters.h"
 
@@ -83,6 +85,9 @@ class LiveRun final : public GatedRun {
   Status settle(Deadline deadline) const;
   // The peers and values that the run waits for, for people; "" if it does not wait.
   std::string waits_for() const;
+  // The state of the run now. The runner asks several times in a second, so that this knows since
+  // when nothing has changed.
+  RunStanding standing();
   // Nothing is computed until a value of a peer comes, or a peer takes one.
   bool waits_for_peer() const;
   // A table of the kernels' times; "" if the run was not made with a profile.
@@ -107,6 +112,12 @@ class LiveRun final : public GatedRun {
   const std::vector<Link*> links_;
   const std::shared_ptr<const EndCause> cause_;
   TurnLog log_;
+
+  // The last change that standing() has seen.
+  struct Change {
+    uint64_t turns = 0, tiles = 0;
+    std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
+  } change_;
 
   mutable std::mutex mutex_;
   std::set<std::string> told_of_;  // peers whose links have failed

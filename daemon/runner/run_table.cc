@@ -180,6 +180,7 @@ RunnerPulse RunTable::pulse() const {
     const auto live = run->live_or_null();
     if (!live) continue;
     pulse.tiles += live->tiles_done();
+    (void)live->standing();  // so that it notices since when nothing changes
     if (!live->stepping()) continue;
     // One run that computes counts more than others that wait, and a run that waits counts more
     // than idle ones.

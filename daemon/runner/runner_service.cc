@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/runner/partition_recording.h"
 #include "daemon/runner/wire_runner_service.h"
+#include "daemon/wire/recording_file.h"
 #include "daemon/wire/registration.h"
 #include "daemon/wire/run_messages.h"
 #include "devices/base/text.h"
@@ -133,9 +135,40 @@ class RunnerServer final : public Service<wire::Runner> {
       if (const auto live = (*run)->live_or_null()) {
         state.setWaitsFor(live->waits_for());
         state.setProfile(live->profile());
+        write_standing(live->standing(), state);
       }
     }
     return kj::READY_NOW;
+  }
+
+  kj::Promise<void> record(RecordContext context) override {
+    const auto params = context.getParams();
+    // The run is held, so that its release waits for this call.
+    const auto live = runner_.runs().find_live(part_of(params));
+    if (!live.ok()) return reply(context, live.status());
+    const auto run = runner_.runs().find(part_of(params));
+    const auto partition = run.ok() ? (*run)->partition() : nullptr;
+    if (!partition) return reply(context, failed_precondition("record: the run was released"));
+    if (params.getFirst() >= params.getEnd()) {
+      return reply(context, invalid_argument(cat("record: expected turns to record, received [",
+                                                 params.getFirst(), ", ", params.getEnd(), ")")));
+    }
+    partition->run().recorder().start(params.getFirst(), params.getEnd());
+    return reply(context, Status());
+  }
+
+  kj::Promise<void> recorded(RecordedContext context) override {
+    const RunPart part = part_of(context.getParams());
+    return offered(context, "taking a recording", [&](const auto& done) {
+      const auto live = runner_.runs().find_live(part);
+      const auto run = runner_.runs().find(part);
+      const auto partition = run.ok() ? (*run)->partition() : nullptr;
+      if (!live.ok() || !partition)
+        return done(failed_precondition("taking a recording: the run was released"));
+      StepRecording recording;
+      recording.partitions.push_back(take_recording(runner_.host(), *partition));
+      done(write_recording(recording));
+    });
   }
 
   kj::Promise<void> readVariables(ReadVariablesContext context) override {

@@ -125,6 +125,27 @@ interface Master {
   # The job writes a checkpoint after its next step, and goes on. Ok when its training was told;
   # JobView.progress.checkpointStep shows that it is on the disk. A repeated call may write another
   # one. failed_precondition if the job is not RUNNING, or is a session.
+
+  why @15 (id :Text) -> (outcome :Outcome(Diagnosis));
+  # The reason why the job does not go on, or goes on. The master asks the job's workers and runners,
+  # for 1.2 s at most; one that does not answer is a part of the reason. Deadline 3 s.
+
+  record @16 (id :Text, steps :UInt32, waitMs :UInt32) -> (outcome :Outcome(Blob));
+  # Records what all devices of the job do in its next `steps` steps (1 to 1,000), and answers with
+  # a file of daemon/wire/recording.capnp, whose partitions have the times of the master's clock.
+  # Waits for the steps for waitMs (at most 60,000), and answers with those that were done; the
+  # caller's deadline is 30 s beyond waitMs. failed_precondition unless the job trains;
+  # deadline_exceeded if no step was done.
+}
+
+struct Diagnosis {
+  # As Diagnosis of daemon/traces/diagnosis.h, which explains the fields.
+  kind @0 :Text;
+  subject @1 :Text;
+  sentence @2 :Text;
+  chain @3 :List(Text);
+  seconds @4 :Float64;            # negative: unknown
+  advice @5 :Text;
 }
 
 struct SubmitRequest {
@@ -561,6 +582,17 @@ interface Worker {
   # reach it, and stop() stops it, by the new assembly and key. It gets the task of the spec, and
   # keeps its threads. failed_precondition if there is no such runner. The master calls it before
   # Runner.advance.
+
+  look @3 (job :Text, assembly :UInt64) -> (outcome :Outcome(ProcessView));
+  # The process of the job's runner, as the worker's system sees it; also of a runner that does not
+  # answer. failed_precondition if there is none.
+}
+
+struct ProcessView {
+  pid @0 :UInt32;
+  state @1 :Text;                 # one letter of /proc/PID/stat: "S", "R", "D", "T"
+  quietMs @2 :UInt64;             # since its last pulse
+  ending @3 :Bool;                # it was asked to end, or was killed
 }
 
 struct RunnerSpec {
@@ -682,6 +714,14 @@ interface Runner {
   fence @18 (run :UInt64, limit :UInt64, partition :UInt32) -> (outcome :Outcome(Nothing));
   # `limit` becomes the run's limit, even if that is less than before: the master has held a peer
   # that the run needs for a later step, so the run cannot end such a step.
+
+  record @19 (run :UInt64, first :UInt64, end :UInt64, partition :UInt32)
+      -> (outcome :Outcome(Nothing));
+  # The run records what its threads do in the turns [first, end), in place of an earlier recording.
+
+  recorded @20 (run :UInt64, partition :UInt32) -> (outcome :Outcome(Blob));
+  # Ends the recording, and answers with it: a file of daemon/wire/recording.capnp with one
+  # partition. Its times are those of the runner's clock.
 }
 
 enum Restore {                    # as in daemon/hosts/variables.h
@@ -777,6 +817,13 @@ struct RunState {
   turns @0 :UInt64;
   waitsFor @1 :Text;              # for people; "" while the run computes
   profile @2 :Text;               # a table, with RunSetup.profile
+  doing @3 :UInt8;                # RunSight::State of scheduler/runtime/run_sight.h
+  instruction @4 :UInt32;         # of the partition, as there, like the next three
+  turn @5 :UInt64;
+  allowed @6 :UInt64;
+  tiles @7 :UInt64;
+  unchangedMs @8 :UInt64;         # since turns, turn or tiles changed, exact to 250 ms
+  nowNs @9 :Int64;                # the runner's steady clock when it wrote this
 }
 
 struct SavedFile {

@@ -166,6 +166,35 @@ unsigned list_size(const auto& items) { return static_cast<unsigned>(items.size(
 
 }  // namespace
 
+void write_standing(const RunStanding& standing, wire::RunState::Builder out) {
+  const RunSight& sight = standing.sight;
+  out.setDoing(static_cast<uint8_t>(sight.state));
+  out.setInstruction(sight.instruction);
+  out.setTurn(sight.turn);
+  out.setTurns(sight.finished);
+  out.setAllowed(sight.allowed);
+  out.setTiles(sight.tiles);
+  out.setUnchangedMs(standing.unchanged_ms);
+  out.setNowNs(standing.now_ns);
+}
+
+Result<RunStanding> read_standing(wire::RunState::Reader in) {
+  if (in.getDoing() > static_cast<uint8_t>(RunSight::State::blocked)) {
+    return invalid_argument(cat("state of a run: expected what it does as a number from 0 to 4, ",
+                                "received ", static_cast<int>(in.getDoing())));
+  }
+  RunStanding standing;
+  standing.sight = {static_cast<RunSight::State>(in.getDoing()),
+                    in.getInstruction(),
+                    in.getTurn(),
+                    in.getTurns(),
+                    in.getAllowed(),
+                    in.getTiles()};
+  standing.unchanged_ms = in.getUnchangedMs();
+  standing.now_ns = in.getNowNs();
+  return standing;
+}
+
 void write_dataset_files(const DatasetFiles& names, wire::DatasetFiles::Builder out) {
   out.setRoot(names.root);
   out.setFormat(names.format);

@@ -14,6 +14,7 @@
 #include "daemon/wire/cluster.capnp.h"
 #include "daemon/wire/run_report.h"
 #include "daemon/wire/run_setup.h"
+#include "daemon/wire/run_standing.h"
 #include "devices/base/status.h"
 #include "ops/data/dataset.h"
 
@@ -33,6 +34,10 @@ Result<Held> read_held(wire::Held::Reader in);
 // A report of a run. The rows of what was read are copies.
 void write_report(const RunReport& report, wire::RunReport::Builder out);
 RunReport read_report(wire::RunReport::Reader in);
+
+// The standing of a run. The other fields of the state are the caller's to write.
+void write_standing(const RunStanding& standing, wire::RunState::Builder out);
+Result<RunStanding> read_standing(wire::RunState::Reader in);
 
 void write_dataset_files(const DatasetFiles& names, wire::DatasetFiles::Builder out);
 DatasetFiles read_dataset_files(wire::DatasetFiles::Reader in);

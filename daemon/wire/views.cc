@@ -346,6 +346,26 @@ Result<ClusterView> read_view(wire::ClusterView::Reader in) {
   return view;
 }
 
+void write_view(const Diagnosis& view, wire::Diagnosis::Builder out) {
+  out.setKind(view.kind);
+  out.setSubject(view.subject);
+  out.setSentence(view.sentence);
+  write_texts(view.chain, out.initChain(static_cast<uint32_t>(view.chain.size())));
+  out.setSeconds(view.seconds);
+  out.setAdvice(view.advice);
+}
+
+Diagnosis read_view(wire::Diagnosis::Reader in) {
+  Diagnosis view;
+  view.kind = to_string(in.getKind());
+  view.subject = to_string(in.getSubject());
+  view.sentence = to_string(in.getSentence());
+  for (const auto line : in.getChain()) view.chain.push_back(to_string(line));
+  view.seconds = in.getSeconds();
+  view.advice = to_string(in.getAdvice());
+  return view;
+}
+
 void write_view(const LogPage& page, wire::LogPage::Builder out) {
   out.setFirst(page.first);
   auto lines = out.initLines(static_cast<uint32_t>(page.lines.size()));

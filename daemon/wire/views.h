@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/jobs/views.h"
+#include "daemon/traces/diagnosis.h"
 #include "daemon/wire/cluster.capnp.h"
 #include "devices/base/status.h"
 #include "transport/link_counters.h"
@@ -31,6 +32,9 @@ Result<NodeView> read_view(wire::NodeView::Reader in);
 
 void write_view(const ClusterView& view, wire::ClusterView::Builder out);
 Result<ClusterView> read_view(wire::ClusterView::Reader in);
+
+void write_view(const Diagnosis& view, wire::Diagnosis::Builder out);
+Diagnosis read_view(wire::Diagnosis::Reader in);
 
 void write_view(const LogPage& page, wire::LogPage::Builder out);
 Result<LogPage> read_view(wire::LogPage::Reader in);

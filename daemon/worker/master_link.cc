@@ -89,6 +89,22 @@ class MasterLink::Service final : public leat::Service<wire::Worker> {
     return answer_with(kj::mv(elsewhere.promise), context);
   }
 
+  kj::Promise<void> look(LookContext context) override {
+    const auto params = context.getParams();
+    auto elsewhere =
+        answered_elsewhere<ProcessView>(loop_, cat("looking at job ", params.getJob().cStr()));
+    runners_.look(params.getJob().cStr(), params.getAssembly(), elsewhere.done);
+    return elsewhere.promise.then([context](Result<ProcessView>&& view) mutable {
+      auto outcome = context.getResults().initOutcome();
+      if (!view.ok()) return write_status(view.status(), outcome.initError());
+      auto out = outcome.initOk();
+      out.setPid(view->pid);
+      out.setState(std::string(1, view->state));
+      out.setQuietMs(view->quiet_ms);
+      out.setEnding(view->ending);
+    });
+  }
+
   kj::Promise<void> stop(StopContext context) override {
     const auto params = context.getParams();
     auto elsewhere = answered_elsewhere<void>(loop_, cat("stopping job ", params.getJob().cStr()));

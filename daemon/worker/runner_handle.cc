@@ -186,13 +186,17 @@ void RunnerHandle::signal(int number) const {
   if (!reaped_) ::kill(pid_, number);
 }
 
-bool RunnerHandle::is_stopped() const {
+char RunnerHandle::state() const {
   std::ifstream in(cat("/proc/", pid_, "/stat"));
   std::string line;
   std::getline(in, line);
   const size_t name_end = line.rfind(") ");  // the name may contain any characters
-  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
-  const char state = line[name_end + 2];
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return '?';
+  return line[name_end + 2];
+}
+
+bool RunnerHandle::is_stopped() const {
+  const char state = this->state();
   return state == 'T' || state == 't';
 }
 

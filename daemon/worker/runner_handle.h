@@ -44,6 +44,8 @@ class RunnerHandle {
 
   // Sends a signal to the process, unless it has ended.
   void signal(int number) const;
+  // The state of the process as /proc/PID/stat has it; '?' if that cannot be read.
+  char state() const;
   // True if SIGSTOP or a debugger has stopped the process.
   bool is_stopped() const;
   // Returns the lines that it has written so far, without their newlines. A line of more than 4 KiB

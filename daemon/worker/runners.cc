@@ -96,6 +96,18 @@ class Runners::Core {
     done({});
   }
 
+  Result<ProcessView> look(const std::string& job, uint64_t assembly) const {
+    for (const auto& child : children_) {
+      if (child->order.job != job || child->order.assembly > assembly) continue;
+      const auto quiet = Steady::now() - child->heard_at;
+      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(quiet).count();
+      return ProcessView{static_cast<uint32_t>(child->process->pid()), child->process->state(),
+                         static_cast<uint64_t>(std::max<int64_t>(0, ms)),
+                         child->killed || child->kill_at.has_value()};
+    }
+    return failed_precondition(cat("job ", job, ": expected a runner here, there is none"));
+  }
+
   void stop_all(std::chrono::milliseconds grace) {
     for (auto& child : children_) end(*child, grace);
   }
@@ -421,6 +433,13 @@ void Runners::stop(const std::string& job, uint64_t assembly, std::chrono::milli
                    Done done) {
   core_->post([core = core_.get(), job, assembly, grace, done = std::move(done)]() mutable {
     core->stop(job, assembly, grace, std::move(done));
+  });
+}
+
+void Runners::look(const std::string& job, uint64_t assembly,
+                   std::function<void(Result<ProcessView>)> done) {
+  core_->post([core = core_.get(), job, assembly, done = std::move(done)] {
+    done(core->look(job, assembly));
   });
 }
 

@@ -24,6 +24,7 @@
 #include "daemon/jobs/runner_end.h"
 #include "daemon/jobs/worker_usage.h"
 #include "daemon/process/daemon_config.h"
+#include "daemon/wire/process_view.h"
 #include "daemon/wire/runner_order.h"
 #include "devices/base/log.h"
 #include "devices/base/status.h"
@@ -111,6 +112,9 @@ class Runners {
   bool wait_until_none(std::chrono::steady_clock::time_point deadline);
   // Ends all runners, and returns when they have ended, or 10 s after `grace`.
   void stop_all(std::chrono::milliseconds grace);
+  // Calls `done` with the process of the job's runner; failed_precondition if there is none.
+  void look(const std::string& job, uint64_t assembly,
+            std::function<void(Result<ProcessView>)> done);
   // Includes runners that are being ended.
   size_t size() const;
   // Returns the orders of all runners, including those that are being ended, with the assemblies
