@@ -7,6 +7,7 @@
 #include "daemon/cli/cluster_arguments.h"
 #include "daemon/cli/completion.h"
 #include "daemon/cli/curve_arguments.h"
+#include "daemon/cli/look_arguments.h"
 #include "daemon/process/arguments.h"
 #include "devices/base/text.h"
 
@@ -43,6 +44,7 @@ struct Parsed {
   GraphOpsCommand ops;
   ClusterArguments cluster;
   CurveArguments curves;
+  LookArguments looks;
   DataTokenizeCommand tokenize;
   std::string shell;  // of `leat completion`
   std::string topic;  // of `leat man`: the name of a command, "checkpoint ls"
@@ -225,6 +227,7 @@ void build(CLI::App& app, Parsed& parsed) {
   add_graph(app, parsed);
   add_cluster_commands(app, parsed.cluster, parsed.color);
   add_curve_commands(app, parsed.curves, parsed.color);
+  add_look_commands(app, parsed.looks, parsed.color);
   add_data(app, parsed);
   add_texts(app, parsed);
   add_help_commands(app);
@@ -258,6 +261,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   }
   if (auto command = curve_command(name, std::move(parsed.curves), color))
     return *std::move(command);
+  if (auto command = look_command(name, std::move(parsed.looks), color)) return *std::move(command);
   if (name == "leat data tokenize") return with_color(std::move(parsed.tokenize));
   if (name == "leat completion") return PrintText{*completion_script(app, parsed.shell)};
   if (name == "leat man") return manual_of(app, parsed.topic);
@@ -337,6 +341,9 @@ int run_command(const Command& command) {
     int operator()(const MetricsCommand& metrics) const { return run_metrics(metrics); }
     int operator()(const PlotCommand& plot) const { return run_plot(plot); }
     int operator()(const CompareCommand& compare) const { return run_compare(compare); }
+    int operator()(const WhyCommand& why) const { return run_why(why); }
+    int operator()(const TraceCommand& trace) const { return run_trace(trace); }
+    int operator()(const ExplainCommand& explain) const { return run_explain(explain); }
     int operator()(const DataTokenizeCommand& data) const { return run_data_tokenize(data); }
   };
   return std::visit(Runner{}, command);

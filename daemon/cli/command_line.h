@@ -11,6 +11,7 @@
 #include "daemon/cli/curve_commands.h"
 #include "daemon/cli/data_tokenize.h"
 #include "daemon/cli/evaluate_command.h"
+#include "daemon/cli/look_commands.h"
 #include "daemon/process/arguments.h"
 
 namespace leat {
@@ -24,7 +25,8 @@ using Command =
                  CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand,
                  LogsCommand, CancelCommand, RmCommand, NodesCommand, TopCommand, ConfigCommand,
                  ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
-                 MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand>;
+                 MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand, WhyCommand,
+                 TraceCommand, ExplainCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -29,6 +29,8 @@ constexpr auto kFinishDeadline = milliseconds(130'000);  // of its end: the mast
 constexpr auto kSubmitDeadline = milliseconds(20'000);   // in addition to that of any call
 constexpr auto kResumeDeadline = milliseconds(100'000);  // in addition, if a checkpoint is hashed
 constexpr auto kRemoveDeadline = milliseconds(35'000);   // the master removes its files
+constexpr auto kRecordDeadline = milliseconds(30'000);   // in addition to the time of the steps
+constexpr uint64_t kMostRecording = uint64_t{4} << 30;   // bytes
 constexpr auto kFetchDeadline = milliseconds(120'000);
 constexpr uint64_t kWindow = 2u << 20;  // bytes of a file in flight at a time
 constexpr int kMaxRetakes = 5;          // of an upload with progress, or of a fetch without
@@ -547,6 +549,38 @@ Result<JobView> ClusterClient::save(const std::string& id) {
         auto request = master.saveRequest();
         request.setId(id.c_str());
         return request.send().then([id](auto&& response) { return job_of(response, id); });
+      });
+}
+
+Result<Diagnosis> ClusterClient::why(const std::string& id) {
+  return core_->call<Diagnosis>(
+      "Master.why", core_->options().deadline, [id](wire::Master::Client master) {
+        auto request = master.whyRequest();
+        request.setId(id.c_str());
+        return request.send().then([](auto&& response) -> Result<Diagnosis> {
+          const auto outcome = response.getOutcome();
+          if (outcome.isError()) return read_status(outcome.getError());
+          return read_view(outcome.getOk());
+        });
+      });
+}
+
+Result<std::vector<std::byte>> ClusterClient::record(const std::string& id, uint32_t steps,
+                                                     milliseconds wait) {
+  return core_->call<Blob>(
+      "Master.record", wait + kRecordDeadline, [id, steps, wait](wire::Master::Client master) {
+        auto request = master.recordRequest();
+        request.setId(id.c_str());
+        request.setSteps(steps);
+        request.setWaitMs(static_cast<uint32_t>(wait.count()));
+        return request.send().then([](auto&& response) -> kj::Promise<Result<Blob>> {
+          const auto outcome = response.getOutcome();
+          if (outcome.isError()) return Result<Blob>(read_status(outcome.getError()));
+          const auto blob = outcome.getOk();
+          const auto digest = read_digest(blob.getSha256());
+          if (!digest.ok()) return Result<Blob>(digest.status());
+          return download(blob.getContent(), BlobInfo{blob.getSize(), *digest}, kMostRecording);
+        });
       });
 }
 

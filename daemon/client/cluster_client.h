@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "daemon/jobs/views.h"
+#include "daemon/traces/diagnosis.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 
@@ -93,6 +95,14 @@ class ClusterClient {
   // before; progress.last.checkpoint_step shows the checkpoint. failed_precondition if it does not
   // train.
   Result<JobView> save(const std::string& id);
+  // The reason why a job does not go on. The caller of a job that hangs does not want to wait: set
+  // short deadlines in the options.
+  Result<Diagnosis> why(const std::string& id);
+  // Records the next `steps` steps of a job that trains, and returns a file for read_recording() of
+  // daemon/wire/recording_file.h. failed_precondition if it does not train, deadline_exceeded if no
+  // step has ended after `wait` (at most 60 s).
+  Result<std::vector<std::byte>> record(const std::string& id, uint32_t steps,
+                                        std::chrono::milliseconds wait);
   // Deletes a job that has ended, with its files and its log, and returns its last view.
   // failed_precondition if it has not ended, or does not exist.
   Result<JobView> remove(const std::string& id);

@@ -45,6 +45,7 @@ constexpr size_t kLogBytes = 256u << 10;          // of a page of a log
 constexpr size_t kLogLines = 4'096;               // the same
 constexpr size_t kHashBytes = 4u << 20;           // hashed at a time, then others have a turn
 constexpr auto kSlack = std::chrono::seconds(5);  // that an answer may come after its deadline
+constexpr auto kRecord = std::chrono::milliseconds(60'000);
 constexpr auto kAnswer = std::chrono::seconds(30);
 constexpr auto kHash = std::chrono::seconds(120);
 constexpr auto kResume = std::chrono::seconds(125);  // a checkpoint is hashed
@@ -285,6 +286,42 @@ class MasterServer final : public Service<wire::Master> {
     shared_->jobs.save(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.save"),
                      context);
+  }
+
+  kj::Promise<void> why(WhyContext context) override {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    const auto permit = connection_->waits.take();
+    if (permit == nullptr) return refuse(too_many("calls that wait"), context);
+    auto elsewhere = answered_elsewhere<Diagnosis>(shared_->loop, "Master.why");
+    shared_->jobs.why(*id, [done = shared_->lent->lend<Diagnosis>(elsewhere.done),
+                            permit](Result<Diagnosis> result) { done(std::move(result)); });
+    return reply(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.why"), context,
+                 [](const Diagnosis& view, auto outcome) { write_view(view, outcome.initOk()); });
+  }
+
+  kj::Promise<void> record(RecordContext context) override {
+    const auto params = context.getParams();
+    const auto id = read_id(params.getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    const auto permit = connection_->waits.take();
+    if (permit == nullptr) return refuse(too_many("calls that wait"), context);
+    const auto wait =
+        std::min<std::chrono::milliseconds>(std::chrono::milliseconds(params.getWaitMs()), kRecord);
+    using File = std::vector<std::byte>;
+    auto elsewhere = answered_elsewhere<File>(shared_->loop, "Master.record");
+    shared_->jobs.record(*id, params.getSteps(), std::chrono::steady_clock::now() + wait,
+                         [done = shared_->lent->lend<File>(elsewhere.done),
+                          permit](Result<File> result) { done(std::move(result)); });
+    return reply(within(kj::mv(elsewhere.promise), disk_.timer(), wait + kAnswer, "Master.record"),
+                 context, [](File& file, auto outcome) {
+                   const auto blob = std::make_shared<const Blob>(std::move(file));
+                   const BlobInfo info = describe(*blob);
+                   auto out = outcome.initOk();
+                   out.setSize(info.size);
+                   out.setSha256({info.sha256.data(), info.sha256.size()});
+                   out.setContent(offer_download(blob));
+                 });
   }
 
   kj::Promise<void> remove(RemoveContext context) override {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
 #include "daemon/status/status_source.h"
+#include "daemon/traces/diagnosis.h"
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
 
@@ -63,6 +65,17 @@ class JobService {
   // waits for one until `deadline`.
   virtual void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
                     Done<LogPage> done) = 0;
+  // Answers within 3 s with the reason why the job does not go on.
+  virtual void why(std::string /*id*/, Done<Diagnosis> done) {
+    done(unimplemented("why: not here"));
+  }
+  // Records the next steps of a job that trains, until `deadline`: see Master.record of
+  // daemon/wire/cluster.capnp.
+  virtual void record(std::string /*id*/, uint64_t /*steps*/,
+                      std::chrono::steady_clock::time_point /*deadline*/,
+                      Done<std::vector<std::byte>> done) {
+    done(unimplemented("record: not here"));
+  }
   // Lists the files of the job by name, without those that are still being written.
   virtual Result<std::vector<JobFile>> files(const std::string& id) = 0;
   // Returns the path of such a file on this machine; invalid_argument if the job has no such file.

@@ -234,6 +234,7 @@ Status Master::stop() {
   if (parts_.logs != nullptr) parts_.logs->stop();
   // A run that did not end by itself waits for a runner; without its runners it ends.
   if (parts_.workforce != nullptr) parts_.workforce->end_all("the master is stopping");
+  looks_.stop();
   if (parts_.runs != nullptr && !parts_.runs->stop(parts_.tuning.end)) {
     stop_status_ = deadline_exceeded(cat("the runs of these jobs did not end within ",
                                          parts_.tuning.end.count(),
@@ -309,6 +310,15 @@ void Master::save(std::string id, std::string by, Done<JobView> done) {
   parts_.logs->add(view->id, "master",
                    {cat("is to save a checkpoint, asked by ", name_or_unknown(by))});
   done(std::move(view));
+}
+
+void Master::why(std::string id, Done<Diagnosis> done) {
+  looks_.why(std::move(id), std::move(done));
+}
+
+void Master::record(std::string id, uint64_t steps, std::chrono::steady_clock::time_point deadline,
+                    Done<std::vector<std::byte>> done) {
+  looks_.record(std::move(id), steps, deadline, std::move(done));
 }
 
 // The table posted the removal of the folder to the disk's thread, so that the answer, which is

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/master/job_looks.h"
 #include "daemon/master/job_service.h"
 #include "daemon/master/master_parts.h"
 #include "daemon/master/master_status.h"
@@ -47,6 +48,9 @@ class Master final : public JobService {
              Done<JobView> done) override;
   void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
             Done<LogPage> done) override;
+  void why(std::string id, Done<Diagnosis> done) override;
+  void record(std::string id, uint64_t steps, std::chrono::steady_clock::time_point deadline,
+              Done<std::vector<std::byte>> done) override;
   Result<std::vector<JobFile>> files(const std::string& id) override;
   Result<std::string> file_path(const std::string& id, const std::string& name) override;
 
@@ -63,6 +67,7 @@ class Master final : public JobService {
   MasterStatus status_;
   SubmitGate gate_;
   TableHands hands_;
+  JobLooks looks_{parts_};
   std::string address_;
   Clock::Steady collect_blobs_at_{};  // of the disk's thread
   bool stopped_ = false;

@@ -29,8 +29,9 @@ std::string file_text(const std::string& path) {
 
 }  // namespace
 
-JobScene::JobScene(ProcessClusterOptions options)
-    : small_(kTinyCnn), cluster_((options.data_path = small_.path(), options)) {
+JobScene::JobScene(ProcessClusterOptions options, const std::string& graph)
+    : small_(graph.empty() ? kTinyCnn : graph),
+      cluster_((options.data_path = small_.path(), options)) {
   client_ = client_of(cluster_.master());
   REQUIRE(cluster_.await_ready(options.workers));
 }
@@ -50,8 +51,10 @@ std::string JobScene::metrics(const std::string& id) {
       file_text(cat(cluster_.folder() / "master", "/jobs/", id, "/metrics.jsonl")));
 }
 
-std::string JobScene::submit(Job job) {
-  return must(client_->submit(request_of(small_, std::move(job)))).id;
+std::string JobScene::submit(Job job, std::vector<std::string> chaos) {
+  JobRequest request = request_of(small_, std::move(job));
+  request.chaos = std::move(chaos);
+  return must(client_->submit(request)).id;
 }
 
 JobView JobScene::await(const std::string& id, const std::function<bool(const JobView&)>& is) {

@@ -18,20 +18,23 @@ namespace leat {
 // Owns the cluster and the data. Its job files name the data set "data". Threads: one.
 class JobScene {
  public:
-  explicit JobScene(ProcessClusterOptions options);
+  // Without a graph it is kTinyCnn of tests/small_models.h.
+  explicit JobScene(ProcessClusterOptions options, const std::string& graph = "");
   explicit JobScene(int workers) : JobScene(ProcessClusterOptions{.workers = workers}) {}
 
   // Returns a job with a checkpoint every 50 steps. Entries of `set` replace its own.
   Job job(uint64_t steps, std::vector<std::string> set = {}) const;
   // Returns a job on three workers whose first epoch is longer than any test.
-  Job endless() const { return small_.with_endless_epoch(job(1'000'000)); }
+  Job endless(std::vector<std::string> set = {}) const {
+    return small_.with_endless_epoch(job(1'000'000, std::move(set)));
+  }
   // Trains the job in one process, and returns the hash of its weights.
   std::string expected(const Job& job) { return small_.hash(job, "in-process"); }
   // The metrics of that training, and those of a job on the cluster.
   std::string expected_metrics() const;
   std::string metrics(const std::string& id);
 
-  std::string submit(Job job);
+  std::string submit(Job job, std::vector<std::string> chaos = {});
   // Watches the job until `is` holds, for four minutes at most.
   JobView await(const std::string& id, const std::function<bool(const JobView&)>& is);
   JobView await_step(const std::string& id, uint64_t step, uint64_t assembly);

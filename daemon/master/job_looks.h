@@ -1,0 +1,50 @@
+// Looks at running jobs for people: why a job does not go on, and what its devices do in a step.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/base/task_thread.h"
+#include "daemon/master/master_parts.h"
+#include "daemon/traces/diagnosis.h"
+#include "daemon/traces/situation.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+class RemoteHost;
+
+// Threads: any. The looks are on two threads of its own, since they wait for runners.
+class JobLooks {
+ public:
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  // `parts` outlive it, and are complete before the first call.
+  explicit JobLooks(MasterParts& parts) : parts_(parts) {}
+
+  // Answers within 2.5 s. `id` may be a prefix of only one id.
+  void why(std::string id, Done<Diagnosis> done);
+  // Answers with a file of daemon/wire/recording.capnp: see Master.record of cluster.capnp. One
+  // recording is made at a time.
+  void record(std::string id, uint64_t steps, std::chrono::steady_clock::time_point deadline,
+              Done<std::vector<std::byte>> done);
+  // Waits for the looks that are under way. Those that were not begun are dropped.
+  void stop();
+
+ private:
+  Result<Diagnosis> diagnose(const std::string& id) const;
+  Result<Situation> look(const std::string& id, std::chrono::milliseconds deadline) const;
+  Result<std::vector<std::byte>> record_now(const std::string& id, uint64_t steps,
+                                            std::chrono::steady_clock::time_point deadline) const;
+
+  MasterParts& parts_;
+  TaskThread why_{"why"};
+  TaskThread recorder_{"recorder"};
+};
+
+}  // namespace leat

@@ -1,0 +1,130 @@
+// Records steps of jobs on real daemons, which are slow in known ways: `leat explain` has to name
+// the right one first, and `leat trace` writes a file that viewers can read.
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/catch.h"
+#include "tests/daemon/json_lines.h"
+#include "tests/daemon/traces/trace_schema.h"
+#include "tests/daemon/why_scene.h"
+#include "tests/must.h"
+#include "tests/small_models.h"
+
+namespace leat {
+namespace {
+
+nlohmann::json explain(WhyScene& scene, const std::string& id, int steps) {
+  const Finished done =
+      scene.cluster().leat("explain", {id, "--json", "--steps", std::to_string(steps)});
+  INFO(done.out << done.err);
+  REQUIRE(done.exit_code == 0);
+  return nlohmann::json::parse(last_object(done.out));
+}
+
+// The part of the path that takes the most time.
+std::string largest_part(const nlohmann::json& explanation) {
+  std::string largest;
+  for (const auto& [name, ms] : explanation.at("parts").items()) {
+    if (largest.empty() || ms > explanation["parts"][largest]) largest = name;
+  }
+  return largest;
+}
+
+TEST_CASE("a trace has all devices of the job, and an arrow for each transfer") {
+  const std::string transports = GENERATE("[tcp]", "[shm, tcp]");
+  ProcessClusterOptions options;
+  options.workers = 3;
+  options.threads = 2;
+  options.transports = transports;
+  WhyScene scene(options);
+  const std::string id = scene.start(3, 10);
+  const std::string path = scene.cluster().folder() / "steps.json";
+  const Finished done = scene.cluster().leat("trace", {id, "--steps", "5", "-o", path, "--json"});
+  INFO(done.out << done.err);
+  REQUIRE(done.exit_code == 0);
+  const auto facts = nlohmann::json::parse(last_object(done.out));
+  CHECK(facts.at("steps") == 5);
+  CHECK(facts.at("devices") == 3);
+  CHECK(facts.at("dropped") == 0);
+  std::ifstream in(path);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const TraceFacts trace = check_trace(text);
+  CHECK(trace.processes == 3);
+  CHECK(trace.slices == facts.at("events"));
+  // Each worker sends to each other one in every step.
+  CHECK(trace.arrows >= 5 * 3);
+}
+
+TEST_CASE("the parts of an explanation add up to the step") {
+  WhyScene scene(2);
+  const std::string id = scene.start(2, 10);
+  const auto e = explain(scene, id, 20);
+  double sum = 0;
+  for (const auto& [name, ms] : e.at("parts").items()) sum += ms.get<double>();
+  INFO(e.dump());
+  CHECK(e.at("steps") == 20);
+  CHECK(e.at("step_ms") > 0);
+  CHECK(sum == Approx(e.at("step_ms").get<double>()).epsilon(0.05));
+  CHECK(e.at("devices").size() == 2);
+  CHECK(!e.at("nodes").empty());
+}
+
+TEST_CASE("explain names a slow link first") {
+  const std::string place = GENERATE("transport/send_bundle", "transport/take_frame");
+  WhyScene scene(worker_failpoints(2, place + "=delay15ms"));
+  const std::string id = scene.start(2, 3);
+  const auto e = explain(scene, id, 5);
+  INFO(e.dump());
+  CHECK(largest_part(e) == "wire");
+  CHECK(e.at("advice").at("1").at("kind") == "wire");
+}
+
+// Rows of a large array stay in their file, and are read one by one.
+const std::vector<std::string> kManyRows = {"global_batch_size=240"};
+// Enough work that a step's time is compute, with data that fit in memory.
+const std::vector<std::string> kMuchWork = {"global_batch_size=48"};
+const std::string kManyFilters = small_cnn("wide", false, 512);
+
+TEST_CASE("explain names a slow input first") {
+  const std::string delay = GENERATE("delay1ms", "delay3ms");
+  const int workers = GENERATE(1, 2);
+  WhyScene scene(worker_failpoints(workers, "files/read=" + delay));
+  const std::string id = scene.start(workers, 1, kManyRows);
+  const auto e = explain(scene, id, 3);
+  INFO(e.dump());
+  CHECK(largest_part(e) == "input");
+  CHECK(e.at("advice").at("1").at("kind") == "input");
+}
+
+TEST_CASE("explain names too few threads first") {
+  WhyScene scene({.workers = 1}, kManyFilters);
+  const std::string id = scene.start(1, 3, kMuchWork);
+  const auto e = explain(scene, id, 5);
+  INFO(e.dump());
+  CHECK(largest_part(e) == "compute");
+  const bool has_more = std::thread::hardware_concurrency() > 1;
+  CHECK(e.at("advice").at("1").at("kind") == (has_more ? "threads" : "node"));
+}
+
+TEST_CASE("explain names a straggler first") {
+  WhyScene scene({.workers = 2}, kManyFilters);
+  const std::string id = scene.start(2, 3, kMuchWork);
+  const std::string worker = GENERATE("w0", "w1");
+  scene.disturb(id, worker);
+  const auto e = explain(scene, id, 5);
+  INFO(e.dump());
+  CHECK(e.at("slowest") == worker);
+  CHECK(e.at("advice").at("1").at("kind") == "straggler");
+}
+
+TEST_CASE("explain refuses a job that does not train") {
+  WhyScene scene(1);
+  const std::string id = scene.start(2, 0);
+  CHECK(scene.cluster().leat("explain", {id}).exit_code == 6);
+  CHECK(scene.cluster().leat("trace", {id, "--steps", "0"}).exit_code == 2);
+}
+
+}  // namespace
+}  // namespace leat

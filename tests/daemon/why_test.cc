@@ -1,0 +1,183 @@
+// Induces stalls in jobs on real daemons: `leat why` has to name the culprit within 3 s.
+#include <signal.h>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/why_scene.h"
+#include "tests/must.h"
+#include "tests/promised_time.h"
+#include "tests/small_models.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A process that is stopped until the end of the block.
+class Stopped {
+ public:
+  explicit Stopped(pid_t pid) : pid_(pid) { ::kill(pid_, SIGSTOP); }
+  ~Stopped() { ::kill(pid_, SIGCONT); }
+  Stopped(const Stopped&) = delete;
+  Stopped& operator=(const Stopped&) = delete;
+
+ private:
+  const pid_t pid_;
+};
+
+void check_answer(const WhyAnswer& answer, const std::string& kind, const std::string& subject) {
+  INFO(answer.text);
+  CHECK(answer.kind == kind);
+  CHECK(answer.subject == subject);
+  if (times_are_checked()) CHECK(answer.took < 3.0);
+}
+
+std::string worker_of(WhyScene& scene, const std::string& id, size_t task) {
+  return must(scene.scene().client().job(id)).condition.workers.at(task);
+}
+
+TEST_CASE("why names the worker whose runner is stopped, over each transport") {
+  const std::string transports = GENERATE("[tcp]", "[shm, tcp]");
+  ProcessClusterOptions options;
+  options.workers = 3;
+  options.transports = transports;
+  WhyScene scene(options);
+  const std::string id = scene.start(3, 20);
+  const std::string worker = worker_of(scene, id, GENERATE(0, 1, 2));
+  const Stopped stopped(scene.runner(id, worker));
+  const WhyAnswer answer = scene.await_why(id, "runner");
+  check_answer(answer, "runner", worker);
+  CHECK(answer.sentence.find("stopped") != std::string::npos);
+}
+
+TEST_CASE("why names a worker that is stopped, with its runner or alone") {
+  WhyScene scene(3);
+  const std::string id = scene.start(3, 20);
+  const std::string worker = worker_of(scene, id, 1);
+  const Stopped stopped(scene.cluster().worker(worker).pid());
+  const bool with_runner = GENERATE(true, false);
+  std::optional<Stopped> runner;
+  if (with_runner) runner.emplace(scene.runner(id, worker));
+  check_answer(scene.await_why(id, "worker"), "worker", worker);
+}
+
+TEST_CASE("why answers for a master that is stopped or dead") {
+  WhyScene scene(1);
+  const std::string id = scene.start(1, 5);
+  SECTION("stopped") {
+    const Stopped stopped(scene.cluster().master().pid());
+    const WhyAnswer answer = scene.why(id);
+    check_answer(answer, "master", "master");
+    CHECK(answer.sentence.find("does not answer") != std::string::npos);
+  }
+  SECTION("dead") {
+    scene.cluster().master().signal(SIGKILL);
+    (void)scene.cluster().master().wait();
+    const WhyAnswer answer = scene.why(id);
+    check_answer(answer, "master", "master");
+    CHECK(answer.sentence.find("does not run") != std::string::npos);
+  }
+}
+
+TEST_CASE("why tells what a queued job waits for") {
+  WhyScene scene(2);
+  SECTION("more workers than there are") {
+    const std::string id = scene.start(3, 0);
+    check_answer(scene.await_why(id, "devices"), "devices", "workers");
+  }
+  SECTION("workers that another job has") {
+    const std::string first = scene.start(2, 5);
+    const std::string id = scene.start(1, 0);
+    check_answer(scene.await_why(id, "queue"), "queue", first);
+  }
+  SECTION("workers that are drained") {
+    must(scene.scene().client().drain("w1").status());
+    const std::string id = scene.start(2, 0);
+    check_answer(scene.await_why(id, "drained"), "drained", "w1");
+  }
+  SECTION("a worker that is lost") {
+    scene.cluster().worker(1).signal(SIGKILL);
+    const std::string id = scene.start(2, 0);
+    check_answer(scene.await_why(id, "worker", 6s), "worker", "w1");
+  }
+}
+
+TEST_CASE("why names the link that carries nothing") {
+  ProcessClusterOptions options;
+  options.workers = 2;
+  options.transports = "[tcp]";
+  // Each process takes the first frames, and then none.
+  options.worker_environment = {
+      "LEAT_FAILPOINTS=transport/take_frame=delay20000ms@400;transport/"
+      "take_piece=delay20000ms@400"};
+  WhyScene scene(options);
+  const std::string id = scene.start(2, 1);
+  const WhyAnswer answer = scene.await_why(id, "link", 8s);
+  check_answer(answer, "link", "w0 - w1");
+}
+
+TEST_CASE("why names what a job that moves waits for most") {
+  SECTION("a slow link") {
+    WhyScene scene(worker_failpoints(2, "transport/take_frame=delay30ms"));
+    const std::string id = scene.start(2, 3);
+    check_answer(scene.await_why(id, "link", 6s), "link", "w0 - w1");
+  }
+  SECTION("slow reads") {
+    WhyScene scene(worker_failpoints(1, "files/read=delay3ms"));
+    const std::string id = scene.start(1, 1, {"global_batch_size=240"});
+    check_answer(scene.await_why(id, "input", 6s), "input", "w0");
+  }
+  SECTION("a worker whose processors others use") {
+    WhyScene scene({.workers = 2}, small_cnn("wide", false, 512));
+    const std::string id = scene.start(2, 3, {"global_batch_size=48"});
+    scene.disturb(id, "w1");
+    check_answer(scene.await_why(id, "compute", 6s), "compute", "w1");
+  }
+  SECTION("a job that is well") {
+    WhyScene scene(2);
+    const std::string id = scene.start(2, 20);
+    const WhyAnswer answer = scene.why(id);
+    INFO(answer.text);
+    CHECK(answer.sentence.find("The job goes on") != std::string::npos);
+    CHECK(answer.chain.at(0).find("steps/s") != std::string::npos);
+  }
+}
+
+TEST_CASE("why names data that do not come") {
+  WhyScene scene(worker_failpoints(1, "files/read=delay20000ms@1500"));
+  const std::string id = scene.start(1, 1, {"global_batch_size=240"});
+  check_answer(scene.await_why(id, "input", 8s), "input", "w0");
+}
+
+TEST_CASE("why names a kernel that hangs") {
+  ProcessClusterOptions options;
+  options.workers = 2;
+  options.master = {"--set", "chaos=true"};
+  WhyScene scene(options);
+  const std::string id = scene.start(2, 5, {}, {"hang=runner:1@step=30"});
+  const std::string worker = worker_of(scene, id, 1);
+  const WhyAnswer answer = scene.await_why(id, "compute", 8s);
+  check_answer(answer, "compute", worker);
+}
+
+TEST_CASE("why names the master's disk when it is full") {
+  ProcessClusterOptions options;
+  options.workers = 1;
+  options.master_environment = {"LEAT_FAILPOINTS=files/append=resource_exhausted"};
+  WhyScene scene(options);
+  const std::string id = scene.start(1, 0);
+  check_answer(scene.await_why(id, "disk", 6s), "disk", "master");
+}
+
+TEST_CASE("why tells that a job has ended, and refuses one that does not exist") {
+  WhyScene scene(1);
+  const std::string id = scene.start(1, 5);
+  scene.scene().cancel(id);
+  (void)scene.scene().await_end(id);
+  check_answer(scene.why(id), "ended", id);
+  const Finished none = scene.cluster().leat("why", {"nothing"});
+  CHECK(none.exit_code == 5);
+}
+
+}  // namespace
+}  // namespace leat
