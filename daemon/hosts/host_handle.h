@@ -86,7 +86,7 @@ class PartitionRun {
   // until a host that does not answer has missed its deadline.
   virtual void stop() = 0;
 
-  // Returns Run::input_wait() in seconds, as far as the caller has heard of it.
+  // Returns RunWork::input_wait in seconds, as far as the caller has heard of it.
   virtual double input_wait() const { return 0; }
   // Describes for people what the partition waits for; "" if it waits for nothing.
   virtual std::string waits_for() = 0;

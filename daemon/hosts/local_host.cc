@@ -50,7 +50,7 @@ class LocalRun final : public PartitionRun {
   }
   void stop() override { worker_.release(*run_); }
   double input_wait() const override {
-    return std::chrono::duration<double>(run_->run().input_wait()).count();
+    return std::chrono::duration<double>(run_->run().work().input_wait).count();
   }
   std::string waits_for() override { return worker_.waits_for(*run_); }
   std::string profile() override { return profile_text(run_->run().program()); }

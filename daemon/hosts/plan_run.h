@@ -75,7 +75,7 @@ class PlanRun {
   // RunOptions::profile. REQUIRES: all allowed steps are finished.
   std::string profile();
   // Adds to `sums` the seconds for which the steps of each host have waited for rows of the data,
-  // by the host's task: see Run::input_wait().
+  // by the host's task: see RunWork::input_wait.
   void add_input_waits(std::map<std::string, double>& sums) const;
   // Describes what each host waits for, for people.
   std::string waits_for();

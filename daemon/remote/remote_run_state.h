@@ -99,14 +99,8 @@ struct RemoteRunState {
     std::string name;     // of the run
     bool trains = false;  // its steps are the job's
   };
-  Title title() const {
-    const std::lock_guard lock(title_mutex_);
-    return title_;
-  }
-  void set_title(Title title) {
-    const std::lock_guard lock(title_mutex_);
-    title_ = std::move(title);
-  }
+  Title title() const { return title_.get(); }
+  void set_title(Title title) { title_.set(std::move(title)); }
 
   // The calls that raise the run's limit, one at a time. Threads: the loop's.
   struct LimitCalls {
@@ -124,8 +118,21 @@ struct RemoteRunState {
 
  private:
   std::atomic<bool> abort_sent_{false};
-  mutable std::mutex title_mutex_;
-  Title title_;
+  class GuardedTitle {
+   public:
+    Title get() const {
+      const std::lock_guard lock(mutex_);
+      return title_;
+    }
+    void set(Title title) {
+      const std::lock_guard lock(mutex_);
+      title_ = std::move(title);
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    Title title_;
+  } title_;
 };
 
 // The state that the runners of one assembly share. Threads: any.

@@ -160,7 +160,7 @@ LinkCounters LiveRun::traffic() const {
   return sum;
 }
 
-uint64_t LiveRun::tiles_done() const { return run().options().endless ? 0 : run().tiles_done(); }
+uint64_t LiveRun::tiles_done() const { return run().options().endless ? 0 : run().work().tiles; }
 
 bool LiveRun::stepping() const { return !run().options().endless && !log_.idle(); }
 
@@ -196,7 +196,7 @@ std::string LiveRun::profile() const { return profile_text(run().program()); }
 bool LiveRun::take_report(RunReport& report, size_t most) {
   report.part = part_;
   report.input_wait_us = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(run().input_wait()).count());
+      std::chrono::duration_cast<std::chrono::microseconds>(run().work().input_wait).count());
   if (!log_.take(report, most)) return false;
   if (!report.failure.ok()) {
     report.derived = derived(report.failure);

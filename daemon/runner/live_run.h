@@ -76,7 +76,7 @@ class LiveRun final : public GatedRun {
   uint64_t turns() const;
   // The traffic of all links of the run.
   LinkCounters traffic() const;
-  // As Run::tiles_done(); 0 for an endless run.
+  // As RunWork::tiles; 0 for an endless run.
   uint64_t tiles_done() const;
   // A step is unfinished. Always false for an endless run, whose steps wait for requests.
   bool stepping() const;

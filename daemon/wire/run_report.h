@@ -20,7 +20,7 @@ struct RunReport {
   bool derived = false;        // the failure is the consequence of a peer's failure
   size_t bytes = 0;            // of all rows
   uint64_t row_offset = 0;     // the byte of its row at which rows[0] begins
-  uint64_t input_wait_us = 0;  // Run::input_wait(), in microseconds
+  uint64_t input_wait_us = 0;  // RunWork::input_wait, in microseconds
 };
 
 }  // namespace leat

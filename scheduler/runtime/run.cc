@@ -215,7 +215,7 @@ RunSight Run::sight(const Awaited* awaited) const {
   sight.turn = n == 0 ? outcome_.turns() : at_position_.load(std::memory_order_relaxed) / n;
   sight.finished = outcome_.turns();
   sight.allowed = limit_.limit() - std::min(limit_.limit(), options_.first_step);
-  sight.tiles = tiles_done();
+  sight.tiles = work().tiles;
   if (awaited && awaited->timeline) {
     const auto kind = program_.partition().instructions[awaited->instruction].kind;
     sight.instruction = awaited->instruction;

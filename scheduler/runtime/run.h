@@ -36,6 +36,16 @@ struct Neighbours {
   std::atomic<size_t> ready{0};  // of the others, those that could go on now
 };
 
+// Sums over all that a run has done.
+struct RunWork {
+  // Rises with every tile that a kernel has done: a step that takes long shows that it goes on.
+  uint64_t tiles = 0;
+  // The time for which steps waited for rows of the data: the mean over the threads of the time for
+  // which they could do nothing else. A thread that is alone reads the rows itself, and nothing
+  // else meanwhile, so that all of its reading counts.
+  std::chrono::nanoseconds input_wait{0};
+};
+
 // A run never blocks: it goes on until its steps are done or it needs something that is not there
 // yet, and says what. Its parts are one class each. The StepLimit says how far it may step, the
 // EntryCursor where it stands and which segment of entries can start, the SegmentExecution runs
@@ -51,7 +61,7 @@ struct Neighbours {
 //
 // Threads: one at a time calls advance(): the executor's driver, or a thread that completed what
 // the run waited for. extend(), hold(), fence(), between_steps(), abort(), finished(),
-// tiles_done(), recorder() from any.
+// work(), recorder() from any.
 class Run {
  public:
   // `program` and `pool` outlive the run. `pool` runs the tiles; runs that one driver advances may
@@ -111,12 +121,8 @@ class Run {
   const RunOptions& options() const { return options_; }
   // Turns finished.
   uint64_t turns() const { return outcome_.finished().value(); }
-  // Rises with every tile that a kernel has done: a step that takes long shows that it goes on.
-  uint64_t tiles_done() const { return execution_.tiles_done(); }
-  // The time for which steps waited for rows of the data: the mean over the threads of the time
-  // for which they could do nothing else. A thread that is alone reads the rows itself, and nothing
-  // else meanwhile, so that all of its reading counts.
-  std::chrono::nanoseconds input_wait() const { return execution_.input_wait(); }
+  // The sums up to now.
+  RunWork work() const { return {execution_.tiles_done(), execution_.input_wait()}; }
 
  private:
   // A call of advance(), as its caller wants it.

@@ -20,7 +20,7 @@ struct RunSight {
   uint64_t turn = 0;             // where the run stands; turns count from its first step
   uint64_t finished = 0;         // turns
   uint64_t allowed = 0;          // turns
-  uint64_t tiles = 0;            // as Run::tiles_done()
+  uint64_t tiles = 0;            // as RunWork::tiles
 };
 
 }  // namespace leat

@@ -65,7 +65,7 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
     tiles += entries_[e].tiles;
   }
   tile_prefix_.push_back(tiles);
-  for (const Entry& entry : entries_) reads_.push_back(reads_rows(program, entry));
+  for (const Entry& entry : entries_) input_.reads.push_back(reads_rows(program, entry));
   // The list never grows beyond the channels, so no step allocates.
   held_.reserve(program.exchange().channels.size());
 }
@@ -115,7 +115,7 @@ void SegmentExecution::run_in_order(const Segment& segment) {
       ok = false;
     } else if (entry.kind == Entry::Kind::kernel) {
       std::optional<WaitTime> watch;
-      if (reads_[position - turn * n]) watch.emplace(input_wait_);
+      if (input_.reads[position - turn * n]) watch.emplace(input_.wait_nanoseconds);
       ok = ok && run_whole(entry, turn) && (!entry.commits || verdict_.decide(turn));
     } else if (transfers_) {
       if (ok) transfers_->issue(entry, turn);
@@ -261,8 +261,8 @@ bool SegmentExecution::wait_for_others(const Entry& entry, uint64_t turn) const 
 bool SegmentExecution::wait_for_entry(uint32_t e, uint64_t turns) const {
   const uint64_t wanted = turns * entries_[e].tiles;
   if (done_[e].load(std::memory_order_acquire) >= wanted) return true;
-  if (!reads_[e]) return spin(e, wanted);
-  const WaitTime watch(input_wait_);
+  if (!input_.reads[e]) return spin(e, wanted);
+  const WaitTime watch(input_.wait_nanoseconds);
   return spin(e, wanted);
 }
 

@@ -45,9 +45,10 @@ class SegmentExecution {
   // `awaited` then says, or failed. A call for the same entry goes on at the tile that waited.
   bool run_blocking(uint64_t position, Awaited& awaited);
   uint64_t tiles_done() const { return tiles_.tiles_done(); }
-  // As Run::input_wait().
+  // As RunWork::input_wait.
   std::chrono::nanoseconds input_wait() const {
-    return std::chrono::nanoseconds(input_wait_.load(std::memory_order_relaxed) / pool_.threads());
+    return std::chrono::nanoseconds(input_.wait_nanoseconds.load(std::memory_order_relaxed) /
+                                    pool_.threads());
   }
   // As TileExecution::at_work().
   uint32_t at_work() const { return tiles_.at_work(); }
@@ -84,8 +85,11 @@ class SegmentExecution {
   std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them
   std::vector<Channel*> held_;         // the channels that run_in_order() has yet to flush
   uint32_t blocking_tile_ = 0;         // where run_blocking() goes on
-  std::vector<bool> reads_;            // by entry: it reads rows of the data
-  mutable std::atomic<int64_t> input_wait_{0};  // nanoseconds of all threads
+  // The entries that read rows of the data, and how long threads waited for them.
+  struct Input {
+    std::vector<bool> reads;                           // by entry
+    mutable std::atomic<int64_t> wait_nanoseconds{0};  // of all threads
+  } input_;
   StepRecorder& recorder_;
 };
 
