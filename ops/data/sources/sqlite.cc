@@ -9,6 +9,7 @@
 #include "devices/base/text.h"
 #include "ops/data/source_formats.h"
 #include "ops/data/sources/field_values.h"
+#include "ops/data/sources/sql_connection.h"
 #include "ops/formats/elements.h"
 
 namespace leat {
@@ -37,109 +38,20 @@ struct SqlColumn {
   std::optional<Shape> blob;       // of elements, if the column is a blob of them
 };
 
-// "name" as SQL, with quotes.
-std::string identifier(std::string_view name) {
-  std::string out = "\"";
-  for (const char c : name) out.append(c == '"' ? 2 : 1, c);
-  return out + "\"";
-}
-
-// A path as the URI of a database that does not change. Everything but letters, digits and a few
-// signs is written as %XX.
-std::string uri_of(const std::string& path) {
-  constexpr std::string_view kHex = "0123456789ABCDEF", kPlain = "/-_.";
-  std::string out = "file:";
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       kPlain.find(c) != std::string_view::npos;
-    if (plain) {
-      out.push_back(c);
-    } else {
-      out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
-    }
-  }
-  return out + "?immutable=1";
-}
-
-// A connection to the database with the statement that reads rows. Threads: one at a time.
-class SqlConnection {
- public:
-  static Result<std::unique_ptr<SqlConnection>> open(const SourceFile& place) {
-    auto out = std::unique_ptr<SqlConnection>(new SqlConnection(place.name));
-    constexpr int kFlags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
-    const int code = sqlite3_open_v2(uri_of(place.path).c_str(), &out->database_, kFlags, nullptr);
-    if (code != SQLITE_OK) return out->error("open it");
-    // The file may be hostile: its schema runs no functions, and no value is large.
-    sqlite3_db_config(out->database_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-    sqlite3_db_config(out->database_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-    sqlite3_limit(out->database_, SQLITE_LIMIT_LENGTH, 64 << 20);
-    LEAT_RETURN_IF_ERROR(out->prepare("PRAGMA cell_size_check=ON"));
-    LEAT_RETURN_IF_ERROR(out->step().status());
-    return out;
-  }
-  ~SqlConnection() {
-    sqlite3_finalize(statement_);
-    sqlite3_close(database_);
-  }
-  SqlConnection(const SqlConnection&) = delete;
-  SqlConnection& operator=(const SqlConnection&) = delete;
-
-  // The statement replaces the one before.
-  Status prepare(const std::string& text) {
-    sqlite3_finalize(statement_);
-    statement_ = nullptr;
-    const int code = sqlite3_prepare_v2(database_, text.c_str(), static_cast<int>(text.size()),
-                                        &statement_, nullptr);
-    return code == SQLITE_OK ? Status() : error("prepare a statement");
-  }
-  void bind(int parameter, int64_t value) { sqlite3_bind_int64(statement_, parameter, value); }
-  void bind(int parameter, const std::string& text) {
-    sqlite3_bind_text(statement_, parameter, text.data(), static_cast<int>(text.size()),
-                      SQLITE_TRANSIENT);
-  }
-  // Goes to the next row. False behind the last one.
-  Result<bool> step() {
-    const int code = sqlite3_step(statement_);
-    if (code == SQLITE_ROW) return true;
-    return code == SQLITE_DONE ? Result<bool>(false) : error("read it");
-  }
-  void reset() { sqlite3_reset(statement_); }
-  sqlite3_stmt* statement() const { return statement_; }
-  int64_t integer(int field) const { return sqlite3_column_int64(statement_, field); }
-  std::string_view text(int field) const {
-    const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, field));
-    const int size = sqlite3_column_bytes(statement_, field);
-    return data ? std::string_view(data, static_cast<size_t>(size)) : std::string_view();
-  }
-
- private:
-  explicit SqlConnection(std::string name) : name_(std::move(name)) {}
-  Status error(std::string_view what) const {
-    return failed_precondition(cat("'", name_, "': cannot ", what, ": ",
-                                   database_ ? sqlite3_errmsg(database_) : "no memory"));
-  }
-
-  const std::string name_;
-  sqlite3* database_ = nullptr;
-  sqlite3_stmt* statement_ = nullptr;
-};
-
 // Writes the field of the current row at `at`, as an element of the type.
-Status store_field(sqlite3_stmt* row, int field, const FieldType& type, std::byte* at) {
-  switch (sqlite3_column_type(row, field)) {
-    case SQLITE_INTEGER:
-      return type.store_integer_value(sqlite3_column_int64(row, field), at);
-    case SQLITE_FLOAT:
-      return type.store_number_value(sqlite3_column_double(row, field), at);
-    case SQLITE_NULL:
+Status store_field(const SqlConnection& row, int field, const FieldType& type, std::byte* at) {
+  switch (row.kind(field)) {
+    case SqlKind::integer:
+      return type.store_integer_value(row.integer(field), at);
+    case SqlKind::number:
+      return type.store_number_value(row.number(field), at);
+    case SqlKind::null:
       return type.store_missing(at);
-    default:
+    case SqlKind::text:
+    case SqlKind::blob:
       break;
   }
-  const auto* bytes = static_cast<const char*>(sqlite3_column_blob(row, field));
-  const auto size = static_cast<size_t>(sqlite3_column_bytes(row, field));
-  return type.store_text(bytes ? std::string_view(bytes, size) : "", at);
+  return type.store_text(row.bytes(field), at);
 }
 
 class SqliteSource final : public Source {
@@ -178,14 +90,7 @@ class SqliteSource final : public Source {
  private:
   // Learns the columns of the table, and a name for its rowid that none of them has.
   Status find_table(SqlConnection& connection, const std::string& table) {
-    LEAT_RETURN_IF_ERROR(connection.prepare(
-        "SELECT name FROM sqlite_master WHERE type='table' AND rootpage>0 ORDER BY name"));
-    std::vector<std::string> tables;
-    for (;;) {
-      LEAT_ASSIGN_OR_RETURN(const bool more, connection.step());
-      if (!more) break;
-      tables.emplace_back(connection.text(0));
-    }
+    LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> tables, connection.tables());
     if (std::find(tables.begin(), tables.end(), table) == tables.end()) {
       return invalid_argument(cat("table: expected a table of '", place_.name, "', ",
                                   quoted_field(join(tables, ", ")), ", received '", table, "'",
@@ -248,7 +153,7 @@ class SqliteSource final : public Source {
 
   // Walks over the rowids. The index has every one of them or, of very many, every 2^k-th.
   Status index(SqlConnection& connection, const std::string& table) {
-    const std::string from = cat(" FROM ", identifier(table), " ");
+    const std::string from = cat(" FROM ", sql_name(table), " ");
     LEAT_RETURN_IF_ERROR(connection.prepare(cat("SELECT ", rowid_, from, "ORDER BY ", rowid_)));
     std::optional<int64_t> last;
     for (;; ++info_.count) {
@@ -267,7 +172,7 @@ class SqliteSource final : public Source {
       return invalid_argument(
           cat("'", place_.name, "': expected at least one row in '", table, "', received none"));
     std::vector<std::string> fields{rowid_};
-    for (const std::string& each : fields_) fields.push_back(identifier(each));
+    for (const std::string& each : fields_) fields.push_back(sql_name(each));
     statement_ =
         cat("SELECT ", join(fields, ", "), from, "WHERE ", rowid_, ">=?1 ORDER BY ", rowid_);
     return {};
@@ -311,7 +216,7 @@ class SqliteSource final : public Source {
         return failed_precondition("expected a row as before, the file has changed");
     }
     for (const RowPart& part : parts) {
-      const Status stored = store_part(connection.statement(), part);
+      const Status stored = store_part(connection, part);
       if (!stored.ok())
         return Status(stored.code(),
                       cat("column '", info_.columns[part.column].name, "': ", stored.message()));
@@ -319,7 +224,7 @@ class SqliteSource final : public Source {
     return {};
   }
 
-  Status store_part(sqlite3_stmt* row, const RowPart& part) const {
+  Status store_part(const SqlConnection& row, const RowPart& part) const {
     const SqlColumn& column = columns_[part.column];
     const ColumnInfo& info = info_.columns[part.column];
     if (column.blob) return store_blob(row, column.fields[0], info, part);
@@ -338,17 +243,16 @@ class SqliteSource final : public Source {
     return {};
   }
 
-  static Status store_blob(sqlite3_stmt* row, int field, const ColumnInfo& info,
+  static Status store_blob(const SqlConnection& row, int field, const ColumnInfo& info,
                            const RowPart& part) {
-    const bool blob = sqlite3_column_type(row, field) == SQLITE_BLOB;
-    const auto size = blob ? sqlite3_column_bytes(row, field) : 0;
-    if (!blob || size != info.row_bytes()) {
-      return invalid_argument(cat("expected a blob of ", info.row_bytes(), " bytes, ", info.dtype,
-                                  info.shape, ", received ",
-                                  blob ? cat("one of ", size) : std::string("another value")));
+    const bool blob = row.kind(field) == SqlKind::blob;
+    const std::string_view bytes = blob ? row.bytes(field) : "";
+    if (!blob || static_cast<int64_t>(bytes.size()) != info.row_bytes()) {
+      return invalid_argument(
+          cat("expected a blob of ", info.row_bytes(), " bytes, ", info.dtype, info.shape,
+              ", received ", blob ? cat("one of ", bytes.size()) : std::string("another value")));
     }
-    const auto* bytes = static_cast<const std::byte*>(sqlite3_column_blob(row, field));
-    std::memcpy(part.out.data(), bytes + part.offset, part.out.size());
+    std::memcpy(part.out.data(), bytes.data() + part.offset, part.out.size());
     return check_booleans(info.dtype, part.out, "the blob", static_cast<uint64_t>(part.offset));
   }
 
