@@ -46,6 +46,8 @@ struct Parsed {
   CurveArguments curves;
   LookArguments looks;
   DataTokenizeCommand tokenize;
+  DataInspectCommand inspect;
+  DataConvertCommand rows;
   std::string shell;  // of `leat completion`
   std::string topic;  // of `leat man`: the name of a command, "checkpoint ls"
   std::string color = "auto";
@@ -158,17 +160,46 @@ void add_graph(CLI::App& app, Parsed& parsed) {
   add_color(*ops, parsed.color);
 }
 
-void add_data(CLI::App& app, Parsed& parsed) {
-  auto* data = add_command(app, "data", "Make data for trainings");
-  data->require_subcommand(1);
+constexpr const char* kSource =
+    "A job file, a map as data.train has it, or a file or folder of data";
 
+void add_inspect(CLI::App& app, Parsed& parsed) {
+  DataInspectCommand& command = parsed.inspect;
+  auto* inspect = add_command(app, "inspect", "Show what a data set has: rows, columns, classes");
+  add_argument(*inspect, "SOURCE", command.source, kSource)->required();
+  inspect->add_option("--rows", command.rows, "Rows to read whole (1000)")
+      ->type_name("N")
+      ->check(whole_number(1, std::numeric_limits<int64_t>::max()));
+  inspect->add_flag("--json", command.json, "One JSON object a line on stdout");
+  add_color(*inspect, parsed.color);
+}
+
+void add_convert(CLI::App& app, Parsed& parsed) {
+  DataConvertCommand& command = parsed.rows;
+  auto* convert = add_command(app, "convert", "Write the rows of a data set to another format");
+  add_argument(*convert, "SOURCE", command.source, kSource)->required();
+  add_argument(*convert, "OUT", command.output, "A file .npz, .npy, .safetensors, .csv or .jsonl")
+      ->required();
+  convert->add_option("--part", command.part, "The set of data of a job file (train)")
+      ->type_name("NAME");
+  convert->add_option("--columns", command.columns, "The columns to write (all)")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  convert->add_flag("--force", command.force, "Replace the file if it is there");
+  add_color(*convert, parsed.color);
+}
+
+void add_tokenize(CLI::App& app, Parsed& parsed) {
   DataTokenizeCommand& command = parsed.tokenize;
-  auto* tokenize = add_command(*data, "tokenize", "Make a file of tokens from text files");
+  auto* tokenize = add_command(app, "tokenize", "Make a file of tokens from text files");
   tokenize->add_option("IN... OUT", command.files, "The texts, and the file of tokens to write")
       ->type_name("")
       ->required()
       ->expected(2, 1 << 20);
-  tokenize->add_option("--tokenizer", command.tokenizer, "bytes, char or char:VOCABULARY (bytes)")
+  tokenize
+      ->add_option("--tokenizer", command.tokenizer,
+                   "bytes, char or char:VOCABULARY (bytes)")
       ->type_name("NAME");
   tokenize->add_option("--documents", command.documents, "What a document is (files)")
       ->type_name("files|lines|paragraphs")
@@ -184,6 +215,14 @@ void add_data(CLI::App& app, Parsed& parsed) {
       ->type_name("uint8|uint16|uint32")
       ->check(CLI::IsMember({"uint8", "uint16", "uint32"}));
   add_color(*tokenize, parsed.color);
+}
+
+void add_data(CLI::App& app, Parsed& parsed) {
+  auto* data = add_command(app, "data", "Look at data, and make them for trainings");
+  data->require_subcommand(1);
+  add_inspect(*data, parsed);
+  add_convert(*data, parsed);
+  add_tokenize(*data, parsed);
 }
 
 // The scripts and pages that shells and manuals need.
@@ -263,6 +302,8 @@ Command chosen(const CLI::App& app, Parsed parsed) {
     return *std::move(command);
   if (auto command = look_command(name, std::move(parsed.looks), color)) return *std::move(command);
   if (name == "leat data tokenize") return with_color(std::move(parsed.tokenize));
+  if (name == "leat data inspect") return with_color(std::move(parsed.inspect));
+  if (name == "leat data convert") return with_color(std::move(parsed.rows));
   if (name == "leat completion") return PrintText{*completion_script(app, parsed.shell)};
   if (name == "leat man") return manual_of(app, parsed.topic);
   if (name == "leat plan") return with_color(std::move(parsed.plan));
@@ -345,6 +386,8 @@ int run_command(const Command& command) {
     int operator()(const TraceCommand& trace) const { return run_trace(trace); }
     int operator()(const ExplainCommand& explain) const { return run_explain(explain); }
     int operator()(const DataTokenizeCommand& data) const { return run_data_tokenize(data); }
+    int operator()(const DataInspectCommand& data) const { return run_data_inspect(data); }
+    int operator()(const DataConvertCommand& data) const { return run_data_convert(data); }
   };
   return std::visit(Runner{}, command);
 }

@@ -9,6 +9,8 @@
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/curve_commands.h"
+#include "daemon/cli/data_convert.h"
+#include "daemon/cli/data_inspect.h"
 #include "daemon/cli/data_tokenize.h"
 #include "daemon/cli/evaluate_command.h"
 #include "daemon/cli/look_commands.h"
@@ -26,7 +28,7 @@ using Command =
                  LogsCommand, CancelCommand, RmCommand, NodesCommand, TopCommand, ConfigCommand,
                  ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
                  MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand, WhyCommand,
-                 TraceCommand, ExplainCommand>;
+                 TraceCommand, ExplainCommand, DataInspectCommand, DataConvertCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -47,8 +47,8 @@ struct ZipEntry {
   uint64_t offset = 0;  // of its local header
 };
 
-// Zip's CRC-32: of the reflected polynomial 0xedb88320.
-uint32_t crc32(std::span<const std::byte> bytes) {
+// Zip's CRC-32: of the reflected polynomial 0xedb88320. `before`: that of the bytes before these.
+uint32_t crc32(std::span<const std::byte> bytes, uint32_t before = 0) {
   static const auto kTable = [] {
     std::array<uint32_t, 256> table{};
     for (uint32_t i = 0; i < 256; ++i) {
@@ -59,7 +59,7 @@ uint32_t crc32(std::span<const std::byte> bytes) {
     return table;
   }();
   // The register begins and ends inverted. One table look-up shifts eight bits out of it.
-  uint32_t crc = 0xffffffff;
+  uint32_t crc = ~before;
   for (const std::byte byte : bytes)
     crc = crc >> 8 ^ kTable[(crc ^ static_cast<uint32_t>(byte)) & 255];
   return ~crc;
@@ -103,17 +103,31 @@ Record end_of_directory(size_t entries, uint64_t begin, uint64_t size) {
 }
 
 // Checks all arrays before `take` gets the first byte.
-Status check_arrays(const std::map<std::string, Tensor>& arrays) {
-  for (const auto& [name, value] : arrays) {
-    if (name.size() > kLongestName) {
+Status check_arrays(std::span<const ArrayEntry> arrays) {
+  for (const ArrayEntry& each : arrays) {
+    if (each.name.size() > kLongestName) {
       return invalid_argument(cat("npz: expected names of at most ", kLongestName,
-                                  " bytes, received one of ", name.size()));
+                                  " bytes, received one of ", each.name.size()));
     }
-    // An empty array has the same type, so its header fails for the same reason.
-    const Tensor none(value.dtype(), Shape({0}));
-    LEAT_RETURN_IF_ERROR(format_npy(none).status().while_doing(cat("writing '", name, "'")));
+    LEAT_RETURN_IF_ERROR(
+        npy_header(each.dtype, each.shape).status().while_doing(cat("writing '", each.name, "'")));
   }
   return {};
+}
+
+// The NPY file of an array as a member, with the checksum of its header and elements.
+Result<ZipEntry> entry_of(const ArrayEntry& array, size_t index, const std::string& header,
+                          const ArrayElements& elements) {
+  ZipEntry entry{array.name + ".npy", crc32(std::as_bytes(std::span(header))),
+                 header.size() + array.bytes()};
+  uint64_t left = array.bytes();
+  LEAT_RETURN_IF_ERROR(elements(index, [&](std::span<const std::byte> bytes) -> Status {
+    entry.crc = crc32(bytes, entry.crc);
+    left -= bytes.size();
+    return {};
+  }));
+  if (left == 0) return entry;
+  return internal_error(cat("npz: expected ", array.bytes(), " bytes of '", array.name, "'"));
 }
 
 // The bytes of a part of the file, with numbers in them.
@@ -256,23 +270,43 @@ Result<Tensor> read_npz_member(const ReadableFile& file, const NpzMember& member
   return in_c_order(member.header, std::move(*values));
 }
 
-Status format_npz(const std::map<std::string, Tensor>& arrays,
-                  const std::function<Status(std::span<const std::byte>)>& take) {
+Status format_npz(std::span<const ArrayEntry> arrays, const ArrayElements& elements,
+                  const PutBytes& take) {
   LEAT_RETURN_IF_ERROR(check_arrays(arrays));
   // The offsets of the files are known only when they were written, so the directory follows them.
   Record directory;
   uint64_t at = 0;
-  for (const auto& [name, value] : arrays) {
-    LEAT_ASSIGN_OR_RETURN(const Bytes bytes, format_npy(value));
-    const ZipEntry entry{name + ".npy", crc32(bytes), bytes.size(), at};
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    LEAT_ASSIGN_OR_RETURN(const std::string npy, npy_header(arrays[i].dtype, arrays[i].shape));
+    LEAT_ASSIGN_OR_RETURN(ZipEntry entry, entry_of(arrays[i], i, npy, elements));
+    entry.offset = at;
     const Record header = local_header(entry);
+    uint64_t written = npy.size();
     LEAT_RETURN_IF_ERROR(take(header.bytes()));
-    LEAT_RETURN_IF_ERROR(take(bytes));
+    LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(npy))));
+    LEAT_RETURN_IF_ERROR(elements(i, [&](std::span<const std::byte> bytes) {
+      written += bytes.size();
+      return take(bytes);
+    }));
+    if (written != entry.size)
+      return internal_error(cat("npz: expected ", entry.size, " bytes of '", arrays[i].name, "'"));
     add_to_directory(directory, entry);
-    at += header.bytes().size() + bytes.size();
+    at += header.bytes().size() + entry.size;
   }
   LEAT_RETURN_IF_ERROR(take(directory.bytes()));
   return take(end_of_directory(arrays.size(), at, directory.bytes().size()).bytes());
+}
+
+Status format_npz(const std::map<std::string, Tensor>& arrays,
+                  const std::function<Status(std::span<const std::byte>)>& take) {
+  std::vector<ArrayEntry> entries;
+  std::vector<std::span<const std::byte>> values;
+  for (const auto& [name, value] : arrays) {
+    entries.push_back({name, value.dtype(), value.shape()});
+    values.push_back(bytes_of(value));
+  }
+  return format_npz(
+      entries, [&](size_t i, const PutBytes& put) { return put(values[i]); }, take);
 }
 
 }  // namespace leat

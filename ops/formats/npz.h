@@ -17,6 +17,7 @@
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "devices/core/tensor.h"
+#include "ops/formats/array_entry.h"
 #include "ops/formats/array_header.h"
 
 namespace leat {
@@ -40,5 +41,9 @@ Result<Tensor> read_npz_member(const ReadableFile& file, const NpzMember& member
 // in these cases.
 Status format_npz(const std::map<std::string, Tensor>& arrays,
                   const std::function<Status(std::span<const std::byte>)>& take);
+// The same for arrays that are not in memory. It asks twice for the elements of each: first for
+// their checksum, which is in front of them. internal if the two differ in their number.
+Status format_npz(std::span<const ArrayEntry> arrays, const ArrayElements& elements,
+                  const PutBytes& take);
 
 }  // namespace leat

@@ -1,5 +1,6 @@
 #include "ops/formats/safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -102,6 +103,29 @@ Status format_safetensors(const SafeTensors& content,
   LEAT_ASSIGN_OR_RETURN(const FormattedSafeTensors formatted, format_safetensors_header(content));
   LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(formatted.header))));
   for (std::span<const std::byte> data : formatted.data) LEAT_RETURN_IF_ERROR(take(data));
+  return {};
+}
+
+Status format_safetensors(std::span<const ArrayEntry> entries,
+                          const std::map<std::string, std::string>& metadata,
+                          const ArrayElements& elements, const PutBytes& take) {
+  std::vector<ArrayEntry> order(entries.begin(), entries.end());
+  LEAT_ASSIGN_OR_RETURN(const std::string header, format_safetensors_header(order, metadata));
+  LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(header))));
+  for (const ArrayEntry& entry : order) {
+    const auto index = static_cast<size_t>(
+        std::find_if(entries.begin(), entries.end(),
+                     [&](const ArrayEntry& each) { return each.name == entry.name; }) -
+        entries.begin());
+    uint64_t written = 0;
+    LEAT_RETURN_IF_ERROR(elements(index, [&](std::span<const std::byte> bytes) {
+      written += bytes.size();
+      return take(bytes);
+    }));
+    if (written != entry.bytes())
+      return internal_error(
+          cat("tensor '", entry.name, "': expected ", entry.bytes(), " bytes, received ", written));
+  }
   return {};
 }
 

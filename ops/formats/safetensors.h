@@ -22,6 +22,7 @@
 
 #include "devices/base/files.h"
 #include "devices/core/tensor.h"
+#include "ops/formats/array_entry.h"
 
 namespace leat {
 
@@ -67,6 +68,11 @@ Result<Bytes> format_safetensors(const SafeTensors& content);
 // Passes the same bytes to `take` piece by piece, until it fails.
 Status format_safetensors(const SafeTensors& content,
                           const std::function<Status(std::span<const std::byte>)>& take);
+// The same for tensors that are not in memory: it asks for the elements of each once. `entries` are
+// in order of their names, without equal ones. internal if there are more or fewer elements.
+Status format_safetensors(std::span<const ArrayEntry> entries,
+                          const std::map<std::string, std::string>& metadata,
+                          const ArrayElements& elements, const PutBytes& take);
 // Writes the file atomically: see write_file_atomically.
 Status write_safetensors(Files& files, const std::string& path, const SafeTensors& content);
 

@@ -307,25 +307,8 @@ Status check_offsets(const SafeTensorsIndex& index, uint64_t data_bytes, std::st
                               data_bytes));
 }
 
-// The tensors in the order of their data. The map has the order of names, which a stable sort
-// keeps.
-std::vector<const NamedTensor*> data_order(const std::map<std::string, Tensor>& tensors) {
-  std::vector<const NamedTensor*> order;
-  order.reserve(tensors.size());
-  for (const NamedTensor& item : tensors) order.push_back(&item);
-  std::stable_sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
-    return dtype_size(a->second.dtype()) > dtype_size(b->second.dtype());
-  });
-  return order;
-}
-
-// Refuses what would give a file that this reader refuses.
 Status check_content(const SafeTensors& content) {
   for (const auto& [name, tensor] : content.tensors) {
-    if (name == kMetadata) {
-      return invalid_argument(
-          "expected names of tensors, received '__metadata__', which is reserved");
-    }
     if (!tensor.valid()) {
       return invalid_argument(
           cat("tensor '", name, "': expected a tensor, received an invalid one"));
@@ -381,23 +364,28 @@ Result<SafeTensorsIndex> parse_safetensors_header(std::string_view header, uint6
   return index;
 }
 
-Result<FormattedSafeTensors> format_safetensors_header(const SafeTensors& content) {
-  LEAT_RETURN_IF_ERROR(check_content(content));
-  FormattedSafeTensors out;
+Result<std::string> format_safetensors_header(std::vector<ArrayEntry>& entries,
+                                              const std::map<std::string, std::string>& metadata) {
   std::string json = "{";
-  if (!content.metadata.empty()) {
-    LEAT_ASSIGN_OR_RETURN(const std::string metadata, format_metadata(content.metadata));
-    json += metadata;
+  if (!metadata.empty()) {
+    LEAT_ASSIGN_OR_RETURN(const std::string text, format_metadata(metadata));
+    json += text;
   }
+  // The largest elements first; a stable sort keeps the order of names.
+  std::stable_sort(entries.begin(), entries.end(), [](const ArrayEntry& a, const ArrayEntry& b) {
+    return dtype_size(a.dtype) > dtype_size(b.dtype);
+  });
   uint64_t at = 0;
-  for (const NamedTensor* item : data_order(content.tensors)) {
-    const auto& [name, tensor] = *item;
-    LEAT_ASSIGN_OR_RETURN(const std::string name_text, json_text(name));
+  for (const ArrayEntry& entry : entries) {
+    if (entry.name == kMetadata) {
+      return invalid_argument(
+          "expected names of tensors, received '__metadata__', which is reserved");
+    }
+    LEAT_ASSIGN_OR_RETURN(const std::string name_text, json_text(entry.name));
     json += cat(json.size() > 1 ? "," : "", name_text, ":{\"dtype\":\"",
-                dtype_safetensors_name(tensor.dtype()), "\",\"shape\":", tensor.shape(),
-                ",\"data_offsets\":[", at, ",", at + tensor.bytes(), "]}");
-    at += tensor.bytes();
-    out.data.push_back(bytes_of(tensor));
+                dtype_safetensors_name(entry.dtype), "\",\"shape\":", entry.shape,
+                ",\"data_offsets\":[", at, ",", at + entry.bytes(), "]}");
+    at += entry.bytes();
   }
   json += '}';
   // With spaces up to a multiple of 8, the data begin at one as well, since the prefix has 8 bytes.
@@ -407,8 +395,18 @@ Result<FormattedSafeTensors> format_safetensors_header(const SafeTensors& conten
                                 " bytes, names and metadata make it ", json.size()));
   }
   const uint64_t size = json.size();
-  out.header.assign(reinterpret_cast<const char*>(&size), sizeof size);
-  out.header += json;
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + json;
+}
+
+Result<FormattedSafeTensors> format_safetensors_header(const SafeTensors& content) {
+  LEAT_RETURN_IF_ERROR(check_content(content));
+  std::vector<ArrayEntry> entries;
+  for (const auto& [name, tensor] : content.tensors)
+    entries.push_back({name, tensor.dtype(), tensor.shape()});
+  FormattedSafeTensors out;
+  LEAT_ASSIGN_OR_RETURN(out.header, format_safetensors_header(entries, content.metadata));
+  for (const ArrayEntry& entry : entries)
+    out.data.push_back(bytes_of(content.tensors.at(entry.name)));
   return out;
 }
 

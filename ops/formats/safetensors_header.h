@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/formats/array_entry.h"
 #include "ops/formats/safetensors.h"
 
 namespace leat {
@@ -22,6 +23,13 @@ inline constexpr uint64_t kSafeTensorsPrefix = 8;  // bytes that hold the size o
 Result<SafeTensorsIndex> parse_safetensors_header(std::string_view header, uint64_t data_bytes,
                                                   std::string_view subject);
 
+// The header of a file with these tensors, with the 8 bytes of its size before it, and spaces up to
+// a multiple of 8 after it. Brings the entries into the order of their data. invalid_argument for a
+// name or metadata that is not UTF-8, the name "__metadata__", and for a header above
+// kSafeTensorsHeaderBytes. REQUIRES: the entries are in order of their names, without equal ones.
+Result<std::string> format_safetensors_header(std::vector<ArrayEntry>& entries,
+                                              const std::map<std::string, std::string>& metadata);
+
 // The pieces of a file, which follow each other without gaps.
 struct FormattedSafeTensors {
   // With the 8 bytes of its size before it, and spaces up to a multiple of 8 after it.
@@ -30,9 +38,8 @@ struct FormattedSafeTensors {
   // must outlive them.
   std::vector<std::span<const std::byte>> data;
 };
-// Formats the header of `content`. invalid_argument for a tensor that is invalid, a name or
-// metadata that is not UTF-8, the name "__metadata__", and for a header above
-// kSafeTensorsHeaderBytes.
+// Formats the header of `content`. The errors are those above, and invalid_argument for a tensor
+// that is invalid.
 Result<FormattedSafeTensors> format_safetensors_header(const SafeTensors& content);
 
 }  // namespace leat
