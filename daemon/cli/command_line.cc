@@ -199,7 +199,7 @@ void add_tokenize(CLI::App& app, Parsed& parsed) {
       ->expected(2, 1 << 20);
   tokenize
       ->add_option("--tokenizer", command.tokenizer,
-                   "bytes, char or char:VOCABULARY (bytes)")
+                   "bytes, char, char:VOCABULARY or sentencepiece:MODEL (bytes)")
       ->type_name("NAME");
   tokenize->add_option("--documents", command.documents, "What a document is (files)")
       ->type_name("files|lines|paragraphs")

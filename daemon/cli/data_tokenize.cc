@@ -59,18 +59,16 @@ struct Collected {
 
 Status add_text(const DataTokenizeCommand& command, const Tokenizer& tokenizer, DType dtype,
                 std::string_view text, Collected& to) {
-  std::vector<uint32_t> tokens;
-  for (const std::string_view document : cut_documents(text, command.documents)) {
-    tokens.clear();
-    LEAT_RETURN_IF_ERROR(tokenizer.encode(document, tokens));
-    if (command.separator) tokens.push_back(static_cast<uint32_t>(*command.separator));
-    to.starts.push_back(static_cast<int64_t>(to.tokens.count()));
-    if (const auto large = to.tokens.add(tokens)) {
-      return invalid_argument(cat("expected tokens that ", dtype, " can hold, received ", *large,
-                                  "; write --dtype ", *large < 65536 ? "uint16" : "uint32"));
-    }
-  }
-  return {};
+  return tokenizer.encode_each(
+      cut_documents(text, command.documents), [&](const std::vector<uint32_t>& encoded) -> Status {
+        std::vector<uint32_t> tokens = encoded;
+        if (command.separator) tokens.push_back(static_cast<uint32_t>(*command.separator));
+        to.starts.push_back(static_cast<int64_t>(to.tokens.count()));
+        const auto large = to.tokens.add(tokens);
+        if (!large) return {};
+        return invalid_argument(cat("expected tokens that ", dtype, " can hold, received ", *large,
+                                    "; write --dtype ", *large < 65536 ? "uint16" : "uint32"));
+      });
 }
 
 Status write_starts(Files& files, const std::string& path, const std::vector<int64_t>& starts) {
@@ -98,7 +96,7 @@ Result<TokenizedText> tokenize_files(Files& files, const DataTokenizeCommand& co
           cat("'", path, "': expected another file to write than those to read"));
     LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, path, kMostTextBytes));
     const Status added = add_text(command, *tokenizer, dtype, text_of(bytes), collected);
-    if (!added.ok()) return invalid_argument(cat("'", path, "': ", added.message()));
+    if (!added.ok()) return Status(added.code(), cat("'", path, "': ", added.message()));
   }
   if (const std::string characters = tokenizer->found_characters(); !characters.empty())
     LEAT_RETURN_IF_ERROR(write_text(files, output + ".characters", characters));

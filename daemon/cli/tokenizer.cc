@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "daemon/cli/sentencepiece.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
 
@@ -93,6 +94,17 @@ Result<std::unique_ptr<Tokenizer>> read_characters(Files& files, const std::stri
 
 }  // namespace
 
+Status Tokenizer::encode_each(std::span<const std::string_view> documents,
+                              const TakeTokens& take) const {
+  std::vector<uint32_t> tokens;
+  for (const std::string_view document : documents) {
+    tokens.clear();
+    LEAT_RETURN_IF_ERROR(encode(document, tokens));
+    LEAT_RETURN_IF_ERROR(take(tokens));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Tokenizer>> make_tokenizer(Files& files, const std::string& spec,
                                                   const std::vector<std::string>& texts) {
   const size_t colon = spec.find(':');
@@ -101,8 +113,9 @@ Result<std::unique_ptr<Tokenizer>> make_tokenizer(Files& files, const std::strin
   if (spec == "bytes") return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
   if (spec == "char") return find_characters(files, texts);
   if (name == "char" && !path.empty()) return read_characters(files, path);
-  return invalid_argument(cat("--tokenizer: expected bytes, char or char:VOCABULARY, received '",
-                              printable(spec), "'"));
+  if (name == "sentencepiece" && !path.empty()) return make_sentencepiece(files, path);
+  return invalid_argument(cat("--tokenizer: expected bytes, char, char:VOCABULARY or ",
+                              "sentencepiece:MODEL, received '", printable(spec), "'"));
 }
 
 }  // namespace leat

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,11 @@ class Tokenizer {
   // The numbers of a document, behind those in `out`. invalid_argument names the byte at which the
   // text cannot be read.
   virtual Status encode(std::string_view text, std::vector<uint32_t>& out) const = 0;
+  // Passes the tokens of each document to `take`, in order, until it fails. The default encodes one
+  // after the other.
+  using TakeTokens = std::function<Status(const std::vector<uint32_t>&)>;
+  virtual Status encode_each(std::span<const std::string_view> documents,
+                             const TakeTokens& take) const;
   // Tokens are below it.
   virtual uint32_t vocabulary() const = 0;
   // The characters that the tokenizer has found in its texts, in their order; empty: it has found
@@ -33,6 +40,7 @@ class Tokenizer {
 //   char                   each character of UTF-8, numbered in the order of their code points
 //   char:FILE              the same with the characters of that file, as found_characters() has
 //                          them
+//   sentencepiece:FILE     the pieces of a model of SentencePiece (sentencepiece.h)
 //
 // `texts`: the files that the vocabulary of `char` is collected from. invalid_argument for another
 // name or a file that is none of these; errors of reading.

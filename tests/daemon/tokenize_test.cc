@@ -1,6 +1,7 @@
 // leat data tokenize, as a user types it, and trainings on text.
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "daemon/cli/command_line.h"
 #include "devices/base/text.h"
@@ -92,7 +93,8 @@ TEST_CASE("what cannot be tokenized is one error, and the file of tokens stays a
        "'good.txt': expected tokens that uint16 can hold, received 65536; write --dtype uint32"},
       {{"good.txt", "good.txt"}, "'good.txt': expected another file to write than those to read"},
       {{"good.txt", "out.bin", "--tokenizer", "words"},
-       "--tokenizer: expected bytes, char or char:VOCABULARY, received 'words'"},
+       "--tokenizer: expected bytes, char, char:VOCABULARY or sentencepiece:MODEL, received "
+       "'words'"},
       {{"good.txt", "out.bin", "--tokenizer", "char:twice.txt"},
        "'twice.txt': expected a vocabulary, each of whose characters is there once, as --tokenizer "
        "char writes it"},
@@ -104,6 +106,66 @@ TEST_CASE("what cannot be tokenized is one error, and the file of tokens stays a
   }
   CHECK(tokenize(folder, {"none.txt", "out.bin"}).exit_code == 5);
   CHECK(read_raw(folder / "out.bin") == "as it was");
+}
+
+TEST_CASE("SentencePiece's tokens are those of spm_encode, line by line") {
+  const TemporaryDirectory folder;
+  const auto run_spm = [&](const std::string& program, const std::vector<std::string>& arguments) {
+    Finished done = run_program(program, folder.path(), arguments, {});
+    INFO(done.err);
+    REQUIRE(done.exit_code == 0);
+    return done.out;
+  };
+  const std::string words[] = {"the", "river", "mill", "turns", "slow", "water", "na\xc3\xafve"};
+  std::string corpus;
+  for (int line = 0; line < 300; ++line) {
+    for (int word = 0; word < 9; ++word) corpus += words[(line * 5 + word * word) % 7] + " ";
+    corpus += std::to_string(line) + "\n";
+  }
+  write_raw(folder / "corpus.txt", corpus);
+  run_spm("/usr/bin/spm_train", {"--input=corpus.txt", "--model_prefix=small", "--vocab_size=60",
+                                 "--model_type=bpe", "--minloglevel=2"});
+  const std::string text = "the river turns\n\n  na\xc3\xafve mill 17 \xe2\x82\xac\nwater";
+  write_raw(folder / "text.txt", text);
+  Finished done =
+      tokenize(folder, {"text.txt", "out.bin", "--tokenizer", "sentencepiece:small.model"});
+  INFO(done.err);
+  CHECK(done.exit_code == 0);
+  CHECK(done.err.find(" tokens, 1 document, a vocabulary of 60\n") != std::string::npos);
+  std::vector<int64_t> expected;
+  std::istringstream ids(
+      run_spm("/usr/bin/spm_encode", {"--model=small.model", "--output_format=id", "text.txt"}));
+  for (int64_t id = 0; ids >> id;) expected.push_back(id);
+  REQUIRE(expected.size() >= 10);
+  CHECK(read_tokens<uint16_t>(folder / "out.bin") == expected);
+  // The pieces decode to the text, but for blanks that are not single, and the euro.
+  std::string line;
+  for (const int64_t id : expected) line += std::to_string(id) + " ";
+  write_raw(folder / "ids.txt", line + "\n");
+  CHECK(run_spm("/usr/bin/spm_decode", {"--model=small.model", "--input_format=id", "ids.txt"})
+            .find("the river turns na\xc3\xafve mill 17") == 0);
+  // Documents of lines, each with its separator.
+  done = tokenize(folder, {"text.txt", "lines.bin", "--tokenizer", "sentencepiece:small.model",
+                           "--documents", "lines", "--separator", "2"});
+  CHECK(done.err.find("3 documents") != std::string::npos);
+  CHECK(read_tokens<uint16_t>(folder / "lines.bin").size() == expected.size() + 3);
+}
+
+TEST_CASE("a model that is none, and programs that are not there, are one error") {
+  const TemporaryDirectory folder;
+  write_raw(folder / "text.txt", "ab");
+  write_raw(folder / "bad.model", "no model");
+  const std::vector<std::string> arguments = {"data",    "tokenize",    "text.txt",
+                                              "out.bin", "--tokenizer", "sentencepiece:bad.model"};
+  const Finished bad = run_leat(folder.path(), arguments);
+  REQUIRE(bad.errors().size() == 1);
+  CHECK(bad.errors()[0].find("'bad.model': the program 'spm_export_vocab' ended with ") == 0);
+  const Finished none = run_program(leat_binary(), folder.path(), arguments, {"PATH=/nowhere"});
+  REQUIRE(none.errors().size() == 1);
+  CHECK(none.errors()[0].find("expected the programs of the package sentencepiece (apt-get install "
+                              "sentencepiece)") != std::string::npos);
+  CHECK(none.exit_code == 1);
+  CHECK(!must(real_files().exists(folder / "out.bin")));
 }
 
 TEST_CASE("a language model trains on the bytes of a text, and separators count nothing") {
