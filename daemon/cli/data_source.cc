@@ -10,6 +10,7 @@
 #include "devices/base/text.h"
 #include "ops/data/guess.h"
 #include "ops/data/source_formats.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -46,7 +47,7 @@ Result<std::vector<NamedData>> data_of_job(const std::string& path) {
 }  // namespace
 
 std::string path_of_source(const std::string& source) {
-  return is_data_map(source) ? "" : source;
+  return is_data_map(source) || is_store_path(source) ? "" : source;
 }
 
 Result<std::vector<NamedData>> find_data(Files& files, const std::string& source,
@@ -56,7 +57,8 @@ Result<std::vector<NamedData>> find_data(Files& files, const std::string& source
     return std::vector<NamedData>{{"data", std::move(names), {}}};
   }
   if (source.ends_with(".yaml") || source.ends_with(".yml")) return data_of_job(source);
-  LEAT_ASSIGN_OR_RETURN(GuessedData guess, guess_dataset(files, source, most_records));
+  Files& there = is_store_path(source) ? store_files() : files;
+  LEAT_ASSIGN_OR_RETURN(GuessedData guess, guess_dataset(there, source, most_records));
   return std::vector<NamedData>{{"data", std::move(guess.names), std::move(guess.notes)}};
 }
 

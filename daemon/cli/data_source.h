@@ -25,14 +25,14 @@ struct NamedData {
 //                                      model is not looked at
 //   '{format: csv, files: a.csv}'      a map as data.train takes it, with paths relative to the
 //                                      working directory
-//   people.csv                         a file or a folder whose name tells the format: see
-//                                      ops/data/guess.h, also for most_records
+//   people.csv                         a file or a folder whose name tells the format, also of a
+//                                      store: see ops/data/guess.h, also for most_records
 //
 // The errors are those of load_job(), guess_dataset() and of reading; failed_precondition for a job
 // without data.
 Result<std::vector<NamedData>> find_data(Files& files, const std::string& source,
                                          int64_t most_records);
-// The path on this machine that `source` is; empty for a map.
+// The path on this machine that `source` is; empty for a map and for a file of a store.
 std::string path_of_source(const std::string& source);
 
 // True for each column of `info` whose bytes are a text, filled up with zeros.

@@ -16,6 +16,7 @@
 #include "daemon/training/run_weights.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -118,7 +119,9 @@ int EvaluationRun::load() {
   if (!job.ok()) return report(job.status());
   job_ = *std::move(job);
   if (!job_.data.validation) return kExitOk;  // RunEvaluator says so
-  if (!report_missing("data root", job_.data.root, command_.cluster.color)) return kExitOk;
+  if (is_store_path(job_.data.root) ||
+      !report_missing("data root", job_.data.root, command_.cluster.color))
+    return kExitOk;
   std::cerr << "A run keeps no data: name the folder that it has here, with --set data.root=PATH, "
                "or other data with --data.\n";
   return kExitNoSuch;

@@ -4,6 +4,7 @@
 
 #include "devices/base/glob.h"
 #include "ops/data/source_formats.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 
@@ -24,7 +25,8 @@ bool report_missing_files(const Job& job, ColorMode color) {
   if (!job.model.weights.empty() && report_missing("weights file", job.model.weights, color)) {
     return true;
   }
-  if (!job.has_data()) return false;
+  // Files that a store lacks are found when the data is opened.
+  if (!job.has_data() || is_store_path(job.data.root)) return false;
   if (!job.data.root.empty() && report_missing("data root", job.data.root, color)) return true;
   if (missing_data(job.data.train)) return true;
   if (job.data.validation && missing_data(*job.data.validation)) return true;

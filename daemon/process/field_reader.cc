@@ -5,6 +5,7 @@
 
 #include "daemon/base/units.h"
 #include "devices/base/text.h"
+#include "ops/data/stores/store_files.h"
 #include "transport/rpc/socket.h"
 
 namespace leat {
@@ -122,7 +123,12 @@ void FieldReader::named_paths(std::string_view key, std::map<std::string, std::s
   map(key, [&](FieldReader& entries) {
     for (const std::string& name : entries.map_->keys()) {
       std::string path;
-      entries.path(name, path);
+      if (entries.map_->get_string(name, Need::optional, path,
+                                   "a path, or the address of a store")) {
+        const Status store = is_store_path(path) ? check_store_path(path) : Status();
+        if (!store.ok()) entries.map_->fail(name, store.message());
+        if (!is_store_path(path)) path = entries.absolute(name, path);
+      }
       // A name with a dot could not be set by a flag, because dots divide keys.
       if (!is_name(name, kMaxWorkerName, "-_")) {
         entries.map_->fail(name, cat("expected a name of letters, digits, '-' and '_', at most ",

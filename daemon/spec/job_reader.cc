@@ -16,6 +16,7 @@
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/data/dataset_files.h"
+#include "ops/data/stores/store_files.h"
 #include "scheduler/strategies/strategy.h"
 
 namespace leat {
@@ -181,8 +182,11 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
                          std::any_of(data.more_validation.begin(), data.more_validation.end(),
                                      [](const auto& named) { return named.second.has_files(); });
   const Need need = has_files ? Need::required : Need::optional;
-  if (map.get_string("root", need, data.root, "the path of a folder"))
-    data.root = resolved(data.root, folder);
+  if (map.get_string("root", need, data.root, "the path of a folder, or the address of a store")) {
+    const Status store = is_store_path(data.root) ? check_store_path(data.root) : Status();
+    if (!store.ok()) map.fail("root", store.message());
+    if (!is_store_path(data.root)) data.root = resolved(data.root, folder);
+  }
   read_columns(map, data);
   map.get_float("rescale", Need::optional, kPositive, data.rescale);
   read_transforms(map, data.transforms);

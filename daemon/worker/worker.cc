@@ -14,6 +14,7 @@
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -66,7 +67,8 @@ WorkerInfo describe(const WorkerConfig& config, const std::string& data_address,
 Status check_datasets(const WorkerConfig& config) {
   for (const auto& [name, path] : config.datasets) {
     std::error_code error;
-    if (std::filesystem::exists(path, error)) continue;
+    // A store may be out of reach for a while: the jobs that read it tell.
+    if (is_store_path(path) || std::filesystem::exists(path, error)) continue;
     return failed_precondition(cat("datasets.", name,
                                    ": expected a folder or a file, there is no '", path, "'",
                                    error ? cat(" (", error.message(), ")") : ""));

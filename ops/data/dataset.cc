@@ -13,6 +13,7 @@
 #include "ops/data/path_text.h"
 #include "ops/data/source_formats.h"
 #include "ops/data/sources/mixture.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -91,6 +92,7 @@ Result<std::unique_ptr<Dataset>> attach(Files& files, OpenedSource opened) {
 // Looks the files up through `files`, which may bound the time. The later resolution of the paths
 // calls the operating system without a bound: this shows first whether the file system responds.
 void look_up(Files& files, const DatasetFiles& names) {
+  if (is_store_path(names.root)) return;  // whose paths need no look at the operating system
   const SourceFormat* format = find_source_format(names.format);
   const bool named = format && format->files_form() == FilesForm::columns;
   for (const std::string& each : names.files) {
@@ -137,9 +139,24 @@ Manners& manners_of(JobResources& resources) {
   return static_cast<Manners&>(**made);
 }
 
+// The files of a data set whose root or paths are those of a store are there, and not in `files`.
+Files& files_of(Files& files, const DatasetFiles& names) {
+  const bool store =
+      is_store_path(names.root) ||
+      (names.root.empty() &&
+       std::any_of(names.files.begin(), names.files.end(), [](const auto& each) {
+         // A file that is a column has the column's name before its path.
+         const size_t equals = each.find('=');
+         return is_store_path(each) || (equals != std::string::npos &&
+                                        is_store_path(std::string_view(each).substr(equals + 1)));
+       }));
+  return store ? store_files() : files;
+}
+
 // The calling thread asks for the memory, and not the reading thread, which may be abandoned.
-Result<std::unique_ptr<Dataset>> open_granted(Files& files, const DatasetFiles& names,
+Result<std::unique_ptr<Dataset>> open_granted(Files& local, const DatasetFiles& names,
                                               const Manners::Rules& rules) {
+  Files& files = files_of(local, names);
   // The reading threads own what they use, because they may be abandoned.
   using Shared = std::shared_ptr<OpenedSource>;
   LEAT_ASSIGN_OR_RETURN(
@@ -205,8 +222,9 @@ std::vector<std::string> Dataset::class_names(size_t column) const {
   return source_->class_names(views_[column].column);
 }
 
-Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,
+Result<std::unique_ptr<Dataset>> Dataset::open(Files& local, const DatasetFiles& names,
                                                uint64_t large_array) {
+  Files& files = files_of(local, names);
   LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, large_array));
   LEAT_RETURN_IF_ERROR(opened.source->load(files, opened.wanted));
   return attach(files, std::move(opened));
@@ -239,7 +257,8 @@ Result<const Dataset*> Dataset::find_or_open(JobResources& resources, const Data
 }
 
 Result<DatasetInfo> inspect_dataset(Files& files, const DatasetFiles& names) {
-  LEAT_ASSIGN_OR_RETURN(const OpenedSource opened, open_source(files, names, kLargeArray));
+  LEAT_ASSIGN_OR_RETURN(const OpenedSource opened,
+                        open_source(files_of(files, names), names, kLargeArray));
   return opened.info;
 }
 
@@ -256,7 +275,8 @@ Status check_opened(Files& files, OpenedSource& opened, const ClassCheck& check)
 
 }  // namespace
 
-Status check_classes(Files& files, const DatasetFiles& names, const ClassCheck& check) {
+Status check_classes(Files& local, const DatasetFiles& names, const ClassCheck& check) {
+  Files& files = files_of(local, names);
   LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, kLargeArray));
   return check_opened(files, opened, check);
 }
@@ -278,22 +298,15 @@ Result<std::string> fingerprint(Files& files, const std::string& path) {
   return cat(size, " bytes, crc32c ", digits);
 }
 
-Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
-                                     const ClassCheck& check, const ReadingLimits& limits) {
-  return read_within<DatasetReport>(files, limits,
-                                    [names, check](Files& bounded) -> Result<DatasetReport> {
-                                      look_up(bounded, names);
-                                      return report_dataset(bounded, names, check);
-                                    });
-}
-
 namespace {
+
+Result<DatasetReport> report_of(Files& files, const DatasetFiles& names, const ClassCheck& check);
 
 // The files of the parts of a mixture, each with the name of its part before its own.
 Status report_parts(Files& files, const DatasetFiles& names, DatasetReport& report) {
   report.files.clear();
   for (const MixturePart& part : mixture_parts(names)) {
-    LEAT_ASSIGN_OR_RETURN(const DatasetReport own, report_dataset(files, part.names, {}));
+    LEAT_ASSIGN_OR_RETURN(const DatasetReport own, report_of(files, part.names, {}));
     for (size_t f = 0; f < own.files.size(); ++f) {
       report.files.push_back(cat(part.name, ":", own.files[f]));
       report.prints.push_back(own.prints[f]);
@@ -323,10 +336,7 @@ void report_classes(const Source& source, DatasetReport& report) {
   report.notes.push_back(std::move(text));
 }
 
-}  // namespace
-
-Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
-                                     const ClassCheck& check) {
+Result<DatasetReport> report_of(Files& files, const DatasetFiles& names, const ClassCheck& check) {
   LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, kLargeArray));
   DatasetReport report{opened.info, opened.names.files, {}, {}};
   const SourceFormat& format = *find_source_format(names.format);
@@ -343,6 +353,22 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
   report_classes(*opened.source, report);
   if (check.classes > 0) LEAT_RETURN_IF_ERROR(check_opened(files, opened, check));
   return report;
+}
+
+}  // namespace
+
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
+                                     const ClassCheck& check) {
+  return report_of(files_of(files, names), names, check);
+}
+
+Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
+                                     const ClassCheck& check, const ReadingLimits& limits) {
+  return read_within<DatasetReport>(files_of(files, names), limits,
+                                    [names, check](Files& bounded) -> Result<DatasetReport> {
+                                      look_up(bounded, names);
+                                      return report_of(bounded, names, check);
+                                    });
 }
 
 }  // namespace leat

@@ -36,7 +36,8 @@ class Dataset final : public Resource {
   // REQUIRES: a view for each column of `info`, and a source that is attached.
   Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<SourceView> views)
       : info_(std::move(info)), source_(std::move(source)), views_(std::move(views)) {}
-  // Opens the files. invalid_argument for names that check_dataset_files() refuses, a path that
+  // Opens the files, those of a store (ops/data/stores/store_files.h) with its own file system in
+  // place of `files`. invalid_argument for names that check_dataset_files() refuses, a path that
   // leaves the root, a file of another format or with damage, a scalar, files with different
   // numbers of rows, a column that no file has, and for no row at all; failed_precondition for a
   // missing file or root; resource_exhausted for a file above the limit of its format (kIdxBytes,

@@ -10,6 +10,7 @@
 #include "devices/base/text.h"
 #include "ops/data/path_text.h"
 #include "ops/data/source_formats.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -150,6 +151,11 @@ Result<std::string> resolve_below(const std::string& root, const std::string& pa
   if (leaves_root(relative)) {
     return invalid_argument(
         cat("'", path, "': expected a path below the data root '", root, "', without '..'"));
+  }
+  if (is_store_path(root)) {  // which has no links
+    LEAT_RETURN_IF_ERROR(check_store_path(root));
+    const std::string normal = relative.lexically_normal().string();
+    return normal == "." ? root : cat(root, root.ends_with('/') ? "" : "/", normal);
   }
   // Both paths are compared after all links are followed. The file itself may be missing: opening
   // it gives the better error.

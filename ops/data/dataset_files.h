@@ -27,7 +27,7 @@ namespace leat {
 
 // The files of a data set. Paths are relative to `root` and must stay below it, even after links
 // are followed. With "" as root, any path is allowed, and relative ones start at the working
-// directory.
+// directory. A root may be the address of a store: ops/data/stores/store_files.h.
 struct DatasetFiles {
   // The name of a SourceFormat: "idx" and "npy" have one array in each file, plain or gzip, of
   // which dimension 0 counts the rows; "npz" several arrays in one file; "tokens" files of

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include "devices/base/text.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -34,6 +35,10 @@ std::string sql_name(std::string_view name) {
 }
 
 Result<std::unique_ptr<SqlConnection>> SqlConnection::open(const SourceFile& place) {
+  if (is_store_path(place.path)) {
+    return unimplemented(
+        cat("'", place.name, "': expected a database on a disk: SQLite reads no stores"));
+  }
   auto out = std::unique_ptr<SqlConnection>(new SqlConnection(place.name));
   constexpr int kFlags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(uri_of(place.path).c_str(), &out->database_, kFlags, nullptr);

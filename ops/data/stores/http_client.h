@@ -1,0 +1,47 @@
+// Requests to servers of files, by libcurl. Private to ops/data.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// A GET of a URL, of which every byte is one that a URL may have.
+struct HttpRequest {
+  std::string url;
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  // Another place may be named by the answer, at most five times. Not for signed requests, whose
+  // signature counts for one place.
+  bool follow = false;
+};
+
+struct HttpAnswer {
+  long status = 0;                             // 206
+  std::map<std::string, std::string> headers;  // by their names in small letters
+  Bytes body;
+};
+
+// Threads: any.
+class HttpClient {
+ public:
+  virtual ~HttpClient() = default;
+  // Sends the request and reads the whole answer, of whatever status, within the time.
+  // `unavailable` if the server cannot be reached, ends the connection early or takes longer;
+  // invalid_argument for an answer of more than `most_bytes`, which is not read further;
+  // failed_precondition for a certificate that is not trusted and for a URL that is none. Blocks.
+  virtual Result<HttpAnswer> get(const HttpRequest& request, uint64_t most_bytes,
+                                 std::chrono::milliseconds limit) = 0;
+};
+
+// The client of libcurl, for http:// and https://. It keeps connections open for later requests.
+std::unique_ptr<HttpClient> make_http_client();
+
+}  // namespace leat

@@ -1,0 +1,115 @@
+#include "ops/data/stores/store_address.h"
+
+#include <ctime>
+
+#include "devices/base/text.h"
+#include "ops/data/stores/s3_signature.h"
+#include "ops/data/stores/store_files.h"
+
+namespace leat {
+namespace {
+
+// "scheme" and what follows "://".
+std::pair<std::string, std::string> cut_scheme(const std::string& path) {
+  const size_t colon = path.find("://");
+  return {path.substr(0, colon), path.substr(colon + 3)};
+}
+
+// Replaces the bytes that no URL has. One that is encoded already stays as it is.
+std::string as_url(std::string_view text) {
+  constexpr std::string_view kKept = "/:@!$&'()*+,;=%[]";
+  std::string out;
+  for (const char c : text)
+    out += kKept.find(c) != std::string_view::npos ? std::string(1, c)
+                                                   : url_encoded(std::string_view(&c, 1), true);
+  return out;
+}
+
+}  // namespace
+
+bool is_store_path(std::string_view path) {
+  return path.starts_with("http://") || path.starts_with("https://") || path.starts_with("s3://");
+}
+
+Status check_store_path(const std::string& path) {
+  const std::string rest = cut_scheme(path).second;
+  const std::string host = rest.substr(0, rest.find('/'));
+  if (host.find('@') != std::string::npos)
+    return invalid_argument(
+        "the address of a store: expected none with a user, since others read job files");
+  if (!host.empty() && rest.find_first_of("?#") == std::string::npos) return {};
+  return invalid_argument(cat("the address of a store: expected ",
+                              path.starts_with("s3") ? "s3://BUCKET/PREFIX" : "https://HOST/PATH",
+                              ", received '", path, "'"));
+}
+
+Result<StoreAddress> StoreAddress::make(const std::string& path, const Variables& variables) {
+  LEAT_RETURN_IF_ERROR(check_store_path(path));
+  StoreAddress out;
+  const auto [scheme, rest] = cut_scheme(path);
+  out.is_s3_ = scheme == "s3";
+  if (!out.is_s3_) {
+    out.url_ = cat(scheme, "://", as_url(rest));
+    return out;
+  }
+  const auto variable = [&](const std::string& name) { return variables(name).value_or(""); };
+  const size_t slash = std::min(rest.find('/'), rest.size());
+  const std::string bucket = rest.substr(0, slash);
+  out.key_ = rest.substr(std::min(slash + 1, rest.size()));
+  out.region_ = variable("AWS_REGION");
+  if (out.region_.empty()) out.region_ = variable("AWS_DEFAULT_REGION");
+  if (out.region_.empty()) out.region_ = "us-east-1";
+  out.access_key_ = variable("AWS_ACCESS_KEY_ID");
+  out.secret_key_ = variable("AWS_SECRET_ACCESS_KEY");
+  out.session_token_ = variable("AWS_SESSION_TOKEN");
+  std::string endpoint = variable("AWS_ENDPOINT_URL");
+  if (endpoint.empty()) {
+    out.scheme_ = "https";
+    out.host_ = cat(bucket, ".s3.", out.region_, ".amazonaws.com");
+    out.folder_ = "/";
+    return out;
+  }
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  const auto [own_scheme, host] = cut_scheme(endpoint);
+  if ((own_scheme != "http" && own_scheme != "https") || host.empty() ||
+      host.find_first_of("/?#@") != std::string::npos) {
+    return invalid_argument(cat(
+        "AWS_ENDPOINT_URL: expected https://HOST or https://HOST:PORT, received '", endpoint, "'"));
+  }
+  out.scheme_ = own_scheme;
+  out.host_ = host;
+  out.folder_ = cat("/", url_encoded(bucket, false), "/");
+  return out;
+}
+
+std::string StoreAddress::prefix() const {
+  return key_.empty() || key_.ends_with('/') ? key_ : key_ + "/";
+}
+
+HttpRequest StoreAddress::get(
+    const std::vector<std::pair<std::string, std::string>>& headers) const {
+  return is_s3_ ? s3_request(key_, {}, headers) : HttpRequest{url_, headers, true};
+}
+
+HttpRequest StoreAddress::list(const std::string& continuation) const {
+  std::vector<std::pair<std::string, std::string>> query{
+      {"delimiter", "/"}, {"list-type", "2"}, {"prefix", prefix()}};
+  if (!continuation.empty()) query.emplace_back("continuation-token", continuation);
+  return s3_request("", query, {});
+}
+
+HttpRequest StoreAddress::s3_request(
+    const std::string& key, std::vector<std::pair<std::string, std::string>> query,
+    std::vector<std::pair<std::string, std::string>> headers) const {
+  S3Request request{host_, folder_ + url_encoded(key, true), std::move(query), std::move(headers)};
+  HttpRequest out{cat(scheme_, "://", host_, request.path), request.headers, false};
+  if (!request.query.empty()) out.url += "?" + query_text(request.query);
+  // Without a key the store gets what it gives to everyone.
+  if (access_key_.empty() || secret_key_.empty()) return out;
+  const auto added =
+      sign_s3(request, {access_key_, secret_key_, session_token_}, region_, std::time(nullptr));
+  out.headers.insert(out.headers.end(), added.begin(), added.end());
+  return out;
+}
+
+}  // namespace leat

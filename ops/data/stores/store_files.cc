@@ -1,0 +1,343 @@
+#include "ops/data/stores/store_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "devices/base/text.h"
+#include "ops/data/stores/block_cache.h"
+#include "ops/data/stores/http_client.h"
+#include "ops/data/stores/s3_list.h"
+#include "ops/data/stores/store_address.h"
+
+namespace leat {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using HeaderList = std::vector<std::pair<std::string, std::string>>;
+
+std::optional<std::string> variable_of_process(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+// The parts that all files of a file system share.
+struct StoreParts {
+  explicit StoreParts(StoreOptions given)
+      : options(std::move(given)), client(make_http_client()), cache(options.cache_bytes) {
+    if (!options.variable) options.variable = variable_of_process;
+  }
+  StoreOptions options;
+  std::unique_ptr<HttpClient> client;
+  BlockCache cache;
+};
+
+bool may_pass_later(long status) {
+  return status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504);
+}
+
+// The error of an answer whose status is none that was asked for.
+Status error_of_status(long status, bool is_s3) {
+  if (status == 404 || status == 410)
+    return failed_precondition(cat("there is no such file (status ", status, ")"));
+  if (status == 401 || status == 403) {
+    return failed_precondition(cat("the store refuses the request (status ", status, ")",
+                                   is_s3 ? "; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of this "
+                                           "process have the credentials"
+                                         : ""));
+  }
+  if (status == 412 || status == 416) return failed_precondition("it has changed");
+  if (status == 200) {
+    return failed_precondition(
+        "expected a part of the file, the server sends all of it: it knows no ranges");
+  }
+  return failed_precondition(cat("expected status 206, received ", status));
+}
+
+// Makes a request, and again after a failure that may pass, until the patience ends. `use` judges
+// an answer: `unavailable` asks for another one.
+Status ask_store(StoreParts& parts, const std::string& path,
+                 const std::function<HttpRequest()>& request, uint64_t most_bytes,
+                 const std::function<Status(HttpAnswer)>& use) {
+  const auto end = Steady::now() + parts.options.patience;
+  milliseconds pause = parts.options.pause;
+  for (int tries = 1;; ++tries) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - Steady::now());
+    const milliseconds limit = std::clamp(left, milliseconds(1), parts.options.request);
+    // Each request has a signature of its own time.
+    auto answer = parts.client->get(request(), most_bytes, limit);
+    Status status = answer.status();
+    if (answer.ok()) {
+      status = may_pass_later(answer->status)
+                   ? unavailable(cat("the store answers with status ", answer->status))
+                   : use(*std::move(answer));
+    }
+    if (status.ok()) return status;
+    if (status.code() != Code::unavailable || Steady::now() + pause >= end) {
+      return Status(status.code(), cat("'", path, "': ", status.message(),
+                                       tries > 1 ? cat(", after ", tries, " requests") : ""));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, milliseconds(5000));
+  }
+}
+
+std::string header_of(const HttpAnswer& answer, const std::string& name) {
+  const auto found = answer.headers.find(name);
+  return found == answer.headers.end() ? "" : found->second;
+}
+
+// "bytes 0-99/1000", or "bytes */0".
+struct ContentRange {
+  uint64_t begin = 0, end = 0;  // behind the last byte
+  uint64_t size = 0;            // of the file
+};
+
+std::optional<ContentRange> parse_range(std::string_view text) {
+  ContentRange out;
+  const auto number = [&](uint64_t& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc()) return false;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    return true;
+  };
+  const auto word = [&](std::string_view wanted) {
+    if (!text.starts_with(wanted)) return false;
+    text.remove_prefix(wanted.size());
+    return true;
+  };
+  if (!word("bytes ")) return std::nullopt;
+  if (word("*/")) return number(out.size) && text.empty() ? std::optional(out) : std::nullopt;
+  const bool good = number(out.begin) && word("-") && number(out.end) && word("/") &&
+                    number(out.size) && text.empty() && out.begin <= out.end && out.end < out.size;
+  if (!good) return std::nullopt;
+  ++out.end;
+  return out;
+}
+
+// A file that is open. Threads: any.
+class StoreFile final : public ReadableFile {
+ public:
+  static Result<std::unique_ptr<ReadableFile>> open(std::shared_ptr<StoreParts> parts,
+                                                    const std::string& path) {
+    LEAT_ASSIGN_OR_RETURN(StoreAddress address, StoreAddress::make(path, parts->options.variable));
+    auto file =
+        std::unique_ptr<StoreFile>(new StoreFile(std::move(parts), path, std::move(address)));
+    LEAT_RETURN_IF_ERROR(file->pin());
+    return std::unique_ptr<ReadableFile>(std::move(file));
+  }
+
+  const std::string& path() const override { return path_; }
+  uint64_t size() const override { return size_; }
+
+  Status read(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > size_ || out.size() > size_ - offset) {
+      return failed_precondition(cat("'", path_, "': expected ", out.size(), " bytes at byte ",
+                                     offset, ", it has ", size_));
+    }
+    while (!out.empty()) {
+      const uint64_t index = offset / block_bytes();
+      LEAT_ASSIGN_OR_RETURN(const BlockCache::Block block, block_at(index, offset + out.size()));
+      const auto from = static_cast<size_t>(offset - index * block_bytes());
+      const size_t amount = std::min(out.size(), block->size() - from);
+      std::memcpy(out.data(), block->data() + from, amount);
+      out = out.subspan(amount);
+      offset += amount;
+    }
+    return {};
+  }
+
+ private:
+  StoreFile(std::shared_ptr<StoreParts> parts, std::string path, StoreAddress address)
+      : parts_(std::move(parts)),
+        path_(std::move(path)),
+        address_(std::move(address)),
+        number_(parts_->cache.new_file()) {}
+
+  uint64_t block_bytes() const { return parts_->options.block_bytes; }
+
+  // Asks for the first block: its answer has the size and the ETag.
+  Status pin() {
+    const auto request = [&] {
+      return address_.get({{"range", cat("bytes=0-", block_bytes() - 1)}});
+    };
+    return ask_store(*parts_, path_, request, block_bytes(), [&](HttpAnswer answer) -> Status {
+      const auto range = parse_range(header_of(answer, "content-range"));
+      etag_ = header_of(answer, "etag");
+      // An empty file has no range that could be read.
+      if (answer.status == 416 && range && range->size == 0) return {};
+      if (answer.status == 200 && header_of(answer, "content-length") == "0") return {};
+      if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
+      if (!range || range->begin != 0)
+        return invalid_argument(cat("expected a range that begins at byte 0, received '",
+                                    header_of(answer, "content-range"), "'"));
+      const uint64_t expected = std::min(range->size, block_bytes());
+      if (range->end != expected || answer.body.size() != expected)
+        return unavailable(cat("expected ", expected, " bytes, received ", answer.body.size()));
+      size_ = range->size;
+      parts_->cache.put(number_, 0, std::make_shared<const Bytes>(std::move(answer.body)));
+      return {};
+    });
+  }
+
+  // A block, which is read with those behind it up to `wanted` or, for a reader that goes forward,
+  // beyond.
+  Result<BlockCache::Block> block_at(uint64_t index, uint64_t wanted) const {
+    if (BlockCache::Block found = parts_->cache.find(number_, index)) return found;
+    const uint64_t most = std::max<uint64_t>(1, parts_->options.most_at_once / block_bytes());
+    uint64_t count = (wanted - 1) / block_bytes() - index + 1;
+    {
+      const std::lock_guard lock(mutex_);
+      ahead_ = index == next_ ? std::min(most, 2 * ahead_) : 1;
+      count = std::min(most, std::max(count, ahead_));
+      next_ = index + count;
+    }
+    const uint64_t begin = index * block_bytes();
+    const uint64_t end = std::min(size_, begin + count * block_bytes());
+    Bytes bytes;
+    LEAT_RETURN_IF_ERROR(read_range(begin, end, bytes));
+    BlockCache::Block first;
+    for (uint64_t at = begin; at < end; at += block_bytes()) {
+      const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(at - begin);
+      const auto size = static_cast<std::ptrdiff_t>(std::min(block_bytes(), end - at));
+      auto block = std::make_shared<const Bytes>(from, from + size);
+      if (!first) first = block;
+      parts_->cache.put(number_, at / block_bytes(), std::move(block));
+    }
+    return first;
+  }
+
+  Status read_range(uint64_t begin, uint64_t end, Bytes& out) const {
+    const auto request = [&] {
+      HeaderList headers{{"range", cat("bytes=", begin, "-", end - 1)}};
+      // A weak ETag compares as different from itself here.
+      if (!etag_.empty() && !etag_.starts_with("W/")) headers.emplace_back("if-match", etag_);
+      return address_.get(headers);
+    };
+    return ask_store(*parts_, path_, request, end - begin, [&](HttpAnswer answer) -> Status {
+      if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
+      const std::string text = header_of(answer, "content-range");
+      const auto range = parse_range(text);
+      const std::string etag = header_of(answer, "etag");
+      if (etag != etag_ || (range && range->size != size_)) {
+        return failed_precondition(cat("it has changed while it is read: expected ", size_,
+                                       " bytes and ETag ", etag_, ", received ", text, " and ",
+                                       etag));
+      }
+      if (!range || range->begin != begin || range->end != end) {
+        return invalid_argument(
+            cat("expected the bytes ", begin, "-", end - 1, ", received the range '", text, "'"));
+      }
+      if (answer.body.size() != end - begin) {
+        return unavailable(cat("expected ", end - begin, " bytes at byte ", begin, ", received ",
+                               answer.body.size()));
+      }
+      out = std::move(answer.body);
+      return {};
+    });
+  }
+
+  const std::shared_ptr<StoreParts> parts_;
+  const std::string path_;
+  const StoreAddress address_;
+  const uint64_t number_;  // in the cache
+  uint64_t size_ = 0;
+  std::string etag_;
+  mutable std::mutex mutex_;
+  mutable uint64_t next_ = 1, ahead_ = 1;  // the block behind the last ones, and how many to read
+};
+
+Status no_writing(const std::string& path) {
+  return failed_precondition(
+      cat("'", path, "': expected a file of a disk: stores are for reading"));
+}
+
+class StoreFiles final : public ForwardingFiles {
+ public:
+  StoreFiles(Files& files, StoreOptions options)
+      : ForwardingFiles(files), parts_(std::make_shared<StoreParts>(std::move(options))) {}
+
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    return is_store_path(path) ? StoreFile::open(parts_, path) : files_.open(path);
+  }
+  Result<bool> exists(const std::string& path) override {
+    if (!is_store_path(path)) return files_.exists(path);
+    const auto opened = StoreFile::open(parts_, path);
+    if (opened.ok()) return true;
+    if (opened.status().message().find("there is no such file") != std::string::npos) return false;
+    return opened.status();
+  }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    if (!is_store_path(path)) return files_.list(path);
+    LEAT_ASSIGN_OR_RETURN(const StoreAddress address,
+                          StoreAddress::make(path, parts_->options.variable));
+    if (!address.is_s3()) {
+      return unimplemented(cat("'", path, "': expected names of files without '*' and '?': ",
+                               "servers of HTTP give no list of their files"));
+    }
+    return list_s3(path, address);
+  }
+
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+    if (is_store_path(path)) return no_writing(path);
+    return files_.create(path);
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    return is_store_path(from) || is_store_path(to) ? no_writing(to) : files_.rename(from, to);
+  }
+  Status remove(const std::string& path) override {
+    return is_store_path(path) ? no_writing(path) : files_.remove(path);
+  }
+  Status remove_all(const std::string& path) override {
+    return is_store_path(path) ? no_writing(path) : files_.remove_all(path);
+  }
+  Status make_directories(const std::string& path) override {
+    return is_store_path(path) ? no_writing(path) : files_.make_directories(path);
+  }
+  Status sync_directory(const std::string& path) override {
+    return is_store_path(path) ? no_writing(path) : files_.sync_directory(path);
+  }
+
+ private:
+  Result<std::vector<std::string>> list_s3(const std::string& path, const StoreAddress& address) {
+    constexpr uint64_t kPage = uint64_t{16} << 20;
+    constexpr size_t kMostNames = size_t{1} << 22;
+    std::vector<std::string> names;
+    std::string next;
+    do {
+      LEAT_RETURN_IF_ERROR(ask_store(
+          *parts_, path, [&] { return address.list(next); }, kPage,
+          [&](HttpAnswer answer) -> Status {
+            if (answer.status != 200) return error_of_status(answer.status, true);
+            LEAT_ASSIGN_OR_RETURN(const S3List page, parse_s3_list(answer.body, address.prefix()));
+            names.insert(names.end(), page.names.begin(), page.names.end());
+            if (!page.next.empty() && page.next == next)
+              return invalid_argument("expected another page of the list, received the same one");
+            next = page.next;
+            return {};
+          }));
+      if (names.size() > kMostNames)
+        return resource_exhausted(cat("'", path, "': expected at most ", kMostNames, " names"));
+    } while (!next.empty());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const std::shared_ptr<StoreParts> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Files> make_store_files(Files& files, StoreOptions options) {
+  return std::make_unique<StoreFiles>(files, std::move(options));
+}
+
+Files& store_files() {
+  static StoreFiles files(real_files(), StoreOptions());
+  return files;
+}
+
+}  // namespace leat
