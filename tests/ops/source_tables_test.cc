@@ -123,7 +123,7 @@ TEST_CASE("databases that are none, or lack the table, are refused") {
         "'t.db': expected at least one row in 'none', received none");
   CHECK(refused("t.db", {"table=k"}).find("'t.db': cannot prepare a statement") == 0);
   CHECK(refused("t.db", {"table=t", "columns:other="}) ==
-        "column 'other': expected a column of the table, 'a, b', received 'other'");
+        "'t.db': column 'other': expected a column of the table, 'a, b', received 'other'");
   CHECK(refused("t.db", {}) == "table: missing, expected a value");
   folder.write("text.db", "this is no database, however long the text may be; ");
   CHECK(refused("text.db", {"table=t"}) ==

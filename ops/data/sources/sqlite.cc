@@ -123,7 +123,8 @@ class SqliteSource final : public Source {
       for (const std::string& from : made.names) {
         const auto found = std::find(fields_.begin(), fields_.end(), from);
         if (found == fields_.end()) {
-          return invalid_argument(cat("column '", name, "': expected a column of the table, ",
+          return invalid_argument(cat("'", place_.name, "': column '", name,
+                                      "': expected a column of the table, ",
                                       quoted_field(join(fields_, ", ")), ", received '", from, "'",
                                       did_you_mean(from, fields_)));
         }
@@ -143,7 +144,7 @@ class SqliteSource final : public Source {
     // Without columns, every one of the table is one, of numbers.
     for (size_t i = 0; i < fields_.size(); ++i) {
       if (!is_column_name(fields_[i]))
-        return invalid_argument(cat("columns: expected their names, since ",
+        return invalid_argument(cat("'", place_.name, "': columns: expected their names, since ",
                                     quoted_field(fields_[i]), " is no name of a column"));
       info_.columns.push_back({fields_[i], DType::f32, Shape{}});
       columns_.push_back({FieldType(), {fields_[i]}, {static_cast<int>(i) + 1}, {}});
