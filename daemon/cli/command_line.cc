@@ -48,6 +48,7 @@ struct Parsed {
   DataTokenizeCommand tokenize;
   DataInspectCommand inspect;
   DataConvertCommand rows;
+  DataLedgerCommand ledger;
   std::string shell;  // of `leat completion`
   std::string topic;  // of `leat man`: the name of a command, "checkpoint ls"
   std::string color = "auto";
@@ -190,6 +191,18 @@ void add_convert(CLI::App& app, Parsed& parsed) {
   add_color(*convert, parsed.color);
 }
 
+void add_ledger(CLI::App& app, Parsed& parsed) {
+  DataLedgerCommand& command = parsed.ledger;
+  auto* ledger = add_command(app, "ledger", "Show that an epoch has each row once, and its hashes");
+  add_argument(*ledger, "JOB", command.job, "The job file (YAML)")->required();
+  ledger->add_option("--epoch", command.epoch, "The pass over the training data, from 1 (1)")
+      ->type_name("N")
+      ->check(whole_number(1, int64_t{1} << 32));
+  ledger->add_flag("--order", command.order_alone, "The order alone: read no rows");
+  ledger->add_flag("--json", command.json, "One JSON object on stdout");
+  add_color(*ledger, parsed.color);
+}
+
 void add_tokenize(CLI::App& app, Parsed& parsed) {
   DataTokenizeCommand& command = parsed.tokenize;
   auto* tokenize = add_command(app, "tokenize", "Make a file of tokens from text files");
@@ -222,6 +235,7 @@ void add_data(CLI::App& app, Parsed& parsed) {
   data->require_subcommand(1);
   add_inspect(*data, parsed);
   add_convert(*data, parsed);
+  add_ledger(*data, parsed);
   add_tokenize(*data, parsed);
 }
 
@@ -303,6 +317,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (auto command = look_command(name, std::move(parsed.looks), color)) return *std::move(command);
   if (name == "leat data tokenize") return with_color(std::move(parsed.tokenize));
   if (name == "leat data inspect") return with_color(std::move(parsed.inspect));
+  if (name == "leat data ledger") return with_color(std::move(parsed.ledger));
   if (name == "leat data convert") return with_color(std::move(parsed.rows));
   if (name == "leat completion") return PrintText{*completion_script(app, parsed.shell)};
   if (name == "leat man") return manual_of(app, parsed.topic);
@@ -388,6 +403,7 @@ int run_command(const Command& command) {
     int operator()(const DataTokenizeCommand& data) const { return run_data_tokenize(data); }
     int operator()(const DataInspectCommand& data) const { return run_data_inspect(data); }
     int operator()(const DataConvertCommand& data) const { return run_data_convert(data); }
+    int operator()(const DataLedgerCommand& data) const { return run_data_ledger(data); }
   };
   return std::visit(Runner{}, command);
 }

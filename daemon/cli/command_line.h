@@ -11,6 +11,7 @@
 #include "daemon/cli/curve_commands.h"
 #include "daemon/cli/data_convert.h"
 #include "daemon/cli/data_inspect.h"
+#include "daemon/cli/data_ledger.h"
 #include "daemon/cli/data_tokenize.h"
 #include "daemon/cli/evaluate_command.h"
 #include "daemon/cli/look_commands.h"
@@ -20,15 +21,14 @@ namespace leat {
 
 // A command with its arguments, or a text to print instead. run_command() needs an overload for
 // each alternative, so the compiler finds a command without one.
-using Command =
-    std::variant<PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand,
-                 GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
-                 CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
-                 CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand,
-                 LogsCommand, CancelCommand, RmCommand, NodesCommand, TopCommand, ConfigCommand,
-                 ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
-                 MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand, WhyCommand,
-                 TraceCommand, ExplainCommand, DataInspectCommand, DataConvertCommand>;
+using Command = std::variant<
+    PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand, GraphCheckCommand,
+    GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand, CheckpointVerifyCommand,
+    CheckpointDiffCommand, CheckpointExportCommand, CheckpointSaveCommand, EvaluateCommand,
+    SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand, RmCommand, NodesCommand,
+    TopCommand, ConfigCommand, ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand,
+    DoctorCommand, MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand, WhyCommand,
+    TraceCommand, ExplainCommand, DataInspectCommand, DataConvertCommand, DataLedgerCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

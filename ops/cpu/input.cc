@@ -6,53 +6,15 @@
 #include <cstdint>
 #include <cstring>
 
-#include "devices/base/philox.h"
 #include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/data/dataset.h"
+#include "ops/data/epoch_order.h"
 #include "ops/graph/op.h"
 #include "ops/state/resources.h"
 
 namespace leat {
 namespace {
-
-// The record at a position of the endless sequence of epochs, each in an order of its own. Calls
-// with ascending positions compute one permutation per epoch.
-class EpochOrder {
- public:
-  EpochOrder(int64_t count, bool shuffle, uint64_t seed)
-      : count_(count), shuffle_(shuffle), seed_(seed), order_(static_cast<uint64_t>(count), 0) {}
-
-  int64_t record(int64_t position) {
-    const int64_t epoch = position / count_, place = position % count_;
-    if (!shuffle_) return place;
-    if (epoch != epoch_) {
-      // Positions of a tile ascend, so a new permutation is made only when a tile crosses into
-      // another epoch.
-      order_ = Permutation(static_cast<uint64_t>(count_), key(static_cast<uint64_t>(epoch)));
-      epoch_ = epoch;
-    }
-    return static_cast<int64_t>(order_(static_cast<uint64_t>(place)));
-  }
-
- private:
-  // The key of an epoch's permutation follows from the seed and the epoch alone, so a restart sees
-  // the same order.
-  uint64_t key(uint64_t epoch) const {
-    constexpr uint32_t kTag =
-        0x45504f43;  // "EPOC": separates these numbers from others drawn with this seed
-    const auto words =
-        philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), kTag, 0},
-               {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
-    return uint64_t{words[1]} << 32 | words[0];
-  }
-
-  const int64_t count_;
-  const bool shuffle_;
-  const uint64_t seed_;
-  int64_t epoch_ = -1;
-  Permutation order_;
-};
 
 // Reads rows of batch number `index` (input 0): the columns, then the weights. It keeps no state
 // between steps, and its tiles are independent.

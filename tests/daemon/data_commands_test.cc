@@ -1,9 +1,12 @@
 // leat data inspect and leat data convert, as a user types them.
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "daemon/cli/data_convert.h"
 #include "daemon/cli/data_inspect.h"
+#include "daemon/cli/data_ledger.h"
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "ops/formats/npz.h"
@@ -185,6 +188,51 @@ TEST_CASE("arrays that do not fit into the memory together are the same bytes") 
     CHECK(get_file(folder / ("one" + end)) == get_file(folder / ("all" + end)));
     CHECK(get_file(folder / ("none" + end)) == get_file(folder / ("all" + end)));
   }
+}
+
+TEST_CASE("a ledger has each row once, whatever the format and the number of workers") {
+  const TemporaryDirectory folder;
+  std::string csv = "x,labels\n";
+  Tensor x(DType::f32, Shape{1000}), labels(DType::i64, Shape{1000});
+  for (int i = 0; i < 1000; ++i) {
+    csv += cat(i * 0.5, ",", i % 3, "\n");
+    x.set(i, i * 0.5);
+    labels.set(i, i % 3);
+  }
+  put_file(folder / "rows.csv", csv);
+  must(write_npy(real_files(), folder / "x.npy", x));
+  must(write_npy(real_files(), folder / "y.npy", labels));
+  const auto job = [&](const std::string& train, const std::string& more) {
+    put_file(
+        folder / "job.yaml",
+        cat("version: 1\nname: n\nmodel: {graph: g.onnxtxt}\ndata:\n  root: .\n  train: ", train,
+            "\nloss: cross_entropy\nepochs: 1\nglobal_batch_size: 12\nseed: 5\n"
+            "optimizer: {name: sgd, learning_rate: 0.1}\n",
+            more));
+  };
+  const std::string arrays = "{format: npy, files: {x: x.npy, labels: y.npy}}";
+  job(arrays, "");
+  const Finished done = data_command(folder, {"ledger", "job.yaml"});
+  INFO(done.err);
+  CHECK(done.exit_code == 0);
+  CHECK(done.out.find("epoch 1: 1000 rows, each once\norder   sha256 ") == 0);
+  CHECK(done.out.find("content sha256 ") != std::string::npos);
+  job("{format: csv, files: rows.csv, columns: {x: x, labels: {dtype: int64}}}",
+      "num_workers: 4\nshards: 4\n");
+  CHECK(data_command(folder, {"ledger", "job.yaml"}).out == done.out);
+  const Finished second = data_command(folder, {"ledger", "job.yaml", "--epoch", "2"});
+  CHECK(second.out.find("epoch 2: 1000 rows, each once\n") == 0);
+  CHECK(second.out.substr(30) != done.out.substr(30));
+  const Finished order = data_command(folder, {"ledger", "job.yaml", "--order", "--json"});
+  CHECK(order.out.find(R"({"apiVersion": "leat/v1", "kind": "EpochLedger", "epoch": 1, "rows": )"
+                       R"(1000, "missing": 0, "repeated": 0, "orderSha256": ")") == 0);
+  CHECK(order.out.find("content") == std::string::npos);
+  // Without shuffling the order is that of the files.
+  NamedData data = must(find_data(real_files(), folder / "job.yaml", 1)).at(0);
+  const EpochLedger plain = must(read_epoch_ledger(real_files(), data.names, false, 5, 3, false));
+  std::vector<int64_t> numbers(1000);
+  std::iota(numbers.begin(), numbers.end(), int64_t{0});
+  CHECK(plain.order == to_hex(sha256(std::as_bytes(std::span(numbers)))));
 }
 
 TEST_CASE("a conversion that fails writes nothing, and replaces nothing without --force") {
