@@ -114,7 +114,9 @@ void add_plan(CLI::App& app, Parsed& parsed) {
 void add_predict(CLI::App& app, Parsed& parsed) {
   PredictCommand& predict = parsed.predict;
   auto* sub = add_command(app, "predict", "Run a trained model on rows of data");
-  add_argument(*sub, "RUN", predict.run, "The folder that leat train left")->required();
+  add_argument(*sub, "RUN|JOB", predict.run,
+               "The folder that leat train left, or a job of the cluster")
+      ->required();
   sub->add_option("--input", predict.inputs,
                   "The inputs: .npy or IDX, plain or .gz; NAME=FILE for each of several inputs")
       ->type_name("FILE");
@@ -130,7 +132,7 @@ void add_predict(CLI::App& app, Parsed& parsed) {
   sub->add_option("--top", predict.top, "The N classes with the highest scores, not all scores")
       ->type_name("N")
       ->check(whole_number(1, 1'000'000));
-  sub->add_flag("--json", predict.json, "One JSON object per row on stdout");
+  add_cluster_options(*sub, predict.cluster);
   add_color(*sub, parsed.color);
 }
 
@@ -331,7 +333,8 @@ Command chosen(const CLI::App& app, Parsed parsed) {
               "\nSee 'leat predict --help'."),
           kExitUsage, color};
     }
-    return with_color(std::move(parsed.predict));
+    parsed.predict.cluster.color = color;
+    return std::move(parsed.predict);
   }
   if (name == "leat graph show") return with_color(std::move(parsed.show));
   if (name == "leat graph check") return with_color(std::move(parsed.check));

@@ -15,6 +15,7 @@
 #include "daemon/cli/data_tokenize.h"
 #include "daemon/cli/evaluate_command.h"
 #include "daemon/cli/look_commands.h"
+#include "daemon/cli/predict_command.h"
 #include "daemon/process/arguments.h"
 
 namespace leat {

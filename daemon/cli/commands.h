@@ -46,24 +46,6 @@ struct PlanCommand {
 };
 int run_plan(const PlanCommand& command);
 
-// Computes the predictions of a trained model. Prints for each row the class with the highest
-// score, the first one of equals; with --json also the score. Exactly one of `inputs` and `data` is
-// given.
-struct PredictCommand {
-  std::string run;                  // a folder that `leat train` wrote
-  std::vector<std::string> inputs;  // .npy or IDX, also with .gz; "NAME=FILE" for an input's name
-  std::vector<std::string> data;    // rows of any source: see data_overrides()
-  std::vector<std::string> set;     // overrides of the job file
-  std::string weights;              // a file in place of the run's weights.safetensors
-  std::string output;   // .npy, .csv or .jsonl; empty: print the predicted classes to stdout
-  std::string classes;  // a file with the name of a class on each line; empty: numbers
-  bool softmax = false;
-  int64_t top = 0;  // the classes with the highest scores; 0: all scores
-  bool json = false;
-  ColorMode color = ColorMode::automatic;
-};
-int run_predict(const PredictCommand& command);
-
 // Prints a graph as text. A table of layers with output shapes and numbers of parameters, or with
 // `expand` the text of the graph.
 struct GraphShowCommand {

@@ -1,13 +1,14 @@
+#include "daemon/cli/predict_command.h"
+
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 
 #include "daemon/base/exit_code.h"
-#include "daemon/cli/commands.h"
 #include "daemon/cli/data_option.h"
-#include "daemon/cli/interrupt.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/prediction_output.h"
+#include "daemon/cli/run_place.h"
 #include "daemon/training/class_names.h"
 #include "daemon/training/job_transforms.h"
 #include "daemon/training/predict_data.h"
@@ -27,7 +28,7 @@ struct PredictInput {
 };
 
 PredictInput failed(const Status& status, const PredictCommand& command) {
-  return {report(status, command.color), {}, {}};
+  return {report(status, command.cluster.color), {}, {}};
 }
 
 // Each file of --input becomes a column of the name of its input. A file without a name is for a
@@ -39,7 +40,7 @@ PredictInput input_of_files(const PredictCommand& command) {
     const size_t equals = each.find('=');
     const bool named = equals != std::string::npos && equals < each.find('/');
     const std::string path = named ? each.substr(equals + 1) : each;
-    if (report_missing("input file", path, command.color)) return {kExitNoSuch, {}, {}};
+    if (report_missing("input file", path, command.cluster.color)) return {kExitNoSuch, {}, {}};
     const std::string format = array_format(path);
     if (!input.data.format.empty() && input.data.format != format) {
       return failed(invalid_argument(cat("--input: expected files of one format, received ",
@@ -75,7 +76,8 @@ Result<std::vector<std::string>> read_classes(const std::string& path) {
 Result<PredictionFormat> format_of(const PredictCommand& command) {
   const std::string& path = command.output;
   if (path.empty() && command.top > 0) return PredictionFormat::jsonl;
-  if (path.empty()) return command.json ? PredictionFormat::class_lines : PredictionFormat::classes;
+  if (path.empty())
+    return command.cluster.json ? PredictionFormat::class_lines : PredictionFormat::classes;
   if (path.ends_with(".csv")) return PredictionFormat::csv;
   if (path.ends_with(".jsonl")) return PredictionFormat::jsonl;
   if (path.ends_with(".npy")) {
@@ -129,22 +131,22 @@ class CountedRows final : public PredictionSink {
 };
 
 // Predicts into the file or to stdout, and returns the exit code.
-int predict_into(const PredictCommand& command, const Job& job, const RunWeights& weights,
-                 const DatasetFiles& data, PredictionFormat format, const PredictionForm& form) {
+int predict_into(const PredictCommand& command, const RunPlace& place, const Job& job,
+                 const RunWeights& weights, const DatasetFiles& data, PredictionFormat format,
+                 const PredictionForm& form) {
   const Catalogue catalogue = standard_catalogue();
-  const Interrupt interrupt;
   std::string shape;
   const auto fill = [&](const TakeBytes& take) -> Status {
     CountedRows sink(make_prediction_sink(format, form, take));
     LEAT_RETURN_IF_ERROR(predict_data(catalogue, real_files(), job, weights, data, sink,
-                                      [&] { return interrupt.requested(); }));
+                                      [&] { return place.is_interrupted(); }));
     shape = sink.text();
     return {};
   };
   const Status done =
       command.output.empty() ? fill(print_bytes) : write_output(command.output, fill);
-  if (interrupt.requested()) return interrupt.exit_code();
-  if (!done.ok()) return report(done, command.color);
+  if (place.is_interrupted()) return place.exit_code_of_interrupt();
+  if (!done.ok()) return report(done, command.cluster.color);
   std::cout << std::flush;
   if (!command.output.empty())
     std::cerr << "Wrote " << shape << " to " << printable(command.output) << "\n";
@@ -153,18 +155,49 @@ int predict_into(const PredictCommand& command, const Job& job, const RunWeights
 
 }  // namespace
 
+namespace {
+
+// Finds the file of weights: that of the command, or else that of the run. Returns kExitOk, or
+// reports the error and returns the exit code.
+int find_weights(const PredictCommand& command, RunPlace& place, std::string& path) {
+  path = command.weights.empty() ? weights_path(place.folder()) : command.weights;
+  if (command.weights.empty() && !place.job().empty()) {
+    // The job's file is copied here.
+    const auto copied = place.file("weights.safetensors");
+    if (!copied.ok()) return place.report(copied.status());
+    if (!*copied)
+      return place.report(failed_precondition(
+          cat("job '", place.job(), "': expected one that has ended with weights")));
+  }
+  return report_missing("weights file", path, command.cluster.color) ? kExitNoSuch : kExitOk;
+}
+
+// Reads the names of classes: those of the command, or those that the run knows.
+Result<PredictionForm> form_of(const PredictCommand& command, RunPlace& place) {
+  PredictionForm form{command.softmax, command.top};
+  if (!command.classes.empty()) {
+    LEAT_ASSIGN_OR_RETURN(form.classes, read_classes(command.classes));
+    return form;
+  }
+  if (!place.job().empty()) LEAT_RETURN_IF_ERROR(place.file("classes.txt").status());
+  LEAT_ASSIGN_OR_RETURN(form.known_classes, read_class_names(real_files(), place.folder()));
+  return form;
+}
+
+}  // namespace
+
 int run_predict(const PredictCommand& command) {
-  const std::string weights_file =
-      command.weights.empty() ? weights_path(command.run) : command.weights;
-  if (report_missing("run", command.run + "/job.yaml", command.color)) return kExitNoSuch;
-  if (report_missing("weights file", weights_file, command.color)) return kExitNoSuch;
+  RunPlace place(command.cluster);
+  if (const int code = place.open(command.run); code != kExitOk) return code;
+  std::string weights_file;
+  if (const int code = find_weights(command, place, weights_file); code != kExitOk) return code;
   JobOverrides overrides;
   auto data = data_overrides(command.data);
-  if (!data.ok()) return report(data.status(), command.color);
+  if (!data.ok()) return report(data.status(), command.cluster.color);
   overrides.set = *std::move(data);
   overrides.set.insert(overrides.set.end(), command.set.begin(), command.set.end());
-  auto job = load_run_job(real_files(), command.run, overrides);
-  if (!job.ok()) return report(job.status(), command.color);
+  auto job = load_run_job(real_files(), place.folder(), overrides);
+  if (!job.ok()) return report(job.status(), command.cluster.color);
   PredictInput input;
   if (command.data.empty()) {
     input = input_of_files(command);
@@ -175,22 +208,16 @@ int run_predict(const PredictCommand& command) {
   } else {
     input.data = dataset_files(*job, *job->data.validation);
   }
-  PredictionForm form{command.softmax, command.top};
-  if (!command.classes.empty()) {
-    if (report_missing("file of classes", command.classes, command.color)) return kExitNoSuch;
-    auto classes = read_classes(command.classes);
-    if (!classes.ok()) return report(classes.status(), command.color);
-    form.classes = *std::move(classes);
-  } else {
-    auto known = read_class_names(real_files(), command.run);
-    if (!known.ok()) return report(known.status(), command.color);
-    form.known_classes = *std::move(known);
-  }
+  if (!command.classes.empty() &&
+      report_missing("file of classes", command.classes, command.cluster.color))
+    return kExitNoSuch;
+  const auto form = form_of(command, place);
+  if (!form.ok()) return report(form.status(), command.cluster.color);
   const auto format = format_of(command);
-  if (!format.ok()) return report(format.status(), command.color);
+  if (!format.ok()) return report(format.status(), command.cluster.color);
   const auto weights = read_weights_of_file(real_files(), weights_file);
-  if (!weights.ok()) return report(weights.status(), command.color);
-  return predict_into(command, *job, *weights, input.data, *format, form);
+  if (!weights.ok()) return report(weights.status(), command.cluster.color);
+  return predict_into(command, place, *job, *weights, input.data, *format, *form);
 }
 
 }  // namespace leat

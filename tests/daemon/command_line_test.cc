@@ -92,7 +92,7 @@ TEST_CASE("the other commands become their structs") {
   CHECK(std::get<PredictCommand>(predict).run == "run");
   CHECK(std::get<PredictCommand>(predict).inputs == std::vector<std::string>{"x.npy"});
   CHECK(std::get<PredictCommand>(predict).output == "y.npy");
-  CHECK(std::get<PredictCommand>(predict).json);
+  CHECK(std::get<PredictCommand>(predict).cluster.json);
 
   const Command show = parse_command_line({"graph", "show", "g.onnxtxt", "--expand"});
   REQUIRE(std::holds_alternative<GraphShowCommand>(show));
