@@ -182,7 +182,7 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
                          std::any_of(data.more_validation.begin(), data.more_validation.end(),
                                      [](const auto& named) { return named.second.has_files(); });
   const Need need = has_files ? Need::required : Need::optional;
-  if (map.get_string("root", need, data.root, "the path of a folder, or the address of a store")) {
+  if (map.get_string("root", need, data.root, "the path of a folder")) {
     const Status store = is_store_path(data.root) ? check_store_path(data.root) : Status();
     if (!store.ok()) map.fail("root", store.message());
     if (!is_store_path(data.root)) data.root = resolved(data.root, folder);

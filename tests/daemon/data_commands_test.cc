@@ -180,7 +180,7 @@ TEST_CASE("arrays that do not fit into the memory together are the same bytes") 
   for (int i = 0; i < 5000; ++i) csv += cat(i, ",", i * 0.5, ",t", i % 17, "\n");
   put_file(folder / "t.csv", csv);
   const NamedData data = must(find_data(real_files(), folder / "t.csv", INT64_MAX)).at(0);
-  for (const std::string& end : {".npz", ".safetensors"}) {
+  for (const std::string end : {".npz", ".safetensors"}) {
     must(convert_data(real_files(), data, folder / ("all" + end), false));
     // 5000 rows of 8 bytes: one column at a time, and then none of them.
     must(convert_data(real_files(), data, folder / ("one" + end), false, 45'000));

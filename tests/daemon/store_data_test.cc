@@ -9,6 +9,7 @@
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/daemon/leat_process.h"
+#include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/http_store.h"
 #include "tests/must.h"
@@ -119,6 +120,24 @@ TEST_CASE("data of a server train to the weights of the same files on a disk") {
     CHECK(small.hash(two, cat("run-", run++), 2) == truth);
   }
   CHECK(store.requests() > 8);
+}
+
+TEST_CASE("a worker offers a store, and a killed runner reads there what is left", "[cluster]") {
+  const SmallJob small(kStoreModel);
+  write_store_files(small);
+  const FolderStore store(small.path());
+  std::vector<std::string> settings = store_settings(kStoreFormats[3], store.url() + "/data", "2");
+  settings.insert(settings.end(), {"steps=40", "checkpoint.every_steps=5"});
+  Job job = small.job(settings);
+  const std::string truth = small.hash(job, "one-process");
+  job.data.root = "data";  // the name that the workers have for it
+  std::ofstream(small.path("job.yaml")) << print_job(job);
+  ProcessCluster cluster(
+      {.workers = 2, .data_path = store.url() + "/data", .master = {"--set", "chaos=true"}});
+  REQUIRE(cluster.await_ready(2));
+  const std::string view = cluster.run_with_fault(small.path("job.yaml"), "kill=runner:1@step=17");
+  INFO(view);
+  CHECK(view.find(truth) != std::string::npos);
 }
 
 TEST_CASE("data of S3 are found by patterns, and a job file has no user") {

@@ -49,7 +49,7 @@ data: 127.0.0.1:7001
 data_address: localhost:7002
 threads: 6
 memory_limit: 2GiB
-datasets: {fashion: data/fashion, other: /srv/other}
+datasets: {fashion: data/fashion, other: /srv/other, far: "s3://bucket/a//b"}
 state_dir: state
 secret_file: secret
 http_token_file: token
@@ -72,6 +72,7 @@ log: {level: debug, format: json, file: ../worker.log}
   CHECK(worker->memory_limit == uint64_t{2} << 30);
   CHECK(worker->datasets ==
         std::map<std::string, std::string>{{"fashion", file.folder / "data/fashion"},
+                                           {"far", "s3://bucket/a//b"},
                                            {"other", "/srv/other"}});
   CHECK(worker->state_dir == file.folder / "state");
   CHECK(worker->security.secret_file == file.folder / "secret");
@@ -175,6 +176,12 @@ TEST_CASE("a data set has a name that a job can say") {
     CHECK_THAT(refusal(name), Contains("expected a name of letters, digits, '-' and '_', at most "
                                        "64 and a letter or digit first"));
   }
+}
+
+TEST_CASE("the address of a data set has no user") {
+  const ConfigFile file("datasets: {a: \"https://me:secret@host/x\"}\n");
+  CHECK_THAT(message_of(file, load_worker_config(file.sources)),
+             Contains("the address of a store: expected none with a user"));
 }
 
 TEST_CASE("a file of comments alone says nothing, and that is fine") {
