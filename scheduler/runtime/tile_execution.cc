@@ -30,11 +30,11 @@ uint64_t TileExecution::tiles_done() const {
 }
 
 uint32_t TileExecution::at_work() const {
-  for (size_t t = 0; t < threads_; ++t) {
-    const uint32_t at = worked_[t].at.load(std::memory_order_relaxed);
-    if (at != kNone) return at;
-  }
-  return kNone;
+  // kNone is the greatest number.
+  uint32_t first = kNone;
+  for (size_t t = 0; t < threads_; ++t)
+    first = std::min(first, worked_[t].at.load(std::memory_order_relaxed));
+  return first;
 }
 
 bool TileExecution::run(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread) {

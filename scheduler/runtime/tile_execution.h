@@ -42,7 +42,8 @@ class TileExecution {
   // Rises with every tile that a kernel has done, so that a step that takes long is seen to go on.
   // Threads: any.
   uint64_t tiles_done() const;
-  // The instruction whose kernel a thread runs at this moment; kNone if none does. Threads: any.
+  // Of a run that works: the instruction whose kernel runs, or ran last; the first in the plan's
+  // order if threads run several, for the others wait for it. kNone if none ran yet. Threads: any.
   uint32_t at_work() const;
 
  private:
@@ -50,7 +51,7 @@ class TileExecution {
   // shares its cache line.
   struct alignas(64) Worked {
     std::atomic<uint64_t> tiles{0};
-    std::atomic<uint32_t> at{kNone};  // the instruction that it runs now
+    std::atomic<uint32_t> at{kNone};  // the instruction that it runs, or ran last
     void add(uint64_t more = 1) {
       tiles.store(tiles.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
@@ -94,8 +95,8 @@ inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, ui
     if (progress > Progress::pending) return progress;
     worked_[thread].add();
   }
-  worked_[thread].at.store(kNone, std::memory_order_relaxed);
-  if (begin != 0) recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin);
+  if (begin != 0) [[unlikely]]
+    recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin);
   return Progress::done;
 }
 
