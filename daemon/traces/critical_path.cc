@@ -123,8 +123,9 @@ class PathWalk {
         return add(node && reads_data(*node) ? PathPart::input : PathPart::compute, node,
                    event.begin);
       case Kind::send:
-      case Kind::flush:
         return add(PathPart::wire, node, event.begin);
+      case Kind::flush:  // of all values that were sent together
+        return add(PathPart::wire, nullptr, event.begin);
       case Kind::wake:
         return add(PathPart::wake_up, node, event.begin);
       case Kind::wait:

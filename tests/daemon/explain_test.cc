@@ -85,7 +85,7 @@ TEST_CASE("explain names a slow link first") {
 const std::vector<std::string> kManyRows = {"global_batch_size=240"};
 // Enough work that a step's time is compute, with data that fit in memory.
 const std::vector<std::string> kMuchWork = {"global_batch_size=48"};
-const std::string kManyFilters = small_cnn("wide", false, 512);
+const std::string kManyFilters = small_cnn("wide", false, 2048);
 
 TEST_CASE("explain names a slow input first") {
   const std::string delay = GENERATE("delay1ms", "delay3ms");

@@ -65,10 +65,13 @@ WhyAnswer WhyScene::why(const std::string& job) {
 }
 
 WhyAnswer WhyScene::await_why(const std::string& job, const std::string& kind,
-                              std::chrono::milliseconds patience) {
+                              std::chrono::milliseconds patience, const std::string& subject) {
   const auto until = std::chrono::steady_clock::now() + patience;
+  const auto is_wanted = [&](const WhyAnswer& answer) {
+    return answer.kind == kind && (subject.empty() || answer.subject == subject);
+  };
   WhyAnswer answer = why(job);
-  while (answer.kind != kind && std::chrono::steady_clock::now() < until) answer = why(job);
+  while (!is_wanted(answer) && std::chrono::steady_clock::now() < until) answer = why(job);
   return answer;
 }
 

@@ -34,9 +34,11 @@ class WhyScene {
   std::string start(int workers, uint64_t step, std::vector<std::string> set = {},
                     std::vector<std::string> chaos = {});
   WhyAnswer why(const std::string& job);
-  // Asks until an answer has this kind, or until `patience` is over; the last answer.
+  // Asks until an answer has this kind, and this subject if it is given, or until `patience` is
+  // over. Returns the last answer.
   WhyAnswer await_why(const std::string& job, const std::string& kind,
-                      std::chrono::milliseconds patience = std::chrono::seconds(3));
+                      std::chrono::milliseconds patience = std::chrono::seconds(3),
+                      const std::string& subject = "");
   // Lets other programs have the processors of the job's runner on a worker: it gets what they
   // leave.
   void disturb(const std::string& job, const std::string& worker);

@@ -128,7 +128,7 @@ TEST_CASE("a disk that is full is named before all waits") {
   s.journal = resource_exhausted("journal: No space left on device");
   check(s, "disk", "master");
   s = running(2);
-  s.job.condition.reason = "waits for the disk: No space left on device";
+  s.job.condition.reason = "waits for room: a limit";
   check(s, "disk", "master");
 }
 
