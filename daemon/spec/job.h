@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/spec/queue_terms.h"
 #include "devices/base/dtype.h"
 #include "devices/base/status.h"
 #include "scheduler/recipes/loss.h"
@@ -171,6 +172,7 @@ struct Job {
   // On a cluster: the number of temporary failures within the last 1,900 steps after which the job
   // still tries again.
   int64_t max_failures = 10;
+  QueueTerms queue;  // what the queue of a cluster heeds; of no meaning elsewhere
   Validation validation;
   Checkpoint checkpoint;
   // The type that a step computes in: f32, f64, bf16 or f16. Variables are of master_dtype().

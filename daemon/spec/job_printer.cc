@@ -3,6 +3,7 @@
 #include "daemon/spec/names.h"
 #include "daemon/spec/read_files.h"
 #include "daemon/spec/read_loss.h"
+#include "daemon/spec/read_queue.h"
 #include "daemon/spec/read_recipes.h"
 #include "daemon/spec/read_settings.h"
 #include "daemon/spec/read_transforms.h"
@@ -225,9 +226,9 @@ std::string print_job(const Job& job) {
   text += cat("strategy: ", print_strategy(job), "\n");
   text += job.min_workers > 0 ? cat("num_workers: [", job.min_workers, ", ", job.num_workers, "]\n")
                               : cat("num_workers: ", job.num_workers, "\n");
-  if (job.gpus_per_worker > 0)
-    text += cat("resources_per_worker: {gpu: ", job.gpus_per_worker, "}\n");
+  text += print_resources(job.gpus_per_worker, job.queue);
   text += cat("max_failures: ", job.max_failures, "\n");
+  text += print_queue(job.queue);
   if (job.validation != Job::Validation())
     text += cat("validation: ", print_validation(job.validation), "\n");
   // A map of checkpoints needs an interval, which a job without any does not have.

@@ -11,6 +11,7 @@
 #include "daemon/spec/read_loss.h"
 #include "daemon/spec/read_optimizer.h"
 #include "daemon/spec/read_precision.h"
+#include "daemon/spec/read_queue.h"
 #include "daemon/spec/read_recipes.h"
 #include "daemon/spec/read_transforms.h"
 #include "devices/base/files.h"
@@ -386,6 +387,9 @@ void read_resources(YamlMap map, Job& job) {
   // A process that drives several GPUs may deadlock in NCCL: a worker has one, and a machine with
   // four of them offers four workers.
   map.get_int("gpu", Need::optional, {.min = 0, .max = 1}, job.gpus_per_worker);
+  read_share(map, job.queue);
+  if (job.gpus_per_worker > 0 && job.queue.shares_workers())
+    map.fail("cpu", "expected it without gpu: a job with a GPU has the whole worker");
   map.finish();
 }
 
@@ -441,6 +445,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   top.get_span("num_workers", Need::optional, kPlaces, job.min_workers, job.num_workers);
   read_resources(top.get_map("resources_per_worker", Need::optional), job);
   top.get_int("max_failures", Need::optional, {.min = 0, .max = 1000}, job.max_failures);
+  read_queue(top, job.queue);
   read_validation(top, job);
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job);
   read_precision(top, job);

@@ -441,6 +441,25 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "19:29: resources_per_worker.gpu: expected an integer from 0 to 1, received the integer 2"},
       {19, "resources_per_worker: {gpus: 1}",
        "19:24: resources_per_worker.gpus: unknown key (did you mean 'gpu'?)"},
+      {19, "resources_per_worker: {cpu: 0}",
+       "19:29: resources_per_worker.cpu: expected an integer from 1 to 4096, received the integer "
+       "0"},
+      {19, "resources_per_worker: {memory: 1GiB}",
+       "19:32: resources_per_worker.memory: expected it together with cpu: a job without cpu has "
+       "the whole worker"},
+      {19, "resources_per_worker: {cpu: 1, memory: 12}",
+       "19:40: resources_per_worker.memory: expected a size such as 512MiB or 4GiB, at least 1MiB, "
+       "received '12'"},
+      {19, "resources_per_worker: {cpu: 1, gpu: 1}",
+       "19:29: resources_per_worker.cpu: expected it without gpu: a job with a GPU has the whole "
+       "worker"},
+      {19, "priority: 101",
+       "19:11: priority: expected an integer from -100 to 100, received the integer 101"},
+      {19, "max_run_time: 2d",
+       "19:15: max_run_time: expected a time such as 90s, 10m or 2h, at least 1s, received '2d'"},
+      {19, "max_run_time: 500ms",
+       "19:15: max_run_time: expected a time such as 90s, 10m or 2h, at least 1s, received "
+       "'500ms'"},
       // checkpoint and precision
       {19, "checkpoint:", "19:1: checkpoint: expected a map, received nothing"},
       {19, "checkpoint: {keep: 3}",
@@ -723,6 +742,17 @@ TEST_CASE("a job file says on how many GPUs each worker computes") {
   REQUIRE(job.ok());
   CHECK(job->gpus_per_worker == 1);
   CHECK(*parse_job(print_job(*job), kFile) == *job);
+  // The wishes that the queue of a cluster heeds.
+  overrides.set = {"priority=-7", "max_run_time=90m", "preemptible=true",
+                   "resources_per_worker={cpu: 2, memory: 4GiB}"};
+  const auto queued = parse_job(kGood, kFile, overrides);
+  REQUIRE(queued.status().message() == "");
+  CHECK(queued->queue.priority == -7);
+  CHECK(queued->queue.max_run_time == std::chrono::minutes(90));
+  CHECK(queued->queue.preemptible);
+  CHECK(queued->queue.cpu == 2);
+  CHECK(queued->queue.memory == uint64_t{4} << 30);
+  CHECK(*parse_job(print_job(*queued), kFile) == *queued);
 }
 
 TEST_CASE("a printed job names every key") {
