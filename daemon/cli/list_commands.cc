@@ -187,6 +187,9 @@ class FactLines {
     if (value > 0) count(fact, value);
   }
   void known(const Fact& fact, const std::string& value) { text(fact, value); }
+  void integer(const Fact& fact, int64_t value) {
+    if (value != 0) put(fact, std::to_string(value));
+  }
   void option(const Fact& fact, uint64_t value) { known(fact, value); }
   void text(const Fact& fact, const std::string& value) {
     if (!value.empty()) put(fact, value);
@@ -319,9 +322,15 @@ std::vector<std::string> row_of(const NodeView& node) {
                             human_bytes(device.memory_bytes), ")"));
     }
   }
-  return {worker.info.worker.name,  std::string(name_of(worker.state)), or_dash(worker.reason),
-          or_dash(node.job),        or_dash(join(devices, ", ")),       human_bytes(memory),
-          datasets_of(worker.info), format_age(worker.silent.count()),  worker.info.address};
+  return {worker.info.worker.name,
+          std::string(name_of(worker.state)),
+          or_dash(worker.reason),
+          or_dash(node.jobs.size() > 1 ? join(node.jobs, ", ") : node.job),
+          or_dash(join(devices, ", ")),
+          human_bytes(memory),
+          datasets_of(worker.info),
+          format_age(worker.silent.count()),
+          worker.info.address};
 }
 
 }  // namespace

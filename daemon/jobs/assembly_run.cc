@@ -10,8 +10,9 @@ namespace leat {
 void AssemblyRun::renew(const std::vector<WorkerRef>& joining) {
   // A worker that joins may have the name of one that held the state, but its new runner holds
   // nothing.
-  for (const WorkerRef& worker : joining) holders_.erase(worker.name);
+  for (const WorkerRef& worker : joining) newest_.holders.erase(worker.name);
   progress_.restart();
+  returned_.clear();
   stepped_ = false;
   spared_from_ = 0;
   missing_.clear();
@@ -33,7 +34,7 @@ void AssemblyRun::end(const std::string& reason) {
 void AssemblyRun::made_progress(const ProgressReport& report) {
   progress_.report(report, context_.now.steady);
   spared_from_ = report.spared_from;
-  in_parts_ = report.in_parts;
+  newest_.in_parts = report.in_parts;
   const bool steps = report.step > report.first_step;
   // After the first step each runner has the newest state, and the checkpoint that they began with
   // is no longer the newest one.
@@ -42,14 +43,14 @@ void AssemblyRun::made_progress(const ProgressReport& report) {
 }
 
 void AssemblyRun::hold(bool saved) {
-  holders_.clear();
-  for (const WorkerRef& worker : assembly_.workers()) holders_.insert(worker.name);
-  saved_ = saved;
+  newest_.holders.clear();
+  for (const WorkerRef& worker : assembly_.workers()) newest_.holders.insert(worker.name);
+  newest_.saved = saved;
 }
 
 RunYield AssemblyRun::yielded(bool saved) {
   // A run that stops without a request has no better reason.
-  RunYield why = yield_.value_or(RunYield{"it came to a fence", "", false});
+  RunYield why = yield_.value_or(RunYield{.cause = "it came to a fence"});
   // The assembly really ends because of the worker that it lost; the history names that one.
   if (!missing_.empty() && why.culprit.empty()) {
     why.culprit = missing_.front().worker;
@@ -61,14 +62,16 @@ RunYield AssemblyRun::yielded(bool saved) {
 
 bool AssemblyRun::releases(const WorkerRef& worker) const {
   const Leases& leases = context_.leases;
-  if (!leases.has(worker) || !leases.is_draining(worker.name)) return false;
+  if (!leases.has(worker)) return false;
+  if (newest_.saved && returned_.contains(worker.name)) return true;
+  if (!leases.is_draining(worker.name)) return false;
   // With a checkpoint no worker's memory is needed. Without one, another worker that stays must
   // hold the whole state, which none does when each holds a part.
-  if (saved_ || !holders_.contains(worker.name)) return true;
-  if (in_parts_) return false;
+  if (newest_.saved || !newest_.holders.contains(worker.name)) return true;
+  if (newest_.in_parts) return false;
   const std::vector<WorkerRef> workers = assembly_.workers();
   return std::any_of(workers.begin(), workers.end(), [&](const WorkerRef& other) {
-    return assembly_.will_be_kept(other) && holders_.contains(other.name) &&
+    return assembly_.will_be_kept(other) && newest_.holders.contains(other.name) &&
            !leases.is_draining(other.name);
   });
 }
@@ -95,7 +98,7 @@ std::optional<RunYield> AssemblyRun::leave_drained() {
   if (!runs_) return why;
   // The workers that stay keep the job in memory, unless they have to wait for others.
   const size_t stay = workers.size() - leaving.size();
-  const size_t others = leases.free_but(demand_.left_out(true));
+  const size_t others = leases.free_but(demand_.left_out(true), demand_.share());
   why.saves = stay == 0 || stay + others < demand_.least();
   ask_to_yield(std::move(why));
   return std::nullopt;
@@ -104,10 +107,12 @@ std::optional<RunYield> AssemblyRun::leave_drained() {
 void AssemblyRun::ask_to_yield(RunYield why) {
   const bool saves = why.saves;
   // A second request is sent only to add a checkpoint to the first. The reason of a drain stays,
-  // because the history names its worker; the reason to grow gives way.
+  // because the history names its worker, unless the job leaves all workers; the reason to grow
+  // gives way.
   const bool is_news = !yield_ || (saves && !yield_->saves);
   const bool for_a_drain = yield_ && !yield_->culprit.empty();
-  if (!for_a_drain) {
+  const bool leaves = yield_ && yield_->then > why.then;
+  if (!leaves && (!for_a_drain || why.then != RunYield::Then::moves)) {
     why.saves = yield_ && yield_->saves;
     yield_ = std::move(why);
   }
@@ -137,10 +142,23 @@ size_t AssemblyRun::grow(size_t free) {
   if (!replaces && !may_grow()) return 0;
   const size_t gets = std::min({free, demand_.free(), job_.num_workers - had});
   if (std::min(free, demand_.free()) == 0) return 0;
-  ask_to_yield(
-      {cat("takes in ", counted(gets, "worker"), ": it had ", had, " of ", job_.num_workers), "",
-       replaces});
+  ask_to_yield({.cause = cat("takes in ", counted(gets, "worker"), ": it had ", had, " of ",
+                             job_.num_workers),
+                .saves = replaces});
   return gets;
+}
+
+size_t AssemblyRun::give_back(size_t count, const std::set<std::string>& names, std::string cause) {
+  if (!may_move() || !runs_ || yield_) return 0;
+  const std::vector<WorkerRef> workers = assembly_.workers();
+  // From the last task on, so that the others keep theirs.
+  for (auto each = workers.rbegin(); each != workers.rend() && returned_.size() < count; ++each) {
+    if (names.contains(each->name) && assembly_.has_place(*each)) returned_.insert(each->name);
+  }
+  if (returned_.empty()) return 0;
+  // With a checkpoint, no worker's memory is needed.
+  ask_to_yield({.cause = std::move(cause), .saves = true});
+  return returned_.size();
 }
 
 bool AssemblyRun::may_grow() const {

@@ -2,8 +2,10 @@
 // state, and the reasons to stop it at a fence.
 //
 // A run is asked to stop at a fence when one of its workers drains, when more workers are free than
-// an elastic job has, and when a worker can replace one that the run has lost. A job that may not
-// restart is left alone. A run can do without some of its workers (backup workers,
+// an elastic job has, when others wait for those that it has beyond its least, and when a worker
+// can replace one that the run has lost. A job that may not restart is left alone. Every run is
+// asked when its job is to leave all of its workers: for a pause, for a job of a higher priority,
+// or since its time is over. A run can do without some of its workers (backup workers,
 // ProgressReport::spared_from): the loss of such a worker is no failure, unless the run fails.
 //
 // Its decisions become actions of the context.
@@ -24,9 +26,13 @@ namespace leat {
 
 // The reason to stop a run at a fence.
 struct RunYield {
+  // The job's way after the fence: it continues in another assembly, it goes back into the
+  // queue, or it is over. The last one that was asked for counts most.
+  enum class Then : uint8_t { moves, requeues, ends };
   std::string cause;
-  std::string culprit;  // a worker that drains; "" if none does
-  bool saves = false;   // into a checkpoint
+  std::string culprit = {};  // a worker that drains; "" if none does
+  bool saves = false;        // into a checkpoint
+  Then then = Then::moves;
 };
 
 class AssemblyRun {
@@ -51,12 +57,22 @@ class AssemblyRun {
   // All workers of the assembly hold the job's newest state. `saved`: a checkpoint has it, too.
   void hold(bool saved);
   // No worker holds the job's state any more.
-  void drop_memory() { holders_.clear(); }
+  void drop_memory() { newest_.holders.clear(); }
   // The run has stopped at a fence. Returns the reason.
   RunYield yielded(bool saved);
 
   // True if the worker drains, and the job's newest state is not lost with it.
   bool releases(const WorkerRef& worker) const;
+  // Asks once; and again if the state must be saved now, and the first request did not say so, or
+  // if the job is to do more after the fence.
+  void ask_to_yield(RunYield why);
+  // The reason to stop that the run has been told and has not followed yet.
+  const std::optional<RunYield>& yields() const { return yield_; }
+  // Asks the run to stop at a fence, and to go on without its last `count` workers among `names`.
+  // Returns how many it gives back.
+  size_t give_back(size_t count, const std::set<std::string>& names, std::string cause);
+  // True if the run was asked to go on without that worker.
+  bool gives_back(const std::string& worker) const { return returned_.contains(worker); }
   // If workers of the assembly drain, asks the run to stop at a fence. If there is no run, returns
   // the reason to end the assembly.
   std::optional<RunYield> leave_drained();
@@ -78,9 +94,13 @@ class AssemblyRun {
   const ProgressMeter& progress() const { return progress_; }
 
  private:
+  // The places that have the job's newest state.
+  struct Newest {
+    std::set<std::string> holders;  // workers that hold it in memory
+    bool in_parts = true;           // each holds a part of it; assumed until the run reports
+    bool saved = false;             // a checkpoint has it
+  };
   bool may_grow() const;
-  // Asks once; and again if the state must be saved now, and the first request did not say so.
-  void ask_to_yield(RunYield why);
 
   TableContext& context_;
   const StoredJob& job_;
@@ -94,9 +114,8 @@ class AssemblyRun {
   uint32_t spared_from_ = 0;  // as its last report has it
   std::vector<Missing> missing_;
   std::optional<RunYield> yield_;
-  std::set<std::string> holders_;  // workers that hold the job's newest state in memory
-  bool in_parts_ = true;           // each holds a part of it; assumed until the run reports
-  bool saved_ = false;
+  std::set<std::string> returned_;  // workers that the next assembly does without
+  Newest newest_;
 };
 
 }  // namespace leat

@@ -3,31 +3,39 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/base/units.h"
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+using Wish = JobWishes::Kind;
+
+}  // namespace
 
 ClusterJob::ClusterJob(TableContext& context, StoredJob job)
     : context_(context),
       job_(std::move(job)),
       runners_(context, job_),
       failures_(context, job_, runners_),
-      past_(context, job_) {}
+      past_(context, job_),
+      time_(context, job_, runners_) {}
 
 void ClusterJob::restore() {
   // The state itself changes in the first advance(), because that is a write of the journal.
   had_runners_ = state_after_restart(state()).has_value();
-  if (had_runners_ && state() != JobState::cancelling && job_.condition.assembly > 0)
+  if (state_after_restart(state()) == JobState::recovering && job_.condition.assembly > 0)
     runners_.restore();
   failures_.restore();
+  time_.restore();
   if (job_.ended_with) runners_.run().progress().restore(*job_.ended_with);
   touch();
 }
 
-void ClusterJob::cancel(const CancelAsked& event) {
-  // A second user who cancels gets the same answer; the reason names the first one.
-  if (!cancel_) cancel_ = Cancel{event.by, {}};
-  cancel_->tickets.push_back(event.ticket);
+void ClusterJob::ask(Wish kind, const std::string& by, uint64_t ticket) {
+  // To ask twice is no error, nor to resume a job that runs.
+  if (wishes_.is_fulfilled(kind, state())) return context_.answer(ticket, view());
+  wishes_.add(kind, by, ticket);
   context_.queue_changed = true;
   advance();
 }
@@ -48,6 +56,8 @@ void ClusterJob::tick() {
     runners_.stop(cat("nobody has come in the place of others for ",
                       context_.limits.keep_survivors.count(), " ms"));
   }
+  auto over = time_.tick();
+  if (over && !finished_ && failures_.now() == nullptr) leave_ = std::move(over);
   advance();
 }
 
@@ -57,6 +67,11 @@ void ClusterJob::advance() {
   // One write at a time: written() calls this again, and so does the table after the pause of a
   // failed write.
   if (write_ != Write::none || context_.journal.is_held() || has_ended(state())) return;
+  // A user may ask for the opposite before the first request is in the journal.
+  for (const Wish kind : {Wish::pause, Wish::resume}) {
+    if (wishes_.has(kind) && wishes_.is_fulfilled(kind, state()))
+      answer(wishes_.fulfil(kind), Status());
+  }
   if (had_runners_) {
     const JobState next = *state_after_restart(state());
     // The user had cancelled the job before the restart, and its runners are not waited for.
@@ -68,11 +83,21 @@ void ClusterJob::advance() {
   }
   switch (state()) {
     case JobState::queued:
-      if (cancel_) propose(changed(JobState::cancelled, "cancelled before it started"));
+    case JobState::paused:
+      if (wishes_.has(Wish::cancel)) {
+        const bool began = job_.condition.assembly > 0;
+        return propose(changed(JobState::cancelled, began ? "cancelled" + wishes_.by(Wish::cancel)
+                                                          : "cancelled before it started"));
+      }
+      if (wishes_.has(Wish::pause))
+        return propose(changed(JobState::paused, "paused" + wishes_.by(Wish::pause)));
+      if (wishes_.has(Wish::resume))
+        propose(changed(JobState::queued, "resumed" + wishes_.by(Wish::resume)));
       return;
     case JobState::starting:
     case JobState::running:
     case JobState::recovering:
+    case JobState::pausing:
       return advance_with_runners();
     // The lease of each worker ends with its runner, so the job is CANCELLED only after the last
     // one.
@@ -85,28 +110,49 @@ void ClusterJob::advance() {
   }
 }
 
+// The run comes to a fence, or ends otherwise; then its runners are stopped.
+void ClusterJob::advance_pausing() {
+  if (failures_.now() != nullptr) {
+    if (failures_.waits_for_more()) return;
+    // A failure that would come again is not forgotten. After any other one the job has less than
+    // its last steps in its checkpoint, and computes them again.
+    JobFailures::Verdict verdict = failures_.verdict();
+    if (!failures_.now()->may_pass) {
+      past_.lost(failures_.now()->reason(), failures_.now(), failures_.now()->step);
+      return propose(changed(JobState::failed, verdict.reason));
+    }
+    failures_.forget();
+    runners_.stop(job_.condition.reason);
+  }
+  if (runners_.assembly().all_gone()) propose(changed(JobState::paused, job_.condition.reason));
+}
+
 void ClusterJob::advance_with_runners() {
   // The order of these tests is the order of precedence. A fault comes first, since its caller
   // waits for the answer. A finished job stays finished although a user cancels it or a worker is
   // lost after that.
-  if (past_.has_faults()) return note();
+  if (past_.has_faults())
+    return write(Write::note, JobNoted{job_.id, past_.write_lost(), past_.write_faults()});
   if (finished_) {
     JobCondition next = changed(JobState::succeeded, "");
     next.result = *finished_;
     return propose(std::move(next));
   }
   // A cancel wins over a failure: the user does not want another attempt.
-  if (cancel_) {
-    const std::string by = cancel_->by.empty() ? "" : " by " + cancel_->by;
-    return propose(changed(JobState::cancelling, "cancelled" + by));
-  }
+  if (wishes_.has(Wish::cancel))
+    return propose(changed(JobState::cancelling, "cancelled" + wishes_.by(Wish::cancel)));
+  if (state() == JobState::pausing) return advance_pausing();
+  if (wishes_.has(Wish::pause))
+    return propose(changed(JobState::pausing, "paused" + wishes_.by(Wish::pause)));
+  if (leave_) return propose(changed(leave_->state, leave_->reason));
   if (failures_.now() != nullptr) return advance_failed();
   // There is no run that could come to a fence, so the assembly ends here.
   if (auto why = runners_.run().leave_drained()) {
     failures_.give_up(std::move(*why), runners_.run().progress().last().step);
     return advance_failed();
   }
-  if (past_.has_lost()) return note();
+  if (past_.has_lost())
+    return write(Write::note, JobNoted{job_.id, past_.write_lost(), past_.write_faults()});
   const Assembly& assembly = runners_.assembly();
   // A job that recovers gets its next assembly from JobTable::schedule().
   if (assembly.mode() != Assembly::Mode::going) return;
@@ -134,16 +180,19 @@ void ClusterJob::advance_failed() {
 }
 
 bool ClusterJob::waits() const {
-  if (write_ != Write::none || had_runners_ || cancel_) return false;
-  if (state() == JobState::queued) return true;
+  if (write_ != Write::none || had_runners_) return false;
+  if (wishes_.has(Wish::cancel) || wishes_.has(Wish::pause)) return false;
+  // A job that made way for another one has to be rid of its runners first.
+  if (state() == JobState::queued) return runners_.assembly().all_gone();
   if (state() != JobState::recovering || failures_.now() != nullptr) return false;
   return !runners_.awaits_workers() && runners_.assembly().may_renew();
 }
 
-void ClusterJob::start_assembly() {
+void ClusterJob::start_assembly(size_t extra, const std::vector<std::string>& avoid) {
   // The workers are leased before the journal has the assembly, so no other job gets them;
   // refused() gives them back.
-  if (!runners_.renew()) return;
+  if (!runners_.renew(extra, avoid)) return;
+  time_.renew();
   failures_.renew();
   past_.renew();
   const bool first = state() == JobState::queued;
@@ -156,10 +205,10 @@ void ClusterJob::start_assembly() {
   propose(std::move(next));
 }
 
-size_t ClusterJob::grow(size_t free) {
-  // A job whose end is near takes no more workers.
-  if (write_ != Write::none || failures_.now() != nullptr || finished_ || cancel_) return 0;
-  return runners_.run().grow(free);
+// A job whose end is near, or that a user is about to stop, is left alone.
+bool ClusterJob::may_yield() const {
+  return state() == JobState::running && write_ == Write::none && failures_.now() == nullptr &&
+         !finished_ && !leave_ && !wishes_.has(Wish::cancel) && !wishes_.has(Wish::pause);
 }
 
 // The journal -------------------------------------------------------------------------------------
@@ -186,11 +235,6 @@ void ClusterJob::propose(JobCondition next) {
   write(Write::change, std::move(record));
 }
 
-// Only the past of the job is new.
-void ClusterJob::note() {
-  write(Write::note, JobNoted{job_.id, past_.write_lost(), past_.write_faults()});
-}
-
 void ClusterJob::written(const Status& status) {
   // The faults of the note are answered first, with the outcome of the write.
   answer(past_.written(status.ok()), status);
@@ -215,11 +259,17 @@ void ClusterJob::refused(const Status& status) {
   }
   // The users who cancel hear at once that the disk is full. The wish itself stays, and is written
   // after the pause.
-  if (next_.state != JobState::cancelling && next_.state != JobState::cancelled) return;
-  if (!cancel_) return;
-  answer(std::exchange(cancel_->tickets, {}),
-         resource_exhausted(cat("job '", job_.id, "' is not cancelled yet, since the journal ",
-                                "cannot be written: ", status.message(), "; it is tried again")));
+  const JobState state = next_.state;
+  const bool cancels = state == JobState::cancelling || state == JobState::cancelled;
+  const bool pauses = state == JobState::pausing || state == JobState::paused;
+  if (!cancels && !pauses && state != JobState::queued) return;
+  const Wish kind = cancels ? Wish::cancel : pauses ? Wish::pause : Wish::resume;
+  answer(wishes_.answer(kind), resource_exhausted(cat("job '", job_.id, "' is not ",
+                                                      cancels  ? "cancelled"
+                                                      : pauses ? "paused"
+                                                               : "resumed",
+                                                      " yet, since the journal cannot be written: ",
+                                                      status.message(), "; it is tried again")));
 }
 
 void ClusterJob::entered(const JobCondition& before) {
@@ -233,7 +283,24 @@ void ClusterJob::entered(const JobCondition& before) {
   }
   // The runners of a new assembly are asked for in the advance() that follows.
   if (now.assembly != before.assembly) past_.began();
-  if (now.state == JobState::running) {
+  if (now.state == JobState::queued) {
+    // From PAUSED, or from a fence: then its runners go, and the job waits in the queue.
+    leave_.reset();
+    failures_.forget();
+    runners_.stop(now.reason);
+    answer(wishes_.fulfil(Wish::resume), Status());
+  } else if (now.state == JobState::pausing || now.state == JobState::paused) {
+    answer(wishes_.fulfil(Wish::pause), Status());
+    leave_.reset();
+    const bool runs = runners_.run().runs() && failures_.now() == nullptr;
+    failures_.forget();
+    if (runs && now.state == JobState::pausing) {
+      runners_.run().ask_to_yield(
+          {.cause = now.reason, .saves = true, .then = RunYield::Then::requeues});
+    } else {
+      runners_.stop(now.reason);
+    }
+  } else if (now.state == JobState::running) {
     runners_.run().begin();
     RunJob go{job_.id, now.assembly, runners_.assembly().workers()};
     for (const FiredFault& each : job_.fired) go.fired.push_back(each.index);
@@ -243,7 +310,7 @@ void ClusterJob::entered(const JobCondition& before) {
     context_.actions.push_back(std::move(go));
   } else if (now.state == JobState::cancelling || has_ended(now.state)) {
     runners_.stop(now.state == JobState::succeeded ? "the job is done" : now.reason);
-    if (cancel_) answer(std::exchange(cancel_->tickets, {}), Status());
+    answer(has_ended(now.state) ? wishes_.drop_all() : wishes_.answer(Wish::cancel), Status());
   }
 }
 
@@ -258,14 +325,18 @@ void ClusterJob::answer(std::vector<uint64_t> tickets, const Status& status) {
 std::string ClusterJob::waiting_reason() const {
   // A job that only runs does not wait for the journal, although the journal refuses others.
   const bool changes = state() != JobState::running || write_ != Write::none ||
-                       failures_.now() != nullptr || finished_ || cancel_;
+                       failures_.now() != nullptr || finished_ || wishes_.has(Wish::cancel) ||
+                       wishes_.has(Wish::pause);
   if (context_.journal.refuses() && changes && !has_ended(state()))
     return cat("waits for the journal: ", context_.journal.status().message());
   if (state() == JobState::recovering && runners_.awaits_workers())
     return "waits for the runners that it had";
   if (!waits()) return "";
   if (failures_.backs_off()) return "waits a while, since it failed before it had come farther";
-  return runners_.demand().text(runners_.some_kept());
+  const auto place = context_.positions.find(job_.number);
+  const bool behind = place != context_.positions.end() && place->second > 1;
+  return cat(behind ? cat("position ", place->second, "; ") : "",
+             runners_.demand().text(runners_.some_kept()));
 }
 
 uint64_t ClusterJob::version() const {
@@ -289,10 +360,21 @@ JobView ClusterJob::view() const {
   view.progress = runners_.run().progress().progress();
   view.history = job_.history;
   view.version = version();
+  const QueueTerms& terms = job_.terms;
+  view.priority = terms.priority;
+  view.user = terms.user;
+  if (terms.max_run_time.count() > 0) view.max_run_time_ms = terms.max_run_time.count();
+  view.preemptible = terms.preemptible;
+  view.cores = static_cast<uint32_t>(terms.cpu);
+  view.memory_bytes = terms.memory;
+  if (const auto place = context_.positions.find(job_.number); place != context_.positions.end())
+    view.position = place->second;
   // The reason in the journal tells why the job is in its state. For a view it is replaced or
   // completed by what the job waits for at this moment.
   std::string& reason = view.condition.reason;
   const AssemblyRun& run = runners_.run();
+  if (state() == JobState::running && run.yields() && run.yields()->then != RunYield::Then::moves)
+    reason = run.yields()->cause;
   if (state() == JobState::running && !run.waits_for().empty()) reason = run.waits_for();
   if (state() == JobState::running && !run.missing().empty()) {
     std::vector<std::string> texts;

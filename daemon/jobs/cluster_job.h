@@ -12,7 +12,8 @@
 //                       └── actions ◄── written() ◄┘
 //
 // Its parts: the runners and the run on them (job_runners.h, assembly_run.h), the workers that it
-// needs (job_demand.h), its failures (job_failures.h) and its past (job_past.h).
+// needs (job_demand.h), its failures (job_failures.h), its past (job_past.h), the requests of users
+// (job_wishes.h) and the time that it has run (run_time.h).
 //
 // Threads: one.
 #pragma once
@@ -24,6 +25,8 @@
 #include "daemon/jobs/job_failures.h"
 #include "daemon/jobs/job_past.h"
 #include "daemon/jobs/job_runners.h"
+#include "daemon/jobs/job_wishes.h"
+#include "daemon/jobs/run_time.h"
 #include "daemon/jobs/table_context.h"
 
 namespace leat {
@@ -43,6 +46,7 @@ class ClusterJob {
   JobState state() const { return job_.condition.state; }
   Write writes() const { return write_; }
   JobRunners& runners() { return runners_; }
+  JobFailures& failures() { return failures_; }
   JobView view() const;
   // Of view(): rises with every change of it.
   uint64_t version() const;
@@ -50,11 +54,11 @@ class ClusterJob {
   // Takes an event about this job, its runners or a worker that it leases. Returns false for a
   // RunnerStarted of an unexpected runner, and for a FaultAsked of an assembly that is over.
   bool handle(const JobEvent& event);
-  // REQUIRES: the job has not ended and is not being cancelled.
-  void cancel(const CancelAsked& event);
-  // Checks the deadlines of the job's runners.
+  // A user asks for a change. Answered when the journal has it; at once if the job is so already.
+  // REQUIRES: the job has not ended.
+  void ask(JobWishes::Kind kind, const std::string& by, uint64_t ticket);
+  // Checks the deadlines of the job's runners, and of the job itself.
   void tick();
-  JobFailures& failures() { return failures_; }
   // Derives decisions from the facts, unless a write is in flight or held back.
   void advance();
 
@@ -62,13 +66,16 @@ class ClusterJob {
   bool waits() const;
   // True while runners from before a restart may come. No other job overtakes it meanwhile.
   bool awaits_its_own() const {
-    return state() == JobState::recovering && !cancel_ && runners_.awaits_workers();
+    return state() == JobState::recovering && !wishes_.has(JobWishes::Kind::cancel) &&
+           runners_.awaits_workers();
   }
   // Leases free workers and proposes the next assembly. REQUIRES: waits(), and as
-  // JobRunners::renew.
-  void start_assembly();
-  // Asks its run to let more workers join, `free` at most. Returns how many.
-  size_t grow(size_t free);
+  // JobRunners::renew, which has the arguments.
+  void start_assembly(size_t extra, const std::vector<std::string>& avoid);
+  // True if its run goes on, and may be asked to stop at a fence for others.
+  bool may_yield() const;
+  // As RunTime has it.
+  std::optional<Clock::Steady> ends_by() const { return time_.ends_by(); }
 
   // Writes a record into the journal. REQUIRES: writes() is none.
   void write(Write what, JournalRecord record);
@@ -79,16 +86,13 @@ class ClusterJob {
 
  private:
   struct Listener;  // turns events into facts
-  struct Cancel {
-    std::string by;  // for people; may be empty
-    std::vector<uint64_t> tickets;
-  };
 
+  // Decisions about a job with runners, about one that is to be paused, and after a failure.
   void advance_with_runners();
+  void advance_pausing();
   void advance_failed();
   JobCondition changed(JobState state, std::string reason) const;
   void propose(JobCondition next);
-  void note();
   // The change from `before` is in the journal: acts on the decision.
   void entered(const JobCondition& before);
   void refused(const Status& status);
@@ -102,11 +106,13 @@ class ClusterJob {
   JobCondition next_;  // of the change in flight
   // Facts that are not in the journal.
   bool had_runners_ = false;  // before the master restarted
-  std::optional<Cancel> cancel_;
+  JobWishes wishes_;
   std::optional<JobResult> finished_;  // with this result
+  std::optional<JobLeave> leave_;      // its run has stopped at a fence for that
   JobRunners runners_;
   JobFailures failures_;
   JobPast past_;
+  RunTime time_;
 };
 
 }  // namespace leat

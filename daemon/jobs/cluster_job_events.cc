@@ -60,7 +60,8 @@ struct ClusterJob::Listener {
   // The run.
   bool operator()(const JobFinished& event) {
     // The run of an assembly that is over may still report its end.
-    if (!goes(event) || job.state() != JobState::running) return true;
+    const bool runs = job.state() == JobState::running || job.state() == JobState::pausing;
+    if (!goes(event) || !runs) return true;
     job.finished_ = event.result;
     return decide();
   }
@@ -72,7 +73,19 @@ struct ClusterJob::Listener {
   bool operator()(const RunYielded& event) {
     // After a failure the stop at a fence no longer matters: the failure ends the assembly.
     if (!is_meant(event) || !runners.run().runs() || failures.now() != nullptr) return true;
-    failures.give_up(runners.run().yielded(event.saved), event.step);
+    RunYield why = runners.run().yielded(event.saved);
+    if (job.state() == JobState::pausing) {
+      // The job is PAUSED when all runners are gone.
+      runners.stop(job.job_.condition.reason);
+    } else if (why.then == RunYield::Then::moves) {
+      failures.give_up(std::move(why), event.step);
+    } else {
+      const bool ends = why.then == RunYield::Then::ends;
+      const std::string way_on =
+          cat("; leat submit --resume ", event.job, " continues from step ", event.step);
+      job.leave_ = {ends ? JobState::failed : JobState::queued,
+                    why.cause + (ends && event.saved ? way_on : "")};
+    }
     return decide();
   }
   bool operator()(const RunWaits& event) {

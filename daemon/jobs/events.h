@@ -40,9 +40,17 @@ struct JobView {
   int64_t submitted_ms = 0;
   JobCondition condition;  // as in the journal; the reason also says what a waiting job waits for
   JobProgress progress;
-  JobHistory history;    // in a list of jobs the count alone
-  JobTimes times;        // until the last event or tick of the table
-  uint64_t version = 0;  // rises with every change of this view
+  JobHistory history;  // in a list of jobs the count alone
+  JobTimes times;      // until the last event or tick of the table
+  // As QueueTerms has them.
+  int64_t priority = 0;
+  std::string user;
+  int64_t max_run_time_ms = -1;  // -1: it has no limit
+  bool preemptible = false;
+  uint32_t cores = 0;
+  uint64_t memory_bytes = 0;
+  uint32_t position = 0;  // in the queue, from 1; 0: it does not wait there
+  uint64_t version = 0;   // rises with every change of this view
 };
 
 // Events ------------------------------------------------------------------------------------------
@@ -56,6 +64,14 @@ struct CancelAsked {
   uint64_t ticket = 0;
   std::string id;  // or a unique prefix
   std::string by;  // the user, for people; may be empty
+};
+// Asks to pause the job, or to resume it. Answered when the journal has that. A job that is so
+// already is no error; failed_precondition if it has ended, or is a session.
+struct PauseAsked {
+  uint64_t ticket = 0;
+  std::string id;  // or a unique prefix
+  bool undo = false;
+  std::string by;  // as in CancelAsked
 };
 // Asks to forget the job and all its files. Answered, with the job's last view, when the journal
 // has forgotten it; failed_precondition if the job has not ended.
@@ -81,6 +97,8 @@ struct WorkerJoined {
   std::vector<HeldRunner> runners = {};  // each may register: RunnerStarted
   std::vector<std::string> datasets = {};
   uint32_t gpus = 0;
+  uint32_t cores = 0;   // for jobs that share it; 0: it is leased as a whole only
+  uint64_t memory = 0;  // bytes, likewise
 };
 struct WorkerLost {
   WorkerRef worker;
@@ -185,8 +203,8 @@ struct JournalWritten {
 struct Tick {};
 
 using JobEvent =
-    std::variant<SubmitAsked, CancelAsked, RemoveAsked, JobWeighed, WorkerJoined, WorkerLost,
-                 WorkerStuck, WorkerSilent, WorkerDraining, RunnerStarted, RunnerExited,
+    std::variant<SubmitAsked, CancelAsked, PauseAsked, RemoveAsked, JobWeighed, WorkerJoined,
+                 WorkerLost, WorkerStuck, WorkerSilent, WorkerDraining, RunnerStarted, RunnerExited,
                  JobFinished, JobBroke, RunYielded, RunWaits, ProgressMade, LinkFailed,
                  InputStarved, FaultAsked, JournalWritten, Tick>;
 
@@ -207,6 +225,7 @@ struct StartRunners {
   std::vector<WorkerRef> workers;
   std::vector<bool> kept;  // by worker; may be empty: no runner is kept
   uint32_t gpus = 0;       // that each new runner opens
+  uint32_t cores = 0;      // threads of each new runner; 0: as its worker's configuration has it
 };
 // All runners are there: prepare the job's run on them and start it, from the last checkpoint if
 // there is one. Answered by JobFinished or JobBroke.

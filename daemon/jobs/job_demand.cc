@@ -1,6 +1,7 @@
 #include "daemon/jobs/job_demand.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -11,6 +12,16 @@ namespace {
 constexpr std::chrono::milliseconds kLeftOut{500}, kLongestLeftOut{60'000};
 // A worker that was left out counts as new after this time.
 constexpr std::chrono::minutes kForgotten{10};
+
+// "2026-11-27 12:40 UTC"
+std::string clock_time(int64_t unix_ms) {
+  const std::time_t seconds = unix_ms / 1000;
+  std::tm date{};
+  ::gmtime_r(&seconds, &date);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &date);
+  return text;
+}
 
 bool has_name(const std::vector<std::string>& workers, const std::string& worker) {
   return std::find(workers.begin(), workers.end(), worker) != workers.end();
@@ -32,13 +43,22 @@ size_t JobDemand::usable() const {
   return context_.leases.usable_but(unfit) - own;
 }
 
+size_t JobDemand::free_but(const std::vector<std::string>& names) const {
+  std::vector<std::string> but = unfit();
+  but.insert(but.end(), names.begin(), names.end());
+  return context_.leases.free_but(but, share());
+}
+
 std::vector<std::string> JobDemand::unfit() const {
   std::vector<std::string> names;
   if (!job_.dataset.empty()) names = context_.leases.without(job_.dataset);
-  if (job_.gpus == 0) return names;
-  for (std::string& name : context_.leases.with_fewer_gpus(job_.gpus)) {
-    if (!has_name(names, name)) names.push_back(std::move(name));
-  }
+  const auto add = [&](std::vector<std::string> more) {
+    for (std::string& name : more) {
+      if (!has_name(names, name)) names.push_back(std::move(name));
+    }
+  };
+  if (job_.gpus > 0) add(context_.leases.with_fewer_gpus(job_.gpus));
+  if (!share().is_whole()) add(context_.leases.without_share(share()));
   return names;
 }
 
@@ -46,6 +66,8 @@ std::string JobDemand::wanted_text() const {
   std::vector<std::string> wants;
   if (!job_.dataset.empty()) wants.push_back(cat("data set '", job_.dataset, "'"));
   if (job_.gpus > 0) wants.push_back("a GPU");
+  if (job_.terms.cpu > 0) wants.push_back(counted(static_cast<size_t>(job_.terms.cpu), "core"));
+  if (job_.terms.memory > 0) wants.push_back(human_bytes(job_.terms.memory));
   return wants.empty() ? "" : cat(" with ", join(wants, " and "));
 }
 
@@ -126,16 +148,47 @@ std::string JobDemand::text(bool some_kept) const {
   const size_t free = this->free();
   // Second case: enough are free, but some are left out for a while. left_out() begins with the
   // unfit ones, which are not named here.
-  if (wanted > context_.leases.free_but(left_out) && wanted <= free) {
+  if (wanted > context_.leases.free_but(left_out, share()) && wanted <= free) {
     const std::vector<std::string> names(left_out.begin() + static_cast<ptrdiff_t>(unfit.size()),
                                          left_out.end());
     return cat(wants, ", and leaves '", join(names, "', '"), "' out for now");
   }
   // Third case: the workers are there, but other jobs have them, or a job before this one waits.
+  return cat(wants, ", ", free, " free", unusable_text(), queue_text());
+}
+
+std::string JobDemand::queue_text() const {
   const auto& head = context_.head;
-  const bool overtakes = head && head->number < job_.number;
-  return cat(wants, ", ", free, " free", unusable_text(),
-             overtakes ? cat("; '", head->id, "' is before it") : "");
+  const auto position = [&](uint64_t number) {
+    const auto found = context_.positions.find(number);
+    return found == context_.positions.end() ? 0 : found->second;
+  };
+  if (head && head->number != job_.number && position(head->number) < position(job_.number))
+    return cat("; '", head->id, "' is before it");
+  // The jobs that have the workers that this one could use.
+  constexpr size_t kNamed = 3;
+  std::map<uint64_t, size_t> held;
+  for (const std::string& name : fit()) {
+    for (const uint64_t holder : context_.leases.jobs_of(name)) {
+      if (holder != job_.number) ++held[holder];
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [number, count] : held) {
+    const auto holder = context_.holders.find(number);
+    if (holder == context_.holders.end() || texts.size() == kNamed) continue;
+    const auto& [id, until_ms] = holder->second;
+    texts.push_back(
+        cat("'", id, "'",
+            until_ms ? cat(", which runs until ", clock_time(*until_ms), " at most,") : "", " has ",
+            count));
+  }
+  std::string text = texts.empty() ? "" : "; " + join(texts, ", ");
+  if (held.size() > texts.size() && !texts.empty())
+    text += cat(", ", counted(held.size() - texts.size(), "other job"), " the rest");
+  if (head && head->number == job_.number && head->by_ms)
+    text += cat("; it starts by ", clock_time(*head->by_ms));
+  return text;
 }
 
 }  // namespace leat

@@ -32,7 +32,13 @@ class JobDemand {
   // Workers that it could get, now or when other jobs are done with them.
   size_t usable() const;
   // Free workers that are fit.
-  size_t free() const { return context_.leases.free_but(unfit()); }
+  size_t free() const { return context_.leases.free_but(unfit(), share()); }
+  // The share that it leases of each worker.
+  WorkerShare share() const { return {static_cast<uint32_t>(job_.terms.cpu), job_.terms.memory}; }
+  // The same without the workers of these names.
+  size_t free_but(const std::vector<std::string>& names) const;
+  // The names of the workers that it could use, leased or not.
+  std::vector<std::string> fit() const { return context_.leases.names_but(unfit()); }
 
   void leave_out(const std::string& worker, bool for_its_own);
   // Some worker gets nothing of this job now.
@@ -56,6 +62,8 @@ class JobDemand {
   std::string wanted_text() const;
   // "; 'w3' lacks it; 'w4' is drained": why workers that are there cannot be used.
   std::string unusable_text() const;
+  // "; 'a' is before it", or "; 'b', which runs until 12:40 at most, has 2": what would change it.
+  std::string queue_text() const;
 
   const TableContext& context_;
   const StoredJob& job_;

@@ -7,6 +7,7 @@
 //
 //   count(fact, n)     an unsigned integer
 //   known(fact, n)     the same, or a text; 0 or "" means that it is not known
+//   integer(fact, n)   an integer, which may be negative
 //   option(fact, n)    an unsigned integer that is left out where it is 0
 //   text(fact, s)      a text, which may be empty
 //   names(fact, list)  names of workers
@@ -152,6 +153,15 @@ void visit_job(Visitor& v, View& job) {
   v.span({"recovering", "Time recovering", "leat_job_recovering_seconds",
           "Time that the job has spent without all of its runners after a failure"},
          job.times.recovering);
+  v.integer({"priority", "Priority"}, job.priority);
+  v.known({"user", "User"}, job.user);
+  v.option({"position", "Position", "leat_job_queue_position",
+            "Position of the job in the queue, from 1; 0 if it does not wait there"},
+           job.position);
+  v.span({"max_run_time", "Longest run"}, job.max_run_time_ms);
+  v.flag({"preemptible"}, job.preemptible);
+  v.option({"cores", "Cores"}, job.cores);
+  v.option({"memory_bytes"}, job.memory_bytes);
   v.count({"num_workers", "", "leat_job_workers", "Workers that the job asks for"},
           job.num_workers);
   v.option({"min_workers"}, job.min_workers);

@@ -41,16 +41,16 @@ bool JobRunners::take_up(const WorkerRef& worker, const HeldRunner& runner) {
   if (assembly_.assembly() != runner.assembly || runner.assembly == 0) return false;
   if (!take_up_until_ || assembly_.mode() != Assembly::Mode::parted) return false;
   // The worker has another job by now; the caller stops the runner.
-  if (context_.leases.job_of(worker.name) != 0) return false;
+  if (!context_.leases.has_room(worker.name, demand_.share())) return false;
   if (!assembly_.await(worker, runner.task, *take_up_until_)) return false;
-  (void)context_.leases.claim(worker, job_.number);
+  (void)context_.leases.claim(worker, job_.number, demand_.share());
   file();
   return true;
 }
 
 void JobRunners::expel(const WorkerRef& worker, uint64_t assembly) {
   // The lease keeps other jobs away from the worker until the stray runner is gone.
-  if (!context_.leases.claim(worker, job_.number)) return;
+  if (!context_.leases.claim(worker, job_.number, demand_.share())) return;
   const auto& limits = context_.limits;
   assembly_.expel(worker, assembly, context_.now.steady + limits.stop_grace + limits.stop_timeout);
   file();
@@ -59,19 +59,26 @@ void JobRunners::expel(const WorkerRef& worker, uint64_t assembly) {
 // Assemblies
 // ----------------------------------------------------------------------------------------
 
-bool JobRunners::renew() {
+bool JobRunners::renew(size_t extra, const std::vector<std::string>& avoid) {
   Leases& leases = context_.leases;
   const size_t wants = demand_.wanted(), kept = assembly_.kept();
   // At first all workers that were left out are passed over. If too few are free then, those come
   // back whose time is over.
-  auto left_out = demand_.left_out(some_kept(), true);
-  if (wants > leases.free_but(left_out)) left_out = demand_.left_out(some_kept());
-  if (wants > leases.free_but(left_out)) return false;
-  // An elastic job takes all free workers up to its maximum.
-  const size_t gets = std::min(job_.num_workers - kept, leases.free_but(left_out));
+  const auto passed_over = [&](bool all) {
+    auto names = demand_.left_out(some_kept(), all);
+    names.insert(names.end(), avoid.begin(), avoid.end());
+    return names;
+  };
+  auto left_out = passed_over(true);
+  const WorkerShare share = demand_.share();
+  if (wants > leases.free_but(left_out, share)) left_out = passed_over(false);
+  if (wants > leases.free_but(left_out, share)) return false;
+  // An elastic job takes free workers up to its maximum, but leaves others what they wait for.
+  const size_t most = std::min(job_.num_workers - kept, wants + extra);
+  const size_t gets = std::min(most, leases.free_but(left_out, share));
   // Each worker gets the task that it had.
   const auto before = kept > 0 ? assembly_.vacant() : job_.condition.workers;
-  const auto joining = leases.take(gets, job_.number, before, left_out);
+  const auto joining = leases.take(gets, job_.number, before, left_out, share);
   assembly_.renew(job_.condition.assembly + 1, joining, kept + gets);
   take_up_until_.reset();
   run_.renew(joining);
@@ -83,7 +90,7 @@ bool JobRunners::renew() {
 void JobRunners::undo() { leave({{}, assembly_.undo(job_.condition.assembly)}, {}, ""); }
 
 void JobRunners::ask() {
-  StartRunners start{job_.id, assembly_.assembly(), {}, {}, job_.gpus};
+  StartRunners start{job_.id, assembly_.assembly(), {}, {}, job_.gpus, demand_.share().cores};
   const auto deadline = context_.now.steady + context_.limits.start_timeout;
   // By task: the index in the action is the task.
   for (const auto& [worker, kept] : assembly_.ask(deadline)) {

@@ -51,9 +51,10 @@ class JobRunners {
   void expel(const WorkerRef& worker, uint64_t assembly);
 
   // Leases workers and begins the next assembly with them and the kept runners. Returns false if
-  // the job must wait because it leaves workers out for some time. REQUIRES: demand().wanted()
-  // workers are free and fit.
-  bool renew();
+  // the job must wait because it leaves workers out for some time, or has to leave those that are
+  // named in `avoid` to others. An elastic job takes at most `extra` workers beyond its least.
+  // REQUIRES: demand().wanted() workers are free and fit.
+  bool renew(size_t extra, const std::vector<std::string>& avoid);
   // The new assembly could not be written: its workers are released.
   void undo();
   // Asks all leased workers for their runners.

@@ -5,19 +5,22 @@ namespace {
 
 // In the order of JobState, as the rows and columns below.
 constexpr std::string_view kStateNames[] = {"QUEUED",     "STARTING",  "RUNNING", "RECOVERING",
-                                            "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED"};
+                                            "CANCELLING", "SUCCEEDED", "FAILED",  "CANCELLED",
+                                            "PAUSING",    "PAUSED"};
 
 // Row: from; column: to.
-constexpr bool kMayBecome[8][8] = {
-    // que  sta  run  rec  cng  suc  fai  can
-    {false, true, false, false, false, false, false, true},    // QUEUED
-    {false, false, true, true, true, false, true, false},      // STARTING
-    {false, false, false, true, true, true, true, false},      // RUNNING
-    {false, false, true, true, true, false, true, false},      // RECOVERING
-    {false, false, false, false, false, false, false, true},   // CANCELLING
-    {false, false, false, false, false, false, false, false},  // SUCCEEDED
-    {false, false, false, false, false, false, false, false},  // FAILED
-    {false, false, false, false, false, false, false, false},  // CANCELLED
+constexpr bool kMayBecome[10][10] = {
+    // que  sta    run    rec    cng    suc    fai    can    png    pau
+    {false, true, false, false, false, false, false, true, false, true},     // QUEUED
+    {false, false, true, true, true, false, true, false, true, false},       // STARTING
+    {true, false, false, true, true, true, true, false, true, false},        // RUNNING
+    {false, false, true, true, true, false, true, false, true, false},       // RECOVERING
+    {false, false, false, false, false, false, false, true, false, false},   // CANCELLING
+    {false, false, false, false, false, false, false, false, false, false},  // SUCCEEDED
+    {false, false, false, false, false, false, false, false, false, false},  // FAILED
+    {false, false, false, false, false, false, false, false, false, false},  // CANCELLED
+    {false, false, false, false, true, true, true, false, false, true},      // PAUSING
+    {true, false, false, false, false, false, false, true, false, false},    // PAUSED
 };
 
 }  // namespace
@@ -43,6 +46,8 @@ std::optional<JobState> state_after_restart(JobState state) {
       return JobState::recovering;
     case JobState::cancelling:
       return JobState::cancelled;
+    case JobState::pausing:
+      return JobState::paused;
     default:
       return std::nullopt;
   }

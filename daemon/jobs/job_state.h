@@ -5,6 +5,8 @@
 //                  └──┼──► RECOVERING ◄─┐ (tries again)
 //                     │        └────────┘
 //   STARTING, RUNNING, RECOVERING ──► FAILED, or CANCELLING ──► CANCELLED;  QUEUED ──► CANCELLED
+//   STARTING, RUNNING, RECOVERING ──► PAUSING ──► PAUSED ──► QUEUED;  QUEUED ──► PAUSED
+//   RUNNING ──► QUEUED, to make way for a job of a higher priority
 //
 // Threads: pure functions.
 #pragma once
@@ -28,19 +30,24 @@ enum class JobState : uint8_t {
   succeeded = 5,
   failed = 6,
   cancelled = 7,
+  pausing = 8,  // comes to a fence and saves a checkpoint, then its runners are stopped
+  paused = 9,   // has no workers, until a user resumes it
 };
 
-inline constexpr std::array<JobState, 8> kJobStates = {
+inline constexpr std::array<JobState, 10> kJobStates = {
     JobState::queued,     JobState::starting,  JobState::running, JobState::recovering,
-    JobState::cancelling, JobState::succeeded, JobState::failed,  JobState::cancelled};
+    JobState::cancelling, JobState::succeeded, JobState::failed,  JobState::cancelled,
+    JobState::pausing,    JobState::paused};
 
 // "QUEUED"
 std::string_view name_of(JobState state);
 // Of a number from a file; nothing if it is none.
 std::optional<JobState> job_state_from_number(int64_t number);
 
-// The last three: a job never leaves them.
-constexpr bool has_ended(JobState state) { return state >= JobState::succeeded; }
+// SUCCEEDED, FAILED and CANCELLED: a job never leaves them.
+constexpr bool has_ended(JobState state) {
+  return state >= JobState::succeeded && state <= JobState::cancelled;
+}
 
 // The table of transitions. A recovering job may begin to recover again.
 bool may_become(JobState from, JobState to);

@@ -42,7 +42,9 @@ void stop_runner(TableContext& context, const std::string& job, uint64_t assembl
 }  // namespace
 
 JobTable::JobTable(const JobTableLimits& limits, std::function<uint64_t()> random)
-    : context_{.limits = limits}, random_(std::move(random)) {}
+    : context_{.limits = limits},
+      random_(std::move(random)),
+      queue_(context_, jobs_, unfinished_) {}
 
 JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uint64_t generation) {
   context_.now = now;
@@ -53,6 +55,7 @@ JobActions JobTable::restore(const std::vector<StoredJob>& jobs, Moment now, uin
     // The job's memory of its runners is rebuilt; no decision is made before all jobs are there.
     ClusterJob& job = jobs_.add(std::make_unique<ClusterJob>(context_, stored));
     job.restore();
+    queue_.restore(stored);
     last_number_ = std::max(last_number_, stored.number);
     if (has_ended(job.state())) {
       ended.push_back(&stored);
@@ -78,7 +81,7 @@ JobActions JobTable::handle(JobEvent event, Moment now) {
 
 JobActions JobTable::settle() {
   // The order: workers are given out first, so that the answers below show whether a job waits.
-  if (context_.queue_changed) schedule();
+  if (context_.queue_changed) queue_.schedule();
   if (context_.journal.is_idle()) set_refuses(false);  // no job wants anything of the journal
   for (const auto& [ticket, number] : std::exchange(submitted_, {})) {
     context_.answer(ticket, jobs_.at(number).view());
@@ -139,9 +142,22 @@ void JobTable::on(const CancelAsked& event) {
   if (!found.ok()) return context_.answer(event.ticket, found.status());
   ClusterJob& job = **found;
   // To cancel twice is no error.
-  if (has_ended(job.state()) || job.state() == JobState::cancelling)
-    return context_.answer(event.ticket, job.view());
-  job.cancel(event);
+  if (has_ended(job.state())) return context_.answer(event.ticket, job.view());
+  job.ask(JobWishes::Kind::cancel, event.by, event.ticket);
+}
+
+void JobTable::on(const PauseAsked& event) {
+  const auto found = jobs_.look_up(event.id);
+  if (!found.ok()) return context_.answer(event.ticket, found.status());
+  ClusterJob& job = **found;
+  if (has_ended(job.state()) || job.state() == JobState::cancelling) {
+    const char* expected = event.undo ? "one that is paused" : "one that goes on";
+    return context_.answer(event.ticket,
+                           failed_precondition(cat("job '", job.stored().id, "' is ",
+                                                   name_of(job.state()), ": expected ", expected)));
+  }
+  const auto kind = event.undo ? JobWishes::Kind::resume : JobWishes::Kind::pause;
+  job.ask(kind, event.by, event.ticket);
 }
 
 void JobTable::on(const RemoveAsked& event) {
@@ -168,7 +184,7 @@ void JobTable::on(const WorkerJoined& event) {
   // Membership reports the loss first as a rule; the leases must not hold two lives of one name.
   if (const uint64_t* old = leases.incarnation_of(event.worker.name))
     on(WorkerLost{{event.worker.name, *old}, "another process of that name has joined"});
-  leases.add(event.worker, event.datasets, event.gpus);
+  leases.add(event.worker, event.datasets, event.gpus, {event.cores, event.memory});
   context_.queue_changed = true;
   // After add(): a job can only claim a worker that the leases know.
   for (const HeldRunner& runner : event.runners) take_up(event.worker, runner);
@@ -185,10 +201,10 @@ template <OfWorker Event>
 void JobTable::on(const Event& event) {
   // An event of an earlier life of the worker.
   if (!context_.leases.has(event.worker)) return;
-  // The job is looked up first, because a lost worker has no lease after note_worker().
-  const uint64_t number = context_.leases.job_of(event.worker.name);
+  // The jobs are looked up first, because a lost worker has no lease after note_worker().
+  const std::vector<uint64_t> numbers = context_.leases.jobs_of(event.worker.name);
   note_worker(context_, event);
-  if (number != 0) (void)jobs_.at(number).handle(event);
+  for (const uint64_t number : numbers) (void)jobs_.at(number).handle(event);
 }
 
 template <OfJob Event>
@@ -219,43 +235,10 @@ void JobTable::on(const Tick&) {
     // The wait is over, or the job is gone: it leaves the set, and the queue is looked at anew.
     return context_.queue_changed = true;
   });
-  grow();
+  queue_.grow();
   if (!context_.journal.resume(context_.now)) return;
   context_.queue_changed = true;
   for (const uint64_t number : unfinished_) jobs_.at(number).advance();
-}
-
-void JobTable::schedule() {
-  context_.queue_changed = false;
-  context_.queue_version = ++context_.version;
-  context_.head.reset();
-  // The jobs in the order of the queue. A job that cannot use the workers that exist is passed
-  // over; the first one that could, but lacks free ones, ends the round, so that no later job
-  // overtakes it.
-  for (const uint64_t number : unfinished_) {
-    ClusterJob& job = jobs_.at(number);
-    const JobDemand& demand = job.runners().demand();
-    const bool waits = job.waits() && !context_.journal.is_held() && !job.failures().backs_off();
-    if (!job.awaits_its_own()) {
-      if (!waits || demand.wanted() > demand.usable()) continue;
-      if (demand.wanted() <= demand.free()) {
-        job.start_assembly();
-        continue;
-      }
-    }
-    context_.head = TableContext::Head{number, job.stored().id};
-    return;
-  }
-}
-
-void JobTable::grow() {
-  // Workers go to running jobs only if no waiting job could use them.
-  if (context_.queue_changed || context_.head || context_.journal.is_held()) return;
-  size_t free = context_.leases.free();
-  for (const uint64_t number : context_.assembled) {
-    if (free == 0) return;
-    free -= jobs_.at(number).grow(free);
-  }
 }
 
 // The journal -------------------------------------------------------------------------------------
@@ -352,8 +335,16 @@ std::vector<JobView> JobTable::jobs(uint64_t version) const {
 }
 
 std::string JobTable::job_on(std::string_view worker) const {
-  const ClusterJob* job = jobs_.find(context_.leases.job_of(worker));
-  return job == nullptr ? "" : job->stored().id;
+  const std::vector<std::string> jobs = jobs_on(worker);
+  return jobs.empty() ? "" : jobs.front();
+}
+
+std::vector<std::string> JobTable::jobs_on(std::string_view worker) const {
+  std::vector<std::string> ids;
+  for (const uint64_t number : context_.leases.jobs_of(worker)) {
+    if (const ClusterJob* job = jobs_.find(number)) ids.push_back(job->stored().id);
+  }
+  return ids;
 }
 
 }  // namespace leat

@@ -19,9 +19,10 @@
 //   master knows every assembly in which a runner was started.
 // * If a write fails, a submit is refused with resource_exhausted. Every other change is decided
 //   again after `retry_after`. Reads are served all the time, with the written state.
-// * A job leases whole workers, first come first served. A job that wants more workers than exist,
-//   free or not, is passed over until they have joined; no other job is overtaken. If a job names a
-//   data set, only workers that have it count.
+// * A job leases whole workers, or a share of each, in the order of the queue (job_queue.h). A job
+// that wants more
+//   workers than exist, free or not, is passed over until they have joined. If a job names a data
+//   set, only workers that have it count.
 // * An elastic job begins with as many workers as are free, at least `min_workers`. It continues
 // with
 //   those that are left after a loss, and takes more when they are free and no other job waits for
@@ -46,6 +47,7 @@
 #include "daemon/jobs/ended_jobs.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/job_index.h"
+#include "daemon/jobs/job_queue.h"
 #include "daemon/jobs/table_context.h"
 
 namespace leat {
@@ -82,7 +84,9 @@ class JobTable {
   uint64_t version() const { return context_.version; }
 
   const Leases& leases() const { return context_.leases; }
-  // The id of the job that leases the worker; "" if none does.
+  // The ids of the jobs that lease the worker, the first submitted first; and the first of them, ""
+  // if none does.
+  std::vector<std::string> jobs_on(std::string_view worker) const;
   std::string job_on(std::string_view worker) const;
   // The error of the last write; ok if it succeeded.
   const Status& journal_status() const { return context_.journal.status(); }
@@ -90,6 +94,7 @@ class JobTable {
  private:
   void on(SubmitAsked event);
   void on(const CancelAsked& event);
+  void on(const PauseAsked& event);
   void on(const RemoveAsked& event);
   void on(const JobWeighed& event);
   void on(const WorkerJoined& event);
@@ -106,10 +111,6 @@ class JobTable {
   // stopped.
   void take_up(const WorkerRef& worker, const HeldRunner& runner);
 
-  // Gives workers to the jobs that wait, in order.
-  void schedule();
-  // Gives workers that no job waits for to jobs that have fewer than they may have.
-  void grow();
   // The work that is common to all events, done after each.
   JobActions settle();
   void set_refuses(bool refuses);
@@ -120,7 +121,8 @@ class JobTable {
   TableContext context_;
   const std::function<uint64_t()> random_;
   JobIndex jobs_;
-  std::set<uint64_t> unfinished_;  // numbers, in the order of the queue
+  std::set<uint64_t> unfinished_;  // numbers
+  JobQueue queue_;
   EndedList ended_;
   uint64_t last_number_ = 0;
   std::map<uint64_t, std::vector<uint64_t>> submitting_;  // tickets of submits in flight, by number

@@ -71,6 +71,8 @@ constexpr char kLaterTables[] = R"sql(
     job INTEGER PRIMARY KEY, name TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS gpu_jobs (
     job INTEGER PRIMARY KEY, gpus INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS queue_terms (
+    job INTEGER PRIMARY KEY, terms TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS last_reports (
     job INTEGER PRIMARY KEY, report BLOB NOT NULL, crc INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS last_metrics (

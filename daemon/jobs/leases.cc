@@ -14,9 +14,26 @@ bool has_dataset(std::span<const std::string> datasets, std::string_view wanted)
 
 // A new worker begins without a lease and without a drain: the membership reports a drain as an
 // event of its own.
-void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets, uint32_t gpus) {
-  workers_[worker.name] = {worker.incarnation, 0, false, std::move(datasets), gpus};
+void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets, uint32_t gpus,
+                 WorkerShare offers) {
+  workers_[worker.name] = {.incarnation = worker.incarnation,
+                           .datasets = std::move(datasets),
+                           .gpus = gpus,
+                           .offers = offers};
   count();
+}
+
+// A share of less than nothing of the memory is not possible: the sums below cannot overflow, since
+// each lease was checked against what is left.
+bool Leases::Entry::has_room(const WorkerShare& share) const {
+  if (share.is_whole()) return leases.empty();
+  uint64_t cores = offers.cores, memory = offers.memory;
+  for (const auto& [job, lease] : leases) {
+    if (lease.is_whole()) return false;
+    cores -= std::min<uint64_t>(cores, lease.cores);
+    memory -= std::min(memory, lease.memory);
+  }
+  return share.cores <= cores && share.memory <= memory;
 }
 
 void Leases::remove(std::string_view name) {
@@ -47,21 +64,45 @@ bool Leases::is_draining(std::string_view name) const {
   return found != workers_.end() && found->second.draining;
 }
 
+std::vector<uint64_t> Leases::jobs_of(std::string_view name) const {
+  std::vector<uint64_t> jobs;
+  const auto found = workers_.find(name);
+  if (found == workers_.end()) return jobs;
+  for (const auto& [job, share] : found->second.leases) jobs.push_back(job);
+  return jobs;
+}
+
 uint64_t Leases::job_of(std::string_view name) const {
   const auto found = workers_.find(name);
-  return found == workers_.end() ? 0 : found->second.job;
+  if (found == workers_.end() || found->second.leases.empty()) return 0;
+  return found->second.leases.begin()->first;
+}
+
+bool Leases::has_room(std::string_view name, const WorkerShare& share) const {
+  const auto found = workers_.find(name);
+  return found != workers_.end() && found->second.has_room(share);
 }
 
 // A worker that drains keeps its lease, but it is not free even without one.
-bool Leases::is_free(const std::string& name, const Entry& entry,
-                     std::span<const std::string> but) const {
-  return entry.job == 0 && !entry.draining && std::find(but.begin(), but.end(), name) == but.end();
+bool Leases::is_free(const std::string& name, const Entry& entry, std::span<const std::string> but,
+                     const WorkerShare& share) const {
+  return !entry.draining && entry.has_room(share) &&
+         std::find(but.begin(), but.end(), name) == but.end();
 }
 
-size_t Leases::free_but(std::span<const std::string> names) const {
+size_t Leases::free_but(std::span<const std::string> names, const WorkerShare& share) const {
   return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
-    return is_free(each.first, each.second, names);
+    return is_free(each.first, each.second, names, share);
   }));
+}
+
+std::vector<std::string> Leases::without_share(const WorkerShare& share) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : workers_) {
+    if (entry.offers.cores < share.cores || entry.offers.memory < share.memory)
+      names.push_back(name);
+  }
+  return names;
 }
 
 // Leased workers count, because their lease ends at some time. A draining worker does not.
@@ -70,6 +111,15 @@ size_t Leases::usable_but(std::span<const std::string> names) const {
     return !each.second.draining &&
            std::find(names.begin(), names.end(), each.first) == names.end();
   }));
+}
+
+std::vector<std::string> Leases::names_but(std::span<const std::string> names) const {
+  std::vector<std::string> all;
+  for (const auto& [name, entry] : workers_) {
+    if (!entry.draining && std::find(names.begin(), names.end(), name) == names.end())
+      all.push_back(name);
+  }
+  return all;
 }
 
 std::vector<std::string> Leases::without(std::string_view dataset) const {
@@ -98,22 +148,23 @@ std::vector<std::string> Leases::draining() const {
 
 std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
                                     std::span<const std::string> preferred,
-                                    std::span<const std::string> but) {
+                                    std::span<const std::string> but, const WorkerShare& share) {
   std::vector<WorkerRef> taken;
-  // The first pass takes the preferred workers, the second those without GPUs, which are no loss
-  // for other jobs, and the third any other. A job that wants GPUs has ruled out those of the
-  // second one. The map is in the order of names, so the result does not depend on the order in
-  // which the workers joined.
-  enum class Pass { preferred, without_gpus, any };
-  for (const Pass pass : {Pass::preferred, Pass::without_gpus, Pass::any}) {
+  // The first pass takes the preferred workers, the second those that jobs share, so that others
+  // stay whole, the third those without GPUs, which are no loss for other jobs, and the last any
+  // other. A job that wants GPUs has ruled out those of the third one. The map is in the order of
+  // names, so the result does not depend on the order in which the workers joined.
+  enum class Pass { preferred, shared, without_gpus, any };
+  for (const Pass pass : {Pass::preferred, Pass::shared, Pass::without_gpus, Pass::any}) {
     for (auto& [name, entry] : workers_) {
       if (taken.size() == count) break;
-      if (!is_free(name, entry, but)) continue;
+      if (entry.leases.contains(job) || !is_free(name, entry, but, share)) continue;
+      if (pass == Pass::shared && entry.leases.empty()) continue;
       if (pass == Pass::without_gpus && entry.gpus > 0) continue;
       if (pass == Pass::preferred &&
           std::find(preferred.begin(), preferred.end(), name) == preferred.end())
         continue;
-      entry.job = job;
+      entry.leases[job] = share;
       taken.push_back({name, entry.incarnation});
     }
   }
@@ -124,11 +175,11 @@ std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
 }
 
 // A draining worker may be claimed: the runner that it still holds must have a lease.
-bool Leases::claim(const WorkerRef& worker, uint64_t job) {
+bool Leases::claim(const WorkerRef& worker, uint64_t job, const WorkerShare& share) {
   if (!has(worker)) return false;
   Entry& entry = workers_.find(worker.name)->second;
-  if (entry.job != 0) return false;
-  entry.job = job;
+  if (entry.leases.contains(job) || !entry.has_room(share)) return false;
+  entry.leases[job] = share;
   count();
   return true;
 }
@@ -137,7 +188,7 @@ void Leases::release(const WorkerRef& worker, uint64_t job) {
   if (!has(worker)) return;
   Entry& entry = workers_.find(worker.name)->second;
   // The worker may have been leased to another job since.
-  if (entry.job == job) entry.job = 0;
+  entry.leases.erase(job);
   count();
 }
 
@@ -148,7 +199,7 @@ void Leases::count() {
   for (const auto& [name, entry] : workers_) {
     if (entry.draining) continue;
     ++usable_;
-    if (entry.job == 0) ++free_;
+    if (entry.leases.empty()) ++free_;
   }
 }
 

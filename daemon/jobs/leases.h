@@ -1,4 +1,6 @@
-// The leases of workers by jobs. A job leases whole workers; a worker serves one job at most.
+// The leases of workers by jobs. A job leases whole workers, or a share of each: some of its cores
+// and of its memory. A worker serves one job that has the whole of it, or several jobs whose shares
+// fit into it.
 //
 // Workers are ordered by name, never by a hash map, so equal histories lease equal workers.
 // Threads: one.
@@ -22,14 +24,25 @@ struct WorkerRef {
   auto operator<=>(const WorkerRef&) const = default;
 };
 
+// The part of a worker that a job leases, or that a worker offers. Without cores it is the whole
+// worker; a share without memory may use any.
+struct WorkerShare {
+  uint32_t cores = 0;
+  uint64_t memory = 0;  // bytes
+  bool is_whole() const { return cores == 0; }
+  bool operator==(const WorkerShare&) const = default;
+};
+
 // Of the names and paths of data sets that a worker has: "/" is every absolute path.
 bool has_dataset(std::span<const std::string> datasets, std::string_view wanted);
 
 class Leases {
  public:
-  // REQUIRES: there is no worker of that name.
-  void add(const WorkerRef& worker, std::vector<std::string> datasets = {}, uint32_t gpus = 0);
-  // Its lease ends, too.
+  // `offers`: what jobs may share; without cores, jobs lease the whole worker only. REQUIRES: there
+  // is no worker of that name.
+  void add(const WorkerRef& worker, std::vector<std::string> datasets = {}, uint32_t gpus = 0,
+           WorkerShare offers = {});
+  // Its leases end, too.
   void remove(std::string_view name);
   // A draining worker keeps its lease and gets no new one.
   void set_draining(std::string_view name, bool draining);
@@ -38,41 +51,52 @@ class Leases {
   // The incarnation of that name; null if there is none.
   const uint64_t* incarnation_of(std::string_view name) const;
   bool is_draining(std::string_view name) const;
-  // The number of the job that leases the worker; 0 if there is none, or no such worker.
+  // The numbers of the jobs that lease the worker, ascending; none if there is no such worker.
+  std::vector<uint64_t> jobs_of(std::string_view name) const;
+  // The first of them; 0 if there is none.
   uint64_t job_of(std::string_view name) const;
-  // The workers that may get a lease now, or when their present lease ends.
+  // True if the worker is there and such a lease fits beside those that it has.
+  bool has_room(std::string_view name, const WorkerShare& share) const;
+  // The workers that may get a lease of the whole now, or when their present leases end.
   size_t free() const { return free_; }
   size_t usable() const { return usable_; }
   // Those of usable() that are not among these.
   size_t usable_but(std::span<const std::string> names) const;
+  // Their names.
+  std::vector<std::string> names_but(std::span<const std::string> names) const;
   // The workers that have no data set of that name, those with fewer GPUs, and those that get no
   // leases, by name.
   std::vector<std::string> without(std::string_view dataset) const;
   std::vector<std::string> with_fewer_gpus(uint32_t than) const;
+  // The workers that offer less than that share, by name.
+  std::vector<std::string> without_share(const WorkerShare& share) const;
   std::vector<std::string> draining() const;
-  // Those of free() that are not among these.
-  size_t free_but(std::span<const std::string> names) const;
+  // The workers with room for the share that are not among these.
+  size_t free_but(std::span<const std::string> names, const WorkerShare& share = {}) const;
 
-  // Leases `count` free workers, none of `but`: first those named in `preferred`, then those
-  // without GPUs, and by name.
-  // REQUIRES: count <= free_but(but).
+  // Leases a share of each of `count` workers with room for it, none of `but`: first those named in
+  // `preferred`, then those that jobs share already, then those without GPUs, and by name.
+  // REQUIRES: count <= free_but(but, share).
   std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred,
-                              std::span<const std::string> but = {});
-  // Leases the worker to the job. False if the worker is not free.
-  bool claim(const WorkerRef& worker, uint64_t job);
+                              std::span<const std::string> but = {}, const WorkerShare& share = {});
+  // Leases the worker to the job. False if there is no room.
+  bool claim(const WorkerRef& worker, uint64_t job, const WorkerShare& share = {});
   // Does nothing unless the job leases that worker.
   void release(const WorkerRef& worker, uint64_t job);
 
  private:
   struct Entry {
     uint64_t incarnation = 0;
-    uint64_t job = 0;
+    std::map<uint64_t, WorkerShare> leases = {};  // by the number of the job
     bool draining = false;
-    std::vector<std::string> datasets;
+    std::vector<std::string> datasets = {};
     uint32_t gpus = 0;
+    WorkerShare offers = {};
+    bool has_room(const WorkerShare& share) const;
   };
   void count();
-  bool is_free(const std::string& name, const Entry& entry, std::span<const std::string> but) const;
+  bool is_free(const std::string& name, const Entry& entry, std::span<const std::string> but,
+               const WorkerShare& share) const;
 
   std::map<std::string, Entry, std::less<>> workers_;
   size_t free_ = 0;

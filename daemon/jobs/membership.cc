@@ -107,8 +107,15 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   ++version_;
   const auto gpus = std::count_if(info.devices.begin(), info.devices.end(),
                                   [](const WorkerDevice& device) { return device.kind != "cpu"; });
-  events.push_back(
-      WorkerJoined{info.worker, info.runners, info.datasets, static_cast<uint32_t>(gpus)});
+  uint32_t cores = 0;
+  uint64_t memory = 0;
+  for (const WorkerDevice& device : info.devices) {
+    if (device.kind != "cpu") continue;
+    cores += device.threads;
+    memory += device.memory_bytes;
+  }
+  events.push_back(WorkerJoined{info.worker, info.runners, info.datasets,
+                                static_cast<uint32_t>(gpus), cores, memory});
   Member& member = members_[name];
   // A drain is of the name. It follows the join as an event of its own, because the table must know
   // the worker first.

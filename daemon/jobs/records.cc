@@ -56,6 +56,12 @@ bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
+// Without control characters.
+bool is_shown(std::string_view text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
+}
+
 Status check_files(const Submission& submission) {
   const std::string subject = cat("job '", submission.name, "': ");
   // The files of a checkpoint have a limit of their own: there may be thousands of parts.
@@ -146,6 +152,12 @@ Status check_submission(const Submission& submission) {
                                 submission.min_workers, " workers, received ",
                                 submission.num_workers, " at most"));
   }
+  const QueueTerms& terms = submission.terms;
+  if (terms.user.size() > kMaxUserName || !is_shown(terms.user)) {
+    return invalid_argument(cat("job '", submission.name, "': expected a user's name of at most ",
+                                kMaxUserName, " bytes without control characters, received ",
+                                terms.user.size(), " bytes"));
+  }
   if (submission.chaos.size() > kMostChaos) {
     return invalid_argument(cat("job '", submission.name, "': expected at most ", kMostChaos,
                                 " entries of --chaos, received ", submission.chaos.size()));
@@ -172,6 +184,8 @@ Sha256Digest content_of(const Submission& submission) {
     hash.add(std::string_view("min_workers")).add(uint64_t{submission.min_workers});
   }
   if (submission.gpus > 0) hash.add(std::string_view("gpus")).add(uint64_t{submission.gpus});
+  if (const std::string terms = print_terms(submission.terms); !terms.empty())
+    hash.add(std::string_view("terms")).add(terms);
   return hash.finish();
 }
 
@@ -237,7 +251,7 @@ JobResult parse_result(std::string_view text) {
 }
 
 // RowReader::replay() gives the same job after a restart. A job begins as QUEUED, which is the
-// default of its condition.
+// default of its condition, and then becomes PAUSED at once if it was submitted so.
 StoredJob stored(const JobSubmitted& submitted) {
   StoredJob job;
   job.number = submitted.number;
@@ -250,8 +264,13 @@ StoredJob stored(const JobSubmitted& submitted) {
   job.max_restarts = submitted.submission->max_restarts;
   job.dataset = submitted.submission->dataset;
   job.gpus = submitted.submission->gpus;
+  job.terms = submitted.submission->terms;
   job.submitted_ms = submitted.at_ms;
   job.condition.since_ms = submitted.at_ms;
+  if (job.terms.paused) {
+    job.condition.state = JobState::paused;
+    job.condition.reason = "submitted so";
+  }
   return job;
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/jobs/job_state.h"
 #include "daemon/jobs/lost_assembly.h"
 #include "daemon/jobs/progress.h"
+#include "daemon/spec/queue_terms.h"
 #include "devices/base/sha256.h"
 
 namespace leat {
@@ -50,6 +51,7 @@ struct Submission {
   std::vector<std::string> chaos;  // daemon/spec/chaos_fault.h, in order
   std::string dataset;             // only workers that have it run the job; "": all do
   uint32_t gpus = 0;               // of each worker
+  QueueTerms terms;                // of its job file and its client, for the queue
   bool operator==(const Submission&) const = default;
 };
 
@@ -100,14 +102,14 @@ struct FiredFault {
 
 // The time that a job has spent in its states, in milliseconds.
 struct JobTimes {
-  int64_t queued = 0;      // until its first runners were there
+  int64_t queued = 0;      // in the queue, and until its runners were there
   int64_t running = 0;     // with all of its runners
   int64_t recovering = 0;  // from a lost assembly until all runners of the next one were there
   bool operator==(const JobTimes&) const = default;
 
-  // Counts `ms` in `state`. The time after the end of a job counts nowhere.
+  // Counts `ms` in `state`. The time after the end of a job counts nowhere, nor that of a pause.
   void add(JobState state, int64_t ms) {
-    if (has_ended(state) || ms < 0) return;
+    if (has_ended(state) || state == JobState::paused || ms < 0) return;
     (state <= JobState::starting     ? queued
      : state == JobState::recovering ? recovering
                                      : running) += ms;
@@ -180,6 +182,7 @@ struct StoredJob {
   uint32_t max_restarts = 0;
   std::string dataset;  // as Submission has it
   uint32_t gpus = 0;    // likewise
+  QueueTerms terms;     // likewise
   int64_t submitted_ms = 0;
   JobCondition condition;
   JobHistory history;

@@ -42,11 +42,11 @@ int64_t crc_of(const StoredJob& job) {
   RowEncoder encoder;
   encoder.add(job.number).add(job.id).add(job.request_id).add(view_of(job.content)).add(job.name);
   encoder.add(uint64_t{job.num_workers}).add(uint64_t{job.max_restarts});
-  // Journals are older than these three fields. A job without them has the checksum that it always
-  // had.
+  // Journals are older than these fields. A job without them has the checksum that it always had.
   if (job.min_workers > 0) encoder.add(uint64_t{job.min_workers});
   if (!job.dataset.empty()) encoder.add(job.dataset);
   if (job.gpus > 0) encoder.add(uint64_t{job.gpus});
+  if (const std::string terms = print_terms(job.terms); !terms.empty()) encoder.add(terms);
   return encoder.add(static_cast<uint64_t>(job.submitted_ms)).crc();
 }
 

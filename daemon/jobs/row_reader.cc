@@ -65,6 +65,7 @@ struct OptionalFacts {
   std::map<int64_t, uint32_t> least_workers;
   std::map<int64_t, std::string> datasets;
   std::map<int64_t, uint32_t> gpus;
+  std::map<int64_t, QueueTerms> terms;
 };
 
 // Reads the current row of replay()'s SELECT. The checksum covers the row's optional facts in other
@@ -86,6 +87,7 @@ Result<StoredJob> read_job(const SqliteStatement& row, const OptionalFacts& fact
   look_up(facts.least_workers, job.min_workers);
   look_up(facts.datasets, job.dataset);
   look_up(facts.gpus, job.gpus);
+  look_up(facts.terms, job.terms);
   if (!has_content || row.integer(8) != crc_of(job)) {
     return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
   }
@@ -124,6 +126,7 @@ Result<std::vector<StoredJob>> RowReader::replay() {
   LEAT_ASSIGN_OR_RETURN(facts.least_workers, elastic_jobs());
   LEAT_ASSIGN_OR_RETURN(facts.datasets, datasets());
   LEAT_ASSIGN_OR_RETURN(facts.gpus, gpus());
+  LEAT_ASSIGN_OR_RETURN(facts.terms, terms());
   LEAT_ASSIGN_OR_RETURN(auto reports, last_reports());
   LEAT_RETURN_IF_ERROR(add_metrics(reports));
   std::vector<StoredJob> jobs;
@@ -232,6 +235,11 @@ Result<std::map<int64_t, uint32_t>> RowReader::gpus(std::optional<int64_t> job) 
   });
 }
 
+Result<std::map<int64_t, QueueTerms>> RowReader::terms(std::optional<int64_t> job) {
+  return by_job<QueueTerms>("queue_terms", "terms", job,
+                            [](const SqliteStatement& row) { return parse_terms(row.bytes(1)); });
+}
+
 Result<std::map<int64_t, ProgressReport>> RowReader::last_reports() {
   std::map<int64_t, ProgressReport> reports;
   LEAT_ASSIGN_OR_RETURN(const bool there, has_table("last_reports"));
@@ -331,6 +339,8 @@ Result<Submission> RowReader::submission(std::string_view id) {
   if (!datasets.empty()) submission.dataset = datasets.begin()->second;
   LEAT_ASSIGN_OR_RETURN(const auto gpus, this->gpus(select.integer(0)));
   if (!gpus.empty()) submission.gpus = gpus.begin()->second;
+  LEAT_ASSIGN_OR_RETURN(const auto terms, this->terms(select.integer(0)));
+  if (!terms.empty()) submission.terms = terms.begin()->second;
   Sha256Digest content = {};
   bool intact = read_digest(select.bytes(7), content);
 

@@ -42,6 +42,7 @@ class RowReader {
   Result<std::map<int64_t, uint32_t>> elastic_jobs(std::optional<int64_t> job = {});
   Result<std::map<int64_t, std::string>> datasets(std::optional<int64_t> job = {});
   Result<std::map<int64_t, uint32_t>> gpus(std::optional<int64_t> job = {});
+  Result<std::map<int64_t, QueueTerms>> terms(std::optional<int64_t> job = {});
 
   SqliteDatabase& database_;
   const std::string directory_;

@@ -30,7 +30,15 @@ Status RowWriter::write_record(const JobSubmitted& record) {
   LEAT_RETURN_IF_ERROR(write_elastic(job));
   LEAT_RETURN_IF_ERROR(write_dataset(job));
   LEAT_RETURN_IF_ERROR(write_gpus(job));
-  return write_condition(static_cast<int64_t>(job.number), job.condition);
+  LEAT_RETURN_IF_ERROR(write_terms(job));
+  const auto number = static_cast<int64_t>(job.number);
+  // Every history begins with QUEUED.
+  if (job.condition.state != JobState::queued) {
+    JobCondition first;
+    first.since_ms = job.condition.since_ms;
+    LEAT_RETURN_IF_ERROR(write_condition(number, first));
+  }
+  return write_condition(number, job.condition);
 }
 
 // The checksum of the job's row includes it.
@@ -55,6 +63,15 @@ Status RowWriter::write_gpus(const StoredJob& job) {
   LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
                         database_.prepare("INSERT INTO gpu_jobs VALUES (?1,?2)"));
   return insert.bind(1, static_cast<int64_t>(job.number)).bind(2, int64_t{job.gpus}).run();
+}
+
+// The checksum of the job's row includes it.
+Status RowWriter::write_terms(const StoredJob& job) {
+  const std::string terms = print_terms(job.terms);
+  if (terms.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement insert,
+                        database_.prepare("INSERT INTO queue_terms VALUES (?1,?2)"));
+  return insert.bind(1, static_cast<int64_t>(job.number)).bind(2, terms).run();
 }
 
 Status RowWriter::write_record(const WorkerDrained& record) {
@@ -205,8 +222,8 @@ Status RowWriter::write_record(const JobForgotten& record) {
         "DELETE FROM lost_epochs WHERE job = ?1", "DELETE FROM chaos WHERE job = ?1",
         "DELETE FROM fired_faults WHERE job = ?1", "DELETE FROM elastic_jobs WHERE job = ?1",
         "DELETE FROM datasets WHERE job = ?1", "DELETE FROM gpu_jobs WHERE job = ?1",
-        "DELETE FROM last_reports WHERE job = ?1", "DELETE FROM last_metrics WHERE job = ?1",
-        "DELETE FROM jobs WHERE number = ?1"}) {
+        "DELETE FROM queue_terms WHERE job = ?1", "DELETE FROM last_reports WHERE job = ?1",
+        "DELETE FROM last_metrics WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
     LEAT_ASSIGN_OR_RETURN(SqliteStatement erase, database_.prepare(sql));
     LEAT_RETURN_IF_ERROR(erase.bind(1, number).run());
   }

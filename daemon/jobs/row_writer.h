@@ -31,6 +31,7 @@ class RowWriter {
   Status write_elastic(const StoredJob& job);
   Status write_dataset(const StoredJob& job);
   Status write_gpus(const StoredJob& job);
+  Status write_terms(const StoredJob& job);
   Status write_files(const JobSubmitted& record);
   Status write_chaos(const JobSubmitted& record);
   Status write_condition(int64_t number, const JobCondition& condition);

@@ -39,6 +39,8 @@ struct JobTableLimits {
   // An assembly of an elastic job goes on so long before it ends for more workers. It does not end
   // for them if the job would have ended in that time without them.
   std::chrono::milliseconds grow_after{3000};
+  // A run that has reached its job's max_run_time has so long to save a checkpoint.
+  std::chrono::milliseconds last_save{60000};
   // A master that has started again waits so long for the runners that its jobs had: their workers
   // try to reach it every 2 s at most.
   std::chrono::milliseconds take_up{5000};
@@ -82,6 +84,13 @@ struct TableContext {
   struct Head {
     uint64_t number = 0;
     std::string id;
+    std::optional<int64_t> by_ms;  // of Unix time: it starts by then, if no worker is lost
+  };
+
+  // A job that has workers, for the texts of those that wait for them.
+  struct Holder {
+    std::string id;
+    std::optional<int64_t> until_ms;  // of Unix time: it has left them then
   };
 
   const JobTableLimits limits = {};
@@ -91,9 +100,11 @@ struct TableContext {
   std::set<uint64_t> assembled = {};    // numbers of the jobs that have runners, or wait for theirs
   std::set<uint64_t> backing_off = {};  // numbers of the jobs that have failed, and wait a while
   std::optional<Head> head = {};
-  bool queue_changed = false;  // workers are to be given out anew
-  uint64_t version = 0;        // of the newest change of any view
-  uint64_t queue_version = 0;  // of the last change of what waiting jobs wait for
+  std::map<uint64_t, uint32_t> positions = {};  // in the queue, from 1, by number
+  std::map<uint64_t, Holder> holders = {};      // by number
+  bool queue_changed = false;                   // workers are to be given out anew
+  uint64_t version = 0;                         // of the newest change of any view
+  uint64_t queue_version = 0;                   // of the last change of what waiting jobs wait for
 
   // Of the event that is being handled.
   Moment now = {};

@@ -30,7 +30,8 @@ struct ClusterView {
 
 struct NodeView {
   WorkerView worker;
-  std::string job;  // the id of the job that leases it; "" if none does
+  std::string job;                     // the id of the job that leases it; "" if none does
+  std::vector<std::string> jobs = {};  // all of them, if several share it; `job` is the first
 };
 
 // A line that a runner of a job wrote.

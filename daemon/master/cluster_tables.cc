@@ -52,8 +52,10 @@ std::vector<NodeView> ClusterTables::nodes() const {
   for (WorkerView& worker : members_.workers(moment_of(clock_))) {
     // A lost worker serves no job, even if the table of jobs has not heard of the loss yet.
     const bool lives = worker.state != WorkerState::lost;
-    std::string job = lives ? table_.job_on(worker.info.worker.name) : "";
-    nodes.push_back({std::move(worker), std::move(job)});
+    std::vector<std::string> jobs;
+    if (lives) jobs = table_.jobs_on(worker.info.worker.name);
+    std::string first = jobs.empty() ? "" : jobs.front();
+    nodes.push_back({std::move(worker), std::move(first), std::move(jobs)});
   }
   return nodes;
 }

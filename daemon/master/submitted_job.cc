@@ -181,6 +181,11 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     data_root = job.data.root;
     submission.dataset = data_root;
     submission.gpus = static_cast<uint32_t>(job.gpus_per_worker);
+    // The name and the pause came with the submit.
+    QueueTerms terms = job.queue;
+    terms.user = std::move(submission.terms.user);
+    terms.paused = submission.terms.paused;
+    submission.terms = std::move(terms);
     return check_submission(submission);
   };
   // The folder goes in any case. The run of the job unpacks the files again, into its own folder.

@@ -26,8 +26,10 @@ void Workforce::Inside::start(const StartRunners& action) {
   const RunnerToken key = random_token();
   const auto sharers = static_cast<uint32_t>(std::max<size_t>(1, action.workers.size()));
   // Workers that share one machine share its threads, too; each gets at least one.
-  const uint32_t threads =
+  const uint32_t of_machine =
       parts_.options.shared_threads > 0 ? std::max(1u, parts_.options.shared_threads / sharers) : 0;
+  // A job with a share of its workers computes on the cores of its share.
+  const uint32_t threads = action.cores > 0 ? action.cores : of_machine;
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
     const RunnerPlace place{action.job, action.assembly, task};
     const bool kept = task < action.kept.size() && action.kept[task];

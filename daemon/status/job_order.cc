@@ -5,10 +5,11 @@
 namespace leat {
 namespace {
 
-enum class Group : uint8_t { has_workers, queued, ended };
+enum class Group : uint8_t { has_workers, queued, paused, ended };
 
 Group group_of(const JobView& job) {
   if (has_ended(job.condition.state)) return Group::ended;
+  if (job.condition.state == JobState::paused) return Group::paused;
   return job.condition.state == JobState::queued ? Group::queued : Group::has_workers;
 }
 
@@ -20,7 +21,12 @@ std::vector<const JobView*> in_shown_order(std::span<const JobView> jobs) {
   std::sort(ordered.begin(), ordered.end(), [](const JobView* a, const JobView* b) {
     const Group group = group_of(*a), other = group_of(*b);
     if (group != other) return group < other;
-    return group == Group::queued ? a->number < b->number : a->number > b->number;
+    if (group != Group::queued) return a->number > b->number;
+    // A job without a position is about to get one, or waits a while since it has failed.
+    const auto key = [](const JobView* job) {
+      return std::pair(job->position > 0 ? job->position : ~uint32_t{0}, job->number);
+    };
+    return key(a) < key(b);
   });
   return ordered;
 }

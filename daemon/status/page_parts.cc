@@ -201,12 +201,14 @@ std::string_view colour_of(JobState state) {
       return "busy";
     case JobState::recovering:
     case JobState::cancelling:
+    case JobState::pausing:
       return "warn";
     case JobState::succeeded:
       return "good";
     case JobState::failed:
       return "bad";
     case JobState::queued:
+    case JobState::paused:
     case JobState::cancelled:
       return "rest";
   }

@@ -59,6 +59,7 @@ class FactJson {
   void count(const Fact& fact, uint64_t value) { put(fact, value); }
   void known(const Fact& fact, uint64_t value) { put(fact, leat::known(value)); }
   void known(const Fact& fact, const std::string& value) { put(fact, leat::known(value)); }
+  void integer(const Fact& fact, int64_t value) { put(fact, value); }
   void option(const Fact& fact, uint64_t value) {
     if (value > 0) put(fact, value);
   }
@@ -143,6 +144,7 @@ Json node(const NodeView& node) {
                {"silent_seconds", std::chrono::duration<double>(worker.silent).count()},
                {"progress", worker.progress},
                {"job", known(node.job)},
+               {"jobs", node.jobs},
                {"address", worker.info.address},
                {"machine", worker.info.machine},
                {"version", worker.info.version},

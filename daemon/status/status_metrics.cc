@@ -41,6 +41,7 @@ class FactMetrics {
   }
   void known(const Fact& fact, uint64_t value) { count(fact, value); }
   void known(const Fact&, const std::string&) {}
+  void integer(const Fact& fact, int64_t value) { add(fact, static_cast<double>(value)); }
   void option(const Fact& fact, uint64_t value) { count(fact, value); }
   void text(const Fact&, const std::string&) {}
   void names(const Fact&, const std::vector<std::string>&) {}

@@ -136,6 +136,12 @@ interface Master {
   # Waits for the steps for waitMs (at most 60,000), and answers with those that were done; the
   # caller's deadline is 30 s beyond waitMs. failed_precondition unless the job trains;
   # deadline_exceeded if no step was done.
+
+  pause @17 (id :Text, undo :Bool) -> (outcome :Outcome(JobView));
+  # The job comes to a fence, writes a checkpoint and leaves its workers: PAUSING, then PAUSED. A
+  # QUEUED job is PAUSED at once. With `undo`, it is QUEUED again and continues from its checkpoint.
+  # Ok when the journal has the request; a job that is so already is no error. failed_precondition
+  # if the job has ended, or is a session.
 }
 
 struct Diagnosis {
@@ -164,6 +170,8 @@ struct SubmitRequest {
                                   # hashes the checkpoint. failed_precondition if no checkpoint is
                                   # valid. A repeated request keeps the checkpoint that the first
                                   # one chose
+  user @6 :Text;                  # the name of the user who submits, at most 64 bytes
+  paused @7 :Bool;                # the job begins as PAUSED
 }
 
 struct AttachedFile {
@@ -295,7 +303,7 @@ struct JobView {
   id @0 :Text;
   name @1 :Text;
   state @2 :Text;                 # QUEUED STARTING RUNNING RECOVERING CANCELLING SUCCEEDED FAILED
-                                  # CANCELLED
+                                  # CANCELLED PAUSING PAUSED
   reason @3 :Text;                # of the state, for people
   sinceMs @4 :Int64;              # the beginning of the state, in milliseconds of Unix time, like
                                   # all dates
@@ -320,6 +328,13 @@ struct JobView {
   runningMs @22 :Int64;           # with all of its runners
   recoveringMs @23 :Int64;        # after a failure, until all runners were there again
   precision @24 :Text = "float32";   # that the steps computed in, which the weights depend on, too
+  priority @25 :Int64;            # a higher one goes first in the queue
+  user @26 :Text;                 # who submitted it; "": not known
+  position @27 :UInt32;           # in the queue, from 1; 0: it does not wait there
+  maxRunTimeMs @28 :Int64 = -1;   # the longest time with workers; -1: no limit
+  preemptible @29 :Bool;          # a job of a higher priority may take its workers
+  cores @30 :UInt32;              # of each worker that it uses; 0: the whole worker
+  memoryBytes @31 :UInt64;        # the same
 }
 
 struct LostAssembly {
@@ -429,6 +444,7 @@ struct NodeView {
   usage @14 :Usage;               # as in Heart.beat
   waiting @15 :Float64 = nan;     # the share of the last seconds in which its runners only waited for
                                   # those of other workers; nan: no step is in flight
+  jobs @16 :List(Text);           # all jobs that lease it, if they share it; `job` is the first
 }
 
 struct Usage {

@@ -65,6 +65,8 @@ void write_submission(const Submission& submission, const std::string& resume,
   write_texts(submission.overrides,
               out.initOverrides(static_cast<uint32_t>(submission.overrides.size())));
   write_texts(submission.chaos, out.initChaos(static_cast<uint32_t>(submission.chaos.size())));
+  out.setUser(submission.terms.user.c_str());
+  out.setPaused(submission.terms.paused);
   auto files = out.initFiles(static_cast<uint32_t>(submission.files.size()));
   for (uint32_t i = 0; i < files.size(); ++i) write_file(submission.files[i], files[i]);
 }
@@ -76,6 +78,8 @@ Result<Submission> read_submission(wire::SubmitRequest::Reader in, const Submiss
   submission.text = to_string(in.getJob());
   submission.overrides = read_texts(in.getOverrides());
   submission.chaos = read_texts(in.getChaos());
+  submission.terms.user = to_string(in.getUser());
+  submission.terms.paused = in.getPaused();
   for (const auto each : in.getFiles()) {
     LEAT_ASSIGN_OR_RETURN(AttachedFile file, read_file(each, limits));
     submission.files.push_back(std::move(file));

@@ -67,6 +67,7 @@ class FactWriter {
   // 0 and the empty text stand for an unknown value, in the message as in the view.
   void known(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
   void known(const Fact& fact, const std::string& value) { text(fact, value); }
+  void integer(const Fact& fact, int64_t value) { out_.set(FieldName(fact), value); }
   void option(const Fact& fact, uint64_t value) { out_.set(FieldName(fact), value); }
   void text(const Fact& fact, const std::string& value) {
     out_.set(FieldName(fact), leat::text(value));
@@ -141,7 +142,11 @@ class FactReader {
     count(fact, value);
   }
   void known(const Fact& fact, std::string& value) { text(fact, value); }
-  void option(const Fact& fact, uint32_t& value) { count(fact, value); }
+  void integer(const Fact& fact, int64_t& value) { count(fact, value); }
+  template <typename Integer>
+  void option(const Fact& fact, Integer& value) {
+    count(fact, value);
+  }
   void text(const Fact& fact, std::string& value) {
     value = to_string(in_.get(FieldName(fact)).as<capnp::Text>());
   }
@@ -273,6 +278,7 @@ void write_view(const NodeView& view, wire::NodeView::Builder out) {
   }
   write_texts(info.datasets, out.initDatasets(static_cast<uint32_t>(info.datasets.size())));
   out.setJob(text(view.job));
+  write_texts(view.jobs, out.initJobs(static_cast<uint32_t>(view.jobs.size())));
   out.setVersion(text(info.version));
   out.setProgress(view.worker.progress);
   write_traffic(view.worker.traffic, out.initTraffic());
@@ -306,6 +312,8 @@ Result<NodeView> read_view(wire::NodeView::Reader in) {
   info.datasets = read_texts(in.getDatasets());
   view.job = to_string(in.getJob());
   if (!view.job.empty()) LEAT_RETURN_IF_ERROR(check_job_id(view.job));
+  view.jobs = read_texts(in.getJobs());
+  for (const std::string& job : view.jobs) LEAT_RETURN_IF_ERROR(check_job_id(job));
   info.version = to_string(in.getVersion());
   view.worker.progress = in.getProgress();
   view.worker.traffic = read_traffic(in.getTraffic());

@@ -435,8 +435,10 @@ TEST_CASE("a runner that is spared gives its worker back, and comes back to it a
     // The run cannot continue without them at its current step.
     scene.yields(1, 12);
     CHECK(driver.done() == "end a-0000 1\n");
-    CHECK_THAT(driver.reason(scene.id),
-               Catch::EndsWith("waits for 1 worker more, 2 keep the job in memory, 0 free"));
+    CHECK_THAT(
+        driver.reason(scene.id),
+        Catch::EndsWith(
+            "waits for 1 worker more, 2 keep the job in memory, 0 free; 'other-0001' has 1"));
   }
   CHECK(scene.view().condition.restarts == 0);
 }

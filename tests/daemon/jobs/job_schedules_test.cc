@@ -54,7 +54,7 @@ class Simulation {
       case 0:
         return submit();
       case 1:
-        return cancel();
+        return pick(2) == 0 ? cancel() : pause(pick(2) == 0);
       case 2:
       case 3:
         return start_worker(pick_worker());
@@ -108,6 +108,10 @@ class Simulation {
       if (!worker.alive) start_worker(name);
     }
     for (int i = 0; i < 2 * kWorkers; ++i) runner_moves();
+    for (const JobView& job : table_->jobs()) {
+      if (job.condition.state == JobState::paused)
+        send(PauseAsked{open_ticket(), job.id, true, ""});
+    }
     job_yields();
     job_ends(0);
     tick(milliseconds(250));
@@ -201,12 +205,24 @@ class Simulation {
         make_submission(cat("request-", id), "job", 1 + static_cast<uint32_t>(id % kLargestJob),
                         pick(10) == 0 ? "other\n" : "same\n");
     if (id % 3 == 0) submission.min_workers = (1 + submission.num_workers) / 2;
+    submission.terms.priority = static_cast<int64_t>(id % 4) - 1;
+    submission.terms.preemptible = id % 2 == 0;
+    submission.terms.paused = id % 7 == 0;
+    submission.terms.user = id % 5 == 0 ? "ann" : "bob";
+    if (id % 3 == 1) submission.terms.max_run_time = milliseconds(20000);
     send(SubmitAsked{ticket, std::move(submission)});
   }
   void cancel() {
     const auto jobs = table_->jobs();
     if (jobs.empty()) return;
     send(CancelAsked{open_ticket(), jobs[pick(jobs.size())].id, "somebody"});
+  }
+  void pause(bool undo) {
+    const auto jobs = table_->jobs();
+    if (jobs.empty()) return;
+    const std::string id = jobs[pick(jobs.size())].id;
+    if (!has_ended(table_->find(id)->condition.state))
+      send(PauseAsked{open_ticket(), id, undo, ""});
   }
   // Removes a job in any state. A live one refuses.
   void remove() {
@@ -284,11 +300,11 @@ class Simulation {
   // A run that was asked to yield does so.
   void job_yields() {
     if (yielding_.empty()) return;
-    const auto asked = *yielding_.begin();
+    const auto [asked, save] = *yielding_.begin();
     yielding_.erase(yielding_.begin());
     if (running_.erase(asked) == 0) return;
     ++yielded_;
-    send(RunYielded{asked.first, asked.second, pick(100)});
+    send(RunYielded{asked.first, asked.second, pick(100), save});
   }
   void progress() {
     for (const auto& [job, assembly] : running_) {
@@ -385,7 +401,7 @@ class Simulation {
         go_job(*go);
       } else if (const auto* yield = std::get_if<YieldRun>(&action)) {
         if (!driven_.contains({yield->job, yield->assembly})) note(yield->job + " yields no run");
-        yielding_.insert({yield->job, yield->assembly});
+        yielding_[{yield->job, yield->assembly}] = yield->save;
       } else if (const auto* end = std::get_if<EndRun>(&action)) {
         end_run(*end);
       } else if (const auto* stop = std::get_if<StopRunners>(&action)) {
@@ -497,11 +513,11 @@ class Simulation {
   bool journal_works_ = true;
   std::deque<WriteJournal> writes_;
   std::map<std::string, SimulatedWorker> workers_;
-  std::set<std::pair<std::string, uint64_t>> driven_;    // between RunJob and EndRun
-  std::set<std::pair<std::string, uint64_t>> yielding_;  // were asked to yield
-  std::set<std::pair<std::string, uint64_t>> running_;   // of these, not done or broken
-  std::map<std::string, uint64_t> assemblies_;           // as last written
-  std::map<std::string, JobCondition> ended_;            // as first seen
+  std::set<std::pair<std::string, uint64_t>> driven_;          // between RunJob and EndRun
+  std::map<std::pair<std::string, uint64_t>, bool> yielding_;  // were asked to yield, and to save
+  std::set<std::pair<std::string, uint64_t>> running_;         // of these, not done or broken
+  std::map<std::string, uint64_t> assemblies_;                 // as last written
+  std::map<std::string, JobCondition> ended_;                  // as first seen
   std::set<uint64_t> open_tickets_, removals_;
   std::set<std::string> ran_;  // jobs that ran when a master died
   // The task and the job of each worker's last runner.

@@ -182,16 +182,19 @@ TEST_CASE("the queue is first come first served, and says what it waits for") {
   const std::string third = driver.submit("third", 1);
   const std::string huge = driver.submit("huge", 3);
   CHECK(driver.state(first) == "STARTING");
-  CHECK(driver.reason(second) == "waits for 2 workers, 1 free");
-  CHECK(driver.reason(third) == "waits for 1 worker, 1 free; 'second-0001' is before it");
-  CHECK(driver.reason(huge) == "waits for 3 workers, 2 there");
+  CHECK(driver.reason(second) == "waits for 2 workers, 1 free; 'first-0000' has 1");
+  CHECK(driver.reason(third) ==
+        "position 2; waits for 1 worker, 1 free; 'second-0001' is before it");
+  CHECK(driver.reason(huge) == "position 3; waits for 3 workers, 2 there");
   const uint64_t version = driver.table->find(huge)->version;
   driver.join("w3");
   CHECK(driver.table->find(huge)->version > version);
   CHECK(driver.state(second) == "STARTING");
   CHECK(driver.state(third) == "QUEUED");
-  CHECK(driver.reason(third) == "waits for 1 worker, 0 free");
-  CHECK(driver.reason(huge) == "waits for 3 workers, 0 free; 'third-0002' is before it");
+  CHECK(driver.reason(third) ==
+        "waits for 1 worker, 0 free; 'first-0000' has 1, 'second-0001' has 2");
+  CHECK(driver.reason(huge) ==
+        "position 2; waits for 3 workers, 0 free; 'third-0002' is before it");
 }
 
 TEST_CASE("a job that wants more workers than there are keeps nobody waiting") {
@@ -232,7 +235,7 @@ TEST_CASE("a job that recovers comes before those submitted later") {
   CHECK(driver.reason(first) == cause + "; waits for 2 workers, 1 there");
   CHECK(driver.state(second) == "STARTING");  // w2 alone is not enough for the first
   driver.join("w1", 2);
-  CHECK(driver.reason(first) == cause + "; waits for 2 workers, 1 free");
+  CHECK(driver.reason(first) == cause + "; waits for 2 workers, 1 free; 'second-0001' has 1");
   const std::string third = driver.submit("third", 1);
   CHECK(driver.state(third) == "QUEUED");
 }
@@ -577,14 +580,14 @@ TEST_CASE("a restarted master gives jobs that had runners new ones, before the q
   driver.tick(milliseconds(1000));
   CHECK(driver.state(running) == "RECOVERING");
   CHECK(driver.reason(running) == "the master restarted; waits for the runners that it had");
-  CHECK(driver.reason(queued) == "waits for 1 worker, 0 there");
+  CHECK(driver.reason(queued) == "position 2; waits for 1 worker, 0 there");
   driver.done();
   driver.join("w1", 2);
   CHECK(driver.done() == "start " + running + " 2 w1\n");
   driver.start_all(running);
   CHECK(driver.state(running) == "RUNNING");
   CHECK(driver.journal.find(running)->condition.restarts == 0);
-  CHECK(driver.reason(queued) == "waits for 1 worker, 0 free");
+  CHECK(driver.reason(queued) == "waits for 1 worker, 0 free; 'running-0000' has 1");
   driver.send(JobFinished{running, 1, "of the last master's assembly"});
   CHECK(driver.state(running) == "RUNNING");
   driver.send(JobFinished{running, 2, "weights"});
@@ -597,7 +600,7 @@ TEST_CASE("the view that answers a submit waits for nothing if its workers are t
   driver.send(SubmitAsked{1, make_submission("r1", "a", 1)});
   CHECK(driver.answers.at(1)->condition.reason.empty());
   driver.send(SubmitAsked{2, make_submission("r2", "b", 1)});
-  CHECK(driver.answers.at(2)->condition.reason == "waits for 1 worker, 0 free");
+  CHECK(driver.answers.at(2)->condition.reason == "waits for 1 worker, 0 free; 'a-0000' has 1");
 }
 
 TEST_CASE("restarts of the master are none of a job's, whose own are kept") {
@@ -694,15 +697,14 @@ TEST_CASE("a job gets only workers that have its data set, and says who lacks it
 
   const std::string later = submit("b", 1);
   CHECK(driver.reason(later) ==
-        "waits for 1 worker with data set 'mnist', 0 free; 'w2', 'w3' lack it");
+        "waits for 1 worker with data set 'mnist', 0 free; 'w2', 'w3' lack it; 'a-0000' has 2");
   const std::string any = driver.submit("c", 1);
-  CHECK(driver.state(any) == "QUEUED");  // no job overtakes
+  CHECK(driver.state(any) == "STARTING");  // the other one cannot use the free workers
   driver.send(WorkerDraining{{"w1", 1}, true});
   driver.send(WorkerDraining{{"w4", 1}, true});
   CHECK(driver.reason(later) ==
         "waits for 1 worker with data set 'mnist', 0 there; 'w2', 'w3' "
         "lack it; 'w1', 'w4' are drained");
-  CHECK(driver.state(any) == "STARTING");  // the other one cannot use the free workers
 }
 
 TEST_CASE("a job that wants GPUs gets only workers that have one, and says who has none") {
@@ -733,7 +735,7 @@ TEST_CASE("a job that wants GPUs gets only workers that have one, and says who h
   const std::string other = submit("b", 1, "mnist");
   CHECK(driver.reason(other) ==
         "waits for 1 worker with data set 'mnist' and a GPU, 0 free; 'w4' lacks the data set; "
-        "'w2' has no GPU");
+        "'w2' has no GPU; 'a-0000' has 2");
 }
 
 TEST_CASE("a job knows its data set after the master's restart") {

@@ -11,9 +11,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const char* const kEvents[] = {"resubmit", "cancel", "join",  "lose",   "stuck", "drain",
-                               "started",  "exited", "gone",  "finish", "break", "unavailable",
-                               "progress", "late",   "stale", "restart"};
+const char* const kEvents[] = {"resubmit", "cancel", "join",  "lose",    "stuck", "drain",
+                               "started",  "exited", "gone",  "finish",  "break", "unavailable",
+                               "progress", "late",   "stale", "restart", "pause", "resume"};
 
 // A job that wants two workers, in a state.
 struct Case {
@@ -38,10 +38,15 @@ struct Case {
       case JobState::failed:
         driver.send(JobBroke{id, 1, internal_error("a bug")});
         break;
+      case JobState::pausing:
+      case JobState::paused:
+        driver.send(PauseAsked{2, id, false, ""});
+        break;
       default:
         break;
     }
-    if (has_ended(state)) driver.exit_all(id);
+    if (state == JobState::paused) driver.send(RunYielded{id, 1, 5, true});
+    if (has_ended(state) || state == JobState::paused) driver.exit_all(id);
   }
 
   void send(const std::string& event) {
@@ -62,6 +67,8 @@ struct Case {
     if (event == "late") driver.tick(milliseconds(60000));
     if (event == "stale") driver.send(RunnerExited{id, 9, w2, "has ended"});
     if (event == "restart") driver.restart();
+    if (event == "pause") driver.send(PauseAsked{++ticket, id, false, ""});
+    if (event == "resume") driver.send(PauseAsked{++ticket, id, true, ""});
   }
 
   TableDriver driver;
@@ -78,6 +85,17 @@ struct Move {
 const Move kMoves[] = {
     {JobState::queued, "cancel", JobState::cancelled},
     {JobState::queued, "join", JobState::starting},
+    {JobState::queued, "pause", JobState::paused},
+    {JobState::starting, "pause", JobState::pausing},
+    {JobState::running, "pause", JobState::pausing},
+    {JobState::recovering, "pause", JobState::pausing},
+    {JobState::pausing, "cancel", JobState::cancelling},
+    {JobState::pausing, "gone", JobState::paused},
+    {JobState::pausing, "finish", JobState::succeeded},
+    {JobState::pausing, "break", JobState::failed},
+    {JobState::pausing, "restart", JobState::paused},
+    {JobState::paused, "cancel", JobState::cancelled},
+    {JobState::paused, "resume", JobState::starting},
     {JobState::starting, "cancel", JobState::cancelling},
     {JobState::starting, "lose", JobState::recovering},
     {JobState::starting, "stuck", JobState::recovering},
@@ -160,13 +178,16 @@ TEST_CASE("the table of transitions leaves no ended state and leads to an end fr
     bool leaves = false;
     for (const JobState to : kJobStates) leaves = leaves || may_become(from, to);
     CHECK(leaves == !has_ended(from));
-    CHECK_FALSE(may_become(from, JobState::queued));
+    const bool goes_back = from == JobState::running || from == JobState::paused;
+    CHECK(may_become(from, JobState::queued) == goes_back);
     const auto after = state_after_restart(from);
     if (after) {
-      CHECK((*after == JobState::recovering || *after == JobState::cancelled));
+      CHECK((*after == JobState::recovering || *after == JobState::cancelled ||
+             *after == JobState::paused));
       CHECK(may_become(from, *after));
     }
-    CHECK(after.has_value() == (!has_ended(from) && from != JobState::queued));
+    const bool rests = from == JobState::queued || from == JobState::paused;
+    CHECK(after.has_value() == (!has_ended(from) && !rests));
   }
 }
 

@@ -89,6 +89,57 @@ TEST_CASE("a journal keeps which jobs are elastic, and which workers are drained
   CHECK(journal->replay()->at(0).gpus == 0);
 }
 
+TEST_CASE("a journal keeps what a job asks of the queue, and that it was submitted as paused") {
+  const JournalFolder folder;
+  Submission held = make_submission("r", "a", 1);
+  held.terms.priority = 7;
+  held.terms.user = "ann";
+  held.terms.paused = true;
+  {
+    const auto journal = open_journal(folder.path());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", held)));
+    REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
+  }
+  {
+    const auto journal = open_journal(folder.path());
+    const auto jobs = journal->replay();
+    REQUIRE_OK(jobs.status());
+    CHECK(jobs->at(0) == stored(submitted(1, "a-0001", held)));
+    CHECK(jobs->at(0).terms == held.terms);
+    CHECK(jobs->at(0).condition.state == JobState::paused);
+    CHECK(jobs->at(1).terms == QueueTerms());
+    CHECK(*journal->submission("a-0001") == held);
+    REQUIRE(journal->history("a-0001")->size() == 2);
+    CHECK(journal->history("a-0001")->at(0).state == JobState::queued);
+  }
+  {
+    const auto database = SqliteDatabase::open(folder.path() + "/journal.sqlite", false);
+    REQUIRE_OK(database.status());
+    REQUIRE_OK((*database)->run("UPDATE queue_terms SET terms = 'priority=8 paused=1 user=ann'"));
+  }
+  CHECK_THAT(Journal::open(real_files(), folder.path()).status().message(),
+             Catch::Contains("the checksum of job 1 is wrong"));
+}
+
+TEST_CASE("a journal of before there were terms of jobs is replayed, and takes them") {
+  const JournalFolder folder;
+  REQUIRE_OK(
+      open_journal(folder.path())->append(submitted(1, "a-0001", make_submission("r", "a", 1))));
+  {
+    const auto database = SqliteDatabase::open(folder.path() + "/journal.sqlite", false);
+    REQUIRE_OK(database.status());
+    REQUIRE_OK(
+        (*database)->run("DROP TABLE queue_terms; DELETE FROM meta WHERE key = 'crc'; "
+                         "PRAGMA user_version=1"));
+  }
+  const auto journal = open_journal(folder.path());
+  CHECK(journal->replay()->at(0).terms == QueueTerms());
+  Submission other = make_submission("q", "b", 1);
+  other.terms.priority = 2;
+  REQUIRE_OK(journal->append(submitted(2, "b-0002", other)));
+  CHECK(journal->replay()->at(1).terms.priority == 2);
+}
+
 TEST_CASE("a journal that has lost what makes a job elastic is refused") {
   const JournalFolder folder;
   Submission elastic = make_submission("r", "a", 4);

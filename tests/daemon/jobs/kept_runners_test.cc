@@ -65,7 +65,8 @@ TEST_CASE("who is left of a job waits for others, and for his own name before al
   CHECK(driver.state(later) == "STARTING");  // w0 alone is not enough for the first
   driver.join("w5");
   CHECK(driver.reason(scene.id) ==
-        cause + "; waits for 2 workers more, 1 keeps the job in memory, 1 free");
+        cause +
+            "; waits for 2 workers more, 1 keeps the job in memory, 1 free; 'later-0001' has 1");
   driver.done();
   driver.join("w3", 2);
   CHECK(driver.done() == "start a-0000 2 w5 w2* w3\n");

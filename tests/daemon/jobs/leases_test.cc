@@ -68,5 +68,38 @@ TEST_CASE("a job that wants no GPU leaves the workers that have one for others")
   CHECK(names_of(leases.take(1, 8, Names{"w3"})) == Names{"w3"});
 }
 
+TEST_CASE("jobs share a worker as long as their cores and memory fit") {
+  Leases leases;
+  leases.add({"w1", 1}, {}, 0, {4, 1000});
+  leases.add({"w2", 1}, {}, 0, {2, 1000});
+  leases.add({"w3", 1});  // offers no shares
+  const WorkerShare two{2, 400}, large{1, 700}, three{3, 0};
+  CHECK(leases.free_but({}, two) == 2);
+  CHECK(leases.free_but({}, three) == 1);
+  CHECK(leases.without_share(three) == Names{"w2", "w3"});
+  CHECK(leases.without_share({1, 2000}) == Names{"w1", "w2", "w3"});
+  CHECK(names_of(leases.take(1, 7, {}, {}, two)) == Names{"w1"});
+  CHECK(leases.free() == 2);
+  // A shared worker comes first, and a job never gets two shares of one.
+  CHECK(names_of(leases.take(1, 8, {}, {}, two)) == Names{"w1"});
+  CHECK(leases.jobs_of("w1") == std::vector<uint64_t>{7, 8});
+  CHECK_FALSE(leases.has_room("w1", two));
+  CHECK_FALSE(leases.has_room("w1", {}));
+  CHECK(leases.has_room("w2", large));
+  CHECK(leases.claim({"w2", 1}, 9, large));
+  CHECK_FALSE(leases.has_room("w2", two));  // its memory
+  CHECK(leases.has_room("w2", {1, 300}));
+  CHECK_FALSE(leases.claim({"w2", 1}, 9, {1, 300}));
+  leases.release({"w1", 1}, 7);
+  CHECK(leases.jobs_of("w1") == std::vector<uint64_t>{8});
+  CHECK(leases.has_room("w1", two));
+  CHECK(leases.free() == 1);
+  // A job with a whole worker leaves no room.
+  CHECK(names_of(leases.take(1, 10, {})) == Names{"w3"});
+  CHECK(leases.free_but({}) == 0);
+  leases.remove("w1");
+  CHECK(leases.jobs_of("w1").empty());
+}
+
 }  // namespace
 }  // namespace leat

@@ -31,12 +31,32 @@ TEST_CASE("the content of a submission is all of it but the request id") {
   CHECK(differs([](Submission& s) { s.overrides = {"steps", "=1"}; }));
   CHECK(differs([](Submission& s) { s.num_workers = 2; }));
   CHECK(differs([](Submission& s) { s.max_restarts = 2; }));
+  CHECK(differs([](Submission& s) { s.terms.priority = 1; }));
+  CHECK(differs([](Submission& s) { s.terms.user = "ann"; }));
+  CHECK(differs([](Submission& s) { s.terms.paused = true; }));
   CHECK(differs([](Submission& s) { s.chaos = {"kill=master@step=3"}; }));
   CHECK(differs([](Submission& s) { s.files[0].name = "h"; }));
   CHECK(differs([](Submission& s) { s.files = {attach("g", "other")}; }));
   CHECK(differs([](Submission& s) { s.files.clear(); }));
   CHECK_FALSE(differs([](Submission& s) { s.request_id = "q"; }));
   CHECK_FALSE(differs([](Submission& s) { s.files[0].bytes.reset(); }));  // uploaded before
+}
+
+TEST_CASE("the terms of a job are printed and read back, and defaults are left out") {
+  CHECK(print_terms({}).empty());
+  CHECK(parse_terms("") == QueueTerms());
+  QueueTerms terms;
+  terms.priority = -100;
+  terms.max_run_time = std::chrono::hours(2);
+  terms.preemptible = terms.paused = true;
+  terms.cpu = 2;
+  terms.memory = uint64_t{1} << 40;
+  terms.user = "ann = of the lab";
+  CHECK(print_terms(terms) ==
+        "priority=-100 max_run_ms=7200000 preemptible=1 cpu=2 memory=1099511627776 paused=1 "
+        "user=ann = of the lab");
+  CHECK(parse_terms(print_terms(terms)) == terms);
+  CHECK(parse_terms("later=7 priority=3").priority == 3);
 }
 
 TEST_CASE("a submission that no master accepts is refused with what is wrong") {

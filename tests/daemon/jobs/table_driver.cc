@@ -129,11 +129,24 @@ void TableDriver::lose(const std::string& worker, uint64_t incarnation) {
 
 std::string TableDriver::submit(const std::string& name, uint32_t num_workers,
                                 uint32_t max_restarts, uint32_t min_workers) {
-  const uint64_t ticket = ++ticket_;
-  Submission submission = make_submission(cat("request-", ticket), name, num_workers);
+  Submission submission = make_submission(cat("request-", ticket_ + 1), name, num_workers);
   submission.max_restarts = max_restarts;
   submission.min_workers = min_workers;
-  send(SubmitAsked{ticket, submission});
+  return submit(std::move(submission));
+}
+
+std::string TableDriver::submit(const std::string& name, uint32_t num_workers,
+                                const QueueTerms& terms, uint32_t min_workers) {
+  Submission submission = make_submission(cat("request-", ticket_ + 1), name, num_workers);
+  submission.max_restarts = 3;
+  submission.min_workers = min_workers;
+  submission.terms = terms;
+  return submit(std::move(submission));
+}
+
+std::string TableDriver::submit(Submission submission) {
+  const uint64_t ticket = ++ticket_;
+  send(SubmitAsked{ticket, std::move(submission)});
   REQUIRE(answers.contains(ticket));
   REQUIRE(answers.at(ticket).status().message() == "");
   return answers.at(ticket)->id;

@@ -48,6 +48,9 @@ class TableDriver {
   // Submits a job and returns its id.
   std::string submit(const std::string& name, uint32_t num_workers, uint32_t max_restarts = 3,
                      uint32_t min_workers = 0);
+  // Submits a job with these terms; its name is also that of its request.
+  std::string submit(const std::string& name, uint32_t num_workers, const QueueTerms& terms,
+                     uint32_t min_workers = 0);
   // Reports that all runners of the job's assembly have started, or have ended.
   void start_all(const std::string& id);
   void exit_all(const std::string& id);
@@ -69,6 +72,7 @@ class TableDriver {
   std::map<uint64_t, Result<JobView>> answers;
 
  private:
+  std::string submit(Submission submission);
   void perform(const JobAction& action);
   void note(const std::string& verb, const std::string& job, uint64_t assembly,
             const std::vector<WorkerRef>& workers, const std::vector<bool>& kept = {});

@@ -19,9 +19,13 @@ TEST_CASE("jobs are shown the newest first, and the queue in its order") {
   add(JobState::recovering);  // 5
   add(JobState::queued);      // 6
   add(JobState::cancelled);   // 7
+  add(JobState::paused);      // 8
+  add(JobState::queued);      // 9
+  jobs[3].position = 2;
+  jobs[8].position = 1;
   std::vector<uint64_t> numbers;
   for (const JobView* job : in_shown_order(jobs)) numbers.push_back(job->number);
-  CHECK(numbers == std::vector<uint64_t>{5, 2, 4, 6, 7, 3, 1});
+  CHECK(numbers == std::vector<uint64_t>{5, 2, 9, 4, 6, 8, 7, 3, 1});
   CHECK(in_shown_order({}).empty());
 }
 

@@ -37,6 +37,7 @@ TEST_CASE("a job is one line of JSON") {
         R"("name":"fashion-mnist-cnn","state":"RUNNING","reason":"",)"
         R"("since":"2026-01-31T12:00:05.250Z","submitted":"2026-01-31T12:00:01.000Z",)"
         R"("queued_seconds":0.0,"running_seconds":0.0,"recovering_seconds":0.0,)"
+        R"("priority":0,"user":null,"max_run_time_seconds":null,"preemptible":false,)"
         R"("num_workers":2,"workers":["worker-1","worker-2"],"restarts":1,"assemblies":2,)"
         R"("lost_assemblies":1,"lost_epochs":1,)"
         R"("progress":{"step":250,"steps":1000,"epoch":1,"epochs":4,"loss":0.5,"accuracy":0.875,)"
@@ -77,6 +78,22 @@ TEST_CASE("a job has the time that it has spent queued, running and recovering")
   expect("2.0", "3.0", "0.5");
   driver.restart();
   expect("2.0", "3.0", "0.5");
+}
+
+TEST_CASE("a job has what it asks of the queue, and its place there") {
+  TableDriver driver;
+  QueueTerms terms;
+  terms.priority = -3;
+  terms.user = "ann";
+  terms.max_run_time = std::chrono::minutes(90);
+  terms.preemptible = true;
+  terms.cpu = 2;
+  terms.memory = uint64_t{1} << 30;
+  const std::string id = driver.submit("a", 1, terms);
+  CHECK_THAT(job_json(*driver.table->find(id)),
+             Catch::Contains(R"("priority":-3,"user":"ann","position":1,)"
+                             R"("max_run_time_seconds":5400.0,"preemptible":true,"cores":2,)"
+                             R"("memory_bytes":1073741824,)"));
 }
 
 TEST_CASE("what is not known of a job is null") {

@@ -1,0 +1,80 @@
+// The queue of a table of jobs: it gives workers to the jobs that wait, and takes workers from jobs
+// that may give them. The decisions are in queue_plan.h.
+//
+// * The order is by priority, then by fair share between users, then by submission.
+// * The first job that could use the workers of the cluster, but lacks free ones, is the head. A
+//   later job starts before it only if that does not delay it.
+// * While the head lacks workers, elastic jobs of no higher priority give back those beyond their
+//   least, and jobs of a lower priority that are `preemptible` make way: they save a checkpoint,
+//   leave all workers and are QUEUED again. Both only if the head can start then. A job does not
+//   start before the one for which it made way.
+// * An elastic job takes workers beyond its least only if no other job waits for them.
+//
+// Threads: as the table.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/jobs/cluster_job.h"
+#include "daemon/jobs/job_index.h"
+#include "daemon/jobs/queue_plan.h"
+#include "daemon/jobs/table_context.h"
+
+namespace leat {
+
+class JobQueue {
+ public:
+  // All of them outlive this object. `unfinished`: the numbers of the jobs that have not ended.
+  JobQueue(TableContext& context, JobIndex& jobs, const std::set<uint64_t>& unfinished)
+      : context_(context), jobs_(jobs), unfinished_(unfinished) {}
+
+  // The master has restarted, and the journal had this job.
+  void restore(const StoredJob& job);
+  // Gives workers to the jobs that wait, in order.
+  void schedule();
+  // Gives workers that no job waits for to jobs that have fewer than they may have.
+  void grow();
+
+ private:
+  // Jobs that wait, in their order; notes their positions.
+  std::vector<uint64_t> order();
+  bool can_start(ClusterJob& job) const;
+  // The workers beyond its least that an elastic job may take: those that no other job waits for.
+  size_t extra_for(const ClusterJob& job, const std::vector<uint64_t>& waiting) const;
+  // The job has to wait: it is the head from now on.
+  void become_head(ClusterJob& job);
+  // Starts a job before the head, if that does not delay the head.
+  void backfill(ClusterJob& job);
+  // As ClusterJob::start_assembly().
+  void start(ClusterJob& job, size_t extra, const std::vector<std::string>& avoid);
+  void took_turn(const std::string& user);
+  // Asks other jobs for workers that the head lacks.
+  void make_room(ClusterJob& head);
+  // True if the job, which leases that worker, is about to leave it.
+  bool is_coming(ClusterJob& job, const std::string& worker) const;
+  // The number of workers that the head could use and that are about to be left.
+  size_t coming() const;
+  // The number of workers of the job that the head could use.
+  size_t fit_workers_of(ClusterJob& job) const;
+  void note_holders();
+  // In milliseconds of Unix time.
+  int64_t wall_of(Clock::Steady time) const;
+
+  TableContext& context_;
+  JobIndex& jobs_;
+  const std::set<uint64_t>& unfinished_;
+  std::set<std::string> fit_;  // workers that the head could use
+  std::optional<Reservation> reserved_;
+  // When a job of the user began last, in milliseconds of Unix time. Jobs that the journal has
+  // forgotten count until the master restarts.
+  std::map<std::string, int64_t> turns_;
+  // The job for which a job made way last, both by number. It does not start before that one.
+  std::map<uint64_t, uint64_t> made_way_;
+};
+
+}  // namespace leat

@@ -1,0 +1,289 @@
+// Random workloads in the queue of the table of jobs, in virtual time: jobs of different sizes,
+// priorities, users and limits, elastic ones and ones that make way. Every job has to end, none may
+// start after the time that the queue has promised to it, and the workers should be busy.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <numeric>
+#include <random>
+#include <sstream>
+
+#include "daemon/jobs/job_queue.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/jobs/table_driver.h"
+
+namespace leat {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr double kStep = 300;  // seconds between two ticks, if nothing else happens
+
+struct WorkJob {
+  double arrives = 0;  // seconds
+  uint32_t workers = 1;
+  uint32_t least = 0;  // of an elastic job
+  double seconds = 0;  // that it computes on all of its workers
+  QueueTerms terms;
+  double done = 0;  // of `seconds`
+  std::string id;
+  double started = -1, ended = -1;
+  std::optional<double> promised;  // it starts by then, while it is the head
+};
+
+// Returns the promise of the queue: "it starts by 1970-01-01 05:13 UTC".
+std::optional<double> promise_in(const std::string& reason) {
+  constexpr std::string_view kMark = "it starts by ";
+  const size_t at = reason.find(kMark);
+  if (at == std::string::npos) return std::nullopt;
+  std::tm date{};
+  const char* text = reason.c_str() + at + kMark.size();
+  if (::strptime(text, "%Y-%m-%d %H:%M UTC", &date) == nullptr) FAIL(reason);
+  return static_cast<double>(::timegm(&date)) + 60;  // the text has whole minutes
+}
+
+class Workload {
+ public:
+  Workload(std::vector<WorkJob> jobs, uint32_t workers)
+      : jobs_(std::move(jobs)), workers_(workers) {
+    for (uint32_t i = 0; i < workers; ++i) driver_.join(cat("w", 100 + i));
+    began_ = wall();
+  }
+
+  // Returns the first violation, or "".
+  std::string run() {
+    for (int steps = 0; steps < 100'000; ++steps) {
+      arrive();
+      act();
+      note();
+      if (!broken_.empty()) return broken_;
+      if (std::all_of(jobs_.begin(), jobs_.end(), [](const WorkJob& j) { return j.ended >= 0; }))
+        return "";
+      pass(next_event());
+    }
+    return "a job starves";
+  }
+  // Of the workers' time until the last job ended.
+  double utilisation() const {
+    double work = 0, end = 0;
+    for (const WorkJob& each : jobs_) {
+      work += each.seconds * each.workers;
+      end = std::max(end, each.ended);
+    }
+    return work / (end * workers_);
+  }
+  size_t preempted() const { return preempted_; }
+  size_t shrunk() const { return shrunk_; }
+  size_t promised() const { return promised_; }
+
+ private:
+  int64_t wall() const { return moment_of(driver_.clock).wall_ms; }
+  double now() const { return static_cast<double>(wall() - began_) / 1000; }
+  JobView view(const WorkJob& job) const { return *driver_.table->find(job.id); }
+  WorkJob& at(const std::string& id) {
+    return *std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& j) { return j.id == id; });
+  }
+  // Seconds of work in a second.
+  double rate(const WorkJob& job) const {
+    if (job.id.empty() || job.ended >= 0) return 0;
+    const JobView view = this->view(job);
+    if (view.condition.state != JobState::running) return 0;
+    return static_cast<double>(view.condition.workers.size()) / job.workers;
+  }
+  double next_event() const {
+    double next = kStep;
+    for (const WorkJob& each : jobs_) {
+      if (each.id.empty()) next = std::min(next, each.arrives - now());
+      if (const double r = rate(each); r > 0) next = std::min(next, (each.seconds - each.done) / r);
+    }
+    return std::max(next, 0.001);
+  }
+  void pass(double time) {
+    std::vector<std::string> finished;
+    for (WorkJob& each : jobs_) {
+      each.done += rate(each) * time;
+      if (rate(each) > 0 && each.done >= each.seconds - 0.01) finished.push_back(each.id);
+    }
+    driver_.tick(milliseconds(static_cast<int64_t>(std::ceil(time * 1000))));
+    for (const std::string& id : finished) {
+      if (view(at(id)).condition.state != JobState::running) continue;
+      driver_.send(JobFinished{id, view(at(id)).condition.assembly, "abc"});
+    }
+  }
+  void arrive() {
+    for (WorkJob& each : jobs_) {
+      if (each.id.empty() && each.arrives <= now() + 0.002)
+        each.id = driver_.submit("job", each.workers, each.terms, each.least);
+    }
+  }
+  // Does at once what the table orders.
+  void act() {
+    for (std::string all = driver_.done(); !all.empty(); all = driver_.done()) {
+      std::istringstream lines(all);
+      for (std::string line; std::getline(lines, line);) act(line);
+    }
+  }
+  void act(const std::string& line) {
+    std::istringstream words(line);
+    std::string verb, id, worker;
+    uint64_t assembly = 0;
+    words >> verb;
+    if (verb == "save") words >> worker >> verb;  // "save and yield"
+    words >> id >> assembly;
+    if (verb == "start") {
+      driver_.start_all(id);
+      goes_first(at(id));
+    }
+    if (verb == "run") {
+      driver_.send(ProgressMade{id, assembly, {.step = 2, .steps = 1'000'000}});
+      if (at(id).started < 0) at(id).started = now();
+    }
+    if (verb == "yield") {
+      const bool makes_way = view(at(id)).condition.reason.starts_with("makes way");
+      (makes_way ? preempted_ : shrunk_) += 1;
+      driver_.send(RunYielded{id, assembly, 2, true});
+    }
+    if (verb != "stop") return;
+    while (words >> worker) driver_.send(RunnerExited{id, assembly, {worker, 1}, {"ended", false}});
+  }
+  // A job that goes before others by the order of the queue voids what they were promised.
+  void goes_first(const WorkJob& started) {
+    for (WorkJob& each : jobs_) {
+      const QueueTerms &mine = each.terms, &other = started.terms;
+      const bool by_order = other.priority > mine.priority ||
+                            (other.priority == mine.priority && other.user != mine.user);
+      if (by_order) each.promised.reset();
+    }
+  }
+  void note() {
+    for (WorkJob& each : jobs_) {
+      if (each.id.empty() || each.ended >= 0) continue;
+      const JobView view = this->view(each);
+      const JobState state = view.condition.state;
+      if (has_ended(state)) {
+        each.ended = now();
+        if (state != JobState::succeeded)
+          broken_ = cat(each.id, " is ", name_of(state), ": ", view.condition.reason);
+      }
+      if (state != JobState::queued) {
+        // It has started, perhaps on the promised time.
+        if (each.promised && now() > *each.promised)
+          broken_ = cat(each.id, " starts at ", now(), ", and was promised ", *each.promised);
+        each.promised.reset();
+      } else if (view.position != 1) {
+        each.promised.reset();  // another one goes before it, by the order of the queue
+      } else if (const auto promise = promise_in(view.condition.reason)) {
+        const double by = *promise - static_cast<double>(began_) / 1000;
+        if (!each.promised) ++promised_;
+        each.promised = std::min(each.promised.value_or(by), by);
+      }
+      if (each.promised && now() > *each.promised && state == JobState::queued)
+        broken_ = cat(each.id, " waits at ", now(), ", and was promised ", *each.promised);
+    }
+  }
+
+  TableDriver driver_;
+  std::vector<WorkJob> jobs_;
+  const uint32_t workers_;
+  int64_t began_ = 0;
+  std::string broken_;
+  size_t preempted_ = 0, shrunk_ = 0, promised_ = 0;
+};
+
+// Mixed jobs, of which so many arrive that most have to wait.
+std::vector<WorkJob> mixed_jobs(std::mt19937_64& random, uint32_t workers, size_t count,
+                                bool many_users) {
+  const auto pick = [&](uint64_t below) { return random() % below; };
+  std::vector<WorkJob> jobs(count);
+  for (WorkJob& each : jobs) {
+    each.arrives = static_cast<double>(pick(4 * 3600));
+    each.workers = static_cast<uint32_t>(1 + (pick(3) == 0 ? pick(workers) : pick(3)));
+    each.seconds = static_cast<double>(600 + pick(7200));
+    if (pick(4) == 0 && each.workers > 1) each.least = (each.workers + 1) / 2;
+    each.terms.priority = pick(3) == 0 ? static_cast<int64_t>(pick(11)) - 5 : 0;
+    each.terms.preemptible = pick(3) == 0;
+    // With one user nothing but a higher priority goes before a job that came earlier.
+    if (many_users) each.terms.user = std::string(1, static_cast<char>('a' + pick(3)));
+    // An elastic job may take twice as long on its least.
+    if (pick(3) != 0)
+      each.terms.max_run_time = seconds(static_cast<int64_t>(each.seconds * 2.2) + pick(1200));
+  }
+  return jobs;
+}
+
+TEST_CASE("in random workloads every job runs, and starts by the time that it was promised") {
+  double used = 0;
+  size_t preempted = 0, shrunk = 0, promised = 0;
+  constexpr uint64_t kWorkloads = 1000;
+  for (uint64_t seed = 1; seed <= kWorkloads; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto workers = static_cast<uint32_t>(3 + random() % 8);
+    Workload workload(mixed_jobs(random, workers, 8 + random() % 12, seed % 2 == 0), workers);
+    const std::string broken = workload.run();
+    if (!broken.empty()) FAIL(broken);
+    used += workload.utilisation();
+    preempted += workload.preempted();
+    shrunk += workload.shrunk();
+    promised += workload.promised();
+  }
+  std::printf(
+      "%d workloads: utilisation %.1f %%, %zu promises kept, %zu jobs made way, %zu fences "
+      "of elastic jobs\n",
+      static_cast<int>(kWorkloads), 100 * used / kWorkloads, promised, preempted, shrunk);
+  CHECK(promised > kWorkloads / 2);
+  CHECK(preempted > kWorkloads / 4);
+  CHECK(shrunk > kWorkloads);
+}
+
+// The end of the last job if they start in this order, each as early as it can.
+double end_of(const std::vector<WorkJob>& jobs, const std::vector<size_t>& order,
+              uint32_t workers) {
+  std::vector<double> free(workers, 0);
+  double end = 0;
+  for (const size_t i : order) {
+    std::sort(free.begin(), free.end());
+    const double start = free[jobs[i].workers - 1];
+    for (uint32_t w = 0; w < jobs[i].workers; ++w) free[w] = start + jobs[i].seconds;
+    end = std::max(end, start + jobs[i].seconds);
+  }
+  return end;
+}
+
+TEST_CASE("small workloads use the workers nearly as well as the best order of their jobs") {
+  double ratios = 0, worst = 1;
+  constexpr uint64_t kWorkloads = 200;
+  for (uint64_t seed = 1; seed <= kWorkloads; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto workers = static_cast<uint32_t>(2 + random() % 3);
+    std::vector<WorkJob> jobs(6);
+    double work = 0;
+    for (WorkJob& each : jobs) {
+      each.workers = static_cast<uint32_t>(1 + random() % workers);
+      each.seconds = static_cast<double>(3600 + random() % 36000);
+      each.terms.max_run_time = seconds(static_cast<int64_t>(each.seconds) + 1);
+      work += each.seconds * each.workers;
+    }
+    std::vector<size_t> order(jobs.size());
+    std::iota(order.begin(), order.end(), 0);
+    double best = end_of(jobs, order, workers);
+    while (std::next_permutation(order.begin(), order.end()))
+      best = std::min(best, end_of(jobs, order, workers));
+    Workload workload(jobs, workers);
+    const std::string broken = workload.run();
+    if (!broken.empty()) FAIL(broken);
+    const double ratio = workload.utilisation() / (work / (best * workers));
+    ratios += ratio;
+    worst = std::min(worst, ratio);
+  }
+  std::printf("%d small workloads: %.1f %% of the best utilisation, %.1f %% at the worst\n",
+              static_cast<int>(kWorkloads), 100 * ratios / kWorkloads, 100 * worst);
+  CHECK(ratios / kWorkloads > 0.9);
+}
+
+}  // namespace
+}  // namespace leat
