@@ -97,6 +97,15 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
                   "seed=7,every=15s; repeatable")
       ->type_name("FAULT")
       ->allow_extra_args(false);
+  sub->add_option_function<int64_t>(
+         "--priority",
+         [&set = job.overrides.set](const int64_t& priority) {
+           set.push_back(cat("priority=", priority));
+         },
+         "Its place in the queue: a higher one goes first (default: that of the job file, or 0)")
+      ->type_name("N")
+      ->check(CLI::Range(kLeastPriority, kMostPriority));
+  sub->add_flag("--paused", arguments.submit.paused, "Keep it PAUSED until leat resume");
   add_attendance(*sub, arguments);
   add_timeout(*sub, arguments);
   return sub;
@@ -249,7 +258,8 @@ Command submit_command(ClusterArguments arguments, Attend attend, Timeout timeou
                        attend,
                        timeout,
                        std::move(submit.chaos),
-                       std::move(arguments.on_event)};
+                       std::move(arguments.on_event),
+                       submit.paused};
 }
 
 Command top_command(const ClusterArguments& arguments) {
@@ -316,6 +326,12 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   add_id(*cancel, arguments);
   cancel->add_flag("--wait", arguments.wait, "Wait until it has ended");
   add_timeout(*cancel, arguments);
+  auto* pause = add(app, "pause", "Have a job save a checkpoint and leave its workers", arguments);
+  add_id(*pause, arguments);
+  pause->add_flag("--wait", arguments.wait, "Wait until it has left them");
+  add_timeout(*pause, arguments);
+  auto* resume = add(app, "resume", "Let a paused job go on from its checkpoint", arguments);
+  add_id(*resume, arguments);
   auto* fetch = add_fetch(app, arguments);
   auto* rm = add(app, "rm", "Forget jobs that have ended, with all that they left", arguments);
   rm->add_option("JOB", arguments.ids, "Their ids, or prefixes of no other")
@@ -338,8 +354,8 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
   auto* doctor = add_doctor(app, arguments);
   // --color comes last, so that it is the last option in the help of each command.
-  for (CLI::App* each : {submit, ps, show, logs, cancel, fetch, rm, nodes, top, drain, config,
-                         config_set, cluster, doctor}) {
+  for (CLI::App* each : {submit, ps, show, logs, cancel, pause, resume, fetch, rm, nodes, top,
+                         drain, config, config_set, cluster, doctor}) {
     add_color(*each, color);
   }
 }
@@ -365,6 +381,9 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
     return LogsCommand{options, arguments.id, arguments.follow, arguments.logs.tail};
   }
   if (name == "leat cancel") return CancelCommand{options, arguments.id, arguments.wait, timeout};
+  if (name == "leat pause")
+    return PauseCommand{options, arguments.id, false, arguments.wait, timeout};
+  if (name == "leat resume") return PauseCommand{options, arguments.id, true, false, std::nullopt};
   if (name == "leat rm") return RmCommand{options, arguments.ids};
   if (name == "leat nodes") return NodesCommand{options, arguments.quiet, headers};
   if (name == "leat top") return top_command(arguments);

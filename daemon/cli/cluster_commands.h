@@ -73,6 +73,7 @@ struct SubmitCommand {
   std::vector<std::string> chaos = {};
   // With `attend`: a program that gets the events, as TrainCommand::on_event.
   std::string on_event = {};
+  bool paused = false;  // the job begins as PAUSED
 };
 int run_submit(const SubmitCommand& command);
 
@@ -123,6 +124,19 @@ struct CancelCommand {
   std::optional<std::chrono::milliseconds> timeout;
 };
 int run_cancel(const CancelCommand& command);
+
+// Pauses a job, or resumes it.
+// A paused job has saved a checkpoint and left its workers. Exit code 6 if the job has ended.
+struct PauseCommand {
+  ClusterOptions cluster;
+  std::string id;
+  bool undo = false;  // resume it
+  // Until the job is PAUSED. The exit code is then 6 if the job ended instead, and 124 after the
+  // timeout. Not with `undo`.
+  bool wait = false;
+  std::optional<std::chrono::milliseconds> timeout;
+};
+int run_pause(const PauseCommand& command);
 
 // Deletes jobs that have ended.
 // Deletes their files, logs and records at the master. A job that cannot be deleted does not stop

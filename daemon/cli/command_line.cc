@@ -388,6 +388,7 @@ int run_command(const Command& command) {
     int operator()(const ShowCommand& show) const { return run_show(show); }
     int operator()(const LogsCommand& logs) const { return run_logs(logs); }
     int operator()(const CancelCommand& cancel) const { return run_cancel(cancel); }
+    int operator()(const PauseCommand& pause) const { return run_pause(pause); }
     int operator()(const RmCommand& rm) const { return run_rm(rm); }
     int operator()(const DrainCommand& drain) const { return run_drain(drain); }
     int operator()(const ConfigCommand& config) const { return run_config(config); }

@@ -1,4 +1,4 @@
-// The commands for one job or several: logs, cancel, rm.
+// The commands for one job or several: logs, cancel, pause, resume, rm.
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -39,15 +39,19 @@ Result<uint64_t> first_line(ClusterClient& client, const std::string& id,
   return end.end - std::min(end.end, static_cast<uint64_t>(*tail));
 }
 
-// Waits until the job has ended, for --wait.
-int await_end(ClusterConnection& connection, JobView job, const ClusterOptions& options) {
-  while (!has_ended(job.condition.state)) {
+// Waits until the job is in state `awaited`, or has ended, for --wait.
+int await_state(ClusterConnection& connection, JobView job, const ClusterOptions& options,
+                JobState awaited) {
+  const auto is_over = [&] {
+    return has_ended(job.condition.state) || job.condition.state == awaited;
+  };
+  while (!is_over()) {
     auto next = connection.client().watch(job.id, job.version, connection.left(kWait));
     if (next.ok()) job = std::move(next).value();
     if (!connection.over() && next.ok()) continue;
-    // The last answer may have come together with Ctrl-C or the timeout. The end of the job counts
-    // more.
-    if (has_ended(job.condition.state)) break;
+    // The last answer may have come together with Ctrl-C or the timeout. The state of the job
+    // counts more.
+    if (is_over()) break;
     if (connection.timed_out()) {
       std::cerr << "leat: it is still " << name_of(job.condition.state)
                 << " when --timeout is over\n";
@@ -62,7 +66,7 @@ int await_end(ClusterConnection& connection, JobView job, const ClusterOptions& 
     std::cout << job.id << " " << name_of(job.condition.state) << "\n";
   }
   // The job may have ended in another way before the request came to it.
-  return job.condition.state == JobState::cancelled ? kExitOk : kExitState;
+  return job.condition.state == awaited ? kExitOk : kExitState;
 }
 
 // Removes one job and prints it. The id may be a prefix, so the job is looked up first.
@@ -127,12 +131,31 @@ int run_cancel(const CancelCommand& command) {
   auto cancelled = connection.client().cancel(job->id);
   if (!cancelled.ok()) return connection.report(cancelled.status(), About::state);
   if (command.wait) {
-    return await_end(connection, std::move(cancelled).value(), command.cluster);
+    return await_state(connection, std::move(cancelled).value(), command.cluster,
+                       JobState::cancelled);
   }
   if (command.cluster.json) {
     std::cout << job_json(*cancelled);
   } else {
     std::cout << cancelled->id << "\n";
+  }
+  return kExitOk;
+}
+
+int run_pause(const PauseCommand& command) {
+  ClusterConnection connection(command.cluster);
+  connection.set_timeout(command.timeout);
+  if (const int code = connection.open(true); code != kExitOk) return code;
+  const auto job = connection.client().job(command.id);
+  if (!job.ok()) return connection.report(job.status(), About::name);
+  auto paused = connection.client().pause(job->id, command.undo);
+  if (!paused.ok()) return connection.report(paused.status(), About::state);
+  if (command.wait)
+    return await_state(connection, std::move(paused).value(), command.cluster, JobState::paused);
+  if (command.cluster.json) {
+    std::cout << job_json(*paused);
+  } else {
+    std::cout << paused->id << " " << name_of(paused->condition.state) << "\n";
   }
   return kExitOk;
 }

@@ -1,3 +1,7 @@
+#include <pwd.h>
+#include <unistd.h>
+
+#include <array>
 #include <filesystem>
 #include <iostream>
 
@@ -15,6 +19,18 @@
 namespace leat {
 namespace {
 
+// The name of the user who runs this program; "" if the machine knows none.
+std::string name_of_user() {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> buffer;
+  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) != 0 ||
+      found == nullptr) {
+    return "";
+  }
+  return std::string(entry.pw_name).substr(0, kMaxUserName);
+}
+
 // The job of the command. If there is none, the error was reported, and `code` is the exit code.
 struct Packed {
   int code = kExitOk;
@@ -30,6 +46,8 @@ Packed taken(Result<PackedJob> packed, const SubmitCommand& command) {
     if (!chaos.ok()) return {report(chaos, color), {}};
   }
   packed->request.chaos = command.chaos;
+  packed->request.user = name_of_user();
+  packed->request.paused = command.paused;
   print_notes(packed->notes);
   return {kExitOk, std::move(packed).value()};
 }

@@ -31,6 +31,7 @@ constexpr auto kResumeDeadline = milliseconds(100'000);  // in addition, if a ch
 constexpr auto kRemoveDeadline = milliseconds(35'000);   // the master removes its files
 constexpr auto kRecordDeadline = milliseconds(30'000);   // in addition to the time of the steps
 constexpr uint64_t kMostRecording = uint64_t{4} << 30;   // bytes
+constexpr auto kPauseDeadline = milliseconds(35'000);    // a resume waits for the end of a pause
 constexpr auto kFetchDeadline = milliseconds(120'000);
 constexpr uint64_t kWindow = 2u << 20;  // bytes of a file in flight at a time
 constexpr int kMaxRetakes = 5;          // of an upload with progress, or of a fetch without
@@ -489,6 +490,8 @@ Result<JobView> ClusterClient::submit(const JobRequest& request) {
   submission->text = request.text;
   submission->overrides = request.overrides;
   submission->chaos = request.chaos;
+  submission->terms.user = request.user;
+  submission->terms.paused = request.paused;
   for (const Attached& attached : files) submission->files.push_back(attached.file);
   return core_->until_answered<JobView>([&](bool& answered) -> Result<JobView> {
     for (const Attached& attached : files) {
@@ -539,6 +542,16 @@ Result<JobView> ClusterClient::cancel(const std::string& id) {
       "Master.cancel", core_->options().deadline, [id](wire::Master::Client master) {
         auto request = master.cancelRequest();
         request.setId(id.c_str());
+        return request.send().then([id](auto&& response) { return job_of(response, id); });
+      });
+}
+
+Result<JobView> ClusterClient::pause(const std::string& id, bool undo) {
+  return core_->call<JobView>(
+      "Master.pause", kPauseDeadline, [id, undo](wire::Master::Client master) {
+        auto request = master.pauseRequest();
+        request.setId(id.c_str());
+        request.setUndo(undo);
         return request.send().then([id](auto&& response) { return job_of(response, id); });
       });
 }

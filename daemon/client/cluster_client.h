@@ -48,6 +48,8 @@ struct JobRequest {
   std::vector<std::string> chaos = {};  // daemon/spec/chaos_fault.h
   // The id of a job from whose newest valid checkpoint this one continues; `files` is empty then.
   std::string resume = {};
+  std::string user = {};  // the name of the user who submits; "": not known
+  bool paused = false;    // the job begins as PAUSED
 };
 
 // Returns 32 random hexadecimal digits.
@@ -91,6 +93,9 @@ class ClusterClient {
   Result<JobView> watch(const std::string& id, uint64_t seen, std::chrono::milliseconds wait);
   // Cancels a job and returns it. failed_precondition if it has ended.
   Result<JobView> cancel(const std::string& id);
+  // Pauses a job and returns it, or resumes it with `undo`. failed_precondition if it has ended, or
+  // is a session.
+  Result<JobView> pause(const std::string& id, bool undo = false);
   // Has a job that trains write a checkpoint after its next step, and returns the job as it was
   // before; progress.last.checkpoint_step shows the checkpoint. failed_precondition if it does not
   // train.

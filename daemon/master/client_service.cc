@@ -279,6 +279,16 @@ class MasterServer final : public Service<wire::Master> {
                      context);
   }
 
+  kj::Promise<void> pause(PauseContext context) override {
+    const auto id = read_id(context.getParams().getId());
+    if (!id.ok()) return refuse(id.status(), context);
+    auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.pause");
+    shared_->jobs.pause(*id, context.getParams().getUndo(), connection_->peer,
+                        shared_->lent->lend<JobView>(elsewhere.done));
+    return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.pause"),
+                     context);
+  }
+
   kj::Promise<void> save(SaveContext context) override {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);

@@ -71,6 +71,12 @@ void ClusterState::cancel(std::string id, std::string by, Done<JobView> done) {
   });
 }
 
+void ClusterState::pause(std::string id, bool undo, std::string by, Done<JobView> done) {
+  ask(std::move(done), [id = std::move(id), undo, by = std::move(by)](uint64_t ticket) {
+    return PauseAsked{ticket, id, undo, by};
+  });
+}
+
 void ClusterState::remove(std::string id, Done<JobView> done) {
   ask(std::move(done), [id = std::move(id)](uint64_t ticket) { return RemoveAsked{ticket, id}; });
 }

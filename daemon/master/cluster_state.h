@@ -69,6 +69,8 @@ class ClusterState {
   void handle(JobEvent event);
   void submit(Submission submission, Done<JobView> done);
   void cancel(std::string id, std::string by, Done<JobView> done);
+  // See PauseAsked.
+  void pause(std::string id, bool undo, std::string by, Done<JobView> done);
   // Forgets a job that has ended. Answered when the hands were told to remove it.
   void remove(std::string id, Done<JobView> done);
   void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,

@@ -50,6 +50,9 @@ class JobService {
                                                            uint64_t size) = 0;
   // Here and below `id` may be a unique prefix of an id.
   virtual void cancel(std::string id, std::string by, Done<JobView> done) = 0;
+  // Pauses the job, or resumes it with `undo`. Answers when the journal has that; a job that is so
+  // already is no error. failed_precondition if it has ended, or is a session.
+  virtual void pause(std::string id, bool undo, std::string by, Done<JobView> done) = 0;
   // Has the job write a checkpoint after its next step. Answers with the job as it is before that;
   // failed_precondition unless it trains.
   virtual void save(std::string id, std::string by, Done<JobView> done) = 0;

@@ -42,6 +42,8 @@ RpcIdentity identity_of(const MasterConfig& config) {
   return identity;
 }
 
+constexpr std::chrono::milliseconds kReadOfJournal{30'000};
+
 std::string_view name_or_unknown(const std::string& by) {
   return by.empty() ? "an unnamed client" : std::string_view(by);
 }
@@ -296,6 +298,31 @@ void Master::cancel(std::string id, std::string by, Done<JobView> done) {
         }
         done(std::move(view));
       });
+}
+
+// Only the journal knows whether an old job is a session, so the question takes the disk's thread.
+void Master::pause(std::string id, bool undo, std::string by, Done<JobView> done) {
+  const auto view = parts_.state->tables().job(id);
+  if (!view.ok()) return done(view.status());
+  const bool posted = parts_.disk->post([this, id = view->id, undo, by, done] {
+    const auto submission = parts_.journal->submission(id, kReadOfJournal);
+    if (!submission.ok()) return done(submission.status());
+    if (is_session(*submission)) {
+      return done(failed_precondition(
+          cat("job '", id, "' is a session, whose variables are in no checkpoint: expected a job ",
+              "that trains")));
+    }
+    parts_.state->pause(id, undo, by, [done](Result<JobView> view) {
+      // It may have ended before the request came to the journal.
+      if (view.ok() && has_ended(view->condition.state)) {
+        return done(failed_precondition(cat("job '", view->id, "' has ended: it is ",
+                                            name_of(view->condition.state),
+                                            "; expected one that goes on")));
+      }
+      done(std::move(view));
+    });
+  });
+  if (!posted) done(cancelled("the master is stopping"));
 }
 
 // No change of the table: the answer is the job as it is, and its progress has the checkpoint

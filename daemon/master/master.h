@@ -41,6 +41,7 @@ class Master final : public JobService {
   Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
                                                    uint64_t size) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
+  void pause(std::string id, bool undo, std::string by, Done<JobView> done) override;
   void save(std::string id, std::string by, Done<JobView> done) override;
   void remove(std::string id, std::string by, Done<JobView> done) override;
   void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;

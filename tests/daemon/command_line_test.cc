@@ -173,6 +173,14 @@ TEST_CASE("the commands about a cluster become their structs") {
   CHECK(std::get<PrintText>(parse_command_line({"checkpoint", "export", "x"})).exit_code ==
         kExitUsage);
   CHECK(std::get<CancelCommand>(parse_command_line({"cancel", "x", "--wait"})).wait);
+  const Command pause = parse_command_line({"pause", "x", "--wait", "--timeout", "10s"});
+  CHECK(std::get<PauseCommand>(pause).wait);
+  CHECK(std::get<PauseCommand>(pause).timeout == std::chrono::milliseconds(10'000));
+  CHECK_FALSE(std::get<PauseCommand>(pause).undo);
+  CHECK(std::get<PauseCommand>(parse_command_line({"resume", "x"})).undo);
+  const Command held = parse_command_line({"submit", "j.yaml", "--paused", "--priority", "-5"});
+  CHECK(std::get<SubmitCommand>(held).paused);
+  CHECK(std::get<SubmitCommand>(held).job.overrides.set == std::vector<std::string>{"priority=-5"});
   CHECK(std::get<NodesCommand>(parse_command_line({"nodes"})).headers);
   const Command drain = parse_command_line({"nodes", "drain", "w1", "--master", "m:1"});
   CHECK(std::get<DrainCommand>(drain).worker == "w1");
@@ -190,7 +198,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{},
        "expected a command: train, plan, predict, graph, evaluate, checkpoint, submit, ps, show, "
        "logs, "
-       "cancel, fetch, rm, "
+       "cancel, pause, resume, fetch, rm, "
        "nodes, cluster, doctor, metrics, plot, compare, data, completion, man, help, version\nSee "
        "'leat "
        "--help'."},
@@ -198,7 +206,9 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, evaluate, "
        "checkpoint, submit, ps, show, "
-       "logs, cancel, fetch, rm, nodes, cluster, doctor, metrics, plot, compare, data, completion, "
+       "logs, cancel, pause, resume, fetch, rm, nodes, cluster, doctor, metrics, plot, compare, "
+       "data, "
+       "completion, "
        "man, "
        "help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},

@@ -99,6 +99,20 @@ void FakeJobs::cancel(std::string id, std::string by, Done<JobView> done) {
   done(job(answer->id));
 }
 
+void FakeJobs::pause(std::string id, bool undo, std::string by, Done<JobView> done) {
+  const auto view = job(id);
+  if (!view.ok()) return done(view.status());
+  if (has_ended(view->condition.state)) {
+    return done(failed_precondition(
+        cat("job '", view->id, "': it is ", name_of(view->condition.state), " already")));
+  }
+  change(view->id, [&](JobView& each) {
+    each.condition.state = undo ? JobState::queued : JobState::pausing;
+    each.condition.reason = cat(undo ? "resumed by " : "paused by ", by);
+  });
+  done(job(view->id));
+}
+
 void FakeJobs::save(std::string id, std::string, Done<JobView> done) { done(job(id)); }
 
 void FakeJobs::remove(std::string id, std::string, Done<JobView> done) {

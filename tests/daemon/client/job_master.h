@@ -30,6 +30,7 @@ class FakeJobs final : public JobService, public StatusSource {
   Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
                                                    uint64_t size) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
+  void pause(std::string id, bool undo, std::string by, Done<JobView> done) override;
   void save(std::string id, std::string by, Done<JobView> done) override;
   void remove(std::string id, std::string by, Done<JobView> done) override;
   // For the worker "w1". drained() returns the last request.
