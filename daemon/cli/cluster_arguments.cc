@@ -262,6 +262,19 @@ Command submit_command(ClusterArguments arguments, Attend attend, Timeout timeou
                        submit.paused};
 }
 
+Command export_command(ClusterArguments arguments) {
+  CheckpointExportCommand& exported = arguments.exported;
+  if (exported.output.empty() && exported.format.empty()) {
+    return PrintText{
+        "expected -o FILE, --format FORMAT, or both\nSee 'leat checkpoint export "
+        "--help'.",
+        kExitUsage, arguments.options.color};
+  }
+  exported.cluster = std::move(arguments.options);
+  exported.name = std::move(arguments.id);
+  return std::move(exported);
+}
+
 Command top_command(const ClusterArguments& arguments) {
   TopCommand top{.cluster = arguments.options, .count = arguments.count};
   if (const auto interval = parse_duration(arguments.interval)) top.interval = *interval;
@@ -409,18 +422,7 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
     return CheckpointSaveCommand{options, arguments.id, arguments.wait, timeout};
   if (name == "leat checkpoint diff")
     return CheckpointDiffCommand{options, arguments.id, arguments.second};
-  if (name == "leat checkpoint export") {
-    CheckpointExportCommand exported = std::move(arguments.exported);
-    if (exported.output.empty() && exported.format.empty()) {
-      return PrintText{
-          "expected -o FILE, --format FORMAT, or both\nSee 'leat checkpoint export "
-          "--help'.",
-          kExitUsage, color};
-    }
-    exported.cluster = options;
-    exported.name = arguments.id;
-    return exported;
-  }
+  if (name == "leat checkpoint export") return export_command(std::move(arguments));
   return std::nullopt;
 }
 

@@ -38,7 +38,6 @@ class ClusterJob {
 
   // The context outlives this object.
   ClusterJob(TableContext& context, StoredJob job);
-  ClusterJob(const ClusterJob&) = delete;
   // The master has restarted, and the journal had this job.
   void restore();
 

@@ -114,7 +114,8 @@ struct JobGroup {
 };
 bool has_workers(JobState state) {
   return state == JobState::starting || state == JobState::running ||
-         state == JobState::recovering || state == JobState::cancelling;
+         state == JobState::recovering || state == JobState::cancelling ||
+         state == JobState::pausing;
 }
 constexpr JobGroup kGroups[] = {
     {"", "All", [](JobState) { return true; }},
