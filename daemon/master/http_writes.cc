@@ -121,14 +121,15 @@ HttpResponse submit(JobService& jobs, const HttpRequest& request) {
   });
 }
 
-// The id may be a prefix of no other one.
-HttpResponse cancel(JobService& jobs, const StatusSource& source, const HttpRequest& request) {
+// Finds the job, whose id may be a prefix of no other one, and has `ask` change it.
+template <typename Ask>
+HttpResponse change_job(const StatusSource& source, const HttpRequest& request, Ask ask) {
   const auto job = source.job(request.captured[0]);
   if (!job.ok())
     return http_error(job.status().code() == Code::invalid_argument ? 409 : 404,
                       job.status().message());
   return answer_later(200, [&](JobService::Done<JobView> done) {
-    jobs.cancel(job->id, std::string(kBy), std::move(done));
+    ask(job->id, std::string(kBy), std::move(done));
   });
 }
 
@@ -146,14 +147,26 @@ Result<Submission> read_http_submission(std::string_view body) {
 }
 
 std::vector<HttpRoute> write_routes(JobService& jobs, const StatusSource& source) {
-  std::vector<HttpRoute> routes(2);
-  routes[0].pattern = "/api/v1/jobs";
-  routes[0].handler = [&jobs](const HttpRequest& request) { return submit(jobs, request); };
-  routes[1].pattern = "/api/v1/jobs/{id}/cancel";
-  routes[1].handler = [&jobs, &source](const HttpRequest& request) {
-    return cancel(jobs, source, request);
+  using Done = JobService::Done<JobView>;
+  std::vector<HttpRoute> routes;
+  const auto add = [&](const char* pattern,
+                       std::function<HttpResponse(const HttpRequest&)> handler) {
+    routes.push_back({pattern, std::move(handler), false, "POST"});
   };
-  for (HttpRoute& route : routes) route.method = "POST";
+  add("/api/v1/jobs", [&jobs](const HttpRequest& request) { return submit(jobs, request); });
+  const auto add_change = [&](const char* pattern, auto ask) {
+    add(pattern,
+        [&source, ask](const HttpRequest& request) { return change_job(source, request, ask); });
+  };
+  add_change("/api/v1/jobs/{id}/cancel", [&jobs](const std::string& id, std::string by, Done done) {
+    jobs.cancel(id, std::move(by), std::move(done));
+  });
+  add_change("/api/v1/jobs/{id}/pause", [&jobs](const std::string& id, std::string by, Done done) {
+    jobs.pause(id, false, std::move(by), std::move(done));
+  });
+  add_change("/api/v1/jobs/{id}/resume", [&jobs](const std::string& id, std::string by, Done done) {
+    jobs.pause(id, true, std::move(by), std::move(done));
+  });
   return routes;
 }
 

@@ -1,6 +1,6 @@
 // The requests over HTTP that change something: POST /api/v1/jobs, which submits a job, and
-// POST /api/v1/jobs/{id}/cancel. They do what `leat submit` and `leat cancel` do, with the same
-// checks; docs/status.md describes them for people.
+// POST /api/v1/jobs/{id}/cancel, /pause and /resume. They do what the commands of these names do,
+// with the same checks; docs/status.md describes them for people.
 #pragma once
 
 #include <string_view>

@@ -70,6 +70,7 @@ class FactSchema {
   void count(const Fact& fact, uint64_t) { put(fact, count_from(0)); }
   void known(const Fact& fact, uint64_t) { put(fact, nullable(count_from(1))); }
   void known(const Fact& fact, const std::string&) { put(fact, nullable(typed("string"))); }
+  void integer(const Fact& fact, int64_t) { put(fact, typed("integer")); }
   void option(const Fact& fact, uint64_t) { put(fact, count_from(1), false); }
   void text(const Fact& fact, const std::string&) { put(fact, typed("string")); }
   void names(const Fact& fact, const std::vector<std::string>&) {
@@ -155,6 +156,7 @@ Json node_schema() {
                     {"silent_seconds", typed("number")},
                     {"progress", count_from(0)},
                     {"job", nullable(typed("string"))},
+                    {"jobs", list_of(typed("string"))},
                     {"address", typed("string")},
                     {"machine", typed("string")},
                     {"version", typed("string")},
@@ -305,9 +307,14 @@ void add_writes(Json& paths) {
       {"required", true},
       {"content", {{"application/json", {{"schema", reference("Submission")}}}}}};
   paths["/api/v1/jobs"]["post"] = std::move(submit);
-  paths["/api/v1/jobs/{id}/cancel"]["post"] =
-      post("cancel", "Ends a job", Json::array({id_parameter()}),
-           json_answer("Job", {401, 404, 409, 503, 504}));
+  const auto add = [&paths](std::string_view verb, std::string_view summary) {
+    paths[cat("/api/v1/jobs/{id}/", verb)]["post"] =
+        post(verb, summary, Json::array({id_parameter()}),
+             json_answer("Job", {401, 404, 409, 503, 504}));
+  };
+  add("cancel", "Ends a job");
+  add("pause", "Has a job save a checkpoint and leave its workers");
+  add("resume", "Puts a paused job back into the queue");
 }
 
 Json paths() {

@@ -109,6 +109,14 @@ TEST_CASE("jobs are submitted and cancelled over HTTP as over RPC") {
   const std::string endless = Json::parse(post(http, "/api/v1/jobs", body.dump()).body).at("id");
   scene.await(endless, [](const JobView& view) { return view.progress.last.step > 0; });
   CHECK(post(http, "/api/v1/jobs/" + endless + "/cancel", "", std::string(32, 'x')).status == 401);
+  CHECK(post(http, "/api/v1/jobs/" + endless + "/pause", "").status == 200);
+  const JobView paused = scene.await(
+      endless, [](const JobView& view) { return view.condition.state == JobState::paused; });
+  CHECK(post(http, "/api/v1/jobs/" + endless + "/resume", "").status == 200);
+  scene.await(endless, [&](const JobView& view) {
+    return view.condition.state == JobState::running &&
+           view.progress.last.step > paused.progress.last.step;
+  });
   CHECK(
       post(http, "/api/v1/jobs/" + endless.substr(0, endless.size() - 1) + "/cancel", "").status ==
       200);
