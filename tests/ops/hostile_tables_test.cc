@@ -10,6 +10,7 @@
 
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
+#include "ops/data/guess.h"
 #include "ops/formats/safetensors.h"
 #include "tests/ops/source_testing.h"
 #include "tests/sample_files.h"
@@ -107,6 +108,36 @@ TEST_CASE("a safetensors file with changed bytes is read, or refused by its name
   folder.write("bad.safetensors", good);
   REQUIRE(whole_error(names).empty());
   check_changes(folder, names, "bad.safetensors", good, 300);
+}
+
+TEST_CASE("files with changed bytes give a guess that can be opened, or one error") {
+  const SourceFolder folder;
+  const std::string image = png_of(3, 2, [](uint32_t, uint32_t, int) { return uint8_t{7}; });
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"a.csv", "age,name,ok\n1,\"a, b\",true\n2.5,c,false\n,d,true\n"},
+      {"a.jsonl",
+       "{\"x\": [[1, 2], [3, 4]], \"s\": \"t\", \"o\": {\"k\": true}}\n{\"x\": [[1, "
+       "2], [3, 4]], \"s\": null, \"o\": {\"k\": false}}\n"},
+      {"a.tar", tar_of({{"1.png", image}, {"1.cls", "3"}, {"2.png", image}, {"2.cls", "1"}})},
+      {"a.tfrecord",
+       tfrecord_of(
+           {example_of({feature_of("i", texts_of({image})), feature_of("n", integers_of({1}))}),
+            example_of({feature_of("i", texts_of({image})), feature_of("n", integers_of({2}))})})},
+  };
+  std::mt19937 random(11);
+  for (const auto& [file, good] : files) {
+    int opened = 0;
+    for (int i = 0; i < 1000; ++i) {
+      std::ofstream(folder.directory / file, std::ios::binary) << changed(good, random);
+      const auto guess = guess_dataset(real_files(), folder.directory / file, 100);
+      const std::string error = guess.ok() ? whole_error(guess->names) : guess.status().message();
+      if (guess.ok()) ++opened;
+      if (is_utf8(error)) continue;
+      FAIL(file << ", change " << i << ": no UTF-8: " << printable(error));
+    }
+    INFO(file);
+    CHECK(opened > 0);
+  }
 }
 
 TEST_CASE("safetensors of sizes beyond all bounds are refused before memory is taken") {
