@@ -33,11 +33,15 @@ double others_busy(const Explanation& e, size_t than) {
   return busy[busy.size() / 2];
 }
 
+bool straggles(const Explanation& e) {
+  return e.devices.size() > 1 &&
+         e.devices[e.slowest].busy_ms >= kStraggles * others_busy(e, e.slowest);
+}
+
 void add_straggler(const Explanation& e, std::vector<PathAdvice>& out) {
-  if (e.devices.size() < 2) return;
+  if (!straggles(e)) return;
   const DeviceShare& slow = e.devices[e.slowest];
   const double others = others_busy(e, e.slowest);
-  if (slow.busy_ms < kStraggles * others) return;
   // A worker that is late because of its data is a matter of input.
   const double saves = slow.busy_ms - others - slow.input_ms;
   out.push_back({"straggler",
@@ -63,6 +67,17 @@ void add_threads(const Explanation& e, std::vector<PathAdvice>& out) {
                  saves});
 }
 
+// The time that a better link would save. A straggler is slow in handing its values to the
+// transport, too, and no link would change that.
+double wire_time(const Explanation& e) {
+  double ms = e.ms(PathPart::wire);
+  for (const PathNode& node : e.nodes) {
+    const bool hands_over = node.part == PathPart::wire && node.name.empty();
+    if (straggles(e) && hands_over && node.worker == e.devices[e.slowest].worker) ms -= node.ms;
+  }
+  return ms;
+}
+
 void add_parts(const Explanation& e, std::vector<PathAdvice>& out) {
   out.push_back({"input",
                  "read data faster: a local disk, files that are not compressed, fewer transforms",
@@ -71,7 +86,7 @@ void add_parts(const Explanation& e, std::vector<PathAdvice>& out) {
       {"wire",
        "carry less or faster: a faster link, precision bfloat16, fewer workers, or larger "
        "batches",
-       e.ms(PathPart::wire)});
+       wire_time(e)});
   out.push_back(
       {"batch", "do more in a step: a larger global_batch_size pays the costs of a step less often",
        e.ms(PathPart::queueing) + e.ms(PathPart::wake_up)});

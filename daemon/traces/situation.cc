@@ -43,8 +43,7 @@ const NodeView* node_of(const Situation& s, const std::string& worker) {
 double since(const Situation& s, int64_t ms) { return 1e-3 * static_cast<double>(s.now_ms - ms); }
 
 bool is_disk(const std::string& reason) {
-  for (const char* word :
-       {"No space left", "no space left", "disk is full", "Disk quota", "disk"}) {
+  for (const char* word : {"waits for room", "No space left", "Disk quota"}) {
     if (reason.find(word) != std::string::npos) return true;
   }
   return false;
