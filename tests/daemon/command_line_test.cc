@@ -198,17 +198,18 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{},
        "expected a command: train, plan, predict, graph, evaluate, checkpoint, submit, ps, show, "
        "logs, "
-       "cancel, pause, resume, fetch, rm, "
-       "nodes, cluster, doctor, metrics, plot, compare, data, completion, man, help, version\nSee "
+       "cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, metrics, plot, "
+       "compare, "
+       "why, explain, trace, data, completion, man, help, version\nSee "
        "'leat "
        "--help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, evaluate, "
        "checkpoint, submit, ps, show, "
-       "logs, cancel, pause, resume, fetch, rm, nodes, cluster, doctor, metrics, plot, compare, "
-       "data, "
-       "completion, "
+       "logs, cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, metrics, "
+       "plot, "
+       "compare, why, explain, trace, data, completion, "
        "man, "
        "help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
