@@ -517,6 +517,29 @@ TEST_CASE("leat cancel ends a job, and one that has ended is exit code 6") {
   CHECK(here.run({"cancel", "other", "--wait", "--timeout", "200ms"}).exit_code == 124);
 }
 
+TEST_CASE("leat pause waits for PAUSED if it is asked to, and leat resume takes it back") {
+  Here here;
+  FakeJobs& jobs = here.master.jobs();
+  const std::string id = jobs.add("cnn");
+  const Finished done = here.run({"pause", "cnn"});
+  CHECK(done.exit_code == 0);
+  CHECK(done.out == id + " PAUSING\n");
+  {
+    Running leat(here, {"pause", id, "--wait"});
+    jobs.await_watcher();
+    jobs.change(id, [](JobView& view) { view.condition.state = JobState::paused; });
+    const Finished paused = leat.finish();
+    CHECK(paused.exit_code == 0);
+    CHECK(paused.out == id + " PAUSED\n");
+  }
+  CHECK(here.run({"resume", id}).out == id + " QUEUED\n");
+  CHECK(here.run({"pause", id, "--wait", "--timeout", "200ms"}).exit_code == 124);
+  CHECK_THAT(here.run({"resume", id, "--json"}).out, Catch::Contains("\"state\":\"QUEUED\""));
+  CHECK(here.run({"pause", "xyz"}).exit_code == 5);
+  jobs.change(id, [](JobView& view) { view.condition.state = JobState::succeeded; });
+  CHECK(here.run({"pause", id}).exit_code == 6);
+}
+
 TEST_CASE("leat nodes and leat cluster say what there is") {
   Here here;
   const Finished nodes = here.run({"nodes"});

@@ -151,6 +151,7 @@ TEST_CASE("nodes are a list, with their devices") {
         R"({"apiVersion":"leat/v1","kind":"NodeList","items":[{"name":"worker-3",)"
         R"("incarnation":"fedcba9876543210","state":"LOST","reason":"no heartbeat for 3.0 s",)"
         R"("since":"2026-01-31T12:00:00.000Z","silent_seconds":0.125,"progress":250,"job":null,)"
+        R"("jobs":[],)"
         R"("address":"10.0.0.2:17463","machine":"boot-1","version":"0.1.0",)"
         R"("devices":[{"name":"cpu:0","kind":"cpu","description":"A processor",)"
         R"("memory_bytes":17179869184,"threads":8}],"datasets":["fashion-mnist"],)"
