@@ -89,15 +89,26 @@ TEST_CASE("a sum of losses goes on after a stop as if there had been none") {
   CHECK(rest.results.at(0).more == whole.results.at(1).more);
 }
 
-TEST_CASE("a sum of losses trains asynchronously") {
+TEST_CASE("a sum of losses trains asynchronously, and with backup workers") {
   const Tensor labels = class_labels({kTermRows}, 3);
   const RecipeScene scene(kTwoOutputs, 8, kTermRows, &labels);
-  Silent watch;
-  scene.small().train(scene.job(kSum, {"strategy={name: parameter_server, mode: async}",
-                                       "num_workers=2", "shards=1", "steps=120"}),
-                      "async", watch);
-  REQUIRE(watch.losses.size() == 120);
-  CHECK(watch.losses.back() < watch.losses.front());
+  const auto trained = [&](const std::string& folder, const std::vector<std::string>& strategy) {
+    std::vector<std::string> set{"steps=120", "metrics=[accuracy, {name: top_k, k: 2}]",
+                                 "data.validation={format: npy, files: {x: x.npy, labels: y.npy}}"};
+    set.insert(set.end(), strategy.begin(), strategy.end());
+    Silent watch;
+    scene.small().train(scene.job(kSum, set), folder, watch);
+    REQUIRE(watch.losses.size() == 120);
+    CHECK(watch.losses.back() < watch.losses.front());
+    REQUIRE(watch.last.mean_more.size() == 3);
+    CHECK(watch.last.mean_more[0].name == "loss_cross_entropy");
+    CHECK(watch.last.mean_more[2].name == "top_2");
+    CHECK(watch.last.mean_more[2].value >= *watch.last.mean_accuracy);
+    CHECK(watch.last.mean_more[2].value <= 1);
+  };
+  trained("async", {"strategy={name: parameter_server, mode: async}", "num_workers=2", "shards=1"});
+  trained("quorum", {"strategy={name: parameter_server, replicas_to_aggregate: 2}", "num_workers=3",
+                     "shards=2"});
 }
 
 TEST_CASE("the terms of a sum are told apart, and the file says how") {

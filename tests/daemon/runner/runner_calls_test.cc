@@ -90,7 +90,7 @@ TEST_CASE("a call whose bytes cannot be is refused by the runner", "[cluster]") 
         }) == digest);
   CHECK(refusal_of(cluster, [](WireClient runner) {
           auto request = runner.writeVariablesRequest();
-          request.setRestore(static_cast<wire::Restore>(3));
+          request.setRestore(static_cast<wire::Restore>(4));
           request.initSha256(32);
           return request;
         }) == "invalid_argument: restore: expected 0 to 3, received 4");
