@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-using Kind = StepEvent::Kind;
+using EventKind = StepEvent::Kind;
 
 TEST_CASE("a recorder keeps the events of its turns, and no others") {
   StepRecorder recorder(1);
@@ -18,7 +18,7 @@ TEST_CASE("a recorder keeps the events of its turns, and no others") {
   CHECK(recorder.wants(4));  // add() sorts these out
   CHECK_FALSE(recorder.wants(8));
   for (uint64_t turn = 4; turn < 9; ++turn) {
-    if (recorder.wants(turn)) recorder.add(0, Kind::kernel, 3, turn, 10, 20);
+    if (recorder.wants(turn)) recorder.add(0, EventKind::kernel, 3, turn, 10, 20);
   }
   const StepEvents events = recorder.stop();
   CHECK(events.first == 5);
@@ -33,10 +33,10 @@ TEST_CASE("the tiles of one node that follow each other are one event") {
   StepRecorder recorder(1);
   recorder.start(0, 2);
   for (int tile = 0; tile < 4; ++tile)
-    recorder.add(0, Kind::kernel, 3, 0, 10 * tile, 10 * tile + 5);
-  recorder.add(0, Kind::send, 4, 0, 40, 41);
-  recorder.add(0, Kind::kernel, 3, 1, 50, 60);
-  recorder.add(0, Kind::kernel, 3, 2, 70, 80);  // completes the event before
+    recorder.add(0, EventKind::kernel, 3, 0, 10 * tile, 10 * tile + 5);
+  recorder.add(0, EventKind::send, 4, 0, 40, 41);
+  recorder.add(0, EventKind::kernel, 3, 1, 50, 60);
+  recorder.add(0, EventKind::kernel, 3, 2, 70, 80);  // completes the event before
   const StepEvents events = recorder.stop();
   REQUIRE(events.events.size() == 3);
   CHECK(events.events[0].pieces == 4);
@@ -48,16 +48,16 @@ TEST_CASE("the tiles of one node that follow each other are one event") {
 TEST_CASE("a wait ends when its value is there, and the rest is the way of the thread") {
   StepRecorder recorder(1);
   recorder.start(0, 1);
-  recorder.begin_wait(Kind::wait, 9, 0);
+  recorder.begin_wait(EventKind::wait, 9, 0);
   recorder.woken();
   recorder.end_wait();
-  recorder.add(0, Kind::kernel, 1, 1, 1, 2);
+  recorder.add(0, EventKind::kernel, 1, 1, 1, 2);
   const StepEvents events = recorder.stop();
   REQUIRE(!events.events.empty());
-  CHECK(events.events[0].kind == Kind::wait);
+  CHECK(events.events[0].kind == EventKind::wait);
   CHECK(events.events[0].instruction == 9);
   if (events.events.size() > 1) {
-    CHECK(events.events[1].kind == Kind::wake);
+    CHECK(events.events[1].kind == EventKind::wake);
     CHECK(events.events[1].begin == events.events[0].end);
   }
 }
@@ -66,8 +66,8 @@ TEST_CASE("a ring that is full counts what it drops") {
   StepRecorder recorder(1);
   recorder.start(0, 1);
   for (uint32_t i = 0; i < StepRecorder::kRing + 10; ++i)
-    recorder.add(0, Kind::kernel, i, 0, i, i + 1);
-  recorder.add(0, Kind::kernel, 0, 1, 1, 2);
+    recorder.add(0, EventKind::kernel, i, 0, i, i + 1);
+  recorder.add(0, EventKind::kernel, 0, 1, 1, 2);
   const StepEvents events = recorder.stop();
   CHECK(events.events.size() == StepRecorder::kRing);
   CHECK(events.dropped == 10);
@@ -80,8 +80,8 @@ TEST_CASE("threads write side by side, and a new recording begins with nothing")
     std::vector<std::thread> threads;
     for (size_t t = 0; t < 3; ++t) {
       threads.emplace_back([&recorder, t] {
-        for (uint32_t i = 0; i < 1000; ++i) recorder.add(t, Kind::kernel, i, 0, i, i + 1);
-        recorder.add(t, Kind::kernel, 0, 1, 1, 2);
+        for (uint32_t i = 0; i < 1000; ++i) recorder.add(t, EventKind::kernel, i, 0, i, i + 1);
+        recorder.add(t, EventKind::kernel, 0, 1, 1, 2);
       });
     }
     // Somebody may look meanwhile: it ends the recording.
