@@ -260,11 +260,11 @@ Status add_metrics(GraphBuilder& g, const TrainSpec& spec, BatchLoss& batch, Job
 // Fetches the values of the metrics that each training step has.
 void add_step_metrics(GraphBuilder& g, const TrainSpec& spec, BatchLoss& batch, JobGraph& job) {
   MetricNodes nodes(batch.nodes());
-  const ValueId sizes = g.constant(Tensor::of<int64_t>({2}, {1, 1}));
   for (const MetricSpec& metric : spec.metrics) {
     if (!metric.recipe().in_training || !g.status().ok()) continue;
     nodes.settings = &metric.settings;
     const ValueId sums = all_reduce(g, metric.recipe().sums(nodes), metric.shown_name() + " sums");
+    const ValueId sizes = g.constant(Tensor::of<int64_t>({2}, {1, 1}));
     const auto parts = g.ops("Split", {sums, sizes}, {{"axis", int64_t{0}}}, 2);
     // All labels of a batch may be ignored.
     const ValueId count = g.op("Max", {parts[1], nodes.number(1)});
