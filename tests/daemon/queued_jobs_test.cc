@@ -16,10 +16,6 @@ using namespace std::chrono_literals;
 // A number of steps that a job does not finish before the test has acted on it.
 constexpr uint64_t kManySteps = kSlowness == 1 ? 2000 : 500;
 
-JobView await_state(JobScene& scene, const std::string& id, JobState state) {
-  return scene.await(id, [&](const JobView& view) { return view.condition.state == state; });
-}
-
 void check_end(JobScene& scene, const std::string& id, const std::string& hash) {
   const JobView end = scene.await_end(id);
   INFO(end.condition.reason << scene.cluster().logs());
