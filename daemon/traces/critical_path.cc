@@ -66,6 +66,8 @@ class PathWalk {
     find_window();
   }
 
+  // The first turn of the path.
+  uint64_t first() const { return first_; }
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
   const std::vector<Line>& lines() const { return lines_; }
@@ -93,13 +95,28 @@ class PathWalk {
   std::map<Key, int64_t> sums;
 
  private:
+  // A device may have been beyond the first turn when its recording began: its first turn with
+  // events is then one that it has recorded in part.
+  uint64_t first_whole_turn() const {
+    uint64_t first = recording_.first();
+    for (const Line& line : lines_) {
+      if (line.events.empty()) continue;
+      uint64_t seen = std::numeric_limits<uint64_t>::max();
+      for (const RecordedEvent* event : line.events) seen = std::min(seen, event->turn);
+      if (seen > recording_.first()) first = std::max(first, seen + 1);
+    }
+    return first;
+  }
+
   // The steps end with the device that ends last; they begin when all devices are in the first one.
   void find_window() {
-    const uint64_t first = recording_.first(), last = recording_.end() - 1;
+    first_ = first_whole_turn();
+    const uint64_t last = recording_.end() - 1;
+    if (first_ > last) return;
     for (size_t i = 0; i < lines_.size(); ++i) {
       int64_t begins = std::numeric_limits<int64_t>::max();
       for (const RecordedEvent* event : lines_[i].events) {
-        if (event->turn == first) begins = std::min(begins, event->begin);
+        if (event->turn == first_) begins = std::min(begins, event->begin);
         if (event->turn > last || event->kind == Kind::limit || event->end <= end_) continue;
         end_ = event->end;
         last_ = i;
@@ -163,6 +180,7 @@ class PathWalk {
   const StepRecording& recording_;
   std::vector<Line> lines_;
   std::map<uint32_t, size_t> by_number_;  // by the partition's number in the plan
+  uint64_t first_ = 0;
   int64_t begin_ = 0, end_ = 0;
   size_t last_ = 0;  // the device that ends last
   size_t at_ = 0;    // the device where the walk is
@@ -244,13 +262,14 @@ Result<Explanation> explain(const StepRecording& recording) {
   }
   Explanation out;
   out.job = recording.job;
-  out.steps = recording.end() - recording.first();
-  out.first_step = recording.partitions.front().first_step + recording.first();
   for (const RecordedPartition& part : recording.partitions) out.dropped += part.dropped;
   PathWalk path(recording);
   if (path.end() <= path.begin()) {
-    return failed_precondition("explain: expected a recording with events, received none");
+    return failed_precondition(
+        "explain: expected a recording with the events of a whole step, received none");
   }
+  out.steps = recording.end() - path.first();
+  out.first_step = recording.partitions.front().first_step + path.first();
   path.walk();
   const double to_ms = 1e-6 / static_cast<double>(out.steps);
   out.step_ms = to_ms * static_cast<double>(path.end() - path.begin());

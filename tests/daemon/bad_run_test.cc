@@ -175,7 +175,7 @@ TEST_CASE("predict refuses what is missing or does not fit, and keeps the old ou
                   parts);
     CHECK(run.tiny.read("out.npy") == "as it was");
   };
-  refused("none", "x", kExitNoSuch, {"no such run", "none"});
+  refused("./none", "x", kExitNoSuch, {"no such run", "none"});
   refused("run", "none", kExitNoSuch, {"no such input file", "'none'"});
   refused("run", "y", kExitInvalid,
           {"'y'", "of the shape of a row of float[N,4], the input 'x'", "uint8[]"});

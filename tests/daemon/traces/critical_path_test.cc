@@ -30,6 +30,25 @@ TEST_CASE("a step of one device is parted into compute, input and the time betwe
   CHECK(e.nodes.front().name == "mm");
 }
 
+TEST_CASE("the path begins with the first step that was recorded as a whole") {
+  MadeUp made;
+  made.add_device("w0");
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    const double at = 1000 + 10.0 * static_cast<double>(turn);
+    made.kernel(0, turn, "read", "leat.ReadBatch", at, at + 2);
+    made.kernel(0, turn, "mm", "MatMul", at + 2, at + 10);
+  }
+  // The device was in the middle of its second turn when the recording began.
+  std::erase_if(made.recording.partitions[0].events, [](const RecordedEvent& event) {
+    return event.turn == 0 || (event.turn == 1 && event.instruction == 0);
+  });
+  const Explanation e = must(explain(made.recording));
+  CHECK(e.steps == 2);
+  CHECK(e.first_step == 2);
+  CHECK(e.step_ms == Approx(10));
+  CHECK(e.ms(PathPart::queueing) == 0);
+}
+
 // w1 waits for a value of w0, which takes `wire` ms on its way.
 MadeUp two_workers(double work, double wire, double wake) {
   MadeUp made;
