@@ -212,8 +212,8 @@ void Run::move_to(uint64_t position) {
 RunSight Run::sight(const Awaited* awaited) const {
   RunSight sight;
   const uint64_t n = program_.entries().size();
-  sight.turn = n == 0 ? outcome_.turns() : at_position_.load(std::memory_order_relaxed) / n;
-  sight.finished = outcome_.turns();
+  sight.finished = turns();
+  sight.turn = n == 0 ? sight.finished : at_position_.load(std::memory_order_relaxed) / n;
   sight.allowed = limit_.limit() - std::min(limit_.limit(), options_.first_step);
   sight.tiles = work().tiles;
   if (awaited && awaited->timeline) {
