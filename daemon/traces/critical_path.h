@@ -40,7 +40,7 @@ struct DeviceShare {
   uint32_t threads = 1, cores = 0;
   double path_ms = 0;     // of the path, on this device
   double compute_ms = 0;  // of its kernels on the path
-  double busy_ms = 0;     // it was not waiting
+  double busy_ms = 0;     // it neither waited nor moved values
   double input_ms = 0;    // of its kernels that read data
 };
 

@@ -85,6 +85,25 @@ TEST_CASE("a worker that works longer than the others is the first thing to chan
   CHECK(e.advice.front().text.find("w0") != std::string::npos);
 }
 
+TEST_CASE("a worker that takes long to send is behind a slow link, and no straggler") {
+  MadeUp made;
+  made.add_device("w0");
+  made.add_device("w1");
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    const double at = 20.0 * static_cast<double>(turn);
+    made.kernel(0, turn, "mm", "MatMul", at, at + 2);
+    made.send(0, turn, 1, at + 2, at + 17);
+    made.wait(1, turn, 0, at, at + 17);
+    made.kernel(1, turn, "add", "Add", at + 17, at + 19);
+    made.send(1, turn, 0, at + 19, at + 20);
+    made.wait(0, turn, 1, at + 17, at + 20);
+  }
+  const Explanation e = must(explain(made.recording));
+  CHECK(e.ms(PathPart::wire) > 10);
+  REQUIRE(!e.advice.empty());
+  CHECK(e.advice.front().kind == "wire");
+}
+
 TEST_CASE("clocks that disagree do not make a transfer negative") {
   MadeUp made = two_workers(4, 0.1, 0);
   for (RecordedEvent& event : made.recording.partitions[0].events) {
