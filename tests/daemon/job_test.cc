@@ -6,69 +6,18 @@
 #include "devices/base/text.h"
 #include "ops/data/source_formats.h"
 #include "tests/catch.h"
+#include "tests/daemon/job_text.h"
 #include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
 
-// The names in messages, in the order of the tables.
+// The names of losses in messages, in the order of their table.
 constexpr std::string_view kLossNames =
     "cross_entropy, mse, binary_cross_entropy, focal, hinge, l1, mae, huber, smooth_l1, log_cosh, "
     "poisson, kl_div, cosine, ctc, triplet";
-constexpr std::string_view kMetricNames =
-    "accuracy, top_k, precision, recall, f1, iou, matthews, confusion_matrix, auc, perplexity, "
-    "mae, "
-    "mse, rmse, r2";
-
-const std::string kFile = "/jobs/job.yaml";
-
-const std::string kGood = R"(version: 1
-name: fashion-mnist-cnn
-model: {graph: ../graphs/cnn.onnxtxt}
-data:
-  root: fashion-mnist
-  train:      {format: idx, features: train-images.gz, labels: train-labels.gz}
-  validation: {format: npy, features: t10k-images.npy, labels: t10k-labels.npy}
-  rescale: 0.5
-loss: cross_entropy
-metrics: [accuracy]
-optimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9}
-lr_scheduler: {name: cosine, warmup_steps: 100}
-global_batch_size: 128
-epochs: 5
-seed: 11
-shards: 4
-strategy: mirrored
-num_workers: 2
-checkpoint: {every_steps: 500, keep: 3}
-)";
-
-// Returns the good job with its `line`th line (from 1) replaced, or removed if `text` is empty.
-std::string with_line(int line, const std::string& text) {
-  std::string result;
-  size_t begin = 0;
-  for (int i = 1; begin < kGood.size(); ++i) {
-    const size_t end = kGood.find('\n', begin) + 1;
-    if (i != line) result += kGood.substr(begin, end - begin);
-    if (i == line && !text.empty()) result += text + "\n";
-    begin = end;
-  }
-  return result;
-}
-
-std::string error_of(const std::string& text, const JobOverrides& overrides = {}) {
-  const auto job = parse_job(text, kFile, overrides);
-  if (job.ok()) return "(no error)";
-  CHECK(job.status().code() == Code::invalid_argument);
-  return job.status().message();
-}
-
-std::string error_with(const std::string& assignment) {
-  return error_of(kGood, {.set = {assignment}, .num_workers = {}, .seed = {}});
-}
-
 TEST_CASE("every key of a job file is read") {
-  const auto read = parse_job(kGood, kFile);
+  const auto read = parse_job(kGoodJob, kJobPath);
   REQUIRE(read.status().message() == "");
   const Job& job = *read;
   CHECK(job.name == "fashion-mnist-cnn");
@@ -116,8 +65,8 @@ num_workers: 2
   // An override that takes a key away leaves no empty map where there was none.
   JobOverrides none;
   none.set = {"checkpoint.path="};
-  CHECK(parse_job(minimal, kFile, none).ok());
-  const auto read = parse_job(minimal, kFile);
+  CHECK(parse_job(minimal, kJobPath, none).ok());
+  const auto read = parse_job(minimal, kJobPath);
   REQUIRE(read.status().message() == "");
   CHECK_FALSE(read->data.validation.has_value());
   CHECK(read->data.rescale == 1);
@@ -137,7 +86,7 @@ num_workers: 2
 }
 
 struct Wrong {
-  int line;              // the line of kGood
+  int line;              // the line of kGoodJob
   std::string text;      // its replacement; empty: none
   std::string expected;  // the whole message after "/jobs/job.yaml:"
 };
@@ -515,7 +464,7 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
   };
   for (const Wrong& wrong : cases) {
     INFO(wrong.text);
-    CHECK(error_of(with_line(wrong.line, wrong.text)) == kFile + ":" + wrong.expected);
+    CHECK(job_error(job_with_line(wrong.line, wrong.text)) == kJobPath + ":" + wrong.expected);
   }
 }
 
@@ -536,118 +485,19 @@ TEST_CASE("what is not our YAML is refused with its place") {
   };
   for (const auto& [text, expected] : cases) {
     INFO(text);
-    CHECK(error_of(text) == kFile + ":" + expected);
+    CHECK(job_error(text) == kJobPath + ":" + expected);
   }
-  CHECK_THAT(error_of("a: {b: 1\n"), Catch::StartsWith(kFile + ":2:1: not valid YAML: "));
-  CHECK_THAT(error_of("a: b: c\n"), Catch::StartsWith(kFile + ":1:5: not valid YAML: "));
-  CHECK_THAT(error_of("a: " + std::string(100000, '[')), Catch::Contains("nested more than 32"));
-  CHECK_THAT(error_of(std::string((1 << 20) + 1, '#')),
+  CHECK_THAT(job_error("a: {b: 1\n"), Catch::StartsWith(kJobPath + ":2:1: not valid YAML: "));
+  CHECK_THAT(job_error("a: b: c\n"), Catch::StartsWith(kJobPath + ":1:5: not valid YAML: "));
+  CHECK_THAT(job_error("a: " + std::string(100000, '[')), Catch::Contains("nested more than 32"));
+  CHECK_THAT(job_error(std::string((1 << 20) + 1, '#')),
              Catch::Contains("expected at most 1048576 bytes, received 1048577"));
 }
 
 TEST_CASE("a string that only YAML 1.1 takes for a boolean is a string") {
-  const auto job = parse_job(with_line(2, "name: no"), kFile);
+  const auto job = parse_job(job_with_line(2, "name: no"), kJobPath);
   REQUIRE(job.ok());
   CHECK(job->name == "no");
-}
-
-TEST_CASE("an override replaces a value, makes a key, or removes one") {
-  JobOverrides overrides;
-  overrides.set = {"seed=7",
-                   "optimizer={name: adam, learning_rate: 1e-3}",
-                   "precision=float64",
-                   "data.validation=null",
-                   "data.root=/elsewhere",
-                   "checkpoint.path=../ckpt"};
-  const auto job = parse_job(kGood, kFile, overrides);
-  REQUIRE(job.status().message() == "");
-  CHECK(job->seed == 7);
-  CHECK(job->optimizer.name == "adam");
-  CHECK(job->precision == DType::f64);
-  CHECK_FALSE(job->data.validation.has_value());
-  CHECK(job->data.root == "/elsewhere");
-  CHECK(job->checkpoint.path == "/ckpt");
-}
-
-TEST_CASE("an override of steps replaces epochs, and the other way round") {
-  const auto steps = parse_job(kGood, kFile, {.set = {"steps=50"}, .num_workers = {}, .seed = {}});
-  REQUIRE(steps.status().message() == "");
-  CHECK(steps->steps == 50);
-  CHECK(steps->epochs == 0);
-  const auto epochs = parse_job(with_line(14, "steps: 9"), kFile,
-                                {.set = {"epochs=2"}, .num_workers = {}, .seed = {}});
-  REQUIRE(epochs.status().message() == "");
-  CHECK(epochs->steps == 0);
-  CHECK(epochs->epochs == 2);
-}
-
-TEST_CASE("an error in an override says the override") {
-  CHECK(error_with("epochs=five") ==
-        "--set epochs=five: epochs: expected an integer from 1 to 1000000, received the string "
-        "'five'");
-  CHECK(error_with("optimizer.lr=1") ==
-        "--set optimizer.lr=1: optimizer.lr: unknown key; the keys here are name, learning_rate, "
-        "momentum, nesterov, weight_decay, lazy, clip_norm, clip_value, ema, sam, accumulate, "
-        "groups, layer_decay");
-  CHECK(error_with("epochs") == "--set epochs: expected path.to.key=value, received no '='");
-  CHECK(error_with("=5") == "--set =5: expected a key such as optimizer.learning_rate before '='");
-  CHECK(error_with("data..root=5") ==
-        "--set data..root=5: expected a key such as optimizer.learning_rate before '='");
-  CHECK(error_with("seed.x=5") ==
-        "--set seed.x=5: expected seed to be a map, but it is the integer 11");
-  CHECK(error_with("metrics=[accuracy, acc]") ==
-        cat("--set metrics=[accuracy, acc]: metrics[1]: expected one of ", kMetricNames,
-            ", received the string 'acc' (did you mean 'auc'?)"));
-  CHECK_THAT(error_with("metrics=[accuracy"),
-             Catch::StartsWith("--set metrics=[accuracy: not valid YAML: "));
-}
-
-TEST_CASE("--workers changes the workers and never the shards") {
-  const std::string without_shards = with_line(16, "");
-  JobOverrides overrides;
-  overrides.num_workers = 1;
-  overrides.seed = 3;
-  const auto job = parse_job(without_shards, kFile, overrides);
-  REQUIRE(job.status().message() == "");
-  CHECK(job->num_workers == 1);
-  CHECK(job->shards == 2);
-  CHECK(job->seed == 3);
-  overrides.num_workers = 3;
-  CHECK(error_of(without_shards, overrides) ==
-        "--workers 3: num_workers: expected at most 2, the shards of the job, received 3; change "
-        "num_workers, or shards, which is num_workers of the file (which changes the weights)");
-  overrides.num_workers = 0;
-  CHECK(error_of(kGood, overrides) ==
-        "--workers 0: num_workers: expected an integer from 1 to 4096, received the integer 0");
-}
-
-TEST_CASE("an elastic job has its most workers as shards, unless it says other") {
-  const std::string elastic = with_line(18, "num_workers: [1, 2]");
-  CHECK(parse_job(elastic, kFile)->shards == 4);
-  std::string without_shards = elastic;
-  without_shards.erase(without_shards.find("shards: 4\n"), 10);
-  const auto job = parse_job(without_shards, kFile);
-  REQUIRE(job.status().message() == "");
-  CHECK(job->min_workers == 1);
-  CHECK(job->num_workers == 2);
-  CHECK(job->shards == 2);
-  JobOverrides overrides;
-  overrides.num_workers = 1;
-  CHECK(parse_job(without_shards, kFile, overrides)->min_workers == 0);
-  CHECK(parse_job(without_shards, kFile, overrides)->shards == 2);
-  overrides.min_workers = 1;
-  overrides.num_workers = 3;
-  CHECK(error_of(without_shards, overrides) ==
-        "--workers 1:3: num_workers: expected at most 2, the shards of the job, received 3; change "
-        "num_workers, or shards, which is num_workers of the file (which changes the weights)");
-  CHECK(error_with("strategy=single") == "(no error)");
-  overrides = {};
-  overrides.set = {"strategy=single"};
-  CHECK(error_of(elastic, overrides) ==
-        kFile +
-            ":18:14: num_workers: expected one number with strategy single, of which each "
-            "worker may hold what no other does, received [1, 2]; change num_workers, or write "
-            "strategy: mirrored");
 }
 
 TEST_CASE("a printed job parses back equal") {
@@ -697,7 +547,7 @@ TEST_CASE("a printed job parses back equal") {
        "num_workers=2", "shards=1"},
   };
   for (const auto& set : variants) {
-    const auto job = parse_job(kGood, kFile, {.set = set, .num_workers = {}, .seed = {}});
+    const auto job = parse_job(kGoodJob, kJobPath, {.set = set, .num_workers = {}, .seed = {}});
     REQUIRE(job.status().message() == "");
     const std::string printed = print_job(*job);
     INFO(printed);
@@ -710,8 +560,8 @@ TEST_CASE("a printed job parses back equal") {
 
 TEST_CASE("a precision has a short and a long name, and float16 scales its loss") {
   const auto with = [](const std::string& precision) {
-    const auto job =
-        parse_job(kGood, kFile, {.set = {"precision=" + precision}, .num_workers = {}, .seed = {}});
+    const auto job = parse_job(kGoodJob, kJobPath,
+                               {.set = {"precision=" + precision}, .num_workers = {}, .seed = {}});
     REQUIRE(job.status().message() == "");
     return *job;
   };
@@ -735,28 +585,28 @@ TEST_CASE("a precision has a short and a long name, and float16 scales its loss"
 }
 
 TEST_CASE("a job file says on how many GPUs each worker computes") {
-  CHECK(parse_job(kGood, kFile)->gpus_per_worker == 0);
+  CHECK(parse_job(kGoodJob, kJobPath)->gpus_per_worker == 0);
   JobOverrides overrides;
   overrides.set = {"resources_per_worker.gpu=1"};
-  const auto job = parse_job(kGood, kFile, overrides);
+  const auto job = parse_job(kGoodJob, kJobPath, overrides);
   REQUIRE(job.ok());
   CHECK(job->gpus_per_worker == 1);
-  CHECK(*parse_job(print_job(*job), kFile) == *job);
+  CHECK(*parse_job(print_job(*job), kJobPath) == *job);
   // The wishes that the queue of a cluster heeds.
   overrides.set = {"priority=-7", "max_run_time=90m", "preemptible=true",
                    "resources_per_worker={cpu: 2, memory: 4GiB}"};
-  const auto queued = parse_job(kGood, kFile, overrides);
+  const auto queued = parse_job(kGoodJob, kJobPath, overrides);
   REQUIRE(queued.status().message() == "");
   CHECK(queued->queue.priority == -7);
   CHECK(queued->queue.max_run_time == std::chrono::minutes(90));
   CHECK(queued->queue.preemptible);
   CHECK(queued->queue.cpu == 2);
   CHECK(queued->queue.memory == uint64_t{4} << 30);
-  CHECK(*parse_job(print_job(*queued), kFile) == *queued);
+  CHECK(*parse_job(print_job(*queued), kJobPath) == *queued);
 }
 
 TEST_CASE("a printed job names every key") {
-  const auto job = parse_job(kGood, kFile);
+  const auto job = parse_job(kGoodJob, kJobPath);
   REQUIRE(job.ok());
   CHECK(print_job(*job) == R"(version: 1
 name: fashion-mnist-cnn
@@ -787,7 +637,7 @@ on_nan: fail
 TEST_CASE("a job file is read from disk, and a missing one is said") {
   const TemporaryDirectory folder;
   const std::string path = folder / "job.yaml";
-  std::ofstream(path) << kGood;
+  std::ofstream(path) << kGoodJob;
   const auto job = load_job(path);
   REQUIRE(job.status().message() == "");
   CHECK(job->data.root == folder / "fashion-mnist");
