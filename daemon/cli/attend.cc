@@ -39,7 +39,7 @@ int finish(const JobView& job, const ClusterOptions& options, Attend attend) {
     std::cerr << "Its files: " << command_for(options, "fetch " + job.id) << "\n";
     return kExitOk;
   }
-  std::cerr << "What it said: " << command_for(options, "logs " + job.id) << "\n";
+  std::cerr << "Its log: " << command_for(options, "logs " + job.id) << "\n";
   return kExitFailed;
 }
 

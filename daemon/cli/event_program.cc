@@ -3,20 +3,17 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <iostream>
 #include <utility>
 
 #include "daemon/base/terminal.h"
+#include "daemon/cli/spawn_program.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
-
-extern char** environ;
 
 namespace leat {
 namespace {
@@ -27,36 +24,6 @@ using Steady = std::chrono::steady_clock;
 // How often the writer looks whether it is to end, and finish() whether the program has ended.
 constexpr milliseconds kWriterPoll{100};
 constexpr milliseconds kEndPoll{5};
-
-// Starts the program with the read end of the pipe as its stdin, and returns its number.
-Result<pid_t> spawn(const std::vector<std::string>& words, int stdin_end) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_adddup2(&actions, stdin_end, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  // The signals have their usual effects in the program, whatever this process does about them.
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  pid_t pid = -1;
-  const int error =
-      ::posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error == 0) return pid;
-  return failed_precondition(
-      cat("--on-event: expected a program, '", words[0], "': ", std::strerror(error)));
-}
 
 std::string text_of_end(int how) {
   if (WIFSIGNALED(how)) return cat("signal ", WTERMSIG(how), " ended it");
@@ -102,18 +69,16 @@ Result<std::unique_ptr<EventProgram>> EventProgram::start(const std::string& com
   if (command.empty() || ::access(command.c_str(), X_OK) != 0) {
     LEAT_ASSIGN_OR_RETURN(words, split_command(command));
   }
-  int ends[2];
-  // Other programs that this process starts do not inherit them.
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return resource_exhausted(cat("--on-event: making a pipe failed: ", std::strerror(errno)));
-  const auto pid = spawn(words, ends[0]);
-  ::close(ends[0]);
-  if (!pid.ok()) {
-    ::close(ends[1]);
-    return pid.status();
-  }
-  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
-  return std::unique_ptr<EventProgram>(new EventProgram(words[0], limits, *pid, ends[1]));
+  auto pipe = open_pipe();
+  if (!pipe.ok()) return Status(pipe.status().code(), "--on-event: " + pipe.status().message());
+  const auto pid = spawn_program(words, {pipe->read.get(), STDERR_FILENO, STDERR_FILENO},
+                                 /*own_group=*/true);
+  if (!pid.ok())
+    return failed_precondition(
+        cat("--on-event: expected a program, '", words[0], "': ", pid.status().message()));
+  ::fcntl(pipe->write.get(), F_SETFL, O_NONBLOCK);
+  return std::unique_ptr<EventProgram>(
+      new EventProgram(words[0], limits, *pid, pipe->write.release()));
 }
 
 EventProgram::EventProgram(std::string name, Limits limits, pid_t pid, int pipe)
@@ -136,11 +101,7 @@ void EventProgram::send(std::string line) {
 
 // The thread of the writer.
 void EventProgram::write_lines() {
-  // A write to a program that has ended fails with EPIPE here, and signals nobody.
-  sigset_t broken_pipe;
-  sigemptyset(&broken_pipe);
-  sigaddset(&broken_pipe, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+  const NoBrokenPipeSignal no_signal;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !queue_.empty() || closing_ || abandoned_; });

@@ -7,43 +7,32 @@
 namespace leat {
 namespace {
 
-constexpr const char* kLookedAt = "The job's id, or a prefix of no other";
-
-void add_why(CLI::App& app, LookArguments& arguments, std::string& color) {
-  auto* sub = add_command(app, "why", "Say why a job does not go on");
-  add_argument(*sub, "JOB", arguments.why.id, kLookedAt)->required();
-  add_cluster_options(*sub, arguments.cluster);
-  add_color(*sub, color);
-}
-
-void add_trace(CLI::App& app, LookArguments& arguments, std::string& color) {
-  auto* sub = add_command(app, "trace", "Record steps of a job for Perfetto");
-  add_argument(*sub, "JOB", arguments.trace.id, kLookedAt)->required();
-  sub->add_option("--steps", arguments.trace.steps, "The steps to record (10)")
-      ->type_name("N")
-      ->check(whole_number(1, 1000));
-  sub->add_option("-o,--output", arguments.trace.output, "The file (default: JOB-trace.json)")
-      ->type_name("FILE");
-  add_cluster_options(*sub, arguments.cluster);
-  add_color(*sub, color);
-}
-
-void add_explain(CLI::App& app, LookArguments& arguments, std::string& color) {
-  auto* sub = add_command(app, "explain", "Say where the time of a job's steps goes");
-  add_argument(*sub, "JOB", arguments.explain.id, kLookedAt)->required();
-  sub->add_option("--steps", arguments.explain.steps, "The steps to look at (20)")
-      ->type_name("N")
-      ->check(whole_number(1, 1000));
-  add_cluster_options(*sub, arguments.cluster);
-  add_color(*sub, color);
+// Adds a command that looks at a job. `steps` describes the option --steps; null for none.
+CLI::App* add_look(CLI::App& app, const char* name, const char* text, std::string& id,
+                   int64_t* count, const char* steps) {
+  auto* sub = add_command(app, name, text);
+  add_argument(*sub, "JOB", id, "The job's id, or a prefix of no other")->required();
+  if (count != nullptr)
+    sub->add_option("--steps", *count, steps)->type_name("N")->check(whole_number(1, 1000));
+  return sub;
 }
 
 }  // namespace
 
 void add_look_commands(CLI::App& app, LookArguments& arguments, std::string& color) {
-  add_why(app, arguments, color);
-  add_explain(app, arguments, color);
-  add_trace(app, arguments, color);
+  auto& [cluster, why, trace, explain] = arguments;
+  CLI::App* why_sub =
+      add_look(app, "why", "Say why a job does not go on", why.id, nullptr, nullptr);
+  CLI::App* explain_sub = add_look(app, "explain", "Say where the time of a job's steps goes",
+                                   explain.id, &explain.steps, "The steps to look at (20)");
+  CLI::App* trace_sub = add_look(app, "trace", "Record steps of a job for Perfetto", trace.id,
+                                 &trace.steps, "The steps to record (10)");
+  trace_sub->add_option("-o,--output", trace.output, "The file (default: JOB-trace.json)")
+      ->type_name("FILE");
+  for (CLI::App* each : {why_sub, explain_sub, trace_sub}) {
+    add_cluster_options(*each, cluster);
+    add_color(*each, color);
+  }
 }
 
 std::optional<Command> look_command(const std::string& name, LookArguments arguments,

@@ -52,7 +52,7 @@ std::string explanation_text(const Explanation& e) {
                share_text(device.busy_ms, e.step_ms), share_text(device.path_ms, e.step_ms),
                i == e.slowest && e.devices.size() > 1 ? "  the slowest" : "", "\n");
   }
-  out += "\nWhat would help most\n";
+  out += "\nChanges that would help most\n";
   for (size_t i = 0; i < e.advice.size(); ++i) {
     out += cat("  ", i + 1, ".", share_text(e.advice[i].saves_ms, e.step_ms), "  ",
                e.advice[i].text, "\n");

@@ -130,7 +130,7 @@ TEST_CASE("a recording without a common step is refused") {
 TEST_CASE("the text and the JSON of an explanation name parts, nodes and advice") {
   const Explanation e = must(explain(two_workers(4, 5, 0.5).recording));
   const std::string text = explanation_text(e);
-  for (const char* word : {"compute", "wire", "wake-up", "MatMul 'mm' on w0", "What would help"})
+  for (const char* word : {"compute", "wire", "wake-up", "MatMul 'mm' on w0", "would help most"})
     CHECK(text.find(word) != std::string::npos);
   CHECK(explanation_json(e).find("\"parts\": {\"compute\": ") != std::string::npos);
 }
