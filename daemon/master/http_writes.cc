@@ -10,6 +10,7 @@
 #include "daemon/status/pending_response.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 #include "transport/rpc/hello.h"
 
 namespace leat {
@@ -29,17 +30,24 @@ Result<std::string> text_at(const Json& object, const char* key) {
   return value.get<std::string>();
 }
 
-// Decodes standard base64 with padding.
+// Decodes standard base64 with padding. The library alone would take blanks, and padding anywhere.
 Result<std::string> from_base64(std::string_view text) {
-  const Status refused = invalid_argument("expected base64 with padding");
-  if (text.size() % 4 != 0 || text.size() > std::numeric_limits<int>::max()) return refused;
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const size_t digits = text.find_last_not_of('=') + 1;  // 0 if there is none
+  const size_t padding = text.size() - digits;
+  const size_t wrong = text.substr(0, digits).find_first_not_of(kDigits);
+  if (wrong != std::string_view::npos)
+    return invalid_argument(cat("expected base64, received '", printable(text.substr(wrong, 1)),
+                                "' at character ", wrong));
+  if (text.size() % 4 != 0 || padding > 2 || text.size() > std::numeric_limits<int>::max())
+    return invalid_argument(cat("expected base64 with padding, received ", digits,
+                                " characters and ", padding, " of padding"));
   std::string bytes(text.size() / 4 * 3, '\0');
   const int size = ::EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
                                      reinterpret_cast<const unsigned char*>(text.data()),
                                      static_cast<int>(text.size()));
-  if (size < 0) return refused;
   // The library counts the padding as bytes.
-  const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
   bytes.resize(static_cast<size_t>(size) - padding);
   return bytes;
 }

@@ -69,9 +69,14 @@ TEST_CASE("a submission over HTTP that is none says where") {
         "set: expected a list of texts, received number");
   CHECK(read_error(R"({"job": "", "files": []})") == "files: expected an object, received array");
   CHECK(read_error(R"({"job": "", "files": {"a": {"base64": "A"}}})") ==
-        "files.a.base64: expected base64 with padding");
+        "files.a.base64: expected base64 with padding, received 1 characters and 0 of padding");
   CHECK(read_error(R"({"job": "", "files": {"a": {"base64": "%%%%"}}})") ==
-        "files.a.base64: expected base64 with padding");
+        "files.a.base64: expected base64, received '%' at character 0");
+  for (const std::string text : {R"(QQ==\n\n\n\n)", "QQ==QQ==", "QUJD----", "====", "A==="}) {
+    INFO(text);
+    CHECK_THAT(read_error(R"({"job": "", "files": {"a": {"base64": ")" + text + R"("}}})"),
+               Catch::StartsWith("files.a.base64: expected base64"));
+  }
   CHECK(read_error(R"({"job": "", "files": {"a": {"hex": "00"}}})") ==
         R"(files.a: expected a text, or {"base64": "..."})");
   CHECK(read_error(R"({"job": "", "jobs": ""})") ==
