@@ -80,7 +80,7 @@ std::vector<std::string> node_cells(const NodeView& node, const NodeRates& rates
           lives ? bytes_rate(rates.received) : "-",
           lives ? fixed(rates.steps, 1) : "-",
           lives ? percent_text(node.worker.waiting) : "-",
-          or_dash(node.job)};
+          or_dash(join(node.jobs, ", "))};
 }
 
 }  // namespace
@@ -103,7 +103,8 @@ std::string slowest_worker(const JobView& job, const std::vector<NodeView>& node
   double next = std::numeric_limits<double>::infinity();  // the least waiting of the others
   for (const NodeView& node : nodes) {
     const double waiting = node.worker.waiting;
-    if (node.job != job.id || !std::isfinite(waiting)) continue;
+    const bool serves = std::find(node.jobs.begin(), node.jobs.end(), job.id) != node.jobs.end();
+    if (!serves || !std::isfinite(waiting)) continue;
     if (slowest == nullptr || waiting < slowest->worker.waiting) {
       if (slowest != nullptr) next = std::min(next, slowest->worker.waiting);
       slowest = &node;

@@ -49,6 +49,11 @@ constexpr bool has_ended(JobState state) {
   return state >= JobState::succeeded && state <= JobState::cancelled;
 }
 
+// The job has workers, or is about to get some back.
+constexpr bool has_workers(JobState state) {
+  return !has_ended(state) && state != JobState::queued && state != JobState::paused;
+}
+
 // The table of transitions. A recovering job may begin to recover again.
 bool may_become(JobState from, JobState to);
 

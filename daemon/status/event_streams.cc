@@ -85,8 +85,12 @@ class LogStream final : public HttpStream {
         ++from_;
       }
     }
-    ended_ = !page.ok() || (page->complete && from_ >= page->end);
-    if (ended_) text += event_text("end", "", kNoData);
+    // After an error of the disk the client comes back, since the log has not ended. A job that was
+    // removed has.
+    const bool removed = !page.ok() && page.status().code() == Code::failed_precondition;
+    const bool whole = page.ok() && page->complete && from_ >= page->end;
+    if (removed || whole) text += event_text("end", "", kNoData);
+    ended_ = !page.ok() || whole;
     return text;
   }
   bool has_ended() const override { return ended_; }

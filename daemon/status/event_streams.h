@@ -6,9 +6,10 @@
 //   GET /api/v1/jobs/{id}/logs/events?from=N   events "line"; ends after the log has
 //
 // An event "job" is the state of a job after a change. A client that was slow gets the newest state
-// and not each one. The id of an event is the version of the job, or the number of the line: a
-// client that comes back with `Last-Event-ID` gets all that is newer. An event "end" is the last
-// one of a stream that ends.
+// and not each one. The id of a line's event is its number. Of the events "job" that come together
+// only the last one has an id: the version up to which the client then has all changes. A client
+// that comes back with `Last-Event-ID` gets all that is newer. An event "end" is the last one of a
+// stream that ends with its job or log.
 //
 // Threads: one, the server's.
 #pragma once

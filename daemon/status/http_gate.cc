@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::string_view kUser = "leat";
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
-
 bool is_address(std::string_view host) {
   unsigned char address[16];
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']')
@@ -139,6 +133,12 @@ std::optional<std::vector<std::string>> match(std::string_view pattern,
 
 }  // namespace
 
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
+
 bool is_known_host(std::string_view host, const HttpPolicy& policy) {
   const size_t colon = host.rfind(':');
   const size_t bracket = host.rfind(']');
@@ -184,9 +184,11 @@ HttpResponse refuse_method(std::string_view allowed, std::string_view message) {
 std::optional<HttpResponse> refuse_body(const HttpRequest& request) {
   if (request.content_length == 0) return std::nullopt;
   const std::string* type = request.header("content-type");
-  if (type != nullptr && type->substr(0, type->find(';')) == "application/json")
-    return std::nullopt;
-  return http_error(415, "Content-Type: expected application/json");
+  std::string_view media = type == nullptr ? std::string_view() : *type;
+  media = media.substr(0, media.find(';'));
+  while (media.ends_with(' ') || media.ends_with('\t')) media.remove_suffix(1);
+  if (equal_ignoring_case(media, "application/json")) return std::nullopt;
+  return http_error(415, cat("Content-Type: expected application/json, received '", media, "'"));
 }
 
 // Checks everything but the route. Clients without the token cannot find out which paths exist.

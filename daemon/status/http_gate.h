@@ -30,6 +30,8 @@ struct HttpPolicy {
   std::string write_token = {};
 };
 
+// True if the texts differ in the case of ASCII letters at most.
+bool equal_ignoring_case(std::string_view a, std::string_view b);
 // True for "10.0.0.2", "[::1]", "localhost" or a configured name, with or without a ":" and a port.
 bool is_known_host(std::string_view host, const HttpPolicy& policy);
 

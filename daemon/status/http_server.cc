@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
@@ -184,6 +185,9 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
         last = last || parse->refusal;
       }
       HttpResponse response = answer(std::move(*parse));
+      // Counted at once: others ask before this head is sent.
+      std::optional<OpenStream> counted;
+      if (response.stream) counted.emplace(core_->counters());
       if (response.pending) response = co_await later(std::move(response.pending));
       last = last || response.stream;
       if (!co_await send(http_message(response, head, !last, date_now()))) co_return end();
@@ -244,26 +248,26 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     if (size > options.most_input_bytes - core_->input_bytes_)
       co_return http_error(503, "too many requests are being read; try again later");
     const std::string* expects = request.header("expect");
-    if (expects != nullptr && *expects != "100-continue")
+    if (expects != nullptr && !equal_ignoring_case(*expects, "100-continue"))
       co_return http_error(417, cat("Expect: expected 100-continue, got '", *expects, "'"));
     if (expects != nullptr && !co_await send("HTTP/1.1 100 Continue\r\n\r\n"))
       co_return http_error(408, "the client takes no response");
     const Reserved reserved(core_->input_bytes_, size);
     enter(false);
-    input_.reserve(parse.bytes + size);
-    while (input_.size() < parse.bytes + size) {
+    request.body.reserve(size);
+    request.body = input_.substr(parse.bytes, size);  // the part that came with the head
+    parse.bytes += request.body.size();
+    while (request.body.size() < size) {
       char bytes[kReadBytes];
-      const auto [error, n] =
-          co_await within(options.body_deadline,
-                          socket_.async_read_some(asio::buffer(bytes, sizeof bytes), kAwait));
+      const size_t most = std::min<size_t>(sizeof bytes, size - request.body.size());
+      const auto [error, n] = co_await within(
+          options.body_deadline, socket_.async_read_some(asio::buffer(bytes, most), kAwait));
       if (error)
         co_return http_error(
             408, cat("expected ", size, " bytes of a body within ", options.body_deadline.count(),
-                     " ms, received ", input_.size() - parse.bytes));
-      input_.append(bytes, n);
+                     " ms, received ", request.body.size()));
+      request.body.append(bytes, n);
     }
-    request.body = input_.substr(parse.bytes, size);
-    parse.bytes += size;
     co_return std::nullopt;
   }
 
@@ -304,10 +308,12 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
   // Sends what the stream has, until it ends. Returns false if the client has left before, or does
   // not take what it gets.
   awaitable<bool> stream(HttpStream& stream) {
-    const OpenStream counted(core_->counters());
     Steady::time_point sent = Steady::now();
     while (true) {
-      std::string output = stream.next();
+      // Streams leave half of the room to other responses. One that is held back gets the newest
+      // state later.
+      const bool full = core_->output_bytes_ >= core_->options_.most_output_bytes / 2;
+      std::string output = full ? std::string() : stream.next();
       // The comment shows the client, and proxies on the way, that the connection lives.
       if (output.empty() && Steady::now() - sent >= core_->options_.stream_silence)
         output = ":\n\n";

@@ -8,9 +8,9 @@ namespace {
 enum class Group : uint8_t { has_workers, queued, paused, ended };
 
 Group group_of(const JobView& job) {
-  if (has_ended(job.condition.state)) return Group::ended;
-  if (job.condition.state == JobState::paused) return Group::paused;
-  return job.condition.state == JobState::queued ? Group::queued : Group::has_workers;
+  if (has_workers(job.condition.state)) return Group::has_workers;
+  if (job.condition.state == JobState::queued) return Group::queued;
+  return job.condition.state == JobState::paused ? Group::paused : Group::ended;
 }
 
 }  // namespace

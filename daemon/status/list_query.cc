@@ -93,15 +93,17 @@ std::vector<std::string> names_of(const States& states) {
 
 }  // namespace
 
+Result<uint64_t> whole_number_of(std::string_view subject, std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return value;
+  return invalid_argument(cat(subject, ": expected a whole number, got '", text, "'"));
+}
+
 Result<uint64_t> query_number(const HttpRequest& request, std::string_view name,
                               uint64_t otherwise) {
   const std::string* text = query_text(request, name);
-  if (text == nullptr) return otherwise;
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size())
-    return invalid_argument(cat(name, ": expected a whole number, got '", *text, "'"));
-  return value;
+  return text == nullptr ? otherwise : whole_number_of(name, *text);
 }
 
 Result<ListPage<JobView>> page_of_jobs(const HttpRequest& request, std::vector<JobView> jobs) {

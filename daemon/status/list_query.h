@@ -19,6 +19,8 @@
 
 namespace leat {
 
+// Returns the number that all of `text` is. invalid_argument, with the subject, if it is none.
+Result<uint64_t> whole_number_of(std::string_view subject, std::string_view text);
 // Returns a number of the query, or `otherwise` if it is absent. invalid_argument if it is none.
 Result<uint64_t> query_number(const HttpRequest& request, std::string_view name,
                               uint64_t otherwise);

@@ -1,5 +1,6 @@
 #include "daemon/status/status_feed.h"
 
+#include <functional>
 #include <utility>
 
 #include "daemon/status/event_text.h"
@@ -9,9 +10,15 @@
 namespace leat {
 namespace {
 
-StatusEvent event_of(const JobView& job) {
-  return {.job = job.id,
-          .text = event_text("job", std::to_string(job.version), job_summary_json(job))};
+// Adds an event for each job. The last one has an id: the version up to which a client that got all
+// of them has every change. Jobs are in the order of their submission, so the versions of the
+// single jobs do not ascend, and some jobs share one.
+void add_events(const std::vector<JobView>& jobs, uint64_t version,
+                const std::function<void(StatusEvent)>& add) {
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const std::string id = i + 1 == jobs.size() ? std::to_string(version) : "";
+    add({.job = jobs[i].id, .text = event_text("job", id, job_summary_json(jobs[i]))});
+  }
 }
 
 StatusEvent event_of(const NodeView& node) {
@@ -21,8 +28,8 @@ StatusEvent event_of(const NodeView& node) {
 // The fields of a worker whose change is an event. Its counters change all the time.
 std::string change_of(const NodeView& node) {
   const WorkerView& worker = node.worker;
-  return cat(worker.info.worker.incarnation, " ", name_of(worker.state), " ", node.job, " ",
-             worker.reason);
+  return cat(worker.info.worker.incarnation, " ", name_of(worker.state), " ", join(node.jobs, ","),
+             " ", worker.reason);
 }
 
 }  // namespace
@@ -51,8 +58,9 @@ void StatusFeed::update() {
 
 std::vector<StatusEvent> StatusFeed::snapshot(uint64_t version) const {
   std::vector<StatusEvent> events;
-  for (const JobView& job : source_.jobs())
-    if (job.version > version) events.push_back(event_of(job));
+  const uint64_t now = source_.jobs_version();  // first: the jobs have all changes up to it
+  add_events(source_.changed_jobs(version), now,
+             [&](StatusEvent event) { events.push_back(std::move(event)); });
   for (const NodeView& node : source_.nodes()) events.push_back(event_of(node));
   return events;
 }
@@ -61,7 +69,8 @@ void StatusFeed::update_jobs() {
   const uint64_t version = source_.jobs_version();
   if (version == jobs_version_) return;
   // A job that changes after the version was read has an event now and perhaps one more later.
-  for (const JobView& job : source_.changed_jobs(jobs_version_)) events_.push_back(event_of(job));
+  add_events(source_.changed_jobs(jobs_version_), version,
+             [&](StatusEvent event) { events_.push_back(std::move(event)); });
   jobs_version_ = version;
 }
 

@@ -69,9 +69,10 @@ std::string node_row(const NodeView& node, const ClusterView& cluster) {
   html += name_cell(cat(html_escaped(worker.info.worker.name), small_text(worker.info.address)));
   html += state_cell(name_of(worker.state), colour_of(worker.state),
                      age_at(cluster, worker.since_ms), worker.reason);
-  html += cell(node.job.empty()
-                   ? ""
-                   : cat("<a href=\"", job_path(node.job), "\">", html_escaped(node.job), "</a>"));
+  std::vector<std::string> links;
+  for (const std::string& job : node.jobs)
+    links.push_back(cat("<a href=\"", job_path(job), "\">", html_escaped(job), "</a>"));
+  html += cell(join(links, ", "));
   std::string devices;
   for (const WorkerDevice& device : worker.info.devices) {
     const std::string threads =
@@ -112,11 +113,6 @@ struct JobGroup {
   std::string_view key, label;
   bool (*has)(JobState state);
 };
-bool has_workers(JobState state) {
-  return state == JobState::starting || state == JobState::running ||
-         state == JobState::recovering || state == JobState::cancelling ||
-         state == JobState::pausing;
-}
 constexpr JobGroup kGroups[] = {
     {"", "All", [](JobState) { return true; }},
     {"running", "Running", has_workers},
@@ -130,14 +126,8 @@ const JobGroup& group_of(const JobFilter& filter) {
   return found == std::end(kGroups) ? kGroups[0] : *found;
 }
 
-std::vector<JobView> taken_by(const JobFilter& filter, std::span<const JobView> jobs) {
-  const JobGroup& group = group_of(filter);
-  std::vector<JobView> taken;
-  for (const JobView& job : jobs) {
-    if (group.has(job.condition.state) && job.id.find(filter.name) != std::string::npos)
-      taken.push_back(job);
-  }
-  return taken;
+bool takes(const JobFilter& filter, const JobView& job) {
+  return group_of(filter).has(job.condition.state) && job.id.find(filter.name) != std::string::npos;
 }
 
 // Links to the groups, with the number of jobs in each, and a form to search for a name.
@@ -167,7 +157,8 @@ std::string jobs_table(std::span<const JobView> all, const JobFilter& filter,
   if (all.empty())
     return "<div data-part=\"jobs\" class=\"none\">No jobs yet: <code>leat submit "
            "job.yaml</code></div>\n";
-  const std::vector<JobView> jobs = taken_by(filter, all);
+  std::vector<const JobView*> jobs = in_shown_order(all);
+  std::erase_if(jobs, [&](const JobView* job) { return !takes(filter, *job); });
   if (jobs.empty()) return "<div data-part=\"jobs\" class=\"none\">No such jobs</div>\n";
   std::string html =
       "<div data-part=\"jobs\"><div class=\"scroll\"><table><thead><tr><th>Job</th><th>State</th>"
@@ -175,9 +166,8 @@ std::string jobs_table(std::span<const JobView> all, const JobFilter& filter,
       "<th class=\"number\">Accuracy<small>validation</small>"
       "</th><th class=\"number\">Steps/s</th><th class=\"number\">Time left</th>"
       "<th class=\"number\">Restarts</th><th>Workers</th></tr></thead>\n<tbody>";
-  const auto ordered = in_shown_order(jobs);
-  const size_t shown = std::min(ordered.size(), kMostJobs);
-  for (size_t i = 0; i < shown; ++i) html += job_row(*ordered[i], cluster);
+  const size_t shown = std::min(jobs.size(), kMostJobs);
+  for (size_t i = 0; i < shown; ++i) html += job_row(*jobs[i], cluster);
   html += "</tbody></table></div>";
   if (shown < jobs.size())
     html += cat("<p class=\"faint\">and ", jobs.size() - shown,

@@ -1,7 +1,6 @@
 #include "daemon/status/status_routes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <limits>
 
@@ -69,10 +68,7 @@ HttpResponse page_of(const StatusSource& source, const JobView& job) {
 Result<uint64_t> place_in_stream(const HttpRequest& request, std::string_view key, bool behind) {
   const std::string* last = request.header("last-event-id");
   if (last == nullptr) return query_number(request, key, 0);
-  uint64_t id = 0;
-  const auto [end, error] = std::from_chars(last->data(), last->data() + last->size(), id);
-  if (error != std::errc() || end != last->data() + last->size())
-    return invalid_argument(cat("Last-Event-ID: expected the id of an event, got '", *last, "'"));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t id, whole_number_of("Last-Event-ID", *last));
   return behind ? id + 1 : id;
 }
 

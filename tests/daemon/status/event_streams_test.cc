@@ -22,9 +22,9 @@ void change_job(StatusHost& host, size_t job, uint64_t version, JobState state) 
   });
 }
 
-std::string job_event(const JobView& job, bool whole = false) {
-  std::string text =
-      event_text("job", std::to_string(job.version), whole ? job_json(job) : job_summary_json(job));
+// `id`: "" for an event that is not the last one of those that come together.
+std::string job_event(const JobView& job, const std::string& id, bool whole = false) {
+  std::string text = event_text("job", id, whole ? job_json(job) : job_summary_json(job));
   text.resize(text.size() - 2);  // the empty line
   return text;
 }
@@ -50,12 +50,20 @@ TEST_CASE("a stream of the cluster has what is there, and then each change") {
   CHECK(head.status == 200);
   CHECK(head.headers.at("content-type") == "text/event-stream; charset=utf-8");
   CHECK(head.headers.at("cache-control") == "no-store");
-  for (const JobView& job : host.source.jobs_) CHECK(client.event() == job_event(job));
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(client.event() == job_event(host.source.jobs_[i], i == 2 ? "18" : ""));
   for (const NodeView& node : host.source.nodes_)
     CHECK_THAT(client.event(), Catch::StartsWith("event: node\ndata: ") &&
                                    Catch::Contains(node.worker.info.worker.name));
   change_job(host, 2, 19, JobState::running);
-  CHECK(client.event() == job_event(host.source.jobs_[2]));
+  CHECK(client.event() == job_event(host.source.jobs_[2], "19"));
+  // Two changes that come together: the version of the first job is the higher one.
+  host.reactor.sync([&] {
+    host.source.jobs_[0].version = 21;
+    host.source.jobs_[1].version = 20;
+  });
+  CHECK(client.event() == job_event(host.source.jobs_[0], ""));
+  CHECK(client.event() == job_event(host.source.jobs_[1], "21"));
   host.reactor.sync([&] {
     host.source.nodes_[0].worker.silent = 1s;  // is no event
     host.source.nodes_[1].worker.state = WorkerState::lost;
@@ -68,7 +76,7 @@ TEST_CASE("a client that comes back gets what it has missed") {
   for (const char* request : {"Last-Event-ID: 17\r\n", ""}) {
     HttpClient client(host.server->address());
     client.open_stream(*request != '\0' ? "/api/v1/events" : "/api/v1/events?since=17", request);
-    CHECK(client.event() == job_event(host.source.jobs_[2]));
+    CHECK(client.event() == job_event(host.source.jobs_[2], "18"));
     CHECK_THAT(client.event(), Catch::StartsWith("event: node"));
   }
   HttpClient client(host.server->address());
@@ -79,16 +87,19 @@ TEST_CASE("a stream of a job ends with the job") {
   StatusHost host(quick_streams());
   HttpClient client(host.server->address());
   CHECK(client.open_stream("/api/v1/jobs/fashion-mnist-cnn/events").status == 200);
-  CHECK(client.event() == job_event(host.source.jobs_[1], true));
+  CHECK(client.event() ==
+        job_event(host.source.jobs_[1], std::to_string(host.source.jobs_[1].version), true));
   change_job(host, 2, 19, JobState::running);  // another job
   change_job(host, 1, 20, JobState::succeeded);
-  CHECK(client.event() == job_event(host.source.jobs_[1], true));
+  CHECK(client.event() ==
+        job_event(host.source.jobs_[1], std::to_string(host.source.jobs_[1].version), true));
   CHECK(client.event() == "event: end\ndata: {}");
   CHECK(client.is_closed());
 
   HttpClient late(host.server->address());
   late.open_stream("/api/v1/jobs/fashion-mnist-mlp/events");
-  CHECK(late.event() == job_event(host.source.jobs_[0], true));
+  CHECK(late.event() ==
+        job_event(host.source.jobs_[0], std::to_string(host.source.jobs_[0].version), true));
   CHECK(late.event() == "event: end\ndata: {}");
   CHECK(HttpClient(host.server->address()).open_stream("/api/v1/jobs/none/events").status == 404);
 }
@@ -149,6 +160,17 @@ TEST_CASE("a feed that has dropped events shows the newest state") {
   }
   CHECK(feed->first() == 3);
   const std::string all = stream->next();
-  for (const JobView& job : source.jobs_) CHECK_THAT(all, Catch::Contains(job_event(job)));
+  for (const JobView& job : source.jobs_) CHECK_THAT(all, Catch::Contains(job_summary_json(job)));
   CHECK(stream->next().empty());
+}
+
+TEST_CASE("a log that cannot be read has not ended") {
+  struct Broken final : ExampleSource {
+    Result<LogPage> log(std::string_view, uint64_t, size_t) const override {
+      return unavailable("the log: the disk is gone");
+    }
+  } source;
+  const auto stream = stream_log(source, "gpt-0001", 0);
+  CHECK(stream->next().empty());
+  CHECK(stream->has_ended());
 }

@@ -84,6 +84,7 @@ NodeView node(const std::string& name, WorkerState state, const std::string& job
   node.worker.progress = 250;
   node.worker.traffic = {500, 501, 65536, 65537, 750, 751, 2};
   node.job = job;
+  if (!job.empty()) node.jobs = {job};
   return node;
 }
 

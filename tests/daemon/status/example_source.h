@@ -9,7 +9,7 @@
 namespace leat {
 
 // A job that runs on two workers, one that has ended and one that waits; a worker that is lost.
-class ExampleSource final : public StatusSource {
+class ExampleSource : public StatusSource {
  public:
   ExampleSource();
 
