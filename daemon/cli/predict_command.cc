@@ -153,10 +153,6 @@ int predict_into(const PredictCommand& command, const RunPlace& place, const Job
   return kExitOk;
 }
 
-}  // namespace
-
-namespace {
-
 // Finds the file of weights: that of the command, or else that of the run. Returns kExitOk, or
 // reports the error and returns the exit code.
 int find_weights(const PredictCommand& command, RunPlace& place, std::string& path) {

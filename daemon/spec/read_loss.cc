@@ -106,6 +106,9 @@ void read_term(YamlNamed& entry, LossSpec& loss) {
     map.fail("as", cat("expected a name of letters, digits and '_', at most 40, received '",
                        loss.term, "'"));
   }
+  // Rows of metrics have that number already where the scale is dynamic.
+  if (loss.term == "scale")
+    map.fail("as", "expected another name than 'scale': loss_scale is the factor of float16");
   map.finish();
 }
 

@@ -22,24 +22,35 @@ bool rises(const Job& job, std::string_view number) {
   return found != job.metrics.end() && found->recipe().rises;
 }
 
+// Of a loss that is a sum.
+std::vector<std::string> names_of_terms(const Job& job) {
+  std::vector<std::string> names;
+  if (job.more_losses.empty()) return names;
+  for (const LossSpec* term : job.losses()) names.push_back(term->shown_name());
+  return names;
+}
+
 }  // namespace
+
+std::vector<std::string> step_numbers(const Job& job) {
+  if (job.program) return {};
+  std::vector<std::string> names = names_of_terms(job);
+  for (const MetricSpec& metric : job.metrics) {
+    if (metric.recipe().in_training) names.push_back(metric.shown_name());
+  }
+  return names;
+}
 
 std::vector<std::string> epoch_numbers(const Job& job) {
   std::vector<std::string> names{"loss"};
   const auto accuracy =
       std::find(job.metrics.begin(), job.metrics.end(), MetricSpec::of("accuracy"));
   if (accuracy != job.metrics.end()) names.emplace_back("accuracy");
-  std::vector<std::string> terms;
-  if (!job.more_losses.empty()) {
-    for (const LossSpec* term : job.losses()) terms.push_back(term->shown_name());
-  }
-  names.insert(names.end(), terms.begin(), terms.end());
-  for (const MetricSpec& metric : job.metrics) {
-    if (metric.recipe().in_training) names.push_back(metric.shown_name());
-  }
+  const std::vector<std::string> of_steps = step_numbers(job);
+  names.insert(names.end(), of_steps.begin(), of_steps.end());
   if (!job.data.validation) return names;
   names.emplace_back("val_loss");
-  for (const std::string& term : terms) names.push_back(cat(kValidation, term));
+  for (const std::string& term : names_of_terms(job)) names.push_back(cat(kValidation, term));
   for (const MetricSpec& metric : job.metrics) {
     if (!metric.recipe().is_matrix) names.push_back(cat(kValidation, metric.shown_name()));
   }

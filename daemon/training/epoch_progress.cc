@@ -27,9 +27,12 @@ void EpochProgress::add(double loss, std::optional<double> accuracy,
   }
   ++consumed_;
   const double n = static_cast<double>(averaged_);
-  last = {.loss = loss, .accuracy = accuracy, .mean_loss = computed(loss_sum_ / n)};
+  last.loss = loss;
+  last.accuracy = accuracy;
+  last.mean_loss = computed(loss_sum_ / n);
+  last.mean_accuracy.reset();
   if (accuracy) last.mean_accuracy = computed(accuracy_sum_ / n);
-  last.mean_more = means();
+  take_means();
 }
 
 void EpochProgress::recall(double loss, std::optional<double> accuracy,
@@ -39,13 +42,17 @@ void EpochProgress::recall(double loss, std::optional<double> accuracy,
     last.mean_more.push_back({sums_[i].name, computed(more[i])});
 }
 
-std::vector<NamedNumber> EpochProgress::means() const {
-  std::vector<NamedNumber> out;
+// The names are copied once, unless a step of an older version lacks some.
+void EpochProgress::take_means() {
+  size_t known = 0;
   for (const Sum& each : sums_) {
-    if (each.steps > 0)
-      out.push_back({each.name, computed(each.sum / static_cast<double>(each.steps))});
+    if (each.steps == 0) continue;
+    if (known == last.mean_more.size()) last.mean_more.emplace_back();
+    NamedNumber& mean = last.mean_more[known++];
+    if (mean.name != each.name) mean.name = each.name;
+    mean.value = computed(each.sum / static_cast<double>(each.steps));
   }
-  return out;
+  last.mean_more.resize(known);
 }
 
 void EpochProgress::count_trained(double dropped_chunks) {

@@ -69,7 +69,8 @@ class EpochProgress {
     double sum = 0;
     int64_t steps = 0;
   };
-  std::vector<NamedNumber> means() const;  // of the epoch so far; those that are known
+  // Sets last.mean_more: the means of the epoch so far, of the numbers that are known.
+  void take_means();
 
   const int64_t batch_;
   std::vector<Sum> sums_;

@@ -67,7 +67,7 @@ Evaluation EvaluationSums::finish() const {
   const std::vector<const LossSpec*> losses = spec_.losses();
   for (size_t i = 0; i < terms_.size(); ++i) {
     const double mean = terms_[i].loss / terms_[i].counted;
-    out.loss += terms_.size() == 1 ? mean : losses[i]->weight * mean;
+    out.loss += losses[i]->weight * mean;
     if (terms_.size() > 1) out.metrics.push_back({losses[i]->shown_name(), mean});
   }
   if (spec_.accuracy) out.accuracy = correct_ / labels_;

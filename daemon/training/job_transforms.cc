@@ -9,15 +9,17 @@
 namespace leat {
 namespace {
 
-// A column of labels that none of the model's inputs reads: a prediction has none. The only input
-// of a model may read the column that a loss compares with its output, as in an autoencoder.
+// A column of labels that none of the model's inputs reads: a prediction has none. Where the job
+// names no columns of inputs, the only input of a model may read the column that a loss compares
+// with its output, as in an autoencoder.
 bool is_of_labels(const Job& job, const std::string& column,
                   const std::map<std::string, std::string>& inputs) {
   if (column == kLabelsColumn) return true;
   for (const auto& [name, read] : job.model.inputs) {
     if (read == column) return false;
   }
-  if (column.empty() || inputs.size() < 2 || inputs.contains(column)) return false;
+  if (column.empty() || inputs.contains(column)) return false;
+  if (inputs.size() < 2 && job.model.inputs.empty()) return false;
   const auto losses = job.losses();
   return std::any_of(losses.begin(), losses.end(),
                      [&](const LossSpec* loss) { return loss->column == column; });

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "daemon/spec/read_recipes.h"
 #include "daemon/training/train_specs.h"
 
 namespace leat {

@@ -75,12 +75,12 @@ class StepLog {
   // Includes rows that are not written to the file yet.
   Result<LoggedMetrics> rows_after(int64_t step) const;
 
-  const TrainingParts& parts_;
-  const std::unique_ptr<MetricsLog> metrics_;
   // The values of step_numbers() in a row of the file; none in a row of an older version.
   std::vector<double> more_of(const LoggedMetrics::Row& row) const;
   bool logs_rate() const;
 
+  const TrainingParts& parts_;
+  const std::unique_ptr<MetricsLog> metrics_;
   Plateau plateau_;
   std::vector<std::string> more_;        // step_numbers()
   std::vector<std::string_view> names_;  // of the fetches

@@ -92,18 +92,6 @@ bool has_accuracy(const Job& job) {
          job.metrics.end();
 }
 
-std::vector<std::string> step_numbers(const Job& job) {
-  std::vector<std::string> names;
-  if (job.program) return names;
-  if (!job.more_losses.empty()) {
-    for (const LossSpec* term : job.losses()) names.push_back(term->shown_name());
-  }
-  for (const MetricSpec& metric : job.metrics) {
-    if (metric.recipe().in_training) names.push_back(metric.shown_name());
-  }
-  return names;
-}
-
 std::vector<MetricSpec> evaluated_metrics(const Job& job) {
   std::vector<MetricSpec> metrics;
   for (const MetricSpec& each : job.metrics) {

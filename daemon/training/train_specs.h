@@ -36,9 +36,6 @@ std::vector<LossSpec> loss_specs(const Job& job);
 AutocastSpec autocast_spec(const Job& job);
 // True if the job asks for the accuracy of each step.
 bool has_accuracy(const Job& job);
-// The names of the other numbers that each step has, each a mean over its rows: the terms of a loss
-// that is a sum, then metrics. The training graph fetches them behind the accuracy.
-std::vector<std::string> step_numbers(const Job& job);
 // The metrics that an evaluation computes beside the loss and the accuracy.
 std::vector<MetricSpec> evaluated_metrics(const Job& job);
 // The spec of the job's training graph. `found`: the training data. `total_steps`: of the job; a

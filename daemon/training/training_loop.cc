@@ -8,6 +8,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/base/number_text.h"
 #include "daemon/base/retry_while_full.h"
+#include "daemon/spec/read_recipes.h"
 #include "daemon/training/averaged_weights.h"
 #include "daemon/training/class_names.h"
 #include "daemon/training/export_model.h"

@@ -32,6 +32,7 @@ struct DataBinding {
 Result<DataBinding> bind_columns(const Graph& model, const std::vector<ColumnInfo>& columns,
                                  const std::map<std::string, std::string>& named,
                                  const std::map<std::string, std::string>& files = {});
+
 // The columns of a loss; nothing for those that it does not need.
 struct LabelColumns {
   std::optional<size_t> labels;

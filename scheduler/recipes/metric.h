@@ -56,9 +56,8 @@ struct MetricRecipe {
 //   iou               true positives / (labels or predictions) of each class, and the mean,
 //                     likewise
 //   matthews          the correlation coefficient of Matthews, for any number of classes
-//   confusion_matrix  how many labels of each class (row) the output predicts as each class
-//   (column) auc               the area under the receiver operating characteristic over
-//   `thresholds` equal
+//   confusion_matrix  how many labels of each class (row) are predicted as each class (column)
+//   auc               the area under the receiver operating characteristic over `thresholds` equal
 //                     steps of the probability from 0 to 1, as torchmetrics has it with
 //                     `thresholds`; of several classes the mean, each against the others. With
 //                     `exact` the area over all scores that there are, as scikit-learn's

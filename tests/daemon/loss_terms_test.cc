@@ -126,6 +126,8 @@ TEST_CASE("the terms of a sum are told apart, and the file says how") {
              Catch::Contains("expected terms of different names, received loss_mse again"));
   CHECK_THAT(error_of("[mse, {name: mse, as: 'a b'}]"),
              Catch::Contains("as: expected a name of letters, digits and '_'"));
+  CHECK_THAT(error_of("[mse, {name: mse, as: scale}]"),
+             Catch::Contains("as: expected another name than 'scale'"));
   CHECK_THAT(error_of("[mse, {name: output}]"), Catch::Contains("output: missing"));
   CHECK_THAT(error_of("{name: mse, weight: 2}"), Catch::Contains("weight: unknown key"));
   CHECK_THAT(error_of("{name: triplet, labels: x}"), Catch::Contains("is not a key of triplet"));

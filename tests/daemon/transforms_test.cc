@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "daemon/training/job_transforms.h"
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
@@ -168,6 +169,20 @@ TEST_CASE("random transforms leave the validation as it is") {
   const auto normalized = small.train(small.job({kOnlyNormalized, still}), "normalized", other);
   CHECK(augmented.validation->loss == normalized.validation->loss);
   CHECK(watch.losses != other.losses);
+}
+
+TEST_CASE("a prediction has no transform of labels, whatever their column is called") {
+  Job job;
+  job.loss.column = "depth";
+  job.data.transforms = {{.name = "normalize", .column = "image"},
+                         {.name = "normalize", .column = "depth"}};
+  job.model.inputs = {{"x", "image"}};
+  const auto kept = transforms_of_columns(job, {});
+  REQUIRE(kept.size() == 1);
+  CHECK(kept[0].column == "");
+  // Without names, the only input may read the column of the labels itself.
+  job.model.inputs.clear();
+  CHECK(transforms_of_columns(job, {}).size() == 2);
 }
 
 TEST_CASE("predictions and evaluations have the transforms that draw nothing") {
