@@ -174,8 +174,8 @@ TEST_CASE("random transforms leave the validation as it is") {
 TEST_CASE("a prediction has no transform of labels, whatever their column is called") {
   Job job;
   job.loss.column = "depth";
-  job.data.transforms = {{.name = "normalize", .column = "image"},
-                         {.name = "normalize", .column = "depth"}};
+  job.data.transforms = {{.name = "normalize", .column = "image", .arguments = {}},
+                         {.name = "normalize", .column = "depth", .arguments = {}}};
   job.model.inputs = {{"x", "image"}};
   const auto kept = transforms_of_columns(job, {});
   REQUIRE(kept.size() == 1);

@@ -495,6 +495,17 @@ TEST_CASE("leat logs prints lines with their worker, the last ones, and those to
   CHECK_THAT(done.err, Catch::Contains("leat logs -f other-a002"));
 }
 
+// `leat VERB ID --wait` returns once the job is in that state.
+void check_wait(Here& here, const std::string& verb, const std::string& id, JobState state) {
+  FakeJobs& jobs = here.master.jobs();
+  Running leat(here, {verb, id, "--wait"});
+  jobs.await_watcher();
+  jobs.change(id, [&](JobView& view) { view.condition.state = state; });
+  const Finished ended = leat.finish();
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.out == cat(id, " ", name_of(state), "\n"));
+}
+
 TEST_CASE("leat cancel ends a job, and one that has ended is exit code 6") {
   Here here;
   FakeJobs& jobs = here.master.jobs();
@@ -503,14 +514,7 @@ TEST_CASE("leat cancel ends a job, and one that has ended is exit code 6") {
   CHECK(done.exit_code == 0);
   CHECK(done.out == id + "\n");
   CHECK(jobs.job(id)->condition.state == JobState::cancelling);
-  {
-    Running leat(here, {"cancel", id, "--wait"});
-    jobs.await_watcher();
-    jobs.change(id, [](JobView& view) { view.condition.state = JobState::cancelled; });
-    const Finished ended = leat.finish();
-    CHECK(ended.exit_code == 0);
-    CHECK(ended.out == id + " CANCELLED\n");
-  }
+  check_wait(here, "cancel", id, JobState::cancelled);
   CHECK(here.run({"cancel", id}).exit_code == 6);
   CHECK(here.run({"cancel", "xyz"}).exit_code == 5);
   jobs.add("other");
@@ -524,14 +528,7 @@ TEST_CASE("leat pause waits for PAUSED if it is asked to, and leat resume takes 
   const Finished done = here.run({"pause", "cnn"});
   CHECK(done.exit_code == 0);
   CHECK(done.out == id + " PAUSING\n");
-  {
-    Running leat(here, {"pause", id, "--wait"});
-    jobs.await_watcher();
-    jobs.change(id, [](JobView& view) { view.condition.state = JobState::paused; });
-    const Finished paused = leat.finish();
-    CHECK(paused.exit_code == 0);
-    CHECK(paused.out == id + " PAUSED\n");
-  }
+  check_wait(here, "pause", id, JobState::paused);
   CHECK(here.run({"resume", id}).out == id + " QUEUED\n");
   CHECK(here.run({"pause", id, "--wait", "--timeout", "200ms"}).exit_code == 124);
   CHECK_THAT(here.run({"resume", id, "--json"}).out, Catch::Contains("\"state\":\"QUEUED\""));
