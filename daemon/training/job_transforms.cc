@@ -9,9 +9,9 @@
 namespace leat {
 namespace {
 
-// A column of labels that none of the model's inputs reads: a prediction has none. Where the job
-// names no columns of inputs, the only input of a model may read the column that a loss compares
-// with its output, as in an autoencoder.
+// A column of labels that none of the model's inputs reads: a prediction has none. If the job names
+// no columns of inputs, the only input of a model may read the column that a loss compares with its
+// output, as in an autoencoder.
 bool is_of_labels(const Job& job, const std::string& column,
                   const std::map<std::string, std::string>& inputs) {
   if (column == kLabelsColumn) return true;

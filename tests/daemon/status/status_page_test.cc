@@ -138,6 +138,7 @@ TEST_CASE("whatever a name or a reason says, it is text") {
   worker.info.datasets = {hostile};
   worker.info.devices = {{hostile, hostile, 1, 1, hostile}};
   source.nodes_[1].job = hostile;
+  source.nodes_[1].jobs = {hostile};
   const std::string body = page_of(source).body;
   CHECK(count(body, "&lt;script&gt;alert(1)") >= 14);
   for (const char* part : {"<script", "</style>", "<img", "onerror=\"", "-->"})
