@@ -14,10 +14,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <span>
 
 #include "daemon/process/memory_bound.h"
+#include "daemon/worker/process_usage.h"
 #include "daemon/worker/runner_boot.h"
 #include "devices/base/text.h"
 
@@ -186,14 +186,7 @@ void RunnerHandle::signal(int number) const {
   if (!reaped_) ::kill(pid_, number);
 }
 
-char RunnerHandle::state() const {
-  std::ifstream in(cat("/proc/", pid_, "/stat"));
-  std::string line;
-  std::getline(in, line);
-  const size_t name_end = line.rfind(") ");  // the name may contain any characters
-  if (name_end == std::string::npos || name_end + 2 >= line.size()) return '?';
-  return line[name_end + 2];
-}
+char RunnerHandle::state() const { return state_of(pid_); }
 
 bool RunnerHandle::is_stopped() const {
   const char state = this->state();

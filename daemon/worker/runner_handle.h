@@ -44,7 +44,7 @@ class RunnerHandle {
 
   // Sends a signal to the process, unless it has ended.
   void signal(int number) const;
-  // The state of the process as /proc/PID/stat has it; '?' if that cannot be read.
+  // As state_of() has it.
   char state() const;
   // True if SIGSTOP or a debugger has stopped the process.
   bool is_stopped() const;

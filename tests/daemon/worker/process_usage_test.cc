@@ -1,8 +1,10 @@
 #include "daemon/worker/process_usage.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <string>
 
 #include "tests/catch.h"
 
@@ -22,4 +24,15 @@ TEST_CASE("a process that is not there uses nothing") {
   const WorkerUsage usage = usage_of(0);
   CHECK(usage.cpu_ms == 0);
   CHECK(usage.resident_bytes == 0);
+  CHECK(state_of(0) == '?');
+}
+
+TEST_CASE("the state of a process is read behind any name") {
+  CHECK(state_of(::getpid()) == 'R');  // the thread that asks runs
+  std::string before(16, '\0');
+  ::prctl(PR_GET_NAME, before.data());
+  ::prctl(PR_SET_NAME, "a) T (b");
+  const char state = state_of(::getpid());
+  ::prctl(PR_SET_NAME, before.c_str());
+  CHECK(state == 'R');
 }
