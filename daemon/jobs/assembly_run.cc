@@ -13,6 +13,7 @@ void AssemblyRun::renew(const std::vector<WorkerRef>& joining) {
   for (const WorkerRef& worker : joining) newest_.holders.erase(worker.name);
   progress_.restart();
   returned_.clear();
+  grows_by_ = 0;
   stepped_ = false;
   spared_from_ = 0;
   missing_.clear();
@@ -98,7 +99,7 @@ std::optional<RunYield> AssemblyRun::leave_drained() {
   if (!runs_) return why;
   // The workers that stay keep the job in memory, unless they have to wait for others.
   const size_t stay = workers.size() - leaving.size();
-  const size_t others = leases.free_but(demand_.left_out(true), demand_.share());
+  const size_t others = demand_.free_but(demand_.left_out(true));
   why.saves = stay == 0 || stay + others < demand_.least();
   ask_to_yield(std::move(why));
   return std::nullopt;
@@ -132,36 +133,38 @@ bool AssemblyRun::goes_on_without(const WorkerRef& worker, std::string text) {
   return true;
 }
 
-size_t AssemblyRun::grow(size_t free) {
-  if (!may_move() || !stepped_ || !runs_ || yield_) return 0;
+bool AssemblyRun::may_grow() const {
+  if (!may_move() || !stepped_ || !runs_ || yield_) return false;
   // Every growth costs a new assembly, so they have a distance in time.
-  if (context_.now.steady < ran_at_ + context_.limits.grow_after) return 0;
+  if (context_.now.steady < ran_at_ + context_.limits.grow_after) return false;
+  return !missing_.empty() || has_places();
+}
+
+size_t AssemblyRun::grow(size_t free) {
   const size_t had = assembly_.size() - missing_.size();
   // All that the run lacks come at once, unless the job is elastic.
-  const bool replaces = !missing_.empty() && had + demand_.free() >= demand_.least();
-  if (!replaces && !may_grow()) return 0;
-  const size_t gets = std::min({free, demand_.free(), job_.num_workers - had});
-  if (std::min(free, demand_.free()) == 0) return 0;
+  const bool replaces = !missing_.empty() && had + free >= demand_.least();
+  const size_t gets = std::min(free, job_.num_workers - had);
+  if ((!replaces && !has_places()) || gets == 0) return 0;
+  grows_by_ = gets;
   ask_to_yield({.cause = cat("takes in ", counted(gets, "worker"), ": it had ", had, " of ",
                              job_.num_workers),
                 .saves = replaces});
   return gets;
 }
 
-size_t AssemblyRun::give_back(size_t count, const std::set<std::string>& names, std::string cause) {
-  if (!may_move() || !runs_ || yield_) return 0;
-  const std::vector<WorkerRef> workers = assembly_.workers();
+void AssemblyRun::give_back(size_t count, const std::vector<std::string>& workers,
+                            std::string cause) {
+  if (!may_move() || !runs_ || yield_) return;
   // From the last task on, so that the others keep theirs.
-  for (auto each = workers.rbegin(); each != workers.rend() && returned_.size() < count; ++each) {
-    if (names.contains(each->name) && assembly_.has_place(*each)) returned_.insert(each->name);
-  }
-  if (returned_.empty()) return 0;
+  for (auto each = workers.rbegin(); each != workers.rend() && count > 0; ++each, --count)
+    returned_.insert(*each);
+  if (returned_.empty()) return;
   // With a checkpoint, no worker's memory is needed.
   ask_to_yield({.cause = std::move(cause), .saves = true});
-  return returned_.size();
 }
 
-bool AssemblyRun::may_grow() const {
+bool AssemblyRun::has_places() const {
   if (job_.min_workers == 0 || assembly_.size() >= job_.num_workers) return false;
   if (demand_.leaves_out_now()) return false;           // a free worker may be one of those
   const double eta = progress_.progress().eta_seconds;  // no number where steps are slow

@@ -68,9 +68,9 @@ class AssemblyRun {
   void ask_to_yield(RunYield why);
   // The reason to stop that the run has been told and has not followed yet.
   const std::optional<RunYield>& yields() const { return yield_; }
-  // Asks the run to stop at a fence, and to go on without its last `count` workers among `names`.
-  // Returns how many it gives back.
-  size_t give_back(size_t count, const std::set<std::string>& names, std::string cause);
+  // Asks the run to stop at a fence, and to go on without the last `count` of these workers, which
+  // are in the order of their tasks. Does nothing if it was asked for something else before.
+  void give_back(size_t count, const std::vector<std::string>& workers, std::string cause);
   // True if the run was asked to go on without that worker.
   bool gives_back(const std::string& worker) const { return returned_.contains(worker); }
   // If workers of the assembly drain, asks the run to stop at a fence. If there is no run, returns
@@ -78,9 +78,13 @@ class AssemblyRun {
   std::optional<RunYield> leave_drained();
   // True if the run may continue without that worker. If it cannot, it reports an error itself.
   bool goes_on_without(const WorkerRef& worker, std::string text);
-  // Asks the run to stop at a fence so that more workers can join, `free` at most. Returns how
-  // many.
+  // True if it is time for the run to take in more workers, should some be free.
+  bool may_grow() const;
+  // Asks the run to stop at a fence so that more workers can join, of `free` ones. Returns how
+  // many. REQUIRES: may_grow().
   size_t grow(size_t free);
+  // The number of workers for which the run was asked so and has not stopped yet.
+  size_t grows_by() const { return yield_ ? grows_by_ : 0; }
 
   bool runs() const { return runs_; }
   bool stepped() const { return stepped_; }
@@ -100,7 +104,8 @@ class AssemblyRun {
     bool in_parts = true;           // each holds a part of it; assumed until the run reports
     bool saved = false;             // a checkpoint has it
   };
-  bool may_grow() const;
+  // The job is elastic, and worth another assembly.
+  bool has_places() const;
 
   TableContext& context_;
   const StoredJob& job_;
@@ -115,6 +120,7 @@ class AssemblyRun {
   std::vector<Missing> missing_;
   std::optional<RunYield> yield_;
   std::set<std::string> returned_;  // workers that the next assembly does without
+  size_t grows_by_ = 0;             // workers that the next assembly takes in
   Newest newest_;
 };
 

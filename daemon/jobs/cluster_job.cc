@@ -56,8 +56,11 @@ void ClusterJob::tick() {
     runners_.stop(cat("nobody has come in the place of others for ",
                       context_.limits.keep_survivors.count(), " ms"));
   }
+  const bool asked = runners_.run().yields().has_value();
   auto over = time_.tick();
   if (over && !finished_ && failures_.now() == nullptr) leave_ = std::move(over);
+  // The view has the reason of the request.
+  if (!asked && runners_.run().yields()) touch();
   advance();
 }
 
@@ -124,6 +127,8 @@ void ClusterJob::advance_pausing() {
     failures_.forget();
     runners_.stop(job_.condition.reason);
   }
+  // Its time is over, and it has not come to a fence.
+  if (leave_ && runners_.run().runs()) runners_.stop(leave_->reason);
   if (runners_.assembly().all_gone()) propose(changed(JobState::paused, job_.condition.reason));
 }
 
@@ -291,8 +296,9 @@ void ClusterJob::entered(const JobCondition& before) {
     answer(wishes_.fulfil(Wish::resume), Status());
   } else if (now.state == JobState::pausing || now.state == JobState::paused) {
     answer(wishes_.fulfil(Wish::pause), Status());
+    // A run that has stopped at a fence already does not answer another request.
+    const bool runs = runners_.run().runs() && failures_.now() == nullptr && !leave_;
     leave_.reset();
-    const bool runs = runners_.run().runs() && failures_.now() == nullptr;
     failures_.forget();
     if (runs && now.state == JobState::pausing) {
       runners_.run().ask_to_yield(

@@ -46,7 +46,7 @@ size_t JobDemand::usable() const {
 size_t JobDemand::free_but(const std::vector<std::string>& names) const {
   std::vector<std::string> but = unfit();
   but.insert(but.end(), names.begin(), names.end());
-  return context_.leases.free_but(but, share());
+  return context_.leases.free_but(but, job_.number, share());
 }
 
 std::vector<std::string> JobDemand::unfit() const {
@@ -148,7 +148,7 @@ std::string JobDemand::text(bool some_kept) const {
   const size_t free = this->free();
   // Second case: enough are free, but some are left out for a while. left_out() begins with the
   // unfit ones, which are not named here.
-  if (wanted > context_.leases.free_but(left_out, share()) && wanted <= free) {
+  if (wanted > free_but(left_out) && wanted <= free) {
     const std::vector<std::string> names(left_out.begin() + static_cast<ptrdiff_t>(unfit.size()),
                                          left_out.end());
     return cat(wants, ", and leaves '", join(names, "', '"), "' out for now");

@@ -31,13 +31,16 @@ class JobDemand {
   size_t wanted() const;
   // Workers that it could get, now or when other jobs are done with them.
   size_t usable() const;
-  // Free workers that are fit.
-  size_t free() const { return context_.leases.free_but(unfit(), share()); }
+  // Free workers that are fit: their number, and their names in order.
+  size_t free() const { return context_.leases.free_but(unfit(), job_.number, share()); }
+  std::vector<std::string> free_names() const {
+    return context_.leases.free_names_but(unfit(), job_.number, share());
+  }
   // The share that it leases of each worker.
   WorkerShare share() const { return {static_cast<uint32_t>(job_.terms.cpu), job_.terms.memory}; }
-  // The same without the workers of these names.
+  // free() without the workers of these names.
   size_t free_but(const std::vector<std::string>& names) const;
-  // The names of the workers that it could use, leased or not.
+  // The names of the workers that it could use, leased or not, in order.
   std::vector<std::string> fit() const { return context_.leases.names_but(unfit()); }
 
   void leave_out(const std::string& worker, bool for_its_own);

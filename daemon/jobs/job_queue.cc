@@ -51,8 +51,13 @@ std::vector<uint64_t> JobQueue::order() {
               .turn = turns_[stored.terms.user]};
     queued.waits = job.waits() || job.awaits_its_own();
     queued.recovers = queued.waits && job.state() == JobState::recovering;
-    queued.workers = std::max(job.runners().demand().least(), job.runners().assembly().size());
+    const Assembly& assembly = job.runners().assembly();
+    const size_t least = job.runners().demand().least();
+    queued.workers = assembly.all_gone() ? least : std::max(least, assembly.size());
   }
+  std::erase_if(made_way_, [this](const auto& each) {
+    return !unfinished_.contains(each.first) || !unfinished_.contains(each.second);
+  });
   std::vector<uint64_t> order = queue_order(jobs);
   context_.positions.clear();
   for (const uint64_t number : order)
@@ -75,12 +80,13 @@ void JobQueue::schedule() {
     const JobDemand& demand = job.runners().demand();
     if (!job.awaits_its_own()) {
       // A job that cannot use the workers that exist is passed over.
-      if (!can_start(job) || demand.wanted() > demand.usable()) continue;
+      const size_t wanted = demand.wanted();
+      if (!can_start(job) || wanted > demand.usable()) continue;
       if (context_.head) {
         backfill(job);
         continue;
       }
-      if (demand.wanted() <= demand.free()) {
+      if (wanted <= demand.free()) {
         start(job, extra_for(job, waiting), {});
         continue;
       }
@@ -107,96 +113,122 @@ size_t JobQueue::extra_for(const ClusterJob& job, const std::vector<uint64_t>& w
 }
 
 void JobQueue::become_head(ClusterJob& job) {
-  const uint64_t number = job.stored().number;
-  context_.head = TableContext::Head{number, job.stored().id, std::nullopt};
+  context_.head = TableContext::Head{job.stored().number, job.stored().id, std::nullopt};
   if (job.awaits_its_own()) return;
-  const JobDemand& demand = job.runners().demand();
-  const std::vector<std::string> fit = demand.fit();
-  fit_ = {fit.begin(), fit.end()};
+  look_at_workers(job);
   make_room(job);
-  const auto& limits = context_.limits;
-  const Clock::Steady soon =
-      context_.now.steady + limits.last_save + limits.stop_grace + limits.stop_timeout;
+  look_at_workers(job);  // some of them are about to be left now
   std::vector<std::optional<Clock::Steady>> busy;
-  for (const std::string& name : fit_) {
-    if (context_.leases.has_room(name, demand.share())) continue;
-    // All leases of a worker have ended when the last one has.
-    std::optional<Clock::Steady> until = context_.now.steady;
-    bool is_own = false;
-    for (const uint64_t holder : context_.leases.jobs_of(name)) {
-      ClusterJob& other = jobs_.at(holder);
-      is_own = is_own || holder == number;
-      const auto ends = is_coming(other, name) ? soon : other.ends_by();
-      until = until && ends ? std::optional(std::max(*until, *ends)) : std::nullopt;
-    }
-    if (!is_own) busy.push_back(until);
-  }
+  for (const auto& [name, until] : busy_) busy.push_back(until);
+  const JobDemand& demand = job.runners().demand();
   reserved_.emplace(demand.wanted(), demand.free(), busy);
   if (const auto shadow = reserved_->shadow_time()) context_.head->by_ms = wall_of(*shadow);
 }
 
+void JobQueue::look_at_workers(ClusterJob& head) {
+  const uint64_t number = head.stored().number;
+  const JobDemand& demand = head.runners().demand();
+  const auto& limits = context_.limits;
+  const Clock::Steady soon =
+      context_.now.steady + limits.last_save + limits.stop_grace + limits.stop_timeout;
+  fit_ = demand.fit();
+  busy_.clear();
+  coming_ = 0;
+  for (const std::string& name : fit_) {
+    if (context_.leases.has_room(name, number, demand.share())) continue;
+    // All leases of a worker have ended when the last one has.
+    std::optional<Clock::Steady> until = context_.now.steady;
+    bool is_kept = false, all_leave = true;
+    for (const uint64_t holder : context_.leases.jobs_of(name)) {
+      ClusterJob& other = jobs_.at(holder);
+      const bool leaves = is_coming(other, name);
+      is_kept = is_kept || (holder == number && !leaves);
+      all_leave = all_leave && leaves;
+      const auto ends = leaves ? soon : other.ends_by();
+      until = until && ends ? std::optional(std::max(*until, *ends)) : std::nullopt;
+    }
+    // A worker that the head keeps is none that it wants.
+    if (is_kept) continue;
+    busy_.emplace(name, until);
+    if (all_leave) ++coming_;
+  }
+}
+
 void JobQueue::backfill(ClusterJob& job) {
   const JobDemand& demand = job.runners().demand();
-  if (!reserved_ || demand.wanted() > demand.free()) return;
+  const size_t wanted = demand.wanted();
+  if (!reserved_ || wanted > demand.free()) return;
   // The head may have changed since, and take turns with the job for which this one made way.
   const auto made_way = made_way_.find(job.stored().number);
   if (made_way != made_way_.end() && context_.positions.contains(made_way->second)) return;
   // Workers that the head could not use delay nobody.
-  const std::vector<std::string> of_head(fit_.begin(), fit_.end());
-  if (demand.wanted() <= demand.free_but(of_head)) return start(job, 0, of_head);
+  if (wanted <= demand.free_but(fit_)) return start(job, 0, fit_);
   const auto ends = job.ends_by();
-  if (!reserved_->admits(demand.wanted(), ends)) return;
-  reserved_->take(demand.wanted(), ends);
+  if (!reserved_->admits(wanted, ends)) return;
+  reserved_->take(wanted, ends);
   start(job, 0, {});
 }
 
 void JobQueue::start(ClusterJob& job, size_t extra, const std::vector<std::string>& avoid) {
   const bool begins = job.state() == JobState::queued;
   job.start_assembly(extra, avoid);
+  if (job.writes() != ClusterJob::Write::change) return;  // it has to wait yet
   made_way_.erase(job.stored().number);
-  if (begins && job.writes() == ClusterJob::Write::change) took_turn(job.stored().terms.user);
+  if (begins) took_turn(job.stored().terms.user);
 }
 
 void JobQueue::make_room(ClusterJob& head) {
   const JobDemand& demand = head.runners().demand();
   size_t missing = demand.wanted() - std::min(demand.wanted(), demand.free());
-  missing -= std::min(missing, coming());
+  missing -= std::min(missing, coming_);
   if (missing == 0) return;
+  // Elastic jobs give what they have beyond their least. If that is not enough, jobs of a lower
+  // priority that consent leave all that they have.
+  struct Giver {
+    ClusterJob* job = nullptr;
+    std::vector<std::string> workers;  // that the head would get
+    size_t gives = 0;                  // of them, beyond the least of the job
+  };
   const int64_t priority = head.stored().terms.priority;
-  const std::string& id = head.stored().id;
-  // Elastic jobs give what they have beyond their least.
-  std::vector<std::pair<ClusterJob*, size_t>> givers;
+  std::map<uint64_t, Giver> givers;
   size_t given = 0;
   std::vector<Yielding> candidates;
   for (const uint64_t number : context_.assembled) {
     ClusterJob& job = jobs_.at(number);
-    const StoredJob& stored = job.stored();
-    if (!job.may_yield() || job.runners().run().yields()) continue;
-    const size_t fit = fit_workers_of(job), has = job.runners().assembly().size();
-    const size_t least = job.runners().demand().least();
-    if (stored.terms.priority <= priority && has > least && given < missing) {
-      const size_t gives = std::min({fit, has - least, missing - given});
-      if (gives > 0) givers.emplace_back(&job, gives);
-      given += gives;
-    } else if (stored.terms.priority < priority && stored.terms.preemptible) {
-      candidates.push_back({number, stored.terms.priority, fit});
-    }
+    const QueueTerms& terms = job.stored().terms;
+    if (!job.may_yield() || job.runners().run().yields() || terms.priority > priority) continue;
+    Giver giver{&job, workers_for_head(job), 0};
+    const size_t has = job.runners().assembly().size(), least = job.runners().demand().least();
+    if (job.runners().run().may_move())
+      giver.gives = std::min(giver.workers.size(), has - std::min(has, least));
+    given += giver.gives;
+    const size_t rest = giver.workers.size() - giver.gives;
+    if (terms.priority < priority && terms.preemptible && rest > 0)
+      candidates.push_back({number, terms.priority, rest});
+    if (!giver.workers.empty()) givers.emplace(number, std::move(giver));
   }
-  const std::vector<uint64_t> victims =
-      given < missing ? jobs_to_preempt(std::move(candidates), missing - given)
-                      : std::vector<uint64_t>();
-  if (given < missing && victims.empty()) return;  // nothing would be won by it
-  for (const auto& [job, gives] : givers)
-    job->runners().run().give_back(gives, fit_,
-                                   cat("gives back workers, for which '", id, "' waits"));
+  std::vector<uint64_t> victims;
+  if (given < missing) {
+    victims = jobs_to_preempt(std::move(candidates), missing - given);
+    if (victims.empty()) return;  // the head cannot start, so nothing would be won by it
+  }
   for (const uint64_t number : victims) {
-    ClusterJob& job = jobs_.at(number);
-    job.runners().run().ask_to_yield(
-        {.cause = cat("makes way for '", id, "', of priority ", priority),
+    const Giver& victim = givers.at(number);
+    missing -= std::min(missing, victim.workers.size());
+    victim.job->runners().run().ask_to_yield(
+        {.cause = cat("makes way for '", head.stored().id, "', of priority ", priority),
          .saves = true,
          .then = RunYield::Then::requeues});
-    job.touch();
+    victim.job->touch();
     made_way_[number] = head.stored().number;
+    givers.erase(number);
+  }
+  for (const auto& [number, giver] : givers) {
+    const size_t gives = std::min(giver.gives, missing);
+    if (gives == 0) continue;
+    giver.job->runners().run().give_back(
+        gives, giver.workers, cat("gives back workers, for which '", head.stored().id, "' waits"));
+    missing -= gives;
   }
 }
 
@@ -206,37 +238,41 @@ bool JobQueue::is_coming(ClusterJob& job, const std::string& worker) const {
   return incarnation != nullptr && !job.runners().assembly().has_place({worker, *incarnation});
 }
 
-size_t JobQueue::coming() const {
-  return static_cast<size_t>(std::count_if(fit_.begin(), fit_.end(), [this](const auto& name) {
-    const std::vector<uint64_t> holders = context_.leases.jobs_of(name);
-    return !holders.empty() && std::all_of(holders.begin(), holders.end(), [&](uint64_t holder) {
-      return is_coming(jobs_.at(holder), name);
-    });
-  }));
-}
-
-size_t JobQueue::fit_workers_of(ClusterJob& job) const {
-  const std::vector<WorkerRef> workers = job.runners().assembly().workers();
-  return static_cast<size_t>(
-      std::count_if(workers.begin(), workers.end(), [this](const auto& each) {
-        // A worker that others share does not become free with one of them.
-        return fit_.contains(each.name) && context_.leases.jobs_of(each.name).size() == 1;
-      }));
+std::vector<std::string> JobQueue::workers_for_head(ClusterJob& job) const {
+  const Assembly& assembly = job.runners().assembly();
+  // A worker that others share does not become free with one of them.
+  const std::vector<uint64_t> alone = {job.stored().number};
+  std::vector<std::string> names;
+  for (const WorkerRef& worker : assembly.workers()) {
+    if (busy_.contains(worker.name) && assembly.has_place(worker) &&
+        context_.leases.jobs_of(worker.name) == alone)
+      names.push_back(worker.name);
+  }
+  return names;
 }
 
 void JobQueue::grow() {
   // Workers go to running jobs only if no waiting job could use them.
   if (context_.queue_changed || context_.head || context_.journal.is_held()) return;
-  size_t free = context_.leases.free();
+  // Workers that a run is to take in at its next fence are promised to its job.
+  std::set<std::string> promised;
+  const auto promise = [&](const JobDemand& demand, size_t count) {
+    if (count == 0) return;
+    for (const std::string& name : demand.free_names()) {
+      if (count == 0) return;
+      if (promised.insert(name).second) --count;
+    }
+  };
   for (const uint64_t number : context_.assembled) {
     ClusterJob& job = jobs_.at(number);
-    if (!job.may_yield()) continue;
+    promise(job.runners().demand(), job.runners().run().grows_by());
+  }
+  for (const uint64_t number : context_.assembled) {
+    ClusterJob& job = jobs_.at(number);
+    if (!job.may_yield() || !job.runners().run().may_grow()) continue;
     const JobDemand& demand = job.runners().demand();
-    if (!demand.share().is_whole()) {
-      (void)job.runners().run().grow(demand.free());
-    } else if (free > 0) {
-      free -= job.runners().run().grow(free);
-    }
+    const size_t free = demand.free_but({promised.begin(), promised.end()});
+    promise(demand, job.runners().run().grow(free));
   }
 }
 

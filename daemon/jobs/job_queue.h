@@ -48,6 +48,9 @@ class JobQueue {
   size_t extra_for(const ClusterJob& job, const std::vector<uint64_t>& waiting) const;
   // The job has to wait: it is the head from now on.
   void become_head(ClusterJob& job);
+  // Notes which workers the head could use, and until when jobs have those of them that it cannot
+  // have now.
+  void look_at_workers(ClusterJob& head);
   // Starts a job before the head, if that does not delay the head.
   void backfill(ClusterJob& job);
   // As ClusterJob::start_assembly().
@@ -57,10 +60,8 @@ class JobQueue {
   void make_room(ClusterJob& head);
   // True if the job, which leases that worker, is about to leave it.
   bool is_coming(ClusterJob& job, const std::string& worker) const;
-  // The number of workers that the head could use and that are about to be left.
-  size_t coming() const;
-  // The number of workers of the job that the head could use.
-  size_t fit_workers_of(ClusterJob& job) const;
+  // The workers that the head gets if the job leaves them.
+  std::vector<std::string> workers_for_head(ClusterJob& job) const;
   void note_holders();
   // In milliseconds of Unix time.
   int64_t wall_of(Clock::Steady time) const;
@@ -68,12 +69,17 @@ class JobQueue {
   TableContext& context_;
   JobIndex& jobs_;
   const std::set<uint64_t>& unfinished_;
-  std::set<std::string> fit_;  // workers that the head could use
+  // Of the head: the workers that it could use, in order; and of these the ones without room for
+  // it, with the time by which jobs have left them, if that is known.
+  std::vector<std::string> fit_;
+  std::map<std::string, std::optional<Clock::Steady>, std::less<>> busy_;
+  size_t coming_ = 0;  // of busy_, that jobs are about to leave
   std::optional<Reservation> reserved_;
   // When a job of the user began last, in milliseconds of Unix time. Jobs that the journal has
   // forgotten count until the master restarts.
   std::map<std::string, int64_t> turns_;
   // The job for which a job made way last, both by number. It does not start before that one.
+  // Without those of jobs that have ended.
   std::map<uint64_t, uint64_t> made_way_;
 };
 

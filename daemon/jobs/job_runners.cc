@@ -41,9 +41,11 @@ bool JobRunners::take_up(const WorkerRef& worker, const HeldRunner& runner) {
   if (assembly_.assembly() != runner.assembly || runner.assembly == 0) return false;
   if (!take_up_until_ || assembly_.mode() != Assembly::Mode::parted) return false;
   // The worker has another job by now; the caller stops the runner.
-  if (!context_.leases.has_room(worker.name, demand_.share())) return false;
-  if (!assembly_.await(worker, runner.task, *take_up_until_)) return false;
-  (void)context_.leases.claim(worker, job_.number, demand_.share());
+  if (!context_.leases.claim(worker, job_.number, demand_.share())) return false;
+  if (!assembly_.await(worker, runner.task, *take_up_until_)) {
+    context_.leases.release(worker, job_.number);
+    return false;
+  }
   file();
   return true;
 }
@@ -60,7 +62,6 @@ void JobRunners::expel(const WorkerRef& worker, uint64_t assembly) {
 // ----------------------------------------------------------------------------------------
 
 bool JobRunners::renew(size_t extra, const std::vector<std::string>& avoid) {
-  Leases& leases = context_.leases;
   const size_t wants = demand_.wanted(), kept = assembly_.kept();
   // At first all workers that were left out are passed over. If too few are free then, those come
   // back whose time is over.
@@ -70,15 +71,14 @@ bool JobRunners::renew(size_t extra, const std::vector<std::string>& avoid) {
     return names;
   };
   auto left_out = passed_over(true);
-  const WorkerShare share = demand_.share();
-  if (wants > leases.free_but(left_out, share)) left_out = passed_over(false);
-  if (wants > leases.free_but(left_out, share)) return false;
+  if (wants > demand_.free_but(left_out)) left_out = passed_over(false);
+  if (wants > demand_.free_but(left_out)) return false;
   // An elastic job takes free workers up to its maximum, but leaves others what they wait for.
   const size_t most = std::min(job_.num_workers - kept, wants + extra);
-  const size_t gets = std::min(most, leases.free_but(left_out, share));
+  const size_t gets = std::min(most, demand_.free_but(left_out));
   // Each worker gets the task that it had.
   const auto before = kept > 0 ? assembly_.vacant() : job_.condition.workers;
-  const auto joining = leases.take(gets, job_.number, before, left_out, share);
+  const auto joining = context_.leases.take(gets, job_.number, before, left_out, demand_.share());
   assembly_.renew(job_.condition.assembly + 1, joining, kept + gets);
   take_up_until_.reset();
   run_.renew(joining);

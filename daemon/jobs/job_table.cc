@@ -334,11 +334,6 @@ std::vector<JobView> JobTable::jobs(uint64_t version) const {
   return jobs;
 }
 
-std::string JobTable::job_on(std::string_view worker) const {
-  const std::vector<std::string> jobs = jobs_on(worker);
-  return jobs.empty() ? "" : jobs.front();
-}
-
 std::vector<std::string> JobTable::jobs_on(std::string_view worker) const {
   std::vector<std::string> ids;
   for (const uint64_t number : context_.leases.jobs_of(worker)) {

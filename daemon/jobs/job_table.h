@@ -14,23 +14,19 @@
 // (cluster_job.h). These rules hold:
 //
 // * Users only see conditions that are in the journal: a change is written first, then visible,
-// then
-//   acted on. So an acknowledged submit survives, a terminal state never changes, and a restarted
-//   master knows every assembly in which a runner was started.
+//   then acted on. So an acknowledged submit survives, a terminal state never changes, and a
+//   restarted master knows every assembly in which a runner was started.
 // * If a write fails, a submit is refused with resource_exhausted. Every other change is decided
 //   again after `retry_after`. Reads are served all the time, with the written state.
 // * A job leases whole workers, or a share of each, in the order of the queue (job_queue.h). A job
-// that wants more
-//   workers than exist, free or not, is passed over until they have joined. If a job names a data
-//   set, only workers that have it count.
+//   that wants more workers than exist, free or not, is passed over until they have joined. If a
+//   job names a data set, only workers that have it count.
 // * An elastic job begins with as many workers as are free, at least `min_workers`. It continues
-// with
-//   those that are left after a loss, and takes more when they are free and no other job waits for
-//   them. For that it ends an assembly at a fence, which does not count as a restart, and no step
-//   is computed twice.
+//   with those that are left after a loss, and takes more when they are free and no other job waits
+//   for them. For that it ends an assembly at a fence, which does not count as a restart, and no
+//   step is computed twice.
 // * Every wait for a runner or a worker ends at a deadline, checked at each Tick. If a runner does
-// not
-//   start in time, its job loses the assembly; if one does not stop in time, its worker is
+//   not start in time, its job loses the assembly; if one does not stop in time, its worker is
 //   expelled.
 //
 // Threads: one.
@@ -84,10 +80,8 @@ class JobTable {
   uint64_t version() const { return context_.version; }
 
   const Leases& leases() const { return context_.leases; }
-  // The ids of the jobs that lease the worker, the first submitted first; and the first of them, ""
-  // if none does.
+  // The ids of the jobs that lease the worker, the first submitted first.
   std::vector<std::string> jobs_on(std::string_view worker) const;
-  std::string job_on(std::string_view worker) const;
   // The error of the last write; ok if it succeeded.
   const Status& journal_status() const { return context_.journal.status(); }
 

@@ -25,10 +25,11 @@ void Leases::add(const WorkerRef& worker, std::vector<std::string> datasets, uin
 
 // A share of less than nothing of the memory is not possible: the sums below cannot overflow, since
 // each lease was checked against what is left.
-bool Leases::Entry::has_room(const WorkerShare& share) const {
+bool Leases::Entry::has_room(uint64_t job, const WorkerShare& share) const {
   if (share.is_whole()) return leases.empty();
+  if (leases.contains(job)) return false;
   uint64_t cores = offers.cores, memory = offers.memory;
-  for (const auto& [job, lease] : leases) {
+  for (const auto& [holder, lease] : leases) {
     if (lease.is_whole()) return false;
     cores -= std::min<uint64_t>(cores, lease.cores);
     memory -= std::min(memory, lease.memory);
@@ -72,28 +73,32 @@ std::vector<uint64_t> Leases::jobs_of(std::string_view name) const {
   return jobs;
 }
 
-uint64_t Leases::job_of(std::string_view name) const {
+bool Leases::has_room(std::string_view name, uint64_t job, const WorkerShare& share) const {
   const auto found = workers_.find(name);
-  if (found == workers_.end() || found->second.leases.empty()) return 0;
-  return found->second.leases.begin()->first;
-}
-
-bool Leases::has_room(std::string_view name, const WorkerShare& share) const {
-  const auto found = workers_.find(name);
-  return found != workers_.end() && found->second.has_room(share);
+  return found != workers_.end() && found->second.has_room(job, share);
 }
 
 // A worker that drains keeps its lease, but it is not free even without one.
 bool Leases::is_free(const std::string& name, const Entry& entry, std::span<const std::string> but,
-                     const WorkerShare& share) const {
-  return !entry.draining && entry.has_room(share) &&
+                     uint64_t job, const WorkerShare& share) const {
+  return !entry.draining && entry.has_room(job, share) &&
          std::find(but.begin(), but.end(), name) == but.end();
 }
 
-size_t Leases::free_but(std::span<const std::string> names, const WorkerShare& share) const {
+size_t Leases::free_but(std::span<const std::string> names, uint64_t job,
+                        const WorkerShare& share) const {
   return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
-    return is_free(each.first, each.second, names, share);
+    return is_free(each.first, each.second, names, job, share);
   }));
+}
+
+std::vector<std::string> Leases::free_names_but(std::span<const std::string> names, uint64_t job,
+                                                const WorkerShare& share) const {
+  std::vector<std::string> free;
+  for (const auto& [name, entry] : workers_) {
+    if (is_free(name, entry, names, job, share)) free.push_back(name);
+  }
+  return free;
 }
 
 std::vector<std::string> Leases::without_share(const WorkerShare& share) const {
@@ -158,7 +163,7 @@ std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
   for (const Pass pass : {Pass::preferred, Pass::shared, Pass::without_gpus, Pass::any}) {
     for (auto& [name, entry] : workers_) {
       if (taken.size() == count) break;
-      if (entry.leases.contains(job) || !is_free(name, entry, but, share)) continue;
+      if (!is_free(name, entry, but, job, share)) continue;
       if (pass == Pass::shared && entry.leases.empty()) continue;
       if (pass == Pass::without_gpus && entry.gpus > 0) continue;
       if (pass == Pass::preferred &&
@@ -178,7 +183,7 @@ std::vector<WorkerRef> Leases::take(size_t count, uint64_t job,
 bool Leases::claim(const WorkerRef& worker, uint64_t job, const WorkerShare& share) {
   if (!has(worker)) return false;
   Entry& entry = workers_.find(worker.name)->second;
-  if (entry.leases.contains(job) || !entry.has_room(share)) return false;
+  if (!entry.has_room(job, share)) return false;
   entry.leases[job] = share;
   count();
   return true;
@@ -192,15 +197,11 @@ void Leases::release(const WorkerRef& worker, uint64_t job) {
   count();
 }
 
-// Called after every change, so that free() and usable() cost nothing: the table asks them for each
-// job of the queue.
+// Called after every change, so that free() costs nothing: the table asks it at every tick.
 void Leases::count() {
-  free_ = usable_ = 0;
-  for (const auto& [name, entry] : workers_) {
-    if (entry.draining) continue;
-    ++usable_;
-    if (entry.leases.empty()) ++free_;
-  }
+  free_ = static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [](const auto& each) {
+    return !each.second.draining && each.second.leases.empty();
+  }));
 }
 
 }  // namespace leat

@@ -53,14 +53,12 @@ class Leases {
   bool is_draining(std::string_view name) const;
   // The numbers of the jobs that lease the worker, ascending; none if there is no such worker.
   std::vector<uint64_t> jobs_of(std::string_view name) const;
-  // The first of them; 0 if there is none.
-  uint64_t job_of(std::string_view name) const;
-  // True if the worker is there and such a lease fits beside those that it has.
-  bool has_room(std::string_view name, const WorkerShare& share) const;
-  // The workers that may get a lease of the whole now, or when their present leases end.
+  // True if the worker is there, the job does not lease it, and such a lease fits beside those that
+  // it has.
+  bool has_room(std::string_view name, uint64_t job, const WorkerShare& share = {}) const;
+  // The number of workers without a lease that may get one.
   size_t free() const { return free_; }
-  size_t usable() const { return usable_; }
-  // Those of usable() that are not among these.
+  // The number of workers, but these, that may get a lease now, or when their present ones end.
   size_t usable_but(std::span<const std::string> names) const;
   // Their names.
   std::vector<std::string> names_but(std::span<const std::string> names) const;
@@ -71,15 +69,20 @@ class Leases {
   // The workers that offer less than that share, by name.
   std::vector<std::string> without_share(const WorkerShare& share) const;
   std::vector<std::string> draining() const;
-  // The workers with room for the share that are not among these.
-  size_t free_but(std::span<const std::string> names, const WorkerShare& share = {}) const;
+  // The workers that may get such a lease of the job now, and that are not among these: their
+  // number, and their names in order. A worker that the job leases already is none of them.
+  size_t free_but(std::span<const std::string> names, uint64_t job,
+                  const WorkerShare& share = {}) const;
+  std::vector<std::string> free_names_but(std::span<const std::string> names, uint64_t job,
+                                          const WorkerShare& share = {}) const;
 
   // Leases a share of each of `count` workers with room for it, none of `but`: first those named in
   // `preferred`, then those that jobs share already, then those without GPUs, and by name.
-  // REQUIRES: count <= free_but(but, share).
+  // REQUIRES: count <= free_but(but, job, share).
   std::vector<WorkerRef> take(size_t count, uint64_t job, std::span<const std::string> preferred,
                               std::span<const std::string> but = {}, const WorkerShare& share = {});
-  // Leases the worker to the job. False if there is no room.
+  // Leases the worker to the job. False if the worker is not there, has no room, or is leased to
+  // the job already.
   bool claim(const WorkerRef& worker, uint64_t job, const WorkerShare& share = {});
   // Does nothing unless the job leases that worker.
   void release(const WorkerRef& worker, uint64_t job);
@@ -92,15 +95,14 @@ class Leases {
     std::vector<std::string> datasets = {};
     uint32_t gpus = 0;
     WorkerShare offers = {};
-    bool has_room(const WorkerShare& share) const;
+    bool has_room(uint64_t job, const WorkerShare& share) const;
   };
   void count();
   bool is_free(const std::string& name, const Entry& entry, std::span<const std::string> but,
-               const WorkerShare& share) const;
+               uint64_t job, const WorkerShare& share) const;
 
   std::map<std::string, Entry, std::less<>> workers_;
   size_t free_ = 0;
-  size_t usable_ = 0;
 };
 
 }  // namespace leat

@@ -10,7 +10,7 @@ namespace leat {
 void RunTime::restore() {
   JobTimes times = job_.times;
   times.add(job_.condition.state, context_.now.wall_ms - job_.condition.since_ms);
-  spent_ = std::chrono::milliseconds(times.running + times.recovering);
+  spent_ = std::chrono::milliseconds(times.running);
 }
 
 void RunTime::renew() {
@@ -26,8 +26,7 @@ std::optional<JobLeave> RunTime::tick() {
   if (counts && counted_)
     spent_ += std::max(context_.now.steady - *counted_, Clock::Steady::duration(0));
   counted_ = context_.now.steady;
-  if (most().count() == 0 || spent_ < most() || !counts || state == JobState::pausing)
-    return std::nullopt;
+  if (most().count() == 0 || spent_ < most() || !counts) return std::nullopt;
 
   const auto& limits = context_.limits;
   std::string reason =
@@ -35,9 +34,12 @@ std::optional<JobLeave> RunTime::tick() {
   if (state == JobState::recovering)
     return JobLeave{JobState::failed, reason + ", and was recovering"};
   if (spent_ >= most() + limits.last_save) {
-    return JobLeave{JobState::failed, cat(reason, ", and did not come to a fence within ",
-                                          print_duration(limits.last_save), " after that")};
+    // A pause that a user asked for is no failure.
+    return JobLeave{state == JobState::pausing ? JobState::paused : JobState::failed,
+                    cat(reason, ", and did not come to a fence within ",
+                        print_duration(limits.last_save), " after that")};
   }
+  if (state == JobState::pausing) return std::nullopt;  // the run was asked to stop at a fence
   const auto& yields = runners_.run().yields();
   if (!yields || yields->then != RunYield::Then::ends) {
     runners_.run().ask_to_yield(

@@ -1,10 +1,13 @@
 // The time that a job has had workers, which its max_run_time limits: the time RUNNING, and that
 // RECOVERING with runners. The time in the queue, while its runners start, and while it is paused
 // does not count. When the time is over, the run is asked to save a checkpoint at a fence; then the
-// job has FAILED.
+// job has FAILED. A run that is to be PAUSED and does not come to a fence is stopped after the time
+// that others have for their last checkpoint.
 //
-// A master that starts again takes the time before from the journal, by the dates of the job's
-// changes. So the time without a master counts, too, since the runners of the job went on.
+// A master that starts again takes the time RUNNING before from the journal, by the dates of the
+// job's changes. So the time without a master counts, too, since the runners of the job went on.
+// The time RECOVERING does not: the journal does not have how much of it the job spent in the
+// queue.
 //
 // Threads: one.
 #pragma once

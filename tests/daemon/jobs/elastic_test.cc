@@ -157,9 +157,9 @@ TEST_CASE("a job leaves a worker that drains at a fence, and goes on with anothe
   scene.yields(1, 42);
   CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w2\nstart a-0000 2 w1* w3\n");
   CHECK(driver.reason(scene.id) == "worker 'w2' is draining");
-  CHECK(driver.table->job_on("w2") == scene.id);
+  CHECK(driver.holder("w2") == scene.id);
   driver.send(RunnerExited{scene.id, 1, {"w2", 1}, "exited with status 0"});
-  CHECK(driver.table->job_on("w2") == "");
+  CHECK(driver.holder("w2") == "");
   driver.start_all(scene.id);
   CHECK(driver.state(scene.id) == "RUNNING");
   scene.steps(2, 43, 42);

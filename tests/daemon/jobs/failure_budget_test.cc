@@ -63,7 +63,7 @@ TEST_CASE("a job that fails where it failed before lets others go first") {
   CHECK(assembly() == 4);
   CHECK_THAT(driver.reason(id), Catch::Contains("; waits a while"));
   const std::string other = driver.submit("b", 1);
-  CHECK(driver.table->job_on("w1") == other);
+  CHECK(driver.holder("w1") == other);
   driver.start_all(other);
   driver.send(JobFinished{other, 1, "x"});
   driver.exit_all(other);

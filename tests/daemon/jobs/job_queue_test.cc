@@ -2,76 +2,12 @@
 #include "daemon/jobs/job_queue.h"
 
 #include "daemon/jobs/queue_plan.h"
-#include "devices/base/text.h"
-#include "tests/catch.h"
-#include "tests/daemon/jobs/table_driver.h"
+#include "tests/daemon/jobs/queue_scene.h"
 
 namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::milliseconds;
-
-QueueTerms of_priority(int64_t priority, bool preemptible = false) {
-  QueueTerms terms;
-  terms.priority = priority;
-  terms.preemptible = preemptible;
-  return terms;
-}
-QueueTerms of_user(const std::string& user) {
-  QueueTerms terms;
-  terms.user = user;
-  return terms;
-}
-QueueTerms for_at_most(milliseconds time) {
-  QueueTerms terms;
-  terms.max_run_time = time;
-  return terms;
-}
-
-// A cluster of `workers` workers, w1 to wN.
-struct QueueScene : TableDriver {
-  explicit QueueScene(int workers) {
-    for (int i = 1; i <= workers; ++i) join(cat("w", i));
-  }
-  // Submits a job that runs at once.
-  std::string run(const std::string& name, uint32_t workers, const QueueTerms& terms = {},
-                  uint32_t least = 0) {
-    const std::string id = submit(name, workers, terms, least);
-    REQUIRE(state(id) == "STARTING");
-    begin(id);
-    return id;
-  }
-  // Its runners start, and it does a step.
-  void begin(const std::string& id) {
-    start_all(id);
-    REQUIRE(state(id) == "RUNNING");
-    send(ProgressMade{id, view(id).condition.assembly, {.step = 5, .steps = 1000}});
-    (void)done();
-  }
-  void finish(const std::string& id) {
-    send(JobFinished{id, view(id).condition.assembly, "abc"});
-    exit_all(id);
-  }
-  void come_to_fence(const std::string& id, uint64_t step, bool saved = true) {
-    send(RunYielded{id, view(id).condition.assembly, step, saved});
-  }
-  JobView view(const std::string& id) const { return *table->find(id); }
-  uint32_t position(const std::string& id) const { return view(id).position; }
-  std::string pause(const std::string& id, bool undo = false) {
-    const uint64_t ticket = ++tickets_;
-    send(PauseAsked{ticket, id, undo, "ann"});
-    return answer(ticket);
-  }
-  std::string cancel(const std::string& id) {
-    const uint64_t ticket = ++tickets_;
-    send(CancelAsked{ticket, id, "ann"});
-    return answer(ticket);
-  }
-
- private:
-  uint64_t tickets_ = 1;
-};
 
 // Priorities --------------------------------------------------------------------------------------
 
@@ -198,6 +134,51 @@ TEST_CASE("a job whose time is over ends though its run does not come to a fence
   CHECK(scene.state(id) == "FAILED");
   CHECK(scene.reason(id) ==
         "it ran for its max_run_time of 10s, and did not come to a fence within 1m after that");
+}
+
+TEST_CASE("the time that a job recovers in the queue ends no job after a restart of the master") {
+  QueueScene scene(1);
+  const std::string id = scene.run("long", 1, for_at_most(10s));
+  scene.tick(2s);
+  scene.lose("w1");
+  scene.send(JobBroke{id, 1, unavailable("a peer is gone")});
+  CHECK(scene.state(id) == "RECOVERING");
+  scene.tick(60s);
+  scene.restart();
+  scene.join("w1", 2);
+  scene.start_all(id);
+  CHECK(scene.state(id) == "RUNNING");
+  (void)scene.done();
+  scene.tick(7s);
+  CHECK(scene.done() == "");
+  scene.tick(1s);
+  CHECK(scene.done() == cat("save and yield ", id, " 2\n"));
+}
+
+TEST_CASE("a view is new when its job is asked to stop since its time is over") {
+  QueueScene scene(1);
+  const std::string id = scene.run("long", 1, for_at_most(10s));
+  scene.tick(9s);
+  const uint64_t version = scene.table->version();
+  CHECK(scene.table->jobs(version).empty());
+  scene.tick(1s);
+  REQUIRE(scene.table->jobs(version).size() == 1);
+  CHECK(scene.table->jobs(version)[0].condition.reason == "it ran for its max_run_time of 10s");
+}
+
+TEST_CASE("a job that is being paused leaves its workers though it comes to no fence") {
+  QueueScene scene(1);
+  const std::string id = scene.run("stuck", 1, for_at_most(10s));
+  scene.tick(6s);
+  CHECK(scene.pause(id) == "ok PAUSING");
+  CHECK(scene.done() == cat("save and yield ", id, " 1\n"));
+  scene.tick(63s);
+  CHECK(scene.done() == "");
+  scene.tick(1s);
+  CHECK(scene.done() == cat("end ", id, " 1\nstop ", id, " 1 w1\n"));
+  scene.exit_all(id);
+  CHECK(scene.state(id) == "PAUSED");
+  CHECK(scene.reason(id) == "paused by ann");
 }
 
 // Pauses ------------------------------------------------------------------------------------------
@@ -333,6 +314,22 @@ TEST_CASE("a job that is being paused can be cancelled, and can succeed or fail"
   }
 }
 
+TEST_CASE("a job that is paused when it has just made way does not wait for another fence") {
+  QueueScene scene(1);
+  const std::string id = scene.run("low", 1, of_priority(0, true));
+  (void)scene.submit("high", 1, of_priority(5));
+  scene.write_status = resource_exhausted("disk full");
+  scene.come_to_fence(id, 70);
+  CHECK(scene.pause(id) == "");
+  scene.write_status = Status();
+  (void)scene.done();
+  scene.tick(1000ms);
+  CHECK(scene.state(id) == "PAUSING");
+  CHECK(scene.done() == cat("end ", id, " 1\nstop ", id, " 1 w1\n"));
+  scene.exit_all(id);
+  CHECK(scene.state(id) == "PAUSED");
+}
+
 TEST_CASE("a pause that cannot be written says so and is tried again") {
   QueueScene scene(0);
   const std::string id = scene.submit("job", 1);
@@ -412,6 +409,65 @@ TEST_CASE("elastic jobs give back what others wait for, and keep their least") {
   CHECK(scene.done() == "");
 }
 
+TEST_CASE("an elastic job with workers beyond its least makes way whole if those are too few") {
+  QueueScene scene(4);
+  const std::string other = scene.run("other", 1);
+  const std::string low = scene.run("low", 3, of_priority(0, true), 2);
+  CHECK(scene.view(low).condition.workers.size() == 3);
+  const std::string high = scene.submit("high", 2, of_priority(5));
+  CHECK(scene.done() == cat("save and yield ", low, " 1\n"));
+  CHECK(scene.reason(low) == cat("makes way for '", high, "', of priority 5"));
+  scene.come_to_fence(low, 70);
+  CHECK(scene.state(low) == "QUEUED");
+  scene.exit_all(low);
+  CHECK(scene.state(high) == "STARTING");
+}
+
+TEST_CASE("elastic jobs keep what the head gets from a job that makes way") {
+  QueueScene scene(4);
+  const std::string elastic = scene.run("elastic", 2, {}, 1);
+  const std::string low = scene.run("low", 2, of_priority(0, true));
+  (void)scene.submit("high", 2, of_priority(5));
+  CHECK(scene.done() == cat("save and yield ", low, " 1\n"));
+}
+
+TEST_CASE("workers that are free go to one of the jobs that could take them in") {
+  QueueScene scene(2);
+  const std::string first = scene.run("first", 2, {}, 1);
+  scene.lose("w2");
+  scene.send(JobBroke{first, 1, unavailable("a peer is gone")});
+  scene.tick(1s);
+  scene.begin(first);
+  scene.join("w3");
+  const std::string second = scene.run("second", 2, {}, 1);
+  scene.join("w4");
+  (void)scene.done();
+  scene.tick(3s);
+  CHECK(scene.done() == cat("yield ", first, " 2\n"));
+  scene.tick(3s);  // it has not come to its fence yet
+  CHECK(scene.done() == "");
+}
+
+TEST_CASE("an elastic job in the queue counts for its user with the workers that it waits for") {
+  QueueScene scene(3);
+  QueueTerms of_ann = of_user("ann");
+  const std::string elastic = scene.run("elastic", 3, of_ann, 1);
+  CHECK(scene.pause(elastic) == "ok PAUSING");
+  scene.come_to_fence(elastic, 70);
+  scene.exit_all(elastic);
+  const std::string all = scene.run("all", 3, of_user("cid"));
+  CHECK(scene.pause(elastic, true) == "ok QUEUED");
+  const std::string a2 = scene.submit("a2", 1, of_ann);
+  const std::string b1 = scene.submit("b1", 1, of_user("bob"));
+  const std::string b2 = scene.submit("b2", 1, of_user("bob"));
+  const std::string b3 = scene.submit("b3", 1, of_user("bob"));
+  CHECK(scene.position(b1) == 1);
+  CHECK(scene.position(elastic) == 2);
+  CHECK(scene.position(b2) == 3);
+  CHECK(scene.position(a2) == 4);  // behind the one worker of the elastic job
+  CHECK(scene.position(b3) == 5);
+}
+
 // Backfill ----------------------------------------------------------------------------------------
 
 TEST_CASE("a job that ends in time goes before the head, and no other does") {
@@ -451,52 +507,6 @@ TEST_CASE("nobody goes before a head that nobody promises its workers") {
   (void)scene.submit("head", 3);
   const std::string quick = scene.submit("quick", 1, for_at_most(1s));
   CHECK(scene.state(quick) == "QUEUED");
-}
-
-// Shares ------------------------------------------------------------------------------------------
-
-QueueTerms of_cores(int64_t cores, uint64_t memory = 0) {
-  QueueTerms terms;
-  terms.cpu = cores;
-  terms.memory = memory;
-  return terms;
-}
-
-TEST_CASE("two jobs run at once on one worker in their shares") {
-  QueueScene scene(0);
-  const auto join = [&](const std::string& worker) {
-    WorkerJoined joined{{worker, 1}};
-    joined.cores = 4;
-    joined.memory = uint64_t{8} << 30;
-    scene.send(joined);
-  };
-  join("w1");
-  const std::string first = scene.run("first", 1, of_cores(2, uint64_t{4} << 30));
-  const std::string second = scene.run("second", 1, of_cores(2));
-  CHECK(scene.table->jobs_on("w1") == std::vector<std::string>{first, second});
-  CHECK(scene.view(second).cores == 2);
-  const std::string third = scene.submit("third", 1, of_cores(1));
-  CHECK(scene.reason(third) ==
-        cat("waits for 1 worker, 0 free; '", first, "' has 1, '", second, "' has 1"));
-  const std::string large = scene.submit("large", 1, of_cores(8));
-  CHECK_THAT(scene.reason(large), Catch::Contains("waits for 1 worker with 8 cores, 0 there"));
-  const std::string whole = scene.submit("whole", 1);
-
-  // One of them ends, and the other does not notice it.
-  scene.finish(first);
-  CHECK(scene.state(second) == "RUNNING");
-  CHECK(scene.state(third) == "STARTING");
-  scene.begin(third);
-  CHECK(scene.state(whole) == "QUEUED");
-  // The loss of the worker concerns both.
-  scene.lose("w1");
-  CHECK(scene.state(second) == "RECOVERING");
-  CHECK(scene.state(third) == "RECOVERING");
-  scene.join("w2");  // which offers no shares
-  CHECK(scene.state(whole) == "STARTING");
-  CHECK(scene.state(second) == "RECOVERING");
-  join("w3");
-  CHECK(scene.table->jobs_on("w3") == std::vector<std::string>{second, third});
 }
 
 // The decisions as functions ----------------------------------------------------------------------

@@ -153,6 +153,10 @@ class Simulation {
   void note(const std::string& what) {
     if (broken_.empty()) broken_ = what;
   }
+  std::string holder(const std::string& worker) const {
+    const std::vector<std::string> jobs = table_->jobs_on(worker);
+    return jobs.empty() ? "" : jobs.front();
+  }
 
   void check_job(const JobView& job) {
     const StoredJob* stored = journal_.find(job.id);
@@ -176,9 +180,9 @@ class Simulation {
       note(name + " is not what the table of leases says");
     }
     for (const SimulatedRunner& runner : worker.runners) {
-      if (table_->job_on(name) != runner.job) note(name + " runs a job that does not lease it");
+      if (holder(name) != runner.job) note(name + " runs a job that does not lease it");
     }
-    const std::string job = table_->job_on(name);
+    const std::string job = holder(name);
     if (job.empty()) return;
     const auto view = table_->find(job);
     if (!view.ok()) return note(name + " is leased by a job that is not there");

@@ -22,7 +22,7 @@ TEST_CASE("a job runs from its submit to its success") {
   driver.start_all(id);
   CHECK(driver.state(id) == "RUNNING");
   CHECK(driver.done() == "run fashion-mnist-0000 1 w1 w2\n");
-  CHECK(driver.table->job_on("w1") == id);
+  CHECK(driver.holder("w1") == id);
   driver.send(JobFinished{id, 1, "abc"});
   CHECK(driver.state(id) == "SUCCEEDED");
   CHECK(driver.table->find(id)->condition.result == JobResult{"abc"});
@@ -463,7 +463,7 @@ TEST_CASE("a new process of a worker ends the leases of the old one") {
   driver.send(RunnerExited{id, 1, {"w1", 1}, "late news"});
   driver.send(RunnerExited{id, 2, {"w1", 1}, "of the wrong process"});
   CHECK(driver.table->find(id)->condition.restarts == 1);
-  CHECK(driver.table->job_on("w1") == id);
+  CHECK(driver.holder("w1") == id);
 }
 
 TEST_CASE("jobs are found by a unique beginning of their ids") {

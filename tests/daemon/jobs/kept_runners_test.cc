@@ -107,12 +107,12 @@ TEST_CASE("a worker that is stuck is not kept, and nobody waits for its end") {
   driver.join("w4");
   driver.send(WorkerStuck{{"w1", 1}, "no progress for 10 s"});
   CHECK(driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w4 w2* w3*\n");
-  CHECK(driver.table->job_on("w1") == scene.id);
+  CHECK(driver.holder("w1") == scene.id);
   driver.start_all(scene.id);
   CHECK(driver.state(scene.id) == "RUNNING");
   SECTION("it ends") {
     scene.exits("w1");
-    CHECK(driver.table->job_on("w1") == "");
+    CHECK(driver.holder("w1") == "");
   }
   SECTION("it does not") {
     driver.tick(milliseconds(5000));  // it is killed at once
@@ -234,7 +234,7 @@ TEST_CASE("an assembly that cannot be written leaves those that are kept as they
   driver.write_status = resource_exhausted("disk full");
   driver.join("w2", 2);
   CHECK(driver.table->leases().free() == 1);
-  CHECK(driver.table->job_on("w1") == scene.id);
+  CHECK(driver.holder("w1") == scene.id);
   driver.done();
   driver.write_status = Status();
   driver.tick(milliseconds(1000));
@@ -299,7 +299,7 @@ TEST_CASE("a restarted master takes up the runners that have gone on meanwhile")
   SECTION("one of another assembly, or another's task, ends") {
     joins("w3", 2, 7);
     CHECK(driver.done() == "stop a-0000 7 w3\n");
-    CHECK(driver.table->job_on("w3") == scene.id);  // it stays leased until its runner ends
+    CHECK(driver.holder("w3") == scene.id);  // it stays leased until its runner ends
     SECTION("when it is asked to") {
       scene.exits("w3", 7);
       CHECK(driver.done() == "start a-0000 2 w1* w2* w3\n");

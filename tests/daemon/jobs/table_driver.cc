@@ -177,6 +177,11 @@ std::string TableDriver::state(const std::string& id) const {
   return view.ok() ? std::string(name_of(view->condition.state)) : view.status().message();
 }
 
+std::string TableDriver::holder(const std::string& worker) const {
+  const std::vector<std::string> jobs = table->jobs_on(worker);
+  return jobs.empty() ? "" : jobs.front();
+}
+
 std::string TableDriver::reason(const std::string& id) const {
   const auto view = table->find(id);
   return view.ok() ? view->condition.reason : view.status().message();

@@ -56,6 +56,8 @@ class TableDriver {
   void exit_all(const std::string& id);
   std::string state(const std::string& id) const;
   std::string reason(const std::string& id) const;
+  // The id of the first job that leases the worker; "" if none does.
+  std::string holder(const std::string& worker) const;
   // Returns the actions since the last call, one in each line: "start a-0000 1 w1 w2*", where the
   // runner on w2 is kept.
   std::string done();
