@@ -366,9 +366,20 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   add_argument(*config_set, "VALUE", arguments.second, "Its value; '' removes it")->required();
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
   auto* doctor = add_doctor(app, arguments);
+  auto* bundle = add(app, "support-bundle",
+                     "Gather what others need to look into a problem, as one archive", arguments);
+  bundle
+      ->add_option("JOB", arguments.ids,
+                   "Jobs, or prefixes of their ids (default: those that go on, and the last that "
+                   "failed)")
+      ->type_name("");
+  bundle
+      ->add_option("-o,--output", arguments.fetch.output,
+                   "The archive (default: leat-support-DATE.tar.gz)")
+      ->type_name("FILE");
   // --color comes last, so that it is the last option in the help of each command.
   for (CLI::App* each : {submit, ps, show, logs, cancel, pause, resume, fetch, rm, nodes, top,
-                         drain, config, config_set, cluster, doctor}) {
+                         drain, config, config_set, cluster, doctor, bundle}) {
     add_color(*each, color);
   }
 }
@@ -414,6 +425,8 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
     return FetchCommand{options, arguments.id, arguments.fetch.names, arguments.fetch.output};
   }
   if (name == "leat cluster") return ClusterCommand{options};
+  if (name == "leat support-bundle")
+    return SupportBundleCommand{options, arguments.ids, arguments.fetch.output};
   if (name == "leat doctor") return DoctorCommand{options, std::move(arguments.doctor.job)};
   if (name == "leat checkpoint ls") return CheckpointLsCommand{options, arguments.id};
   if (name == "leat checkpoint verify") return CheckpointVerifyCommand{options, arguments.id};

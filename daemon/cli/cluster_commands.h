@@ -56,6 +56,17 @@ struct DoctorCommand {
 };
 int run_doctor(const DoctorCommand& command);
 
+// Gathers what somebody else needs to look into a problem: support_bundle.cc lists it.
+// Prints the path of the archive on stdout, or with --json an object with its files. Parts that
+// cannot be had are named in it, and on stderr. Exit code 5 if one of the jobs does not exist; 0
+// without a master, unless jobs are named.
+struct SupportBundleCommand {
+  ClusterOptions cluster;
+  std::vector<std::string> ids;  // none: the jobs that go on, and the last that failed
+  std::string output;            // the archive; empty: leat-support-DATE.tar.gz
+};
+int run_support_bundle(const SupportBundleCommand& command);
+
 // Submits a job.
 // Prints the job's id on stdout, or with --json the job. Files that the job names are checked and
 // sent before the master has the job. Exit codes: 5 for a missing file, 7 for an invalid job, 3

@@ -390,6 +390,7 @@ int run_command(const Command& command) {
     int operator()(const CancelCommand& cancel) const { return run_cancel(cancel); }
     int operator()(const PauseCommand& pause) const { return run_pause(pause); }
     int operator()(const RmCommand& rm) const { return run_rm(rm); }
+    int operator()(const SupportBundleCommand& bundle) const { return run_support_bundle(bundle); }
     int operator()(const DrainCommand& drain) const { return run_drain(drain); }
     int operator()(const ConfigCommand& config) const { return run_config(config); }
     int operator()(const ConfigSetCommand& set) const { return run_config_set(set); }

@@ -27,11 +27,11 @@ using Command =
                  GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
                  CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand,
                  CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand,
-                 LogsCommand, CancelCommand, PauseCommand, RmCommand, NodesCommand, TopCommand,
-                 ConfigCommand, ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand,
-                 DoctorCommand, MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand,
-                 WhyCommand, TraceCommand, ExplainCommand, DataInspectCommand, DataConvertCommand,
-                 DataLedgerCommand>;
+                 LogsCommand, CancelCommand, PauseCommand, SupportBundleCommand, RmCommand,
+                 NodesCommand, TopCommand, ConfigCommand, ConfigSetCommand, DrainCommand,
+                 FetchCommand, ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand,
+                 CompareCommand, DataTokenizeCommand, WhyCommand, TraceCommand, ExplainCommand,
+                 DataInspectCommand, DataConvertCommand, DataLedgerCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -1,10 +1,11 @@
+#include "daemon/cli/doctor_command.h"
+
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 
 #include "daemon/base/json_line.h"
 #include "daemon/base/version.h"
-#include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/doctor/gpu.h"
 #include "daemon/doctor/machine.h"
@@ -21,11 +22,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kGpuDeadline = 20s;  // a driver may take seconds to begin
 constexpr auto kMasterDeadline = 5s;
-
-struct Group {
-  std::string name;
-  Findings findings;
-};
 
 Finding problem(std::string subject, const Status& status, std::string advice) {
   return {std::move(subject), FindingVerdict::problem, status.message(), std::move(advice)};
@@ -136,49 +132,54 @@ Findings examine_job(const JobOptions& options, const MachineFacts& machine) {
   return findings;
 }
 
-void print_json(const std::vector<Group>& groups) {
-  for (const Group& group : groups) {
+}  // namespace
+
+std::vector<FindingGroup> examine(const ClusterOptions& cluster, const JobOptions& job) {
+  const MachineFacts machine = read_machine();
+  std::vector<FindingGroup> groups;
+  groups.push_back({"machine", judge_machine(machine)});
+  // Before the client of the cluster, which has a thread.
+  groups.push_back({"GPUs", examine_gpus(kGpuDeadline)});
+  groups.push_back({"cluster", examine_cluster(cluster)});
+  if (!job.file.empty()) groups.push_back({"job", examine_job(job, machine)});
+  return groups;
+}
+
+std::string findings_json(const std::vector<FindingGroup>& groups) {
+  std::string text;
+  for (const FindingGroup& group : groups) {
     for (const Finding& each : group.findings) {
       JsonLine line;
       line.add("kind", "Finding").add("of", group.name).add("subject", each.subject);
       line.add("verdict", name_of(each.verdict)).add("found", each.found);
-      std::cout << line.add("advice", each.advice).text();
+      text += line.add("advice", each.advice).text();
     }
   }
+  return text;
 }
 
-void print_text(const std::vector<Group>& groups) {
+std::string findings_text(const std::vector<FindingGroup>& groups) {
   constexpr size_t kSubject = 15, kVerdict = 9;
-  for (const Group& group : groups) {
-    std::cout << group.name << "\n";
+  std::string text;
+  for (const FindingGroup& group : groups) {
+    text += group.name + "\n";
     for (const Finding& each : group.findings) {
       std::string verdict(name_of(each.verdict)), subject = each.subject;
       verdict.resize(std::max(verdict.size() + 1, kVerdict), ' ');
       subject.resize(std::max(subject.size() + 1, kSubject), ' ');
-      std::cout << "  " << verdict << subject << printable(each.found) << "\n";
+      text += cat("  ", verdict, subject, printable(each.found), "\n");
       if (each.advice.empty()) continue;
-      std::cout << std::string(2 + kVerdict + kSubject, ' ') << printable(each.advice) << "\n";
+      text += cat(std::string(2 + kVerdict + kSubject, ' '), printable(each.advice), "\n");
     }
   }
+  return text;
 }
 
-}  // namespace
-
 int run_doctor(const DoctorCommand& command) {
-  const MachineFacts machine = read_machine();
-  std::vector<Group> groups;
-  groups.push_back({"machine", judge_machine(machine)});
-  // Before the client of the cluster, which has a thread.
-  groups.push_back({"GPUs", examine_gpus(kGpuDeadline)});
-  groups.push_back({"cluster", examine_cluster(command.cluster)});
-  if (!command.job.file.empty()) groups.push_back({"job", examine_job(command.job, machine)});
-  if (command.cluster.json) {
-    print_json(groups);
-  } else {
-    print_text(groups);
-  }
+  const std::vector<FindingGroup> groups = examine(command.cluster, command.job);
+  std::cout << (command.cluster.json ? findings_json(groups) : findings_text(groups));
   size_t problems = 0;
-  for (const Group& group : groups) {
+  for (const FindingGroup& group : groups) {
     problems += static_cast<size_t>(
         std::count_if(group.findings.begin(), group.findings.end(),
                       [](const Finding& each) { return each.verdict == FindingVerdict::problem; }));

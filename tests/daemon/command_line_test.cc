@@ -191,6 +191,9 @@ TEST_CASE("the commands about a cluster become their structs") {
   CHECK(std::get<RmCommand>(rm).ids == std::vector<std::string>{"a", "b"});
   CHECK(std::get<RmCommand>(rm).cluster.json);
   CHECK(std::holds_alternative<ClusterCommand>(parse_command_line({"cluster"})));
+  const Command bundle = parse_command_line({"support-bundle", "a", "b", "-o", "c.tar.gz"});
+  CHECK(std::get<SupportBundleCommand>(bundle).ids == std::vector<std::string>{"a", "b"});
+  CHECK(std::get<SupportBundleCommand>(bundle).output == "c.tar.gz");
 }
 
 TEST_CASE("a wrong command line says what is wrong, what is near, and where the help is") {
@@ -198,7 +201,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{},
        "expected a command: train, plan, predict, graph, evaluate, checkpoint, submit, ps, show, "
        "logs, "
-       "cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, metrics, plot, "
+       "cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, support-bundle, metrics, plot, "
        "compare, "
        "why, explain, trace, data, completion, man, help, version\nSee "
        "'leat "
@@ -207,7 +210,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, evaluate, "
        "checkpoint, submit, ps, show, "
-       "logs, cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, metrics, "
+       "logs, cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, support-bundle, metrics, "
        "plot, "
        "compare, why, explain, trace, data, completion, "
        "man, "
