@@ -17,11 +17,17 @@ void add_metrics(CLI::App& app, CurveArguments& arguments, std::string& color) {
   sub->add_flag("--epochs", arguments.metrics.epochs,
                 "With --csv and --json: those of every epoch");
   auto* json = add_cluster_options(*sub, arguments.cluster)->excludes(csv);
-  sub->add_option("--tensorboard", arguments.metrics.tensorboard,
-                  "Write all numbers for TensorBoard, into DIR/RUN")
-      ->type_name("DIR")
-      ->excludes(csv)
-      ->excludes(json);
+  auto* boards = sub->add_option("--tensorboard", arguments.metrics.tensorboard,
+                                 "Write all numbers for TensorBoard, into DIR/RUN")
+                     ->type_name("DIR")
+                     ->excludes(csv)
+                     ->excludes(json);
+  sub->add_flag("--graph", arguments.metrics.graph,
+                "With --tensorboard: the graph of the model, too")
+      ->needs(boards);
+  sub->add_flag("--histograms", arguments.metrics.histograms,
+                "With --tensorboard: the distributions of the weights in each checkpoint, too")
+      ->needs(boards);
   add_color(*sub, color);
 }
 

@@ -21,6 +21,10 @@ struct MetricsCommand {
   bool epochs = false;
   // A folder for TensorBoard: its subfolder of the run's name gets a file of events. Empty: none.
   std::string tensorboard;
+  // With `tensorboard`: also the graph of the model, and the distributions of its weights in each
+  // checkpoint, which are read whole.
+  bool graph = false;
+  bool histograms = false;
 };
 int run_metrics(const MetricsCommand& command);
 

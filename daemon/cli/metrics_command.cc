@@ -1,16 +1,14 @@
 // leat metrics, leat plot: the numbers of a training as tables and as curves.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 
 #include "daemon/base/exit_code.h"
 #include "daemon/base/json_line.h"
 #include "daemon/cli/curve_commands.h"
+#include "daemon/cli/event_export.h"
 #include "daemon/cli/run_source.h"
 #include "daemon/cli/table.h"
-#include "daemon/curves/event_file.h"
 #include "daemon/curves/svg_plot.h"
 #include "daemon/curves/text_plot.h"
 #include "devices/base/files.h"
@@ -83,25 +81,6 @@ void warn_of_unreadable(const MetricsTable& table) {
              stderr);
 }
 
-// All events have the time at which the log was last written.
-int write_events(const MetricsCommand& command, RunSource& run, const MetricsTable& table) {
-  const auto log = run.bring("metrics.jsonl");
-  if (!log.ok()) return run.report(log.status());
-  std::error_code error;
-  const auto written = std::filesystem::last_write_time(*log, error);
-  const auto at = std::chrono::file_clock::to_sys(written).time_since_epoch();
-  const std::string folder = cat(command.tensorboard, "/", run.shown());
-  const std::string path = cat(folder, "/", kEventFileName);
-  const std::string bytes =
-      event_file(table, error ? 0 : std::chrono::duration<double>(at).count());
-  std::filesystem::create_directories(folder, error);
-  const Status done = write_file_atomically(real_files(), path,
-                                            std::as_bytes(std::span(bytes.data(), bytes.size())));
-  if (!done.ok()) return report(done, command.cluster.color);
-  std::puts(path.c_str());
-  return kExitOk;
-}
-
 // Writes the picture. The name says that it is one.
 int write_svg(const PlotCommand& command, const std::vector<Curve>& curves) {
   if (!command.output.ends_with(".svg")) {
@@ -127,7 +106,7 @@ int run_metrics(const MetricsCommand& command) {
   const auto table = run.metrics();
   if (!table.ok()) return run.report(table.status());
   warn_of_unreadable(*table);
-  if (!command.tensorboard.empty()) return write_events(command, run, *table);
+  if (!command.tensorboard.empty()) return export_events(command, run, *table);
   const MetricsRows& rows = command.epochs ? table->of_epochs : table->of_steps;
   if (command.csv) {
     std::fputs(csv_of(rows, command.epochs).c_str(), stdout);

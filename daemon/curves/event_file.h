@@ -7,21 +7,39 @@
 // Source: tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto, and the format
 // of records in tensorflow/core/lib/io/record_writer.h.
 //
-// Threads: pure functions.
+// Equal calls give equal bytes.
 #pragma once
 
 #include <string>
 
+#include "daemon/curves/histogram.h"
 #include "daemon/curves/metrics_table.h"
 
 namespace leat {
 
-// The bytes of a file of events: the numbers of each step under their names ("loss"), those of
-// each validation that has a row of its own, and those of each epoch, at its last step, as
-// "epoch/loss" and "validation/loss" (val_loss). A number that a row lacks has no event.
-// `wall_time`: the seconds since 1970 that all events have, since a log of metrics has no times.
-// Equal arguments give equal bytes.
-std::string event_file(const MetricsTable& table, double wall_time);
+// Threads: one.
+class EventFile {
+ public:
+  // `wall_time`: the seconds since 1970 that all events have, since a log of metrics has no times.
+  explicit EventFile(double wall_time);
+
+  // Adds the numbers of each step under their names ("loss"), those of each validation that has a
+  // row of its own, and those of each epoch, at its last step, as "epoch/loss" and
+  // "validation/loss" (val_loss). A number that a row lacks has no event.
+  void add_numbers(const MetricsTable& table);
+  // Adds a distribution, of the weights after `step` for instance.
+  void add_histogram(const std::string& tag, int64_t step, const Histogram& histogram);
+  // Adds a graph as graph_def() has it. TensorBoard shows the last one.
+  void add_graph(const std::string& graph_def);
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void add_rows(const MetricsRows& rows, std::string_view group, const MetricsRows& other);
+
+  const double wall_time_;
+  std::string bytes_;
+};
 
 // A name that TensorBoard takes for such a file. It is always the same, so that a newer file takes
 // the place of an older one.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares what TensorFlow reads of `leat metrics RUN --tensorboard DIR` with metrics.jsonl.
+"""Compares what TensorBoard reads of `leat metrics RUN --tensorboard DIR --graph --histograms` with
+metrics.jsonl, with the weights of the newest checkpoint, and with the names of the graph's inputs.
 
     tensorboard_events.py LEAT RUN
 """
@@ -9,7 +10,9 @@ import sys
 import tempfile
 
 import numpy as np
-from tensorflow.compat.v1.train import summary_iterator
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+EVERYTHING = {"scalars": 0, "histograms": 0, "tensors": 0}
 
 
 def expected(run):
@@ -26,16 +29,61 @@ def expected(run):
     return numbers
 
 
-def main():
-    leat, run = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        path = subprocess.run([leat, "metrics", run, "--tensorboard", folder], check=True,
-                              capture_output=True, text=True).stdout.strip()
-        read = {(value.tag, event.step): np.float32(value.simple_value)
-                for event in summary_iterator(path) for value in event.summary.value}
+def check_numbers(board, run):
+    read = {(tag, event.step): np.float32(event.value)
+            for tag in board.Tags()["scalars"] for event in board.Scalars(tag)}
     if read != expected(run):
         sys.exit(f"expected {len(expected(run))} numbers, received {len(read)}, or other ones")
     print(f"{len(read)} numbers are those of metrics.jsonl")
+
+
+def check_histograms(board, weights):
+    tags = board.Tags()["histograms"]
+    if sorted(tags) != sorted(f"weights/{name}" for name in weights.files):
+        sys.exit(f"expected histograms of {weights.files}, received {tags}")
+    for name in weights.files:
+        last = board.Histograms(f"weights/{name}")[-1].histogram_value
+        values = weights[name].astype(np.float64).ravel()
+        received = (last.num, last.min, last.max, sum(last.bucket))
+        if received != (values.size, values.min(), values.max(), values.size):
+            sys.exit(f"{name}: expected {values.size} elements from {values.min()} to "
+                     f"{values.max()}, received {received}")
+        np.testing.assert_allclose([last.sum, last.sum_squares],
+                                   [values.sum(), np.square(values).sum()], rtol=1e-9, atol=1e-12)
+        limits = np.array(last.bucket_limit)
+        parts = np.searchsorted(limits, values, side="right").clip(max=len(limits) - 1)
+        counts = np.bincount(parts, minlength=len(limits))
+        # An element on a border may be in either part, by a last bit of the border.
+        if np.abs(counts - last.bucket).sum() > 2 + 1e-4 * values.size:
+            sys.exit(f"{name}: expected {counts}, received {last.bucket}")
+    print(f"{len(tags)} histograms are those of the weights")
+
+
+def check_graph(board):
+    graph = board.Graph()
+    names = {node.name for node in graph.node}
+    for node in graph.node:
+        for read in node.input:
+            if read.lstrip("^").split(":")[0] not in names:
+                sys.exit(f"{node.name}: expected an input that is there, received {read}")
+    if len(names) != len(graph.node) or not any(n.op == "Placeholder" for n in graph.node):
+        sys.exit("expected unique names, and an input")
+    print(f"the graph has {len(names)} nodes")
+
+
+def main():
+    leat, run = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([leat, "checkpoint", "export", run, "-o", f"{folder}/weights.npz"],
+                       check=True, capture_output=True)
+        path = subprocess.run([leat, "metrics", run, "--tensorboard", folder, "--graph",
+                               "--histograms"], check=True, capture_output=True,
+                              text=True).stdout.strip()
+        board = EventAccumulator(path, size_guidance=EVERYTHING)
+        board.Reload()
+        check_numbers(board, run)
+        check_histograms(board, np.load(f"{folder}/weights.npz"))
+        check_graph(board)
 
 
 main()

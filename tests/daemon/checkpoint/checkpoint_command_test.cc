@@ -65,6 +65,30 @@ TEST_CASE("an export has the format of its name, or is refused") {
   CHECK(must(read_safetensors(real_files(), tiny.folder() + "/weights")).tensors.size() > 0);
 }
 
+TEST_CASE("TensorBoard gets the graph of a run, and the weights of its checkpoints") {
+  const TinyJob tiny;
+  check_ok(tiny.train("a"));
+  check_ok(tiny.leat({"metrics", "a", "--tensorboard", "plain"}));
+  const std::string plain = tiny.read("plain/a/events.out.tfevents.leat");
+  CHECK(plain.find("weights/") == std::string::npos);
+  check_ok(tiny.leat({"metrics", "a", "--tensorboard", "board", "--graph", "--histograms"}));
+  const std::string all = tiny.read("board/a/events.out.tfevents.leat");
+  CHECK_THAT(all, Catch::StartsWith(plain));
+  CHECK_THAT(all, Contains("Placeholder") && Contains("leat.Variable"));
+  const auto count = [&](const std::string& tag) {
+    size_t times = 0;
+    for (size_t at = 0; (at = all.find(tag, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  CHECK(count("weights/h/kernel") == 2);  // of steps 4 and 8
+  CHECK(count("weights/optimizer/") == 0);
+  // Only with a place to write to.
+  CHECK(tiny.leat({"metrics", "a", "--graph"}).exit_code == kExitUsage);
+  std::filesystem::remove_all(tiny.folder() + "/a/checkpoints");
+  CHECK(tiny.leat({"metrics", "a", "--tensorboard", "b", "--histograms"}).exit_code != kExitOk);
+  CHECK_FALSE(std::filesystem::exists(tiny.folder() + "/b"));
+}
+
 TEST_CASE("a trained model is exported as ONNX, with the graph of its run's folder") {
   const TinyJob tiny;
   check_ok(tiny.train("a"));

@@ -204,7 +204,9 @@ TEST_CASE("validations between epochs have curves of their own") {
   CHECK(curves.of_epochs()[1].label == "val_loss");
   CHECK(curves.of_epochs()[1].steps == std::vector<double>{1, 2});
   CHECK(curves.of_epochs()[1].values == std::vector<double>{4, 3});
-  const std::string events = event_file(parse_metrics(log), 0);
+  EventFile file(0);
+  file.add_numbers(parse_metrics(log));
+  const std::string events = file.bytes();
   const auto times = [&](const std::string& tag) {
     size_t count = 0;
     for (size_t at = 0; (at = events.find(tag, at)) != std::string::npos; ++at) ++count;

@@ -1,0 +1,94 @@
+#include "daemon/cli/event_export.h"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "daemon/base/exit_code.h"
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/cli/checkpoint_source.h"
+#include "daemon/curves/event_file.h"
+#include "daemon/curves/graph_def.h"
+#include "daemon/training/model.h"
+#include "daemon/training/run_folder.h"
+#include "devices/base/files.h"
+#include "devices/base/text.h"
+#include "ops/catalogue.h"
+
+namespace leat {
+namespace {
+
+using Found = CheckpointSource::Found;
+using Extent = CheckpointSource::Extent;
+
+// The graph of the run that the newest checkpoint belongs to, as it evaluates.
+Result<std::string> graph_of(CheckpointSource& source) {
+  const Found& newest = source.checkpoints().front();
+  LEAT_RETURN_IF_ERROR(source.bring(newest, Extent::manifest));
+  LEAT_ASSIGN_OR_RETURN(const Manifest manifest, read_manifest(real_files(), newest.path));
+  LEAT_ASSIGN_OR_RETURN(const std::string run, source.run_of(newest));
+  if (run.empty()) {
+    return failed_precondition(cat("'", newest.shown,
+                                   "': expected a checkpoint in its run's folder, which has the "
+                                   "graph"));
+  }
+  LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(real_files(), run));
+  const Catalogue catalogue = standard_catalogue();
+  LEAT_ASSIGN_OR_RETURN(const Model model, load_model(real_files(), catalogue, job.model,
+                                                      manifest.every_float, !job.program));
+  return graph_def(model.inference);
+}
+
+// The distributions of the weights of one checkpoint.
+Status add_weights(CheckpointSource& source, const Found& found, EventFile& events) {
+  LEAT_RETURN_IF_ERROR(source.bring(found, Extent::whole));
+  LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(real_files(), found.path));
+  for (const auto& [name, value] : checkpoint.variables) {
+    if (!name.starts_with(kOptimizerPrefix))
+      events.add_histogram(cat("weights/", name), checkpoint.manifest.step, histogram_of(value));
+  }
+  return {};
+}
+
+int add_of_checkpoints(const MetricsCommand& command, EventFile& events) {
+  CheckpointSource source(command.cluster);
+  if (const int code = source.open(command.name); code != kExitOk) return code;
+  if (command.graph) {
+    const auto graph = graph_of(source);
+    if (!graph.ok()) return source.report(source.checkpoints().front(), graph.status());
+    events.add_graph(*graph);
+  }
+  if (!command.histograms) return kExitOk;
+  // In the order of the steps: the list begins with the newest.
+  for (auto found = source.checkpoints().rbegin(); found != source.checkpoints().rend(); ++found) {
+    if (const Status added = add_weights(source, *found, events); !added.ok())
+      return source.report(*found, added);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+// All events have the time at which the log was last written.
+int export_events(const MetricsCommand& command, RunSource& run, const MetricsTable& table) {
+  const auto log = run.bring("metrics.jsonl");
+  if (!log.ok()) return run.report(log.status());
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(*log, error);
+  const auto at = std::chrono::file_clock::to_sys(written).time_since_epoch();
+  EventFile events(error ? 0 : std::chrono::duration<double>(at).count());
+  events.add_numbers(table);
+  if (command.graph || command.histograms) {
+    if (const int code = add_of_checkpoints(command, events); code != kExitOk) return code;
+  }
+  const std::string folder = cat(command.tensorboard, "/", run.shown());
+  const std::string path = cat(folder, "/", kEventFileName);
+  Status done = real_files().make_directories(folder);
+  if (done.ok())
+    done = write_file_atomically(real_files(), path, std::as_bytes(std::span(events.bytes())));
+  if (!done.ok()) return report(done, command.cluster.color);
+  std::puts(path.c_str());
+  return kExitOk;
+}
+
+}  // namespace leat
