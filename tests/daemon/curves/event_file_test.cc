@@ -1,5 +1,5 @@
-// Tests the files for TensorBoard: the records, the distributions of weights, and graphs. What
-// TensorFlow reads of them is compared in tests/peers/tensorboard_events.py.
+// Tests the files for TensorBoard: the records, the distributions of weights, and graphs. The peers'
+// check tests/peers/tensorboard_events.py reads them with TensorBoard itself.
 #include "daemon/curves/event_file.h"
 
 #include <cmath>
