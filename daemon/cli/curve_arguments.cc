@@ -40,7 +40,7 @@ void add_plot(CLI::App& app, CurveArguments& arguments, std::string& color) {
                   "Draw the mean of each point and N points on either side")
       ->type_name("N")
       ->check(whole_number(0, 1'000'000'000));
-  sub->add_option("-o,--output", arguments.plot.output, "Draw into this file, named .svg")
+  sub->add_option("-o,--output", arguments.plot.output, "Draw into this file, named .svg or .png")
       ->type_name("FILE");
   add_cluster_options(*sub, arguments.cluster, /*json=*/false);
   add_color(*sub, color);

@@ -28,13 +28,14 @@ struct MetricsCommand {
 };
 int run_metrics(const MetricsCommand& command);
 
-// Draws the curve of one metric of each run, in the terminal or into an SVG file.
+// Draws the curve of one metric of each run, in the terminal, into an SVG file, or into a PNG file
+// with Debian's program rsvg-convert.
 struct PlotCommand {
   ClusterOptions cluster;
   std::vector<std::string> names;
   std::string metric = "loss";
   int64_t smooth = 0;  // each point becomes the mean of itself and so many on either side
-  std::string output;  // a file named .svg; empty: the terminal
+  std::string output;  // a file named .svg or .png; empty: the terminal
 };
 int run_plot(const PlotCommand& command);
 

@@ -1,5 +1,6 @@
 // leat metrics, leat plot: the numbers of a training as tables and as curves.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -7,6 +8,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/curve_commands.h"
 #include "daemon/cli/event_export.h"
+#include "daemon/cli/filter_program.h"
 #include "daemon/cli/run_source.h"
 #include "daemon/cli/table.h"
 #include "daemon/curves/svg_plot.h"
@@ -16,6 +18,8 @@
 
 namespace leat {
 namespace {
+
+constexpr auto kDraws = std::chrono::milliseconds(30'000);  // for the program that draws a PNG
 
 // A field of a CSV file, RFC 4180. Numbers that a row lacks are empty.
 std::string csv_field(const std::string& text) {
@@ -81,19 +85,34 @@ void warn_of_unreadable(const MetricsTable& table) {
              stderr);
 }
 
-// Writes the picture. The name says that it is one.
-int write_svg(const PlotCommand& command, const std::vector<Curve>& curves) {
-  if (!command.output.ends_with(".svg")) {
+// A picture of twice the size, for screens of many pixels.
+Result<std::string> png_of(const std::string& svg) {
+  auto png = run_filter({"rsvg-convert", "--format=png", "--zoom=2"}, svg, kDraws);
+  if (png.ok()) return png;
+  return Status(
+      png.status().code(),
+      cat("a .png file: expected the program of the package librsvg2-bin (apt-get install "
+          "librsvg2-bin), or a name that ends in .svg: ",
+          png.status().message()));
+}
+
+// Writes the picture. The end of its name says of which kind it is.
+int write_picture(const PlotCommand& command, const std::vector<Curve>& curves) {
+  const ColorMode color = command.cluster.color;
+  const bool is_png = command.output.ends_with(".png");
+  if (!is_png && !command.output.ends_with(".svg")) {
     return report(
-        invalid_argument(cat("'", command.output, "': expected a name that ends in .svg")),
-        command.cluster.color);
+        invalid_argument(cat("'", command.output, "': expected a name that ends in .svg or .png")),
+        color);
   }
   const std::string title =
       curves.size() == 1 ? cat(command.metric, " of ", curves[0].label) : command.metric;
-  const std::string text = svg_plot(curves, title);
-  const Status written = write_file_atomically(real_files(), command.output,
-                                               std::as_bytes(std::span(text.data(), text.size())));
-  if (!written.ok()) return report(written, command.cluster.color);
+  Result<std::string> picture = svg_plot(curves, title);
+  if (is_png) picture = png_of(*picture);
+  if (!picture.ok()) return report(picture.status(), color);
+  const Status written =
+      write_file_atomically(real_files(), command.output, std::as_bytes(std::span(*picture)));
+  if (!written.ok()) return report(written, color);
   std::puts(command.output.c_str());
   return kExitOk;
 }
@@ -131,7 +150,7 @@ int run_plot(const PlotCommand& command) {
     smooth(*curve, command.smooth);
     curves.push_back(std::move(*curve));
   }
-  if (!command.output.empty()) return write_svg(command, curves);
+  if (!command.output.empty()) return write_picture(command, curves);
   TextPlotSize size;
   if (const size_t columns = stdout_columns(); columns > 0) size.columns = columns;
   const bool color =

@@ -58,7 +58,21 @@ TEST_CASE("curves of several runs are drawn in the terminal and into a file") {
   CHECK(other.errors() ==
         std::vector<std::string>{"metric: expected one of loss, seconds, received "
                                  "'accuracy'"});
-  CHECK(run_leat(folder.path(), {"plot", "one", "-o", "loss.png"}).exit_code == 7);
+  const Finished image = run_leat(folder.path(), {"plot", "one", "-o", "loss.png"});
+  INFO(image.err);
+  CHECK(image.out == "loss.png\n");
+  std::string head(8, '\0');
+  std::ifstream(folder.path() + "/loss.png", std::ios::binary).read(head.data(), 8);
+  CHECK(head == "\x89PNG\r\n\x1a\n");
+  const Finished unknown = run_leat(folder.path(), {"plot", "one", "-o", "loss.gif"});
+  CHECK(unknown.exit_code == 7);
+  CHECK_THAT(unknown.err, Catch::Contains("'loss.gif': expected a name that ends in .svg or .png"));
+  // Without the program that draws it.
+  const Finished without = run_program(leat_binary(), folder.path(),
+                                       {"plot", "one", "-o", "other.png"}, {"PATH=/nowhere"});
+  CHECK(without.exit_code == 1);
+  CHECK_THAT(without.err, Catch::Contains("apt-get install librsvg2-bin"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() + "/other.png"));
 }
 
 // The records of a file of events, each of which has its length and checksums before and behind it.
