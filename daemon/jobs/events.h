@@ -225,7 +225,8 @@ struct StartRunners {
   std::vector<WorkerRef> workers;
   std::vector<bool> kept;  // by worker; may be empty: no runner is kept
   uint32_t gpus = 0;       // that each new runner opens
-  uint32_t cores = 0;      // threads of each new runner; 0: as its worker's configuration has it
+  WorkerShare share = {};  // threads and memory of each new runner; the whole: as its worker's
+                           // configuration has it
 };
 // All runners are there: prepare the job's run on them and start it, from the last checkpoint if
 // there is one. Answered by JobFinished or JobBroke.

@@ -90,7 +90,7 @@ bool JobRunners::renew(size_t extra, const std::vector<std::string>& avoid) {
 void JobRunners::undo() { leave({{}, assembly_.undo(job_.condition.assembly)}, {}, ""); }
 
 void JobRunners::ask() {
-  StartRunners start{job_.id, assembly_.assembly(), {}, {}, job_.gpus, demand_.share().cores};
+  StartRunners start{job_.id, assembly_.assembly(), {}, {}, job_.gpus, demand_.share()};
   const auto deadline = context_.now.steady + context_.limits.start_timeout;
   // By task: the index in the action is the task.
   for (const auto& [worker, kept] : assembly_.ask(deadline)) {

@@ -29,7 +29,7 @@ void Workforce::Inside::start(const StartRunners& action) {
   const uint32_t of_machine =
       parts_.options.shared_threads > 0 ? std::max(1u, parts_.options.shared_threads / sharers) : 0;
   // A job with a share of its workers computes on the cores of its share.
-  const uint32_t threads = action.cores > 0 ? action.cores : of_machine;
+  const uint32_t threads = action.share.is_whole() ? of_machine : action.share.cores;
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
     const RunnerPlace place{action.job, action.assembly, task};
     const bool kept = task < action.kept.size() && action.kept[task];
@@ -38,7 +38,8 @@ void Workforce::Inside::start(const StartRunners& action) {
       continue;
     }
     start(place, action.workers[task],
-          {action.job, action.assembly, task, threads, random_token(), key, action.gpus});
+          {action.job, action.assembly, task, threads, random_token(), key, action.gpus,
+           action.share.memory});
   }
 }
 
@@ -88,7 +89,7 @@ void Workforce::Inside::tell_worker(const RunnerPlace& to, const Slot& slot,
                                     const RunnerToken& key) {
   // The worker comes first, since peers reach the runner through it. The runner keeps its token.
   auto request = workers_.at(slot.worker).worker.advanceRequest();
-  write_order({to.job, to.assembly, to.task, 0, slot.token, key, 0}, request.initSpec());
+  write_order({to.job, to.assembly, to.task, 0, slot.token, key, 0, 0}, request.initSpec());
   auto call = request.send().then(
       [](auto&& response) -> Status { return status_of(response.getOutcome()); });
   await(kj::mv(call), parts_.options.call_deadline,

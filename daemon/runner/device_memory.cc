@@ -75,11 +75,13 @@ Status DeviceMemory::reserve_data(const std::string& name, uint64_t bytes) {
   const uint64_t variables = total(devices_[0].resources), data = total(data_);
   const uint64_t runs = devices_[0].of_runs();
   if (!fit(limit(), {variables, runs, total(sets)})) {
-    return resource_exhausted(cat(
-        "data '", name, "': expected it to fit ", human_bytes(limit()),
-        ", the memory that jobs may use here, it needs ", human_bytes(bytes), " beside ",
-        human_bytes(variables), " of variables, ", human_bytes(runs), " of runs and ",
-        human_bytes(data), " of other data; use less data, or raise memory_limit of the worker"));
+    return resource_exhausted(
+        cat("data '", name, "': expected it to fit ", human_bytes(limit()),
+            ", the memory that jobs may use here, it needs ", human_bytes(bytes), " beside ",
+            human_bytes(variables), " of variables, ", human_bytes(runs), " of runs and ",
+            human_bytes(data),
+            " of other data; use less data, or raise memory_limit of the worker, or the job's "
+            "share of it"));
   }
   data_ = std::move(sets);
   return {};

@@ -620,6 +620,8 @@ struct RunnerSpec {
   key @5 :Data;                   # 32 random bytes of the assembly: its runners prove to each other
                                   # that they know the key
   gpus @6 :UInt32;                # GPUs of the worker that the runner opens
+  memory @7 :UInt64;              # bytes that it may use, at most those of the worker's own limit; 0:
+                                  # that limit
 }
 
 # --------------------------------------------------------------------------------------------------

@@ -171,6 +171,7 @@ void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
   out.setTask(order.task);
   out.setThreads(order.threads);
   out.setGpus(order.gpus);
+  out.setMemory(order.memory);
   out.setToken(kj::arrayPtr(order.token.data(), order.token.size()));
   out.setKey(kj::arrayPtr(order.key.data(), order.key.size()));
 }
@@ -187,6 +188,7 @@ Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
   order.task = spec.getTask();
   order.threads = spec.getThreads();
   order.gpus = spec.getGpus();
+  order.memory = spec.getMemory();
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getKey(), order.key, "a runner's key"));
   return order;

@@ -20,7 +20,8 @@ struct RunnerOrder {
   uint32_t threads = 0;  // of the runner; 0: as many as its worker is configured to give
   RunnerToken token{};
   RunKey key{};
-  uint32_t gpus = 0;  // of its worker, which the runner opens
+  uint32_t gpus = 0;    // of its worker, which the runner opens
+  uint64_t memory = 0;  // bytes that it may use; 0, or more than that: the limit of its worker
 };
 
 }  // namespace leat

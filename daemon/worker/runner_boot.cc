@@ -17,6 +17,11 @@ capnp::Data::Reader data_of(const Bytes& bytes) {
 
 }  // namespace
 
+uint64_t memory_limit_of(const RunnerOrder& order, const RunnerSurroundings& surroundings) {
+  const uint64_t own = surroundings.memory_limit;
+  return own == 0 || (order.memory > 0 && order.memory < own) ? order.memory : own;
+}
+
 std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroundings& surroundings,
                                    const std::string& directory, uint64_t incarnation) {
   capnp::MallocMessageBuilder message;
@@ -38,7 +43,7 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   // read.
   boot.setSecret(data_of(surroundings.secret));
   boot.setDirectory(directory);
-  boot.setMemoryLimit(surroundings.memory_limit);
+  boot.setMemoryLimit(memory_limit_of(order, surroundings));
   boot.setLogLevel(surroundings.log_level);
   boot.setIncarnation(incarnation);
   boot.setRejoinMs(static_cast<uint32_t>(surroundings.rejoin_within.count()));

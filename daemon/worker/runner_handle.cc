@@ -114,7 +114,8 @@ Result<std::unique_ptr<RunnerHandle>> RunnerHandle::start(const RunnerOrder& ord
                                                           const RunnerSurroundings& surroundings) {
   std::unique_ptr<RunnerHandle> made(new RunnerHandle());
   made->incarnation_ = random_number();
-  made->memory_limit_ = surroundings.memory_limit;
+  made->memory_limit_ = memory_limit_of(order, surroundings);
+  made->is_of_share_ = made->memory_limit_ != surroundings.memory_limit;
   // Each runner has its own directory, also if two of one job follow each other.
   made->directory_ = cat(surroundings.directory, "/", made->incarnation_);
   std::error_code error;
@@ -262,9 +263,10 @@ std::optional<RunnerEnd> RunnerHandle::reap() {
   reaped_ = true;
   if (pid < 0) return RunnerEnd{"is gone"};
   if (WIFEXITED(status) && WEXITSTATUS(status) == kRunnerOutOfMemory) {
-    return RunnerEnd{memory_limit_ > 0 ? cat("ran out of memory, the worker's memory_limit is ",
-                                             human_bytes(memory_limit_))
-                                       : "ran out of memory",
+    const char* limit = is_of_share_ ? "its share of the worker" : "the worker's memory_limit";
+    return RunnerEnd{memory_limit_ > 0
+                         ? cat("ran out of memory, ", limit, " is ", human_bytes(memory_limit_))
+                         : "ran out of memory",
                      true};
   }
   if (!WIFSIGNALED(status)) return RunnerEnd{cat("exited with status ", WEXITSTATUS(status))};

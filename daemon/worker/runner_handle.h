@@ -71,6 +71,7 @@ class RunnerHandle {
   bool hung_up_ = false;  // the descriptor stays open, because another thread may be using it
   uint64_t incarnation_ = 0;
   uint64_t memory_limit_ = 0;  // for its counted memory; 0: none
+  bool is_of_share_ = false;   // the limit is that of the job's share of the worker
   std::string directory_;
   Descriptor exit_, output_, socket_;
   std::string unfinished_;         // a line without its newline yet
