@@ -20,9 +20,8 @@ const Curve* find(const std::vector<Curve>& curves, const std::string& label) {
   return nullptr;
 }
 
-// The metrics that get a picture: the loss and the accuracy first, the others by name.
-std::vector<std::string> metrics_of(const CurvesView& view) {
-  std::vector<std::string> names{"loss", "accuracy"};
+// Adds the metrics that get a picture and are not there yet.
+void add_metrics(const CurvesView& view, std::vector<std::string>& names) {
   const auto add = [&](const Curve& curve) {
     std::string name = curve.label;
     if (name.starts_with(kValidation)) name.erase(0, kValidation.size());
@@ -31,7 +30,26 @@ std::vector<std::string> metrics_of(const CurvesView& view) {
   };
   for (const Curve& curve : view.of_steps) add(curve);
   for (const Curve& curve : view.of_epochs) add(curve);
-  return names;
+}
+
+// The first metrics, whatever the order of the others.
+std::vector<std::string> first_metrics() { return {"loss", "accuracy"}; }
+
+// The curves of a metric; null for those that there are not.
+struct CurvePair {
+  const Curve* training = nullptr;
+  const Curve* validation = nullptr;
+};
+CurvePair curves_of(const CurvesView& view, const std::string& name) {
+  const Curve* training = find(view.of_steps, name);
+  if (!training) training = find(view.of_epochs, name);
+  return {training, find(view.of_epochs, cat(kValidation, name))};
+}
+
+void add_curves(const CurvePair& pair, std::vector<Curve>& all) {
+  for (const Curve* curve : {pair.training, pair.validation}) {
+    if (curve) all.push_back(*curve);
+  }
 }
 
 std::string pixel(double value) {
@@ -84,33 +102,80 @@ std::string caption(const std::string& name, const Curve* training, const Curve*
   return out;
 }
 
-std::string figure(const CurvesView& view, const std::string& name) {
-  const Curve* training = find(view.of_steps, name);
-  if (!training) training = find(view.of_epochs, name);
-  const Curve* validation = find(view.of_epochs, cat(kValidation, name));
+std::string mark_of(const CurveMark& mark, const Axes& axes) {
+  const double place = axes.steps.place(mark.step);
+  if (place < 0 || place > 1) return "";
+  const std::string x = pixel(x_of(axes, mark.step));
+  return cat("<line class=\"mark\" x1=\"", x, "\" y1=\"", kTop, "\" x2=\"", x, "\" y2=\"",
+             kHeight - kBottom, "\"><title>", html_escaped(mark.text), "</title></line>");
+}
+
+std::string framed(const std::string& name, const std::string& caption, const Axes& axes,
+                   const std::string& lines) {
+  return cat("<figure><figcaption>", caption, "</figcaption><svg viewBox=\"0 0 ", kWidth, " ",
+             kHeight, "\" role=\"img\" aria-label=\"Curve of ", html_escaped(name), "\">",
+             grid(axes), lines, "</svg></figure>\n");
+}
+
+std::string figure(const CurvesView& view, const std::string& name,
+                   std::span<const CurveMark> marks) {
+  const CurvePair pair = curves_of(view, name);
   std::vector<Curve> both;
-  for (const Curve* curve : {training, validation}) {
-    if (curve) both.push_back(*curve);
-  }
+  add_curves(pair, both);
   if (both.empty()) return "";
   const Axes axes = axes_of(both, 4, 4);
-  return cat("<figure><figcaption>", caption(name, training, validation),
-             "</figcaption><svg viewBox=\"0 0 ", kWidth, " ", kHeight,
-             "\" role=\"img\" aria-label=\"Curve of ", html_escaped(name), "\">", grid(axes),
-             training ? line_of(*training, axes, "training") : "",
-             validation ? line_of(*validation, axes, "validation") : "", "</svg></figure>\n");
+  std::string lines;
+  for (const CurveMark& mark : marks) lines += mark_of(mark, axes);
+  if (pair.training) lines += line_of(*pair.training, axes, "training");
+  if (pair.validation) lines += line_of(*pair.validation, axes, "validation");
+  return framed(name, caption(name, pair.training, pair.validation), axes, lines);
+}
+
+std::string compared_figure(std::span<const JobCurves> jobs, const std::string& name) {
+  std::vector<Curve> all;
+  for (const JobCurves& job : jobs) add_curves(curves_of(job.view, name), all);
+  if (all.empty()) return "";
+  const Axes axes = axes_of(all, 4, 4);
+  std::string lines;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const auto [training, validation] = curves_of(jobs[i].view, name);
+    if (training) lines += line_of(*training, axes, cat("job", i));
+    if (validation) lines += line_of(*validation, axes, cat("job", i, " dashed"));
+  }
+  return framed(name, html_escaped(name), axes, lines);
+}
+
+std::string part_of(std::string_view first, const std::string& figures, bool whole) {
+  const std::string none =
+      cat("<p class=\"none\">", whole ? "No step has ended yet." : "Reading...", "</p>");
+  return cat("<h2 id=\"curves\">Curves</h2>\n<div data-part=\"curves\">", first,
+             "<div class=\"curves\">", figures.empty() ? none : figures, "</div></div>\n");
 }
 
 }  // namespace
 
-std::string curve_figures(const CurvesView& view) {
+std::string curve_figures(const CurvesView& view, std::span<const CurveMark> marks) {
+  std::vector<std::string> names = first_metrics();
+  add_metrics(view, names);
   std::string figures;
-  for (const std::string& name : metrics_of(view)) figures += figure(view, name);
-  if (figures.empty())
-    figures =
-        cat("<p class=\"none\">", view.whole ? "No step has ended yet." : "Reading...", "</p>");
-  return cat("<h2 id=\"curves\">Curves</h2>\n<div data-part=\"curves\" class=\"curves\">", figures,
-             "</div>\n");
+  for (const std::string& name : names) figures += figure(view, name, marks);
+  return part_of("", figures, view.whole);
+}
+
+std::string compared_figures(std::span<const JobCurves> jobs) {
+  std::vector<std::string> names = first_metrics();
+  std::string legend = "<p>", figures;
+  bool whole = true;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    add_metrics(jobs[i].view, names);
+    whole = whole && jobs[i].view.whole;
+    legend +=
+        cat("<svg class=\"key\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><polyline class=\"job", i,
+            "\" points=\"0,4 24,4\"/></svg> <a href=\"", job_path(jobs[i].job), "\">",
+            html_escaped(jobs[i].job), "</a> ");
+  }
+  for (const std::string& name : names) figures += compared_figure(jobs, name);
+  return part_of(legend + "<span class=\"faint\">dashed: validation</span></p>", figures, whole);
 }
 
 }  // namespace leat

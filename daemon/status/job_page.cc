@@ -1,5 +1,6 @@
 #include "daemon/status/job_page.h"
 
+#include "daemon/status/compare_page.h"
 #include "daemon/status/curve_figures.h"
 #include "daemon/status/page_parts.h"
 #include "daemon/status/status_json.h"
@@ -71,6 +72,17 @@ std::string facts(const JobView& job, const ClusterView& cluster) {
              fact("Weights", weights_of(condition.result)), "</tbody></table>\n");
 }
 
+// The steps from which the job went on after a loss.
+std::vector<CurveMark> recoveries_of(const JobHistory& history) {
+  std::vector<CurveMark> marks;
+  for (const LostAssembly& lost : history.last) {
+    if (lost.went_on_from < 0) continue;
+    marks.push_back({static_cast<double>(lost.went_on_from),
+                     cat("went on from step ", lost.went_on_from, ": ", lost.cause)});
+  }
+  return marks;
+}
+
 std::string log_part(const LogPage& log) {
   std::string html = "<h2 id=\"log\">Log</h2>\n<div data-part=\"log\" class=\"scroll\"><pre>";
   if (log.lines.empty()) html += "(no lines)";
@@ -92,7 +104,8 @@ HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView&
           html_escaped(job.id), " ", badge(name_of(condition.state), colour_of(condition.state)),
           " <span class=\"faint\">", age_at(cluster, condition.since_ms), "</span></h1>\n",
           condition.reason.empty() ? "" : cat("<p>", html_escaped(condition.reason), "</p>\n"),
-          facts(job, cluster), "</header>\n", curve_figures(curves), log_part(log),
+          facts(job, cluster), "</header>\n", curve_figures(curves, recoveries_of(job.history)),
+          compare_form(std::span(&job.id, 1)), log_part(log),
           "<p class=\"faint\">As JSON: <a href=\"", json, "\">the job</a>, <a href=\"", json,
           "/curves\">its curves</a>, <a href=\"", json, "/logs\">its log</a></p>\n"));
 }

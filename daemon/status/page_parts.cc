@@ -45,7 +45,14 @@ svg text { font: 10px system-ui, sans-serif; fill: var(--faint); } svg line { st
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 polyline { fill: none; stroke-width: 1.5; } polyline.training { stroke: var(--busy); }
 polyline.validation { stroke: var(--warn); } circle.training { fill: var(--busy); }
-circle.validation { fill: var(--warn); }
+circle.validation { fill: var(--warn); } svg line.mark { stroke: var(--bad); stroke-dasharray: 2 2; }
+.job0 { --of: #0b62c4; } .job1 { --of: #c4560b; } .job2 { --of: #1a7f37; } .job3 { --of: #8a3fc7; }
+.job4 { --of: #b5246c; } .job5 { --of: #7a6a00; } polyline[class^="job"] { stroke: var(--of); }
+circle[class^="job"] { fill: var(--of); } .dashed { stroke-dasharray: 4 3; }
+svg.key { width: 1.5rem; }
+@media (prefers-color-scheme: dark) {
+  .job0 { --of: #62a8f5; } .job1 { --of: #f0994e; } .job2 { --of: #4cc26a; } .job3 { --of: #be8cf0; }
+  .job4 { --of: #f07fb2; } .job5 { --of: #d6c33a; } }
 progress { width: 6rem; accent-color: var(--busy); }
 code { font: .9em ui-monospace, monospace; }
 .none { padding: 1rem; color: var(--faint); }

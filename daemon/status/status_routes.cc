@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "daemon/status/compare_page.h"
 #include "daemon/status/event_streams.h"
 #include "daemon/status/event_text.h"
 #include "daemon/status/job_page.h"
@@ -61,6 +62,19 @@ HttpResponse page_of(const StatusSource& source, const JobView& job) {
   const uint64_t lines = end.ok() ? end->end : 0;
   const auto log = source.log(job.id, lines - std::min(lines, kShownLines), kShownLines);
   return job_page(job, log.ok() ? *log : LogPage(), source.cluster(), source.curves(job.id));
+}
+
+// Draws the curves of the jobs that the query names, each once.
+HttpResponse page_of_compared(const StatusSource& source, const HttpRequest& request) {
+  std::vector<JobCurves> jobs;
+  for (const std::string& name : compared_jobs(request)) {
+    const auto job = source.job(name);
+    if (!job.ok()) return failure(job.status());
+    const bool twice = std::any_of(jobs.begin(), jobs.end(),
+                                   [&](const JobCurves& each) { return each.job == job->id; });
+    if (!twice) jobs.push_back({job->id, source.curves(job->id)});
+  }
+  return compare_page(jobs);
 }
 
 // Returns the place where a stream begins: behind the last event that the client has got, or at a
@@ -156,6 +170,8 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
     const auto job = source.job(request.captured[0]);
     return job.ok() ? page_of(source, *job) : failure(job.status());
   });
+  add("/compare",
+      [&source](const HttpRequest& request) { return page_of_compared(source, request); });
   add("/api/v1/cluster",
       [&source](const HttpRequest&) { return json(cluster_json(source.cluster())); });
   add("/api/v1/openapi.json",

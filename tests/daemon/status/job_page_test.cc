@@ -1,9 +1,20 @@
 #include "daemon/status/job_page.h"
 
+#include "daemon/status/compare_page.h"
 #include "tests/catch.h"
 #include "tests/daemon/status/status_testing.h"
 
 using namespace leat;
+
+namespace {
+
+size_t count(std::string_view text, std::string_view part) {
+  size_t times = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; ++at) ++times;
+  return times;
+}
+
+}  // namespace
 
 TEST_CASE("the page of a job has its state, progress, workers, log and links to JSON") {
   const ExampleSource source;
@@ -40,12 +51,6 @@ TEST_CASE("whatever a job or its log says, it is text on its page") {
   const std::string hostile = "<script>alert(1)</script><img src=x onerror=\"a\">'\"&--></pre>";
   ExampleSource source;
   JobView& job = source.jobs_[1];
-  const auto count = [](std::string_view text, std::string_view part) {
-    size_t n = 0;
-    for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; at += part.size())
-      ++n;
-    return n;
-  };
   const std::string clean = job_page(job, LogPage(), source.cluster()).body;
   job.id = job.name = job.condition.reason = job.condition.result.weights_sha256 = hostile;
   job.condition.workers = {hostile};
@@ -54,6 +59,50 @@ TEST_CASE("whatever a job or its log says, it is text on its page") {
   for (const char* part : {"<script", "</pre>", "<img", "onerror=\"", "-->"})
     CHECK(count(body, part) == count(clean, part));
   CHECK(count(body, "&lt;script&gt;alert(1)") >= 7);
+}
+
+TEST_CASE("the pictures of a job mark the steps from which it went on") {
+  const ExampleSource source;
+  JobView job = *source.job("fashion-mnist-cnn");
+  LostAssembly lost;
+  lost.went_on_from = 2;
+  lost.cause = "worker 'a<b' was lost";
+  LostAssembly never = lost;
+  never.went_on_from = -1;
+  LostAssembly later = lost;
+  later.went_on_from = 700;  // beyond the points that are there
+  job.history.last = {lost, never, later};
+  CurvesView curves;
+  curves.of_steps = {{"loss", {1, 2, 3}, {3, 2, 1}}};
+  const std::string body = job_page(job, LogPage(), source.cluster(), curves).body;
+  CHECK_THAT(body, Catch::Contains("<line class=\"mark\" x1=\"199.0\" y1=\"8\" x2=\"199.0\" "
+                                   "y2=\"148\"><title>went on from step 2: worker "
+                                   "&#39;a&lt;b&#39; was lost</title></line>"));
+  CHECK(count(body, "class=\"mark\"") == 1);
+}
+
+TEST_CASE("the curves of several jobs are drawn over each other") {
+  std::vector<JobCurves> jobs(2);
+  jobs[0].job = "first";
+  jobs[0].view.of_steps = {{"loss", {1, 3}, {3, 1}}};
+  jobs[0].view.of_epochs = {{"val_loss", {3}, {2}}};
+  jobs[1].job = "<second>";
+  jobs[1].view.of_steps = {{"loss", {1, 2}, {2, 2}}, {"rate", {1, 2}, {0, 1}}};
+  const std::string body = compare_page(jobs).body;
+  CHECK(count(body, "<figure>") == 2);
+  // In one pair of axes.
+  CHECK_THAT(body, Catch::Contains("<polyline class=\"job0\" points=\"46.0,8.0 352.0,148.0\"/>"
+                                   "<circle class=\"job0 dashed\" cx=\"352.0\" cy=\"78.0\" "
+                                   "r=\"2\"/>"
+                                   "<polyline class=\"job1\" points=\"46.0,78.0 199.0,78.0\"/>"));
+  CHECK_THAT(body, Catch::Contains("href=\"/jobs/first\">first</a>"));
+  CHECK_THAT(body, Catch::Contains("&lt;second&gt;</a>") && !Catch::Contains("<second>"));
+  CHECK_THAT(body, Catch::Contains("<input type=\"hidden\" name=\"a\" value=\"first\">") &&
+                       Catch::Contains("<input type=\"search\" name=\"c\""));
+  CHECK_THAT(compare_page({}).body, Catch::Contains("<input type=\"search\" name=\"a\"") &&
+                                        Catch::Contains("No step has ended yet."));
+  CHECK_THAT(compare_page(std::vector<JobCurves>(kMostCompared)).body,
+             !Catch::Contains("<input type=\"search\""));
 }
 
 TEST_CASE("the page of a job has a picture for each metric") {

@@ -109,6 +109,17 @@ TEST_CASE("the page is HTML, with a policy of its own") {
   CHECK_THAT(reply.body, Catch::StartsWith("<!doctype html>"));
 }
 
+TEST_CASE("a page compares the jobs that a query names, each once") {
+  StatusHost host;
+  const HttpReply page = host.get("/compare?a=gpt&b=fashion-mnist-cnn&d=gpt-0001&z=none");
+  CHECK(page.status == 200);
+  CHECK(page.headers.at("content-type") == "text/html; charset=utf-8");
+  CHECK_THAT(page.body, Catch::Contains("<h1>gpt-0001, fashion-mnist-cnn-7f3a</h1>"));
+  CHECK(host.get("/compare").status == 200);
+  CHECK(host.get("/compare?a=none").status == 404);
+  CHECK(host.get("/compare?a=fashion").status == 409);  // the prefix of two
+}
+
 TEST_CASE("a rebound name and another site are turned away") {
   StatusHost host;
   HttpClient client(host.server->address());
