@@ -21,14 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-// How often the writer looks whether it is to end, and finish() whether the program has ended.
+// How often the writer looks whether it is to end.
 constexpr milliseconds kWriterPoll{100};
-constexpr milliseconds kEndPoll{5};
-
-std::string text_of_end(int how) {
-  if (WIFSIGNALED(how)) return cat("signal ", WTERMSIG(how), " ended it");
-  return cat("exit code ", WEXITSTATUS(how));
-}
 
 }  // namespace
 
@@ -138,16 +132,6 @@ bool EventProgram::write_line(const std::string& line) {
   return true;
 }
 
-bool EventProgram::await_end(Steady::time_point until) {
-  while (true) {
-    const pid_t reaped = ::waitpid(pid_, &how_, WNOHANG);
-    if (reaped == pid_ || (reaped < 0 && errno != EINTR)) return true;
-    const auto now = Steady::now();
-    if (now >= until) return false;
-    std::this_thread::sleep_for(std::min<Steady::duration>(kEndPoll, until - now));
-  }
-}
-
 const std::string& EventProgram::finish() {
   if (std::exchange(finished_, true)) return report_;
   const auto until = Steady::now() + limits_.end;
@@ -157,7 +141,8 @@ const std::string& EventProgram::finish() {
     changed_.notify_all();
   }
   // The writer goes on meanwhile, and closes the pipe behind the last line.
-  const bool in_time = await_end(until);
+  std::optional<int> end = await_end(pid_, until);
+  const bool in_time = end.has_value();
   {
     const std::lock_guard lock(mutex_);
     abandoned_ = true;
@@ -166,15 +151,17 @@ const std::string& EventProgram::finish() {
   writer_.join();
   if (!in_time) {
     ::kill(pid_, SIGTERM);
-    if (!await_end(Steady::now() + limits_.kill)) {
+    end = await_end(pid_, Steady::now() + limits_.kill);
+    if (!end) {
       ::kill(pid_, SIGKILL);
-      (void)await_end(Steady::now() + limits_.kill);
+      end = await_end(pid_, Steady::now() + limits_.kill);
     }
   }
   std::vector<std::string> texts;
   if (!in_time)
     texts.push_back(cat("it had not ended ", limits_.end.count(), " ms after the last event"));
-  if (how_ != 0) texts.push_back(text_of_end(how_));
+  if (end && *end != 0)
+    texts.push_back(cat(text_of_end(*end), WIFSIGNALED(*end) ? " ended it" : ""));
   if (dropped_ > 0)
     texts.push_back(cat(counted(static_cast<int64_t>(dropped_), "event"), " dropped"));
   if (!texts.empty()) report_ = cat("--on-event '", name_, "': ", join(texts, "; "));

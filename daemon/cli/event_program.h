@@ -61,14 +61,12 @@ class EventProgram {
   EventProgram(std::string name, Limits limits, pid_t pid, int pipe);
   void write_lines();
   bool write_line(const std::string& line);
-  bool await_end(std::chrono::steady_clock::time_point until);
 
   const std::string name_;
   const Limits limits_;
   const pid_t pid_;
   std::string report_;
   bool finished_ = false;
-  int how_ = 0;  // as waitpid() has it
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> queue_;

@@ -9,12 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <optional>
 
 #include "daemon/cli/spawn_program.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
+
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
 
 // A child that is killed and reaped with its owner.
 class ChildOfFilter {
@@ -23,17 +28,16 @@ class ChildOfFilter {
   ~ChildOfFilter() {
     if (pid_ < 0) return;
     ::kill(pid_, SIGKILL);
-    (void)wait();
+    // A child that a disk holds may outlast even this.
+    (void)await_end(pid_, Steady::now() + milliseconds(1000));
   }
   ChildOfFilter(const ChildOfFilter&) = delete;
   ChildOfFilter& operator=(const ChildOfFilter&) = delete;
-  // Its end, as waitpid() has it.
-  int wait() {
-    int how = 0;
-    while (::waitpid(pid_, &how, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = -1;
-    return how;
+  // As await_end().
+  std::optional<int> end_within(milliseconds limit) {
+    const auto end = await_end(pid_, Steady::now() + limit);
+    if (end) pid_ = -1;
+    return end;
   }
 
  private:
@@ -60,7 +64,7 @@ bool write_some(int descriptor, std::string_view& input) {
 
 // Moves bytes until the program has closed its stdout and its stderr.
 Status exchange_bytes(Pipe& in, Pipe& out, Pipe& err, std::string_view input, std::string& output,
-                      std::string& errors, std::chrono::milliseconds quiet) {
+                      std::string& errors, milliseconds quiet) {
   constexpr size_t kErrors = 4096;
   if (input.empty()) in.write = {};
   while (out.read.get() >= 0 || err.read.get() >= 0) {
@@ -68,7 +72,8 @@ Status exchange_bytes(Pipe& in, Pipe& out, Pipe& err, std::string_view input, st
         {in.write.get(), POLLOUT, 0}, {out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}};
     const int ready = ::poll(waits, 3, static_cast<int>(quiet.count()));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0)
+    if (ready < 0) return unavailable(cat("waiting for it failed: ", std::strerror(errno)));
+    if (ready == 0)
       return deadline_exceeded(cat("expected it to go on within ", quiet.count(), " ms"));
     if (waits[0].revents != 0 && !write_some(in.write.get(), input)) in.write = {};
     if (waits[1].revents != 0 && !read_some(out.read.get(), output, SIZE_MAX)) out.read = {};
@@ -85,7 +90,7 @@ std::string last_line(std::string text) {
 }  // namespace
 
 Result<std::string> run_filter(const std::vector<std::string>& words, std::string_view input,
-                               std::chrono::milliseconds quiet) {
+                               milliseconds quiet) {
   LEAT_ASSIGN_OR_RETURN(Pipe in, open_pipe());
   LEAT_ASSIGN_OR_RETURN(Pipe out, open_pipe());
   LEAT_ASSIGN_OR_RETURN(Pipe err, open_pipe());
@@ -104,12 +109,16 @@ Result<std::string> run_filter(const std::vector<std::string>& words, std::strin
   const Status moved = exchange_bytes(in, out, err, input, output, errors, quiet);
   if (!moved.ok())
     return Status(moved.code(), cat("the program '", words[0], "': ", moved.message()));
-  const int how = child.wait();
-  if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return output;
-  const std::string end =
-      WIFSIGNALED(how) ? cat("signal ", WTERMSIG(how)) : cat("exit code ", WEXITSTATUS(how));
-  return failed_precondition(cat("the program '", words[0], "' ended with ", end,
-                                 errors.empty() ? "" : ": ", last_line(errors)));
+  in.write = {};  // it may read on to the end of its stdin
+  const auto end = child.end_within(quiet);
+  if (!end) {
+    return deadline_exceeded(cat("the program '", words[0], "': expected it to end within ",
+                                 quiet.count(), " ms after its output"));
+  }
+  if (*end == 0) return output;
+  const std::string text = cat("the program '", words[0], "' ended with ", text_of_end(*end),
+                               errors.empty() ? "" : ": ", last_line(errors));
+  return WIFSIGNALED(*end) ? internal_error(text) : invalid_argument(text);
 }
 
 }  // namespace leat

@@ -20,7 +20,7 @@ Result<std::string> run_sentencepiece(const std::string& program, const std::str
   auto output = run_filter(words, input, kSilence);
   if (output.ok()) return output;
   const Status& status = output.status();
-  if (status.message().find("cannot be started") == std::string::npos)
+  if (status.code() != Code::failed_precondition)  // there is the program
     return Status(status.code(), cat("'", model, "': ", status.message()));
   return failed_precondition(
       cat("--tokenizer sentencepiece: expected the programs of the package ",

@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "devices/base/text.h"
 
@@ -13,6 +16,11 @@ extern char** environ;
 
 namespace leat {
 namespace {
+
+using Steady = std::chrono::steady_clock;
+
+// How often await_end() looks whether the program has ended.
+constexpr std::chrono::milliseconds kEndPoll{5};
 
 sigset_t broken_pipe_alone() {
   sigset_t set;
@@ -58,6 +66,24 @@ Result<pid_t> spawn_program(const std::vector<std::string>& words, const Program
   posix_spawnattr_destroy(&attributes);
   if (error == 0) return pid;
   return failed_precondition(std::strerror(error));
+}
+
+std::optional<int> await_end(pid_t pid, Steady::time_point until) {
+  int how = 0;
+  while (true) {
+    const pid_t reaped = ::waitpid(pid, &how, WNOHANG);
+    if (reaped == pid) return how;
+    // The system has no end for a parent that ignores SIGCHLD.
+    if (reaped < 0 && errno != EINTR) return 0;
+    const auto now = Steady::now();
+    if (now >= until) return std::nullopt;
+    std::this_thread::sleep_for(std::min<Steady::duration>(kEndPoll, until - now));
+  }
+}
+
+std::string text_of_end(int how) {
+  if (WIFSIGNALED(how)) return cat("signal ", WTERMSIG(how));
+  return cat("exit code ", WEXITSTATUS(how));
 }
 
 NoBrokenPipeSignal::NoBrokenPipeSignal() {

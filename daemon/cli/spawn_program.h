@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,14 @@ struct ProgramStreams {
 // it cannot be started. REQUIRES: there is a word. Threads: any.
 Result<pid_t> spawn_program(const std::vector<std::string>& words, const ProgramStreams& streams,
                             bool own_group);
+
+// Waits until the program has ended, but not beyond `until`. Returns its end as waitpid() has it, or
+// 0 if this process can learn nothing of it; nothing if the program still runs. REQUIRES: the end of
+// the program was not returned before. Threads: any.
+std::optional<int> await_end(pid_t pid, std::chrono::steady_clock::time_point until);
+
+// "exit code 3", or "signal 9".
+std::string text_of_end(int how);
 
 // While it exists, a write of this thread to a pipe that nobody reads fails with EPIPE, and raises
 // no signal. Threads: the one that makes it.
