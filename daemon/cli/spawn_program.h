@@ -33,9 +33,9 @@ struct ProgramStreams {
 Result<pid_t> spawn_program(const std::vector<std::string>& words, const ProgramStreams& streams,
                             bool own_group);
 
-// Waits until the program has ended, but not beyond `until`. Returns its end as waitpid() has it, or
-// 0 if this process can learn nothing of it; nothing if the program still runs. REQUIRES: the end of
-// the program was not returned before. Threads: any.
+// Waits until the program has ended, but not beyond `until`. Returns its end as waitpid() has it,
+// or 0 if this process can learn nothing of it; nothing if the program still runs. REQUIRES: the
+// end of the program was not returned before. Threads: any.
 std::optional<int> await_end(pid_t pid, std::chrono::steady_clock::time_point until);
 
 // "exit code 3", or "signal 9".

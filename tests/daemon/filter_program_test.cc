@@ -51,7 +51,8 @@ TEST_CASE("a filter that reads on behind its output gets the end of its input") 
   // Its stdin is never full: the pipe has room for all of the text.
   CHECK(must(run_shell("echo out; exec >&- 2>&-; cat >/dev/null", "text")) == "out\n");
   // More than the pipe has room for.
-  CHECK(must(run_shell("echo out; exec >&- 2>&-; cat >/dev/null", std::string(1 << 20, 'x'))) == "out\n");
+  CHECK(must(run_shell("echo out; exec >&- 2>&-; cat >/dev/null", std::string(1 << 20, 'x'))) ==
+        "out\n");
 }
 
 }  // namespace

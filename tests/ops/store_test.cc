@@ -120,6 +120,24 @@ TEST_CASE("a store that fails for a while is asked again") {
   CHECK(store.requests() == 7);
 }
 
+TEST_CASE("the status of an answer counts, however long its body is") {
+  const std::string content = numbered_content(500), page(100'000, 'x');
+  FaultyStore store(content, [&](int number, StoreAnswer& answer) {
+    if (number == 0 || number == 2) answer = {503, {}, page};
+  });
+  const auto files = make_store_files(real_files(), quick_options());
+  const auto file = must(files->open(store.file()));
+  CHECK(read_part_of(*file, 320, 30) == content.substr(320, 30));
+  CHECK(store.requests() == 4);
+  const auto error_of = [&](const StoreAnswer& answer) {
+    const HttpStore server([&](const StoreRequest&) { return answer; });
+    return files->open(server.url() + "/x").status().message();
+  };
+  CHECK(error_of({404, {}, page}).find("no such file (status 404)") != std::string::npos);
+  CHECK(error_of({403, {}, page}).find("refuses the request (status 403)") != std::string::npos);
+  CHECK(error_of({200, {}, page}).find("it knows no ranges") != std::string::npos);
+}
+
 TEST_CASE("a file that changes while it is read is an error that names it") {
   const std::string content = numbered_content(500);
   const auto refused = [&](const FaultyStore::Fault& fault) {

@@ -25,7 +25,6 @@ struct FreeHeaders {
 struct Coming {
   HttpAnswer answer;
   uint64_t most = 0;
-  bool too_long = false;
 };
 
 std::string trimmed(std::string_view text) {
@@ -54,17 +53,15 @@ size_t take_header(char* data, size_t size, size_t count, void* user) {
   return line.size();
 }
 
-// Another number than that of the bytes ends the transfer.
+// The transfer ends at a body that is too long: another number than that of the bytes is returned.
 size_t take_body(char* data, size_t size, size_t count, void* user) {
   auto& coming = *static_cast<Coming*>(user);
   const size_t bytes = size * count;
-  if (bytes > coming.most - coming.answer.body.size()) {
-    coming.too_long = true;
-    return 0;
-  }
+  const size_t taken = std::min<uint64_t>(bytes, coming.most - coming.answer.body.size());
   const auto* begin = reinterpret_cast<const std::byte*>(data);
-  coming.answer.body.insert(coming.answer.body.end(), begin, begin + bytes);
-  return bytes;
+  coming.answer.body.insert(coming.answer.body.end(), begin, begin + taken);
+  coming.answer.cut = taken < bytes;
+  return taken;
 }
 
 bool may_pass(CURLcode code) {
@@ -106,9 +103,7 @@ class CurlClient final : public HttpClient {
     curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &coming.answer.status);
     curl_easy_reset(handle.get());  // which keeps its connections, and no pointer to this call
     give_back(std::move(handle));
-    if (coming.too_long)
-      return invalid_argument(cat("expected an answer of at most ", most_bytes, " bytes"));
-    if (code == CURLE_OK) return std::move(coming.answer);
+    if (code == CURLE_OK || coming.answer.cut) return std::move(coming.answer);
     const std::string text = why[0] != '\0' ? why : curl_easy_strerror(code);
     return may_pass(code) ? unavailable(text) : failed_precondition(text);
   }

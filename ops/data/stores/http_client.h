@@ -27,16 +27,18 @@ struct HttpAnswer {
   long status = 0;                             // 206
   std::map<std::string, std::string> headers;  // by their names in small letters
   Bytes body;
+  bool cut =
+      false;  // the body had more bytes than were asked for, and only the first ones are here
 };
 
 // Threads: any.
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
-  // Sends the request and reads the whole answer, of whatever status, within the time.
-  // `unavailable` if the server cannot be reached, ends the connection early or takes longer;
-  // invalid_argument for an answer of more than `most_bytes`, which is not read further;
-  // failed_precondition for a certificate that is not trusted and for a URL that is none. Blocks.
+  // Sends the request and reads the answer, of whatever status, within the time, and of its body at
+  // most `most_bytes`. `unavailable` if the server cannot be reached, ends the connection early or
+  // takes longer; failed_precondition for a certificate that is not trusted and for a URL that is
+  // none. Blocks.
   virtual Result<HttpAnswer> get(const HttpRequest& request, uint64_t most_bytes,
                                  std::chrono::milliseconds limit) = 0;
 };

@@ -57,6 +57,12 @@ Status error_of_status(long status, bool is_s3) {
   return failed_precondition(cat("expected status 206, received ", status));
 }
 
+// Refuses the body of a good answer that is longer than what was asked for.
+Status check_whole(const HttpAnswer& answer, uint64_t most_bytes) {
+  if (!answer.cut) return {};
+  return invalid_argument(cat("expected an answer of at most ", most_bytes, " bytes"));
+}
+
 // Makes a request, and again after a failure that may pass, until the patience ends. `use` judges
 // an answer: `unavailable` asks for another one.
 Status ask_store(StoreParts& parts, const std::string& path,
@@ -171,6 +177,7 @@ class StoreFile final : public ReadableFile {
       if (answer.status == 416 && range && range->size == 0) return {};
       if (answer.status == 200 && header_of(answer, "content-length") == "0") return {};
       if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
+      LEAT_RETURN_IF_ERROR(check_whole(answer, block_bytes()));
       if (!range || range->begin != 0)
         return invalid_argument(cat("expected a range that begins at byte 0, received '",
                                     header_of(answer, "content-range"), "'"));
@@ -219,6 +226,7 @@ class StoreFile final : public ReadableFile {
     };
     return ask_store(*parts_, path_, request, end - begin, [&](HttpAnswer answer) -> Status {
       if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
+      LEAT_RETURN_IF_ERROR(check_whole(answer, end - begin));
       const std::string text = header_of(answer, "content-range");
       const auto range = parse_range(text);
       const std::string etag = header_of(answer, "etag");
@@ -312,6 +320,7 @@ class StoreFiles final : public ForwardingFiles {
           *parts_, path, [&] { return address.list(next); }, kPage,
           [&](HttpAnswer answer) -> Status {
             if (answer.status != 200) return error_of_status(answer.status, true);
+            LEAT_RETURN_IF_ERROR(check_whole(answer, kPage));
             LEAT_ASSIGN_OR_RETURN(const S3List page, parse_s3_list(answer.body, address.prefix()));
             names.insert(names.end(), page.names.begin(), page.names.end());
             if (!page.next.empty() && page.next == next)
