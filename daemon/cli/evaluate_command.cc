@@ -8,6 +8,7 @@
 #include "daemon/base/exit_code.h"
 #include "daemon/base/json_line.h"
 #include "daemon/cli/data_option.h"
+#include "daemon/cli/missing_files.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/run_place.h"
 #include "daemon/metrics/metrics_lines.h"
@@ -16,7 +17,6 @@
 #include "daemon/training/run_weights.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
-#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -119,9 +119,7 @@ int EvaluationRun::load() {
   if (!job.ok()) return report(job.status());
   job_ = *std::move(job);
   if (!job_.data.validation) return kExitOk;  // RunEvaluator says so
-  if (is_store_path(job_.data.root) ||
-      !report_missing("data root", job_.data.root, command_.cluster.color))
-    return kExitOk;
+  if (!report_missing_root(job_, command_.cluster.color)) return kExitOk;
   std::cerr << "A run keeps no data: name the folder that it has here, with --set data.root=PATH, "
                "or other data with --data.\n";
   return kExitNoSuch;

@@ -10,4 +10,8 @@ namespace leat {
 // exit code is then kExitNoSuch. Looks at graph, weights and data files on this machine.
 bool report_missing_files(const Job& job, ColorMode color);
 
+// The same for the folder of the job's data alone: "no such data root: '...'". A job whose data
+// need no folder, or are in a store, misses none.
+bool report_missing_root(const Job& job, ColorMode color);
+
 }  // namespace leat

@@ -16,6 +16,7 @@
 #include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -40,7 +41,8 @@ PredictInput input_of_files(const PredictCommand& command) {
     const size_t equals = each.find('=');
     const bool named = equals != std::string::npos && equals < each.find('/');
     const std::string path = named ? each.substr(equals + 1) : each;
-    if (report_missing("input file", path, command.cluster.color)) return {kExitNoSuch, {}, {}};
+    if (!is_store_path(path) && report_missing("input file", path, command.cluster.color))
+      return {kExitNoSuch, {}, {}};
     const std::string format = array_format(path);
     if (!input.data.format.empty() && input.data.format != format) {
       return failed(invalid_argument(cat("--input: expected files of one format, received ",

@@ -92,7 +92,7 @@ Result<std::unique_ptr<Dataset>> attach(Files& files, OpenedSource opened) {
 // Looks the files up through `files`, which may bound the time. The later resolution of the paths
 // calls the operating system without a bound: this shows first whether the file system responds.
 void look_up(Files& files, const DatasetFiles& names) {
-  if (is_store_path(names.root)) return;  // whose paths need no look at the operating system
+  if (reads_store(names)) return;  // whose paths need no look at the operating system
   const SourceFormat* format = find_source_format(names.format);
   const bool named = format && format->files_form() == FilesForm::columns;
   for (const std::string& each : names.files) {
@@ -139,29 +139,29 @@ Manners& manners_of(JobResources& resources) {
   return static_cast<Manners&>(**made);
 }
 
-// The files of a data set whose root or paths are those of a store are there, and not in `files`.
+// The files of a data set that reads a store are there, and not in `files`.
 Files& files_of(Files& files, const DatasetFiles& names) {
-  const bool store =
-      is_store_path(names.root) ||
-      (names.root.empty() &&
-       std::any_of(names.files.begin(), names.files.end(), [](const auto& each) {
-         // A file that is a column has the column's name before its path.
-         const size_t equals = each.find('=');
-         return is_store_path(each) || (equals != std::string::npos &&
-                                        is_store_path(std::string_view(each).substr(equals + 1)));
-       }));
-  return store ? store_files() : files;
+  return reads_store(names) ? store_files() : files;
+}
+
+// The limits for reading these files. A store has an answer in time of its own patience, and the
+// time of a disk would cut its repetitions short.
+ReadingLimits limits_for(const DatasetFiles& names, ReadingLimits limits) {
+  constexpr std::chrono::milliseconds kReport{5000};  // so that the store's own error comes first
+  if (reads_store(names)) limits.answer = std::max(limits.answer, kStorePatience + kReport);
+  return limits;
 }
 
 // The calling thread asks for the memory, and not the reading thread, which may be abandoned.
 Result<std::unique_ptr<Dataset>> open_granted(Files& local, const DatasetFiles& names,
                                               const Manners::Rules& rules) {
   Files& files = files_of(local, names);
+  const ReadingLimits limits = limits_for(names, rules.limits);
   // The reading threads own what they use, because they may be abandoned.
   using Shared = std::shared_ptr<OpenedSource>;
   LEAT_ASSIGN_OR_RETURN(
       const Shared opened,
-      read_within<Shared>(files, rules.limits, [names](Files& bounded) -> Result<Shared> {
+      read_within<Shared>(files, limits, [names](Files& bounded) -> Result<Shared> {
         look_up(bounded, names);
         LEAT_ASSIGN_OR_RETURN(OpenedSource made, open_source(bounded, names, kLargeArray));
         return std::make_shared<OpenedSource>(std::move(made));
@@ -173,7 +173,7 @@ Result<std::unique_ptr<Dataset>> open_granted(Files& local, const DatasetFiles& 
     const std::string& name = opened->places.empty() ? names.format : opened->places[0].name;
     LEAT_RETURN_IF_ERROR(rules.grant(name, memory));
   }
-  LEAT_RETURN_IF_ERROR(read_within(files, rules.limits, [opened](Files& bounded) {
+  LEAT_RETURN_IF_ERROR(read_within(files, limits, [opened](Files& bounded) {
     return opened->source->load(bounded, opened->wanted);
   }));
   // Files that stay open outlive the bounded file system. They have answered a moment ago.
@@ -364,7 +364,7 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
 
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
                                      const ClassCheck& check, const ReadingLimits& limits) {
-  return read_within<DatasetReport>(files_of(files, names), limits,
+  return read_within<DatasetReport>(files_of(files, names), limits_for(names, limits),
                                     [names, check](Files& bounded) -> Result<DatasetReport> {
                                       look_up(bounded, names);
                                       return report_of(bounded, names, check);

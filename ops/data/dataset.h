@@ -44,8 +44,9 @@ class Dataset final : public Resource {
   // kNpyBytes) or if there is no memory. It blocks for as long as the file system takes.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
                                                uint64_t large_array = kLargeArray);
-  // The same, but with `unavailable` if a limit is exceeded. The reading is then abandoned, not
-  // stopped: see devices/base/bounded_reading.h.
+  // The same, but with `unavailable` if a limit is exceeded; a store has the time of its patience
+  // for an answer (kStorePatience) if that is longer. The reading is then abandoned, not stopped:
+  // see devices/base/bounded_reading.h.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
                                                const ReadingLimits& limits);
   // Sets the limits that find_or_open() applies for that job from now on.

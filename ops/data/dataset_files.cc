@@ -10,6 +10,7 @@
 #include "devices/base/text.h"
 #include "ops/data/path_text.h"
 #include "ops/data/source_formats.h"
+#include "ops/data/sources/mixture.h"
 #include "ops/data/stores/store_files.h"
 
 namespace leat {
@@ -137,6 +138,20 @@ Status check_dataset_files(const DatasetFiles& names) {
     return invalid_argument(cat("columns: the column '", view.name, "' is there twice"));
   }
   return {};
+}
+
+bool reads_store(const DatasetFiles& names) {
+  if (!names.root.empty()) return is_store_path(names.root);
+  const bool own = std::any_of(names.files.begin(), names.files.end(), [](std::string_view each) {
+    // A file that is a column has the column's name before its path.
+    const size_t equals = each.find('=');
+    return is_store_path(each) ||
+           (equals != std::string_view::npos && is_store_path(each.substr(equals + 1)));
+  });
+  if (own || names.format != "mixture") return own;
+  const std::vector<MixturePart> parts = mixture_parts(names);
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const MixturePart& part) { return reads_store(part.names); });
 }
 
 // Looks at the text of the path only; links are followed later, in resolve_below().

@@ -77,6 +77,10 @@ bool is_column_name(std::string_view name);
 // twice, and the options. invalid_argument.
 Status check_dataset_files(const DatasetFiles& names);
 
+// True if files of the data set, or of a part of a mixture, are those of a store, by its root or by
+// the paths themselves.
+bool reads_store(const DatasetFiles& names);
+
 // Returns `path` below `root` as a path to open; the error is that of Dataset::open if it leaves
 // the root.
 Result<std::string> resolve_below(const std::string& root, const std::string& path);

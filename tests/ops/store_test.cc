@@ -2,14 +2,18 @@
 #include <atomic>
 
 #include "devices/base/text.h"
+#include "ops/data/dataset.h"
+#include "ops/data/sources/mixture.h"
 #include "ops/data/stores/block_cache.h"
 #include "ops/data/stores/s3_list.h"
 #include "ops/data/stores/s3_signature.h"
 #include "ops/data/stores/store_files.h"
+#include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/http_store.h"
 #include "tests/must.h"
 #include "tests/sample_files.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -209,6 +213,50 @@ TEST_CASE("answers that contradict the request are one error") {
             .find("the store refuses the request (status 403)") != std::string::npos);
   CHECK(error_of([](int, StoreAnswer& a) { a = {301}; }, Code::failed_precondition)
             .find("expected status 206, received 301") != std::string::npos);
+}
+
+TEST_CASE("a data set of a store has the time of the store, not that of a disk") {
+  Tensor rows(DType::f32, Shape{4, 2});
+  const TemporaryDirectory folder;
+  must(write_npy(real_files(), folder / "x.npy", rows));
+  const Bytes bytes = must(read_file(real_files(), folder / "x.npy", 1 << 20));
+  FaultyStore store(text_of_bytes(bytes), [](int number, StoreAnswer& answer) {
+    if (number < 2) answer = {503};
+  });
+  DatasetFiles names;
+  names.format = "npy";
+  names.files = {"x=" + store.file()};
+  ReadingLimits limits;
+  limits.answer = milliseconds(5);  // far less than the store's pauses
+  CHECK(must(report_dataset(real_files(), names, {}, limits)).info.count == 4);
+  FaultyStore again(text_of_bytes(bytes), [](int number, StoreAnswer& answer) {
+    if (number < 2) answer = {503};
+  });
+  names.files = {"x=" + again.file()};
+  CHECK(must(Dataset::open(real_files(), names, limits))->info().count == 4);
+}
+
+TEST_CASE("a data set reads a store by its root, its files or the parts of a mixture") {
+  const auto names_of = [](const std::string& format, const std::string& root,
+                           const std::vector<std::string>& files) {
+    DatasetFiles names;
+    names.format = format;
+    names.root = root;
+    names.files = files;
+    return names;
+  };
+  CHECK(reads_store(names_of("csv", "s3://bucket/x", {"a.csv"})));
+  CHECK(reads_store(names_of("csv", "", {"b.csv", "https://host/a.csv"})));
+  CHECK(reads_store(names_of("npy", "", {"x=http://host/x.npy"})));
+  CHECK(!reads_store(names_of("npy", "", {"x=a=http"})));
+  CHECK(!reads_store(names_of("npy", "/data", {"x=http://host/x.npy"})));  // a strange name
+  DatasetFiles mixture = names_of("mixture", "", {});
+  add_mixture_part({"one", 1, names_of("csv", "", {"a.csv"})}, mixture.options);
+  CHECK(!reads_store(mixture));
+  add_mixture_part({"two", 1, names_of("csv", "", {"s3://bucket/a.csv"})}, mixture.options);
+  CHECK(reads_store(mixture));
+  mixture.root = "/data";
+  CHECK(!reads_store(mixture));
 }
 
 TEST_CASE("a store that does not answer well ends the read at its deadline") {

@@ -32,13 +32,17 @@ bool is_store_path(std::string_view path);
 // into job files, nor a query. invalid_argument.
 Status check_store_path(const std::string& path);
 
+// The default of StoreOptions::patience.
+inline constexpr std::chrono::milliseconds kStorePatience{30'000};
+
 struct StoreOptions {
   uint64_t block_bytes = uint64_t{256} << 10;
   uint64_t cache_bytes = uint64_t{64} << 20;
-  uint64_t most_at_once = uint64_t{8} << 20;   // bytes of one request
-  std::chrono::milliseconds request{10'000};   // for one request
-  std::chrono::milliseconds patience{30'000};  // for a read or an opening, with its repetitions
-  std::chrono::milliseconds pause{100};        // before the first repetition; each is twice as long
+  uint64_t most_at_once = uint64_t{8} << 20;  // bytes of one request
+  std::chrono::milliseconds request{10'000};  // for one request
+  std::chrono::milliseconds patience =
+      kStorePatience;                    // for a read or an opening, with its repetitions
+  std::chrono::milliseconds pause{100};  // before the first repetition; each is twice as long
   // The value of a variable of the environment; nullopt: it is not set.
   std::function<std::optional<std::string>(const std::string&)> variable;  // empty: this process's
 };
