@@ -62,22 +62,6 @@ Result<CheckpointPart> write_synced(Files& files, const std::string& path,
   return written;
 }
 
-Status write_whole(Files& files, const std::string& path,
-                   const std::function<Status(const TakeBytes&)>& fill) {
-  const std::string fresh = path + ".tmp";
-  LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(path)));
-  // A leftover of a crash.
-  LEAT_RETURN_IF_ERROR(files.remove_all(fresh));
-  Status written = write_synced(files, fresh, fill).status();
-  if (written.ok()) written = files.rename(fresh, path);
-  if (!written.ok()) {
-    (void)files.remove_all(fresh);
-    return written;
-  }
-  // Without this a loss of power could bring the old name back.
-  return files.sync_directory(directory_of(path));
-}
-
 Result<CheckpointPart> write_part_at(Files& files, const PartPlace& place,
                                      const Variables& variables, int64_t step) {
   LEAT_RETURN_IF_ERROR(check(place));

@@ -41,9 +41,6 @@ struct PartPlace {
   std::string path() const { return folder + "/" + part_name(index, parts); }
 };
 
-// Receives the bytes of a file piece by piece, in order. The writer stops at the first error.
-using TakeBytes = std::function<Status(std::span<const std::byte>)>;
-
 // Passes the bytes of the part with these variables after `step` to `take`. The file is in
 // safetensors format, and its metadata contain the step.
 Status format_part(const Variables& variables, int64_t step, const TakeBytes& take);
@@ -52,11 +49,6 @@ Status format_part(const Variables& variables, int64_t step, const TakeBytes& ta
 // failed_precondition if its folder does not exist. If it fails, the file may be there in part.
 Result<CheckpointPart> write_synced(Files& files, const std::string& path,
                                     const std::function<Status(const TakeBytes&)>& fill);
-
-// Like write_synced(), but writes the file under a temporary name and then renames it, so that it
-// replaces a file at `path` atomically. Creates the folder if necessary.
-Status write_whole(Files& files, const std::string& path,
-                   const std::function<Status(const TakeBytes&)>& fill);
 
 // Writes a part to a place that another process chose. failed_precondition if this process does not
 // see the folder; invalid_argument if the folder is not a checkpoint's.

@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 
-#include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/cli/column_text.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -35,7 +34,7 @@ class ColumnPasses {
   ColumnPasses(const Dataset& data, uint64_t memory)
       : data_(data), memory_(memory), kept_(data.info().columns.size()) {}
 
-  Status pass(size_t column, const PutBytes& put) {
+  Status pass(size_t column, const TakeBytes& put) {
     if (kept_[column].empty()) {
       if (bytes_of(column) > memory_) return stream(column, put);
       LEAT_RETURN_IF_ERROR(keep_from(column));
@@ -70,7 +69,7 @@ class ColumnPasses {
     return {};
   }
 
-  Status stream(size_t column, const PutBytes& put) const {
+  Status stream(size_t column, const TakeBytes& put) const {
     const auto size = static_cast<size_t>(data_.info().columns[column].row_bytes());
     const size_t rows = std::max<size_t>(1, kPiece / std::max<size_t>(size, 1));
     Bytes piece(rows * size);
@@ -126,7 +125,8 @@ class DataWriter {
     }
     if (format == ".npz")
       return format_npz(
-          all, [&](size_t column, const PutBytes& put) { return passes_.pass(column, put); }, take);
+          all, [&](size_t column, const TakeBytes& put) { return passes_.pass(column, put); },
+          take);
     // Its writer wants the order of names.
     std::vector<size_t> order(all.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -136,7 +136,7 @@ class DataWriter {
     for (const size_t column : order) sorted.push_back(all[column]);
     return format_safetensors(
         sorted, metadata(),
-        [&](size_t i, const PutBytes& put) { return passes_.pass(order[i], put); }, take);
+        [&](size_t i, const TakeBytes& put) { return passes_.pass(order[i], put); }, take);
   }
 
  private:
@@ -246,7 +246,8 @@ Result<ConvertedData> convert_data(Files& files, const NamedData& data, const st
     texts.emplace_back(out.info.columns[c], is_text[c], opened->class_names(c));
   DataWriter writer(*opened, std::move(texts), memory);
   LEAT_RETURN_IF_ERROR(writer.check(format).while_doing(cat("writing '", output, "'")));
-  LEAT_RETURN_IF_ERROR(write_whole(files, output, [&](const TakeBytes& take) -> Status {
+  LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(output)));
+  LEAT_RETURN_IF_ERROR(write_file_atomically(files, output, [&](const TakeBytes& take) -> Status {
     LEAT_RETURN_IF_ERROR(writer.write(format, take));
     // Another program may have made the file meanwhile.
     return refuse_existing(files, output, force);

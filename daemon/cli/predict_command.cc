@@ -89,26 +89,6 @@ Result<PredictionFormat> format_of(const PredictCommand& command) {
   return invalid_argument(cat("-o: expected a file .npy, .csv or .jsonl, received '", path, "'"));
 }
 
-// Writes the file under another name first, so that an error leaves an old one as it was. Unlike
-// write_whole(), it makes no folder.
-Status write_output(const std::string& path, const std::function<Status(const TakeBytes&)>& fill) {
-  Files& files = real_files();
-  const std::string fresh = path + ".tmp";
-  LEAT_ASSIGN_OR_RETURN(const bool leftover, files.exists(fresh));
-  if (leftover) LEAT_RETURN_IF_ERROR(files.remove(fresh));
-  // An error of the prediction is passed on as it is.
-  const auto named_fill = [&](const TakeBytes& take) {
-    return fill([&](std::span<const std::byte> bytes) {
-      return take(bytes).while_doing(cat("writing '", path, "'"));
-    });
-  };
-  Status written = write_synced(files, fresh, named_fill).status();
-  if (written.ok()) written = files.rename(fresh, path);
-  if (written.ok()) return files.sync_directory(directory_of(path));
-  (void)files.remove_all(fresh);
-  return written;
-}
-
 // A pipe whose reader has gone ends the command like a signal would.
 Status print_bytes(std::span<const std::byte> bytes) {
   std::cout.write(reinterpret_cast<const char*>(bytes.data()),
@@ -145,8 +125,9 @@ int predict_into(const PredictCommand& command, const RunPlace& place, const Job
     shape = sink.text();
     return {};
   };
-  const Status done =
-      command.output.empty() ? fill(print_bytes) : write_output(command.output, fill);
+  const Status done = command.output.empty()
+                          ? fill(print_bytes)
+                          : write_file_atomically(real_files(), command.output, fill);
   if (place.is_interrupted()) return place.exit_code_of_interrupt();
   if (!done.ok()) return report(done, command.cluster.color);
   std::cout << std::flush;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/training/predict_data.h"
+#include "devices/base/files.h"
 #include "devices/base/status.h"
 
 namespace leat {

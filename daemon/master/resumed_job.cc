@@ -116,15 +116,9 @@ Status copy_checkpoint(Files& files, const std::string& path, const std::string&
 Status copy_metrics(Files& files, const std::string& from, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(from));
   if (!there) return {};
-  // The file is whole under its name, or not there: it is renamed after it was synced.
-  const std::string fresh = folder + "/metrics.jsonl.tmp";
-  LEAT_RETURN_IF_ERROR(files.remove_all(fresh));
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(from));
-  LEAT_RETURN_IF_ERROR(write_synced(files, fresh, [&](const TakeBytes& take) {
-                         return read_in_pieces(*file, take);
-                       }).status());
-  LEAT_RETURN_IF_ERROR(files.rename(fresh, folder + "/metrics.jsonl"));
-  return files.sync_directory(folder);
+  return write_file_atomically(files, folder + "/metrics.jsonl",
+                               [&](const TakeBytes& take) { return read_in_pieces(*file, take); });
 }
 
 }  // namespace

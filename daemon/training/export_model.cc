@@ -43,8 +43,9 @@ std::optional<Format> export_format_of(std::string_view path) {
 Status export_variables(Files& files, const std::string& path, Format format, Variables variables,
                         int64_t step) {
   if (format == Format::npz) {
-    return write_whole(files, path,
-                       [&](const TakeBytes& take) { return format_npz(variables, take); });
+    LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(path)));
+    return write_file_atomically(
+        files, path, [&](const TakeBytes& take) { return format_npz(variables, take); });
   }
   SafeTensors content;
   content.tensors = std::move(variables);

@@ -17,7 +17,9 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
 
 Status copy_whole(Files& files, const std::string& from, const std::string& to) {
   LEAT_ASSIGN_OR_RETURN(const auto file, files.open(from));
-  return write_whole(files, to, [&](const TakeBytes& take) { return read_in_pieces(*file, take); });
+  LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(to)));
+  return write_file_atomically(files, to,
+                               [&](const TakeBytes& take) { return read_in_pieces(*file, take); });
 }
 
 // A file of the folder's own does not change.

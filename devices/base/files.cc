@@ -311,13 +311,6 @@ Result<Temporary> create_temporary(Files& files, const std::string& path) {
   }
 }
 
-// Writes all pieces, and returns when they are on the disk.
-Status write_and_sync(WritableFile& file, std::span<const std::span<const std::byte>> pieces) {
-  for (std::span<const std::byte> piece : pieces) LEAT_RETURN_IF_ERROR(file.append(piece));
-  LEAT_RETURN_IF_ERROR(file.sync());
-  return file.close();
-}
-
 }  // namespace
 
 // File systems that can do neither of these two keep the base class's answer.
@@ -351,8 +344,7 @@ Result<Bytes> read_file(Files& files, const std::string& path, uint64_t limit) {
   return bytes;
 }
 
-Status read_in_pieces(const ReadableFile& file,
-                      const std::function<Status(std::span<const std::byte>)>& take) {
+Status read_in_pieces(const ReadableFile& file, const TakeBytes& take) {
   constexpr uint64_t kPiece = 1 << 20;
   Bytes piece(static_cast<size_t>(std::min(kPiece, file.size())));
   for (uint64_t offset = 0; offset < file.size(); offset += piece.size()) {
@@ -364,17 +356,32 @@ Status read_in_pieces(const ReadableFile& file,
 }
 
 Status write_file_atomically(Files& files, const std::string& path,
-                             std::span<const std::span<const std::byte>> pieces) {
+                             const std::function<Status(const TakeBytes&)>& fill) {
+  const auto named = [&](const Status& status) {
+    return status.while_doing(cat("writing '", path, "'"));
+  };
   LEAT_ASSIGN_OR_RETURN(Temporary temporary, create_temporary(files, path));
-  Status status = write_and_sync(*temporary.file, pieces);
-  if (status.ok()) status = files.rename(temporary.path, path);
+  WritableFile& file = *temporary.file;
+  // An error of `fill` may have nothing to do with this file, so it is not named.
+  Status status = fill([&](std::span<const std::byte> piece) { return named(file.append(piece)); });
+  if (status.ok()) status = named(file.sync());
+  if (status.ok()) status = named(file.close());
+  if (status.ok()) status = named(files.rename(temporary.path, path));
   if (!status.ok()) {
     temporary.file.reset();
     // The first failure is the one to report, whether or not the removal fails, too.
     (void)files.remove(temporary.path);
-    return status.while_doing(cat("writing '", path, "'"));
+    return status;
   }
-  return files.sync_directory(directory_of(path)).while_doing(cat("writing '", path, "'"));
+  return named(files.sync_directory(directory_of(path)));
+}
+
+Status write_file_atomically(Files& files, const std::string& path,
+                             std::span<const std::span<const std::byte>> pieces) {
+  return write_file_atomically(files, path, [&](const TakeBytes& take) -> Status {
+    for (std::span<const std::byte> piece : pieces) LEAT_RETURN_IF_ERROR(take(piece));
+    return {};
+  });
 }
 
 Status write_file_atomically(Files& files, const std::string& path,

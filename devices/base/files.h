@@ -25,6 +25,9 @@ namespace leat {
 // The contents of a file in memory.
 using Bytes = std::vector<std::byte>;
 
+// Takes the bytes of a file piece by piece, in order. Their writer stops at the first error.
+using TakeBytes = std::function<Status(std::span<const std::byte>)>;
+
 // A regular file that is open for reading. Its destructor closes it. Reads move no position.
 // Threads: any.
 class ReadableFile {
@@ -98,12 +101,13 @@ Result<Bytes> read_file(Files& files, const std::string& path, uint64_t limit);
 
 // Reads the whole file from its beginning and gives it to `take` in pieces of at most 1 MiB. Ends
 // with the first error of either.
-Status read_in_pieces(const ReadableFile& file,
-                      const std::function<Status(std::span<const std::byte>)>& take);
+Status read_in_pieces(const ReadableFile& file, const TakeBytes& take);
 
 // Replaces the contents of `path` so that every reader sees either the old bytes or all new ones,
 // also after a crash. The pieces are written one after the other to a temporary file beside it; the
-// file is synced and renamed over `path`, and the folder is synced.
+// file is synced and renamed over `path`, and the folder is synced. With `fill` the pieces are
+// those that it passes on, and its own errors are returned as they are. failed_precondition if the
+// folder does not exist.
 //
 // After a failure the temporary file is removed and `path` is as it was, except after a failure of
 // the last sync, when `path` has the new bytes. A killed process may leave `path`.*.tmp behind.
@@ -111,6 +115,8 @@ Status write_file_atomically(Files& files, const std::string& path,
                              std::span<const std::span<const std::byte>> pieces);
 Status write_file_atomically(Files& files, const std::string& path,
                              std::span<const std::byte> bytes);
+Status write_file_atomically(Files& files, const std::string& path,
+                             const std::function<Status(const TakeBytes&)>& fill);
 
 // "a/b" of "a/b/c"; "." of "c"; "/" of "/c".
 std::string directory_of(const std::string& path);

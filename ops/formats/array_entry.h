@@ -7,6 +7,7 @@
 #include <string>
 
 #include "devices/base/dtype.h"
+#include "devices/base/files.h"
 #include "devices/base/shape.h"
 #include "devices/base/status.h"
 
@@ -20,9 +21,7 @@ struct ArrayEntry {
   uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * dtype_size(dtype); }
 };
 
-// Takes the bytes of a file in order. The writer stops at the first error.
-using PutBytes = std::function<Status(std::span<const std::byte>)>;
 // Passes all elements of the array with this index to `put`, row-major: the same ones each time.
-using ArrayElements = std::function<Status(size_t array, const PutBytes& put)>;
+using ArrayElements = std::function<Status(size_t array, const TakeBytes& put)>;
 
 }  // namespace leat

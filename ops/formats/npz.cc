@@ -271,7 +271,7 @@ Result<Tensor> read_npz_member(const ReadableFile& file, const NpzMember& member
 }
 
 Status format_npz(std::span<const ArrayEntry> arrays, const ArrayElements& elements,
-                  const PutBytes& take) {
+                  const TakeBytes& take) {
   LEAT_RETURN_IF_ERROR(check_arrays(arrays));
   // The offsets of the files are known only when they were written, so the directory follows them.
   Record directory;
@@ -297,8 +297,7 @@ Status format_npz(std::span<const ArrayEntry> arrays, const ArrayElements& eleme
   return take(end_of_directory(arrays.size(), at, directory.bytes().size()).bytes());
 }
 
-Status format_npz(const std::map<std::string, Tensor>& arrays,
-                  const std::function<Status(std::span<const std::byte>)>& take) {
+Status format_npz(const std::map<std::string, Tensor>& arrays, const TakeBytes& take) {
   std::vector<ArrayEntry> entries;
   std::vector<std::span<const std::byte>> values;
   for (const auto& [name, value] : arrays) {
@@ -306,7 +305,7 @@ Status format_npz(const std::map<std::string, Tensor>& arrays,
     values.push_back(bytes_of(value));
   }
   return format_npz(
-      entries, [&](size_t i, const PutBytes& put) { return put(values[i]); }, take);
+      entries, [&](size_t i, const TakeBytes& put) { return put(values[i]); }, take);
 }
 
 }  // namespace leat

@@ -39,11 +39,10 @@ Result<Tensor> read_npz_member(const ReadableFile& file, const NpzMember& member
 // Passes the bytes of the file to `take`, in order, until it fails. unimplemented for an element
 // type that numpy lacks, invalid_argument for a name of more than 65,000 bytes; `take` gets nothing
 // in these cases.
-Status format_npz(const std::map<std::string, Tensor>& arrays,
-                  const std::function<Status(std::span<const std::byte>)>& take);
+Status format_npz(const std::map<std::string, Tensor>& arrays, const TakeBytes& take);
 // The same for arrays that are not in memory. It asks twice for the elements of each: first for
 // their checksum, which is in front of them. internal if the two differ in their number.
 Status format_npz(std::span<const ArrayEntry> arrays, const ArrayElements& elements,
-                  const PutBytes& take);
+                  const TakeBytes& take);
 
 }  // namespace leat

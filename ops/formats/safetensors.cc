@@ -98,8 +98,7 @@ Result<SafeTensors> read_safetensors(Files& files, const std::string& path) {
   return out;
 }
 
-Status format_safetensors(const SafeTensors& content,
-                          const std::function<Status(std::span<const std::byte>)>& take) {
+Status format_safetensors(const SafeTensors& content, const TakeBytes& take) {
   LEAT_ASSIGN_OR_RETURN(const FormattedSafeTensors formatted, format_safetensors_header(content));
   LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(formatted.header))));
   for (std::span<const std::byte> data : formatted.data) LEAT_RETURN_IF_ERROR(take(data));
@@ -108,7 +107,7 @@ Status format_safetensors(const SafeTensors& content,
 
 Status format_safetensors(std::span<const ArrayEntry> entries,
                           const std::map<std::string, std::string>& metadata,
-                          const ArrayElements& elements, const PutBytes& take) {
+                          const ArrayElements& elements, const TakeBytes& take) {
   std::vector<ArrayEntry> order(entries.begin(), entries.end());
   LEAT_ASSIGN_OR_RETURN(const std::string header, format_safetensors_header(order, metadata));
   LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(header))));

@@ -66,13 +66,12 @@ Result<Tensor> read_safetensors_entry(const ReadableFile& file, const std::strin
 // invalid_argument for an invalid tensor, or for a name that is not UTF-8 or is "__metadata__".
 Result<Bytes> format_safetensors(const SafeTensors& content);
 // Passes the same bytes to `take` piece by piece, until it fails.
-Status format_safetensors(const SafeTensors& content,
-                          const std::function<Status(std::span<const std::byte>)>& take);
+Status format_safetensors(const SafeTensors& content, const TakeBytes& take);
 // The same for tensors that are not in memory: it asks for the elements of each once. `entries` are
 // in order of their names, without equal ones. internal if there are more or fewer elements.
 Status format_safetensors(std::span<const ArrayEntry> entries,
                           const std::map<std::string, std::string>& metadata,
-                          const ArrayElements& elements, const PutBytes& take);
+                          const ArrayElements& elements, const TakeBytes& take);
 // Writes the file atomically: see write_file_atomically.
 Status write_safetensors(Files& files, const std::string& path, const SafeTensors& content);
 

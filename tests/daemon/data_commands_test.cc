@@ -134,6 +134,21 @@ TEST_CASE("a CSV file becomes arrays, and these become the same CSV file again")
   CHECK(must(read_npy(real_files(), folder / "age.npy")).identical(arrays.at("age")));
 }
 
+TEST_CASE("a conversion leaves the user's file beside its output alone") {
+  const TemporaryDirectory folder;
+  put_file(folder / "people.csv", kPeople);
+  for (const char* name : {"out.npz", "out.csv"}) {
+    INFO(name);
+    const std::string beside = cat(folder / name, ".tmp");
+    put_file(beside, "precious");
+    CHECK(data_command(folder, {"convert", "people.csv", name}).exit_code == 0);
+    CHECK(get_file(beside) == "precious");
+  }
+  CHECK(data_command(folder, {"convert", "people.csv", "new/folder/out.npz"}).exit_code == 0);
+  CHECK(must(real_files().list(folder / "new/folder")) == std::vector<std::string>{"out.npz"});
+  CHECK(must(real_files().list(folder.path())).size() == 6);
+}
+
 TEST_CASE("the columns and the classes of a job are converted as the job reads them") {
   const TemporaryDirectory folder;
   put_file(folder / "people.csv", kPeople);

@@ -103,7 +103,9 @@ TEST_CASE("leat predict writes the output of the model, whatever the source of t
 
 TEST_CASE("leat predict writes the scores as CSV and as JSON lines") {
   const PredictedRun run;
+  std::ofstream(run.small.path("out.csv.tmp")) << "of the user";
   run.predicted({"--input", "val-x.npy", "-o", "out.csv"});
+  CHECK(contents_of(run.small.path("out.csv.tmp")) == "of the user");
   const auto csv = text_lines(contents_of(run.small.path("out.csv")));
   REQUIRE(csv.size() == 51);
   CHECK(csv[0] == "row,0,1,2,3");

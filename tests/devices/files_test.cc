@@ -110,6 +110,27 @@ TEST_CASE("pieces are written one after the other") {
   CHECK(text_of(read_file(real_files(), dir / "x", 100)) == "abcde");
 }
 
+TEST_CASE("a file is written as its pieces come, and its writer's own error keeps the old file") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "x", other = dir / "x.tmp";
+  REQUIRE(write(other, "of the user").ok());
+  REQUIRE(write_file_atomically(real_files(), path, [](const TakeBytes& take) -> Status {
+            for (const char* each : {"ab", "", "cde"}) LEAT_RETURN_IF_ERROR(take(bytes_of(each)));
+            return {};
+          }).ok());
+  CHECK(text_of(read_file(real_files(), path, 100)) == "abcde");
+  const Status failed =
+      write_file_atomically(real_files(), path, [](const TakeBytes& take) -> Status {
+        LEAT_RETURN_IF_ERROR(take(bytes_of("new")));
+        return invalid_argument("no more");
+      });
+  CHECK(failed.code() == Code::invalid_argument);
+  CHECK(failed.message() == "no more");
+  CHECK(text_of(read_file(real_files(), path, 100)) == "abcde");
+  CHECK(text_of(read_file(real_files(), other, 100)) == "of the user");
+  CHECK(*real_files().list(dir.path()) == std::vector<std::string>{"x", "x.tmp"});
+}
+
 TEST_CASE("a file past the limit is refused before anything is allocated") {
   const TemporaryDirectory dir;
   const std::string path = dir / "huge";
