@@ -66,6 +66,23 @@ size_t utf8_sequence(std::string_view text) {
   return size;
 }
 
+void append_utf8(uint32_t code_point, std::string& out) {
+  const auto put = [&](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
+  if (code_point < 0x80) return put(code_point);
+  if (code_point < 0x800) {
+    put(0xc0 | code_point >> 6);
+  } else {
+    if (code_point < 0x10000) {
+      put(0xe0 | code_point >> 12);
+    } else {
+      put(0xf0 | code_point >> 18);
+      put(0x80 | (code_point >> 12 & 0x3f));
+    }
+    put(0x80 | (code_point >> 6 & 0x3f));
+  }
+  put(0x80 | (code_point & 0x3f));
+}
+
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const size_t size = utf8_sequence(text);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,10 @@ size_t utf8_sequence(std::string_view text);
 
 // True if `text` consists of such sequences only.
 bool is_utf8(std::string_view text);
+
+// Appends a code point as its sequence. REQUIRES: code_point <= U+10FFFF; surrogates give bytes
+// that are no sequence.
+void append_utf8(uint32_t code_point, std::string& out);
 
 // `text`, in which \xNN replaces each byte that belongs to no sequence.
 std::string valid_utf8(std::string text);

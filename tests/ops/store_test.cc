@@ -1,5 +1,7 @@
 // Files of stores: ranges, the cache, faults of servers, signatures and lists of S3.
 #include <atomic>
+#include <barrier>
+#include <thread>
 
 #include "devices/base/text.h"
 #include "ops/data/dataset.h"
@@ -100,6 +102,57 @@ TEST_CASE("a file of a server is read by position, in blocks that are kept") {
     all += read_part_of(*again, at, std::min<size_t>(50, 1234 - at));
   CHECK(all == content);
   CHECK(server.requests().size() - before <= 5);
+}
+
+TEST_CASE("threads that want the same part of a file share one request") {
+  constexpr size_t kThreads = 8, kRounds = 20;
+  const std::string content = numbered_content(100 * (kRounds + 1));
+  const HttpStore server(
+      [&](const StoreRequest& request) { return HttpStore::range_of(request, content, "\"v1\""); });
+  StoreOptions options = quick_options();
+  options.cache_bytes = 100 * (kRounds + 1);
+  options.most_at_once = 100;
+  const auto files = make_store_files(real_files(), options);
+  const auto file = must(files->open(server.url() + "/a"));
+  for (size_t round = 1; round <= kRounds; ++round) {
+    std::barrier start(kThreads);
+    std::atomic<size_t> right = 0;
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        Bytes bytes(100);
+        start.arrive_and_wait();
+        const Status read = file->read(100 * round, bytes);
+        if (read.ok() && text_of_bytes(bytes) == content.substr(100 * round, 100)) ++right;
+      });
+    }
+    for (std::thread& each : threads) each.join();
+    CHECK(right == kThreads);
+    CHECK(server.requests().size() == round + 1);
+  }
+}
+
+TEST_CASE("threads that share a request share its error, and the next one asks again") {
+  constexpr size_t kThreads = 4;
+  const std::string content = numbered_content(500);
+  FaultyStore store(content, [](int number, StoreAnswer& answer) {
+    if (number == 1) answer = {403};
+  });
+  const auto files = make_store_files(real_files(), quick_options());
+  const auto file = must(files->open(store.file()));
+  std::barrier start(kThreads);
+  std::atomic<size_t> refused = 0;
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      Bytes bytes(10);
+      start.arrive_and_wait();
+      refused += file->read(200, bytes).ok() ? 0 : 1;
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  CHECK(refused >= 1);
+  CHECK(read_part_of(*file, 200, 10) == content.substr(200, 10));
 }
 
 TEST_CASE("an empty file of a server has no bytes") {
@@ -399,6 +452,16 @@ TEST_CASE("a list of S3 has pages, and damage in it is an error") {
       make_store_files(real_files(), quick_options({{"AWS_ENDPOINT_URL", server.url()}}));
   CHECK(must(files->list("s3://bucket/p/")) == std::vector<std::string>{"a", "b"});
   CHECK(!server.requests().at(0).headers.contains("authorization"));
+  const auto names_in = [](const std::string& key) {
+    const std::string xml =
+        cat("<ListBucketResult><Contents><Key>", key, "</Key></Contents></ListBucketResult>");
+    return must(parse_s3_list(bytes_of_text(xml), "")).names.at(0);
+  };
+  CHECK(names_in("&lt;a&amp;b&gt;&quot;&apos;") == "<a&b>\"'");
+  CHECK(names_in("a&#38;b&#x26;c&#xe9;&#x1F600;") == "a&b&c\xc3\xa9\xf0\x9f\x98\x80");
+  // None of these is an entity.
+  for (const char* key : {"a&b", "a&b;c", "&#;", "&#x;", "&#xd800;", "&#x110000;", "&#0;", "&#3a;"})
+    CHECK(names_in(key) == key);
   const auto list_error = [](const std::string& xml) {
     return parse_s3_list(bytes_of_text(xml), "p/").status().message();
   };

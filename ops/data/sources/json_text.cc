@@ -8,24 +8,6 @@ namespace {
 
 bool is_digit_char(char c) { return c >= '0' && c <= '9'; }
 
-// Appends a code point as UTF-8.
-void append_utf8(std::string& out, unsigned point) {
-  const auto put = [&](unsigned byte) { out.push_back(static_cast<char>(byte)); };
-  if (point < 0x80) return put(point);
-  if (point < 0x800) {
-    put(0xc0 | point >> 6);
-  } else {
-    if (point < 0x10000) {
-      put(0xe0 | point >> 12);
-    } else {
-      put(0xf0 | point >> 18);
-      put(0x80 | (point >> 12 & 0x3f));
-    }
-    put(0x80 | (point >> 6 & 0x3f));
-  }
-  put(0x80 | (point & 0x3f));
-}
-
 // The length of a number of the grammar at the beginning of the text; 0 if there is none.
 size_t number_length(std::string_view text) {
   size_t at = text.starts_with('-') ? 1 : 0;
@@ -151,7 +133,7 @@ Status JsonText::escape(std::string& out) {
   } else if (point >= 0xdc00 && point <= 0xdfff) {
     return wrong("the first half of a pair");
   }
-  append_utf8(out, point);
+  append_utf8(point, out);
   return {};
 }
 

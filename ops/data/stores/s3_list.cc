@@ -1,28 +1,42 @@
 #include "ops/data/stores/s3_list.h"
 
+#include <charconv>
 #include <optional>
 
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 namespace {
 
+// The character of an entity: "amp", "#38" or "#x26"; "" if it is none.
+std::string text_of_entity(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kEntities[] = {
+      {"amp", "&"}, {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos", "'"}};
+  for (const auto& [known, value] : kEntities) {
+    if (name == known) return std::string(value);
+  }
+  if (!name.starts_with('#')) return "";
+  name.remove_prefix(1);
+  const int base = name.starts_with('x') ? 16 : 10;
+  if (base == 16) name.remove_prefix(1);
+  uint32_t point = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), point, base);
+  std::string out;
+  if (error == std::errc() && end == name.data() + name.size() && point > 0 && point <= 0x10ffff)
+    append_utf8(point, out);
+  return is_utf8(out) ? out : "";
+}
+
 // The text of an element without elements in it, with its entities replaced.
 std::string plain_text(std::string_view text) {
-  constexpr std::pair<std::string_view, char> kEntities[] = {
-      {"amp;", '&'}, {"lt;", '<'}, {"gt;", '>'}, {"quot;", '"'}, {"apos;", '\''}};
   std::string out;
   while (!text.empty()) {
-    const char c = text.front();
-    text.remove_prefix(1);
-    out += c;
-    if (c != '&') continue;
-    for (const auto& [name, value] : kEntities) {
-      if (!text.starts_with(name)) continue;
-      out.back() = value;
-      text.remove_prefix(name.size());
-      break;
-    }
+    const size_t end = text.front() == '&' ? text.find(';') : std::string_view::npos;
+    const std::string value =
+        end == std::string_view::npos ? "" : text_of_entity(text.substr(1, end - 1));
+    out += value.empty() ? std::string(1, text.front()) : value;
+    text.remove_prefix(value.empty() ? 1 : end + 1);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -190,31 +191,69 @@ class StoreFile final : public ReadableFile {
     });
   }
 
+  // A request for some blocks that is under way.
+  struct Fetch {
+    uint64_t begin = 0, end = 0;            // the blocks, by their index
+    std::vector<BlockCache::Block> blocks;  // once it is done and ok
+    std::optional<Status> status;           // nothing while it runs
+    bool has(uint64_t index) const { return begin <= index && index < end; }
+  };
+
   // A block, which is read with those behind it up to `wanted` or, for a reader that goes forward,
-  // beyond.
+  // beyond. A thread that wants a block of a request under way waits for this one, and gets its
+  // error.
   Result<BlockCache::Block> block_at(uint64_t index, uint64_t wanted) const {
     if (BlockCache::Block found = parts_->cache.find(number_, index)) return found;
-    const uint64_t most = std::max<uint64_t>(1, parts_->options.most_at_once / block_bytes());
-    uint64_t count = (wanted - 1) / block_bytes() - index + 1;
-    {
-      const std::lock_guard lock(mutex_);
-      ahead_ = index == next_ ? std::min(most, 2 * ahead_) : 1;
-      count = std::min(most, std::max(count, ahead_));
-      next_ = index + count;
+    std::unique_lock lock(mutex_);
+    // A request may have ended between the two looks.
+    if (BlockCache::Block found = parts_->cache.find(number_, index)) return found;
+    const auto same = std::find_if(fetches_.begin(), fetches_.end(),
+                                   [&](const auto& each) { return each->has(index); });
+    if (same != fetches_.end()) {
+      const std::shared_ptr<Fetch> fetch = *same;
+      fetched_.wait(lock, [&] { return fetch->status.has_value(); });
+      LEAT_RETURN_IF_ERROR(*fetch->status);
+      return fetch->blocks[static_cast<size_t>(index - fetch->begin)];
     }
-    const uint64_t begin = index * block_bytes();
-    const uint64_t end = std::min(size_, begin + count * block_bytes());
+    const auto fetch = std::make_shared<Fetch>(next_fetch(index, wanted));
+    fetches_.push_back(fetch);
+    lock.unlock();
+    Status status = read_blocks(*fetch);
+    lock.lock();
+    fetch->status = status;
+    std::erase(fetches_, fetch);
+    lock.unlock();
+    fetched_.notify_all();
+    LEAT_RETURN_IF_ERROR(status);
+    return fetch->blocks[0];
+  }
+
+  // The blocks to read from `index` on. REQUIRES: mutex_ is locked.
+  Fetch next_fetch(uint64_t index, uint64_t wanted) const {
+    const uint64_t most = std::max<uint64_t>(1, parts_->options.most_at_once / block_bytes());
+    ahead_ = index == next_ ? std::min(most, 2 * ahead_) : 1;
+    const uint64_t needed = (wanted - 1) / block_bytes() - index + 1;
+    uint64_t end = index + std::min(most, std::max(needed, ahead_));
+    end = std::min(end, (size_ - 1) / block_bytes() + 1);
+    for (const auto& each : fetches_) {
+      if (each->begin > index) end = std::min(end, each->begin);
+    }
+    next_ = end;
+    return {index, end, {}, {}};
+  }
+
+  Status read_blocks(Fetch& fetch) const {
+    const uint64_t begin = fetch.begin * block_bytes();
+    const uint64_t end = std::min(size_, fetch.end * block_bytes());
     Bytes bytes;
     LEAT_RETURN_IF_ERROR(read_range(begin, end, bytes));
-    BlockCache::Block first;
     for (uint64_t at = begin; at < end; at += block_bytes()) {
       const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(at - begin);
       const auto size = static_cast<std::ptrdiff_t>(std::min(block_bytes(), end - at));
-      auto block = std::make_shared<const Bytes>(from, from + size);
-      if (!first) first = block;
-      parts_->cache.put(number_, at / block_bytes(), std::move(block));
+      fetch.blocks.push_back(std::make_shared<const Bytes>(from, from + size));
+      parts_->cache.put(number_, at / block_bytes(), fetch.blocks.back());
     }
-    return first;
+    return {};
   }
 
   Status read_range(uint64_t begin, uint64_t end, Bytes& out) const {
@@ -255,6 +294,8 @@ class StoreFile final : public ReadableFile {
   uint64_t size_ = 0;
   std::string etag_;
   mutable std::mutex mutex_;
+  mutable std::condition_variable fetched_;
+  mutable std::vector<std::shared_ptr<Fetch>> fetches_;  // under way
   mutable uint64_t next_ = 1, ahead_ = 1;  // the block behind the last ones, and how many to read
 };
 
