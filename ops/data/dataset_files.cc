@@ -23,6 +23,12 @@ bool is_below(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
+// The address of a folder of a store, to which "/NAME" is added. "a//b" is another key than "a/b".
+std::string without_last_slashes(std::string path) {
+  while (path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 // Reads one bound of a slice: nothing, or an integer.
@@ -161,7 +167,7 @@ bool leaves_root(const fs::path& path) {
 
 Result<std::string> resolve_below(const std::string& root, const std::string& path) {
   if (path.empty()) return invalid_argument("a data set's path: expected a file, received ''");
-  if (root.empty()) return path;
+  if (root.empty()) return is_store_path(path) ? without_last_slashes(path) : path;
   const fs::path relative(path);
   if (leaves_root(relative)) {
     return invalid_argument(
@@ -170,7 +176,8 @@ Result<std::string> resolve_below(const std::string& root, const std::string& pa
   if (is_store_path(root)) {  // which has no links
     LEAT_RETURN_IF_ERROR(check_store_path(root));
     const std::string normal = relative.lexically_normal().string();
-    return normal == "." ? root : cat(root, root.ends_with('/') ? "" : "/", normal);
+    return without_last_slashes(normal == "." ? root
+                                              : cat(root, root.ends_with('/') ? "" : "/", normal));
   }
   // Both paths are compared after all links are followed. The file itself may be missing: opening
   // it gives the better error.

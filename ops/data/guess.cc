@@ -7,6 +7,7 @@
 
 #include "devices/base/text.h"
 #include "ops/data/sources/field_guess.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -29,7 +30,10 @@ GuessedData array_of_file(std::string format, const std::string& path) {
 
 }  // namespace
 
-Result<GuessedData> guess_dataset(Files& files, const std::string& path, int64_t most_records) {
+Result<GuessedData> guess_dataset(Files& files, const std::string& given, int64_t most_records) {
+  std::string path = given;
+  // The folders below it are "PATH/NAME", and a store takes "a//b" for another place than "a/b".
+  while (is_store_path(path) && path.ends_with('/')) path.pop_back();
   constexpr std::string_view kNpy[] = {".npy", ".npy.gz"},
                              kIdx[] = {".idx", ".idx.gz", "-ubyte", "-ubyte.gz"},
                              kJson[] = {".jsonl", ".ndjson"},
@@ -49,7 +53,12 @@ Result<GuessedData> guess_dataset(Files& files, const std::string& path, int64_t
     return unimplemented(cat("'", path, "': expected a format that Leat reads; convert it with ",
                              "deploy/convert-parquet ", path, " FOLDER, which needs pyarrow"));
   }
-  if (files.list(path).ok()) return guess_image_folder(files, path);
+  const auto names = files.list(path);
+  if (names.ok()) return guess_image_folder(files, path);
+  // A store that refuses or does not answer is the error, not the name. HTTP alone has no lists.
+  const Code code = names.status().code();
+  if (code == Code::unavailable || (is_store_path(path) && code != Code::unimplemented))
+    return names.status();
   return invalid_argument(cat("'", path, "': expected a name that tells the format, ",
                               kGuessedFiles, "; or a map as '{format: csv, files: ", path, "}'"));
 }

@@ -39,7 +39,8 @@ inline constexpr char kGuessedFiles[] =
 //   npy, idx                 one column with the name of the file
 //
 // Threads: any. It blocks as long as the file system takes. invalid_argument for a name that tells
-// no format and for a file without a record that is good; the errors of reading.
+// no format and for a file without a record that is good; the errors of reading, also those of a
+// store that does not list a folder.
 Result<GuessedData> guess_dataset(Files& files, const std::string& path, int64_t most_records);
 
 }  // namespace leat

@@ -144,6 +144,14 @@ TEST_CASE("samples of shards, records and folders are columns, and images have t
   CHECK(records.notes == Texts{"the feature 'v' is left out: its lists have different sizes"});
 }
 
+TEST_CASE("labels of shards that are no integers are numbers") {
+  const SourceFolder folder;
+  folder.write("half.tar", tar_of({{"1.cls", "0.5\n"}, {"2.cls", "1"}}));
+  CHECK(columns_of(guess_of(folder, "half.tar")) == Texts{"labels double[]"});
+  folder.write("whole.tar", tar_of({{"1.cls", "5\n"}, {"2.cls", "1"}}));
+  CHECK(columns_of(guess_of(folder, "whole.tar")) == Texts{"labels int64[]"});
+}
+
 TEST_CASE("a name that tells no format is refused, and Parquet names the script") {
   const SourceFolder folder;
   folder.write("a.bin", "x");

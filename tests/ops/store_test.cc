@@ -5,10 +5,12 @@
 
 #include "devices/base/text.h"
 #include "ops/data/dataset.h"
+#include "ops/data/guess.h"
 #include "ops/data/sources/mixture.h"
 #include "ops/data/stores/block_cache.h"
 #include "ops/data/stores/s3_list.h"
 #include "ops/data/stores/s3_signature.h"
+#include "ops/data/stores/store_address.h"
 #include "ops/data/stores/store_files.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
@@ -153,6 +155,22 @@ TEST_CASE("threads that share a request share its error, and the next one asks a
   for (std::thread& each : threads) each.join();
   CHECK(refused >= 1);
   CHECK(read_part_of(*file, 200, 10) == content.substr(200, 10));
+}
+
+TEST_CASE("a store tells whether a file exists, and a refusal is neither yes nor no") {
+  const HttpStore server([](const StoreRequest& request) -> StoreAnswer {
+    if (request.target == "/refused") return {403, {}, "there is no such file"};
+    if (request.target == "/gone") return {410};
+    if (request.target != "/there") return {404};
+    return HttpStore::range_of(request, "x", "");
+  });
+  const auto files = make_store_files(real_files(), quick_options());
+  CHECK(must(files->exists(server.url() + "/there")));
+  CHECK(!must(files->exists(server.url() + "/none")));
+  CHECK(!must(files->exists(server.url() + "/gone")));
+  CHECK(files->exists(server.url() + "/refused").status().code() == Code::failed_precondition);
+  CHECK(files->open(server.url() + "/gone").status().message() ==
+        cat("'", server.url(), "/gone': there is no such file (status 410)"));
 }
 
 TEST_CASE("an empty file of a server has no bytes") {
@@ -338,7 +356,15 @@ TEST_CASE("paths that are no addresses of stores are those of the disk, and stor
   CHECK(must(files->exists("/dev")));
   const std::string path = "http://127.0.0.1:9/x";
   CHECK(files->create(path).status().message().find("stores are for reading") != std::string::npos);
-  CHECK(files->rename(path, "/x").message().find("stores are for reading") != std::string::npos);
+  for (const Status& refused :
+       {files->rename(path, "/x"), files->rename("/x", path), files->link(path, "/x"),
+        files->link("/x", path), files->exchange(path, "/x"), files->exchange("/x", path),
+        files->append_to(path, 0).status(), files->remove(path), files->remove_all(path)}) {
+    CHECK(refused.code() == Code::failed_precondition);
+    CHECK(refused.message().find(cat("'", path,
+                                     "': expected a file of a disk: stores are for "
+                                     "reading")) == 0);
+  }
   CHECK(files->list(path).status().code() == Code::unimplemented);
   CHECK(files->open("https://me:secret@host/x")
             .status()
@@ -348,6 +374,76 @@ TEST_CASE("paths that are no addresses of stores are those of the disk, and stor
         std::string::npos);
   CHECK(!files->open("https:///x").ok());
   CHECK(!files->open("https://host/x?y=1").ok());
+}
+
+TEST_CASE("the address of a bucket is a host of its own, or a folder of the endpoint") {
+  const auto url_of = [](const std::string& path, const std::string& endpoint) {
+    const auto address =
+        StoreAddress::make(path, [&](const std::string& name) -> std::optional<std::string> {
+          if (name == "AWS_REGION") return "eu-north-1";
+          return name == "AWS_ENDPOINT_URL" ? std::optional(endpoint) : std::nullopt;
+        });
+    return address.ok() ? address->get({}).url : address.status().message();
+  };
+  CHECK(url_of("s3://my-bucket/a/b", "") == "https://my-bucket.s3.eu-north-1.amazonaws.com/a/b");
+  CHECK(url_of("s3://my.bucket/a/b", "") == "https://s3.eu-north-1.amazonaws.com/my.bucket/a/b");
+  CHECK(url_of("s3://my_Bucket/a", "") == "https://s3.eu-north-1.amazonaws.com/my_Bucket/a");
+  CHECK(url_of("s3://my.bucket/a", "http://h:90") == "http://h:90/my.bucket/a");
+  CHECK(url_of("s3://bucket/a", "https://h//") == "https://h/bucket/a");
+  for (const char* none : {"h", "localhost:9000", "https://", "https:", "://h", "ftp://h",
+                           "https://h/path", "https://me:secret@h"}) {
+    INFO(none);
+    CHECK(url_of("s3://bucket/a", none).find("AWS_ENDPOINT_URL: expected https://HOST") == 0);
+  }
+  CHECK(url_of("s3://bucket/a", "https://me:secret@h").find("secret") == std::string::npos);
+}
+
+TEST_CASE("a folder of images of S3 is found with and without '/' behind its name") {
+  const std::string image = png_of(3, 2, [](uint32_t, uint32_t, int) { return uint8_t{7}; });
+  const HttpStore server([&](const StoreRequest& request) -> StoreAnswer {
+    const auto list = [](const std::string& content) -> StoreAnswer {
+      return {200, {}, cat("<ListBucketResult>", content, "</ListBucketResult>")};
+    };
+    if (request.target.ends_with("prefix=pics%2F"))
+      return list("<CommonPrefixes><Prefix>pics/a/</Prefix></CommonPrefixes>");
+    if (request.target.ends_with("prefix=pics%2Fa%2F"))
+      return list("<Contents><Key>pics/a/1.png</Key></Contents>");
+    if (request.target == "/bucket/pics/a/1.png") return HttpStore::range_of(request, image, "x");
+    return {404};
+  });
+  const auto files =
+      make_store_files(real_files(), quick_options({{"AWS_ENDPOINT_URL", server.url()}}));
+  for (const char* path : {"s3://bucket/pics", "s3://bucket/pics/", "s3://bucket/pics//"}) {
+    const GuessedData guess = must(guess_dataset(*files, path, 10));
+    CHECK(guess.names.files == std::vector<std::string>{"s3://bucket/pics"});
+    CHECK(guess.names.options == std::vector<std::string>{"size=2", "size=3"});
+  }
+  CHECK(must(resolve_below("", "s3://bucket/pics/")) == "s3://bucket/pics");
+  CHECK(must(resolve_below("s3://bucket/pics/", "a/")) == "s3://bucket/pics/a");
+  CHECK(must(resolve_below("s3://bucket/", ".")) == "s3://bucket");
+}
+
+TEST_CASE("a guess tells the error of a store that gives no list") {
+  std::atomic<int> status = 403;
+  const HttpStore server([&](const StoreRequest& request) -> StoreAnswer {
+    if (status == 200 && request.target.ends_with("prefix=pics%2F"))
+      return {
+          200, {}, "<ListBucketResult><Contents><Key>pics/a</Key></Contents></ListBucketResult>"};
+    return {status == 200 ? 503 : status.load()};
+  });
+  StoreOptions options = quick_options({{"AWS_ENDPOINT_URL", server.url()}});
+  options.patience = milliseconds(20);
+  const auto files = make_store_files(real_files(), options);
+  const auto error_of = [&](const std::string& path) {
+    return guess_dataset(*files, path, 10).status().message();
+  };
+  CHECK(error_of("s3://bucket/pics").find("refuses the request (status 403)") != std::string::npos);
+  status = 503;
+  CHECK(error_of("s3://bucket/pics").find("answers with status 503") != std::string::npos);
+  status = 200;  // of the folder, and not of those in it
+  CHECK(error_of("s3://bucket/pics").find("answers with status 503") != std::string::npos);
+  // No list of HTTP could have been read.
+  CHECK(error_of(server.url() + "/pics").find("a name that tells the format") != std::string::npos);
 }
 
 TEST_CASE("the cache forgets the block that was used the longest time ago") {

@@ -117,7 +117,7 @@ Status add_shard_column(const ReadableFile& archive, const std::string& extensio
   guess.add_text(text);
   const bool label = extension == "cls" && guess.is_number();
   std::vector<std::string> options{ext};
-  options.push_back(label ? "dtype=int64"
+  options.push_back(label ? guess.options().at(0)
                           : cat("bytes=", std::clamp<uint64_t>(field.longest, 1, 16'777'216)));
   columns.add(label ? "labels" : extension, "", options);
   return {};
@@ -291,14 +291,18 @@ Result<GuessedData> guess_image_folder(Files& files, const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> classes, files.list(path));
   Status first_bad;
   for (const std::string& name : classes) {
+    if (name.starts_with('.')) continue;
     const auto images = files.list(cat(path, "/", name));
-    if (name.starts_with('.') || !images.ok()) continue;
+    // A file beside the folders has no list. A disk or a store that does not answer is an error.
+    if (!images.ok() && images.status().code() == Code::unavailable) return images.status();
+    if (!images.ok()) continue;
     for (const std::string& image : *images) {
       const size_t dot = image.rfind('.');
       if (image.starts_with('.') || dot == std::string::npos ||
           !is_image_extension(lower(image.substr(dot + 1))))
         continue;
       const auto bytes = read_file(files, cat(path, "/", name, "/", image), kEncodedImage);
+      if (!bytes.ok() && bytes.status().code() == Code::unavailable) return bytes.status();
       const auto header =
           bytes.ok() ? read_image_header(*bytes) : Result<ImageHeader>(bytes.status());
       if (header.ok()) {

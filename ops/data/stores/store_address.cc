@@ -1,5 +1,6 @@
 #include "ops/data/stores/store_address.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "devices/base/text.h"
@@ -9,10 +10,19 @@
 namespace leat {
 namespace {
 
-// "scheme" and what follows "://".
+// "scheme" and what follows "://". Without one there is no scheme.
 std::pair<std::string, std::string> cut_scheme(const std::string& path) {
   const size_t colon = path.find("://");
+  if (colon == std::string::npos) return {"", path};
   return {path.substr(0, colon), path.substr(colon + 3)};
+}
+
+// True if the bucket can be a part of the name of a host. One with a dot cannot: no certificate of
+// a store is good for names of several parts.
+bool fits_host(std::string_view bucket) {
+  return std::all_of(bucket.begin(), bucket.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
 }
 
 // Replaces the bytes that no URL has. One that is encoded already stays as it is.
@@ -62,19 +72,22 @@ Result<StoreAddress> StoreAddress::make(const std::string& path, const Variables
   out.access_key_ = variable("AWS_ACCESS_KEY_ID");
   out.secret_key_ = variable("AWS_SECRET_ACCESS_KEY");
   out.session_token_ = variable("AWS_SESSION_TOKEN");
-  std::string endpoint = variable("AWS_ENDPOINT_URL");
-  if (endpoint.empty()) {
+  const std::string endpoint = variable("AWS_ENDPOINT_URL");
+  const std::string place = cat("s3.", out.region_, ".amazonaws.com");
+  if (endpoint.empty() && fits_host(bucket)) {
     out.scheme_ = "https";
-    out.host_ = cat(bucket, ".s3.", out.region_, ".amazonaws.com");
+    out.host_ = cat(bucket, ".", place);
     out.folder_ = "/";
     return out;
   }
-  while (endpoint.ends_with('/')) endpoint.pop_back();
-  const auto [own_scheme, host] = cut_scheme(endpoint);
+  auto [own_scheme, host] = cut_scheme(endpoint.empty() ? cat("https://", place) : endpoint);
+  while (host.ends_with('/')) host.pop_back();
   if ((own_scheme != "http" && own_scheme != "https") || host.empty() ||
       host.find_first_of("/?#@") != std::string::npos) {
-    return invalid_argument(cat(
-        "AWS_ENDPOINT_URL: expected https://HOST or https://HOST:PORT, received '", endpoint, "'"));
+    return invalid_argument(cat("AWS_ENDPOINT_URL: expected https://HOST or https://HOST:PORT",
+                                host.find('@') != std::string::npos
+                                    ? std::string(" without a user")
+                                    : cat(", received '", endpoint, "'")));
   }
   out.scheme_ = own_scheme;
   out.host_ = host;

@@ -40,9 +40,11 @@ bool may_pass_later(long status) {
   return status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504);
 }
 
+bool is_missing(long status) { return status == 404 || status == 410; }
+
 // The error of an answer whose status is none that was asked for.
 Status error_of_status(long status, bool is_s3) {
-  if (status == 404 || status == 410)
+  if (is_missing(status))
     return failed_precondition(cat("there is no such file (status ", status, ")"));
   if (status == 401 || status == 403) {
     return failed_precondition(cat("the store refuses the request (status ", status, ")",
@@ -130,11 +132,14 @@ class StoreFile final : public ReadableFile {
  public:
   static Result<std::unique_ptr<ReadableFile>> open(std::shared_ptr<StoreParts> parts,
                                                     const std::string& path) {
-    LEAT_ASSIGN_OR_RETURN(StoreAddress address, StoreAddress::make(path, parts->options.variable));
-    auto file =
-        std::unique_ptr<StoreFile>(new StoreFile(std::move(parts), path, std::move(address)));
-    LEAT_RETURN_IF_ERROR(file->pin());
-    return std::unique_ptr<ReadableFile>(std::move(file));
+    LEAT_ASSIGN_OR_RETURN(auto file, find(std::move(parts), path));
+    if (!file->missing_) return std::unique_ptr<ReadableFile>(std::move(file));
+    const Status none = error_of_status(*file->missing_, file->address_.is_s3());
+    return Status(none.code(), cat("'", path, "': ", none.message()));
+  }
+  static Result<bool> exists(std::shared_ptr<StoreParts> parts, const std::string& path) {
+    LEAT_ASSIGN_OR_RETURN(const auto file, find(std::move(parts), path));
+    return !file->missing_;
   }
 
   const std::string& path() const override { return path_; }
@@ -164,9 +169,19 @@ class StoreFile final : public ReadableFile {
         address_(std::move(address)),
         number_(parts_->cache.new_file()) {}
 
+  // A file that may be missing.
+  static Result<std::unique_ptr<StoreFile>> find(std::shared_ptr<StoreParts> parts,
+                                                 const std::string& path) {
+    LEAT_ASSIGN_OR_RETURN(StoreAddress address, StoreAddress::make(path, parts->options.variable));
+    auto file =
+        std::unique_ptr<StoreFile>(new StoreFile(std::move(parts), path, std::move(address)));
+    LEAT_RETURN_IF_ERROR(file->pin());
+    return file;
+  }
+
   uint64_t block_bytes() const { return parts_->options.block_bytes; }
 
-  // Asks for the first block: its answer has the size and the ETag.
+  // Asks for the first block: its answer has the size and the ETag, or the file is missing.
   Status pin() {
     const auto request = [&] {
       return address_.get({{"range", cat("bytes=0-", block_bytes() - 1)}});
@@ -177,6 +192,10 @@ class StoreFile final : public ReadableFile {
       // An empty file has no range that could be read.
       if (answer.status == 416 && range && range->size == 0) return {};
       if (answer.status == 200 && header_of(answer, "content-length") == "0") return {};
+      if (is_missing(answer.status)) {
+        missing_ = answer.status;
+        return {};
+      }
       if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
       LEAT_RETURN_IF_ERROR(check_whole(answer, block_bytes()));
       if (!range || range->begin != 0)
@@ -293,6 +312,7 @@ class StoreFile final : public ReadableFile {
   const uint64_t number_;  // in the cache
   uint64_t size_ = 0;
   std::string etag_;
+  std::optional<long> missing_;  // the status that says that there is no such file
   mutable std::mutex mutex_;
   mutable std::condition_variable fetched_;
   mutable std::vector<std::shared_ptr<Fetch>> fetches_;  // under way
@@ -302,6 +322,11 @@ class StoreFile final : public ReadableFile {
 Status no_writing(const std::string& path) {
   return failed_precondition(
       cat("'", path, "': expected a file of a disk: stores are for reading"));
+}
+
+Status both_on_disk(const std::string& a, const std::string& b) {
+  if (is_store_path(a)) return no_writing(a);
+  return is_store_path(b) ? no_writing(b) : Status();
 }
 
 class StoreFiles final : public ForwardingFiles {
@@ -314,10 +339,7 @@ class StoreFiles final : public ForwardingFiles {
   }
   Result<bool> exists(const std::string& path) override {
     if (!is_store_path(path)) return files_.exists(path);
-    const auto opened = StoreFile::open(parts_, path);
-    if (opened.ok()) return true;
-    if (opened.status().message().find("there is no such file") != std::string::npos) return false;
-    return opened.status();
+    return StoreFile::exists(parts_, path);
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
     if (!is_store_path(path)) return files_.list(path);
@@ -334,8 +356,21 @@ class StoreFiles final : public ForwardingFiles {
     if (is_store_path(path)) return no_writing(path);
     return files_.create(path);
   }
+  Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size) override {
+    if (is_store_path(path)) return no_writing(path);
+    return files_.append_to(path, size);
+  }
   Status rename(const std::string& from, const std::string& to) override {
-    return is_store_path(from) || is_store_path(to) ? no_writing(to) : files_.rename(from, to);
+    LEAT_RETURN_IF_ERROR(both_on_disk(from, to));
+    return files_.rename(from, to);
+  }
+  Status link(const std::string& from, const std::string& to) override {
+    LEAT_RETURN_IF_ERROR(both_on_disk(from, to));
+    return files_.link(from, to);
+  }
+  Status exchange(const std::string& a, const std::string& b) override {
+    LEAT_RETURN_IF_ERROR(both_on_disk(a, b));
+    return files_.exchange(a, b);
   }
   Status remove(const std::string& path) override {
     return is_store_path(path) ? no_writing(path) : files_.remove(path);
