@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "daemon/cli/column_text.h"
+#include "daemon/cli/row_memory.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
@@ -186,15 +187,11 @@ class DataWriter {
 
   Status write_lines(const TakeBytes& take, std::string (DataWriter::*header)() const,
                      void (DataWriter::*add)(const std::vector<Bytes>&, std::string&) const) const {
-    std::vector<Bytes> row;
-    for (const ColumnInfo& column : data_.info().columns)
-      row.emplace_back(static_cast<size_t>(column.row_bytes()));
-    std::vector<std::byte*> outs;
-    for (Bytes& each : row) outs.push_back(each.data());
+    RowMemory memory(data_.info());
     std::string text = header ? (this->*header)() : "";
     for (int64_t i = 0; i < data_.info().count; ++i) {
-      LEAT_RETURN_IF_ERROR(data_.read_row(i, outs));
-      (this->*add)(row, text);
+      LEAT_RETURN_IF_ERROR(data_.read_row(i, memory.outs));
+      (this->*add)(memory.rows, text);
       text += '\n';
       if (text.size() < kPiece) continue;
       LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(text))));
@@ -235,9 +232,10 @@ Result<ConvertedData> convert_data(Files& files, const NamedData& data, const st
   const std::string format = extension_of(output);
   if (format.empty()) return invalid_argument(cat("'", output, "': expected a file ", kOutputs));
   LEAT_RETURN_IF_ERROR(refuse_existing(files, output, force));
-  LEAT_ASSIGN_OR_RETURN(const DatasetReport found, report_dataset(files, data.names, {}));
   // Arrays stay in their files where they can, so that memory stays bounded.
-  LEAT_ASSIGN_OR_RETURN(const auto opened, Dataset::open(files, data.names, /*large_array=*/0));
+  LEAT_ASSIGN_OR_RETURN(const ReportedDataset reported,
+                        open_reported(files, data.names, /*large_array=*/0));
+  const auto& [opened, found] = reported;
   ConvertedData out{opened->info(), data.notes};
   out.notes.insert(out.notes.end(), found.notes.begin(), found.notes.end());
   const std::vector<bool> is_text = text_columns(data.names, opened->info());

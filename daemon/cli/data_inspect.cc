@@ -6,6 +6,7 @@
 
 #include "daemon/base/json_line.h"
 #include "daemon/cli/column_text.h"
+#include "daemon/cli/row_memory.h"
 #include "daemon/cli/table.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -16,17 +17,6 @@ namespace {
 constexpr int64_t kShownRows = 3;
 constexpr size_t kShownFiles = 10, kShownClasses = 20;
 constexpr size_t kMostClasses = 10'000;  // more are no classes, but numbers
-
-// Memory for one row of each column.
-struct RowMemory {
-  explicit RowMemory(const DatasetInfo& info) {
-    for (const ColumnInfo& column : info.columns)
-      rows.emplace_back(static_cast<size_t>(column.row_bytes()));
-    for (Bytes& row : rows) outs.push_back(row.data());
-  }
-  std::vector<Bytes> rows;
-  std::vector<std::byte*> outs;
-};
 
 bool counts_classes(const InspectedColumn& column) {
   return is_int(column.info.dtype) && column.info.shape.elements() == 1 && !column.is_text &&
@@ -182,9 +172,10 @@ void print_json(const InspectedData& data) {
 }  // namespace
 
 Result<InspectedData> inspect_data(Files& files, const NamedData& data, int64_t rows) {
-  LEAT_ASSIGN_OR_RETURN(const DatasetReport report, report_dataset(files, data.names, {}));
   // Arrays stay in their files where they can: only a few rows are read.
-  LEAT_ASSIGN_OR_RETURN(const auto opened, Dataset::open(files, data.names, /*large_array=*/0));
+  LEAT_ASSIGN_OR_RETURN(const ReportedDataset reported,
+                        open_reported(files, data.names, /*large_array=*/0));
+  const auto& [opened, report] = reported;
   InspectedData out;
   out.name = data.name;
   out.format = data.names.format;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/base/json_line.h"
+#include "daemon/cli/row_memory.h"
 #include "daemon/spec/job.h"
 #include "daemon/training/train_specs.h"
 #include "devices/base/counted.h"
@@ -20,22 +21,17 @@ namespace {
 // Adds the bytes of a row's columns, which a training reads with this key.
 class ContentHash {
  public:
-  explicit ContentHash(const Dataset& data) : data_(data) {
-    for (const ColumnInfo& column : data.info().columns)
-      rows_.emplace_back(static_cast<size_t>(column.row_bytes()));
-    for (Bytes& row : rows_) outs_.push_back(row.data());
-  }
+  explicit ContentHash(const Dataset& data) : data_(data), memory_(data.info()) {}
   Status add(int64_t row, const RowKey& key) {
-    LEAT_RETURN_IF_ERROR(data_.read_row(row, key, outs_));
-    for (const Bytes& bytes : rows_) hash_.update(bytes);
+    LEAT_RETURN_IF_ERROR(data_.read_row(row, key, memory_.outs));
+    for (const Bytes& bytes : memory_.rows) hash_.update(bytes);
     return {};
   }
   std::string finish() { return to_hex(hash_.finish()); }
 
  private:
   const Dataset& data_;
-  std::vector<Bytes> rows_;
-  std::vector<std::byte*> outs_;
+  RowMemory memory_;
   Sha256 hash_;
 };
 

@@ -62,17 +62,24 @@ Result<std::vector<SourceFile>> places_of(const DatasetFiles& names, FilesForm f
   return out;
 }
 
+// The names without patterns, and the places of their files. REQUIRES: check_dataset_files().
+Result<OpenedSource> find_places(Files& files, const DatasetFiles& names) {
+  const FilesForm form = find_source_format(names.format)->files_form();
+  OpenedSource found;
+  found.names = names;
+  if (form == FilesForm::patterns) {
+    LEAT_ASSIGN_OR_RETURN(found.names.files, expand_patterns(files, names.root, names.files));
+  }
+  LEAT_ASSIGN_OR_RETURN(found.places, places_of(found.names, form));
+  return found;
+}
+
 }  // namespace
 
 Result<OpenedSource> open_source(Files& files, const DatasetFiles& names, uint64_t large_array) {
   LEAT_RETURN_IF_ERROR(check_dataset_files(names));
   const SourceFormat& format = *find_source_format(names.format);
-  OpenedSource opened;
-  opened.names = names;
-  if (format.files_form() == FilesForm::patterns) {
-    LEAT_ASSIGN_OR_RETURN(opened.names.files, expand_patterns(files, names.root, names.files));
-  }
-  LEAT_ASSIGN_OR_RETURN(opened.places, places_of(opened.names, format.files_form()));
+  LEAT_ASSIGN_OR_RETURN(OpenedSource opened, find_places(files, names));
   LEAT_ASSIGN_OR_RETURN(SourceOptions options,
                         SourceOptions::parse(format.options(), names.options));
   const SourceSetup setup{files, opened.names, opened.places, std::move(options), large_array};
@@ -300,17 +307,23 @@ Result<std::string> fingerprint(Files& files, const std::string& path) {
 
 namespace {
 
-Result<DatasetReport> report_of(Files& files, const DatasetFiles& names, const ClassCheck& check);
+Status add_prints(Files& files, const OpenedSource& found, DatasetReport& report) {
+  const SourceFormat& format = *find_source_format(found.names.format);
+  for (const SourceFile& place : found.places) {
+    LEAT_ASSIGN_OR_RETURN(std::string print, format.print(files, place.path));
+    report.prints.push_back(std::move(print));
+  }
+  return {};
+}
 
 // The files of the parts of a mixture, each with the name of its part before its own.
-Status report_parts(Files& files, const DatasetFiles& names, DatasetReport& report) {
+Status add_parts(Files& files, const DatasetFiles& names, DatasetReport& report) {
   report.files.clear();
   for (const MixturePart& part : mixture_parts(names)) {
-    LEAT_ASSIGN_OR_RETURN(const DatasetReport own, report_of(files, part.names, {}));
-    for (size_t f = 0; f < own.files.size(); ++f) {
-      report.files.push_back(cat(part.name, ":", own.files[f]));
-      report.prints.push_back(own.prints[f]);
-    }
+    LEAT_ASSIGN_OR_RETURN(const OpenedSource found, find_places(files, part.names));
+    for (const std::string& each : found.names.files)
+      report.files.push_back(cat(part.name, ":", each));
+    LEAT_RETURN_IF_ERROR(add_prints(files, found, report));
   }
   return {};
 }
@@ -336,16 +349,11 @@ void report_classes(const Source& source, DatasetReport& report) {
   report.notes.push_back(std::move(text));
 }
 
-Result<DatasetReport> report_of(Files& files, const DatasetFiles& names, const ClassCheck& check) {
-  LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, kLargeArray));
+Result<DatasetReport> report_opened(Files& files, OpenedSource& opened, const ClassCheck& check) {
   DatasetReport report{opened.info, opened.names.files, {}, {}};
-  const SourceFormat& format = *find_source_format(names.format);
-  if (format.files_form() == FilesForm::sources)
-    LEAT_RETURN_IF_ERROR(report_parts(files, names, report));
-  for (const SourceFile& place : opened.places) {
-    LEAT_ASSIGN_OR_RETURN(std::string print, format.print(files, place.path));
-    report.prints.push_back(std::move(print));
-  }
+  if (find_source_format(opened.names.format)->files_form() == FilesForm::sources)
+    LEAT_RETURN_IF_ERROR(add_parts(files, opened.names, report));
+  LEAT_RETURN_IF_ERROR(add_prints(files, opened, report));
   if (const int64_t skipped = opened.source->skipped(); skipped > 0) {
     report.notes.push_back(cat("left out ", counted(skipped, "bad record"), " of the data, first ",
                                opened.source->first_skipped()));
@@ -353,6 +361,11 @@ Result<DatasetReport> report_of(Files& files, const DatasetFiles& names, const C
   report_classes(*opened.source, report);
   if (check.classes > 0) LEAT_RETURN_IF_ERROR(check_opened(files, opened, check));
   return report;
+}
+
+Result<DatasetReport> report_of(Files& files, const DatasetFiles& names, const ClassCheck& check) {
+  LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, kLargeArray));
+  return report_opened(files, opened, check);
 }
 
 }  // namespace
@@ -369,6 +382,17 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
                                       look_up(bounded, names);
                                       return report_of(bounded, names, check);
                                     });
+}
+
+Result<ReportedDataset> open_reported(Files& local, const DatasetFiles& names,
+                                      uint64_t large_array) {
+  Files& files = files_of(local, names);
+  LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, large_array));
+  ReportedDataset out;
+  LEAT_ASSIGN_OR_RETURN(out.report, report_opened(files, opened, {}));
+  LEAT_RETURN_IF_ERROR(opened.source->load(files, opened.wanted));
+  LEAT_ASSIGN_OR_RETURN(out.data, attach(files, std::move(opened)));
+  return out;
 }
 
 }  // namespace leat

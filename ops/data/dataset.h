@@ -112,4 +112,14 @@ Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
 Result<DatasetReport> report_dataset(Files& files, const DatasetFiles& names,
                                      const ClassCheck& check, const ReadingLimits& limits);
 
+// A data set, and the report on the same opening of it.
+struct ReportedDataset {
+  std::unique_ptr<Dataset> data;
+  DatasetReport report;
+};
+// The results of Dataset::open() and of report_dataset(), for which the records of the files are
+// counted only once.
+Result<ReportedDataset> open_reported(Files& files, const DatasetFiles& names,
+                                      uint64_t large_array = kLargeArray);
+
 }  // namespace leat

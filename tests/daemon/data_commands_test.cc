@@ -6,6 +6,7 @@
 #include "daemon/cli/data_convert.h"
 #include "daemon/cli/data_inspect.h"
 #include "daemon/cli/data_ledger.h"
+#include "devices/base/forwarding_files.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
@@ -88,6 +89,29 @@ TEST_CASE("inspect shows the rows, the columns, the classes and the bad records 
                       R"("csv", "rows": 4, "rowsRead": 2, "badRows": 0})") != std::string::npos);
   CHECK(json.out.find(R"("kind": "ClassCount", "set": "data", "column": "labels", "class": 1, )"
                       R"("rows": 2})") != std::string::npos);
+}
+
+// Counts how often files are opened.
+class CountedOpens final : public ForwardingFiles {
+ public:
+  CountedOpens() : ForwardingFiles(real_files()) {}
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    ++opens;
+    return files_.open(path);
+  }
+  int opens = 0;
+};
+
+TEST_CASE("inspect and convert count the records of a file once") {
+  const TemporaryDirectory folder;
+  put_file(folder / "people.csv", kPeople);
+  const NamedData data = must(find_data(real_files(), folder / "people.csv", 100)).at(0);
+  CountedOpens plain, inspected, converted;
+  must(Dataset::open(plain, data.names));
+  CHECK(must(inspect_data(inspected, data, 100)).prints.size() == 1);
+  CHECK(inspected.opens == plain.opens + 1);  // for the fingerprint
+  must(convert_data(converted, data, folder / "out.npz", false));
+  CHECK(converted.opens == plain.opens + 1);
 }
 
 TEST_CASE("inspect shows all sets of a job file, whatever its model is") {
