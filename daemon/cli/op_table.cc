@@ -5,6 +5,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/table.h"
 #include "devices/base/text.h"
+#include "ops/data/source_options.h"
 #include "ops/definitions/branches.h"
 #include "ops/layers/control_flow.h"
 #include "ops/layers/layers.h"
@@ -13,12 +14,6 @@
 
 namespace leat {
 namespace {
-
-// The graph text calls two types float and double.
-std::string type_name(DType dtype) {
-  if (dtype == DType::f32) return "float32";
-  return dtype == DType::f64 ? "float64" : std::string(dtype_name(dtype));
-}
 
 // "floats", or the names of the types.
 std::string set_text(const DTypeSet& set) {
@@ -32,7 +27,7 @@ std::string set_text(const DTypeSet& set) {
   std::vector<std::string> names;
   for (int code = 1; code < kDTypeCount; ++code) {
     if (const auto dtype = static_cast<DType>(code); set.has(dtype))
-      names.push_back(type_name(dtype));
+      names.emplace_back(column_type_name(dtype));
   }
   return join(names, ", ");
 }

@@ -5,6 +5,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <charconv>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -23,13 +24,6 @@ HttpParse refuse(int status, std::string_view message) {
 }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -85,7 +79,7 @@ HttpParse from(const Parser& parser) {
   for (const auto& field : message) {  // the parser refuses control characters
     if (request.headers.size() == kMaxFields)
       return refuse(431, cat("header: expected at most ", kMaxFields, " fields"));
-    request.headers.emplace_back(lower(view(field.name_string())), view(field.value()));
+    request.headers.emplace_back(lower_case(view(field.name_string())), view(field.value()));
   }
   return parse;
 }

@@ -4,6 +4,7 @@
 #include "daemon/status/curve_figures.h"
 #include "daemon/status/page_parts.h"
 #include "daemon/status/status_json.h"
+#include "devices/base/ascii_text.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 
@@ -97,7 +98,7 @@ std::string log_part(const LogPage& log) {
 HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster,
                       const CurvesView& curves) {
   const JobCondition& condition = job.condition;
-  const std::string json = "/api/v1/jobs/" + percent_encoded(job.id);
+  const std::string json = "/api/v1/jobs/" + url_encoded(job.id);
   return html_page(
       job.id + " \xc2\xb7 Leat",
       cat("<p><a href=\"/\">All jobs and workers</a></p>\n<header data-part=\"job\"><h1>",

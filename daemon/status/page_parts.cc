@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "daemon/base/json_line.h"
+#include "devices/base/ascii_text.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
@@ -186,17 +187,7 @@ std::string html_escaped(std::string_view text) {
   return out;
 }
 
-std::string percent_encoded(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       c == '-' || c == '_' || c == '.';
-    out += plain ? std::string(1, c) : format("%%%02X", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
-std::string job_path(std::string_view id) { return "/jobs/" + percent_encoded(id); }
+std::string job_path(std::string_view id) { return "/jobs/" + url_encoded(id); }
 
 std::string badge(std::string_view text, std::string_view colour) {
   return cat("<span class=\"state ", colour, "\">", html_escaped(text), "</span>");

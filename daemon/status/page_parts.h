@@ -22,8 +22,6 @@ HttpResponse html_error_page(int status, std::string_view phrase, std::string_vi
 
 // Escapes text for use between tags and in quoted values.
 std::string html_escaped(std::string_view text);
-// Encodes text as a segment of a path.
-std::string percent_encoded(std::string_view text);
 // Returns the path of a job's page: "/jobs/ID".
 std::string job_path(std::string_view id);
 

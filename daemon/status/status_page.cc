@@ -5,6 +5,7 @@
 
 #include "daemon/status/job_order.h"
 #include "daemon/status/page_parts.h"
+#include "devices/base/ascii_text.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 
@@ -140,7 +141,7 @@ std::string filter_bar(std::span<const JobView> jobs, const JobFilter& filter) {
     });
     std::string query = group.key.empty() ? "" : cat("?show=", group.key);
     if (!filter.name.empty())
-      query += cat(query.empty() ? "?" : "&amp;", "name=", percent_encoded(filter.name));
+      query += cat(query.empty() ? "?" : "&amp;", "name=", url_encoded(filter.name));
     html += cat("<a href=\"/", query, "\"", &group == &chosen ? " aria-current=\"page\"" : "", ">",
                 group.label, " ", count, "</a>");
   }

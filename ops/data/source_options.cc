@@ -73,6 +73,11 @@ DType column_type(std::string_view name) {
   return dtype_from_name(name).value_or(DType::f32);
 }
 
+std::string_view column_type_name(DType dtype) {
+  if (dtype == DType::f32) return "float32";
+  return dtype == DType::f64 ? "float64" : dtype_name(dtype);
+}
+
 Result<Shape> row_shape(const std::vector<int64_t>& sizes) {
   constexpr int64_t kMost = int64_t{1} << 31;
   const bool positive =

@@ -96,6 +96,8 @@ inline constexpr std::string_view kColumnTypes[] = {"float32", "float64", "int8"
                                                     "uint32",  "uint64",  "bool"};
 // REQUIRES: one of these names.
 DType column_type(std::string_view name);
+// The name of a type as options take it: float32 and float64, and else that of dtype_name().
+std::string_view column_type_name(DType dtype);
 // The sizes as a shape. invalid_argument if one is below 1, if there are more than kMaxRank - 1, or
 // if a row would have more than 2^31 elements.
 Result<Shape> row_shape(const std::vector<int64_t>& sizes);

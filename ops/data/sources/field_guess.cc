@@ -42,8 +42,7 @@ void FieldGuess::add_string(std::string_view text) {
 }
 
 std::vector<std::string> FieldGuess::options() const {
-  constexpr size_t kMost = 16'777'216;  // of kBytesOption
-  if (is_text()) return {cat("bytes=", std::clamp<size_t>(longest_, 1, kMost))};
+  if (is_text()) return {cat("bytes=", std::clamp<size_t>(longest_, 1, kMostColumnBytes))};
   std::vector<std::string> out{cat("dtype=", booleans_ > 0 ? "bool"
                                              : integers_   ? "int64"
                                                            : "float64")};

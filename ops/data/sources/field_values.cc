@@ -49,12 +49,6 @@ bool store_parsed(std::string_view text, std::byte* at) {
   return true;
 }
 
-// The name that options use.
-std::string_view type_word(DType dtype) {
-  if (dtype == DType::f32) return "float32";
-  return dtype == DType::f64 ? "float64" : dtype_name(dtype);
-}
-
 }  // namespace
 
 std::string quoted_field(std::string_view text) {
@@ -73,21 +67,22 @@ Result<FieldType> FieldType::make(const SourceOptions& column) {
   if (column.has("dtype")) type.dtype_ = column_type(column.text("dtype"));
   if (type.bytes_ > 0 && type.dtype_ != DType::u8)
     return invalid_argument(
-        cat("dtype: expected uint8 for bytes, received ", type_word(type.dtype_)));
+        cat("dtype: expected uint8 for bytes, received ", column_type_name(type.dtype_)));
   std::byte ignored[8];
   for (const std::string& each : categories) {
     const auto index = static_cast<int64_t>(type.categories_.size());
     if (!type.categories_.emplace(each, index).second)
       return invalid_argument(cat("categories: ", quoted_field(each), " is there twice"));
     if (!store_integer(type.dtype_, index, ignored))
-      return invalid_argument(cat("categories: expected so few that ", type_word(type.dtype_),
+      return invalid_argument(cat("categories: expected so few that ",
+                                  column_type_name(type.dtype_),
                                   " has a number for each, received ", categories.size()));
   }
   if (column.has("fill")) {
     type.fill_ = column.number("fill");
     if (type.bytes_ > 0) return invalid_argument("fill: expected none for bytes");
     if (!store_number(type.dtype_, *type.fill_, ignored))
-      return invalid_argument(cat("fill: expected a value of type ", type_word(type.dtype_),
+      return invalid_argument(cat("fill: expected a value of type ", column_type_name(type.dtype_),
                                   ", received ", shortest(*type.fill_)));
   }
   return type;
@@ -116,22 +111,22 @@ Status FieldType::store_text(std::string_view text, std::byte* at) const {
   const bool stored =
       with_column_type(dtype_, [&](auto type) { return store_parsed<decltype(type)>(number, at); });
   if (stored) return {};
-  return invalid_argument(
-      cat("expected a value of type ", type_word(dtype_), ", received ", quoted_field(text)));
+  return invalid_argument(cat("expected a value of type ", column_type_name(dtype_), ", received ",
+                              quoted_field(text)));
 }
 
 Status FieldType::store_integer_value(int64_t value, std::byte* at) const {
   if (is_bytes() || is_category()) return store_text(std::to_string(value), at);
   if (store_integer(dtype_, value, at)) return {};
   return invalid_argument(
-      cat("expected a value of type ", type_word(dtype_), ", received ", value));
+      cat("expected a value of type ", column_type_name(dtype_), ", received ", value));
 }
 
 Status FieldType::store_number_value(double value, std::byte* at) const {
   if (is_bytes() || is_category()) return store_text(shortest(value), at);
   if (std::isfinite(value) && store_number(dtype_, value, at)) return {};
   return invalid_argument(
-      cat("expected a value of type ", type_word(dtype_), ", received ", shortest(value)));
+      cat("expected a value of type ", column_type_name(dtype_), ", received ", shortest(value)));
 }
 
 Status FieldType::store_missing(std::byte* at) const {

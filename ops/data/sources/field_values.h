@@ -18,8 +18,9 @@ inline constexpr SourceOption kDtypeOption{
     .name = "dtype", .kind = OptionKind::choice, .choices = kColumnTypes};
 inline constexpr SourceOption kCategoriesOption{.name = "categories", .kind = OptionKind::texts};
 inline constexpr SourceOption kFillOption{.name = "fill", .kind = OptionKind::number};
+inline constexpr uint64_t kMostColumnBytes = uint64_t{16} << 20;  // of a text
 inline constexpr SourceOption kBytesOption{
-    .name = "bytes", .kind = OptionKind::integer, .min = 1, .max = 16777216};
+    .name = "bytes", .kind = OptionKind::integer, .min = 1, .max = kMostColumnBytes};
 
 // The type of a column's elements, and the rule by which a field becomes one of them:
 //   categories  the position of the field's text in a list

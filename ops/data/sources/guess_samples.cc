@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
 #include "ops/data/sources/field_guess.h"
 #include "ops/data/sources/image_column.h"
@@ -17,18 +18,6 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kSampleText = uint64_t{1} << 20;  // of a part that is read for the guess
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-bool is_image_extension(std::string_view extension) {
-  constexpr std::string_view kAll[] = {"jpg", "jpeg", "png", "webp"};
-  return std::find(std::begin(kAll), std::end(kAll), extension) != std::end(kAll);
-}
 
 // The options of a column of images of this size.
 std::vector<std::string> image_options(const ImageHeader& header) {
@@ -100,10 +89,7 @@ Status add_shard_column(const ReadableFile& archive, const std::string& extensio
   if (extension == "npy" || extension.ends_with(".npy")) {
     const auto header = npy_format().parse_header(bytes, extension);
     if (!header.ok()) return leave_out(out, "extension", extension, header.status().message());
-    std::string dtype(dtype_name(header->dtype));
-    if (header->dtype == DType::f32) dtype = "float32";
-    if (header->dtype == DType::f64) dtype = "float64";
-    std::vector<std::string> options{ext, "dtype=" + dtype};
+    std::vector<std::string> options{ext, cat("dtype=", column_type_name(header->dtype))};
     for (const int64_t dim : header->shape.dims()) options.push_back(cat("shape=", dim));
     columns.add(extension, "", options);
     return {};
@@ -117,8 +103,9 @@ Status add_shard_column(const ReadableFile& archive, const std::string& extensio
   guess.add_text(text);
   const bool label = extension == "cls" && guess.is_number();
   std::vector<std::string> options{ext};
-  options.push_back(label ? guess.options().at(0)
-                          : cat("bytes=", std::clamp<uint64_t>(field.longest, 1, 16'777'216)));
+  options.push_back(label
+                        ? guess.options().at(0)
+                        : cat("bytes=", std::clamp<uint64_t>(field.longest, 1, kMostColumnBytes)));
   columns.add(label ? "labels" : extension, "", options);
   return {};
 }
@@ -178,7 +165,7 @@ void add_feature_column(const std::string& name, const FeatureGuess& guess, int6
       (void)leave_out(out, "feature", name, "it has lists of texts");
       return;
     }
-    options = {cat("bytes=", std::clamp<size_t>(guess.longest, 1, 16'777'216))};
+    options = {cat("bytes=", std::clamp<uint64_t>(guess.longest, 1, kMostColumnBytes))};
   } else {
     options = {cat("dtype=", guess.kind == Feature::Kind::floats ? "float32" : "int64")};
     if (*guess.count > 1) options.push_back(cat("shape=", *guess.count));
@@ -246,7 +233,7 @@ Result<GuessedData> guess_webdataset(Files& files, const std::string& path, int6
       if (samples++ == most_records) return enough();
       key = own;
     }
-    ShardField& field = fields[lower(member.name.substr(dot + 1))];
+    ShardField& field = fields[lower_case(member.name.substr(dot + 1))];
     if (field.longest == 0) field = {0, member.offset, member.size};
     field.longest = std::max(field.longest, member.size);
     return {};
@@ -297,10 +284,7 @@ Result<GuessedData> guess_image_folder(Files& files, const std::string& path) {
     if (!images.ok() && images.status().code() == Code::unavailable) return images.status();
     if (!images.ok()) continue;
     for (const std::string& image : *images) {
-      const size_t dot = image.rfind('.');
-      if (image.starts_with('.') || dot == std::string::npos ||
-          !is_image_extension(lower(image.substr(dot + 1))))
-        continue;
+      if (!is_image_name(image)) continue;
       const auto bytes = read_file(files, cat(path, "/", name, "/", image), kEncodedImage);
       if (!bytes.ok() && bytes.status().code() == Code::unavailable) return bytes.status();
       const auto header =

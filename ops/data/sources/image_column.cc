@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -25,6 +26,17 @@ Status read_range(const SourceOptions& options, std::string_view name, double& l
 }
 
 }  // namespace
+
+bool is_image_extension(std::string_view extension) {
+  constexpr std::string_view kAll[] = {"jpg", "jpeg", "png", "webp"};
+  return std::find(std::begin(kAll), std::end(kAll), extension) != std::end(kAll);
+}
+
+bool is_image_name(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return !name.starts_with('.') && dot != std::string_view::npos &&
+         is_image_extension(lower_case(name.substr(dot + 1)));
+}
 
 Result<ImageColumn> ImageColumn::make(const SourceOptions& options) {
   ImageColumn column;

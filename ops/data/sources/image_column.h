@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ops/data/source.h"
 #include "ops/images/geometry.h"
@@ -42,6 +43,12 @@ constexpr std::array<SourceOption, N + kImageOptions.size()> with_image_options(
 
 // An encoded image may have so many bytes.
 inline constexpr uint64_t kEncodedImage = uint64_t{256} << 20;
+
+// True for jpg, jpeg, png and webp.
+bool is_image_extension(std::string_view extension);
+// True for the name of a file with such an extension, in letters of any size, that does not begin
+// with a dot.
+bool is_image_name(std::string_view name);
 
 // One column of images. Immutable. Threads: any.
 class ImageColumn {

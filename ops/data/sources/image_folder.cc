@@ -2,8 +2,6 @@
 // columns are `image` and `labels`. Classes are numbered in the order of their names, and rows go
 // by class and then by the name of the file.
 #include <algorithm>
-#include <array>
-#include <cctype>
 
 #include "devices/base/crc32c.h"
 #include "devices/base/text.h"
@@ -15,17 +13,7 @@ namespace {
 
 constexpr SourceOption kOwnFolderOptions[] = {kOnBadRecordOption};
 constexpr auto kFolderOptions = with_image_options(kOwnFolderOptions);
-constexpr auto kImageNames = std::to_array<std::string_view>({".jpg", ".jpeg", ".png", ".webp"});
 constexpr size_t kLabelCell = 1;  // the column behind that of the images
-
-bool is_image_name(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return !lower.starts_with('.') &&
-         std::any_of(kImageNames.begin(), kImageNames.end(),
-                     [&](std::string_view end) { return lower.ends_with(end); });
-}
 
 // Passes the classes in the order of their names, each with its images. Files beside the folders of
 // the classes, and folders without images, are none.

@@ -2,28 +2,16 @@
 
 #include <sqlite3.h>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
 #include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
 
-// A path as the URI of a database that does not change. Everything but letters, digits and a few
-// signs is written as %XX.
+// A path as the URI of a database that does not change.
 std::string uri_of(const std::string& path) {
-  constexpr std::string_view kHex = "0123456789ABCDEF", kPlain = "/-_.";
-  std::string out = "file:";
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       kPlain.find(c) != std::string_view::npos;
-    if (plain) {
-      out.push_back(c);
-    } else {
-      out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
-    }
-  }
-  return out + "?immutable=1";
+  return cat("file:", url_encoded(path, "/"), "?immutable=1");
 }
 
 }  // namespace

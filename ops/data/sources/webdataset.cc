@@ -3,9 +3,9 @@
 //
 //   0001.jpg 0001.cls   0002.jpg 0002.cls   ...        columns: {image: jpg, labels: cls}
 #include <algorithm>
-#include <cctype>
 #include <map>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
 #include "ops/data/source_formats.h"
 #include "ops/data/sources/record_files.h"
@@ -36,13 +36,6 @@ constexpr SourceOption kShardOptions[] = {
 };
 
 constexpr uint64_t kPartBytes = uint64_t{64} << 20;  // of a file that is no image
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 // A column with the extensions of the files that it may be read from, the first one first.
 struct ShardColumn {

@@ -3,10 +3,10 @@
 #include <curl/curl.h>
 
 #include <algorithm>
-#include <cctype>
 #include <mutex>
 #include <string_view>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -46,10 +46,8 @@ size_t take_header(char* data, size_t size, size_t count, void* user) {
   constexpr size_t kMostHeaders = 1000;
   if (colon == std::string_view::npos || coming.answer.headers.size() >= kMostHeaders)
     return line.size();
-  std::string name = trimmed(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  coming.answer.headers[name] = trimmed(line.substr(colon + 1));
+  coming.answer.headers[lower_case(trimmed(line.substr(0, colon)))] =
+      trimmed(line.substr(colon + 1));
   return line.size();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
@@ -48,26 +49,10 @@ std::string time_text(std::time_t now) {
 
 }  // namespace
 
-std::string url_encoded(std::string_view text, bool path) {
-  constexpr std::string_view kHex = "0123456789ABCDEF", kPlain = "-._~";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       kPlain.find(c) != std::string_view::npos || (path && c == '/');
-    if (plain) {
-      out.push_back(c);
-    } else {
-      out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
-    }
-  }
-  return out;
-}
-
 std::string query_text(std::vector<std::pair<std::string, std::string>> query) {
   for (auto& [name, value] : query) {
-    name = url_encoded(name, false);
-    value = url_encoded(value, false);
+    name = url_encoded(name);
+    value = url_encoded(value);
   }
   std::sort(query.begin(), query.end());
   std::vector<std::string> parts;

@@ -19,7 +19,7 @@ struct S3Credentials {
 // A GET without a body.
 struct S3Request {
   std::string host;  // with its port, if that is not the usual one
-  std::string path;  // "/bucket/key", encoded by url_encoded()
+  std::string path;  // "/bucket/key", encoded by url_encoded() but for its '/'
   std::vector<std::pair<std::string, std::string>> query = {};    // not encoded
   std::vector<std::pair<std::string, std::string>> headers = {};  // beside host; in small letters
 };
@@ -31,8 +31,6 @@ std::vector<std::pair<std::string, std::string>> sign_s3(const S3Request& reques
                                                          const std::string& region,
                                                          std::time_t now);
 
-// Replaces all bytes but letters, digits, '-', '.', '_' and '~' by %XX; with `path` not '/', too.
-std::string url_encoded(std::string_view text, bool path);
 // "a=1&b=x%2Fy", in the order of the encoded names.
 std::string query_text(std::vector<std::pair<std::string, std::string>> query);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
 #include "ops/data/stores/s3_signature.h"
 #include "ops/data/stores/store_files.h"
@@ -25,15 +26,8 @@ bool fits_host(std::string_view bucket) {
   });
 }
 
-// Replaces the bytes that no URL has. One that is encoded already stays as it is.
-std::string as_url(std::string_view text) {
-  constexpr std::string_view kKept = "/:@!$&'()*+,;=%[]";
-  std::string out;
-  for (const char c : text)
-    out += kKept.find(c) != std::string_view::npos ? std::string(1, c)
-                                                   : url_encoded(std::string_view(&c, 1), true);
-  return out;
-}
+// The signs of a URL. One that is encoded already stays as it is.
+constexpr std::string_view kUrlSigns = "/:@!$&'()*+,;=%[]";
 
 }  // namespace
 
@@ -59,7 +53,7 @@ Result<StoreAddress> StoreAddress::make(const std::string& path, const Variables
   const auto [scheme, rest] = cut_scheme(path);
   out.is_s3_ = scheme == "s3";
   if (!out.is_s3_) {
-    out.url_ = cat(scheme, "://", as_url(rest));
+    out.url_ = cat(scheme, "://", url_encoded(rest, kUrlSigns));
     return out;
   }
   const auto variable = [&](const std::string& name) { return variables(name).value_or(""); };
@@ -91,7 +85,7 @@ Result<StoreAddress> StoreAddress::make(const std::string& path, const Variables
   }
   out.scheme_ = own_scheme;
   out.host_ = host;
-  out.folder_ = cat("/", url_encoded(bucket, false), "/");
+  out.folder_ = cat("/", url_encoded(bucket), "/");
   return out;
 }
 
@@ -114,7 +108,7 @@ HttpRequest StoreAddress::list(const std::string& continuation) const {
 HttpRequest StoreAddress::s3_request(
     const std::string& key, std::vector<std::pair<std::string, std::string>> query,
     std::vector<std::pair<std::string, std::string>> headers) const {
-  S3Request request{host_, folder_ + url_encoded(key, true), std::move(query), std::move(headers)};
+  S3Request request{host_, folder_ + url_encoded(key, "/"), std::move(query), std::move(headers)};
   HttpRequest out{cat(scheme_, "://", host_, request.path), request.headers, false};
   if (!request.query.empty()) out.url += "?" + query_text(request.query);
   // Without a key the store gets what it gives to everyone.
