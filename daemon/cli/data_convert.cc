@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <iostream>
 #include <map>
-#include <numeric>
 
 #include "daemon/cli/column_text.h"
 #include "daemon/cli/row_memory.h"
@@ -128,16 +127,9 @@ class DataWriter {
       return format_npz(
           all, [&](size_t column, const TakeBytes& put) { return passes_.pass(column, put); },
           take);
-    // Its writer wants the order of names.
-    std::vector<size_t> order(all.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(),
-              [&](size_t a, size_t b) { return all[a].name < all[b].name; });
-    std::vector<ArrayEntry> sorted;
-    for (const size_t column : order) sorted.push_back(all[column]);
     return format_safetensors(
-        sorted, metadata(),
-        [&](size_t i, const TakeBytes& put) { return passes_.pass(order[i], put); }, take);
+        all, metadata(),
+        [&](size_t column, const TakeBytes& put) { return passes_.pass(column, put); }, take);
   }
 
  private:

@@ -1,6 +1,5 @@
 #include "ops/formats/safetensors.h"
 
-#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -108,14 +107,12 @@ Status format_safetensors(const SafeTensors& content, const TakeBytes& take) {
 Status format_safetensors(std::span<const ArrayEntry> entries,
                           const std::map<std::string, std::string>& metadata,
                           const ArrayElements& elements, const TakeBytes& take) {
-  std::vector<ArrayEntry> order(entries.begin(), entries.end());
-  LEAT_ASSIGN_OR_RETURN(const std::string header, format_safetensors_header(order, metadata));
+  const std::vector<size_t> order = safetensors_order(entries);
+  LEAT_ASSIGN_OR_RETURN(const std::string header,
+                        format_safetensors_header(entries, order, metadata));
   LEAT_RETURN_IF_ERROR(take(std::as_bytes(std::span(header))));
-  for (const ArrayEntry& entry : order) {
-    const auto index = static_cast<size_t>(
-        std::find_if(entries.begin(), entries.end(),
-                     [&](const ArrayEntry& each) { return each.name == entry.name; }) -
-        entries.begin());
+  for (const size_t index : order) {
+    const ArrayEntry& entry = entries[index];
     uint64_t written = 0;
     LEAT_RETURN_IF_ERROR(elements(index, [&](std::span<const std::byte> bytes) {
       written += bytes.size();

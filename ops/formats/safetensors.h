@@ -67,8 +67,8 @@ Result<Tensor> read_safetensors_entry(const ReadableFile& file, const std::strin
 Result<Bytes> format_safetensors(const SafeTensors& content);
 // Passes the same bytes to `take` piece by piece, until it fails.
 Status format_safetensors(const SafeTensors& content, const TakeBytes& take);
-// The same for tensors that are not in memory: it asks for the elements of each once. `entries` are
-// in order of their names, without equal ones. internal if there are more or fewer elements.
+// The same for tensors that are not in memory: it asks for the elements of each once, in the order
+// of the file. internal if there are more or fewer elements. REQUIRES: the names differ.
 Status format_safetensors(std::span<const ArrayEntry> entries,
                           const std::map<std::string, std::string>& metadata,
                           const ArrayElements& elements, const TakeBytes& take);

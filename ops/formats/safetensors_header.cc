@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "devices/base/text.h"
 #include "ops/formats/elements.h"
@@ -364,19 +365,28 @@ Result<SafeTensorsIndex> parse_safetensors_header(std::string_view header, uint6
   return index;
 }
 
-Result<std::string> format_safetensors_header(std::vector<ArrayEntry>& entries,
+std::vector<size_t> safetensors_order(std::span<const ArrayEntry> entries) {
+  std::vector<size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
+    const ArrayEntry &a = entries[i], &b = entries[j];
+    const size_t size_a = dtype_size(a.dtype), size_b = dtype_size(b.dtype);
+    return size_a != size_b ? size_a > size_b : a.name < b.name;
+  });
+  return order;
+}
+
+Result<std::string> format_safetensors_header(std::span<const ArrayEntry> entries,
+                                              std::span<const size_t> order,
                                               const std::map<std::string, std::string>& metadata) {
   std::string json = "{";
   if (!metadata.empty()) {
     LEAT_ASSIGN_OR_RETURN(const std::string text, format_metadata(metadata));
     json += text;
   }
-  // The largest elements first; a stable sort keeps the order of names.
-  std::stable_sort(entries.begin(), entries.end(), [](const ArrayEntry& a, const ArrayEntry& b) {
-    return dtype_size(a.dtype) > dtype_size(b.dtype);
-  });
   uint64_t at = 0;
-  for (const ArrayEntry& entry : entries) {
+  for (const size_t index : order) {
+    const ArrayEntry& entry = entries[index];
     if (entry.name == kMetadata) {
       return invalid_argument(
           "expected names of tensors, received '__metadata__', which is reserved");
@@ -404,9 +414,10 @@ Result<FormattedSafeTensors> format_safetensors_header(const SafeTensors& conten
   for (const auto& [name, tensor] : content.tensors)
     entries.push_back({name, tensor.dtype(), tensor.shape()});
   FormattedSafeTensors out;
-  LEAT_ASSIGN_OR_RETURN(out.header, format_safetensors_header(entries, content.metadata));
-  for (const ArrayEntry& entry : entries)
-    out.data.push_back(bytes_of(content.tensors.at(entry.name)));
+  const std::vector<size_t> order = safetensors_order(entries);
+  LEAT_ASSIGN_OR_RETURN(out.header, format_safetensors_header(entries, order, content.metadata));
+  for (const size_t index : order)
+    out.data.push_back(bytes_of(content.tensors.at(entries[index].name)));
   return out;
 }
 

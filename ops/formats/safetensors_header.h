@@ -23,11 +23,15 @@ inline constexpr uint64_t kSafeTensorsPrefix = 8;  // bytes that hold the size o
 Result<SafeTensorsIndex> parse_safetensors_header(std::string_view header, uint64_t data_bytes,
                                                   std::string_view subject);
 
-// The header of a file with these tensors, with the 8 bytes of its size before it, and spaces up to
-// a multiple of 8 after it. Brings the entries into the order of their data. invalid_argument for a
-// name or metadata that is not UTF-8, the name "__metadata__", and for a header above
-// kSafeTensorsHeaderBytes. REQUIRES: the entries are in order of their names, without equal ones.
-Result<std::string> format_safetensors_header(std::vector<ArrayEntry>& entries,
+// The indexes of the entries in the order of their data: the largest elements first, then by name.
+std::vector<size_t> safetensors_order(std::span<const ArrayEntry> entries);
+
+// The header of a file with these tensors, whose data are in that order, with the 8 bytes of its
+// size before it, and spaces up to a multiple of 8 after it. invalid_argument for a name or
+// metadata that is not UTF-8, the name "__metadata__", and for a header above
+// kSafeTensorsHeaderBytes. REQUIRES: `order` is that of the entries, whose names differ.
+Result<std::string> format_safetensors_header(std::span<const ArrayEntry> entries,
+                                              std::span<const size_t> order,
                                               const std::map<std::string, std::string>& metadata);
 
 // The pieces of a file, which follow each other without gaps.

@@ -269,6 +269,27 @@ TEST_CASE("what cannot be written as safetensors is refused") {
         "tensor 'w': expected a tensor, received an invalid one");
 }
 
+TEST_CASE("arrays that come in any order make the file of the tensors in memory") {
+  SafeTensors content = some_tensors();
+  content.tensors.emplace("a2", Tensor::of<double>({2}, {1, 2}));
+  std::vector<ArrayEntry> entries;
+  for (const auto& [name, tensor] : content.tensors)
+    entries.insert(entries.begin(), {name, tensor.dtype(), tensor.shape()});
+  Bytes out;
+  const Status written = format_safetensors(
+      entries, content.metadata,
+      [&](size_t array, const TakeBytes& put) {
+        const Tensor& tensor = content.tensors.at(entries[array].name);
+        return put({static_cast<const std::byte*>(tensor.raw()), tensor.bytes()});
+      },
+      [&](std::span<const std::byte> bytes) {
+        out.insert(out.end(), bytes.begin(), bytes.end());
+        return Status();
+      });
+  CHECK(written.ok());
+  CHECK(out == *format_safetensors(content));
+}
+
 TEST_CASE("a safetensors file is written to disk, read whole and read in part") {
   const TemporaryDirectory dir;
   const SafeTensors content = some_tensors();
