@@ -18,6 +18,7 @@
 #include "tests/daemon/child_process.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/http_store.h"
 #include "tests/must.h"
 #include "tests/small_models.h"
 
@@ -99,6 +100,12 @@ TEST_CASE("leat predict writes the output of the model, whatever the source of t
   check({"--data", "pixels=val-x.npy", "--set", "model.inputs={image: pixels}"});
   fs::copy(run.small.path("run/weights.safetensors"), run.small.path("w.safetensors"));
   check({"--input", "val-x.npy", "--weights", "w.safetensors"});
+  // A file of a store.
+  const std::string rows = contents_of(run.small.path("val-x.npy"));
+  const HttpStore server(
+      [&](const StoreRequest& request) { return HttpStore::range_of(request, rows, "\"v\""); });
+  check({"--input", server.url() + "/val-x.npy"});
+  check({"--input", "image=" + server.url() + "/val-x.npy"});
 }
 
 TEST_CASE("leat predict writes the scores as CSV and as JSON lines") {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <random>
 
+#include "daemon/cli/missing_files.h"
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
@@ -14,6 +15,7 @@
 #include "tests/http_store.h"
 #include "tests/must.h"
 #include "tests/sample_files.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -176,6 +178,18 @@ TEST_CASE("data of S3 are found by patterns, and a job file has no user") {
       parse_job(print_job(small.job()), small.path("job.yaml"), overrides).status();
   CHECK(refused.message().find("data.root: the address of a store: expected none with a user") !=
         std::string::npos);
+}
+
+TEST_CASE("only a data root that is a folder can be missing on this machine") {
+  Job job;
+  CHECK(!report_missing_root(job, ColorMode::never));
+  job.data.root = "https://host/data";
+  CHECK(!report_missing_root(job, ColorMode::never));
+  const TemporaryDirectory folder;
+  job.data.root = folder.path();
+  CHECK(!report_missing_root(job, ColorMode::never));
+  job.data.root = folder / "none";
+  CHECK(report_missing_root(job, ColorMode::never));
 }
 
 TEST_CASE("a file that the store lacks is one error of the job") {
