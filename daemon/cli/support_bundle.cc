@@ -119,10 +119,13 @@ void put_machine(BundleFolder& bundle, const ClusterOptions& options) {
   bundle.put("doctor.txt", findings_text(examine(options, {})));
 }
 
-Result<std::unique_ptr<ClusterClient>> client_of(const ClusterOptions& chosen) {
+// The client ends its calls after Ctrl-C.
+Result<std::unique_ptr<ClusterClient>> client_of(const ClusterOptions& chosen,
+                                                 const Interrupt& interrupt) {
   LEAT_ASSIGN_OR_RETURN(const ClusterSettings settings, find_cluster(chosen, real_environment));
   LEAT_ASSIGN_OR_RETURN(ClusterClientOptions options, client_options_of(settings));
   options.patience = options.connect_deadline;
+  options.stop = [&interrupt] { return interrupt.requested(); };
   return ClusterClient::connect(std::move(options));
 }
 
@@ -246,6 +249,7 @@ void print_bundle(const BundleFolder& bundle, const std::string& output, bool js
 }  // namespace
 
 int run_support_bundle(const SupportBundleCommand& command) {
+  const Interrupt interrupt;  // so that Ctrl-C leaves no scratch folder
   const std::string name = cat("leat-support-", date_of_bundle());
   const std::string output = command.output.empty() ? name + ".tar.gz" : command.output;
   const ScratchFolder scratch(
@@ -256,7 +260,7 @@ int run_support_bundle(const SupportBundleCommand& command) {
     return report(status, color);
   put_machine(bundle, command.cluster);
   std::vector<std::string> ids;
-  if (const auto client = client_of(command.cluster); client.ok()) {
+  if (const auto client = client_of(command.cluster, interrupt); client.ok()) {
     for (const std::string& each : command.ids) {
       const auto job = (*client)->job(each);
       if (!job.ok()) {
@@ -272,6 +276,7 @@ int run_support_bundle(const SupportBundleCommand& command) {
     (void)report(client.status(), color);
     return kExitUnreachable;
   }
+  if (interrupt.requested()) return interrupt.exit_code();
   if (!bundle.missing().empty()) bundle.put("missing.txt", join(bundle.missing(), "\n") + "\n");
   if (const Status status = pack(scratch.path(), name, output); !status.ok())
     return report(status, color);
