@@ -6,16 +6,6 @@
 
 using namespace leat;
 
-namespace {
-
-size_t count(std::string_view text, std::string_view part) {
-  size_t times = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; ++at) ++times;
-  return times;
-}
-
-}  // namespace
-
 TEST_CASE("the page of a job has its state, progress, workers, log and links to JSON") {
   const ExampleSource source;
   const JobView job = *source.job("fashion-mnist-cnn");

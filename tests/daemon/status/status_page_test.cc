@@ -13,12 +13,6 @@ HttpResponse page_of(const ExampleSource& source) {
   return status_page(source.cluster(), source.jobs(), source.nodes(), source.ready());
 }
 
-size_t count(std::string_view text, std::string_view part) {
-  size_t n = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; at += part.size()) ++n;
-  return n;
-}
-
 std::string between(const std::string& text, const std::string& from, const std::string& to) {
   const size_t begin = text.find(from) + from.size();
   return text.substr(begin, text.find(to, begin) - begin);

@@ -58,4 +58,12 @@ struct StatusHost {
   std::unique_ptr<HttpServer> server;
 };
 
+// How often `part` is in the text.
+inline size_t count(std::string_view text, std::string_view part) {
+  size_t times = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; at += part.size())
+    ++times;
+  return times;
+}
+
 }  // namespace leat
