@@ -14,6 +14,9 @@
 
 namespace leat {
 
+// The op that reads the next batch of a data set.
+inline constexpr std::string_view kReadBatch = "leat.ReadBatch";
+
 // The columns that a reader may have: with the weights, its outputs stay below 32.
 inline constexpr size_t kMostColumns = 30;
 
@@ -24,8 +27,8 @@ std::string column_type_text(const ColumnInfo& column);
 Result<ColumnInfo> parse_column_type(std::string_view text);
 
 // The files and columns of a reader, without the root, and back. The attributes are
-// `format`, `files`, `columns` and `types`; for tokens also `window`, `stride` and `token_dtype`; and
-// `options` if the format has any.
+// `format`, `files`, `columns` and `types`; for tokens also `window`, `stride` and `token_dtype`;
+// and `options` if the format has any.
 Attrs reader_attributes(const DatasetFiles& names, const DatasetInfo& info);
 DatasetFiles reader_files(const Attrs& attrs, std::string root);
 // The columns that the attributes `columns` and `types` describe. invalid_argument if they have

@@ -5,6 +5,7 @@
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "scheduler/graph/op_name.h"
+#include "transport/slots.h"
 
 namespace leat {
 
@@ -37,8 +38,7 @@ uint64_t Partition::slot_bytes() const {
     // Every received value has two slots, for the step that is read and for the one that arrives. A
     // token has no output and no slot.
     if (instruction.kind != PlanInstruction::Kind::receive) continue;
-    for (uint32_t output : instruction.outputs)
-      bytes += 2 * values[output].type.bytes();  // kSlotDepth
+    for (uint32_t output : instruction.outputs) bytes += kSlotDepth * values[output].type.bytes();
   }
   return bytes;
 }
