@@ -66,12 +66,19 @@ RecordedNode node_of(const Plan& plan, uint32_t partition, const PlanInstruction
 }
 
 // The two enums have the same order, so that the files of recordings need not know the runtime's.
-static_assert(static_cast<int>(StepEvent::Kind::kernel) ==
-              static_cast<int>(RecordedEvent::Kind::kernel));
-static_assert(static_cast<int>(StepEvent::Kind::wait) ==
-              static_cast<int>(RecordedEvent::Kind::wait));
-static_assert(static_cast<int>(StepEvent::Kind::flush) ==
-              static_cast<int>(RecordedEvent::Kind::flush));
+constexpr bool same(StepEvent::Kind kind, RecordedEvent::Kind as) {
+  return static_cast<int>(kind) == static_cast<int>(as);
+}
+static_assert(same(StepEvent::Kind::kernel, RecordedEvent::Kind::kernel));
+static_assert(same(StepEvent::Kind::send, RecordedEvent::Kind::send));
+static_assert(same(StepEvent::Kind::receive, RecordedEvent::Kind::receive));
+static_assert(same(StepEvent::Kind::retire, RecordedEvent::Kind::retire));
+static_assert(same(StepEvent::Kind::fetch, RecordedEvent::Kind::fetch));
+static_assert(same(StepEvent::Kind::wait, RecordedEvent::Kind::wait));
+static_assert(same(StepEvent::Kind::wake, RecordedEvent::Kind::wake));
+static_assert(same(StepEvent::Kind::limit, RecordedEvent::Kind::limit));
+static_assert(same(StepEvent::Kind::flush, RecordedEvent::Kind::flush));
+static_assert(kNone == kNotRecorded);
 
 }  // namespace
 
@@ -88,6 +95,7 @@ RecordedPartition take_recording(DeviceHost& host, HostedPartition& partition) {
   out.first = events.first;
   out.end = std::min(events.end, partition.run().turns());
   out.dropped = events.dropped;
+  out.lost_from = events.lost_from;
   for (const PlanInstruction& each : plan.partitions[partition.partition()].instructions)
     out.nodes.push_back(node_of(plan, partition.partition(), each));
   for (const StepEvent& each : events.events) {

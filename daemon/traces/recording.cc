@@ -16,4 +16,10 @@ uint64_t StepRecording::end() const {
   return end;
 }
 
+uint64_t StepRecording::whole_end() const {
+  uint64_t whole = end();
+  for (const RecordedPartition& each : partitions) whole = std::min(whole, each.lost_from);
+  return whole;
+}
+
 }  // namespace leat

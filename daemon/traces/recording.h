@@ -37,7 +37,8 @@ struct RecordedEvent {
     retire,   // gives the place of the value back to its sender
     fetch,    // copies a value out for the trainer
     wait,     // the device waits for the node: a receive for its value, a send for room at its
-              // reader, a kernel for something else
+              // reader, a kernel for something else; without a node, the thread waits until its
+              // accelerator has done what it was given
     wake,     // that is there, and the thread is on its way to it
     limit,    // the master has allowed no further step
     flush,    // hands the values that were sent together to the transport
@@ -47,20 +48,22 @@ struct RecordedEvent {
   uint32_t instruction = kNotRecorded;
   uint32_t pieces = 1;  // tiles of it
   Kind kind = Kind::kernel;
-  uint8_t thread = 0;
+  uint16_t thread = 0;
 };
 
 // One device.
 struct RecordedPartition {
-  std::string node;                 // the worker
-  std::string device;               // "job:worker/task:0/cpu:0"
-  std::string plan;                 // its name
-  uint32_t partition = 0;           // its number in the plan
-  uint32_t threads = 1;             // of compute
-  uint32_t cores = 0;               // of the machine; 0: unknown
-  uint64_t first_step = 0;          // the job's step of turn 0
-  uint64_t first = 0, end = 0;      // the turns that it recorded
-  uint64_t dropped = 0;             // events for which there was no room
+  std::string node;             // the worker
+  std::string device;           // "job:worker/task:0/cpu:0"
+  std::string plan;             // its name
+  uint32_t partition = 0;       // its number in the plan
+  uint32_t threads = 1;         // of compute
+  uint32_t cores = 0;           // of the machine; 0: unknown
+  uint64_t first_step = 0;      // the job's step of turn 0
+  uint64_t first = 0, end = 0;  // the turns that it recorded
+  uint64_t dropped = 0;         // events for which there was no room
+  // Events are missing in this turn, and in those after it. Above every turn if none is missing.
+  uint64_t lost_from = std::numeric_limits<uint64_t>::max();
   int64_t clock_offset = 0;         // was added to its times
   int64_t clock_error = 0;          // the offset is right to that, in either direction
   std::vector<RecordedNode> nodes;  // by instruction
@@ -74,6 +77,8 @@ struct StepRecording {
   // The turns [first, end) that all partitions have recorded; empty if first >= end.
   uint64_t first() const;
   uint64_t end() const;
+  // The end of those that they have recorded without a loss; at most end().
+  uint64_t whole_end() const;
 };
 
 }  // namespace leat

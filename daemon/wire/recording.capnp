@@ -25,6 +25,7 @@ struct RecordingFile {
     clockError @11 :Int64;
     nodes @12 :List(Node);
     events @13 :List(Event);
+    lostFrom @14 :UInt64 = 0xffffffffffffffff;
   }
 
   struct Node {
@@ -45,6 +46,6 @@ struct RecordingFile {
     instruction @3 :UInt32;
     pieces @4 :UInt32;
     kind @5 :UInt8;
-    thread @6 :UInt8;
+    thread @6 :UInt16;
   }
 }

@@ -55,6 +55,7 @@ void write_partition(const RecordedPartition& part, PartitionBuilder out) {
   out.setFirst(part.first);
   out.setEnd(part.end);
   out.setDropped(part.dropped);
+  out.setLostFrom(part.lost_from);
   out.setClockOffset(part.clock_offset);
   out.setClockError(part.clock_error);
   write_nodes(part, out);
@@ -103,6 +104,7 @@ Result<RecordedPartition> read_partition(PartitionReader in) {
   part.first = in.getFirst();
   part.end = in.getEnd();
   part.dropped = in.getDropped();
+  part.lost_from = in.getLostFrom();
   part.clock_offset = in.getClockOffset();
   part.clock_error = in.getClockError();
   if (part.threads > 4096) return wrong(part, "expected at most 4096 threads", part.threads);

@@ -7,14 +7,14 @@ namespace leat {
 void StepRecorder::start(uint64_t first, uint64_t end) {
   const std::lock_guard lock(mutex_);
   end_.store(0);
-  // A thread that still adds an event of an earlier recording writes to a ring that exists.
+  // A thread that still adds an event of an earlier recording writes to a list that exists.
   for (size_t t = 0; t < threads_; ++t) {
-    if (!rings_[t].events) rings_[t].events = std::make_unique<StepEvent[]>(kRing);
+    if (!lists_[t].slots) lists_[t].slots = std::make_unique<Slot[]>(kMost);
   }
   first_.store(first);
   recording_.fetch_add(1);
-  // One more turn: its events complete the last ones of the turns before.
-  end_.store(end + 1, std::memory_order_release);
+  last_end_ = end;
+  end_.store(end, std::memory_order_release);
 }
 
 StepEvents StepRecorder::stop() {
@@ -22,57 +22,71 @@ StepEvents StepRecorder::stop() {
   StepEvents all;
   const uint64_t recording = recording_.load();
   if (recording == 0) return all;
+  end_.store(0);
   all.first = first_.load();
-  if (const uint64_t end = end_.exchange(0); end > 0) last_end_ = end - 1;
   all.end = last_end_;
   for (size_t t = 0; t < threads_; ++t) {
-    Ring& ring = rings_[t];
-    if (ring.recording.load(std::memory_order_acquire) != recording) continue;
-    const size_t count = ring.count.load(std::memory_order_acquire);
-    for (size_t i = 0; i < count; ++i) {
-      if (ring.events[i].turn < all.end) all.events.push_back(ring.events[i]);
-    }
-    all.dropped += ring.dropped.load(std::memory_order_relaxed);
+    if (lists_[t].recording.load(std::memory_order_acquire) == recording) read(lists_[t], all);
   }
   return all;
 }
 
-void StepRecorder::push(Ring& ring, const StepEvent& event) {
-  const size_t count = ring.count.load(std::memory_order_relaxed);
-  if (count == kRing) {
-    ring.dropped.store(ring.dropped.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+void StepRecorder::read(const List& list, StepEvents& all) {
+  const size_t count = list.count.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count; ++i) {
+    const Slot& slot = list.slots[i];
+    if (slot.event.turn >= all.end) continue;
+    all.events.push_back(slot.event);
+    all.events.back().end = slot.end.load(std::memory_order_relaxed);
+    all.events.back().pieces = slot.pieces.load(std::memory_order_relaxed);
+  }
+  const uint64_t dropped = list.dropped.load(std::memory_order_acquire);
+  all.dropped += dropped;
+  if (dropped > 0)
+    all.lost_from = std::min(all.lost_from, list.lost_from.load(std::memory_order_relaxed));
+}
+
+void StepRecorder::push(List& list, const StepEvent& event) {
+  const size_t count = list.count.load(std::memory_order_relaxed);
+  if (count == kMost) {
+    const uint64_t dropped = list.dropped.load(std::memory_order_relaxed);
+    if (dropped == 0) list.lost_from.store(event.turn, std::memory_order_relaxed);
+    list.dropped.store(dropped + 1, std::memory_order_release);
     return;
   }
-  ring.events[count] = event;
-  ring.count.store(count + 1, std::memory_order_release);
+  Slot& slot = list.slots[count];
+  slot.event = event;
+  slot.end.store(event.end, std::memory_order_relaxed);
+  slot.pieces.store(event.pieces, std::memory_order_relaxed);
+  list.count.store(count + 1, std::memory_order_release);
 }
 
 void StepRecorder::add(size_t thread, StepEvent::Kind kind, uint32_t instruction, uint64_t turn,
-                       int64_t begin, int64_t end) {
+                       int64_t begin, int64_t end, uint32_t pieces) {
   // The number of the recording is read after end_, which start() sets last.
   if (end_.load(std::memory_order_acquire) == 0) return;
   if (turn < first_.load(std::memory_order_relaxed)) return;
-  Ring& ring = rings_[thread];
+  List& list = lists_[thread];
   const uint64_t recording = recording_.load(std::memory_order_relaxed);
-  if (ring.recording.load(std::memory_order_relaxed) != recording) {
+  if (list.recording.load(std::memory_order_relaxed) != recording) {
     // The events of an earlier recording are not wanted any more.
-    ring.count.store(0, std::memory_order_relaxed);
-    ring.dropped.store(0, std::memory_order_relaxed);
-    ring.has_open = false;
-    ring.recording.store(recording, std::memory_order_release);
+    list.count.store(0, std::memory_order_relaxed);
+    list.dropped.store(0, std::memory_order_relaxed);
+    list.recording.store(recording, std::memory_order_release);
   }
-  StepEvent& open = ring.open;
   // The tiles of one instruction that a thread runs one after the other are one event.
-  const bool more = ring.has_open && kind == StepEvent::Kind::kernel && open.kind == kind &&
-                    open.instruction == instruction && open.turn == turn;
-  if (more) {
-    open.end = end;
-    ++open.pieces;
-    return;
+  const size_t count = list.count.load(std::memory_order_relaxed);
+  if (count > 0 && kind == StepEvent::Kind::kernel) {
+    Slot& last = list.slots[count - 1];
+    if (last.event.kind == kind && last.event.instruction == instruction &&
+        last.event.turn == turn) {
+      last.end.store(end, std::memory_order_relaxed);
+      last.pieces.store(last.pieces.load(std::memory_order_relaxed) + pieces,
+                        std::memory_order_relaxed);
+      return;
+    }
   }
-  if (ring.has_open) push(ring, open);
-  open = {begin, end, turn, instruction, 1, kind, static_cast<uint8_t>(thread)};
-  ring.has_open = true;
+  push(list, {begin, end, turn, instruction, pieces, kind, static_cast<uint16_t>(thread)});
 }
 
 void StepRecorder::add_wait() {

@@ -1,13 +1,14 @@
 // Records what the threads of a run do in some of its steps: which instruction each of them runs
 // and when, what the run waits for, and when it was woken. `leat trace` and `leat explain` show it.
 //
-// Each thread writes to a ring of its own, without locks and without allocating. While nothing is
-// recorded, a tile costs one look at a number.
+// Each thread writes to a list of its own, without locks and without allocating. While nothing is
+// recorded, a turn costs one look at a number, or a tile does where threads share a turn's tiles.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -24,7 +25,8 @@ struct StepEvent {
     receive,  // takes its value, which is there
     retire,   // gives the slot of its value back
     fetch,    // copies its value out
-    wait,     // the run could not go on without the instruction's value, room or kernel
+    wait,     // the run could not go on without the instruction's value, room or kernel; without
+              // an instruction, before its device had done what it was given
     wake,     // from the moment that ended the wait until the run went on
     limit,    // every allowed step was done
     flush,    // hands the values that were sent together to the transport
@@ -34,23 +36,25 @@ struct StepEvent {
   uint32_t instruction = kNone;  // of the run's partition; kNone: none in particular
   uint32_t pieces = 1;           // tiles that the event covers
   Kind kind = Kind::kernel;
-  uint8_t thread = 0;  // 0: the one that advances the run
+  uint16_t thread = 0;  // 0: the one that advances the run
 };
 
 // The content of a recorder.
 struct StepEvents {
   uint64_t first = 0, end = 0;    // the turns that it was to record
   std::vector<StepEvent> events;  // of each thread in the order of their ends
-  uint64_t dropped = 0;           // events for which a ring had no room
+  uint64_t dropped = 0;           // events for which a list had no room
+  // Events are missing in this turn, and in those after it. Above every turn if none is missing.
+  uint64_t lost_from = std::numeric_limits<uint64_t>::max();
 };
 
 // Owned by its run. Threads: as each member says.
 class StepRecorder {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kRing = size_t{1} << 15;  // events of a thread
+  static constexpr size_t kMost = size_t{1} << 15;  // events of a thread
 
-  explicit StepRecorder(size_t threads) : threads_(threads), rings_(new Ring[threads]) {}
+  explicit StepRecorder(size_t threads) : threads_(threads), lists_(new List[threads]) {}
 
   static int64_t now() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
@@ -70,7 +74,7 @@ class StepRecorder {
     add(thread, kind, instruction, turn, begin, now());
   }
   void add(size_t thread, StepEvent::Kind kind, uint32_t instruction, uint64_t turn, int64_t begin,
-           int64_t end);
+           int64_t end, uint32_t pieces = 1);
 
   // The run does nothing from now on: it waits for the instruction, or for a higher limit.
   // Threads: the one that advances the run, also for the next one.
@@ -87,21 +91,26 @@ class StepRecorder {
   }
 
  private:
+  // An event in a list. Further tiles of the last event are added to it while others read it.
+  struct Slot {
+    StepEvent event;  // but for these two
+    std::atomic<int64_t> end{0};
+    std::atomic<uint32_t> pieces{0};
+  };
   // The events of one thread, which alone writes them. A reader sees those below `count`.
-  struct alignas(64) Ring {
-    std::unique_ptr<StepEvent[]> events;  // kRing; made by the first start()
-    std::atomic<uint64_t> recording{0};   // the recording that the events are of
+  struct alignas(64) List {
+    std::unique_ptr<Slot[]> slots;       // kMost; made by the first start()
+    std::atomic<uint64_t> recording{0};  // the recording that the events are of
     std::atomic<size_t> count{0};
     std::atomic<uint64_t> dropped{0};
-    // The last event, which is not counted yet: further tiles of it are added to it.
-    StepEvent open;
-    bool has_open = false;
+    std::atomic<uint64_t> lost_from{0};  // the turn of the first event that was dropped
   };
-  static void push(Ring& ring, const StepEvent& event);
+  static void push(List& list, const StepEvent& event);
+  static void read(const List& list, StepEvents& all);
   void add_wait();
 
   const size_t threads_;
-  const std::unique_ptr<Ring[]> rings_;
+  const std::unique_ptr<List[]> lists_;
   std::atomic<uint64_t> end_{0};  // 0: nothing is recorded
   std::atomic<uint64_t> first_{0};
   std::atomic<uint64_t> recording_{0};  // counts the calls of start()

@@ -1,4 +1,4 @@
-// The ring in which a run's threads note what they do.
+// The lists in which a run's threads note what they do.
 #include "scheduler/runtime/step_recorder.h"
 
 #include <thread>
@@ -36,7 +36,6 @@ TEST_CASE("the tiles of one node that follow each other are one event") {
     recorder.add(0, EventKind::kernel, 3, 0, 10 * tile, 10 * tile + 5);
   recorder.add(0, EventKind::send, 4, 0, 40, 41);
   recorder.add(0, EventKind::kernel, 3, 1, 50, 60);
-  recorder.add(0, EventKind::kernel, 3, 2, 70, 80);  // completes the event before
   const StepEvents events = recorder.stop();
   REQUIRE(events.events.size() == 3);
   CHECK(events.events[0].pieces == 4);
@@ -62,15 +61,36 @@ TEST_CASE("a wait ends when its value is there, and the rest is the way of the t
   }
 }
 
-TEST_CASE("a ring that is full counts what it drops") {
-  StepRecorder recorder(1);
-  recorder.start(0, 1);
-  for (uint32_t i = 0; i < StepRecorder::kRing + 10; ++i)
-    recorder.add(0, EventKind::kernel, i, 0, i, i + 1);
-  recorder.add(0, EventKind::kernel, 0, 1, 1, 2);
+TEST_CASE("the last event of each thread is there, whatever follows it") {
+  StepRecorder recorder(2);
+  recorder.start(0, 4);
+  recorder.add(0, EventKind::kernel, 1, 0, 1, 2);
+  recorder.add(1, EventKind::kernel, 2, 0, 1, 2);
+  recorder.add(1, EventKind::kernel, 2, 0, 3, 4);
   const StepEvents events = recorder.stop();
-  CHECK(events.events.size() == StepRecorder::kRing);
-  CHECK(events.dropped == 10);
+  REQUIRE(events.events.size() == 2);
+  CHECK(events.events[1].end == 4);
+  CHECK(events.events[1].pieces == 2);
+}
+
+TEST_CASE("a list that is full counts what it drops, and tells in which turn that begins") {
+  StepRecorder recorder(2);
+  recorder.start(0, 3);
+  const auto add = [&](size_t count, uint64_t turn) {
+    for (uint32_t i = 0; i < count; ++i) recorder.add(0, EventKind::kernel, i, turn, i, i + 1);
+  };
+  add(StepRecorder::kMost - 20, 0);
+  add(30, 1);
+  add(30, 2);
+  recorder.add(1, EventKind::kernel, 0, 2, 1, 2);
+  const StepEvents events = recorder.stop();
+  CHECK(events.events.size() == StepRecorder::kMost + 1);
+  CHECK(events.dropped == 40);
+  CHECK(events.lost_from == 1);
+  // The next recording has room again.
+  recorder.start(5, 6);
+  recorder.add(0, EventKind::kernel, 0, 5, 1, 2);
+  CHECK(recorder.stop().lost_from > 5);
 }
 
 TEST_CASE("threads write side by side, and a new recording begins with nothing") {
