@@ -33,11 +33,12 @@ struct Await {
 struct Entry {
   enum class Kind : uint8_t { kernel, send, receive, retire, fetch, bundle };
   Kind kind = Kind::kernel;
-  bool may_block = false;  // may have to wait for another run: the thread that advances runs it
-  bool cheap = false;      // costs less than handing it to another thread
-  bool commits = false;    // decides whether the step's writes, which follow it, are made
-  bool in_place = false;   // send: the value stays as it is until the channel has sent() it
-  int phase = 0;           // -1: each member's row phase
+  bool may_block = false;   // may have to wait for another run: the thread that advances runs it
+  bool cheap = false;       // costs less than handing it to another thread
+  bool commits = false;     // decides whether the step's writes, which follow it, are made
+  bool reads_rows = false;  // reads rows of a data set, by itself or first in a chain
+  bool in_place = false;    // send: the value stays as it is until the channel has sent() it
+  int phase = 0;            // -1: each member's row phase
   // Tiles [first_tile, first_tile + tiles) of the phase. If an operand comes or goes in pieces,
   // an entry has the tiles of one piece.
   uint32_t first_tile = 0, tiles = 1;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/cpu/element_kernel.h"
+#include "ops/definitions/input.h"
 #include "transport/links/frame.h"
 
 namespace leat {
@@ -15,6 +16,10 @@ constexpr uint64_t kCheapBytes = 16 << 10;
 constexpr uint32_t kCheapTiles = 4;
 // A bundle runs on one thread in one go, so it must not hold a step's worth of work.
 constexpr size_t kMostBundled = 256;
+
+bool reads_rows(const PlanInstruction& instruction) {
+  return instruction.op && instruction.op->full_name() == kReadBatch;
+}
 
 class EntryLister {
  public:
@@ -104,6 +109,7 @@ void EntryLister::list_kernel(uint32_t index, int from, int to) {
     entry.phase = phase;
     entry.may_block = may_block;
     entry.commits = index == commit_;
+    entry.reads_rows = reads_rows(instruction);
     entry.first = kernel;
     entry.last = kernel + 1;
     entry.instruction = index;
@@ -173,6 +179,7 @@ void EntryLister::list_chain(uint32_t first, uint32_t last) {
   if (device_.host_visible()) values = find_tile_values(partition_, uses_, first, last);
   Entry entry;
   entry.instruction = first;
+  entry.reads_rows = reads_rows(partition_.instructions[first]);
   entry.first = kernels_.bind_chain(first, last, values);
   entry.last = entry.first + (last - first);
   const Kernel& kernel = *kernels_.of(first);

@@ -10,13 +10,6 @@ namespace leat {
 
 namespace {
 
-// True if the entry is of the op that reads rows of a data set, by itself or first in a chain.
-bool reads_rows(const Program& program, const Entry& entry) {
-  if (entry.kind != Entry::Kind::kernel) return false;
-  const PlanInstruction& instruction = program.partition().instructions[entry.instruction];
-  return instruction.op && instruction.op->full_name() == "leat.ReadBatch";
-}
-
 // Adds the time of its life.
 class WaitTime {
  public:
@@ -65,7 +58,6 @@ SegmentExecution::SegmentExecution(Program& program, cpu::Pool& pool, TurnContex
     tiles += entries_[e].tiles;
   }
   tile_prefix_.push_back(tiles);
-  for (const Entry& entry : entries_) input_.reads.push_back(reads_rows(program, entry));
   // The list never grows beyond the channels, so no step allocates.
   held_.reserve(program.exchange().channels.size());
 }
@@ -76,7 +68,7 @@ void SegmentExecution::run(const Segment& segment) {
   // done.
   for (uint64_t turn = segment.begin / n; turn * n < segment.end; ++turn) contexts_.number(turn);
   // One queue of an asynchronous device takes work from one thread at a time.
-  if (segment.alone || pool_.threads() == 1 || transfers_) {
+  if (segment.alone || !shares()) {
     run_in_order(segment);
     return;
   }
@@ -94,8 +86,9 @@ void SegmentExecution::run_in_order(const Segment& segment) {
   const uint64_t n = entries_.size();
   uint64_t turn = segment.begin / n;
   bool ok = true;
+  bool records = recorder_.wants(turn);  // asked once a turn: an entry may cost a few nanoseconds
   for (uint64_t position = segment.begin; position < segment.end; ++position) {
-    if (position == (turn + 1) * n) ++turn;
+    if (position == (turn + 1) * n) records = recorder_.wants(++turn);
     const Entry& entry = entries_[position - turn * n];
     // After a failure only the writes of decided steps are left. A write that fails spoils the
     // verdict, and the other writes are still made.
@@ -110,13 +103,13 @@ void SegmentExecution::run_in_order(const Segment& segment) {
     // Values that are sent before work that takes a while travel together.
     if (!held_.empty() && !entry.cheap) ok = flush_held(entry.instruction, turn) && ok;
     if (writes) {
-      if (run_whole(entry, turn)) continue;
+      if (records ? measure_whole(entry, turn, true) : run_whole(entry, turn)) continue;
       verdict_.spoil();
       ok = false;
     } else if (entry.kind == Entry::Kind::kernel) {
-      std::optional<WaitTime> watch;
-      if (input_.reads[position - turn * n]) watch.emplace(input_.wait_nanoseconds);
-      ok = ok && run_whole(entry, turn) && (!entry.commits || verdict_.decide(turn));
+      ok = ok && (records || entry.reads_rows ? measure_whole(entry, turn, records)
+                                              : run_whole(entry, turn));
+      ok = ok && (!entry.commits || verdict_.decide(turn));
     } else if (transfers_) {
       if (ok) transfers_->issue(entry, turn);
     } else {
@@ -125,11 +118,19 @@ void SegmentExecution::run_in_order(const Segment& segment) {
     }
   }
   if (!held_.empty()) ok = flush_held(entries_[segment.begin % n].instruction, turn) && ok;
-  if (!ok) return;
-  // Segments that several threads run wait for these counts.
+  tiles_.rest(0);
+  if (ok && shares()) count_done(segment);
+}
+
+// Segments that several threads run wait for these counts. No other thread runs anything now, so
+// that each count is written without a locked instruction.
+void SegmentExecution::count_done(const Segment& segment) {
+  const uint64_t n = entries_.size();
+  uint64_t e = segment.begin % n;
   for (uint64_t position = segment.begin; position < segment.end; ++position) {
-    const Entry& entry = entries_[position % n];
-    done_[position % n].fetch_add(entry.tiles, std::memory_order_release);
+    std::atomic<uint64_t>& done = done_[e];
+    done.store(done.load(std::memory_order_relaxed) + entries_[e].tiles, std::memory_order_release);
+    if (++e == n) e = 0;
   }
 }
 
@@ -145,8 +146,22 @@ uint64_t SegmentExecution::enqueue_row(uint64_t position, uint64_t end) {
 
 // All tiles of a kernel's entry.
 bool SegmentExecution::run_whole(const Entry& entry, uint64_t turn) {
+  tiles_.enter(0, entry);
   for (uint32_t tile = entry.first_tile; tile < entry.first_tile + entry.tiles; ++tile) {
     if (tiles_.run_exclusively(entry, turn, tile) != Progress::done) return false;
+  }
+  return true;
+}
+
+// The same where the time matters: the turn is recorded, or the run waits for rows of the data.
+bool SegmentExecution::measure_whole(const Entry& entry, uint64_t turn, bool records) {
+  std::optional<WaitTime> watch;
+  if (entry.reads_rows) watch.emplace(input_wait_);
+  const int64_t begin = records ? StepRecorder::now() : 0;
+  if (!run_whole(entry, turn)) return false;
+  if (records) {
+    recorder_.add(0, StepEvent::Kind::kernel, entry.instruction, turn, begin, StepRecorder::now(),
+                  entry.tiles);
   }
   return true;
 }
@@ -163,6 +178,7 @@ void SegmentExecution::hold(const Entry& entry) {
 
 bool SegmentExecution::flush_held(uint32_t instruction, uint64_t turn) {
   Status first;
+  tiles_.rest(0);
   const int64_t begin = recorder_.wants(turn) ? StepRecorder::now() : 0;
   for (Channel* channel : held_) {
     const Status flushed = channel->flush();
@@ -179,16 +195,24 @@ bool SegmentExecution::run_blocking(uint64_t position, Awaited& awaited) {
   const uint64_t n = entries_.size(), turn = position / n;
   const Entry& entry = entries_[position % n];
   contexts_.number(turn);
+  tiles_.enter(0, entry);
+  const bool records = recorder_.wants(turn);
   for (; blocking_tile_ < entry.tiles; ++blocking_tile_) {
     // The kernel says in its context what it waits for. The tiles before this one are done and are
     // not run again.
+    const int64_t begin = records ? StepRecorder::now() : 0;
     const Progress progress = tiles_.run_exclusively(entry, turn, blocking_tile_);
     if (progress == Progress::blocked) {
       const KernelContext& context = program_.kernel(entry.first).context[turn % kSlotDepth];
       awaited = {context.await, context.await_value, entry.instruction, {}};
     }
-    if (progress != Progress::done) return false;
+    if (progress != Progress::done) {
+      tiles_.rest(0);
+      return false;
+    }
+    if (records) recorder_.add(0, StepEvent::Kind::kernel, entry.instruction, turn, begin);
   }
+  tiles_.rest(0);
   blocking_tile_ = 0;
   done_[position % n].fetch_add(entry.tiles, std::memory_order_release);
   return true;
@@ -198,6 +222,7 @@ void SegmentExecution::join(void* shared, int thread) {
   const AtWork here;
   auto& segment = *static_cast<Shared*>(shared);
   segment.execution->share(segment, static_cast<size_t>(thread));
+  segment.execution->tiles_.rest(static_cast<size_t>(thread));
 }
 
 // The share of one thread: it claims tiles of the segment until none is left.
@@ -227,9 +252,9 @@ void SegmentExecution::share(Shared& shared, size_t thread) {
       continue;
     }
     // Once the run has failed, only writes of steps that were decided are left to be made.
-    if (new_turn && !enter_turn(turn)) continue;
+    if (new_turn && !enter_turn(turn, thread)) continue;
     new_turn = false;
-    if (!wait_for_others(entry, turn) || !tiles_.run(entry, turn, tile, thread)) continue;
+    if (!wait_for_others(entry, turn, thread) || !tiles_.run(entry, turn, tile, thread)) continue;
     if (entry.commits && !verdict_.decide(turn)) continue;
     done_[e].fetch_add(1, std::memory_order_release);
   }
@@ -237,32 +262,33 @@ void SegmentExecution::share(Shared& shared, size_t thread) {
 
 // Turns of one parity share contexts and slots: a turn starts when the one kSlotDepth before it is
 // over. False if the run fails meanwhile.
-bool SegmentExecution::enter_turn(uint64_t turn) {
+bool SegmentExecution::enter_turn(uint64_t turn, size_t thread) {
   if (turn + 1 <= kSlotDepth) return true;
   for (uint32_t e = 0; e < entries_.size(); ++e) {
-    if (!wait_for_entry(e, turn + 1 - kSlotDepth)) return false;
+    if (!wait_for_entry(e, turn + 1 - kSlotDepth, thread)) return false;
   }
   return true;
 }
 
 // Spins until the entries that this one follows are done; false if the run fails meanwhile.
-bool SegmentExecution::wait_for_others(const Entry& entry, uint64_t turn) const {
+bool SegmentExecution::wait_for_others(const Entry& entry, uint64_t turn, size_t thread) {
   if (outcome_.failed()) return false;
   for (uint32_t before : entry.after) {
-    if (!wait_for_entry(before, turn + 1)) return false;
+    if (!wait_for_entry(before, turn + 1, thread)) return false;
   }
   for (uint32_t before : entry.after_previous) {
-    if (!wait_for_entry(before, turn)) return false;
+    if (!wait_for_entry(before, turn, thread)) return false;
   }
   return true;
 }
 
 // Spins until all tiles of entry e of `turns` turns are done; false if the run fails meanwhile.
-bool SegmentExecution::wait_for_entry(uint32_t e, uint64_t turns) const {
+bool SegmentExecution::wait_for_entry(uint32_t e, uint64_t turns, size_t thread) {
   const uint64_t wanted = turns * entries_[e].tiles;
   if (done_[e].load(std::memory_order_acquire) >= wanted) return true;
-  if (!input_.reads[e]) return spin(e, wanted);
-  const WaitTime watch(input_.wait_nanoseconds);
+  tiles_.rest(thread);
+  if (!entries_[e].reads_rows) return spin(e, wanted);
+  const WaitTime watch(input_wait_);
   return spin(e, wanted);
 }
 
@@ -278,6 +304,7 @@ bool SegmentExecution::spin(uint32_t e, uint64_t wanted) const {
 // in this step and in those before, and every write behind it will be made: the waits here end even
 // if the run fails.
 void SegmentExecution::write_tile(uint64_t e, uint64_t turn, uint32_t tile, size_t thread) {
+  tiles_.rest(thread);
   if (!verdict_.await(turn)) return;
   const Entry& entry = entries_[e];
   for (uint32_t before : entry.after) {

@@ -47,8 +47,7 @@ class SegmentExecution {
   uint64_t tiles_done() const { return tiles_.tiles_done(); }
   // As RunWork::input_wait.
   std::chrono::nanoseconds input_wait() const {
-    return std::chrono::nanoseconds(input_.wait_nanoseconds.load(std::memory_order_relaxed) /
-                                    pool_.threads());
+    return std::chrono::nanoseconds(input_wait_.load(std::memory_order_relaxed) / pool_.threads());
   }
   // As TileExecution::at_work().
   uint32_t at_work() const { return tiles_.at_work(); }
@@ -56,8 +55,12 @@ class SegmentExecution {
  private:
   struct Shared;
 
+  // True if threads of the pool run segments together.
+  bool shares() const { return pool_.threads() > 1 && !transfers_; }
   void run_in_order(const Segment& segment);
+  void count_done(const Segment& segment);
   bool run_whole(const Entry& entry, uint64_t turn);
+  bool measure_whole(const Entry& entry, uint64_t turn, bool records);
   uint64_t enqueue_row(uint64_t position, uint64_t end);
   void hold(const Entry& entry);
   bool flush_held(uint32_t instruction, uint64_t turn);
@@ -65,9 +68,9 @@ class SegmentExecution {
   uint64_t tiles_before(uint64_t position) const;
   static void join(void* shared, int thread);
   void share(Shared& shared, size_t thread);
-  bool enter_turn(uint64_t turn);
-  bool wait_for_others(const Entry& entry, uint64_t turn) const;
-  bool wait_for_entry(uint32_t e, uint64_t turns) const;
+  bool enter_turn(uint64_t turn, size_t thread);
+  bool wait_for_others(const Entry& entry, uint64_t turn, size_t thread);
+  bool wait_for_entry(uint32_t e, uint64_t turns, size_t thread);
   bool spin(uint32_t e, uint64_t wanted) const;
   void write_tile(uint64_t e, uint64_t turn, uint32_t tile, size_t thread);
 
@@ -85,11 +88,7 @@ class SegmentExecution {
   std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them
   std::vector<Channel*> held_;         // the channels that run_in_order() has yet to flush
   uint32_t blocking_tile_ = 0;         // where run_blocking() goes on
-  // The entries that read rows of the data, and how long threads waited for them.
-  struct Input {
-    std::vector<bool> reads;                           // by entry
-    mutable std::atomic<int64_t> wait_nanoseconds{0};  // of all threads
-  } input_;
+  std::atomic<int64_t> input_wait_{0};  // nanoseconds for which threads waited for rows of the data
   StepRecorder& recorder_;
 };
 

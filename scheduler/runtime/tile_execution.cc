@@ -39,10 +39,23 @@ uint32_t TileExecution::at_work() const {
 
 bool TileExecution::run(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread) {
   if (entry.kind == Entry::Kind::bundle) return run_bundle(entry, turn, thread);
+  const bool records = recorder_.wants(turn);
   if (entry.kind != Entry::Kind::kernel) {
-    return recorder_.wants(turn) ? record_transfer(entry, turn, thread) : run_transfer(entry, turn);
+    rest(thread);
+    return records ? record_transfer(entry, turn, thread) : run_transfer(entry, turn);
   }
-  return run_kernels<KernelContext>(entry, turn, entry.first_tile + tile, thread) == Progress::done;
+  enter(thread, entry);
+  tile += entry.first_tile;
+  return records ? record_kernels(entry, turn, tile, thread)
+                 : run_kernels<KernelContext>(entry, turn, tile, thread) == Progress::done;
+}
+
+bool TileExecution::record_kernels(const Entry& entry, uint64_t turn, uint32_t tile,
+                                   size_t thread) {
+  const int64_t begin = StepRecorder::now();
+  if (run_kernels<KernelContext>(entry, turn, tile, thread) != Progress::done) return false;
+  recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin);
+  return true;
 }
 
 // Runs a member of a chain whose operands lie behind the thread's scratch memory, at addresses that
@@ -72,6 +85,7 @@ bool TileExecution::run_bundle(const Entry& bundle, uint64_t turn, size_t thread
     for (uint32_t tile = 0; ok && tile < member.tiles; ++tile) ok = run(member, turn, tile, thread);
   }
   // Every hold has its flush, also after a failure: others may have values in the same frame.
+  rest(thread);
   const int64_t begin = recorder_.wants(turn) ? StepRecorder::now() : 0;
   for (Channel* channel : bundle.channels) {
     const Status flushed = channel->flush();

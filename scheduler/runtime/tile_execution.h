@@ -31,10 +31,19 @@ class TileExecution {
   bool run(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread);
   // Runs a tile of a kernel's entry on thread 0, while no other thread runs a tile of that entry.
   // Returns what stopped it: failed, or blocked, where the kernel's context says on what; else
-  // done. Cheaper than run(), which copies the kernel's context.
+  // done. Cheaper than run(): it does not copy the kernel's context, does not record anything, and
+  // leaves enter() to its caller.
   Progress run_exclusively(const Entry& entry, uint64_t turn, uint32_t tile) {
     return run_kernels<KernelContext&>(entry, turn, tile, 0);
   }
+
+  // Notes that the thread runs kernels of the entry from now on; or that it is in none, since it
+  // waits, moves values, or has nothing to do. Entries that follow each other need no rest()
+  // between them. Threads: `thread`.
+  void enter(size_t thread, const Entry& entry) {
+    worked_[thread].at.store(entry.instruction, std::memory_order_relaxed);
+  }
+  void rest(size_t thread) { worked_[thread].at.store(kNone, std::memory_order_relaxed); }
 
   // Counts tiles that were done otherwise. Threads: thread 0.
   void count(uint64_t tiles) { worked_[0].add(tiles); }
@@ -42,8 +51,8 @@ class TileExecution {
   // Rises with every tile that a kernel has done, so that a step that takes long is seen to go on.
   // Threads: any.
   uint64_t tiles_done() const;
-  // Of a run that works: the instruction whose kernel runs, or ran last; the first in the plan's
-  // order if threads run several, for the others wait for it. kNone if none ran yet. Threads: any.
+  // The instruction whose kernel runs; the first in the plan's order if threads run several, for
+  // the others wait for it. kNone if none runs. Threads: any.
   uint32_t at_work() const;
 
  private:
@@ -51,7 +60,7 @@ class TileExecution {
   // shares its cache line.
   struct alignas(64) Worked {
     std::atomic<uint64_t> tiles{0};
-    std::atomic<uint32_t> at{kNone};  // the instruction that it runs, or ran last
+    std::atomic<uint32_t> at{kNone};  // the instruction that it runs, until rest()
     void add(uint64_t more = 1) {
       tiles.store(tiles.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
@@ -64,6 +73,7 @@ class TileExecution {
   bool run_bundle(const Entry& bundle, uint64_t turn, size_t thread);
   bool run_transfer(const Entry& entry, uint64_t turn);
 
+  bool record_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread);
   bool record_transfer(const Entry& entry, uint64_t turn, size_t thread);
 
   Program& program_;
@@ -81,8 +91,6 @@ class TileExecution {
 template <typename Context>
 inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, uint32_t tile,
                                            size_t thread) {
-  const int64_t begin = recorder_.wants(turn) ? StepRecorder::now() : 0;
-  worked_[thread].at.store(entry.instruction, std::memory_order_relaxed);
   for (uint32_t k = entry.first; k < entry.last; ++k) {
     BoundKernel& bound = program_.kernel(k);
     Context context = bound.context[turn % kSlotDepth];
@@ -95,8 +103,6 @@ inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, ui
     if (progress > Progress::pending) return progress;
     worked_[thread].add();
   }
-  if (begin != 0) [[unlikely]]
-    recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin);
   return Progress::done;
 }
 
