@@ -836,7 +836,7 @@ struct RunState {
   waitsFor @1 :Text;              # for people; "" while the run computes
   profile @2 :Text;               # a table, with RunSetup.profile
   doing @3 :UInt8;                # RunSight::State of scheduler/runtime/run_sight.h
-  instruction @4 :UInt32;         # of the partition, as there, like the next three
+  instruction @4 :UInt32 = 0xffffffff;  # of the partition, as there, like the next three
   turn @5 :UInt64;
   allowed @6 :UInt64;
   tiles @7 :UInt64;

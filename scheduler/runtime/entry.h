@@ -23,7 +23,7 @@ struct Exchange {
 struct Await {
   Timeline* timeline = nullptr;
   uint64_t lag = 0;
-  uint32_t instruction = 0;  // the instruction whose value it is, for people
+  uint32_t instruction = kNone;  // the instruction whose value it is, for people
 };
 
 // One entry of a step: `tiles` pieces, each of which runs one phase of one kernel, or the row
@@ -62,9 +62,13 @@ struct EntryList {
   // The entry that decides a step, and the end of the range [commit, commit_end) in which nothing
   // waits for anything outside. kNone if the partition does not commit.
   uint32_t commit = kNone, commit_end = kNone;
-  // The timelines that values sent in place raise when their bytes have left. A turn is over when
-  // all of them have come to it.
-  std::vector<Timeline*> sent;
+  // The timelines that values sent in place raise when their bytes have left, with the sends. A
+  // turn is over when all of them have come to it.
+  struct Sent {
+    Timeline* timeline;
+    uint32_t instruction;
+  };
+  std::vector<Sent> sent;
 };
 
 }  // namespace leat

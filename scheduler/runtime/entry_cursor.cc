@@ -51,10 +51,10 @@ bool EntryCursor::ready(uint64_t position, Awaited& awaited) {
 }
 
 uint64_t EntryCursor::turns_sent(uint64_t turn, Awaited& awaited) const {
-  for (Timeline* sent : program_.sent()) {
-    if (sent->reached(turn)) continue;
-    awaited = {sent, turn, 0, {}};
-    turn = sent->value();
+  for (const EntryList::Sent& sent : program_.sent()) {
+    if (sent.timeline->reached(turn)) continue;
+    awaited = {sent.timeline, turn, sent.instruction, {}};
+    turn = sent.timeline->value();
   }
   return turn;
 }

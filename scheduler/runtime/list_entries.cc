@@ -231,7 +231,7 @@ void EntryLister::await_credit(Entry& send) {
   Timeline* const sent = send.channel->sent(send.edge);
   if (!sent || partition_.values[value].home == Home::resource || is_small(send)) return;
   send.in_place = true;
-  list_.sent.push_back(sent);
+  list_.sent.push_back({sent, send.instruction});
 }
 
 // True if what the entry transfers fits into a bundle.

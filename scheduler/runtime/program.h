@@ -37,7 +37,7 @@ class Program {
   // next three.
   const std::vector<Entry>& entries() const { return list_.entries; }
   const Entry& bundled(uint32_t i) const { return list_.bundled[i]; }
-  const std::vector<Timeline*>& sent() const { return list_.sent; }
+  const std::vector<EntryList::Sent>& sent() const { return list_.sent; }
   uint32_t commit() const { return list_.commit; }
   uint32_t commit_end() const { return list_.commit_end; }
   bool writes_variables() const { return partition_.last_write() != kNone; }

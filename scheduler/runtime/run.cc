@@ -216,7 +216,9 @@ RunSight Run::sight(const Awaited* awaited) const {
   sight.turn = n == 0 ? sight.finished : at_position_.load(std::memory_order_relaxed) / n;
   sight.allowed = limit_.limit() - std::min(limit_.limit(), options_.first_step);
   sight.tiles = work().tiles;
-  if (awaited && awaited->timeline) {
+  // A run that waits for its own device works: the device does.
+  const bool waits = awaited && awaited->timeline;
+  if (waits && awaited->instruction != kNone) {
     const auto kind = program_.partition().instructions[awaited->instruction].kind;
     sight.instruction = awaited->instruction;
     sight.state = kind == PlanInstruction::Kind::receive ? RunSight::State::receives
@@ -226,19 +228,20 @@ RunSight Run::sight(const Awaited* awaited) const {
   }
   if (outcome_.failed() || sight.finished >= sight.allowed) return sight;
   sight.state = RunSight::State::working;
-  sight.instruction = execution_.at_work();
+  if (!waits) sight.instruction = execution_.at_work();
   return sight;
 }
 
 std::string Run::waits_for(const Awaited& awaited) const {
   if (!awaited.timeline) return "";
+  const std::string where = cat(options_.name, " on ", program_.partition().device, " ");
+  if (awaited.instruction == kNone) return cat(where, "waits for its device");
   const PlanInstruction& instruction = program_.partition().instructions[awaited.instruction];
   const char* what = instruction.kind == PlanInstruction::Kind::receive ? "waits for the value of"
                      : instruction.kind == PlanInstruction::Kind::send
                          ? "waits for room at the reader of"
                          : "is blocked in";
-  return cat(options_.name, " on ", program_.partition().device, " ", what, " '", instruction.name,
-             "'");
+  return cat(where, what, " '", instruction.name, "'");
 }
 
 }  // namespace leat

@@ -60,7 +60,7 @@ struct RunWork {
 // starts such a run says with RunOptions::first_step how many steps the variables have seen.
 //
 // Threads: one at a time calls advance(): the executor's driver, or a thread that completed what
-// the run waited for. extend(), hold(), fence(), between_steps(), abort(), finished(),
+// the run waited for. extend(), hold(), fence(), between_steps(), abort(), finished(), sight(),
 // work(), recorder() from any.
 class Run {
  public:
@@ -106,10 +106,12 @@ class Run {
   // At n when n turns are finished, and all that they sent has left; fails when the run fails.
   Timeline& finished() { return outcome_.finished(); }
   Status status() const { return outcome_.finished().status(); }
-  // "conv2 waits for edge 'x' from job:worker/task:1/cpu:0", or "".
+  // "train on job:worker/task:0/cpu:0 waits for the value of 'sum/bucket 3'"; "" if it waits for
+  // nothing.
   std::string waits_for(const Awaited& awaited) const;
 
-  // Its state now. `awaited` is what it waits for; null if a thread advances it, or is to.
+  // Its state now. `awaited` is what it waits for; null if a thread advances it, or is to. No other
+  // thread changes `awaited` meanwhile.
   RunSight sight(const Awaited* awaited) const;
   // Records what its threads do.
   StepRecorder& recorder() { return recorder_; }

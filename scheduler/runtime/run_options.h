@@ -6,6 +6,7 @@
 #include <string>
 
 #include "devices/core/device.h"
+#include "ops/graph/op.h"
 
 namespace leat {
 
@@ -13,7 +14,8 @@ namespace leat {
 struct Awaited {
   Timeline* timeline = nullptr;
   uint64_t value = 0;
-  uint32_t instruction = 0;  // the instruction that waits, for people
+  // The instruction that waits, for people; kNone: what the device was given is not done yet.
+  uint32_t instruction = kNone;
   // Other values that let the run go on if they come first; null if there are none.
   struct Other {
     Timeline* timeline = nullptr;
