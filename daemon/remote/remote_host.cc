@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "daemon/remote/remote_run.h"
+#include "daemon/remote/run_looks.h"
 #include "daemon/remote/wire_remote_host.h"
 #include "daemon/remote/wire_runner_channel.h"
 #include "daemon/wire/run_messages.h"
@@ -90,7 +91,7 @@ void RemoteHost::join(std::shared_ptr<AssemblyRuns> assembly) { assembly_ = std:
 void RemoteHost::set_data_root(const std::string&, const std::string& root) { data_root_ = root; }
 
 Result<DatasetReport> RemoteHost::inspect(const DatasetFiles& files, const ClassCheck& check) {
-  return channel_->call("inspecting the data", kInspectDeadline, [files, check](Client& runner) {
+  return channel_->call(kInspectingData, kInspectDeadline, [files, check](Client& runner) {
     auto request = runner.inspectDatasetRequest();
     write_dataset_files(files, request.initFiles());
     write_class_check(check, request.initCheck());

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 
+#include "daemon/base/gathered.h"
 #include "daemon/remote/remote_run_state.h"
 #include "daemon/remote/wire_runner_channel.h"
 #include "daemon/wire/recording_file.h"
@@ -29,36 +28,9 @@ constexpr int kClockLooks = 9;
 // The time that all runners have to begin a recording.
 constexpr double kBeginSeconds = 0.05;
 
+constexpr std::string_view kLooking = "looking at it";
+
 int64_t now_ns() { return StepRecorder::now(); }
-
-// Calls that are made at the same time. The callbacks share it, since they may come later than the
-// caller waits. Threads: any.
-class Gathered {
- public:
-  void add() {
-    const std::lock_guard lock(mutex_);
-    ++open_;
-  }
-  // `store` writes what a call brought, unless nobody waits for it any more.
-  template <typename F>
-  void done(F store) {
-    const std::lock_guard lock(mutex_);
-    if (!over_) store();
-    --open_;
-    changed_.notify_all();
-  }
-  void wait(Steady::time_point until) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, until, [this] { return open_ == 0; });
-    over_ = true;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int open_ = 0;
-  bool over_ = false;
-};
 
 struct Described {
   RunStanding standing;
@@ -115,6 +87,8 @@ void ask(const RemoteHost& host, milliseconds deadline, const std::shared_ptr<Ga
   const std::shared_ptr<RunnerChannel>& channel = host.channel();
   look->facts = channel->facts();
   look->calls = channel->pending();
+  // Somebody else may look at the runner, too.
+  std::erase_if(look->calls, [](const PendingCall& call) { return call.doing == kLooking; });
   std::vector<StatePtr> runs;
   (void)channel->loop().run([&] { runs = channel->runs(); });
   look->runs.reserve(runs.size());
@@ -124,7 +98,7 @@ void ask(const RemoteHost& host, milliseconds deadline, const std::shared_ptr<Ga
   if (parts.empty()) parts.push_back({0, 0});
   for (size_t i = 0; i < parts.size(); ++i) {
     all->add();
-    channel->start("looking at it", deadline, describe_call(parts[i]),
+    channel->start(kLooking, deadline, describe_call(parts[i]),
                    [all, look, i](const Result<Described>& described) {
                      all->done([&] {
                        look->answers = look->answers || is_answer(described.status());
@@ -162,7 +136,7 @@ Status look_once(std::vector<Training>& training) {
   for (const Training& each : training) {
     looks.push_back(std::make_shared<RunLook>(each.look));
     all->add();
-    each.state->channel->start("looking at it", kLookDeadline, describe_call(each.state->part),
+    each.state->channel->start(kLooking, kLookDeadline, describe_call(each.state->part),
                                [all, look = looks.back()](const Result<Described>& described) {
                                  all->done([&] { take(described, *look); });
                                });
@@ -218,26 +192,27 @@ Result<uint64_t> measure(std::vector<Training>& training) {
   return turn + 2 + static_cast<uint64_t>(std::ceil(rate * kBeginSeconds));
 }
 
-// Calls all partitions at once, and returns the first error.
+// Calls all partitions at once, and returns the first error; deadline_exceeded if a runner does not
+// answer.
 template <typename F>
 Status call_all(std::vector<Training>& training, std::string_view doing, F function) {
-  const auto all = std::make_shared<Gathered>();
-  const auto first =
-      std::make_shared<Status>(deadline_exceeded(cat(doing, ": a runner does not answer")));
-  const auto open = std::make_shared<size_t>(training.size());
+  struct Calls {
+    Gathered gathered;
+    Status first;
+  };
+  const auto calls = std::make_shared<Calls>();
   for (const Training& each : training) {
-    all->add();
+    calls->gathered.add();
     each.state->channel->start(doing, kLookDeadline, function(*each.state),
-                               [all, first, open](const Status& status) {
-                                 all->done([&] {
-                                   const bool waits = first->code() == Code::deadline_exceeded;
-                                   if (!status.ok() && waits) *first = status;
-                                   if (--*open == 0 && waits && status.ok()) *first = Status();
+                               [calls](const Status& status) {
+                                 calls->gathered.done([&] {
+                                   if (calls->first.ok()) calls->first = status;
                                  });
                                });
   }
-  all->wait(Steady::now() + kLookDeadline);
-  return *first;
+  const bool all = calls->gathered.wait(Steady::now() + kLookDeadline);
+  if (!all && calls->first.ok()) return deadline_exceeded(cat(doing, ": a runner does not answer"));
+  return calls->first;
 }
 
 Result<RecordedPartition> take_partition(const Training& training) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/remote/remote_host.h"
@@ -32,9 +33,12 @@ struct RunLook {
   int64_t clock_offset = 0, clock_error = 0;
 };
 
+// Of RemoteHost::inspect().
+inline constexpr std::string_view kInspectingData = "inspecting the data";
+
 // A call to a runner that is not answered yet.
 struct PendingCall {
-  std::string doing;  // "inspecting a data set"
+  std::string doing;  // "preparing"; kInspectingData while the runner reads files
   std::chrono::milliseconds since{0};
 };
 

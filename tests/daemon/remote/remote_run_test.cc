@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "daemon/remote/remote_hosts.h"
+#include "daemon/remote/run_looks.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/remote/scripted_runner.h"
@@ -322,6 +323,21 @@ TEST_CASE("a step that does not finish in time tells who waits, and who does not
   const Status status = run->wait(10, in(10ms));
   check_says(status, Code::deadline_exceeded, "step 10 did not finish in time: node-0: waits for");
   check_says(status, Code::deadline_exceeded, "node-1 does not answer");
+}
+
+TEST_CASE("a recording that one runner does not begin is refused with its error", "[cluster]") {
+  Fakes fakes;
+  RunOptions options;
+  options.name = "train";
+  options.trains = true;
+  auto run = must(fakes.hosts().run(two_part_plan(), "small", options));
+  const size_t refusing = GENERATE(0, 1);
+  // The code that the master itself has for a runner that does not answer.
+  fakes.node(refusing).ends("record", deadline_exceeded("its disk is slow"));
+  const std::vector<std::shared_ptr<RemoteHost>> hosts = {fakes.node(0).remote(),
+                                                          fakes.node(1).remote()};
+  const Status status = record_steps(hosts, 1, Steady::now() + 10ms).status();
+  check_says(status, Code::deadline_exceeded, "its disk is slow; while beginning a recording on");
 }
 
 TEST_CASE("workers that see different data are named before anything is trained", "[cluster]") {

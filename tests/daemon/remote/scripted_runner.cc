@@ -96,6 +96,9 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
     }
     return kj::READY_NOW;
   }
+  kj::Promise<void> record(RecordContext context) override {
+    return ended(context, "record", "record");
+  }
   kj::Promise<void> readVariables(ReadVariablesContext context) override {
     const auto ending = script_->begin("readVariables", "readVariables");
     if (!ending) return kj::NEVER_DONE;

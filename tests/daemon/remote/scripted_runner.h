@@ -42,8 +42,8 @@ class ScriptedRunner {
   const std::shared_ptr<RemoteHost>& remote() const { return remote_; }
 
   // Sets how a method ends from now on. Methods: prepare, upload (of a plan, a feed or variables),
-  // connect, extend, feed, renumber, abort, release, describe, readVariables, writeVariables,
-  // inspectDataset.
+  // connect, extend, feed, renumber, abort, release, describe, record, readVariables,
+  // writeVariables, inspectDataset.
   void ends(const std::string& method, Ending ending);
   // Sets a function that is called before the method ends.
   void when(const std::string& method, Called called);
