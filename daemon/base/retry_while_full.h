@@ -3,10 +3,14 @@
 
 #include <chrono>
 #include <functional>
+#include <string_view>
 
 #include "devices/base/status.h"
 
 namespace leat {
+
+// Begins the reason of a job that waits while its master's disk is full; the error follows.
+inline constexpr std::string_view kWaitsForRoom = "waits for room: ";
 
 // Calls `attempt` again while it fails with resource_exhausted, until `patience` is over or `stop`
 // returns true. Calls `told` with the first such failure. `attempt` must not leave anything behind

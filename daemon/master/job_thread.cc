@@ -164,7 +164,7 @@ Result<Job> JobThread::unpack_job(const Submission& submission, const std::strin
   LEAT_RETURN_IF_ERROR(retry_while_full(
       unpack_here, [&] { return ended_.load(); },
       [&](const Status& full) {
-        const std::string text = cat("waits for room: ", full.message());
+        const std::string text = cat(kWaitsForRoom, full.message());
         log("warning: " + text);
         tell_wait(text);
       }));

@@ -28,7 +28,7 @@ inline constexpr std::string_view kMaster = "master";    // the master itself
 struct Diagnosis {
   std::string kind = std::string(culprit::kNone);
   std::string subject;   // the worker, "w0 - w1" for a link, or the job that has the workers
-  std::string sentence;  // "w1: its process is stopped (SIGSTOP), and has not run since 1.4 s"
+  std::string sentence;  // "The runner on w1 has not run for 1.4 s: its process is stopped."
   // The waits from the job down to the culprit; each line is a sentence.
   std::vector<std::string> chain;
   double seconds = -1;  // since when it has lasted; negative: unknown

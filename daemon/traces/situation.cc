@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "daemon/base/retry_while_full.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -20,6 +21,11 @@ std::string seconds_of(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f s", std::max(0.0, seconds));
   return text;
+}
+
+// " for 1.2 s"; "" for a time that rounds to nothing.
+std::string lasting(double seconds) {
+  return seconds < 0.05 ? "" : cat(" for ", seconds_of(seconds));
 }
 
 Diagnosis diagnosis(std::string_view kind, std::string subject, std::string sentence,
@@ -42,19 +48,15 @@ const NodeView* node_of(const Situation& s, const std::string& worker) {
 
 double since(const Situation& s, int64_t ms) { return 1e-3 * static_cast<double>(s.now_ms - ms); }
 
-bool is_disk(const std::string& reason) {
-  for (const char* word : {"waits for room", "No space left", "Disk quota"}) {
-    if (reason.find(word) != std::string::npos) return true;
-  }
-  return false;
-}
+bool is_disk(const std::string& reason) { return reason.starts_with(kWaitsForRoom); }
 
 // --- Jobs without runners.
 
 // Workers that a queued job cannot have, and why.
 struct Absent {
   std::vector<std::string> draining, sick, leased;
-  std::string holder;  // the first job that has one
+  std::string first_sick;  // its name
+  std::string holder;      // the first job that has one
   size_t free = 0;
 };
 
@@ -65,6 +67,7 @@ Absent count_workers(const Situation& s) {
     if (node.worker.state == WorkerState::draining) {
       absent.draining.push_back(name);
     } else if (node.worker.state != WorkerState::ready) {
+      if (absent.sick.empty()) absent.first_sick = name;
       absent.sick.push_back(cat(name, " is ", name_of(node.worker.state)));
     } else if (!node.job.empty() && node.job != s.job.id) {
       absent.leased.push_back(cat(name, " has ", node.job));
@@ -118,7 +121,7 @@ Diagnosis of_queued(const Situation& s) {
         cat("leat nodes drain --undo ", absent.draining.front(), " lets it have jobs again."),
         waited);
   } else if (!absent.sick.empty()) {
-    out = diagnosis(culprit::kWorker, absent.sick.front().substr(0, absent.sick.front().find(' ')),
+    out = diagnosis(culprit::kWorker, absent.first_sick,
                     cat("Workers that it needs are not usable: ", join(absent.sick, ", "), "."),
                     "Look at their machines and logs.", waited);
   } else {
@@ -142,7 +145,7 @@ std::optional<Diagnosis> of_processes(const Situation& s) {
     const bool lost = !node || node->worker.state == WorkerState::lost;
     if (lost || (silent >= kWorkerSilent && !runner.worker_answers)) {
       return diagnosis(culprit::kWorker, runner.worker,
-                       cat(runner.worker, " has given no sign of life for ", seconds_of(silent),
+                       cat(runner.worker, " has given no sign of life", lasting(silent),
                            ": its process is stopped, or the network to it is cut."),
                        "The master takes it for lost after 2.5 s, and the job goes on without it.",
                        silent);
@@ -150,17 +153,17 @@ std::optional<Diagnosis> of_processes(const Situation& s) {
     const bool stopped = runner.process_state == 'T' || runner.process_state == 't';
     if (stopped) {
       return diagnosis(culprit::kRunner, runner.worker,
-                       cat("The runner on ", runner.worker, " has not run since ",
-                           seconds_of(runner.quiet), ": its process is stopped."),
+                       cat("The runner on ", runner.worker, " has not run", lasting(runner.quiet),
+                           ": its process is stopped."),
                        "The worker ends it after 2.5 s, and the job goes on in another process.",
                        runner.quiet);
     }
     if (runner.registered && !runner.answers && runner.quiet >= kRunnerQuiet) {
-      return diagnosis(culprit::kRunner, runner.worker,
-                       cat("The runner on ", runner.worker, " has given no sign of life for ",
-                           seconds_of(runner.quiet), "; its process is in state ",
-                           std::string(1, runner.process_state), "."),
-                       "The worker ends it after 2.5 s.", runner.quiet);
+      return diagnosis(
+          culprit::kRunner, runner.worker,
+          cat("The runner on ", runner.worker, " has given no sign of life", lasting(runner.quiet),
+              "; its process is in state ", std::string(1, runner.process_state), "."),
+          "The worker ends it after 2.5 s.", runner.quiet);
     }
   }
   return std::nullopt;
@@ -213,39 +216,43 @@ Diagnosis of_link(const Part& from, const Part& to) {
   std::string one = from.worker, other = to.worker;
   if (other < one) std::swap(one, other);
   const char* what = from.state == Part::State::sends ? "the news that it has room" : "the value";
-  return diagnosis(culprit::kLink, cat(one, " - ", other),
-                   cat(to.worker, " has sent ", what, " of '", from.node, "', and ", from.worker,
-                       " has not got it for ", seconds_of(from.unchanged),
-                       ": the link between them does not carry it."),
-                   "Look at the network between the two; leat nodes shows their traffic.",
-                   from.unchanged);
+  return diagnosis(
+      culprit::kLink, cat(one, " - ", other),
+      cat(to.worker, " has sent ", what, " of '", from.node, "', and ", from.worker,
+          " has not got it", lasting(from.unchanged), ": the link between them does not carry it."),
+      "Look at the network between the two; leat nodes shows their traffic.", from.unchanged);
 }
 
 // The end of a chain of waits, which waits for no other device.
 Diagnosis of_last(const Situation& s, const Part& part) {
-  const std::string since = seconds_of(part.unchanged);
-  if (part.state == Part::State::blocked) {
-    if (part.reads_data) {
-      return diagnosis(
-          culprit::kInput, part.worker,
-          cat(part.worker, " waits for data in ", quoted_node(part), " for ", since, "."),
-          "Its files or their disk are slow.", part.unchanged);
-    }
+  const std::string since = lasting(part.unchanged);
+  if (part.state == Part::State::receives || part.state == Part::State::sends) {
     return diagnosis(culprit::kBlocked, part.worker,
-                     cat(part.worker, " is blocked in ", quoted_node(part), " for ", since, "."),
+                     cat(part.worker, " waits", since, " for '", part.node,
+                         "', and the master does not know at which device."),
                      "", part.unchanged);
   }
+  if (part.state == Part::State::blocked) {
+    if (part.reads_data) {
+      return diagnosis(culprit::kInput, part.worker,
+                       cat(part.worker, " waits for data in ", quoted_node(part), since, "."),
+                       "Its files or their disk are slow.", part.unchanged);
+    }
+    return diagnosis(culprit::kBlocked, part.worker,
+                     cat(part.worker, " is blocked in ", quoted_node(part), since, "."), "",
+                     part.unchanged);
+  }
   if (part.state == Part::State::working && part.reads_data) {
-    return diagnosis(
-        culprit::kInput, part.worker,
-        cat(part.worker, " reads data in ", quoted_node(part), ", without an end for ", since, "."),
-        "Its files or their disk are slow; leat explain shows the share of a step.",
-        part.unchanged);
+    return diagnosis(culprit::kInput, part.worker,
+                     cat(part.worker, " reads data in ", quoted_node(part),
+                         since.empty() ? "" : ", without an end", since, "."),
+                     "Its files or their disk are slow; leat explain shows the share of a step.",
+                     part.unchanged);
   }
   if (part.state == Part::State::working) {
     return diagnosis(culprit::kCompute, part.worker,
                      cat(part.worker, " computes",
-                         part.node.empty() ? "" : cat(" ", quoted_node(part)), " for ", since, "."),
+                         part.node.empty() ? "" : cat(" ", quoted_node(part)), since, "."),
                      "leat explain shows which nodes take the time.", part.unchanged);
   }
   // A call that a runner does not answer keeps the master, which allows no further steps meanwhile.
@@ -255,13 +262,13 @@ Diagnosis of_last(const Situation& s, const Part& part) {
     if (!slow || runner.call_seconds > slow->call_seconds) slow = &runner;
   }
   if (slow) {
-    return diagnosis(culprit::kRunner, slow->worker,
+    return diagnosis(slow->call_reads_data ? culprit::kInput : culprit::kRunner, slow->worker,
                      cat("The master waits for ", slow->worker, ": ", slow->call, " takes ",
                          seconds_of(slow->call_seconds), " so far."),
                      "", slow->call_seconds);
   }
   return diagnosis(culprit::kMaster, "master",
-                   cat("All devices have done the steps that the master has allowed, for ", since,
+                   cat("All devices have done the steps that the master has allowed", since,
                        "; it writes a checkpoint, evaluates, or is slow."),
                    cat("leat logs ", s.job.id, " shows what it does."), part.unchanged);
 }
@@ -350,8 +357,6 @@ Diagnosis of_running(const Situation& s) {
   Diagnosis out = of_last(s, nothing);
   if (out.kind == culprit::kMaster)
     out.sentence = "The master prepares the job's next run: it compiles a plan or reads files.";
-  const bool data = out.sentence.find("data set") != std::string::npos;
-  if (out.kind == culprit::kRunner && data) out.kind = culprit::kInput;
   return out;
 }
 

@@ -56,6 +56,7 @@ struct RunnerSituation {
   // The oldest call of the master that it has not answered, with the seconds since; "": none.
   std::string call;
   double call_seconds = 0;
+  bool call_reads_data = false;  // the runner reads the job's files for it
 };
 
 struct Situation {

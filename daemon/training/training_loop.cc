@@ -344,7 +344,7 @@ bool TrainingLoop::is_to_yield() const { return done_ < parts_.length.steps && m
 // Tries again for ten minutes while the disk is full: time for a person to make room.
 Status TrainingLoop::retry_for_room(const std::function<Status()>& attempt) {
   const auto told = [&](const Status& full) {
-    const std::string text = cat("waits for room: ", full.message());
+    const std::string text = cat(kWaitsForRoom, full.message());
     observer_.warned(text);
     observer_.waits(text);
   };

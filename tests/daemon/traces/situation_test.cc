@@ -117,9 +117,33 @@ TEST_CASE("devices that may not go on wait for the master, or for a call to a ru
   s.runners[1].call = "reading a snapshot";
   s.runners[1].call_seconds = 4;
   check(s, "runner", "w1");
+  // No word of a call decides the kind.
+  s.runners[1].call = "copying a data set";
+  check(s, "runner", "w1");
   s.partitions.clear();
-  s.runners[1].call = "inspecting a data set";
+  check(s, "runner", "w1");
+  s.runners[1].call_reads_data = true;
   check(s, "input", "w1");
+}
+
+TEST_CASE("a wait for a device that nobody knows is no wait for the master") {
+  Situation s = running(1);
+  waits(s, 0, Part::kNobody);
+  check(s, "blocked", "w0");
+  CHECK(find_culprit(s).sentence ==
+        "w0 waits for 5.0 s for 'sum/bucket 3', and the master does not know at which device.");
+}
+
+TEST_CASE("a time that rounds to nothing is left out") {
+  Situation s = running(1);
+  s.partitions[0].unchanged = 0.01;
+  s.partitions[0].op = "MatMul";
+  s.partitions[0].node = "mm";
+  CHECK(find_culprit(s).sentence == "w0 computes MatMul 'mm'.");
+  s.partitions[0].reads_data = true;
+  CHECK(find_culprit(s).sentence == "w0 reads data in MatMul 'mm'.");
+  s.partitions[0].unchanged = 2;
+  CHECK(find_culprit(s).sentence == "w0 reads data in MatMul 'mm', without an end for 2.0 s.");
 }
 
 TEST_CASE("a disk that is full is named before all waits") {
@@ -130,6 +154,8 @@ TEST_CASE("a disk that is full is named before all waits") {
   s = running(2);
   s.job.condition.reason = "waits for room: a limit";
   check(s, "disk", "master");
+  s.job.condition.reason = "the graph 'No space left' has changed";
+  check(s, "compute", "w0");
 }
 
 TEST_CASE("a job in the queue tells what it waits for") {
