@@ -178,12 +178,15 @@ std::string LiveRun::waits_for() const { return parts_.host.waits_for(*run_); }
 RunStanding LiveRun::standing() {
   RunStanding standing;
   standing.sight = parts_.host.sight(*run_);
-  const auto now = std::chrono::steady_clock::now();
   standing.now_ns = StepRecorder::now();
   const std::lock_guard lock(mutex_);
-  // A kernel that waits, and one that takes long, leave both numbers as they are.
-  if (standing.sight.finished != change_.turns || standing.sight.tiles != change_.tiles)
-    change_ = {standing.sight.finished, standing.sight.tiles, now};
+  const auto now = std::chrono::steady_clock::now();
+  // A kernel that waits, and one that takes long, leave both numbers as they are. They only rise:
+  // a lower one is from a thread that looked before the last one and came here after it.
+  if (standing.sight.finished > change_.turns || standing.sight.tiles > change_.tiles) {
+    change_ = {std::max(change_.turns, standing.sight.finished),
+               std::max(change_.tiles, standing.sight.tiles), now};
+  }
   standing.unchanged_ms = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(now - change_.at).count());
   return standing;

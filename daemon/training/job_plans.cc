@@ -41,7 +41,7 @@ Status JobPlans::note_holder(const std::string& name, const std::string& device)
   const std::string among = parts_.rules.replicated ? task : "";
   const auto [it, first] = device_of_.try_emplace({among, name}, device);
   holds_[task].insert(name);
-  part_of_.try_emplace(name, device.substr(device.rfind('/') + 1));
+  part_of_.try_emplace(name, short_name(device));
   if (first || it->second == device) return {};
   return invalid_argument(cat("variable '", name, "': expected one device, it is on ", it->second,
                               " and on ", device,

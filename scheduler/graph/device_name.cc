@@ -19,6 +19,8 @@ std::vector<std::string> split_name(const std::string& text, char separator) {
 
 std::string task_of(const std::string& device) { return device.substr(0, device.rfind('/')); }
 
+std::string short_name(const std::string& device) { return device.substr(device.rfind('/') + 1); }
+
 bool matches_device(const std::string& constraint, const std::string& device) {
   // Most constraints of a planned graph are full names, so the comparison saves the work below.
   if (constraint.empty() || constraint == device) return true;

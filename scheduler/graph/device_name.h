@@ -17,5 +17,7 @@ bool matches_device(const std::string& constraint, const std::string& device);
 // The name without its last part: "job:worker/task:1" of "job:worker/task:1/cpu:0". A name of one
 // part is its own task.
 std::string task_of(const std::string& device);
+// The last part: "cpu:0".
+std::string short_name(const std::string& device);
 
 }  // namespace leat
