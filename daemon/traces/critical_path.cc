@@ -7,6 +7,9 @@
 
 #include "daemon/traces/path_advice.h"
 #include "devices/base/text.h"
+#include "ops/definitions/input.h"
+#include "scheduler/graph/device_name.h"
+#include "transport/slots.h"
 
 namespace leat {
 namespace {
@@ -16,7 +19,12 @@ using Kind = RecordedEvent::Kind;
 constexpr size_t kLookBack = 96;  // events of one device that may overlap
 constexpr size_t kMostNodes = 10;
 
-bool reads_data(const RecordedNode& node) { return node.op == "leat.ReadBatch"; }
+bool reads_data(const RecordedNode& node) { return node.op == kReadBatch; }
+
+// An accelerator does what its thread has given it, while the thread waits.
+bool waits_for_device(const RecordedEvent& event) {
+  return event.kind == Kind::wait && event.instruction == kNotRecorded;
+}
 
 // An end of a transfer: edge, turn and kind of the event.
 using End = std::tuple<uint32_t, uint64_t, Kind>;
@@ -79,10 +87,11 @@ class PathWalk {
     t_ = end_;
     while (t_ > begin_ && limit-- > 0) {
       const RecordedEvent* event = lines_[at_].before(t_);
-      if (!event) return add(PathPart::queueing, nullptr, begin_);
-      if (event->end < t_) add(PathPart::queueing, nullptr, std::max(event->end, begin_));
+      if (!event) break;
+      if (event->end < t_) add(PathPart::queueing, nullptr, event->end);
       if (t_ > begin_) step_over(*event);
     }
+    add(PathPart::queueing, nullptr, begin_);
   }
 
   // Nanoseconds of each node and part, by device.
@@ -111,8 +120,8 @@ class PathWalk {
   // The steps end with the device that ends last; they begin when all devices are in the first one.
   void find_window() {
     first_ = first_whole_turn();
-    const uint64_t last = recording_.end() - 1;
-    if (first_ > last) return;
+    if (first_ >= recording_.whole_end()) return;
+    const uint64_t last = recording_.whole_end() - 1;
     for (size_t i = 0; i < lines_.size(); ++i) {
       int64_t begins = std::numeric_limits<int64_t>::max();
       for (const RecordedEvent* event : lines_[i].events) {
@@ -154,6 +163,7 @@ class PathWalk {
 
   // A wait ends by what another device has done, so the path goes on there.
   void wait(const RecordedEvent& event, const RecordedNode* node) {
+    if (waits_for_device(event)) return add(PathPart::compute, nullptr, event.begin);
     if (!node || node->kind == RecordedNode::Kind::kernel) {
       const bool data = node && reads_data(*node);
       return add(data ? PathPart::input : PathPart::queueing, node, event.begin);
@@ -161,21 +171,18 @@ class PathWalk {
     const bool receives = node->kind == RecordedNode::Kind::receive;
     const auto peer = by_number_.find(node->peer);
     const RecordedEvent* cause = nullptr;
-    if (peer != by_number_.end() && (receives || event.turn >= kSlots)) {
+    if (peer != by_number_.end() && (receives || event.turn >= kSlotDepth)) {
       const auto& transfers = lines_[peer->second].transfers;
-      const uint64_t turn = receives ? event.turn : event.turn - kSlots;
+      const uint64_t turn = receives ? event.turn : event.turn - kSlotDepth;
       const auto found = transfers.find({node->edge, turn, receives ? Kind::send : Kind::retire});
       if (found != transfers.end()) cause = found->second;
     }
     if (!cause) return add(PathPart::wire, node, event.begin);
-    // The clocks of two machines may disagree a little: the value has not come before it was sent.
-    add(PathPart::wire, node, std::min(cause->end, t_));
+    // A value may be there before its sending has ended, or, by the clocks of two machines that
+    // disagree a little, before it has begun. The peer's part was done before this point.
+    add(PathPart::wire, node, cause->end > t_ ? cause->begin : cause->end);
     at_ = peer->second;
-    // The peer's part was done before this point.
-    if (cause->end > t_) t_ = std::min(t_, std::max(cause->begin, begin_));
   }
-
-  static constexpr uint64_t kSlots = 2;  // the values of an edge that its reader has room for
 
   const StepRecording& recording_;
   std::vector<Line> lines_;
@@ -192,7 +199,7 @@ class PathWalk {
 int64_t busy_time(const Line& line, int64_t begin, int64_t end) {
   int64_t other = 0;
   for (const RecordedEvent* event : line.events) {
-    if (event->kind == Kind::kernel) continue;
+    if (event->kind == Kind::kernel || waits_for_device(*event)) continue;
     other += std::max<int64_t>(0, std::min(event->end, end) - std::max(event->begin, begin));
   }
   return std::max<int64_t>(0, end - begin - other);
@@ -211,7 +218,7 @@ DeviceShare share_of(const Line& line, const PathWalk& path, double to_ms) {
   DeviceShare share;
   const RecordedPartition& part = *line.part;
   share.worker = part.node;
-  share.device = part.device.substr(part.device.rfind('/') + 1);
+  share.device = short_name(part.device);
   share.threads = part.threads;
   share.cores = part.cores;
   share.busy_ms = to_ms * static_cast<double>(busy_time(line, path.begin(), path.end()));
@@ -256,19 +263,23 @@ std::string_view name_of(PathPart part) {
 }
 
 Result<Explanation> explain(const StepRecording& recording) {
-  if (recording.first() >= recording.end()) {
-    return failed_precondition(
-        "explain: expected a recording with a step that all devices have done, received none");
-  }
   Explanation out;
   out.job = recording.job;
   for (const RecordedPartition& part : recording.partitions) out.dropped += part.dropped;
+  if (recording.first() >= recording.whole_end()) {
+    return failed_precondition(
+        out.dropped > 0
+            ? cat("explain: expected a step with room for its events, ", out.dropped,
+                  " are missing")
+            : "explain: expected a recording with a step that all devices have done, received "
+              "none");
+  }
   PathWalk path(recording);
   if (path.end() <= path.begin()) {
     return failed_precondition(
         "explain: expected a recording with the events of a whole step, received none");
   }
-  out.steps = recording.end() - path.first();
+  out.steps = recording.whole_end() - path.first();
   out.first_step = recording.partitions.front().first_step + path.first();
   path.walk();
   const double to_ms = 1e-6 / static_cast<double>(out.steps);

@@ -18,7 +18,7 @@ namespace leat {
 
 // The parts of the critical path.
 enum class PathPart : uint8_t {
-  compute,   // a kernel runs
+  compute,   // a kernel runs, or an accelerator does what it was given
   input,     // a kernel that reads data runs, or waits for it
   wire,      // a value, or the news of room for one, is between two devices
   queueing,  // work could run, but no thread has taken it up; or the master has not allowed it
@@ -46,7 +46,7 @@ struct DeviceShare {
 
 // A change that would make steps faster.
 struct PathAdvice {
-  std::string kind;  // "straggler", "threads", "input", "wire", "batch", "master", "node"
+  std::string kind;  // "straggler", "threads", "input", "wire", "batch", "node"
   std::string text;
   double saves_ms = 0;  // an estimate
 };

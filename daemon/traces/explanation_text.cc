@@ -22,6 +22,8 @@ std::string share_text(double ms, double of) {
 std::string subject_of(const PathNode& node) {
   if (node.name.empty() && node.part == PathPart::wire)
     return cat("values that leave ", node.worker);
+  if (node.name.empty() && node.part == PathPart::compute)
+    return cat("the work that ", node.worker, "'s accelerator was given");
   if (node.name.empty()) return cat("between nodes on ", node.worker);
   return cat(node.op, " '", node.name, "' on ", node.worker);
 }

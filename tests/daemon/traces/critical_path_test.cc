@@ -116,7 +116,58 @@ TEST_CASE("clocks that disagree do not make a transfer negative") {
     CHECK(e.ms(part) >= 0);
     sum += e.ms(part);
   }
-  CHECK(sum == Approx(e.step_ms).epsilon(0.1));
+  CHECK(sum == Approx(e.step_ms).epsilon(1e-6));
+}
+
+double sum_of_parts(const Explanation& e) {
+  double sum = 0;
+  for (const PathPart part : kPathParts) sum += e.ms(part);
+  return sum;
+}
+
+TEST_CASE("a value that is there before its sending has ended was on the wire meanwhile") {
+  MadeUp made;
+  made.add_device("w0");
+  made.add_device("w1");
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    const double at = 20.0 * static_cast<double>(turn);
+    made.kernel(0, turn, "mm", "MatMul", at, at + 2);
+    made.send(0, turn, 1, at + 2, at + 15);  // goes on after the value has come
+    made.wait(1, turn, 0, at, at + 12);
+    made.kernel(1, turn, "add", "Add", at + 12, at + 20);
+    made.send(1, turn, 0, at + 20, at + 20);
+    made.wait(0, turn, 1, at + 15, at + 20);
+  }
+  const Explanation e = must(explain(made.recording));
+  CHECK(e.ms(PathPart::wire) == Approx(10));
+  CHECK(sum_of_parts(e) == Approx(e.step_ms).epsilon(1e-6));
+}
+
+TEST_CASE("the time in which a thread waits for its accelerator is compute") {
+  MadeUp made;
+  made.add_device("w0");
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    const double at = 10.0 * static_cast<double>(turn);
+    made.kernel(0, turn, "mm", "MatMul", at, at + 1);
+    made.event(0, Kind::wait, turn, kNotRecorded, at + 1, at + 10);
+  }
+  const Explanation e = must(explain(made.recording));
+  CHECK(e.ms(PathPart::compute) == Approx(10));
+  CHECK(e.devices[0].busy_ms == Approx(10));
+  CHECK(explanation_text(e).find("that w0's accelerator was given") != std::string::npos);
+}
+
+TEST_CASE("steps of which events are missing are not explained") {
+  MadeUp made = two_workers(4, 5, 0.5);
+  made.recording.partitions[1].dropped = 9;
+  made.recording.partitions[1].lost_from = 2;
+  const Explanation e = must(explain(made.recording));
+  CHECK(e.steps == 2);
+  CHECK(e.dropped == 9);
+  made.recording.partitions[1].lost_from = 0;
+  const Status none = explain(made.recording).status();
+  CHECK(none.code() == Code::failed_precondition);
+  CHECK(none.message().find("9 are missing") != std::string::npos);
 }
 
 TEST_CASE("a recording without a common step is refused") {
