@@ -1,6 +1,7 @@
 #include "daemon/traces/chrome_trace.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -55,9 +56,9 @@ std::string title_of(const RecordedPartition& part, const RecordedEvent& event) 
   const std::string name = known ? part.nodes[event.instruction].name : "";
   switch (event.kind) {
     case Kind::wait:
-      return cat("waits for ", name);
+      return cat("waits for ", known ? name : "its device");
     case Kind::wake:
-      return cat("wakes up for ", name);
+      return cat("wakes up for ", known ? name : "its device");
     case Kind::limit:
       return "waits for the master";
     case Kind::flush:
@@ -70,7 +71,21 @@ std::string title_of(const RecordedPartition& part, const RecordedEvent& event) 
 // Microseconds with three decimals, as both viewers take them.
 double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e3; }
 
-JsonLine arguments_of(const RecordedPartition& part, const RecordedEvent& event) {
+// By chain: the names of its nodes.
+using Chains = std::map<uint32_t, std::string>;
+
+Chains chains_of(const RecordedPartition& part) {
+  Chains chains;
+  for (const RecordedNode& node : part.nodes) {
+    if (node.chain == kNotRecorded) continue;
+    std::string& names = chains[node.chain];
+    names += names.empty() ? node.name : cat(", ", node.name);
+  }
+  return chains;
+}
+
+JsonLine arguments_of(const RecordedPartition& part, const RecordedEvent& event,
+                      const Chains& chains) {
   JsonLine args;
   args.add("step", part.first_step + event.turn);
   if (event.instruction >= part.nodes.size()) return args;
@@ -78,13 +93,8 @@ JsonLine arguments_of(const RecordedPartition& part, const RecordedEvent& event)
   args.add("op", node.op).add("type", node.type);
   if (event.kind == Kind::kernel) args.add("tiles", uint64_t{event.pieces});
   if (node.bytes > 0) args.add("bytes", node.bytes);
-  if (node.chain != kNotRecorded && event.kind == Kind::kernel) {
-    std::vector<std::string> members;
-    for (const RecordedNode& each : part.nodes) {
-      if (each.chain == node.chain) members.push_back(each.name);
-    }
-    args.add("chain", join(members, ", "));
-  }
+  if (node.chain != kNotRecorded && event.kind == Kind::kernel)
+    args.add("chain", chains.at(node.chain));
   return args;
 }
 
@@ -110,13 +120,14 @@ void add_names(const RecordedPartition& part, uint64_t pid, std::vector<TraceLin
 }
 
 void add_slice(const RecordedPartition& part, const RecordedEvent& event, uint64_t pid,
-               int64_t origin, std::vector<TraceLine>& lines) {
+               int64_t origin, const Chains& chains, std::vector<TraceLine>& lines) {
   JsonLine slice;
   slice.add("ph", "X").add("name", title_of(part, event)).add("cat", category_of(event.kind));
   slice.add("pid", pid).add("tid", uint64_t{event.thread});
   slice.add("ts", microseconds(event.begin - origin));
   slice.add("dur", microseconds(event.end - event.begin));
-  lines.push_back({event.begin - origin, slice.add("args", arguments_of(part, event)).text()});
+  slice.add("args", arguments_of(part, event, chains));
+  lines.push_back({event.begin - origin, slice.text()});
 }
 
 // Each end of an arrow stands at the begin of the slice that it belongs to.
@@ -158,9 +169,10 @@ std::string chrome_trace(const StepRecording& recording) {
   std::vector<TraceLine> lines;
   for (size_t p = 0; p < recording.partitions.size(); ++p) {
     const RecordedPartition& part = recording.partitions[p];
+    const Chains chains = chains_of(part);
     add_names(part, p + 1, lines);
     for (const RecordedEvent& event : part.events) {
-      add_slice(part, event, p + 1, origin, lines);
+      add_slice(part, event, p + 1, origin, chains, lines);
       add_arrow(part, event, p + 1, origin, flows, lines);
     }
   }

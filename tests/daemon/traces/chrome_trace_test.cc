@@ -34,13 +34,31 @@ TEST_CASE("a trace has a slice for each event, and an arrow for each transfer wi
   CHECK(facts.processes == 2);
 }
 
+TEST_CASE("a slice has the names of its chain, and a wait without a node is for the device") {
+  MadeUp made = sample();
+  auto& nodes = made.recording.partitions[0].nodes;
+  RecordedNode second = nodes[0];
+  second.name = "bias";
+  nodes[0].chain = second.chain = 5;
+  nodes.push_back(second);
+  made.event(0, RecordedEvent::Kind::wait, 3, kNotRecorded, 38, 39);
+  const std::string text = chrome_trace(made.recording);
+  CHECK(check_trace(text).slices == 4 * 6 + 2);
+  CHECK(text.find("\"chain\": \"mm, bias\"") != std::string::npos);
+  CHECK(text.find("waits for its device") != std::string::npos);
+}
+
 TEST_CASE("a recording is read as it was written") {
-  const StepRecording made = sample().recording;
+  StepRecording made = sample().recording;
+  made.partitions[0].events[0].thread = 300;
+  made.partitions[1].lost_from = 3;
   const StepRecording read = must(read_recording(write_recording(made)));
   CHECK(chrome_trace(read) == chrome_trace(made));
   CHECK(read.partitions[0].nodes[1].bytes == 24);
   CHECK(read.first() == 0);
   CHECK(read.end() == 4);
+  CHECK(read.whole_end() == 3);
+  CHECK(read.partitions[0].events[0].thread == 300);
 }
 
 TEST_CASE("a recording that is damaged is refused") {
