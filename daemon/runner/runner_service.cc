@@ -38,6 +38,21 @@ RunPart part_of(const Params& params) {
   return {params.getRun(), params.getPartition()};
 }
 
+// The partition of a run that is connected. The run is held, so that its release waits for the
+// call.
+struct ConnectedRun {
+  std::shared_ptr<LiveRun> live;
+  std::shared_ptr<HostedPartition> partition;
+};
+
+Result<ConnectedRun> connected_run(JobRunner& runner, const RunPart& part) {
+  LEAT_ASSIGN_OR_RETURN(const std::shared_ptr<HostedRun> run, runner.runs().find(part));
+  LEAT_ASSIGN_OR_RETURN(std::shared_ptr<LiveRun> live, run->live());
+  std::shared_ptr<HostedPartition> partition = run->partition();
+  if (!partition) return failed_precondition(cat("run ", part.run, " was released"));
+  return ConnectedRun{std::move(live), std::move(partition)};
+}
+
 // The methods run on the loop's thread and must not block it. Work that blocks answers by a
 // promise.
 class RunnerServer final : public Service<wire::Runner> {
@@ -143,30 +158,23 @@ class RunnerServer final : public Service<wire::Runner> {
 
   kj::Promise<void> record(RecordContext context) override {
     const auto params = context.getParams();
-    // The run is held, so that its release waits for this call.
-    const auto live = runner_.runs().find_live(part_of(params));
-    if (!live.ok()) return reply(context, live.status());
-    const auto run = runner_.runs().find(part_of(params));
-    const auto partition = run.ok() ? (*run)->partition() : nullptr;
-    if (!partition) return reply(context, failed_precondition("record: the run was released"));
+    const auto run = connected_run(runner_, part_of(params));
+    if (!run.ok()) return reply(context, run.status());
     if (params.getFirst() >= params.getEnd()) {
       return reply(context, invalid_argument(cat("record: expected turns to record, received [",
                                                  params.getFirst(), ", ", params.getEnd(), ")")));
     }
-    partition->run().recorder().start(params.getFirst(), params.getEnd());
+    run->partition->run().recorder().start(params.getFirst(), params.getEnd());
     return reply(context, Status());
   }
 
   kj::Promise<void> recorded(RecordedContext context) override {
     const RunPart part = part_of(context.getParams());
     return offered(context, "taking a recording", [&](const auto& done) {
-      const auto live = runner_.runs().find_live(part);
-      const auto run = runner_.runs().find(part);
-      const auto partition = run.ok() ? (*run)->partition() : nullptr;
-      if (!live.ok() || !partition)
-        return done(failed_precondition("taking a recording: the run was released"));
+      const auto run = connected_run(runner_, part);
+      if (!run.ok()) return done(run.status());
       StepRecording recording;
-      recording.partitions.push_back(take_recording(runner_.host(), *partition));
+      recording.partitions.push_back(take_recording(runner_.host(), *run->partition));
       done(write_recording(recording));
     });
   }
