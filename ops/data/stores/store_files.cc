@@ -73,6 +73,7 @@ Status ask_store(StoreParts& parts, const std::string& path,
                  const std::function<Status(HttpAnswer)>& use) {
   const auto end = Steady::now() + parts.options.patience;
   milliseconds pause = parts.options.pause;
+  Status answered;  // the last failure that an answer told
   for (int tries = 1;; ++tries) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Steady::now());
     const milliseconds limit = std::clamp(left, milliseconds(1), parts.options.request);
@@ -83,9 +84,12 @@ Status ask_store(StoreParts& parts, const std::string& path,
       status = may_pass_later(answer->status)
                    ? unavailable(cat("the store answers with status ", answer->status))
                    : use(*std::move(answer));
+      answered = status;
     }
     if (status.ok()) return status;
     if (status.code() != Code::unavailable || Steady::now() + pause >= end) {
+      // The last request may have had no time left for an answer.
+      if (limit < parts.options.request && !answered.ok()) status = answered;
       return Status(status.code(), cat("'", path, "': ", status.message(),
                                        tries > 1 ? cat(", after ", tries, " requests") : ""));
     }

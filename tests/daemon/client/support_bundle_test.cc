@@ -65,7 +65,7 @@ TEST_CASE("a bundle has what is known of the cluster and of the jobs that go on 
   CHECK(ended.out == "b.tar.gz\n");
   CHECK(scene.entries() == 1);  // no other file is left
   const std::string bundle = scene.unpack("b.tar.gz");
-  CHECK_THAT(text_of_file(bundle + "/about.json"), Catch::Contains("\"kind\":\"SupportBundle\""));
+  CHECK_THAT(text_of_file(bundle + "/about.json"), Catch::Contains("\"kind\": \"SupportBundle\""));
   CHECK_THAT(text_of_file(bundle + "/settings.txt"),
              Catch::Contains(cat("master ", scene.master.address(), " (LEAT_MASTER)")));
   CHECK_THAT(text_of_file(bundle + "/doctor.txt"), Catch::Contains("processor"));
@@ -96,7 +96,7 @@ TEST_CASE("a bundle of named jobs has these alone, and a wrong name makes none")
   CHECK(scene.entries() == 0);
   const Finished ended = scene.run({"done", "--json", "-o", "b.tar.gz"});
   REQUIRE(ended.exit_code == 0);
-  CHECK_THAT(ended.out, Catch::Contains("\"path\":\"b.tar.gz\"") &&
+  CHECK_THAT(ended.out, Catch::Contains("\"path\": \"b.tar.gz\"") &&
                             Catch::Contains(cat("jobs/", done, "/job.json")));
   const std::string bundle = scene.unpack("b.tar.gz");
   CHECK(std::filesystem::exists(bundle + "/jobs/" + done));

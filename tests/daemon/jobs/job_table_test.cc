@@ -417,7 +417,8 @@ TEST_CASE("a runner that does not come in time costs the job its assembly") {
   driver.tick(milliseconds(1));
   CHECK(driver.state(id) == "RECOVERING");
   CHECK(driver.reason(id) ==
-        "the runner on 'w1' did not start in time; waits for 1 worker, 0 free");
+        "the runner on 'w1' did not start in time; waits for 1 worker, 0 free; it starts by "
+        "1970-01-01 01:01 UTC");
   CHECK(driver.done() == "stop a-0000 1 w1\n");
 }
 
