@@ -332,8 +332,9 @@ TEST_CASE("a data set reads a store by its root, its files or the parts of a mix
 
 TEST_CASE("a store that does not answer well ends the read at its deadline") {
   StoreOptions options = quick_options();
-  options.patience = milliseconds(60);
-  options.request = milliseconds(20);
+  // Two requests, and no time for a third one, also on a machine that is busy.
+  options.patience = milliseconds(1000);
+  options.pause = milliseconds(400);
   const auto files = make_store_files(real_files(), options);
   // A port on which nobody listens any more.
   std::string nobody;
@@ -432,7 +433,7 @@ TEST_CASE("a guess tells the error of a store that gives no list") {
     return {status == 200 ? 503 : status.load()};
   });
   StoreOptions options = quick_options({{"AWS_ENDPOINT_URL", server.url()}});
-  options.patience = milliseconds(20);
+  options.pause = 2 * options.patience;  // so the first failure is the last one
   const auto files = make_store_files(real_files(), options);
   const auto error_of = [&](const std::string& path) {
     return guess_dataset(*files, path, 10).status().message();
