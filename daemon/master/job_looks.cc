@@ -24,7 +24,7 @@ using Part = PartitionSituation;
 
 constexpr auto kLook = milliseconds(900);  // the time that runners and workers have to answer
 // From a question to its answer, with one more look: `leat why` waits for 2.6 s.
-constexpr auto kAnswer = milliseconds(2'000);
+constexpr auto kDiagnosis = milliseconds(2'000);
 // Further looks at a job that moves.
 constexpr int kMoreLooks = 14;
 constexpr auto kMoreLook = milliseconds(200);
@@ -137,7 +137,7 @@ Result<Situation> JobLooks::look(const std::string& id, milliseconds deadline) c
 // A job that moves is looked at several times: what most looks have in common is what it waits for.
 Result<Diagnosis> JobLooks::diagnose(const std::string& id, Steady::time_point asked) const {
   const auto begun = Steady::now();
-  const auto until = std::min(begun + kLook, asked + kAnswer);
+  const auto until = std::min(begun + kLook, asked + kDiagnosis);
   const auto first_look = std::chrono::duration_cast<milliseconds>(until - begun);
   LEAT_ASSIGN_OR_RETURN(const Situation first, look(id, std::max(first_look, kMoreLook)));
   if (!moves(first)) return find_culprit(first);
