@@ -35,9 +35,9 @@ std::string compare_form(std::span<const std::string> jobs) {
                     "</form></nav>\n");
 }
 
-HttpResponse compare_page(std::span<const JobCurves> jobs) {
+HttpResponse compare_page(std::span<const ComparedJob> jobs) {
   std::vector<std::string> names;
-  for (const JobCurves& job : jobs) names.push_back(job.job);
+  for (const ComparedJob& job : jobs) names.push_back(job.job);
   return html_page(
       "Compare \xc2\xb7 Leat",
       cat("<p><a href=\"/\">All jobs and workers</a></p>\n<h1>", html_escaped(join(names, ", ")),

@@ -20,6 +20,6 @@ std::vector<std::string> compared_jobs(const HttpRequest& request);
 // are kMostCompared. HTML.
 std::string compare_form(std::span<const std::string> jobs);
 
-HttpResponse compare_page(std::span<const JobCurves> jobs);
+HttpResponse compare_page(std::span<const ComparedJob> jobs);
 
 }  // namespace leat

@@ -131,9 +131,9 @@ std::string figure(const CurvesView& view, const std::string& name,
   return framed(name, caption(name, pair.training, pair.validation), axes, lines);
 }
 
-std::string compared_figure(std::span<const JobCurves> jobs, const std::string& name) {
+std::string compared_figure(std::span<const ComparedJob> jobs, const std::string& name) {
   std::vector<Curve> all;
-  for (const JobCurves& job : jobs) add_curves(curves_of(job.view, name), all);
+  for (const ComparedJob& job : jobs) add_curves(curves_of(job.view, name), all);
   if (all.empty()) return "";
   const Axes axes = axes_of(all, 4, 4);
   std::string lines;
@@ -162,7 +162,7 @@ std::string curve_figures(const CurvesView& view, std::span<const CurveMark> mar
   return part_of("", figures, view.whole);
 }
 
-std::string compared_figures(std::span<const JobCurves> jobs) {
+std::string compared_figures(std::span<const ComparedJob> jobs) {
   std::vector<std::string> names = first_metrics();
   std::string legend = "<p>", figures;
   bool whole = true;

@@ -19,7 +19,7 @@ struct CurveMark {
 };
 
 // The curves of one of several jobs.
-struct JobCurves {
+struct ComparedJob {
   std::string job;
   CurvesView view;
 };
@@ -31,6 +31,6 @@ inline constexpr size_t kMostCompared = 6;
 std::string curve_figures(const CurvesView& view, std::span<const CurveMark> marks = {});
 // The same of several jobs over each other, with a legend; the validation is dashed. REQUIRES: at
 // most kMostCompared.
-std::string compared_figures(std::span<const JobCurves> jobs);
+std::string compared_figures(std::span<const ComparedJob> jobs);
 
 }  // namespace leat

@@ -66,12 +66,12 @@ HttpResponse page_of(const StatusSource& source, const JobView& job) {
 
 // Draws the curves of the jobs that the query names, each once.
 HttpResponse page_of_compared(const StatusSource& source, const HttpRequest& request) {
-  std::vector<JobCurves> jobs;
+  std::vector<ComparedJob> jobs;
   for (const std::string& name : compared_jobs(request)) {
     const auto job = source.job(name);
     if (!job.ok()) return failure(job.status());
     const bool twice = std::any_of(jobs.begin(), jobs.end(),
-                                   [&](const JobCurves& each) { return each.job == job->id; });
+                                   [&](const ComparedJob& each) { return each.job == job->id; });
     if (!twice) jobs.push_back({job->id, source.curves(job->id)});
   }
   return compare_page(jobs);

@@ -72,7 +72,7 @@ TEST_CASE("the pictures of a job mark the steps from which it went on") {
 }
 
 TEST_CASE("the curves of several jobs are drawn over each other") {
-  std::vector<JobCurves> jobs(2);
+  std::vector<ComparedJob> jobs(2);
   jobs[0].job = "first";
   jobs[0].view.of_steps = {{"loss", {1, 3}, {3, 1}}};
   jobs[0].view.of_epochs = {{"val_loss", {3}, {2}}};
@@ -91,7 +91,7 @@ TEST_CASE("the curves of several jobs are drawn over each other") {
                        Catch::Contains("<input type=\"search\" name=\"c\""));
   CHECK_THAT(compare_page({}).body, Catch::Contains("<input type=\"search\" name=\"a\"") &&
                                         Catch::Contains("No step has ended yet."));
-  CHECK_THAT(compare_page(std::vector<JobCurves>(kMostCompared)).body,
+  CHECK_THAT(compare_page(std::vector<ComparedJob>(kMostCompared)).body,
              !Catch::Contains("<input type=\"search\""));
 }
 
