@@ -114,7 +114,7 @@ TEST_CASE("C3: messages that stop before their end are held small and dropped", 
 
 TEST_CASE("C4: calls that are never answered are limited", "[cluster]") {
   ServerProcess server;
-  Heartbeat others(server.address);
+  SteadyEchoes others(server.address);
   const size_t rss = server.rss();
   std::string reason;
   size_t more;
@@ -161,7 +161,7 @@ TEST_CASE("C5: a client that is killed leaves none of its calls behind", "[clust
 
 TEST_CASE("C6: a peer holds so many capabilities and no more", "[cluster]") {
   ServerProcess server;
-  Heartbeat others(server.address);
+  SteadyEchoes others(server.address);
   const size_t rss = server.rss();
   std::string reason = "none";
   size_t taken = 0;
@@ -195,7 +195,7 @@ TEST_CASE("C6: a peer holds so many capabilities and no more", "[cluster]") {
 
 TEST_CASE("C7: a chain of calls on calls is as deep as calls may be unfinished", "[cluster]") {
   ServerProcess server;
-  Heartbeat others(server.address);
+  SteadyEchoes others(server.address);
   const size_t rss = server.rss();
   bool dropped = true;
   std::string reason = "none";

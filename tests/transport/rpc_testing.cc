@@ -389,7 +389,7 @@ bool NaiveClient::disconnected(std::chrono::milliseconds within) {
       .wait(wait_scope());
 }
 
-struct Heartbeat::Inside {
+struct SteadyEchoes::Inside {
   explicit Inside(const std::string& address) : caller(address), thread([this] { beat(); }) {}
   void beat() {
     while (!stop) {
@@ -407,14 +407,15 @@ struct Heartbeat::Inside {
   std::thread thread;
 };
 
-Heartbeat::Heartbeat(const std::string& address) : inside_(std::make_unique<Inside>(address)) {}
+SteadyEchoes::SteadyEchoes(const std::string& address)
+    : inside_(std::make_unique<Inside>(address)) {}
 
-Heartbeat::~Heartbeat() {
+SteadyEchoes::~SteadyEchoes() {
   inside_->stop = true;
   if (inside_->thread.joinable()) inside_->thread.join();
 }
 
-std::chrono::milliseconds Heartbeat::longest() {
+std::chrono::milliseconds SteadyEchoes::longest() {
   inside_->stop = true;
   inside_->thread.join();
   CHECK(inside_->failed == 0);

@@ -115,10 +115,10 @@ class NaiveClient {
 };
 
 // Sends echoes from another client all the time, and measures the slowest one.
-class Heartbeat {
+class SteadyEchoes {
  public:
-  explicit Heartbeat(const std::string& address);
-  ~Heartbeat();
+  explicit SteadyEchoes(const std::string& address);
+  ~SteadyEchoes();
   // Stops. Checks that every echo was answered, and returns the longest time of one.
   std::chrono::milliseconds longest();
 

@@ -93,23 +93,23 @@ std::string StoreAddress::prefix() const {
   return key_.empty() || key_.ends_with('/') ? key_ : key_ + "/";
 }
 
-HttpRequest StoreAddress::get(
+UrlRequest StoreAddress::get(
     const std::vector<std::pair<std::string, std::string>>& headers) const {
-  return is_s3_ ? s3_request(key_, {}, headers) : HttpRequest{url_, headers, true};
+  return is_s3_ ? s3_request(key_, {}, headers) : UrlRequest{url_, headers, true};
 }
 
-HttpRequest StoreAddress::list(const std::string& continuation) const {
+UrlRequest StoreAddress::list(const std::string& continuation) const {
   std::vector<std::pair<std::string, std::string>> query{
       {"delimiter", "/"}, {"list-type", "2"}, {"prefix", prefix()}};
   if (!continuation.empty()) query.emplace_back("continuation-token", continuation);
   return s3_request("", query, {});
 }
 
-HttpRequest StoreAddress::s3_request(
+UrlRequest StoreAddress::s3_request(
     const std::string& key, std::vector<std::pair<std::string, std::string>> query,
     std::vector<std::pair<std::string, std::string>> headers) const {
   S3Request request{host_, folder_ + url_encoded(key, "/"), std::move(query), std::move(headers)};
-  HttpRequest out{cat(scheme_, "://", host_, request.path), request.headers, false};
+  UrlRequest out{cat(scheme_, "://", host_, request.path), request.headers, false};
   if (!request.query.empty()) out.url += "?" + query_text(request.query);
   // Without a key the store gets what it gives to everyone.
   if (access_key_.empty() || secret_key_.empty()) return out;

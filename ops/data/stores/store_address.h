@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "devices/base/status.h"
-#include "ops/data/stores/http_client.h"
+#include "ops/data/stores/url_client.h"
 
 namespace leat {
 
@@ -22,16 +22,16 @@ class StoreAddress {
 
   bool is_s3() const { return is_s3_; }
   // A request for the file, with these headers beside its own.
-  HttpRequest get(const std::vector<std::pair<std::string, std::string>>& headers) const;
+  UrlRequest get(const std::vector<std::pair<std::string, std::string>>& headers) const;
   // A request for the names below the path as a folder. REQUIRES: is_s3().
-  HttpRequest list(const std::string& continuation) const;
+  UrlRequest list(const std::string& continuation) const;
   // "data/": what the keys of that list begin with.
   std::string prefix() const;
 
  private:
-  HttpRequest s3_request(const std::string& key,
-                         std::vector<std::pair<std::string, std::string>> query,
-                         std::vector<std::pair<std::string, std::string>> headers) const;
+  UrlRequest s3_request(const std::string& key,
+                        std::vector<std::pair<std::string, std::string>> query,
+                        std::vector<std::pair<std::string, std::string>> headers) const;
 
   bool is_s3_ = false;
   std::string url_;            // of HTTP

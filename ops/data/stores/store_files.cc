@@ -9,9 +9,9 @@
 
 #include "devices/base/text.h"
 #include "ops/data/stores/block_cache.h"
-#include "ops/data/stores/http_client.h"
 #include "ops/data/stores/s3_list.h"
 #include "ops/data/stores/store_address.h"
+#include "ops/data/stores/url_client.h"
 
 namespace leat {
 namespace {
@@ -28,11 +28,11 @@ std::optional<std::string> variable_of_process(const std::string& name) {
 // The parts that all files of a file system share.
 struct StoreParts {
   explicit StoreParts(StoreOptions given)
-      : options(std::move(given)), client(make_http_client()), cache(options.cache_bytes) {
+      : options(std::move(given)), client(make_url_client()), cache(options.cache_bytes) {
     if (!options.variable) options.variable = variable_of_process;
   }
   StoreOptions options;
-  std::unique_ptr<HttpClient> client;
+  std::unique_ptr<UrlClient> client;
   BlockCache cache;
 };
 
@@ -61,7 +61,7 @@ Status error_of_status(long status, bool is_s3) {
 }
 
 // Refuses the body of a good answer that is longer than what was asked for.
-Status check_whole(const HttpAnswer& answer, uint64_t most_bytes) {
+Status check_whole(const UrlAnswer& answer, uint64_t most_bytes) {
   if (!answer.cut) return {};
   return invalid_argument(cat("expected an answer of at most ", most_bytes, " bytes"));
 }
@@ -69,8 +69,8 @@ Status check_whole(const HttpAnswer& answer, uint64_t most_bytes) {
 // Makes a request, and again after a failure that may pass, until the patience ends. `use` judges
 // an answer: `unavailable` asks for another one.
 Status ask_store(StoreParts& parts, const std::string& path,
-                 const std::function<HttpRequest()>& request, uint64_t most_bytes,
-                 const std::function<Status(HttpAnswer)>& use) {
+                 const std::function<UrlRequest()>& request, uint64_t most_bytes,
+                 const std::function<Status(UrlAnswer)>& use) {
   const auto end = Steady::now() + parts.options.patience;
   milliseconds pause = parts.options.pause;
   Status answered;  // the last failure that an answer told
@@ -98,7 +98,7 @@ Status ask_store(StoreParts& parts, const std::string& path,
   }
 }
 
-std::string header_of(const HttpAnswer& answer, const std::string& name) {
+std::string header_of(const UrlAnswer& answer, const std::string& name) {
   const auto found = answer.headers.find(name);
   return found == answer.headers.end() ? "" : found->second;
 }
@@ -190,7 +190,7 @@ class StoreFile final : public ReadableFile {
     const auto request = [&] {
       return address_.get({{"range", cat("bytes=0-", block_bytes() - 1)}});
     };
-    return ask_store(*parts_, path_, request, block_bytes(), [&](HttpAnswer answer) -> Status {
+    return ask_store(*parts_, path_, request, block_bytes(), [&](UrlAnswer answer) -> Status {
       const auto range = parse_range(header_of(answer, "content-range"));
       etag_ = header_of(answer, "etag");
       // An empty file has no range that could be read.
@@ -286,7 +286,7 @@ class StoreFile final : public ReadableFile {
       if (!etag_.empty() && !etag_.starts_with("W/")) headers.emplace_back("if-match", etag_);
       return address_.get(headers);
     };
-    return ask_store(*parts_, path_, request, end - begin, [&](HttpAnswer answer) -> Status {
+    return ask_store(*parts_, path_, request, end - begin, [&](UrlAnswer answer) -> Status {
       if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
       LEAT_RETURN_IF_ERROR(check_whole(answer, end - begin));
       const std::string text = header_of(answer, "content-range");
@@ -398,7 +398,7 @@ class StoreFiles final : public ForwardingFiles {
     do {
       LEAT_RETURN_IF_ERROR(ask_store(
           *parts_, path, [&] { return address.list(next); }, kPage,
-          [&](HttpAnswer answer) -> Status {
+          [&](UrlAnswer answer) -> Status {
             if (answer.status != 200) return error_of_status(answer.status, true);
             LEAT_RETURN_IF_ERROR(check_whole(answer, kPage));
             LEAT_ASSIGN_OR_RETURN(const S3List page, parse_s3_list(answer.body, address.prefix()));

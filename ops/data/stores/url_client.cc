@@ -1,4 +1,4 @@
-#include "ops/data/stores/http_client.h"
+#include "ops/data/stores/url_client.h"
 
 #include <curl/curl.h>
 
@@ -23,7 +23,7 @@ struct FreeHeaders {
 
 // The answer while it comes.
 struct Coming {
-  HttpAnswer answer;
+  UrlAnswer answer;
   uint64_t most = 0;
 };
 
@@ -76,10 +76,10 @@ bool may_pass(CURLcode code) {
   }
 }
 
-class CurlClient final : public HttpClient {
+class CurlClient final : public UrlClient {
  public:
-  Result<HttpAnswer> get(const HttpRequest& request, uint64_t most_bytes,
-                         std::chrono::milliseconds limit) override {
+  Result<UrlAnswer> get(const UrlRequest& request, uint64_t most_bytes,
+                        std::chrono::milliseconds limit) override {
     CurlHandle handle = borrow();
     if (!handle) return resource_exhausted("libcurl has no memory for a request");
     Coming coming;
@@ -107,7 +107,7 @@ class CurlClient final : public HttpClient {
   }
 
  private:
-  static void set_options(CURL* handle, const HttpRequest& request,
+  static void set_options(CURL* handle, const UrlRequest& request,
                           std::chrono::milliseconds limit) {
     constexpr long kMostRedirects = 5;
     curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
@@ -146,6 +146,6 @@ class CurlClient final : public HttpClient {
 
 }  // namespace
 
-std::unique_ptr<HttpClient> make_http_client() { return std::make_unique<CurlClient>(); }
+std::unique_ptr<UrlClient> make_url_client() { return std::make_unique<CurlClient>(); }
 
 }  // namespace leat

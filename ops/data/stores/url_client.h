@@ -15,7 +15,7 @@
 namespace leat {
 
 // A GET of a URL, of which every byte is one that a URL may have.
-struct HttpRequest {
+struct UrlRequest {
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers = {};
   // Another place may be named by the answer, at most five times. Not for signed requests, whose
@@ -23,7 +23,7 @@ struct HttpRequest {
   bool follow = false;
 };
 
-struct HttpAnswer {
+struct UrlAnswer {
   long status = 0;                             // 206
   std::map<std::string, std::string> headers;  // by their names in small letters
   Bytes body;
@@ -32,18 +32,18 @@ struct HttpAnswer {
 };
 
 // Threads: any.
-class HttpClient {
+class UrlClient {
  public:
-  virtual ~HttpClient() = default;
+  virtual ~UrlClient() = default;
   // Sends the request and reads the answer, of whatever status, within the time, and of its body at
   // most `most_bytes`. `unavailable` if the server cannot be reached, ends the connection early or
   // takes longer; failed_precondition for a certificate that is not trusted and for a URL that is
   // none. Blocks.
-  virtual Result<HttpAnswer> get(const HttpRequest& request, uint64_t most_bytes,
-                                 std::chrono::milliseconds limit) = 0;
+  virtual Result<UrlAnswer> get(const UrlRequest& request, uint64_t most_bytes,
+                                std::chrono::milliseconds limit) = 0;
 };
 
 // The client of libcurl, for http:// and https://. It keeps connections open for later requests.
-std::unique_ptr<HttpClient> make_http_client();
+std::unique_ptr<UrlClient> make_url_client();
 
 }  // namespace leat
