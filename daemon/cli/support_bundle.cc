@@ -151,9 +151,11 @@ Result<std::string> why_of(ClusterClient& client, const std::string& id) {
   return why.advice.empty() ? text : text + why.advice + "\n";
 }
 
+// The log is in the bundle already.
 bool is_small(const RemoteFile& file) {
-  return file.size <= kLargestFile && !file.name.starts_with("checkpoints/") &&
-         !file.name.starts_with("weights") && !file.name.starts_with("saved/");
+  return file.size <= kLargestFile && file.name != "log.txt" &&
+         !file.name.starts_with("checkpoints/") && !file.name.starts_with("weights") &&
+         !file.name.starts_with("saved/");
 }
 
 void put_job(BundleFolder& bundle, ClusterClient& client, const std::string& id) {

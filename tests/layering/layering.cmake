@@ -33,7 +33,7 @@ set(CONFINED
   "\\.(capnp|pb)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "^sqlite3 ^(daemon/jobs/sqlite|ops/data/sources/sql(ite|_connection)|tests/ops/(source_tables|guess|hostile_tables)_test|tests/daemon/(lost_journal_test|data_formats_test|jobs/(sqlite_on_disk|journal_disk_test))|tests/daemon/sim/sim_journal)\\.cc$"
   "^(jpeglib|jerror|png|webp/) ^ops/images/[a-z]+\\.cc$"
-  "^curl/ ^ops/data/stores/http_client\\.cc$"
+  "^curl/ ^ops/data/stores/url_client\\.cc$"
   "^catch2/ ^tests/catch(\\.h|_main\\.cc)$")
 # Those that cost every build seconds: "<pattern of the header> <files of the layers at most>".
 set(HEAVY "^yaml-cpp/ 2" "^nlohmann/ 6" "^CLI/ 7" "^boost/beast 2")

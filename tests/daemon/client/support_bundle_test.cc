@@ -58,6 +58,7 @@ TEST_CASE("a bundle has what is known of the cluster and of the jobs that go on 
   jobs.say(failed, "w1", "the last words");
   jobs.leave(failed, "job.yaml", std::as_bytes(std::span("version: 1\n", 11)));
   jobs.leave(failed, "checkpoints/step-00000005/manifest.json", std::as_bytes(std::span("{}", 2)));
+  jobs.leave(failed, "log.txt", std::as_bytes(std::span("its own form", 12)));
   jobs.leave(failed, "weights.safetensors", std::as_bytes(std::span("1234", 4)));
   const Finished ended = scene.run({"-o", "b.tar.gz"});
   INFO(ended.err);
@@ -80,6 +81,7 @@ TEST_CASE("a bundle has what is known of the cluster and of the jobs that go on 
   CHECK_THAT(text_of_file(of_failed + "/files.txt"), Catch::Contains("4 weights.safetensors\n"));
   CHECK_FALSE(std::filesystem::exists(of_failed + "/files/weights.safetensors"));
   CHECK_FALSE(std::filesystem::exists(of_failed + "/files/checkpoints"));
+  CHECK_FALSE(std::filesystem::exists(of_failed + "/files/log.txt"));
   CHECK_FALSE(std::filesystem::exists(of_failed + "/why.txt"));
   // This master cannot look at jobs.
   CHECK_THAT(text_of_file(bundle + "/missing.txt"),
