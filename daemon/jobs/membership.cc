@@ -178,6 +178,7 @@ void Membership::note_progress(Member& member, const Heartbeat& heartbeat, Momen
   member.quiet = heartbeat.quiet;
   member.traffic = heartbeat.traffic;
   member.usage = heartbeat.usage;
+  member.recent.add(heartbeat.usage, now.steady, now.wall_ms);
   if (heartbeat.stepping) {
     const double now_waits = heartbeat.waits ? 1 : 0;
     member.waiting = member.waiting.value_or(now_waits) * (1 - kNewBeat) + now_waits * kNewBeat;
@@ -320,7 +321,8 @@ std::vector<WorkerView> Membership::workers(Moment now) const {
     const auto silent = std::chrono::duration_cast<milliseconds>(now.steady - member.heard_at);
     views.push_back({member.info, member.state(), member.reason, member.since_ms, silent,
                      member.progress, member.traffic, member.usage,
-                     member.waiting.value_or(std::numeric_limits<double>::quiet_NaN())});
+                     member.waiting.value_or(std::numeric_limits<double>::quiet_NaN()),
+                     member.recent.points()});
   }
   return views;
 }

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "daemon/jobs/events.h"
+#include "daemon/jobs/usage_history.h"
 #include "daemon/jobs/worker_usage.h"
 #include "transport/link_counters.h"
 
@@ -88,6 +89,8 @@ struct WorkerView {
   // The share of the last seconds in which its runners only waited for those of other workers, 0 to
   // 1. NaN if no step is in flight. The worker with the lowest share is the slowest of its job.
   double waiting = std::numeric_limits<double>::quiet_NaN();
+  // Of the last half hour; null before there is a point. Only in the master's process.
+  std::shared_ptr<const UsagePoints> recent = nullptr;
 };
 
 struct MembershipLimits {
@@ -156,6 +159,7 @@ class Membership {
     uint64_t work = 0;
     LinkCounters traffic;
     WorkerUsage usage;
+    UsageHistory recent;
     std::optional<double> waiting;                            // a moving average
     Clock::Steady stepped_at;                                 // when `progress` last changed
     Clock::Steady moved_at;                                   // when it did, or `work`

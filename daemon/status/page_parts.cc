@@ -50,7 +50,7 @@ circle.validation { fill: var(--warn); } svg line.mark { stroke: var(--bad); str
 .job0 { --of: #0b62c4; } .job1 { --of: #c4560b; } .job2 { --of: #1a7f37; } .job3 { --of: #8a3fc7; }
 .job4 { --of: #b5246c; } .job5 { --of: #7a6a00; } polyline[class^="job"] { stroke: var(--of); }
 circle[class^="job"] { fill: var(--of); } .dashed { stroke-dasharray: 4 3; }
-svg.key { width: 1.5rem; }
+svg.key { width: 1.5rem; } svg.use { width: 7.5rem; background: var(--head); }
 @media (prefers-color-scheme: dark) {
   .job0 { --of: #62a8f5; } .job1 { --of: #f0994e; } .job2 { --of: #4cc26a; } .job3 { --of: #be8cf0; }
   .job4 { --of: #f07fb2; } .job5 { --of: #d6c33a; } }

@@ -5,6 +5,7 @@
 
 #include "daemon/status/job_order.h"
 #include "daemon/status/page_parts.h"
+#include "daemon/status/usage_picture.h"
 #include "devices/base/ascii_text.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -85,6 +86,7 @@ std::string node_row(const NodeView& node, const ClusterView& cluster) {
   html += cell(devices);
   const bool lives = worker.state != WorkerState::lost;
   html += number_cell(lives ? human_bytes(worker.usage.resident_bytes) : "");
+  html += cell(usage_picture(worker, cluster.now_ms));
   html += number_cell(std::isfinite(worker.waiting) ? percent(worker.waiting) : "");
   html += cell(html_escaped(join(worker.info.datasets, ", ")));
   html += cell(html_escaped(worker.info.version));
@@ -182,7 +184,9 @@ std::string nodes_table(std::span<const NodeView> nodes, const ClusterView& clus
            "</div>\n";
   std::string html =
       "<div data-part=\"nodes\"><div class=\"scroll\"><table><thead><tr><th>Worker</th>"
-      "<th>State</th><th>Job</th><th>Devices</th><th class=\"number\">Memory</th><th "
+      "<th>State</th><th>Job</th><th>Devices</th><th class=\"number\">Memory</th>"
+      "<th>Use<small><span class=\"busy\">threads</span>, <span class=\"warn\">memory</span>"
+      "</small></th><th "
       "class=\"number\">Waits"
       "<small>for other workers</small></th><th>Data sets</th><th>Version</th></tr></thead>\n"
       "<tbody>";

@@ -117,6 +117,24 @@ TEST_CASE("thousands of jobs make no endless page") {
   CHECK_THAT(body, Catch::Contains("and 800 older ones"));
 }
 
+TEST_CASE("the page draws what a worker used in the last half hour") {
+  ExampleSource source;
+  WorkerView& worker = source.nodes_[0].worker;
+  const int64_t now = source.cluster_.now_ms;
+  const std::string id = "node-" + worker.info.worker.name;
+  CHECK(row_of(source, id).find("<svg") == std::string::npos);
+  worker.info.devices = {{"cpu", "cpu:0", 1000, 4, "a processor"}};
+  worker.recent = std::make_shared<UsagePoints>(
+      UsagePoints{{now - 3'600'000, 4, 1000}, {now - 900'000, 2, 250}, {now, 8, 1000}});
+  CHECK_THAT(row_of(source, id),
+             Catch::Contains("aria-label=\"The last 30 min: 8 of 4 threads compute, ") &&
+                 // More than all is drawn as all, and the point of an hour ago not at all.
+                 Catch::Contains("<polyline class=\"validation\" points=\"60.0,20.5 120.0,1.0\"/>"
+                                 "<polyline class=\"training\" points=\"60.0,14.0 120.0,1.0\"/>"));
+  worker.state = WorkerState::lost;
+  CHECK(row_of(source, id).find("<svg") == std::string::npos);
+}
+
 TEST_CASE("whatever a name or a reason says, it is text") {
   const std::string hostile = "<script>alert(1)</script><img src=x onerror=\"a\">'\"&--></style>";
   ExampleSource source;
