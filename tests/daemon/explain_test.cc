@@ -11,6 +11,7 @@
 #include "tests/daemon/why_scene.h"
 #include "tests/must.h"
 #include "tests/promised_time.h"
+#include "tests/slowness.h"
 #include "tests/small_models.h"
 
 namespace leat {
@@ -111,8 +112,11 @@ TEST_CASE("explain names too few threads first") {
     CHECK(e.at("advice").at("1").at("kind") == (has_more ? "threads" : "node"));
 }
 
+// Slow builds, whose times are not checked, would take a minute for a few steps.
+const std::string kDisturbedFilters = small_cnn("wide", false, kSlowness > 1 ? 256 : 2048);
+
 TEST_CASE("explain names the worker whose processors others use as the slowest") {
-  WhyScene scene({.workers = 2}, kManyFilters);
+  WhyScene scene({.workers = 2}, kDisturbedFilters);
   const std::string id = scene.start(2, 3, kMuchWork);
   const std::string worker = GENERATE("w0", "w1");
   scene.disturb(id, worker);
