@@ -7,25 +7,15 @@ record, to which no limit applies, unless a part of it is private or protected.
     sizes_test.py               checks the tree; exit status 1 with a line for each finding
     sizes_test.py --self-test   checks that oversized code is found
 """
-import json
 import os
-import subprocess
 import sys
 import tempfile
+
+from tags import full_name, read_tags
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 FOLDERS = ("daemon", "scheduler")
 MOST_LINES, MOST_FUNCTIONS, MOST_FIELDS = 60, 30, 15
-
-
-def read_tags(root, folders):
-    command = ["ctags", "--languages=C++", "--langmap=C++:.h.cc", "--kinds-C++=fpmcs", "-R",
-               "--output-format=json", "--fields=+neSa", "-f", "-", *folders]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
-    if done.returncode != 0:
-        sys.exit(f"sizes: expected ctags to read {', '.join(folders)}: {done.stderr}")
-    tags = [json.loads(line) for line in done.stdout.splitlines()]
-    return [tag for tag in tags if tag.get("_type") == "tag"]
 
 
 class Sizes:
@@ -43,10 +33,6 @@ class Sizes:
             self.fields.add(tag["name"])
         else:
             self.functions.add((tag["name"], tag.get("signature", "")))
-
-
-def full_name(tag):
-    return f"{tag['scope']}::{tag['name']}" if "scope" in tag else tag["name"]
 
 
 def where(tag):
@@ -69,7 +55,7 @@ def measure_classes(tags):
 
 
 def findings(root, folders):
-    tags = read_tags(root, folders)
+    tags = read_tags(root, folders, "fpmcs", "neSa")
     found, functions = [], 0
     for tag in tags:
         if tag["kind"] != "function" or "end" not in tag:

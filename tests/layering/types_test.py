@@ -10,12 +10,12 @@ product, since they are in one program.
     types_test.py               checks the tree; exit status 1 with a line for each finding
     types_test.py --self-test   checks that two types of one name are found
 """
-import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
+
+from tags import full_name, read_tags
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 FOLDERS = ("daemon", "devices", "ops", "scheduler", "tests", "transport")
@@ -23,16 +23,6 @@ FOLDERS = ("daemon", "devices", "ops", "scheduler", "tests", "transport")
 ALONE = re.compile(r"^tests/(benchmarks|fuzz|cuda|cuda_emulation|gpu_check|guards)/")
 # A twin for tests without the device, never in one program with the real one.
 TWINS = re.compile(r"^ops/cuda/|^devices/cuda/")
-
-
-def read_types(root, folders):
-    command = ["ctags", "--languages=C++", "--langmap=C++:.h.cc", "--kinds-C++=csgu", "-R",
-               "--output-format=json", "--fields=+neSaP", "-f", "-", *folders]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
-    if done.returncode != 0:
-        sys.exit(f"types: expected ctags to read {', '.join(folders)}: {done.stderr}")
-    tags = [json.loads(line) for line in done.stdout.splitlines()]
-    return [tag for tag in tags if tag.get("_type") == "tag"]
 
 
 def is_shared(tag):
@@ -52,8 +42,7 @@ def find_twins(tags):
     for tag in tags:
         if not is_shared(tag):
             continue
-        name = f"{tag['scope']}::{tag['name']}" if "scope" in tag else tag["name"]
-        places.setdefault(name, {})[tag["path"]] = tag["line"]
+        places.setdefault(full_name(tag), {})[tag["path"]] = tag["line"]
     for name, paths in sorted(places.items()):
         if len(paths) > 1:
             yield f"{name}: defined in " + " and ".join(
@@ -72,7 +61,7 @@ def self_test():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
             with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                 file.write(text)
-        found = list(find_twins(read_types(root, ("daemon", "ops"))))
+        found = list(find_twins(read_tags(root, ("daemon", "ops"), "csgu", "neSaP")))
         expected = ["leat::Twin: defined in daemon/a.h:2 and ops/b.h:2"]
         if found != expected:
             sys.exit(f"types: expected {expected}, received {found}")
@@ -82,7 +71,7 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    tags = read_types(ROOT, FOLDERS)
+    tags = read_tags(ROOT, FOLDERS, "csgu", "neSaP")
     findings = list(find_twins(tags))
     for finding in findings:
         print(finding)
