@@ -8,13 +8,12 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/compare_checkpoints.h"
 #include "daemon/cli/checkpoint_commands.h"
+#include "daemon/cli/checkpoint_model.h"
 #include "daemon/cli/checkpoint_source.h"
 #include "daemon/cli/table.h"
 #include "daemon/training/export_model.h"
-#include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
-#include "scheduler/graph/train_graph.h"
 
 namespace leat {
 namespace {
@@ -110,22 +109,6 @@ Result<Job::ExportFormat> format_of(const CheckpointExportCommand& command) {
   return *format;
 }
 
-// The model of the run that the checkpoint belongs to.
-Result<Model> model_of(CheckpointSource& source, const Found& found, const Manifest& manifest,
-                       const CheckpointExportCommand& command, const Catalogue& catalogue) {
-  std::string run = command.run;
-  if (run.empty()) {
-    LEAT_ASSIGN_OR_RETURN(run, source.run_of(found));
-  }
-  if (run.empty()) {
-    return failed_precondition(cat("'", found.shown,
-                                   "': expected a checkpoint in its run's folder, which has the "
-                                   "graph; name that folder with --run"));
-  }
-  LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(real_files(), run));
-  return load_model(real_files(), catalogue, job.model, manifest.every_float, !job.program);
-}
-
 // Writes the file. Returns the opset of an ONNX file, "opset 20", or "".
 Result<std::string> write_export(CheckpointSource& source, const Newest& from,
                                  const CheckpointExportCommand& command, Job::ExportFormat format,
@@ -138,14 +121,11 @@ Result<std::string> write_export(CheckpointSource& source, const Newest& from,
   }
   const Catalogue catalogue = standard_catalogue();
   LEAT_ASSIGN_OR_RETURN(const Model model,
-                        model_of(source, from.found, manifest, command, catalogue));
+                        model_of(source, from.found, manifest, command.run, catalogue));
   LEAT_ASSIGN_OR_RETURN(const int64_t opset,
                         export_onnx(real_files(), path, model, variables, command.opset));
   return cat(", opset ", opset);
 }
-
-// The names of the optimizer's variables have a prefix of their own; all others are weights.
-bool is_weight(const std::string& name) { return !name.starts_with(kOptimizerPrefix); }
 
 }  // namespace
 

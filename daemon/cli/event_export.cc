@@ -6,11 +6,10 @@
 
 #include "daemon/base/exit_code.h"
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/cli/checkpoint_model.h"
 #include "daemon/cli/checkpoint_source.h"
 #include "daemon/curves/event_file.h"
 #include "daemon/curves/graph_def.h"
-#include "daemon/training/model.h"
-#include "daemon/training/run_folder.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -26,16 +25,8 @@ Result<std::string> graph_of(CheckpointSource& source) {
   const Found& newest = source.checkpoints().front();
   LEAT_RETURN_IF_ERROR(source.bring(newest, Extent::manifest));
   LEAT_ASSIGN_OR_RETURN(const Manifest manifest, read_manifest(real_files(), newest.path));
-  LEAT_ASSIGN_OR_RETURN(const std::string run, source.run_of(newest));
-  if (run.empty()) {
-    return failed_precondition(cat("'", newest.shown,
-                                   "': expected a checkpoint in its run's folder, which has the "
-                                   "graph"));
-  }
-  LEAT_ASSIGN_OR_RETURN(const Job job, load_run_job(real_files(), run));
   const Catalogue catalogue = standard_catalogue();
-  LEAT_ASSIGN_OR_RETURN(const Model model, load_model(real_files(), catalogue, job.model,
-                                                      manifest.every_float, !job.program));
+  LEAT_ASSIGN_OR_RETURN(const Model model, model_of(source, newest, manifest, "", catalogue));
   return graph_def(model.inference);
 }
 
@@ -44,7 +35,7 @@ Status add_weights(CheckpointSource& source, const Found& found, EventFile& even
   LEAT_RETURN_IF_ERROR(source.bring(found, Extent::whole));
   LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(real_files(), found.path));
   for (const auto& [name, value] : checkpoint.variables) {
-    if (!name.starts_with(kOptimizerPrefix))
+    if (is_weight(name))
       events.add_histogram(cat("weights/", name), checkpoint.manifest.step, histogram_of(value));
   }
   return {};

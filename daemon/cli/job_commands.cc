@@ -14,8 +14,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kWait = milliseconds(10'000);
-// A number that no line has. The answer to it names the end of the log.
-constexpr uint64_t kPastTheEnd = uint64_t{1} << 62;
 
 // With --json, prints a page as log_json() formats it: one object on a line.
 void print_lines(const std::string& id, const LogPage& page, bool json) {
@@ -35,8 +33,8 @@ void print_lines(const std::string& id, const LogPage& page, bool json) {
 Result<uint64_t> first_line(ClusterClient& client, const std::string& id,
                             std::optional<int64_t> tail) {
   if (!tail) return uint64_t{0};
-  LEAT_ASSIGN_OR_RETURN(const LogPage end, client.logs(id, kPastTheEnd));
-  return end.end - std::min(end.end, static_cast<uint64_t>(*tail));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t end, client.log_end(id));
+  return end - std::min(end, static_cast<uint64_t>(*tail));
 }
 
 // Waits until the job is in state `awaited`, or has ended, for --wait.

@@ -33,11 +33,7 @@ void print(const Diagnosis& why, bool json) {
     std::cout << line.text();
     return;
   }
-  std::cout << printable(why.sentence) << "\n";
-  for (const std::string& each : why.chain) {
-    if (each != why.sentence) std::cout << "  " << printable(each) << "\n";
-  }
-  if (!why.advice.empty()) std::cout << printable(why.advice) << "\n";
+  std::cout << diagnosis_text(why);
 }
 
 // The reason when the master does not answer.
@@ -67,6 +63,14 @@ Result<StepRecording> record(ClusterConnection& connection, const std::string& i
 }
 
 }  // namespace
+
+std::string diagnosis_text(const Diagnosis& why) {
+  std::string text = printable(why.sentence) + "\n";
+  for (const std::string& each : why.chain) {
+    if (each != why.sentence) text += cat("  ", printable(each), "\n");
+  }
+  return why.advice.empty() ? text : cat(text, printable(why.advice), "\n");
+}
 
 int run_why(const WhyCommand& command) {
   const auto settings = find_cluster(command.cluster, real_environment);

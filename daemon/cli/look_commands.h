@@ -7,8 +7,12 @@
 #include <string>
 
 #include "daemon/cli/cluster_commands.h"
+#include "daemon/traces/diagnosis.h"
 
 namespace leat {
+
+// The reason for people, on lines of their own: the sentence, the chain behind it, and the advice.
+std::string diagnosis_text(const Diagnosis& why);
 
 // Prints why a job does not go on: the reason, the chain of waits that leads to it, and what to do.
 // Answers within 3 s, also if the master does not: then that is the reason. Exit code 0 if there is

@@ -17,15 +17,16 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <iostream>
 #include <thread>
 
 #include "daemon/base/json_line.h"
+#include "daemon/base/temporary_folder.h"
 #include "daemon/base/version.h"
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/doctor_command.h"
 #include "daemon/cli/filter_program.h"
+#include "daemon/cli/look_commands.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/counted.h"
 #include "devices/base/files.h"
@@ -78,19 +79,6 @@ class BundleFolder {
   std::vector<std::string> parts_, missing_;
 };
 
-// Removes a folder at its end.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
-  ~ScratchFolder() { (void)real_files().remove_all(path_); }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
-};
-
 void put_machine(BundleFolder& bundle, const ClusterOptions& options) {
   utsname system{};
   ::uname(&system);
@@ -131,10 +119,9 @@ Result<std::unique_ptr<ClusterClient>> client_of(const ClusterOptions& chosen,
 
 // The last lines of the log, with their times.
 Result<std::string> log_of(ClusterClient& client, const std::string& id) {
-  // A number that no line has: the answer to it names the end of the log.
-  LEAT_ASSIGN_OR_RETURN(const LogPage end, client.logs(id, uint64_t{1} << 62));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t end, client.log_end(id));
   std::string text;
-  for (uint64_t from = end.end - std::min(end.end, kLogLines); from < end.end;) {
+  for (uint64_t from = end - std::min(end, kLogLines); from < end;) {
     LEAT_ASSIGN_OR_RETURN(const LogPage page, client.logs(id, from));
     if (page.lines.empty()) break;
     for (const LogLine& line : page.lines)
@@ -146,9 +133,7 @@ Result<std::string> log_of(ClusterClient& client, const std::string& id) {
 
 Result<std::string> why_of(ClusterClient& client, const std::string& id) {
   LEAT_ASSIGN_OR_RETURN(const Diagnosis why, client.why(id));
-  std::string text = why.sentence + "\n";
-  for (const std::string& each : why.chain) text += cat("  ", each, "\n");
-  return why.advice.empty() ? text : text + why.advice + "\n";
+  return diagnosis_text(why);
 }
 
 // The log is in the bundle already.
@@ -220,15 +205,13 @@ void put_cluster(BundleFolder& bundle, ClusterClient& client, std::vector<std::s
   for (const std::string& id : ids) put_job(bundle, client, id);
 }
 
-// Makes the archive of a folder beside `output`, and moves it there.
-Status pack(const std::string& scratch, const std::string& name, const std::string& output) {
-  const std::string packed = scratch + "/packed";
-  LEAT_RETURN_IF_ERROR(
-      run_filter({"tar", "--create", "--gzip", "--owner=0", "--group=0", "--numeric-owner",
-                  "--file", packed, "--directory", scratch, name},
-                 "", kPackQuiet)
-          .status());
-  return real_files().rename(packed, output);
+// Writes an archive of the folder `name` below `parent`.
+Status pack(const std::string& parent, const std::string& name, const std::string& output) {
+  LEAT_ASSIGN_OR_RETURN(const std::string packed,
+                        run_filter({"tar", "--create", "--gzip", "--owner=0", "--group=0",
+                                    "--numeric-owner", "--file=-", "--directory", parent, name},
+                                   "", kPackQuiet));
+  return write_file_atomically(real_files(), output, std::as_bytes(std::span(packed)));
 }
 
 void print_bundle(const BundleFolder& bundle, const std::string& output, bool json) {
@@ -254,12 +237,10 @@ int run_support_bundle(const SupportBundleCommand& command) {
   const Interrupt interrupt;  // so that Ctrl-C leaves no scratch folder
   const std::string name = cat("leat-support-", date_of_bundle());
   const std::string output = command.output.empty() ? name + ".tar.gz" : command.output;
-  const ScratchFolder scratch(
-      cat(directory_of(output), "/.", name, ".tmp-", new_request_id().substr(0, 8)));
-  BundleFolder bundle(cat(scratch.path(), "/", name));
   const ColorMode color = command.cluster.color;
-  if (const Status status = real_files().make_directories(bundle.path_of("")); !status.ok())
-    return report(status, color);
+  const auto scratch = TemporaryFolder::make("leat-support");
+  if (!scratch.ok()) return report(scratch.status(), color);
+  BundleFolder bundle(cat((*scratch)->path(), "/", name));
   put_machine(bundle, command.cluster);
   std::vector<std::string> ids;
   if (const auto client = client_of(command.cluster, interrupt); client.ok()) {
@@ -280,7 +261,7 @@ int run_support_bundle(const SupportBundleCommand& command) {
   }
   if (interrupt.requested()) return interrupt.exit_code();
   if (!bundle.missing().empty()) bundle.put("missing.txt", join(bundle.missing(), "\n") + "\n");
-  if (const Status status = pack(scratch.path(), name, output); !status.ok())
+  if (const Status status = pack((*scratch)->path(), name, output); !status.ok())
     return report(status, color);
   print_bundle(bundle, output, command.cluster.json);
   return kExitOk;

@@ -60,13 +60,7 @@ std::vector<std::string> job_cells(const JobView& job, const std::vector<NodeVie
 }
 
 std::vector<std::string> node_cells(const NodeView& node, const NodeRates& rates) {
-  uint64_t memory = 0;
-  uint32_t threads = 0;
-  for (const WorkerDevice& device : node.worker.info.devices) {
-    if (device.kind != "cpu") continue;
-    memory += device.memory_bytes;
-    threads += device.threads;
-  }
+  const auto [threads, memory] = node.worker.info.cpu();
   const bool lives = node.worker.state != WorkerState::lost;
   return {node.worker.info.worker.name,
           std::string(name_of(node.worker.state)),

@@ -618,6 +618,12 @@ Result<LogPage> ClusterClient::logs(const std::string& id, uint64_t from, millis
                               });
 }
 
+Result<uint64_t> ClusterClient::log_end(const std::string& id) {
+  // A number that no line has: the answer to it names the end.
+  LEAT_ASSIGN_OR_RETURN(const LogPage page, logs(id, uint64_t{1} << 62));
+  return page.end;
+}
+
 Result<std::vector<RemoteFile>> ClusterClient::files(const std::string& id) {
   using List = std::vector<RemoteFile>;
   return core_->call<List>("Master.files", core_->options().deadline,

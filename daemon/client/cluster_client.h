@@ -115,6 +115,9 @@ class ClusterClient {
   // waits for one.
   Result<LogPage> logs(const std::string& id, uint64_t from, std::chrono::milliseconds wait = {});
 
+  // Returns the number of the line that comes next.
+  Result<uint64_t> log_end(const std::string& id);
+
   // Lists the files that a job has left.
   Result<std::vector<RemoteFile>> files(const std::string& id);
   // Writes one of them to <directory>/<name>, as a whole or not at all, and returns the path.

@@ -67,6 +67,16 @@ WorkerState Membership::Member::state() const {
   return draining || retires ? WorkerState::draining : WorkerState::ready;
 }
 
+WorkerShare WorkerInfo::cpu() const {
+  WorkerShare share;
+  for (const WorkerDevice& device : devices) {
+    if (device.kind != "cpu") continue;
+    share.cores += device.threads;
+    share.memory += device.memory_bytes;
+  }
+  return share;
+}
+
 Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) {
   LEAT_RETURN_IF_ERROR(check_info(info));
   const std::string& name = info.worker.name;
@@ -107,15 +117,9 @@ Result<Membership::Events> Membership::join(const WorkerInfo& info, Moment now) 
   ++version_;
   const auto gpus = std::count_if(info.devices.begin(), info.devices.end(),
                                   [](const WorkerDevice& device) { return device.kind != "cpu"; });
-  uint32_t cores = 0;
-  uint64_t memory = 0;
-  for (const WorkerDevice& device : info.devices) {
-    if (device.kind != "cpu") continue;
-    cores += device.threads;
-    memory += device.memory_bytes;
-  }
+  const WorkerShare cpu = info.cpu();
   events.push_back(WorkerJoined{info.worker, info.runners, info.datasets,
-                                static_cast<uint32_t>(gpus), cores, memory});
+                                static_cast<uint32_t>(gpus), cpu.cores, cpu.memory});
   Member& member = members_[name];
   // A drain is of the name. It follows the join as an event of its own, because the table must know
   // the worker first.

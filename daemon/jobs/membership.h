@@ -58,6 +58,8 @@ struct WorkerInfo {
   std::vector<std::string> datasets;  // names, and the paths that they have there; see leases.h
   std::string version;
   std::vector<HeldRunner> runners = {};
+  // The threads and the memory of its processor, which jobs may share.
+  WorkerShare cpu() const;
 };
 
 struct Heartbeat {

@@ -26,12 +26,8 @@ std::string point_text(int64_t at_ms, int64_t now_ms, double share) {
 
 std::string usage_picture(const WorkerView& worker, int64_t now_ms) {
   if (worker.state == WorkerState::lost || !worker.recent || worker.recent->size() < 2) return "";
-  double threads = 0, memory = 0;
-  for (const WorkerDevice& device : worker.info.devices) {
-    if (device.kind != "cpu") continue;
-    threads += device.threads;
-    memory += static_cast<double>(device.memory_bytes);
-  }
+  const WorkerShare cpu = worker.info.cpu();
+  const double threads = cpu.cores, memory = static_cast<double>(cpu.memory);
   std::string cores, resident;
   for (const UsagePoint& point : *worker.recent) {
     if (now_ms - point.at_ms > kShownMs) continue;
