@@ -2,29 +2,45 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
+
+#include "devices/base/float16.h"
 
 namespace leat {
 namespace {
 
 constexpr size_t kParts = 30;
 
+template <typename T>
+double number_of(T element) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return static_cast<double>(element);
+  else
+    return to_float(element);
+}
+
+// Calls `take` with each finite element.
+template <typename Take>
+void visit_finite(const Tensor& tensor, Take&& take) {
+  dispatch_dtype(tensor.dtype(), [&](auto tag) {
+    for (const auto element : tensor.span<decltype(tag)>()) {
+      if (const double value = number_of(element); std::isfinite(value)) take(value);
+    }
+  });
+}
+
 }  // namespace
 
 Histogram histogram_of(const Tensor& tensor) {
   Histogram all;
-  const int64_t elements = tensor.elements();
-  for (int64_t i = 0; i < elements; ++i) {
-    const double value = tensor.at(i);
-    if (!std::isfinite(value)) {
-      ++all.not_finite;
-      continue;
-    }
+  visit_finite(tensor, [&](double value) {
     all.min = all.count == 0 ? value : std::min(all.min, value);
     all.max = all.count == 0 ? value : std::max(all.max, value);
     all.sum += value;
     all.sum_of_squares += value * value;
     ++all.count;
-  }
+  });
+  all.not_finite = static_cast<uint64_t>(tensor.elements()) - all.count;
   if (all.count == 0) return all;
   if (all.min == all.max) {
     all.limits = {all.max + 0.5};
@@ -38,12 +54,10 @@ Histogram histogram_of(const Tensor& tensor) {
     all.limits.push_back(i == kParts ? all.max : all.min + half * share + half * share);
   }
   all.counts.assign(kParts, 0);
-  for (int64_t i = 0; i < elements; ++i) {
-    const double value = tensor.at(i);
-    if (!std::isfinite(value)) continue;
+  visit_finite(tensor, [&](double value) {
     const double place = (value / 2 - all.min / 2) / half * kParts;
     ++all.counts[std::min(static_cast<size_t>(place), kParts - 1)];
-  }
+  });
   return all;
 }
 

@@ -83,8 +83,6 @@ bool has_runners(JobState state) {
          state == JobState::recovering || state == JobState::cancelling;
 }
 
-Status is_stopped() { return cancelled("the master is stopping"); }
-
 // Steps of the training that were done in all looks so far, for the speed.
 uint64_t finished_steps(const Situation& situation) {
   uint64_t finished = 0;
@@ -103,9 +101,9 @@ void JobLooks::why(std::string id, Done<Diagnosis> done) {
 void JobLooks::record(std::string id, uint64_t steps, Steady::time_point deadline,
                       Done<std::vector<std::byte>> done) {
   const bool posted = recorder_.post([this, id = std::move(id), steps, deadline, done] {
-    done(stopping_ ? is_stopped() : record_now(id, steps, deadline));
+    done(stopping_ ? is_stopping() : record_now(id, steps, deadline));
   });
-  if (!posted) done(is_stopped());
+  if (!posted) done(is_stopping());
 }
 
 void JobLooks::stop() {

@@ -5,11 +5,8 @@
 #include "devices/base/text.h"
 
 namespace leat {
-namespace {
 
 Status is_stopping() { return cancelled("the master is stopping"); }
-
-}  // namespace
 
 JobQuestions::JobQuestions(Answer answer) : answer_(std::move(answer)) {
   for (size_t t = 0; t < kAtOnce; ++t)

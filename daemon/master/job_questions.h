@@ -15,6 +15,9 @@
 
 namespace leat {
 
+// The answer to those who ask a master that ends.
+Status is_stopping();
+
 // Answers a few questions at a time, on threads of its own. Questions about the same job that
 // nobody has begun to answer get one answer together: however many ask about a job, each of them
 // waits for two answers at most. The others wait in order.
