@@ -66,6 +66,15 @@ class BundleFolder {
     if (!status.ok()) return lacks(part, status);
     parts_.push_back(part);
   }
+  // The text that `text` makes of the answer to a call.
+  template <typename T, typename F>
+  void put_answer(const std::string& part, const Result<T>& answer, F text) {
+    if (!answer.ok()) return lacks(part, answer.status());
+    put(part, text(*answer));
+  }
+  void put_answer(const std::string& part, const Result<std::string>& text) {
+    put_answer(part, text, [](const std::string& same) { return same; });
+  }
   void has(const std::string& part) { parts_.push_back(part); }
   void lacks(const std::string& part, const Status& status) {
     missing_.push_back(cat(part, ": ", status.to_string()));
@@ -131,11 +140,6 @@ Result<std::string> log_of(ClusterClient& client, const std::string& id) {
   return text;
 }
 
-Result<std::string> why_of(ClusterClient& client, const std::string& id) {
-  LEAT_ASSIGN_OR_RETURN(const Diagnosis why, client.why(id));
-  return diagnosis_text(why);
-}
-
 // The log is in the bundle already.
 bool is_small(const RemoteFile& file) {
   return file.size <= kLargestFile && file.name != "log.txt" &&
@@ -145,21 +149,17 @@ bool is_small(const RemoteFile& file) {
 
 void put_job(BundleFolder& bundle, ClusterClient& client, const std::string& id) {
   const std::string folder = cat("jobs/", id);
-  const auto put = [&](const char* name, const Result<std::string>& text) {
-    const std::string part = cat(folder, "/", name);
-    if (!text.ok()) return bundle.lacks(part, text.status());
-    bundle.put(part, *text);
-  };
   const auto job = client.job(id);
   if (!job.ok()) return bundle.lacks(folder, job.status());
-  put("job.json", job_json(*job));
-  put("log.txt", log_of(client, id));
-  if (!has_ended(job->condition.state)) put("why.txt", why_of(client, id));
+  bundle.put(cat(folder, "/job.json"), job_json(*job));
+  bundle.put_answer(cat(folder, "/log.txt"), log_of(client, id));
+  if (!has_ended(job->condition.state))
+    bundle.put_answer(cat(folder, "/why.txt"), client.why(id), diagnosis_text);
   const auto files = client.files(id);
   if (!files.ok()) return bundle.lacks(cat(folder, "/files.txt"), files.status());
   std::string list;
   for (const RemoteFile& file : *files) list += cat(file.size, " ", printable(file.name), "\n");
-  put("files.txt", list);
+  bundle.put(cat(folder, "/files.txt"), list);
   for (const RemoteFile& file : *files) {
     if (!is_small(file)) continue;
     const std::string part = cat(folder, "/files/", file.name);
@@ -185,23 +185,11 @@ std::vector<std::string> jobs_of_interest(const std::vector<JobView>& jobs) {
 }
 
 void put_cluster(BundleFolder& bundle, ClusterClient& client, std::vector<std::string> ids) {
-  if (const auto cluster = client.cluster(); cluster.ok()) {
-    bundle.put("cluster.json", cluster_json(*cluster));
-  } else {
-    bundle.lacks("cluster.json", cluster.status());
-  }
-  if (const auto nodes = client.nodes(); nodes.ok()) {
-    bundle.put("nodes.json", nodes_json(*nodes));
-  } else {
-    bundle.lacks("nodes.json", nodes.status());
-  }
+  bundle.put_answer("cluster.json", client.cluster(), cluster_json);
+  bundle.put_answer("nodes.json", client.nodes(), [](const auto& all) { return nodes_json(all); });
   const auto jobs = client.jobs();
-  if (jobs.ok()) {
-    bundle.put("jobs.json", jobs_json(*jobs));
-    if (ids.empty()) ids = jobs_of_interest(*jobs);
-  } else {
-    bundle.lacks("jobs.json", jobs.status());
-  }
+  bundle.put_answer("jobs.json", jobs, [](const auto& all) { return jobs_json(all); });
+  if (jobs.ok() && ids.empty()) ids = jobs_of_interest(*jobs);
   for (const std::string& id : ids) put_job(bundle, client, id);
 }
 
@@ -234,13 +222,13 @@ void print_bundle(const BundleFolder& bundle, const std::string& output, bool js
 }  // namespace
 
 int run_support_bundle(const SupportBundleCommand& command) {
-  const Interrupt interrupt;  // so that Ctrl-C leaves no scratch folder
+  const Interrupt interrupt;  // so that Ctrl-C leaves no temporary folder
   const std::string name = cat("leat-support-", date_of_bundle());
   const std::string output = command.output.empty() ? name + ".tar.gz" : command.output;
   const ColorMode color = command.cluster.color;
-  const auto scratch = TemporaryFolder::make("leat-support");
-  if (!scratch.ok()) return report(scratch.status(), color);
-  BundleFolder bundle(cat((*scratch)->path(), "/", name));
+  const auto temporary = TemporaryFolder::make("leat-support");
+  if (!temporary.ok()) return report(temporary.status(), color);
+  BundleFolder bundle(cat((*temporary)->path(), "/", name));
   put_machine(bundle, command.cluster);
   std::vector<std::string> ids;
   if (const auto client = client_of(command.cluster, interrupt); client.ok()) {
@@ -261,7 +249,7 @@ int run_support_bundle(const SupportBundleCommand& command) {
   }
   if (interrupt.requested()) return interrupt.exit_code();
   if (!bundle.missing().empty()) bundle.put("missing.txt", join(bundle.missing(), "\n") + "\n");
-  if (const Status status = pack((*scratch)->path(), name, output); !status.ok())
+  if (const Status status = pack((*temporary)->path(), name, output); !status.ok())
     return report(status, color);
   print_bundle(bundle, output, command.cluster.json);
   return kExitOk;

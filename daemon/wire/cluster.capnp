@@ -139,8 +139,9 @@ interface Master {
 
   pause @17 (id :Text, undo :Bool) -> (outcome :Outcome(JobView));
   # The job comes to a fence, writes a checkpoint and leaves its workers: PAUSING, then PAUSED. One
-  # that is starting or recovering leaves them at once, and a QUEUED job is PAUSED at once. With `undo`, it is QUEUED again and continues from its checkpoint.
-  # Ok when the journal has the request; a job that is so already is no error. failed_precondition
+  # that is starting or recovering leaves them at once, and a QUEUED job is PAUSED at once. With
+  # `undo`, it is QUEUED again and continues from its checkpoint. Ok when the journal has the
+  # request; a job that is so already is no error. failed_precondition
   # if the job has ended, or is a session.
 }
 
