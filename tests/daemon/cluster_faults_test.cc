@@ -11,16 +11,12 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/faults/fault_bench.h"
+#include "tests/environment_number.h"
 #include "tests/promised_time.h"
 #include "tests/slowness.h"
 
 namespace leat {
 namespace {
-
-uint64_t number_from(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // Returns the deed with the name that the variable has; none if there is no such name.
 std::optional<Deed> deed_from(const char* variable) {
@@ -32,8 +28,8 @@ std::optional<Deed> deed_from(const char* variable) {
 }
 
 TEST_CASE("jobs survive what befalls their processes, and say who it was") {
-  const uint64_t count = number_from("LEAT_FAULTS", kSlowness > 1 ? 6 : 16);
-  const uint64_t first = number_from("LEAT_FAULTS_SEED", 0);
+  const uint64_t count = environment_number("LEAT_FAULTS", kSlowness > 1 ? 6 : 16);
+  const uint64_t first = environment_number("LEAT_FAULTS_SEED", 0);
   const std::string transport = GENERATE("tcp", "shm");
   FaultBench bench(transport);
   const uint64_t half = (count + 1) / 2;
@@ -66,8 +62,8 @@ TEST_CASE("a job steps on while its master is stopped") {
 // LEAT_MASTER_KILLS=100 sets the number of kills, and LEAT_KILL_MS=5000 the milliseconds between
 // them.
 TEST_CASE("a job steps on while its master is killed and started again") {
-  const uint64_t kills = number_from("LEAT_MASTER_KILLS", kSlowness > 1 ? 1 : 2);
-  const uint64_t between = number_from("LEAT_KILL_MS", 2000);
+  const uint64_t kills = environment_number("LEAT_MASTER_KILLS", kSlowness > 1 ? 1 : 2);
+  const uint64_t between = environment_number("LEAT_KILL_MS", 2000);
   FaultBench bench("shm", 3);
   const auto rates =
       bench.rates_across_kills(static_cast<int>(kills), std::chrono::milliseconds(between));

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "tests/daemon/json_lines.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/environment_number.h"
 #include "tests/slowness.h"
 #include "tests/small_models.h"
 
@@ -118,13 +118,12 @@ TEST_CASE("a job outlives its master, and so does the client that waits for it")
 
 // LEAT_MASTER_KILLS=100 sets the number of kills.
 TEST_CASE("a job's runners outlive its master, again and again, and lose no step") {
-  const char* wanted = std::getenv("LEAT_MASTER_KILLS");
-  const int kills = wanted != nullptr ? std::stoi(wanted) : kSlowness > 1 ? 2 : 3;
-  const uint64_t steps = 300 * (static_cast<uint64_t>(kills) + 1);
+  const uint64_t kills = environment_number("LEAT_MASTER_KILLS", kSlowness > 1 ? 2 : 3);
+  const uint64_t steps = 300 * (kills + 1);
   RestartScene scene(1'000'000, steps);  // no checkpoint before the end
   std::vector<pid_t> runners;
   uint64_t step = 0;
-  for (int kill = 0; kill < kills; ++kill) {
+  for (uint64_t kill = 0; kill < kills; ++kill) {
     step = scene.await_step(step + 100);
     INFO(scene.cluster().logs());
     REQUIRE(step > 0);
@@ -140,13 +139,13 @@ TEST_CASE("a job's runners outlive its master, again and again, and lose no step
   REQUIRE(code == 0);
   const nlohmann::json job = scene.client().job();
   CHECK(job.value("state", "") == "SUCCEEDED");
-  CHECK(job.value("assemblies", 0) == 1 + kills);
+  CHECK(job.value("assemblies", uint64_t{0}) == 1 + kills);
   CHECK(job.value("restarts", -1) == 0);
   CHECK(job.value("weights_sha256", "") == scene.expected());
-  int from_memory = 0;
+  uint64_t from_memory = 0;
   for (const nlohmann::json& lost : job["history"]) from_memory += lost["source"] == "memory";
-  CHECK(from_memory == std::min(kills, 100));  // the history keeps at most 100
-  if (wanted != nullptr) std::cout << kills << " kills, " << from_memory << " times from memory\n";
+  CHECK(from_memory == std::min<uint64_t>(kills, 100));  // the history keeps at most 100
+  std::cout << kills << " kills, " << from_memory << " times from memory\n";
   CHECK(scene.cluster().await_no_runners());
 }
 

@@ -5,13 +5,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/job_scene.h"
+#include "tests/environment_number.h"
 #include "tests/promised_time.h"
 #include "tests/slowness.h"
 
@@ -74,8 +74,7 @@ std::vector<int64_t> recoveries(Kill what, int count) {
 }
 
 TEST_CASE("a job goes on with those that are left, on the same processes") {
-  const char* text = std::getenv("LEAT_RECOVERIES");
-  const int count = text != nullptr ? std::atoi(text) : kSlowness > 1 ? 1 : 2;
+  const auto count = static_cast<int>(environment_number("LEAT_RECOVERIES", kSlowness > 1 ? 1 : 2));
   const std::map<Kill, const char*> kinds = {
       {Kill::runner, "a runner"},
       {Kill::worker, "a worker that is started again"},

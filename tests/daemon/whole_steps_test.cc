@@ -5,7 +5,6 @@
 // LEAT_WHOLE_STEPS=N sets the number of trials, and LEAT_WHOLE_STEPS_SEED the first seed.
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include "tests/daemon/metrics_text.h"
 #include "tests/daemon/skipping_job.h"
 #include "tests/daemon/training_testing.h"
+#include "tests/environment_number.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
 
@@ -52,11 +52,6 @@ void pause_briefly() {
 
 // True if the numbers are equal, or both NaN.
 bool are_like(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-uint64_t number_of(const char* variable, uint64_t fallback) {
-  const char* text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : fallback;
-}
 
 // Splitmix64.
 class Dice {
@@ -434,8 +429,8 @@ void WholeSteps::damage_checkpoints() {
 
 // Runs the trials, each with its own seed, and returns how many attempts resumed from memory.
 int disturb(WholeSteps& steps, uint64_t fallback) {
-  const uint64_t trials = number_of("LEAT_WHOLE_STEPS", fallback);
-  const uint64_t first = number_of("LEAT_WHOLE_STEPS_SEED", 1);
+  const uint64_t trials = environment_number("LEAT_WHOLE_STEPS", fallback);
+  const uint64_t first = environment_number("LEAT_WHOLE_STEPS_SEED", 1);
   for (uint64_t seed = first; seed < first + trials; ++seed) steps.disturb(seed);
   return steps.from_memory();
 }

@@ -7,22 +7,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "devices/base/text.h"
 #include "ops/graph/gradients.h"
 #include "scheduler/runtime/kernel_notes.h"
+#include "tests/environment_number.h"
 #include "tests/scheduler/scheduler_testing.h"
 
 namespace leat {
 namespace {
 
 constexpr double kMostProducts = 3e5;  // of a call that is run
-
-uint64_t drawn_number(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // A call in a graph, and the gradients of sum(call(inputs) * dy).
 struct TrainedCall {
@@ -120,8 +115,8 @@ void check_run(const DrawnCall& call, const TrainedCall& trained, Program& progr
 }  // namespace
 
 TEST_CASE("calls of drawn shapes are registered and train") {
-  const uint64_t first = drawn_number("LEAT_DRAWN_FIRST", 1),
-                 count = drawn_number("LEAT_DRAWN_CALLS", 400);
+  const uint64_t first = environment_number("LEAT_DRAWN_FIRST", 1),
+                 count = environment_number("LEAT_DRAWN_CALLS", 400);
   cpu::CpuDevice device(0, 1);
   uint64_t accepted = 0, ran = 0, slow = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {

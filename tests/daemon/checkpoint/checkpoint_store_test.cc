@@ -4,7 +4,6 @@
 // seed.
 #include "daemon/checkpoint/checkpoint_store.h"
 
-#include <cstdlib>
 #include <functional>
 
 #include "daemon/checkpoint/job_checkpoints.h"
@@ -13,6 +12,7 @@
 #include "ops/formats/elements.h"
 #include "tests/catch.h"
 #include "tests/daemon/checkpoint/crash_files.h"
+#include "tests/environment_number.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
 #include "tests/temporary_directory.h"
@@ -21,11 +21,6 @@ namespace leat {
 namespace {
 
 constexpr const char* kFolder = "disk/run/checkpoints";
-
-uint64_t setting(const char* name, uint64_t usual) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : usual;
-}
 
 // Returns the state of a job after `step`. It differs between runs.
 Variables state_after(int64_t step, int run = 0) {
@@ -281,8 +276,8 @@ TEST_CASE("a crash at any moment, whatever it leaves, loses no checkpoint and da
   CrashFiles disk;
   const auto acknowledged = train(disk, [&] { return disk.operations(); });
   REQUIRE(acknowledged.size() == 5);
-  const uint64_t seed = setting("LEAT_SEED", 1),
-                 states = setting("LEAT_CRASH_STATES", 20'000 / kSlowness);
+  const uint64_t seed = environment_number("LEAT_SEED", 1),
+                 states = environment_number("LEAT_CRASH_STATES", 20'000 / kSlowness);
   CHECK(crash_everywhere(disk, acknowledged, states, seed) == "");
 }
 
@@ -321,8 +316,9 @@ TEST_CASE("a flipped bit anywhere in a checkpoint is found, and the one before i
   for (const auto& [name, size] : disk.sizes())
     if (name.find(checkpoint_name(20)) != std::string::npos) files.emplace_back(name, size);
   REQUIRE(files.size() == 3);
-  uint64_t random = setting("LEAT_SEED", 1);
-  for (uint64_t i = 0, flips = setting("LEAT_BIT_FLIPS", 20'000 / kSlowness); i < flips; ++i) {
+  uint64_t random = environment_number("LEAT_SEED", 1);
+  for (uint64_t i = 0, flips = environment_number("LEAT_BIT_FLIPS", 20'000 / kSlowness); i < flips;
+       ++i) {
     random = random * 6364136223846793005 + 1442695040888963407;
     const auto& [name, size] = files[(random >> 60) % files.size()];
     const uint64_t byte = (random >> 8) % size;

@@ -3,22 +3,16 @@
 // LEAT_BIT_FLIPS set the numbers of trials, and LEAT_SEED the seed.
 #include <sqlite3.h>
 
-#include <cstdlib>
-
 #include "daemon/jobs/sqlite.h"
 #include "tests/catch.h"
 #include "tests/daemon/jobs/journal_fixture.h"
 #include "tests/daemon/jobs/sqlite_on_disk.h"
+#include "tests/environment_number.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
 
 namespace leat {
 namespace {
-
-uint64_t setting(const char* name, uint64_t usual) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : usual;
-}
 
 JobChanged changed(uint64_t job, JobState state, uint64_t assembly) {
   JobCondition condition;
@@ -232,7 +226,7 @@ std::string flip_bits(const CrashFiles& disk, SqliteOnDisk& sqlite, const Life& 
                       const Content& expected, uint64_t flips) {
   std::vector<std::pair<std::string, uint64_t>> files;
   for (const auto& [name, size] : disk.sizes()) files.emplace_back(name, size);
-  uint64_t random = setting("LEAT_SEED", 1), refused = 0, findings = 0;
+  uint64_t random = environment_number("LEAT_SEED", 1), refused = 0, findings = 0;
   std::string wrong;
   for (uint64_t i = 0; i < flips; ++i) {
     random = CrashFiles::mix(random);
@@ -258,8 +252,8 @@ TEST_CASE("a crash of the journal at any moment, whatever it leaves, loses nothi
   Life life(24);
   life.live(disk, 9);
   REQUIRE(life.told.size() == 24 + 3);
-  const uint64_t seed = setting("LEAT_SEED", 1),
-                 states = setting("LEAT_CRASH_STATES", 5'000 / kSlowness);
+  const uint64_t seed = environment_number("LEAT_SEED", 1),
+                 states = environment_number("LEAT_CRASH_STATES", 2'000 / kSlowness);
   uint64_t refused = 0;
   CHECK(crash_everywhere(life, disk, sqlite, states, seed, refused) == "");
   CHECK(refused * 100 < states);
@@ -270,7 +264,7 @@ TEST_CASE("a bit that went bad anywhere in a journal is found, or changes nothin
   SqliteOnDisk sqlite(disk);
   Life life(16);
   life.live(disk, 9);
-  const uint64_t flips = setting("LEAT_BIT_FLIPS", 5'000 / kSlowness);
+  const uint64_t flips = environment_number("LEAT_BIT_FLIPS", 2'000 / kSlowness);
   const Content expected = content_after(16);
   for (const bool has_log : {true, false}) {  // the second journal was closed
     INFO("has a log: " << has_log);

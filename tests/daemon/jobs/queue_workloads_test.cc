@@ -1,6 +1,7 @@
 // Random workloads in the queue of the table of jobs, in virtual time: jobs of different sizes,
 // priorities, users and limits, elastic ones and ones that make way. Every job has to end, none may
 // start after the time that the queue has promised to it, and the workers should be busy.
+// LEAT_WORKLOADS and LEAT_SMALL_WORKLOADS set the numbers of trials.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/jobs/table_driver.h"
+#include "tests/environment_number.h"
 
 namespace leat {
 namespace {
@@ -217,8 +219,8 @@ std::vector<WorkJob> mixed_jobs(std::mt19937_64& random, uint32_t workers, size_
 TEST_CASE("in random workloads every job runs, and starts by the time that it was promised") {
   double used = 0;
   size_t preempted = 0, shrunk = 0, promised = 0;
-  constexpr uint64_t kWorkloads = 1000;
-  for (uint64_t seed = 1; seed <= kWorkloads; ++seed) {
+  const uint64_t workloads = environment_number("LEAT_WORKLOADS", 250);
+  for (uint64_t seed = 1; seed <= workloads; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
     const auto workers = static_cast<uint32_t>(3 + random() % 8);
@@ -233,10 +235,11 @@ TEST_CASE("in random workloads every job runs, and starts by the time that it wa
   std::printf(
       "%d workloads: utilisation %.1f %%, %zu promises kept, %zu jobs made way, %zu fences "
       "of elastic jobs\n",
-      static_cast<int>(kWorkloads), 100 * used / kWorkloads, promised, preempted, shrunk);
-  CHECK(promised > kWorkloads / 2);
-  CHECK(preempted > kWorkloads / 4);
-  CHECK(shrunk > kWorkloads);
+      static_cast<int>(workloads), 100 * used / static_cast<double>(workloads), promised, preempted,
+      shrunk);
+  CHECK(promised > workloads / 2);
+  CHECK(preempted > workloads / 4);
+  CHECK(shrunk > workloads / 2);
 }
 
 // The end of the last job if they start in this order, each as early as it can.
@@ -255,8 +258,8 @@ double end_of(const std::vector<WorkJob>& jobs, const std::vector<size_t>& order
 
 TEST_CASE("small workloads use the workers nearly as well as the best order of their jobs") {
   double ratios = 0, worst = 1;
-  constexpr uint64_t kWorkloads = 200;
-  for (uint64_t seed = 1; seed <= kWorkloads; ++seed) {
+  const uint64_t workloads = environment_number("LEAT_SMALL_WORKLOADS", 100);
+  for (uint64_t seed = 1; seed <= workloads; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
     const auto workers = static_cast<uint32_t>(2 + random() % 3);
@@ -281,8 +284,9 @@ TEST_CASE("small workloads use the workers nearly as well as the best order of t
     worst = std::min(worst, ratio);
   }
   std::printf("%d small workloads: %.1f %% of the best utilisation, %.1f %% at the worst\n",
-              static_cast<int>(kWorkloads), 100 * ratios / kWorkloads, 100 * worst);
-  CHECK(ratios / kWorkloads > 0.9);
+              static_cast<int>(workloads), 100 * ratios / static_cast<double>(workloads),
+              100 * worst);
+  CHECK(ratios > 0.9 * static_cast<double>(workloads));
 }
 
 }  // namespace

@@ -8,19 +8,15 @@
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/environment_number.h"
 #include "tests/slowness.h"
 
 namespace leat::sim {
 namespace {
 
-uint64_t setting(const char* name, uint64_t usual) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : usual;
-}
-
 TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
-  const uint64_t first = setting("LEAT_SEED", 1),
-                 seeds = setting("LEAT_SIM_SEEDS", 3'000 / kSlowness);
+  const uint64_t first = environment_number("LEAT_SEED", 1),
+                 seeds = environment_number("LEAT_SIM_SEEDS", 3'000 / kSlowness);
   Outcome all;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     const Outcome outcome = simulate(seed);
