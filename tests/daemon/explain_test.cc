@@ -75,7 +75,7 @@ TEST_CASE("the parts of an explanation add up to the step") {
 
 TEST_CASE("explain names a slow link first") {
   const std::string place = GENERATE("transport/send_bundle", "transport/take_frame");
-  WhyScene scene(worker_failpoints(2, place + "=delay15ms"));
+  WhyScene scene(worker_failpoints(2, place + (kSlowness > 1 ? "=delay60ms" : "=delay15ms")));
   const std::string id = scene.start(2, 3);
   const auto e = explain(scene, id, 5);
   INFO(e.dump());
@@ -87,7 +87,7 @@ TEST_CASE("explain names a slow link first") {
 const std::vector<std::string> kManyRows = {"global_batch_size=240"};
 // Enough work that a step's time is compute, with data that fit in memory.
 const std::vector<std::string> kMuchWork = {"global_batch_size=48"};
-const std::string kManyFilters = small_cnn("wide", false, 2048);
+const std::string kManyFilters = small_cnn("wide", false, kSlowness > 1 ? 128 : 512);
 
 TEST_CASE("explain names a slow input first") {
   const std::string delay = GENERATE("delay1ms", "delay3ms");
@@ -112,11 +112,8 @@ TEST_CASE("explain names too few threads first") {
     CHECK(e.at("advice").at("1").at("kind") == (has_more ? "threads" : "node"));
 }
 
-// Slow builds, whose times are not checked, would take a minute for a few steps.
-const std::string kDisturbedFilters = small_cnn("wide", false, kSlowness > 1 ? 256 : 2048);
-
 TEST_CASE("explain names the worker whose processors others use as the slowest") {
-  WhyScene scene({.workers = 2}, kDisturbedFilters);
+  WhyScene scene({.workers = 2}, kManyFilters);
   const std::string id = scene.start(2, 3, kMuchWork);
   const std::string worker = GENERATE("w0", "w1");
   scene.disturb(id, worker);

@@ -11,6 +11,15 @@
 
 namespace leat {
 
+namespace {
+
+std::chrono::milliseconds since(std::chrono::steady_clock::time_point begun) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               begun);
+}
+
+}  // namespace
+
 ProcessClusterOptions worker_failpoints(int workers, const std::string& text) {
   ProcessClusterOptions options;
   options.workers = workers;
@@ -52,7 +61,7 @@ WhyAnswer WhyScene::why(const std::string& job) {
   const auto begun = std::chrono::steady_clock::now();
   const Finished done = cluster().leat("why", {job, "--json"});
   WhyAnswer answer;
-  answer.took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  answer.took = since(begun);
   answer.text = done.out + done.err;
   INFO(answer.text);
   REQUIRE(done.exit_code == 0);
@@ -65,13 +74,14 @@ WhyAnswer WhyScene::why(const std::string& job) {
 }
 
 WhyAnswer WhyScene::await_why(const std::string& job, const std::string& kind,
-                              std::chrono::milliseconds patience, const std::string& subject) {
-  const auto until = std::chrono::steady_clock::now() + patience;
+                              const std::string& subject) {
+  const auto begun = std::chrono::steady_clock::now();
   const auto is_wanted = [&](const WhyAnswer& answer) {
     return answer.kind == kind && (subject.empty() || answer.subject == subject);
   };
   WhyAnswer answer = why(job);
-  while (!is_wanted(answer) && std::chrono::steady_clock::now() < until) answer = why(job);
+  while (!is_wanted(answer) && since(begun) < std::chrono::minutes(1)) answer = why(job);
+  answer.took = since(begun);
   return answer;
 }
 

@@ -16,8 +16,8 @@ namespace leat {
 struct WhyAnswer {
   std::string kind, subject, sentence;
   std::vector<std::string> chain;
-  double took = 0;   // seconds of the command
   std::string text;  // all of it, for messages
+  std::chrono::milliseconds took{0};  // from the first question to this answer
 };
 
 // The environment that makes a failpoint of the workers' processes act: "transport/send_piece=...".
@@ -34,10 +34,9 @@ class WhyScene {
   std::string start(int workers, uint64_t step, std::vector<std::string> set = {},
                     std::vector<std::string> chaos = {});
   WhyAnswer why(const std::string& job);
-  // Asks until an answer has this kind, and this subject if it is given, or until `patience` is
-  // over. Returns the last answer.
+  // Asks until an answer has this kind, and this subject if it is given, for a minute at most.
+  // Returns the last answer.
   WhyAnswer await_why(const std::string& job, const std::string& kind,
-                      std::chrono::milliseconds patience = std::chrono::seconds(3),
                       const std::string& subject = "");
   // Lets other programs have the processors of the job's runner on a worker: it gets what they
   // leave.
