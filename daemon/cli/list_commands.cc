@@ -278,8 +278,10 @@ void describe(const JobView& job) {
                  precision_clause(result.precision), ", ", result.cpu));
   }
   if (result.depends_on_timing) line("", "depends on timing: no other run gives these weights");
-  if (condition.state == JobState::failed)
+  if (condition.state == JobState::failed) {
+    line("Post-mortem", cat("leat fetch ", job.id, ": post-mortem/ and log.txt"));
     line("To report it", cat("leat support-bundle ", job.id));
+  }
   describe(job.progress.epochs);
   describe(job.history);
 }

@@ -5,6 +5,7 @@
 
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/wire_workforce.h"
+#include "daemon/remote/last_steps.h"
 #include "daemon/remote/remote_hosts.h"
 #include "devices/base/text.h"
 
@@ -20,6 +21,14 @@ Result<std::unique_ptr<HostGroup>> make_assembly_hosts(MasterParts& parts, const
                               parts.journal->cluster_id(), "'"));
   options.assembly = action.assembly;
   return make_remote_hosts(*parts.loop, std::move(runners), std::move(options));
+}
+
+std::function<void()> noter_of(MasterParts& parts, const RunJob& action) {
+  auto runners = parts.workforce->runners(action.job, action.assembly, action.workers.size());
+  if (!runners.ok()) return [] {};
+  return [&parts, job = action.job, hosts = std::move(*runners)] {
+    parts.post_mortems.note(job, last_steps(hosts));
+  };
 }
 
 std::string processors_of(const MasterParts& parts, const RunJob& action) {

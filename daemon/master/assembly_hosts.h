@@ -4,6 +4,7 @@
 // Threads: any. The threads of jobs call these functions, which may block.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@ namespace leat {
 // Returns the runners of the assembly. Fails with unavailable, naming the worker, if a runner is
 // no longer there.
 Result<std::unique_ptr<HostGroup>> make_assembly_hosts(MasterParts& parts, const RunJob& action);
+
+// Returns a function that notes how far the devices of the assembly are, also of runners that are
+// lost by then. `parts` outlives it.
+std::function<void()> noter_of(MasterParts& parts, const RunJob& action);
 
 // Returns the model of the workers' processors, on which the weights depend; "A and B" if the
 // workers differ.

@@ -199,6 +199,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   // The files come first, so that a full disk delays the job before its runners do any work.
   LEAT_ASSIGN_OR_RETURN(const Job job, unpack_job(submission, folder));
   LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
+  const std::function<void()> note_steps = parts_.noter(action_);
   const std::string cpu = parts_.cpu_of(action_);
   LEAT_ASSIGN_OR_RETURN(const auto faults, faults_to_come(submission));
   MasterFaults master_faults(parts_, action_, faults, job.asynchronous() || job.has_quorum());
@@ -220,6 +221,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   trains_ = true;
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   trains_ = false;
+  if (!ran.ok() || ran->interrupted) note_steps();
   // The master learns the end here, since the release of the runners below takes a while.
   if (!ran.ok()) {
     reporter.report();

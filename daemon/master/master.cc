@@ -107,6 +107,7 @@ Status Master::open() {
   open_state();
   LEAT_RETURN_IF_ERROR(open_workforce());
   open_runs();
+  parts_.failures = std::make_unique<TaskThread>("failures");
   // The hands know the jobs before the table begins to act on them.
   hands_.restore(jobs);
   parts_.state->start(jobs, {drained.begin(), drained.end()}, parts_.journal->generation());
@@ -176,6 +177,7 @@ void Master::open_runs() {
       real_files(), parts_.catalogue, *parts_.journal, *parts_.logs, *parts_.sessions, parts_.clock,
       parts_.folders.path(),
       [this](const RunJob& action) { return make_assembly_hosts(parts_, action); },
+      [this](const RunJob& action) { return noter_of(parts_, action); },
       [this](const RunJob& action) { return processors_of(parts_, action); },
       [&state](JobEvent event) { state.handle(std::move(event)); },
       [this](const RunJob& action, const auto& faults) {
@@ -242,6 +244,8 @@ Status Master::stop() {
                                          parts_.tuning.end.count(),
                                          " ms: ", join(parts_.runs->running(), ", ")));
   }
+  // The runs have ended, so that no post-mortem waits for one.
+  if (parts_.failures != nullptr) parts_.failures->stop();
   // The server goes before the services that its connections use.
   parts_.server.reset();
   parts_.clients.reset();

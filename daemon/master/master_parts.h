@@ -16,6 +16,7 @@
 #include "daemon/jobs/journal.h"
 #include "daemon/master/cluster_state.h"
 #include "daemon/master/job_folders.h"
+#include "daemon/master/post_mortem.h"
 #include "daemon/process/daemon_config.h"
 #include "devices/base/clock.h"
 #include "devices/base/log.h"
@@ -65,6 +66,7 @@ struct MasterParts {
   const RealClock clock;
   const Catalogue catalogue;
   const JobFolders folders;
+  PostMortems post_mortems;
 
   std::unique_ptr<JournalThread> journal;
   Status cannot_write;             // the journal's failure when it was opened, if any
@@ -80,6 +82,7 @@ struct MasterParts {
   std::unique_ptr<HeartServer> hearts;
   std::unique_ptr<Workforce> workforce;
   std::unique_ptr<RunningJobs> runs;
+  std::unique_ptr<TaskThread> failures;  // writes post-mortems
   std::unique_ptr<ClientService> clients;
   std::unique_ptr<RpcServer> server;
 };

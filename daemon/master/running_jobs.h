@@ -46,6 +46,9 @@ struct RunningJobsParts {
   std::string folder;  // of all jobs
   // Makes the hosts of an assembly.
   std::function<Result<std::unique_ptr<HostGroup>>(const RunJob&)> make_hosts;
+  // Returns a function that notes how far the devices of the assembly are, for a post-mortem.
+  // REQUIRES: make_hosts has just made its hosts.
+  std::function<std::function<void()>(const RunJob&)> noter;
   // The model of its workers' processors, which the weights depend on; "A and B" if they differ.
   std::function<std::string(const RunJob&)> cpu_of;
   // Passes an event of the job to the table of jobs.

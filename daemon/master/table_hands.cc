@@ -7,14 +7,16 @@
 #include "daemon/master/running_jobs.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/workforce.h"
+#include "daemon/process/config_reader.h"
 #include "devices/base/text.h"
 
 namespace leat {
 
 namespace {
 
-// A removed job has ended, but its thread may still release its runners.
-constexpr std::chrono::milliseconds kEndOfRemovedRun{10'000};
+// A job has ended, but its thread may still release its runners.
+constexpr std::chrono::milliseconds kEndOfRun{10'000};
+constexpr std::chrono::milliseconds kReadOfSubmission{30'000};
 
 }  // namespace
 
@@ -62,7 +64,7 @@ void TableHands::remove_job(RemoveJob action) {
   // The disk's thread may wait for the run. The folder goes before the journal's record: after a
   // crash between them the next master clears the folder again.
   (void)parts_.disk->post([this, id = action.id] {
-    if (!parts_.runs->await_end(id, kEndOfRemovedRun))
+    if (!parts_.runs->await_end(id, kEndOfRun))
       parts_.log.warning("job ", id, " goes on after its end");
     if (const Status status = parts_.folders.clear(id); !status.ok()) {
       return parts_.log.warning(status.message(), "; it is tried again when the master starts");
@@ -101,7 +103,28 @@ void TableHands::job_changed(const JobView& job) {
   if (!ended) return;
   // Posted, since this change may lead to further ones, which still write to the job's log.
   parts_.state->post([this, id = job.id] { parts_.workforce->end_log(id); });
+  if (now.state == JobState::failed) {
+    explain_failure(job.id);
+  } else {
+    parts_.post_mortems.forget(job.id);
+  }
   weigh(job.id);
+}
+
+void TableHands::explain_failure(const std::string& id) {
+  (void)parts_.failures->post([this, id] {
+    // The end of the run notes the last steps.
+    (void)parts_.runs->await_end(id, kEndOfRun);
+    const auto job = parts_.state->tables().job(id);
+    if (!job.ok()) return;  // it was removed
+    FailedJob failed{*job, {}, parts_.state->tables().nodes(), print_config(parts_.config)};
+    if (auto submission = parts_.journal->submission(id, kReadOfSubmission); submission.ok())
+      failed.submission = std::move(*submission);
+    const Status written =
+        parts_.post_mortems.write(failed, real_files(), parts_.folders.path_of(id));
+    if (!written.ok()) parts_.log.warning("the post-mortem of job ", id, ": ", written.message());
+    weigh(id);
+  });
 }
 
 void TableHands::weigh(const std::string& job) {

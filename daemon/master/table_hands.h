@@ -34,6 +34,9 @@ class TableHands final : public ClusterHands {
   void weigh(const std::string& job);
 
  private:
+  // Writes the post-mortem of a job that has failed, once its run has ended.
+  void explain_failure(const std::string& id);
+
   MasterParts& parts_;
   std::map<std::string, uint64_t> assemblies_;  // of jobs that go on, as their logs have them
 };

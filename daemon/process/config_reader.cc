@@ -254,4 +254,15 @@ Result<DevConfig> load_dev_config(const ConfigSources& sources, std::vector<Conf
   return load(sources, "dev", DevConfig{}, values);
 }
 
+std::string print_config(MasterConfig config) {
+  const auto no_file = read_document("");
+  if (!no_file.ok()) return "";
+  std::vector<ConfigValue> values;
+  ValuePrinter printer(*no_file, values);
+  visit(printer, config);
+  std::string text;
+  for (const ConfigValue& each : values) text += cat(each.key, ": ", each.value, "\n");
+  return text;
+}
+
 }  // namespace leat

@@ -61,4 +61,8 @@ Result<WorkerConfig> load_worker_config(const ConfigSources& sources,
 Result<DevConfig> load_dev_config(const ConfigSources& sources,
                                   std::vector<ConfigValue>* values = nullptr);
 
+// Returns all keys of a configuration in the order of the documentation, one on each line:
+// "log.level: info". Secrets are no keys; the paths of their files are.
+std::string print_config(MasterConfig config);
+
 }  // namespace leat

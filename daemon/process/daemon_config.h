@@ -59,12 +59,12 @@ struct MasterConfig {
   // below $XDG_STATE_HOME or ~/.local/state for other users. The daemon creates it if it does not
   // exist.
   std::string state_dir;
-  SecurityConfig security;   // The token of requests over HTTP that submit or cancel jobs, as Bearer alone; a file as
+  SecurityConfig security;  // its keys are at the top level
+  // The token of requests over HTTP that submit or cancel jobs, as Bearer alone; a file as
   // http_token_file. Without this key HTTP only reads.
   std::string http_write_token_file;
   std::string http_write_token;  // the file's content, not a key. Never printed or logged
-   // its keys are at the top level
-  int64_t max_workers = 256;  // the master refuses further workers
+  int64_t max_workers = 256;     // the master refuses further workers
   // An elastic job runs at least this long before the master holds it at a fence to add workers.
   std::chrono::milliseconds grow_after{3'000};
   // The master deletes its record of jobs that have ended, and their files, beyond max_age,

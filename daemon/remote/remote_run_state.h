@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/remote/fetch_rows.h"
+#include "daemon/remote/last_steps.h"
 #include "daemon/wire/run_part.h"
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
@@ -70,6 +71,20 @@ class RunGroup final : public std::enable_shared_from_this<RunGroup> {
   Status cause_;
 };
 
+// The last reports that a run had more turns done. Threads: the loop's.
+class HeardTurns {
+ public:
+  // Keeps the number with the time if it is larger than the last one.
+  void hear(uint64_t turns);
+  // The numbers of turns that are kept, ascending.
+  std::vector<HeardSteps> last() const;
+
+ private:
+  static constexpr uint64_t kKept = 16;
+  std::array<HeardSteps, kKept> kept_;
+  uint64_t heard_ = 0;
+};
+
 // One partition of a run, on one runner.
 struct RemoteRunState {
   RemoteRunState(const RunPart& part, std::shared_ptr<const Plan> plan,
@@ -90,6 +105,7 @@ struct RemoteRunState {
   Timeline prepared, connected, finished;
   Timeline released;                 // never fails
   FetchRows rows;                    // stored on the loop
+  HeardTurns heard;                  // of `finished`
   std::atomic<uint64_t> allowed{0};  // turns; the job's thread writes it
   std::atomic<uint64_t> first_step{0};
   std::atomic<uint64_t> input_wait_us{0};  // as the last report says; the loop writes it

@@ -1,17 +1,38 @@
 // The table of a runner's runs and its loss: see wire_runner_channel.h.
+#include "daemon/remote/last_steps.h"
 #include "daemon/remote/remote_run_state.h"
 #include "daemon/remote/run_looks.h"
 #include "daemon/remote/wire_runner_channel.h"
 #include "devices/base/text.h"
+#include "scheduler/graph/device_name.h"
 
 namespace leat {
 namespace {
+
+constexpr size_t kEndedRuns = 4;  // of which the channel knows how far they were
 
 // Holds a run and the calls that still set it up; the end of the run cancels these.
 struct RunEntry {
   std::shared_ptr<RemoteRunState> state;
   kj::Canceler setup;
 };
+
+// True if the run's steps are the job's, and it has begun.
+bool has_trained(const RemoteRunState& run) {
+  return run.title().trains && run.connected.value() > 0;
+}
+
+LastSteps steps_of(const RemoteRunState& run, const std::string& worker) {
+  LastSteps steps;
+  steps.worker = worker;
+  steps.device = short_name(run.plan->partitions[run.part.partition].device);
+  steps.run = run.title().name;
+  steps.allowed = run.first_step + run.allowed;
+  steps.heard = run.heard.last();
+  for (HeardSteps& each : steps.heard) each.done += run.first_step;
+  steps.plan = run.plan;
+  return steps;
+}
 
 }  // namespace
 
@@ -28,6 +49,7 @@ struct RunnerChannel::Inside final : LoopOwned {
   kj::Own<kj::PromiseFulfiller<void>> lose;
   kj::ForkedPromise<void> lost;
   std::map<RunPart, RunEntry> runs;
+  std::vector<LastSteps> ended;  // at most kEndedRuns, the oldest first
 
  private:
   Inside(wire::Runner::Client runner, kj::PromiseFulfillerPair<void> pair)
@@ -76,6 +98,18 @@ void RunnerChannel::add(std::shared_ptr<RemoteRunState> run) {
 
 void RunnerChannel::remove(const RunPart& run) {
   auto entry = inside_->runs.extract(run);  // out of the table first: cancelling runs callbacks
+  if (entry.empty() || !has_trained(*entry.mapped().state)) return;
+  std::vector<LastSteps>& ended = inside_->ended;
+  if (ended.size() == kEndedRuns) ended.erase(ended.begin());
+  ended.push_back(steps_of(*entry.mapped().state, facts_.node));
+}
+
+std::vector<LastSteps> RunnerChannel::last_steps() const {
+  std::vector<LastSteps> all = inside_->ended;
+  for (const auto& [part, run] : inside_->runs) {
+    if (has_trained(*run.state)) all.push_back(steps_of(*run.state, facts_.node));
+  }
+  return all;
 }
 
 std::shared_ptr<RemoteRunState> RunnerChannel::find(const RunPart& run) const {

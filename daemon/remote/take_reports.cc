@@ -49,6 +49,7 @@ Status take_report(RemoteRunState& state, const RunReport& report) {
   }
   const uint64_t turns = report.turns;
   state.input_wait_us = report.input_wait_us;
+  state.heard.hear(turns);
   state.finished.signal(state.rows.any() ? std::min(turns, state.rows.stored()) : turns);
   if (report.failure.ok()) return {};
   const Status failure = failure_of(state, report);

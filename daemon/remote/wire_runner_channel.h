@@ -20,8 +20,9 @@
 
 namespace leat {
 
-struct RemoteRunState;
+struct LastSteps;
 struct PendingCall;
+struct RemoteRunState;
 
 // The deadline of every call of the control plane, unless cluster.capnp says otherwise.
 inline constexpr auto kCallDeadline = std::chrono::seconds(10);
@@ -60,12 +61,15 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
 
   // Adds a run on this runner.
   void add(std::shared_ptr<RemoteRunState> run);
-  // Removes a run, and cancels the calls that still set it up.
+  // Removes a run, and cancels the calls that still set it up. What the last of those that trained
+  // had done stays known.
   void remove(const RunPart& run);
   // Returns null if there is no such run.
   std::shared_ptr<RemoteRunState> find(const RunPart& run) const;
   // The runs on this runner, in the order of their numbers.
   std::vector<std::shared_ptr<RemoteRunState>> runs() const;
+  // How far the last runs that train were, be they removed or not, the oldest first.
+  std::vector<LastSteps> last_steps() const;
   // Cancels the calls that set the run up, and their blobs.
   void cancel_setup(const RunPart& run);
 
