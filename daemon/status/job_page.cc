@@ -84,6 +84,12 @@ std::vector<CurveMark> recoveries_of(const JobHistory& history) {
   return marks;
 }
 
+std::string steps_link(const JobView& job) {
+  if (job.condition.state != JobState::running) return "";
+  return cat("<p><a href=\"", job_path(job.id),
+             "/steps\">The next steps</a>: time line, critical path and graph</p>\n");
+}
+
 std::string log_part(const LogPage& log) {
   std::string html = "<h2 id=\"log\">Log</h2>\n<div data-part=\"log\" class=\"scroll\"><pre>";
   if (log.lines.empty()) html += "(no lines)";
@@ -106,7 +112,7 @@ HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView&
           " <span class=\"faint\">", age_at(cluster, condition.since_ms), "</span></h1>\n",
           condition.reason.empty() ? "" : cat("<p>", html_escaped(condition.reason), "</p>\n"),
           facts(job, cluster), "</header>\n", curve_figures(curves, recoveries_of(job.history)),
-          compare_form(std::span(&job.id, 1)), log_part(log),
+          steps_link(job), compare_form(std::span(&job.id, 1)), log_part(log),
           "<p class=\"faint\">As JSON: <a href=\"", json, "\">the job</a>, <a href=\"", json,
           "/curves\">its curves</a>, <a href=\"", json, "/logs\">its log</a></p>\n"));
 }

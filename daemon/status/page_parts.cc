@@ -41,7 +41,7 @@ pre { margin: 0; padding: .6rem .8rem; font: .85em/1.5 ui-monospace, monospace;
 .state { font-weight: 600; } .good { color: var(--good); } .busy { color: var(--busy); }
 .warn { color: var(--warn); } .bad { color: var(--bad); } .rest { color: var(--faint); }
 .curves { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; width: 22rem; }
-figcaption { color: var(--faint); } svg { width: 100%; height: auto; }
+figcaption { color: var(--faint); } svg { width: 100%; } svg:not([height]) { height: auto; }
 svg text { font: 10px system-ui, sans-serif; fill: var(--faint); } svg line { stroke: var(--line); }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
 polyline { fill: none; stroke-width: 1.5; } polyline.training { stroke: var(--busy); }
@@ -54,6 +54,14 @@ svg.key { width: 1.5rem; } svg.use { width: 7.5rem; background: var(--head); }
 @media (prefers-color-scheme: dark) {
   .job0 { --of: #62a8f5; } .job1 { --of: #f0994e; } .job2 { --of: #4cc26a; } .job3 { --of: #be8cf0; }
   .job4 { --of: #f07fb2; } .job5 { --of: #d6c33a; } }
+.lanes { display: grid; grid-template-columns: max-content 1fr; }
+.lanes ol { margin: 0; padding: 0 .6rem 0 0; list-style: none; } .lanes li { height: 18px; }
+.lanes svg { display: block; } #x4:target svg { width: 400%; } #x16:target svg { width: 1600%; }
+.lanes rect { fill: var(--line); } rect.compute { fill: var(--busy); } rect.wait { fill: var(--line); }
+rect.wake-up { fill: var(--warn); } rect.transfer { fill: var(--good); }
+.lanes line { stroke: var(--faint); vector-effect: non-scaling-stroke; }
+.lanes line.arrow { stroke: var(--good); stroke-opacity: .6; }
+summary { cursor: pointer; } details details, details table { margin-left: 1.2rem; width: auto; }
 progress { width: 6rem; accent-color: var(--busy); }
 code { font: .9em ui-monospace, monospace; }
 .none { padding: 1rem; color: var(--faint); }
@@ -148,6 +156,10 @@ HttpResponse document(std::string_view title, std::string_view main, bool live) 
 
 HttpResponse html_page(std::string_view title, std::string_view main) {
   return document(title, main, true);
+}
+
+HttpResponse html_still_page(std::string_view title, std::string_view main) {
+  return document(title, main, false);
 }
 
 HttpResponse html_error_page(int status, std::string_view phrase, std::string_view message) {

@@ -204,10 +204,10 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
 Result<std::unique_ptr<HttpServer>> open_status_server(Reactor& reactor, const std::string& address,
                                                        const StatusSource& source,
                                                        HttpOptions options,
-                                                       std::vector<HttpRoute> writes) {
+                                                       std::vector<HttpRoute> more) {
   if (!options.counters) options.counters = std::make_shared<HttpCounters>();
   auto routes = status_routes(source, options.counters);
-  std::move(writes.begin(), writes.end(), std::back_inserter(routes));
+  std::move(more.begin(), more.end(), std::back_inserter(routes));
   return HttpServer::open(reactor, address, std::move(routes), std::move(options));
 }
 

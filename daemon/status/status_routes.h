@@ -22,11 +22,11 @@ std::vector<HttpRoute> health_routes(std::function<Status()> ready,
 std::vector<HttpRoute> status_routes(const StatusSource& source,
                                      std::shared_ptr<const HttpCounters> counters);
 
-// Opens a server of a master's routes and of `writes`, the routes that change something. Errors as
-// of HttpServer::open().
+// Opens a server of a master's routes and of `more`, the routes that need the master itself. Errors
+// as of HttpServer::open().
 Result<std::unique_ptr<HttpServer>> open_status_server(Reactor& reactor, const std::string& address,
                                                        const StatusSource& source,
                                                        HttpOptions options = {},
-                                                       std::vector<HttpRoute> writes = {});
+                                                       std::vector<HttpRoute> more = {});
 
 }  // namespace leat

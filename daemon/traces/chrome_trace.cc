@@ -3,70 +3,16 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
-#include <utility>
+#include <vector>
 
 #include "daemon/base/json_line.h"
+#include "daemon/traces/event_names.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
 
 using Kind = RecordedEvent::Kind;
-
-// A transfer of a value in a step.
-using Flow = std::pair<uint32_t, uint64_t>;  // edge, turn
-
-// The ids of arrows: a number for each transfer that both ends have recorded.
-std::map<Flow, uint64_t> matched_flows(const StepRecording& recording) {
-  std::set<Flow> sent;
-  std::map<Flow, uint64_t> both;
-  for (const Kind kind : {Kind::send, Kind::receive}) {
-    for (const RecordedPartition& part : recording.partitions) {
-      for (const RecordedEvent& event : part.events) {
-        if (event.kind != kind || event.instruction >= part.nodes.size()) continue;
-        const Flow flow{part.nodes[event.instruction].edge, event.turn};
-        if (kind == Kind::send) {
-          sent.insert(flow);
-        } else if (sent.contains(flow)) {
-          both.emplace(flow, both.size() + 1);
-        }
-      }
-    }
-  }
-  return both;
-}
-
-std::string_view category_of(Kind kind) {
-  switch (kind) {
-    case Kind::kernel:
-      return "compute";
-    case Kind::wait:
-    case Kind::limit:
-      return "wait";
-    case Kind::wake:
-      return "wake-up";
-    default:
-      return "transfer";
-  }
-}
-
-std::string title_of(const RecordedPartition& part, const RecordedEvent& event) {
-  const bool known = event.instruction < part.nodes.size();
-  const std::string name = known ? part.nodes[event.instruction].name : "";
-  switch (event.kind) {
-    case Kind::wait:
-      return cat("waits for ", known ? name : "its device");
-    case Kind::wake:
-      return cat("wakes up for ", known ? name : "its device");
-    case Kind::limit:
-      return "waits for the master";
-    case Kind::flush:
-      return "flush";
-    default:
-      return name;
-  }
-}
 
 // Microseconds with three decimals, as both viewers take them.
 double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e3; }
@@ -132,7 +78,7 @@ void add_slice(const RecordedPartition& part, const RecordedEvent& event, uint64
 
 // Each end of an arrow stands at the begin of the slice that it belongs to.
 void add_arrow(const RecordedPartition& part, const RecordedEvent& event, uint64_t pid,
-               int64_t origin, const std::map<Flow, uint64_t>& flows,
+               int64_t origin, const std::map<RecordedTransfer, uint64_t>& flows,
                std::vector<TraceLine>& lines) {
   const bool sends = event.kind == Kind::send;
   if ((!sends && event.kind != Kind::receive) || event.instruction >= part.nodes.size()) return;
@@ -161,7 +107,7 @@ std::string header_of(const StepRecording& recording) {
 }  // namespace
 
 std::string chrome_trace(const StepRecording& recording) {
-  const auto flows = matched_flows(recording);
+  const auto flows = matched_transfers(recording);
   int64_t origin = std::numeric_limits<int64_t>::max();
   for (const RecordedPartition& part : recording.partitions) {
     for (const RecordedEvent& event : part.events) origin = std::min(origin, event.begin);

@@ -7,6 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/daemon/json_lines.h"
+#include "tests/daemon/status/status_testing.h"
 #include "tests/daemon/traces/trace_schema.h"
 #include "tests/daemon/why_scene.h"
 #include "tests/must.h"
@@ -71,6 +72,26 @@ TEST_CASE("the parts of an explanation add up to the step") {
   CHECK(sum == Approx(e.at("step_ms").get<double>()).margin(1e-5));  // each is rounded to 1e-6
   CHECK(e.at("devices").size() == 2);
   CHECK(!e.at("nodes").empty());
+}
+
+TEST_CASE("the page of a job's steps has a lane for each thread, the path and the graph") {
+  ProcessClusterOptions options;
+  options.workers = 2;
+  options.threads = 1;
+  WhyScene scene(options);
+  const std::string http = scene.cluster().master().ready().http;
+  const std::string id = scene.start(2, 10);
+  CHECK_THAT(HttpClient(http).get("/jobs/" + id).body, Catch::Contains("/steps\">The next steps"));
+  const HttpReply page = HttpClient(http).get("/jobs/" + id + "/steps");
+  CHECK(page.status == 200);
+  CHECK_THAT(page.body, Catch::Contains("<li>w0 cpu:0, thread 0</li>") &&
+                            Catch::Contains("<li>w1 cpu:0, thread 0</li>") &&
+                            Catch::Contains("The critical path of a step") &&
+                            Catch::Contains("<td>Conv</td>") && Catch::Contains("class=\"arrow\""));
+  CHECK(HttpClient(http).get("/jobs/none/steps").status == 404);
+  scene.scene().cancel(id);
+  (void)scene.scene().await_end(id);
+  CHECK(HttpClient(http).get("/jobs/" + id + "/steps").status == 409);
 }
 
 TEST_CASE("explain names a slow link first") {

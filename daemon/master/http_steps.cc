@@ -1,0 +1,56 @@
+#include "daemon/master/http_steps.h"
+
+#include <chrono>
+#include <memory>
+
+#include "daemon/status/page_parts.h"
+#include "daemon/status/pending_response.h"
+#include "daemon/status/step_page.h"
+#include "daemon/wire/recording_file.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+constexpr uint64_t kShownSteps = 3;
+constexpr auto kRecordForPage = std::chrono::seconds(15);
+
+HttpResponse not_recorded(const JobView& job, const Status& cause) {
+  const bool trains_not = cause.code() == Code::failed_precondition;
+  return html_error_page(
+      trains_not ? 409 : 503, "No steps were recorded",
+      cat(cause.message(), ". `leat trace ", job.id, "` waits for a minute, and `leat why ", job.id,
+          "` tells what the job waits for."));
+}
+
+HttpResponse page_of_recording(const JobView& job, const Result<std::vector<std::byte>>& file) {
+  if (!file.ok()) return not_recorded(job, file.status());
+  const auto recording = read_recording(*file);
+  return recording.ok() ? step_page(job, *recording) : not_recorded(job, recording.status());
+}
+
+HttpResponse record_for_page(JobService& jobs, const StatusSource& source,
+                             const HttpRequest& request) {
+  const auto job = source.job(request.captured[0]);
+  if (!job.ok()) {
+    return http_error(job.status().code() == Code::invalid_argument ? 409 : 404,
+                      job.status().message());
+  }
+  HttpResponse response;
+  response.pending = std::make_shared<PendingResponse>();
+  jobs.record(job->id, kShownSteps, std::chrono::steady_clock::now() + kRecordForPage,
+              [job = *job, pending = response.pending](const auto& file) {
+                pending->set(page_of_recording(job, file));
+              });
+  return response;
+}
+
+}  // namespace
+
+std::vector<HttpRoute> step_routes(JobService& jobs, const StatusSource& source) {
+  return {{"/jobs/{id}/steps", [&jobs, &source](const HttpRequest& request) {
+             return record_for_page(jobs, source, request);
+           }}};
+}
+
+}  // namespace leat

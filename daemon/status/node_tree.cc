@@ -1,0 +1,114 @@
+#include "daemon/status/node_tree.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "daemon/status/page_parts.h"
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+#include "scheduler/graph/device_name.h"
+
+namespace leat {
+namespace {
+
+constexpr int kDeepestScope = 12;  // the rest of a name stays one
+
+struct NodeScope {
+  std::map<std::string, NodeScope> scopes;
+  std::vector<uint32_t> nodes;  // instructions
+  size_t count = 0;             // nodes in it and below
+  double ms = 0;                // of a step, in it and below
+};
+
+// The time of a step that the device spent on each node, in milliseconds.
+std::vector<double> times_of(const RecordedPartition& part, uint64_t first, uint64_t end) {
+  std::vector<double> ms(part.nodes.size(), 0);
+  for (const RecordedEvent& event : part.events) {
+    const bool works = event.kind != RecordedEvent::Kind::wait &&
+                       event.kind != RecordedEvent::Kind::wake &&
+                       event.kind != RecordedEvent::Kind::limit;
+    if (!works || event.instruction >= ms.size() || event.turn < first || event.turn >= end)
+      continue;
+    ms[event.instruction] +=
+        1e-6 * static_cast<double>(event.end - event.begin) / static_cast<double>(end - first);
+  }
+  return ms;
+}
+
+void insert(NodeScope& root, const std::string& name, uint32_t instruction, double ms) {
+  NodeScope* scope = &root;
+  size_t from = 0;
+  for (int depth = 0; depth < kDeepestScope; ++depth) {
+    ++scope->count;
+    scope->ms += ms;
+    const size_t slash = name.find('/', from);
+    if (slash == std::string::npos) break;
+    scope = &scope->scopes[name.substr(from, slash - from)];
+    from = slash + 1;
+    if (depth + 1 == kDeepestScope) {
+      ++scope->count;
+      scope->ms += ms;
+    }
+  }
+  scope->nodes.push_back(instruction);
+}
+
+std::string time_text(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f ms", ms);
+  return text;
+}
+
+std::string folded(std::string_view name, const NodeScope& scope, const std::string& inside) {
+  return cat("<details><summary>", html_escaped(name), " <span class=\"faint\">",
+             counted(scope.count, "node"), ", ", time_text(scope.ms), "</span></summary>\n", inside,
+             "</details>\n");
+}
+
+std::string rows(const RecordedPartition& part, const std::vector<double>& ms,
+                 const std::vector<uint32_t>& nodes) {
+  if (nodes.empty()) return "";
+  std::string html =
+      "<table><thead><tr><th>Node</th><th>Op</th><th>Type</th><th class=\"number\">Bytes</th><th "
+      "class=\"number\">Time</th></tr></thead><tbody>\n";
+  for (const uint32_t at : nodes) {
+    const RecordedNode& node = part.nodes[at];
+    html += cat("<tr><td class=\"name\">", html_escaped(node.name), "</td><td>",
+                html_escaped(node.op), "</td><td>", html_escaped(node.type),
+                "</td><td class=\"number\">", node.bytes > 0 ? human_bytes(node.bytes) : "",
+                "</td><td class=\"number\">", time_text(ms[at]), "</td></tr>\n");
+  }
+  return html + "</tbody></table>\n";
+}
+
+// Scopes come first, the most expensive one at the top.
+std::string inside_of(const RecordedPartition& part, const std::vector<double>& ms,
+                      const NodeScope& scope) {
+  std::vector<std::pair<std::string_view, const NodeScope*>> scopes;
+  for (const auto& [name, each] : scope.scopes) scopes.emplace_back(name, &each);
+  std::stable_sort(scopes.begin(), scopes.end(),
+                   [](const auto& a, const auto& b) { return a.second->ms > b.second->ms; });
+  std::string html;
+  for (const auto& [name, each] : scopes) html += folded(name, *each, inside_of(part, ms, *each));
+  return html + rows(part, ms, scope.nodes);
+}
+
+}  // namespace
+
+std::string node_tree(const StepRecording& recording) {
+  const uint64_t first = recording.first(), end = recording.end();
+  if (first >= end) return "";
+  std::string html;
+  for (const RecordedPartition& part : recording.partitions) {
+    const std::vector<double> ms = times_of(part, first, end);
+    NodeScope root;
+    for (uint32_t i = 0; i < part.nodes.size(); ++i) insert(root, part.nodes[i].name, i, ms[i]);
+    html += folded(cat(part.node, " ", short_name(part.device)), root, inside_of(part, ms, root));
+  }
+  return html;
+}
+
+}  // namespace leat

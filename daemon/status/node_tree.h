@@ -1,0 +1,18 @@
+// Draws the partitioned graph of a job: the nodes of each device, folded by the scopes of their
+// names, with what each of them took in recorded steps.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+
+#include "daemon/traces/recording.h"
+
+namespace leat {
+
+// The HTML of one folded part for each device, which opens to its scopes and nodes. "l1/conv" is
+// the node "conv" of the scope "l1". A node has its op, type, the bytes that it moves, and the
+// milliseconds of a step that its device spent on it.
+std::string node_tree(const StepRecording& recording);
+
+}  // namespace leat

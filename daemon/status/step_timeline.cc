@@ -1,0 +1,213 @@
+#include "daemon/status/step_timeline.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "daemon/status/page_parts.h"
+#include "daemon/traces/event_names.h"
+#include "devices/base/counted.h"
+#include "devices/base/text.h"
+#include "scheduler/graph/device_name.h"
+
+namespace leat {
+namespace {
+
+constexpr int64_t kTimelineWidth =
+    100'000;                         // units of the picture, from the first event to the last
+constexpr int64_t kLaneHeight = 18;  // pixels, as in the style of the pages
+// The largest picture is 16 screens wide: less than a pixel of 1,000 on a screen is not seen.
+constexpr int64_t kLeastWidth = kTimelineWidth / 16'000;
+constexpr size_t kMostBars = 20'000;
+constexpr size_t kMostArrows = 2'000;
+
+// One thread of a device.
+struct Lane {
+  const RecordedPartition* part = nullptr;
+  uint16_t thread = 0;
+  std::vector<const RecordedEvent*> events;  // by begin
+};
+
+// Events of one kind that are drawn as one.
+struct TimelineBar {
+  int64_t begin = 0, end = 0;  // nanoseconds
+  std::string_view category;
+  const RecordedEvent* only = nullptr;  // null if there are several
+  size_t events = 1;
+};
+
+std::string milliseconds_text(int64_t nanoseconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f ms", 1e-6 * static_cast<double>(nanoseconds));
+  return text;
+}
+
+class StepTimeline {
+ public:
+  explicit StepTimeline(const StepRecording& recording)
+      : recording_(recording), first_(recording.first()), end_(recording.end()) {
+    for (const RecordedPartition& part : recording.partitions) add_lanes(part);
+    for (Lane& lane : lanes_) {
+      std::stable_sort(
+          lane.events.begin(), lane.events.end(),
+          [](const RecordedEvent* a, const RecordedEvent* b) { return a->begin < b->begin; });
+    }
+  }
+
+  bool empty() const { return lanes_.empty() || to_ <= from_; }
+
+  std::string html() const {
+    std::string labels;
+    for (const Lane& lane : lanes_) {
+      labels += cat("<li>",
+                    html_escaped(cat(lane.part->node, " ", short_name(lane.part->device),
+                                     ", thread ", lane.thread)),
+                    "</li>");
+    }
+    const int64_t height = kLaneHeight * static_cast<int64_t>(lanes_.size());
+    return cat("<p>From left to right ", milliseconds_text(to_ - from_),
+               ". <span class=\"busy\">Compute</span>, <span class=\"good\">transfer</span>, <span "
+               "class=\"warn\">wake-up</span>, <span class=\"rest\">wait</span>. Width: <a "
+               "href=\"#x1\">1</a>, <a href=\"#x4\">4</a>, <a href=\"#x16\">16</a></p>\n<div "
+               "id=\"x1\"><div id=\"x4\"><div id=\"x16\" class=\"lanes\"><ol>",
+               labels,
+               "</ol><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Time "
+               "line\"><svg height=\"",
+               height, "\" viewBox=\"0 0 ", kTimelineWidth, " ", height,
+               "\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"What each thread did\">",
+               bars(), arrows(), "</svg></div></div></div></div>\n");
+  }
+
+ private:
+  bool is_shown(const RecordedEvent& event) const {
+    return event.turn >= first_ && event.turn < end_;
+  }
+
+  void add_lanes(const RecordedPartition& part) {
+    std::map<uint16_t, Lane> by_thread;
+    for (const RecordedEvent& event : part.events) {
+      if (!is_shown(event)) continue;
+      Lane& lane = by_thread[event.thread];
+      lane.part = &part;
+      lane.thread = event.thread;
+      lane.events.push_back(&event);
+      from_ = std::min(from_, event.begin);
+      to_ = std::max(to_, event.end);
+    }
+    for (auto& [thread, lane] : by_thread) lanes_.push_back(std::move(lane));
+  }
+
+  int64_t x_of(int64_t at) const {
+    return static_cast<int64_t>(static_cast<double>(at - from_) / static_cast<double>(to_ - from_) *
+                                static_cast<double>(kTimelineWidth));
+  }
+
+  // `least`: the width in units below which neighbours become one.
+  std::vector<TimelineBar> bars_of(const Lane& lane, int64_t least) const {
+    std::vector<TimelineBar> bars;
+    for (const RecordedEvent* event : lane.events) {
+      const std::string_view category = category_of(event->kind);
+      if (!bars.empty()) {
+        TimelineBar& last = bars.back();
+        const bool is_near = x_of(event->begin) - x_of(last.end) < least;
+        const bool is_short = x_of(event->end) - x_of(event->begin) < least ||
+                              x_of(last.end) - x_of(last.begin) < least;
+        if (is_near && is_short && last.category == category) {
+          last.end = std::max(last.end, event->end);
+          last.only = nullptr;
+          ++last.events;
+          continue;
+        }
+      }
+      bars.push_back({event->begin, event->end, category, event, 1});
+    }
+    return bars;
+  }
+
+  std::string title(const Lane& lane, const TimelineBar& bar) const {
+    const std::string time = milliseconds_text(bar.end - bar.begin);
+    if (bar.only == nullptr) return cat(counted(bar.events, "event"), ", ", time);
+    const RecordedEvent& event = *bar.only;
+    std::string text =
+        cat(title_of(*lane.part, event), ", ", time, ", step ", lane.part->first_step + event.turn);
+    if (event.instruction >= lane.part->nodes.size()) return text;
+    const RecordedNode& node = lane.part->nodes[event.instruction];
+    return cat(text, "\n", node.op, " ", node.type);
+  }
+
+  std::string bars() const {
+    std::vector<std::vector<TimelineBar>> all(lanes_.size());
+    size_t count = kMostBars + 1;
+    for (int64_t least = kLeastWidth; count > kMostBars && least < kTimelineWidth; least *= 2) {
+      count = 0;
+      for (size_t i = 0; i < lanes_.size(); ++i) {
+        all[i] = bars_of(lanes_[i], least);
+        count += all[i].size();
+      }
+    }
+    std::string html;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      for (const TimelineBar& bar : all[i]) {
+        const int64_t x = x_of(bar.begin);
+        html += cat("<rect class=\"", bar.category, "\" x=\"", x, "\" y=\"",
+                    kLaneHeight * static_cast<int64_t>(i) + 2, "\" width=\"",
+                    std::max(kLeastWidth, x_of(bar.end) - x), "\" height=\"", kLaneHeight - 4,
+                    "\"><title>", html_escaped(title(lanes_[i], bar)), "</title></rect>");
+      }
+    }
+    return html;
+  }
+
+  // From the begin of each send to the begin of its receive.
+  std::string arrows() const {
+    struct End {
+      int64_t at = 0;
+      size_t lane = 0;
+    };
+    std::map<RecordedTransfer, End> sends;
+    std::string html;
+    size_t count = 0;
+    for (const auto kind : {RecordedEvent::Kind::send, RecordedEvent::Kind::receive}) {
+      for (size_t i = 0; i < lanes_.size(); ++i) {
+        const Lane& lane = lanes_[i];
+        for (const RecordedEvent* event : lane.events) {
+          if (event->kind != kind || event->instruction >= lane.part->nodes.size()) continue;
+          const RecordedTransfer transfer{lane.part->nodes[event->instruction].edge, event->turn};
+          if (kind == RecordedEvent::Kind::send) {
+            sends.emplace(transfer, End{event->begin, i});
+            continue;
+          }
+          const auto from = sends.find(transfer);
+          if (from == sends.end() || ++count > kMostArrows) continue;
+          html += cat("<line class=\"arrow\" x1=\"", x_of(from->second.at), "\" y1=\"",
+                      middle_of(from->second.lane), "\" x2=\"", x_of(event->begin), "\" y2=\"",
+                      middle_of(i), "\"/>");
+        }
+      }
+    }
+    return html;
+  }
+
+  static int64_t middle_of(size_t lane) {
+    return kLaneHeight * static_cast<int64_t>(lane) + kLaneHeight / 2;
+  }
+
+  const StepRecording& recording_;
+  const uint64_t first_, end_;  // turns
+  std::vector<Lane> lanes_;
+  int64_t from_ = std::numeric_limits<int64_t>::max();
+  int64_t to_ = std::numeric_limits<int64_t>::min();
+};
+
+}  // namespace
+
+std::string step_timeline(const StepRecording& recording) {
+  const StepTimeline timeline(recording);
+  return timeline.empty() ? "" : timeline.html();
+}
+
+}  // namespace leat
