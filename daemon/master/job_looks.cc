@@ -119,7 +119,7 @@ Result<Situation> JobLooks::look(const std::string& id, milliseconds deadline) c
   situation.now_ms = moment_of(parts_.clock).wall_ms;
   situation.nodes = parts_.state->tables().nodes();
   situation.journal = parts_.state->tables().journal_status();
-  if (situation.job.condition.state == JobState::queued)
+  if (situation.job.condition.state == JobState::queued || situation.job.position > 0)
     situation.jobs = parts_.state->tables().jobs();
   if (!has_runners(situation.job.condition.state)) return situation;
   const auto processes = ask_workers(*parts_.workforce, situation.job, situation.nodes, deadline);

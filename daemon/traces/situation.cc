@@ -50,7 +50,7 @@ double since(const Situation& s, int64_t ms) { return 1e-3 * static_cast<double>
 
 bool is_disk(const std::string& reason) { return reason.starts_with(kWaitsForRoom); }
 
-// --- Jobs without runners.
+// --- Jobs that wait for workers, or for people.
 
 // Workers that a queued job cannot have, and why.
 struct Absent {
@@ -132,6 +132,15 @@ Diagnosis of_queued(const Situation& s) {
   }
   out.chain = std::move(chain);
   return out;
+}
+
+Diagnosis of_paused(const Situation& s) {
+  const std::string& reason = s.job.condition.reason;
+  return diagnosis(culprit::kPaused, s.job.id,
+                   cat("The job is ", name_of(s.job.condition.state),
+                       reason.empty() ? "" : cat(": ", reason), "."),
+                   cat("leat resume ", s.job.id, " lets it go on."),
+                   since(s, s.job.condition.since_ms));
 }
 
 // --- Processes.
@@ -387,6 +396,13 @@ Diagnosis find_culprit(const Situation& s) {
       break;
     case JobState::running:
       out = of_running(s);
+      break;
+    case JobState::paused:
+    case JobState::pausing:
+      out = of_paused(s);
+      break;
+    case JobState::recovering:
+      out = s.job.position > 0 ? of_queued(s) : of_starting(s);
       break;
     default:
       out = of_starting(s);

@@ -107,6 +107,55 @@ TEST_CASE("why tells what a queued job waits for") {
   }
 }
 
+TEST_CASE("why tells of a job that somebody has paused") {
+  WhyScene scene(1);
+  const std::string id = scene.start(1, 5);
+  (void)must(scene.scene().client().pause(id));
+  const WhyAnswer answer = scene.await_why(id, "paused");
+  check_answer(answer, "paused", id);
+  CHECK(answer.text.find(cat("leat resume ", id)) != std::string::npos);
+}
+
+TEST_CASE("why names the worker without which a job does not go on") {
+  WhyScene scene(2);
+  const std::string id = scene.start(2, 5);
+  SECTION("it is lost") {
+    const pid_t runner = scene.runner(id, "w1");
+    scene.cluster().worker("w1").signal(SIGKILL);
+    ::kill(runner, SIGKILL);
+    check_answer(scene.await_why(id, "worker", "w1"), "worker", "w1", 6s);
+  }
+  SECTION("it is drained") {
+    must(scene.scene().client().drain("w1").status());
+    check_answer(scene.await_why(id, "drained"), "drained", "w1", 6s);
+  }
+}
+
+TEST_CASE("why names a worker that is stopped when a job comes") {
+  WhyScene scene(1);
+  const Stopped stopped(scene.cluster().worker("w0").pid());
+  const std::string id = scene.start(1, 0);
+  check_answer(scene.await_why(id, "worker"), "worker", "w0", 6s);
+}
+
+TEST_CASE("why names the stopped runner of a parameter server") {
+  WhyScene scene(3);
+  const std::string id =
+      scene.start(3, 20, {"strategy={name: parameter_server, mode: sync, num_ps: 1}"});
+  const std::string server = worker_of(scene, id, 0);
+  const Stopped stopped(scene.runner(id, server));
+  check_answer(scene.await_why(id, "runner"), "runner", server);
+}
+
+TEST_CASE("why names the job that has the workers, whatever the priorities") {
+  WhyScene scene(1);
+  const std::string first = scene.start(1, 5);
+  const std::string waits = scene.start(1, 0);
+  check_answer(scene.await_why(waits, "queue"), "queue", first);
+  const std::string urgent = scene.start(1, 0, {"priority=5"});
+  check_answer(scene.await_why(urgent, "queue"), "queue", first);
+}
+
 TEST_CASE("why names the link that carries nothing") {
   ProcessClusterOptions options;
   options.workers = 2;

@@ -195,6 +195,31 @@ TEST_CASE("a job in the queue tells what it waits for") {
   }
 }
 
+TEST_CASE("a job that is paused waits for somebody to resume it") {
+  Situation s = running(2);
+  s.job.condition.reason = "paused by ann";
+  for (const JobState state : {JobState::paused, JobState::pausing}) {
+    s.job.condition.state = state;
+    check(s, "paused", "job-1");
+    CHECK(find_culprit(s).advice == "leat resume job-1 lets it go on.");
+  }
+}
+
+TEST_CASE("a job that recovers waits for the worker that it lost, or for its runner") {
+  Situation s = running(2);
+  s.job.condition.state = JobState::recovering;
+  s.job.condition.reason = "worker 'w1' was lost";
+  s.runners[1].registered = false;
+  check(s, "start", "w1");
+  s.job.position = 1;
+  s.nodes[1].worker.state = WorkerState::lost;
+  s.nodes[1].job.clear();
+  check(s, "worker", "w1");
+  CHECK(find_culprit(s).chain.front() == "The job recovers: worker 'w1' was lost");
+  s.nodes[1].worker.state = WorkerState::draining;
+  check(s, "drained", "w1");
+}
+
 TEST_CASE("a job that starts waits for the runner that is not there") {
   Situation s = running(2);
   s.job.condition.state = JobState::starting;
