@@ -1,11 +1,11 @@
 #include "daemon/master/post_mortem.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "daemon/base/json_line.h"
 #include "daemon/base/version.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/text.h"
@@ -13,31 +13,20 @@
 namespace leat {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-double seconds_between(std::chrono::steady_clock::time_point from,
-                       std::chrono::steady_clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-std::string steps_json(const std::vector<LastSteps>& all,
-                       std::chrono::steady_clock::time_point end) {
-  Json devices = Json::array();
+std::string steps_lines(const std::vector<LastSteps>& all,
+                        std::chrono::steady_clock::time_point end) {
+  std::string text;
+  JsonLine line;
   for (const LastSteps& each : all) {
-    Json reports = Json::array();
     for (const HeardSteps& heard : each.heard) {
-      reports.push_back(
-          {{"steps_done", heard.done}, {"seconds_before_end", seconds_between(heard.at, end)}});
+      const double seconds = std::chrono::duration<double>(end - heard.at).count();
+      line.clear();
+      line.add("worker", each.worker).add("device", each.device).add("run", each.run);
+      line.add("steps_done", heard.done).add("steps_allowed", each.allowed);
+      text += line.add("seconds_before_end", seconds).text();
     }
-    devices.push_back({{"worker", each.worker},
-                       {"device", each.device},
-                       {"run", each.run},
-                       {"steps_allowed", each.allowed},
-                       {"reports", std::move(reports)}});
   }
-  const Json json = {
-      {"apiVersion", kApiVersion}, {"kind", "LastSteps"}, {"devices", std::move(devices)}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text;
 }
 
 // Devices of one run have one plan.
@@ -84,7 +73,7 @@ Status PostMortems::write(const FailedJob& failed, Files& files, const std::stri
   const std::pair<const char*, std::string> parts[] = {
       {"job.json", job_json(failed.job)},
       {"job.yaml", job_file_of(failed.submission)},
-      {"steps.json", steps_json(noted.steps, noted.at)},
+      {"steps.jsonl", steps_lines(noted.steps, noted.at)},
       {"plan.txt", plans_text(noted.steps)},
       {"nodes.json", nodes_json(failed.nodes)},
       {"master.txt", cat("version: ", leat_version(), "\n", failed.settings)}};

@@ -1,8 +1,8 @@
-// What a failed job leaves for the one who looks into it, in its folder:
+// The post-mortem of a failed job: files in its folder for the one who looks into it.
 //
 //   <folder>/<id>/post-mortem/job.json      the job, with the first cause and all that it lost
 //                             job.yaml      its job file; overrides are comments at its end
-//                             steps.json    the last steps of each device, as the master heard them
+//                             steps.jsonl   the last steps of each device, as the master heard them
 //                             plan.txt      what each device does in a step
 //                             nodes.json    the workers, with their versions and devices
 //                             master.txt    the version and the settings of the master

@@ -49,7 +49,8 @@ class FieldReader {
   // Any path, which becomes absolute. The path need not exist.
   void path(std::string_view key, std::string& out);
   // A map from names to paths, which become absolute, and addresses of stores. Adds its entries to
-  // `out`. A name has letters, digits, '-' and '_', but no dot, since dots divide the keys of flags.
+  // `out`. A name has letters, digits, '-' and '_', but no dot, since dots divide the keys of
+  // flags.
   void named_paths(std::string_view key, std::map<std::string, std::string>& out);
   // true or false, in YAML's notation.
   void boolean(std::string_view key, bool& out) { map_->get_bool(key, Need::optional, out); }

@@ -34,7 +34,7 @@ class RemoteRun final : public PartitionRun {
   void renumber(uint64_t step) override;
   Timeline& finished() override { return state_->finished; }
   double input_wait() const override {
-    return 1e-6 * static_cast<double>(state_->input_wait_us.load());
+    return 1e-6 * static_cast<double>(state_->reports.input_wait_us.load());
   }
   const void* fetched(uint32_t i, uint64_t step) override;
   void abort(const Status& cause) override;

@@ -105,10 +105,14 @@ struct RemoteRunState {
   Timeline prepared, connected, finished;
   Timeline released;                 // never fails
   FetchRows rows;                    // stored on the loop
-  HeardTurns heard;                  // of `finished`
   std::atomic<uint64_t> allowed{0};  // turns; the job's thread writes it
   std::atomic<uint64_t> first_step{0};
-  std::atomic<uint64_t> input_wait_us{0};  // as the last report says; the loop writes it
+
+  // From the last reports. The loop writes it.
+  struct Reports {
+    HeardTurns turns;  // of `finished`
+    std::atomic<uint64_t> input_wait_us{0};
+  } reports;
 
   // The options that it connects with; empty before. Threads: any.
   struct Title {

@@ -28,7 +28,7 @@ LastSteps steps_of(const RemoteRunState& run, const std::string& worker) {
   steps.device = short_name(run.plan->partitions[run.part.partition].device);
   steps.run = run.title().name;
   steps.allowed = run.first_step + run.allowed;
-  steps.heard = run.heard.last();
+  steps.heard = run.reports.turns.last();
   for (HeardSteps& each : steps.heard) each.done += run.first_step;
   steps.plan = run.plan;
   return steps;

@@ -48,8 +48,8 @@ Status take_report(RemoteRunState& state, const RunReport& report) {
     return taken;
   }
   const uint64_t turns = report.turns;
-  state.input_wait_us = report.input_wait_us;
-  state.heard.hear(turns);
+  state.reports.input_wait_us = report.input_wait_us;
+  state.reports.turns.hear(turns);
   state.finished.signal(state.rows.any() ? std::min(turns, state.rows.stored()) : turns);
   if (report.failure.ok()) return {};
   const Status failure = failure_of(state, report);

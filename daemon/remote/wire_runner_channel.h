@@ -61,8 +61,8 @@ class RunnerChannel final : public std::enable_shared_from_this<RunnerChannel> {
 
   // Adds a run on this runner.
   void add(std::shared_ptr<RemoteRunState> run);
-  // Removes a run, and cancels the calls that still set it up. What the last of those that trained
-  // had done stays known.
+  // Removes a run, and cancels the calls that still set it up. The channel remembers how far the
+  // last runs were that trained.
   void remove(const RunPart& run);
   // Returns null if there is no such run.
   std::shared_ptr<RemoteRunState> find(const RunPart& run) const;

@@ -23,8 +23,8 @@ class MasterFiles final : public SavedFiles {
 
   // Sets the connection on which this runner is registered; null: there is none now.
   void use(std::shared_ptr<RpcClient> master);
-  // Ends the calls that wait for a master, and all later ones, with `unavailable`. REQUIRES: the loop
-  // has stopped, and the executor of the runs that called still exists.
+  // Ends the calls that wait for a master, and all later ones, with `unavailable`. REQUIRES: the
+  // loop has stopped, and the executor of the runs that called still exists.
   void stop();
 
   void write(const std::string& path, const SafeTensors& content,

@@ -24,9 +24,9 @@ std::string print_metrics(const std::vector<MetricSpec>& metrics);
 std::string print_monitor(const Job::Monitor& monitor);
 std::string print_early_stopping(const Job::EarlyStopping& stopping);
 
-// The names of the numbers that each step has beside the loss and the accuracy, each a mean over its
-// rows: the terms of a loss that is a sum, then metrics. The training graph fetches them in this
-// order. None of a program.
+// The names of the numbers that each step has beside the loss and the accuracy, each a mean over
+// its rows: the terms of a loss that is a sum, then metrics. The training graph fetches them in
+// this order. None of a program.
 std::vector<std::string> step_numbers(const Job& job);
 // The names of the numbers that each epoch of the job has: "loss", "val_accuracy".
 std::vector<std::string> epoch_numbers(const Job& job);

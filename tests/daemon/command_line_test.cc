@@ -201,7 +201,8 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{},
        "expected a command: train, plan, predict, graph, evaluate, checkpoint, submit, ps, show, "
        "logs, "
-       "cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, support-bundle, metrics, plot, "
+       "cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, support-bundle, "
+       "metrics, plot, "
        "compare, "
        "why, explain, trace, data, completion, man, help, version\nSee "
        "'leat "
@@ -210,7 +211,8 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, evaluate, "
        "checkpoint, submit, ps, show, "
-       "logs, cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, support-bundle, metrics, "
+       "logs, cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, "
+       "support-bundle, metrics, "
        "plot, "
        "compare, why, explain, trace, data, completion, "
        "man, "

@@ -16,7 +16,7 @@ namespace leat {
 struct WhyAnswer {
   std::string kind, subject, sentence;
   std::vector<std::string> chain;
-  std::string text;  // all of it, for messages
+  std::string text;                   // all of it, for messages
   std::chrono::milliseconds took{0};  // from the first question to this answer
 };
 
