@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Opens the pages of a cluster in Chromium, light and dark, wide and narrow, and checks each with
+axe-core's rules. A page may request nothing from another host, and has to load within a second.
+Needs Debian's chromium, and playwright and axe-core-python from PyPI.
+
+    pages_in_chromium.py BIN [SCREENSHOTS]
+
+BIN is the folder of leat and leatd. Exit status 1 if a page breaks a rule.
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+
+from axe_core_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+JOB = ROOT / "configs/jobs/fashion_mnist_mlp.yaml"
+SIZES = {"wide": (1300, 900), "phone": (390, 800)}
+LONGEST_LOAD = 1.0  # seconds
+
+
+class Cluster:
+    """A `leatd dev`, and the commands for it."""
+
+    def __init__(self, binaries):
+        self.leat = f"{binaries}/leat"
+        self.process = subprocess.Popen(
+            [f"{binaries}/leatd", "dev", "--workers", "2", "--threads", "1", "--listen",
+             "127.0.0.1:0", "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True)
+        self.master = self.http = ""
+        for line in self.process.stderr:
+            self.master = self.master or "".join(re.findall(r"the master at (\S+) as", line)[:1])
+            self.http = self.http or "".join(re.findall(r"http://127\.0\.0\.1:\d+", line)[:1])
+            if self.master and self.http:
+                return
+        sys.exit("leatd dev: expected the addresses of the master and of its page, received none")
+
+    def run(self, *arguments):
+        done = subprocess.run([self.leat, *arguments, "--master", self.master], check=True,
+                              stdout=subprocess.PIPE, text=True)
+        return done.stdout
+
+    def submit(self, *settings):
+        flags = [flag for each in settings for flag in ("--set", each)]
+        return self.run("submit", str(JOB), *flags).split()[0]
+
+    def job(self, name):
+        with urllib.request.urlopen(f"{self.http}/api/v1/jobs/{name}", timeout=10) as answer:
+            return json.load(answer)
+
+    def wait(self, name, state):
+        until = time.monotonic() + 120
+        while self.job(name)["state"] != state:
+            if time.monotonic() > until:
+                sys.exit(f"{name}: expected {state} within 2 min, it is {self.job(name)['state']}")
+            time.sleep(0.2)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
+
+def jobs_of(cluster):
+    """One that has ended, one that failed, and one that trains."""
+    ended = cluster.submit("name=ended", "epochs=1")
+    cluster.wait(ended, "SUCCEEDED")
+    failed = cluster.submit("name=failed", "optimizer.learning_rate=1e30")
+    cluster.wait(failed, "FAILED")
+    trains = cluster.submit("name=trains", "epochs=1000")
+    cluster.wait(trains, "RUNNING")
+    return ended, failed, trains
+
+
+def check(page, axe, url, host):
+    """Returns what is wrong with a page."""
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(url, wait_until="load")
+    took = page.evaluate("performance.timing.loadEventStart - performance.timing.responseStart")
+    wrong = [f"requests {each}" for each in requests
+             if not each.startswith((host, "data:"))]
+    if took > 1000 * LONGEST_LOAD:
+        wrong.append(f"loads in {took} ms, expected at most {1000 * LONGEST_LOAD:.0f} ms")
+    for violation in axe.run(page)["violations"]:
+        for node in violation["nodes"]:
+            wrong.append(f"{violation['id']} ({violation['impact']}): {node['html'][:160]}")
+    return wrong, took
+
+
+def check_rules(browser):
+    """Ends the program unless the rules find what is wrong with a bad page."""
+    page = browser.new_page()
+    page.set_content("<html><body><img src='data:,'><p style='color: #eee'>pale</p></body></html>")
+    found = {each["id"] for each in Axe().run(page)["violations"]}
+    expected = {"color-contrast", "html-has-lang", "image-alt"}
+    if not expected <= found:
+        sys.exit(f"axe-core: expected it to find {sorted(expected)}, received {sorted(found)}")
+
+
+def check_all(browser, urls, host, screenshots):
+    broken = 0
+    for name, url in urls.items():
+        for scheme in ("light", "dark"):
+            for size, (width, height) in SIZES.items():
+                context = browser.new_context(color_scheme=scheme, bypass_csp=True,
+                                              viewport={"width": width, "height": height})
+                page = context.new_page()
+                wrong, took = check(page, Axe(), url, host)
+                if screenshots and scheme == "light" and size == "wide":
+                    page.screenshot(path=f"{screenshots}/{name}.png")
+                context.close()
+                print(f"{name}, {scheme}, {size}: {took} ms, {len(wrong)} findings")
+                for each in wrong:
+                    print(f"  {each}")
+                broken += len(wrong)
+    return broken
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    chromium = shutil.which("chromium")
+    if not chromium:
+        sys.exit("expected chromium in the path: apt install chromium")
+    screenshots = sys.argv[2] if len(sys.argv) > 2 else None
+    cluster = Cluster(sys.argv[1])
+    with sync_playwright() as playwright:
+        try:
+            ended, failed, trains = jobs_of(cluster)
+            pages = {"cluster": "/", "ended": f"/jobs/{ended}", "failed": f"/jobs/{failed}",
+                     "trains": f"/jobs/{trains}", "steps": f"/jobs/{trains}/steps",
+                     "compare": f"/compare?a={ended}&b={trains}"}
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            check_rules(browser)
+            urls = {name: cluster.http + path for name, path in pages.items()}
+            broken = check_all(browser, urls, cluster.http, screenshots)
+            browser.close()
+        finally:
+            cluster.stop()
+    print(f"{broken} findings on {len(pages)} pages")
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()
