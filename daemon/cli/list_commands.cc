@@ -279,7 +279,7 @@ void describe(const JobView& job) {
   }
   if (result.depends_on_timing) line("", "depends on timing: no other run gives these weights");
   if (condition.state == JobState::failed) {
-    line("Post-mortem", cat("leat fetch ", job.id, ": post-mortem/ and log.txt"));
+    line("Post-mortem", cat("leat fetch ", job.id, " copies post-mortem/ and log.txt"));
     line("To report it", cat("leat support-bundle ", job.id));
   }
   describe(job.progress.epochs);

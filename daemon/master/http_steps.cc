@@ -16,11 +16,13 @@ constexpr uint64_t kShownSteps = 3;
 constexpr auto kRecordForPage = std::chrono::seconds(15);
 
 HttpResponse not_recorded(const JobView& job, const Status& cause) {
-  const bool trains_not = cause.code() == Code::failed_precondition;
-  return html_error_page(
-      trains_not ? 409 : 503, "No steps were recorded",
-      cat(cause.message(), ". `leat trace ", job.id, "` waits for a minute, and `leat why ", job.id,
-          "` tells what the job waits for."));
+  const bool runs = job.condition.state == JobState::running;
+  const std::string advice =
+      cause.code() != Code::deadline_exceeded
+          ? ""
+          : cat(". leat trace ", job.id, " waits for a minute, and leat why ", job.id,
+                " tells what the job waits for.");
+  return html_error_page(runs ? 503 : 409, "No steps were recorded", cat(cause.message(), advice));
 }
 
 HttpResponse page_of_recording(const JobView& job, const Result<std::vector<std::byte>>& file) {
@@ -36,6 +38,7 @@ HttpResponse record_for_page(JobService& jobs, const StatusSource& source,
     return http_error(job.status().code() == Code::invalid_argument ? 409 : 404,
                       job.status().message());
   }
+  if (request.method == "HEAD") return html_still_page(job->id, "");  // asks no runner
   HttpResponse response;
   response.pending = std::make_shared<PendingResponse>();
   jobs.record(job->id, kShownSteps, std::chrono::steady_clock::now() + kRecordForPage,

@@ -30,6 +30,7 @@ constexpr int kMoreLooks = 14;
 constexpr auto kMoreLook = milliseconds(200);
 constexpr auto kBetween = milliseconds(35);
 constexpr uint64_t kMostSteps = 1'000;
+constexpr size_t kMostRecordings = 16;  // that wait for the one that is made
 
 // The workers' answers about the processes of a job's runners. The callbacks share it.
 struct Processes {
@@ -100,8 +101,16 @@ void JobLooks::why(std::string id, Done<Diagnosis> done) {
 
 void JobLooks::record(std::string id, uint64_t steps, Steady::time_point deadline,
                       Done<std::vector<std::byte>> done) {
+  if (recorder_.waiting() >= kMostRecordings) {
+    return done(resource_exhausted(cat("record: expected at most ", kMostRecordings,
+                                       " recordings to be asked for at a time")));
+  }
   const bool posted = recorder_.post([this, id = std::move(id), steps, deadline, done] {
-    done(stopping_ ? is_stopping() : record_now(id, steps, deadline));
+    if (stopping_) return done(is_stopping());
+    // Nobody waits for it any more.
+    if (Steady::now() >= deadline)
+      return done(deadline_exceeded("record: other recordings were made until the deadline"));
+    done(record_now(id, steps, deadline));
   });
   if (!posted) done(is_stopping());
 }

@@ -33,7 +33,8 @@ Status remove_leftovers_of_job(Files& files, const std::string& folder) {
   for (const std::string& name : names) {
     if (name.ends_with(".tmp")) LEAT_RETURN_IF_ERROR(files.remove_all(folder + "/" + name));
   }
-  LEAT_RETURN_IF_ERROR(remove_temporary_files(files, folder + "/saved"));
+  for (const char* below : {"/saved", "/post-mortem"})
+    LEAT_RETURN_IF_ERROR(remove_temporary_files(files, folder + below));
   const std::string checkpoints = folder + "/checkpoints";
   LEAT_ASSIGN_OR_RETURN(const bool has_checkpoints, files.exists(checkpoints + "/."));
   return has_checkpoints ? remove_leftovers(files, checkpoints) : Status();

@@ -244,7 +244,7 @@ Status Master::stop() {
                                          parts_.tuning.end.count(),
                                          " ms: ", join(parts_.runs->running(), ", ")));
   }
-  // The runs have ended, so that no post-mortem waits for one.
+  hands_.stop();  // so that no post-mortem waits for a run that does not end
   if (parts_.failures != nullptr) parts_.failures->stop();
   // The server goes before the services that its connections use.
   parts_.server.reset();

@@ -9,6 +9,7 @@
 #include "daemon/base/version.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 namespace {
@@ -21,8 +22,9 @@ std::string steps_lines(const std::vector<LastSteps>& all,
     for (const HeardSteps& heard : each.heard) {
       const double seconds = std::chrono::duration<double>(end - heard.at).count();
       line.clear();
-      line.add("worker", each.worker).add("device", each.device).add("run", each.run);
-      line.add("steps_done", heard.done).add("steps_allowed", each.allowed);
+      line.add("worker", each.worker).add("device", each.device).add("plan", each.plan->name);
+      line.add("run", each.number).add("steps_done", heard.done);
+      line.add("steps_allowed", each.allowed);
       text += line.add("seconds_before_end", seconds).text();
     }
   }
@@ -35,7 +37,7 @@ std::string plans_text(const std::vector<LastSteps>& all) {
   std::string text;
   for (const LastSteps& each : all) {
     if (!told.insert(each.plan.get()).second) continue;
-    text += cat("Plan of '", each.run, "':\n", each.plan->summary(), "\n");
+    text += cat("Plan '", each.plan->name, "':\n", each.plan->summary(), "\n");
   }
   return text;
 }
@@ -44,17 +46,19 @@ std::string plans_text(const std::vector<LastSteps>& all) {
 std::string job_file_of(const Submission& submission) {
   std::string text = submission.text;
   if (!text.empty() && text.back() != '\n') text += "\n";
-  for (const std::string& each : submission.overrides) text += cat("# --set ", each, "\n");
-  for (const std::string& each : submission.chaos) text += cat("# --chaos ", each, "\n");
+  for (const std::string& each : submission.overrides)
+    text += cat("# --set ", printable(each), "\n");
+  for (const std::string& each : submission.chaos) text += cat("# --chaos ", printable(each), "\n");
   return text;
 }
 
 }  // namespace
 
-void PostMortems::note(const std::string& job, std::vector<LastSteps> steps) {
+void PostMortems::note(const std::string& job, const std::vector<LastSteps>& steps) {
   if (steps.empty()) return;
+  Noted noted{steps_lines(steps, std::chrono::steady_clock::now()), plans_text(steps)};
   const std::lock_guard lock(mutex_);
-  noted_[job] = {std::chrono::steady_clock::now(), std::move(steps)};
+  noted_[job] = std::move(noted);
 }
 
 void PostMortems::forget(const std::string& job) {
@@ -73,16 +77,18 @@ Status PostMortems::write(const FailedJob& failed, Files& files, const std::stri
   const std::pair<const char*, std::string> parts[] = {
       {"job.json", job_json(failed.job)},
       {"job.yaml", job_file_of(failed.submission)},
-      {"steps.jsonl", steps_lines(noted.steps, noted.at)},
-      {"plan.txt", plans_text(noted.steps)},
+      {"steps.jsonl", noted.steps},
+      {"plan.txt", noted.plan},
       {"nodes.json", nodes_json(failed.nodes)},
       {"master.txt", cat("version: ", leat_version(), "\n", failed.settings)}};
+  Status first;
   for (const auto& [name, text] : parts) {
     if (text.empty()) continue;  // no run has begun, so that there is no plan
-    LEAT_RETURN_IF_ERROR(
-        write_file_atomically(files, cat(below, "/", name), std::as_bytes(std::span(text))));
+    const Status written =
+        write_file_atomically(files, cat(below, "/", name), std::as_bytes(std::span(text)));
+    if (first.ok()) first = written;
   }
-  return {};
+  return first;
 }
 
 }  // namespace leat

@@ -61,6 +61,7 @@ void TableHands::end_run(EndRun action) {
 
 void TableHands::remove_job(RemoveJob action) {
   parts_.logs->remove(action.id);
+  parts_.post_mortems.forget(action.id);
   // The disk's thread may wait for the run. The folder goes before the journal's record: after a
   // crash between them the next master clears the folder again.
   (void)parts_.disk->post([this, id = action.id] {
@@ -103,28 +104,34 @@ void TableHands::job_changed(const JobView& job) {
   if (!ended) return;
   // Posted, since this change may lead to further ones, which still write to the job's log.
   parts_.state->post([this, id = job.id] { parts_.workforce->end_log(id); });
-  if (now.state == JobState::failed) {
-    explain_failure(job.id);
-  } else {
-    parts_.post_mortems.forget(job.id);
-  }
+  after_run(job.id, now.state == JobState::failed);
   weigh(job.id);
 }
 
-void TableHands::explain_failure(const std::string& id) {
-  (void)parts_.failures->post([this, id] {
+void TableHands::after_run(const std::string& id, bool failed) {
+  (void)parts_.failures->post([this, id, failed] {
     // The end of the run notes the last steps.
-    (void)parts_.runs->await_end(id, kEndOfRun);
-    const auto job = parts_.state->tables().job(id);
-    if (!job.ok()) return;  // it was removed
-    FailedJob failed{*job, {}, parts_.state->tables().nodes(), print_config(parts_.config)};
-    if (auto submission = parts_.journal->submission(id, kReadOfSubmission); submission.ok())
-      failed.submission = std::move(*submission);
-    const Status written =
-        parts_.post_mortems.write(failed, real_files(), parts_.folders.path_of(id));
-    if (!written.ok()) parts_.log.warning("the post-mortem of job ", id, ": ", written.message());
-    weigh(id);
+    if (!stopping_ && !parts_.runs->await_end(id, kEndOfRun))
+      parts_.log.warning("the run of job ", id, " goes on after the job's end");
+    if (!failed) return parts_.post_mortems.forget(id);
+    auto submission = parts_.journal->submission(id, kReadOfSubmission);
+    if (!submission.ok()) return parts_.post_mortems.forget(id);  // it is removed
+    const auto shared = std::make_shared<const Submission>(std::move(*submission));
+    // On the thread that would remove the folder, so that it does not come back.
+    (void)parts_.disk->post([this, id, shared] { explain_failure(id, *shared); });
   });
+}
+
+void TableHands::explain_failure(const std::string& id, const Submission& submission) {
+  const auto job = parts_.state->tables().job(id);
+  // Without the job, its id may be the beginning of another one.
+  if (!job.ok() || job->id != id) return parts_.post_mortems.forget(id);
+  const FailedJob failed{*job, submission, parts_.state->tables().nodes(),
+                         print_config(parts_.config)};
+  const Status written =
+      parts_.post_mortems.write(failed, real_files(), parts_.folders.path_of(id));
+  if (!written.ok()) parts_.log.warning("the post-mortem of job ", id, ": ", written.message());
+  weigh(id);
 }
 
 void TableHands::weigh(const std::string& job) {

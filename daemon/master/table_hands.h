@@ -1,6 +1,7 @@
 // The hands of the table of jobs: they do what it decides, with the other parts of the master.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -32,12 +33,18 @@ class TableHands final : public ClusterHands {
 
   // Counts the bytes of the job's files, if the configuration limits them, and tells the table.
   void weigh(const std::string& job);
+  // From now on it waits for no run. Threads: any.
+  void stop() { stopping_ = true; }
 
  private:
-  // Writes the post-mortem of a job that has failed, once its run has ended.
-  void explain_failure(const std::string& id);
+  // Has the post-mortem of a job that has failed written, once its run has ended; for other jobs
+  // forgets what was noted for one.
+  void after_run(const std::string& id, bool failed);
+  // Writes the post-mortem, unless the job was removed. On the disk's thread.
+  void explain_failure(const std::string& id, const Submission& submission);
 
   MasterParts& parts_;
+  std::atomic<bool> stopping_{false};
   std::map<std::string, uint64_t> assemblies_;  // of jobs that go on, as their logs have them
 };
 

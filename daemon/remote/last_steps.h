@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,10 +23,11 @@ struct HeardSteps {
 
 // One device's part of a run that trains.
 struct LastSteps {
-  std::string worker;             // "w0"
-  std::string device;             // "cpu:0"
-  std::string run;                // "train"
-  uint64_t allowed = 0;           // the job's steps that the master had allowed
+  std::string worker;   // "w0"
+  std::string device;   // "cpu:0"
+  uint64_t number = 0;  // of the run: a job whose workers step by themselves has several
+  // The job's steps that the master had allowed; none if it set no limit.
+  std::optional<uint64_t> allowed;
   std::vector<HeardSteps> heard;  // the last reports with news, ascending
   std::shared_ptr<const Plan> plan;
 };

@@ -10,6 +10,8 @@ namespace leat {
 namespace {
 
 constexpr size_t kEndedRuns = 4;  // of which the channel knows how far they were
+// Replicas of a quorum may do so many turns, which is to say any number: see training_steps.cc.
+constexpr uint64_t kNoLimit = uint64_t{1} << 50;
 
 // Holds a run and the calls that still set it up; the end of the run cancels these.
 struct RunEntry {
@@ -26,8 +28,8 @@ LastSteps steps_of(const RemoteRunState& run, const std::string& worker) {
   LastSteps steps;
   steps.worker = worker;
   steps.device = short_name(run.plan->partitions[run.part.partition].device);
-  steps.run = run.title().name;
-  steps.allowed = run.first_step + run.allowed;
+  steps.number = run.part.run;
+  if (run.allowed < kNoLimit) steps.allowed = run.first_step + run.allowed;
   steps.heard = run.reports.turns.last();
   for (HeardSteps& each : steps.heard) each.done += run.first_step;
   steps.plan = run.plan;

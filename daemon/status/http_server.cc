@@ -188,7 +188,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
       // Counted at once: others ask before this head is sent.
       std::optional<OpenStream> counted;
       if (response.stream) counted.emplace(core_->counters());
-      if (response.pending) response = co_await later(std::move(response.pending));
+      if (response.pending) response = bounded(co_await later(std::move(response.pending)));
       last = last || response.stream;
       if (!co_await send(http_message(response, head, !last, date_now()))) co_return end();
       if (response.stream && !head && !co_await stream(*response.stream)) co_return end();
@@ -287,6 +287,13 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
                        : http_error(504, "the request was taken, and its outcome is not known yet");
   }
 
+  // Returns an error in place of a response for which there is no room.
+  HttpResponse bounded(HttpResponse response) const {
+    if (response.body.size() + core_->output_bytes_ <= core_->options_.most_output_bytes)
+      return response;
+    return http_error(503, "too many responses wait to be read");
+  }
+
   HttpResponse answer(HttpParse parse) {
     HttpResponse response;
     if (parse.refusal) {
@@ -295,8 +302,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
       input_.erase(0, parse.bytes);
       response = answer_http(std::move(*parse.request), core_->routes_, core_->options_.policy);
     }
-    if (response.body.size() + core_->output_bytes_ > core_->options_.most_output_bytes)
-      response = http_error(503, "too many responses wait to be read");
+    response = bounded(std::move(response));
     if (response.stream && core_->counters().streams >= core_->options_.most_streams)
       response = http_error(503, cat("expected at most ", core_->options_.most_streams,
                                      " streams of events at once"));

@@ -85,7 +85,8 @@ std::vector<CurveMark> recoveries_of(const JobHistory& history) {
 }
 
 std::string steps_link(const JobView& job) {
-  if (job.condition.state != JobState::running) return "";
+  // A session has no steps of its own.
+  if (job.condition.state != JobState::running || job.progress.last.step == 0) return "";
   return cat("<p><a href=\"", job_path(job.id),
              "/steps\">The next steps</a>: time line, critical path and graph</p>\n");
 }
@@ -111,10 +112,11 @@ HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView&
           html_escaped(job.id), " ", badge(name_of(condition.state), colour_of(condition.state)),
           " <span class=\"faint\">", age_at(cluster, condition.since_ms), "</span></h1>\n",
           condition.reason.empty() ? "" : cat("<p>", html_escaped(condition.reason), "</p>\n"),
-          facts(job, cluster), "</header>\n", curve_figures(curves, recoveries_of(job.history)),
-          steps_link(job), compare_form(std::span(&job.id, 1)), log_part(log),
-          "<p class=\"faint\">As JSON: <a href=\"", json, "\">the job</a>, <a href=\"", json,
-          "/curves\">its curves</a>, <a href=\"", json, "/logs\">its log</a></p>\n"));
+          facts(job, cluster), steps_link(job), "</header>\n",
+          curve_figures(curves, recoveries_of(job.history)), compare_form(std::span(&job.id, 1)),
+          log_part(log), "<p class=\"faint\">As JSON: <a href=\"", json,
+          "\">the job</a>, <a href=\"", json, "/curves\">its curves</a>, <a href=\"", json,
+          "/logs\">its log</a></p>\n"));
 }
 
 }  // namespace leat

@@ -14,7 +14,8 @@
 namespace leat {
 namespace {
 
-constexpr int kDeepestScope = 12;  // the rest of a name stays one
+constexpr int kDeepestScope = 12;     // the rest of a name stays one
+constexpr size_t kMostRows = 40'000;  // of all devices
 
 struct NodeScope {
   std::map<std::string, NodeScope> scopes;
@@ -23,7 +24,7 @@ struct NodeScope {
   double ms = 0;                // of a step, in it and below
 };
 
-// The time of a step that the device spent on each node, in milliseconds.
+// The time of a step that all threads of the device spent on each node, in milliseconds.
 std::vector<double> times_of(const RecordedPartition& part, uint64_t first, uint64_t end) {
   std::vector<double> ms(part.nodes.size(), 0);
   for (const RecordedEvent& event : part.events) {
@@ -68,45 +69,57 @@ std::string folded(std::string_view name, const NodeScope& scope, const std::str
              "</details>\n");
 }
 
+// Of nodes that run together, tile by tile, the first has the time of all.
+std::string time_of(const RecordedNode& node, double ms) {
+  return node.chain != kNotRecorded && ms == 0 ? "in its chain" : time_text(ms);
+}
+
+// `room`: for rows, of which these take their number.
 std::string rows(const RecordedPartition& part, const std::vector<double>& ms,
-                 const std::vector<uint32_t>& nodes) {
+                 const std::vector<uint32_t>& nodes, size_t& room) {
   if (nodes.empty()) return "";
+  if (nodes.size() > room) return cat("<p>", counted(nodes.size(), "node"), " not listed.</p>\n");
+  room -= nodes.size();
   std::string html =
       "<table><thead><tr><th>Node</th><th>Op</th><th>Type</th><th class=\"number\">Bytes</th><th "
-      "class=\"number\">Time</th></tr></thead><tbody>\n";
+      "class=\"number\">Thread time</th></tr></thead><tbody>\n";
   for (const uint32_t at : nodes) {
     const RecordedNode& node = part.nodes[at];
     html += cat("<tr><td class=\"name\">", html_escaped(node.name), "</td><td>",
                 html_escaped(node.op), "</td><td>", html_escaped(node.type),
                 "</td><td class=\"number\">", node.bytes > 0 ? human_bytes(node.bytes) : "",
-                "</td><td class=\"number\">", time_text(ms[at]), "</td></tr>\n");
+                "</td><td class=\"number\">", time_of(node, ms[at]), "</td></tr>\n");
   }
   return html + "</tbody></table>\n";
 }
 
 // Scopes come first, the most expensive one at the top.
 std::string inside_of(const RecordedPartition& part, const std::vector<double>& ms,
-                      const NodeScope& scope) {
+                      const NodeScope& scope, size_t& room) {
   std::vector<std::pair<std::string_view, const NodeScope*>> scopes;
   for (const auto& [name, each] : scope.scopes) scopes.emplace_back(name, &each);
   std::stable_sort(scopes.begin(), scopes.end(),
                    [](const auto& a, const auto& b) { return a.second->ms > b.second->ms; });
   std::string html;
-  for (const auto& [name, each] : scopes) html += folded(name, *each, inside_of(part, ms, *each));
-  return html + rows(part, ms, scope.nodes);
+  for (const auto& [name, each] : scopes)
+    html += folded(name, *each, inside_of(part, ms, *each, room));
+  return html + rows(part, ms, scope.nodes, room);
 }
 
 }  // namespace
 
 std::string node_tree(const StepRecording& recording) {
-  const uint64_t first = recording.first(), end = recording.end();
+  const uint64_t first = recording.first();
+  const uint64_t end = recording.whole_end() > first ? recording.whole_end() : recording.end();
   if (first >= end) return "";
+  size_t room = kMostRows;
   std::string html;
   for (const RecordedPartition& part : recording.partitions) {
     const std::vector<double> ms = times_of(part, first, end);
     NodeScope root;
     for (uint32_t i = 0; i < part.nodes.size(); ++i) insert(root, part.nodes[i].name, i, ms[i]);
-    html += folded(cat(part.node, " ", short_name(part.device)), root, inside_of(part, ms, root));
+    html +=
+        folded(cat(part.node, " ", short_name(part.device)), root, inside_of(part, ms, root, room));
   }
   return html;
 }

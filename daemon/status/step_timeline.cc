@@ -22,8 +22,10 @@ constexpr int64_t kTimelineWidth =
 constexpr int64_t kLaneHeight = 18;  // pixels, as in the style of the pages
 // The largest picture is 16 screens wide: less than a pixel of 1,000 on a screen is not seen.
 constexpr int64_t kLeastWidth = kTimelineWidth / 16'000;
+constexpr int64_t kAnyWidth = 16 * kLeastWidth;  // from here on neighbours of any kind become one
 constexpr size_t kMostBars = 20'000;
 constexpr size_t kMostArrows = 2'000;
+constexpr size_t kMostLanes = 512;
 
 // One thread of a device.
 struct Lane {
@@ -32,10 +34,11 @@ struct Lane {
   std::vector<const RecordedEvent*> events;  // by begin
 };
 
-// Events of one kind that are drawn as one.
+// Events that are drawn as one.
 struct TimelineBar {
   int64_t begin = 0, end = 0;  // nanoseconds
-  std::string_view category;
+  std::string_view category;   // of the longest of them
+  int64_t longest = 0;
   const RecordedEvent* only = nullptr;  // null if there are several
   size_t events = 1;
 };
@@ -49,8 +52,12 @@ std::string milliseconds_text(int64_t nanoseconds) {
 class StepTimeline {
  public:
   explicit StepTimeline(const StepRecording& recording)
-      : recording_(recording), first_(recording.first()), end_(recording.end()) {
+      : first_(recording.first()), end_(recording.end()) {
     for (const RecordedPartition& part : recording.partitions) add_lanes(part);
+    if (lanes_.size() > kMostLanes) {
+      left_out_ = lanes_.size() - kMostLanes;
+      lanes_.resize(kMostLanes);
+    }
     for (Lane& lane : lanes_) {
       std::stable_sort(
           lane.events.begin(), lane.events.end(),
@@ -69,17 +76,19 @@ class StepTimeline {
                     "</li>");
     }
     const int64_t height = kLaneHeight * static_cast<int64_t>(lanes_.size());
-    return cat("<p>From left to right ", milliseconds_text(to_ - from_),
-               ". <span class=\"busy\">Compute</span>, <span class=\"good\">transfer</span>, <span "
-               "class=\"warn\">wake-up</span>, <span class=\"rest\">wait</span>. Width: <a "
-               "href=\"#x1\">1</a>, <a href=\"#x4\">4</a>, <a href=\"#x16\">16</a></p>\n<div "
-               "id=\"x1\"><div id=\"x4\"><div id=\"x16\" class=\"lanes\"><ol>",
-               labels,
-               "</ol><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Time "
-               "line\"><svg height=\"",
-               height, "\" viewBox=\"0 0 ", kTimelineWidth, " ", height,
-               "\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"What each thread did\">",
-               bars(), arrows(), "</svg></div></div></div></div>\n");
+    return cat(
+        "<p>From left to right ", milliseconds_text(to_ - from_),
+        ". <span class=\"busy\">Compute</span>, <span class=\"good\">transfer</span>, <span "
+        "class=\"warn\">wake-up</span>, <span class=\"rest\">wait</span>. Width: <a "
+        "href=\"#x1\">1</a>, <a href=\"#x4\">4</a>, <a href=\"#x16\">16</a></p>\n<div "
+        "id=\"x1\"><div id=\"x4\"><div id=\"x16\" class=\"lanes\"><ol>",
+        labels,
+        "</ol><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Time "
+        "line\"><svg height=\"",
+        height, "\" viewBox=\"0 0 ", kTimelineWidth, " ", height,
+        "\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"What each thread did\">", bars(),
+        arrows(), "</svg></div></div></div></div>\n",
+        left_out_ > 0 ? cat("<p>", counted(left_out_, "more lane"), " not drawn.</p>\n") : "");
   }
 
  private:
@@ -106,24 +115,28 @@ class StepTimeline {
                                 static_cast<double>(kTimelineWidth));
   }
 
-  // `least`: the width in units below which neighbours become one.
-  std::vector<TimelineBar> bars_of(const Lane& lane, int64_t least) const {
+  // `least`: the width in units below which neighbours become one; of one category, unless `any`.
+  std::vector<TimelineBar> bars_of(const Lane& lane, int64_t least, bool any) const {
     std::vector<TimelineBar> bars;
     for (const RecordedEvent* event : lane.events) {
       const std::string_view category = category_of(event->kind);
       if (!bars.empty()) {
         TimelineBar& last = bars.back();
+        const int64_t wide = x_of(last.end) - x_of(last.begin);
         const bool is_near = x_of(event->begin) - x_of(last.end) < least;
-        const bool is_short = x_of(event->end) - x_of(event->begin) < least ||
-                              x_of(last.end) - x_of(last.begin) < least;
-        if (is_near && is_short && last.category == category) {
+        const bool is_short = wide < least || x_of(event->end) - x_of(event->begin) < least;
+        if (is_near && (last.category == category ? is_short : any && wide < least)) {
+          if (event->end - event->begin > last.longest) {
+            last.longest = event->end - event->begin;
+            last.category = category;
+          }
           last.end = std::max(last.end, event->end);
           last.only = nullptr;
           ++last.events;
           continue;
         }
       }
-      bars.push_back({event->begin, event->end, category, event, 1});
+      bars.push_back({event->begin, event->end, category, event->end - event->begin, event, 1});
     }
     return bars;
   }
@@ -139,13 +152,15 @@ class StepTimeline {
     return cat(text, "\n", node.op, " ", node.type);
   }
 
+  // A lane has at most two bars for each `least`, once any neighbours become one: the lanes have
+  // fewer than kMostBars together at some width.
   std::string bars() const {
     std::vector<std::vector<TimelineBar>> all(lanes_.size());
     size_t count = kMostBars + 1;
-    for (int64_t least = kLeastWidth; count > kMostBars && least < kTimelineWidth; least *= 2) {
+    for (int64_t least = kLeastWidth; count > kMostBars && least < 2 * kTimelineWidth; least *= 2) {
       count = 0;
       for (size_t i = 0; i < lanes_.size(); ++i) {
-        all[i] = bars_of(lanes_[i], least);
+        all[i] = bars_of(lanes_[i], least, least >= kAnyWidth);
         count += all[i].size();
       }
     }
@@ -196,9 +211,9 @@ class StepTimeline {
     return kLaneHeight * static_cast<int64_t>(lane) + kLaneHeight / 2;
   }
 
-  const StepRecording& recording_;
   const uint64_t first_, end_;  // turns
   std::vector<Lane> lanes_;
+  size_t left_out_ = 0;  // lanes
   int64_t from_ = std::numeric_limits<int64_t>::max();
   int64_t to_ = std::numeric_limits<int64_t>::min();
 };

@@ -11,7 +11,8 @@ namespace leat {
 
 // The HTML of a picture with a lane for each thread, and a line for each transfer from its sender
 // to its reader. Times run from left to right. Events too short to be seen are drawn as one with
-// their neighbours of the same kind. "" if no step was recorded on all devices.
+// their neighbours of the same kind; if there are very many, with any neighbours. The picture has
+// at most 20,000 bars and 512 lanes. "" if no step was recorded on all devices.
 std::string step_timeline(const StepRecording& recording);
 
 }  // namespace leat

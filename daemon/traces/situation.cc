@@ -194,6 +194,20 @@ Diagnosis of_starting(const Situation& s) {
                    "", since(s, s.job.condition.since_ms));
 }
 
+// A job that recovers waits for its runners, or for workers in the place of those that it lost.
+Diagnosis of_recovering(const Situation& s) {
+  for (const std::string& worker : s.job.condition.workers) {
+    if (node_of(s, worker)) continue;
+    return diagnosis(culprit::kWorker, worker,
+                     cat(worker, " has not joined the cluster again, and has a runner of the job."),
+                     "Look at its machine and log; after a minute the job goes on without it.",
+                     since(s, s.job.condition.since_ms));
+  }
+  const uint32_t least = s.job.min_workers > 0 ? s.job.min_workers : s.job.num_workers;
+  const bool waits_for_workers = s.job.position > 0 && count_workers(s).free < least;
+  return waits_for_workers ? of_queued(s) : of_starting(s);
+}
+
 // --- Steps.
 
 std::string place_of(const Part& part) { return cat(part.worker, " ", part.device); }
@@ -402,7 +416,7 @@ Diagnosis find_culprit(const Situation& s) {
       out = of_paused(s);
       break;
     case JobState::recovering:
-      out = s.job.position > 0 ? of_queued(s) : of_starting(s);
+      out = of_recovering(s);
       break;
     default:
       out = of_starting(s);

@@ -58,12 +58,35 @@ TEST_CASE("events too short to be seen are drawn as one") {
 
 TEST_CASE("many events give a picture of bounded size") {
   MadeUp made = two_devices();
-  // Every other event is of another kind, so that neighbours do not become one at once.
-  for (int i = 0; i < 100'000; ++i) {
-    const double at = 0.0001 * i;
-    made.kernel(1, 0, "k", "Add", at, at + 0.00005);
+  // Neighbours are of two kinds, so that they do not become one at once.
+  for (int i = 0; i < 30'000; ++i) {
+    const double at = 40 + i;
+    made.kernel(1, 3, "k", "Add", at, at + 0.5);
+    made.wait(1, 3, 0, at + 0.5, at + 1);
   }
-  CHECK(step_timeline(made.recording).size() < 8'000'000);
+  const std::string html = step_timeline(made.recording);
+  CHECK(count(html, "<rect") <= 20'000);
+  CHECK(count(html, "<rect") > 500);
+}
+
+TEST_CASE("a graph of very many nodes has those that there is room for") {
+  MadeUp made;
+  made.add_device("w0");
+  auto& part = made.recording.partitions[0];
+  for (int i = 0; i < 30'000; ++i) {
+    RecordedNode node;
+    node.name = (i < 20'000 ? "a/n" : "b/n") + std::to_string(i);
+    part.nodes.push_back(node);
+  }
+  for (int i = 0; i < 30'000; ++i) {
+    RecordedNode node;
+    node.name = "c/n" + std::to_string(i);
+    part.nodes.push_back(node);
+  }
+  const std::string html = node_tree(made.recording);
+  CHECK(count(html, "<tr><td") == 30'000);
+  CHECK_THAT(html, Catch::Contains("<p>30000 nodes not listed.</p>"));
+  CHECK_THAT(html, Catch::Contains("60000 nodes, 0.000 ms"));
 }
 
 TEST_CASE("the graph is folded by the scopes of names, with what each took") {

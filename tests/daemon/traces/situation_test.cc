@@ -220,6 +220,17 @@ TEST_CASE("a job that recovers waits for the worker that it lost, or for its run
   check(s, "drained", "w1");
 }
 
+TEST_CASE("a job that recovers and has its workers does not wait for others") {
+  Situation s = running(2);
+  s.job.condition.state = JobState::recovering;
+  s.job.condition.reason = "waits a while, since it failed before it had come farther";
+  s.job.position = 1;
+  check(s, "start", "master");
+  // After a restart of the master, a worker that has not come back is in no node.
+  s.nodes.pop_back();
+  check(s, "worker", "w1");
+}
+
 TEST_CASE("a job that starts waits for the runner that is not there") {
   Situation s = running(2);
   s.job.condition.state = JobState::starting;
