@@ -95,7 +95,7 @@ TEST_CASE("a job that fails leaves its cause, the last steps of each worker, and
   CHECK(failed.read(id, "post-mortem/nodes.json").find(worker) != std::string::npos);
   CHECK(failed.read(id, "post-mortem/master.txt").find("max_workers: 256\n") != std::string::npos);
   const Finished shown = scene.cluster().leat("show", {id});
-  CHECK(shown.out.find(cat("leat fetch ", id, ": post-mortem/")) != std::string::npos);
+  CHECK(shown.out.find(cat("leat fetch ", id, " copies post-mortem/")) != std::string::npos);
 }
 
 TEST_CASE("a job that is cancelled leaves no post-mortem") {
