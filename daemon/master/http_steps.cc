@@ -5,6 +5,7 @@
 
 #include "daemon/status/page_parts.h"
 #include "daemon/status/pending_response.h"
+#include "daemon/status/status_routes.h"
 #include "daemon/status/step_page.h"
 #include "daemon/wire/recording_file.h"
 #include "devices/base/text.h"
@@ -34,10 +35,7 @@ HttpResponse page_of_recording(const JobView& job, const Result<std::vector<std:
 HttpResponse record_for_page(JobService& jobs, const StatusSource& source,
                              const HttpRequest& request) {
   const auto job = source.job(request.captured[0]);
-  if (!job.ok()) {
-    return http_error(job.status().code() == Code::invalid_argument ? 409 : 404,
-                      job.status().message());
-  }
+  if (!job.ok()) return http_failure(job.status());
   if (request.method == "HEAD") return html_still_page(job->id, "");  // asks no runner
   HttpResponse response;
   response.pending = std::make_shared<PendingResponse>();

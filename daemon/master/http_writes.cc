@@ -9,6 +9,7 @@
 
 #include "daemon/status/pending_response.h"
 #include "daemon/status/status_json.h"
+#include "daemon/status/status_routes.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
 #include "transport/rpc/hello.h"
@@ -133,9 +134,7 @@ HttpResponse submit(JobService& jobs, const HttpRequest& request) {
 template <typename Ask>
 HttpResponse change_job(const StatusSource& source, const HttpRequest& request, Ask ask) {
   const auto job = source.job(request.captured[0]);
-  if (!job.ok())
-    return http_error(job.status().code() == Code::invalid_argument ? 409 : 404,
-                      job.status().message());
+  if (!job.ok()) return http_failure(job.status());
   return answer_later(200, [&](JobService::Done<JobView> done) {
     ask(job->id, std::string(kBy), std::move(done));
   });

@@ -1,8 +1,8 @@
 #include "daemon/master/post_mortem.h"
 
+#include <chrono>
 #include <set>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "daemon/base/json_line.h"

@@ -9,6 +9,18 @@
 
 namespace leat {
 
+void HeardTurns::hear(uint64_t turns) {
+  if (heard_ > 0 && turns <= kept_[(heard_ - 1) % kKept].done) return;
+  kept_[heard_++ % kKept] = {turns, std::chrono::steady_clock::now()};
+}
+
+std::vector<HeardSteps> HeardTurns::last() const {
+  std::vector<HeardSteps> all;
+  for (uint64_t i = heard_ > kKept ? heard_ - kKept : 0; i < heard_; ++i)
+    all.push_back(kept_[i % kKept]);
+  return all;
+}
+
 // Threads that wait for any of the three get the cause. Only its first failure counts.
 void RemoteRunState::fail(const Status& cause) {
   prepared.fail(cause);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <vector>
 
@@ -57,21 +56,15 @@ void insert(NodeScope& root, const std::string& name, uint32_t instruction, doub
   scope->nodes.push_back(instruction);
 }
 
-std::string time_text(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f ms", ms);
-  return text;
-}
-
 std::string folded(std::string_view name, const NodeScope& scope, const std::string& inside) {
   return cat("<details><summary>", html_escaped(name), " <span class=\"faint\">",
-             counted(scope.count, "node"), ", ", time_text(scope.ms), "</span></summary>\n", inside,
-             "</details>\n");
+             counted(scope.count, "node"), ", ", milliseconds_text(scope.ms), "</span></summary>\n",
+             inside, "</details>\n");
 }
 
 // Of nodes that run together, tile by tile, the first has the time of all.
 std::string time_of(const RecordedNode& node, double ms) {
-  return node.chain != kNotRecorded && ms == 0 ? "in its chain" : time_text(ms);
+  return node.chain != kNotRecorded && ms == 0 ? "in its chain" : milliseconds_text(ms);
 }
 
 // `room`: for rows, of which these take their number.

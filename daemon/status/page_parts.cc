@@ -261,6 +261,8 @@ std::string percent(double value) {
   return std::isfinite(value) ? format("%.2f %%", 100 * value) : std::string(name_of_number(value));
 }
 
+std::string milliseconds_text(double ms) { return format("%.3f ms", ms); }
+
 std::string short_duration(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9) return "";
   const auto s = static_cast<long>(seconds);

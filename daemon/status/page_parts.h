@@ -35,6 +35,7 @@ std::string small_text(std::string_view text);  // below the rest of a cell; "" 
 std::string progress_bar(const ProgressReport& last);
 std::string decimal(double value);  // "" if the value is unknown, as for percent()
 std::string percent(double share);
+std::string milliseconds_text(double ms);  // "1.234 ms"
 // Returns "4 s", "3 min 12 s", "2 h 05 min" or "3 d 4 h"; "" if the duration is unknown.
 std::string short_duration(double seconds);
 // Returns the time from `since_ms` until the view's time, like short_duration().

@@ -28,21 +28,6 @@ HttpResponse json(std::string body) {
   return response;
 }
 
-// Returns the response for an error of the StatusSource.
-HttpResponse failure(const Status& status) {
-  switch (status.code()) {
-    case Code::failed_precondition:
-      return http_error(404, status.message());
-    case Code::invalid_argument:  // the prefix of several ids
-      return http_error(409, status.message());
-    case Code::unavailable:
-    case Code::resource_exhausted:
-      return http_error(503, status.message());
-    default:
-      return http_error(500, status.message());
-  }
-}
-
 HttpResponse log_page(const StatusSource& source, const HttpRequest& request) {
   const auto from = query_number(request, "from", 0);
   const auto limit = query_number(request, "limit", kMostLines);
@@ -51,9 +36,9 @@ HttpResponse log_page(const StatusSource& source, const HttpRequest& request) {
   if (*limit < 1 || *limit > kMostLines)
     return http_error(400, cat("limit: expected 1 to ", kMostLines, ", got ", *limit));
   const auto job = source.job(request.captured[0]);
-  if (!job.ok()) return failure(job.status());
+  if (!job.ok()) return http_failure(job.status());
   const auto page = source.log(job->id, *from, *limit);
-  return page.ok() ? json(log_json(job->id, *page)) : failure(page.status());
+  return page.ok() ? json(log_json(job->id, *page)) : http_failure(page.status());
 }
 
 // The page has the last lines of the job's log.
@@ -69,7 +54,7 @@ HttpResponse page_of_compared(const StatusSource& source, const HttpRequest& req
   std::vector<ComparedJob> jobs;
   for (const std::string& name : compared_jobs(request)) {
     const auto job = source.job(name);
-    if (!job.ok()) return failure(job.status());
+    if (!job.ok()) return http_failure(job.status());
     const bool twice = std::any_of(jobs.begin(), jobs.end(),
                                    [&](const ComparedJob& each) { return each.job == job->id; });
     if (!twice) jobs.push_back({job->id, source.curves(job->id)});
@@ -102,14 +87,14 @@ void add_streams(const StatusSource& source, std::vector<HttpRoute>& routes) {
                     }});
   routes.push_back({"/api/v1/jobs/{id}/events", [feed, &source](const HttpRequest& request) {
                       const auto job = source.job(request.captured[0]);
-                      if (!job.ok()) return failure(job.status());
+                      if (!job.ok()) return http_failure(job.status());
                       return streamed(stream_job(feed, source, job->id));
                     }});
   routes.push_back({"/api/v1/jobs/{id}/logs/events", [&source](const HttpRequest& request) {
                       const auto from = place_in_stream(request, "from", true);
                       if (!from.ok()) return http_error(400, from.status().message());
                       const auto job = source.job(request.captured[0]);
-                      if (!job.ok()) return failure(job.status());
+                      if (!job.ok()) return http_failure(job.status());
                       return streamed(stream_log(source, job->id, *from));
                     }});
 }
@@ -126,6 +111,20 @@ std::vector<Metric> master_metrics(const StatusSource& source, const HttpCounter
 }
 
 }  // namespace
+
+HttpResponse http_failure(const Status& status) {
+  switch (status.code()) {
+    case Code::failed_precondition:
+      return http_error(404, status.message());
+    case Code::invalid_argument:  // the prefix of several ids
+      return http_error(409, status.message());
+    case Code::unavailable:
+    case Code::resource_exhausted:
+      return http_error(503, status.message());
+    default:
+      return http_error(500, status.message());
+  }
+}
 
 std::vector<HttpRoute> health_routes(std::function<Status()> ready,
                                      std::function<std::vector<Metric>()> metrics) {
@@ -168,7 +167,7 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
   });
   add("/jobs/{id}", [&source](const HttpRequest& request) {
     const auto job = source.job(request.captured[0]);
-    return job.ok() ? page_of(source, *job) : failure(job.status());
+    return job.ok() ? page_of(source, *job) : http_failure(job.status());
   });
   add("/compare",
       [&source](const HttpRequest& request) { return page_of_compared(source, request); });
@@ -189,11 +188,12 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
   });
   add("/api/v1/jobs/{id}", [&source](const HttpRequest& request) {
     const auto job = source.job(request.captured[0]);
-    return job.ok() ? json(job_json(*job)) : failure(job.status());
+    return job.ok() ? json(job_json(*job)) : http_failure(job.status());
   });
   add("/api/v1/jobs/{id}/curves", [&source](const HttpRequest& request) {
     const auto job = source.job(request.captured[0]);
-    return job.ok() ? json(curves_json(job->id, source.curves(job->id))) : failure(job.status());
+    return job.ok() ? json(curves_json(job->id, source.curves(job->id)))
+                    : http_failure(job.status());
   });
   add("/api/v1/jobs/{id}/logs",
       [&source](const HttpRequest& request) { return log_page(source, request); });

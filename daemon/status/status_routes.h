@@ -17,6 +17,10 @@ namespace leat {
 std::vector<HttpRoute> health_routes(std::function<Status()> ready,
                                      std::function<std::vector<Metric>()> metrics);
 
+// Returns the response for an error of a StatusSource: 404 for a job that there is not, 409 for the
+// beginning of several ids.
+HttpResponse http_failure(const Status& status);
+
 // Returns the routes of a master: those of health_routes(), the JSON of /api/v1, and the pages.
 // `source` must outlive the routes.
 std::vector<HttpRoute> status_routes(const StatusSource& source,

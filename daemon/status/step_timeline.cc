@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <map>
-#include <span>
 #include <vector>
 
 #include "daemon/status/page_parts.h"
@@ -43,10 +41,8 @@ struct TimelineBar {
   size_t events = 1;
 };
 
-std::string milliseconds_text(int64_t nanoseconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f ms", 1e-6 * static_cast<double>(nanoseconds));
-  return text;
+std::string time_between(int64_t begin, int64_t end) {  // nanoseconds
+  return milliseconds_text(1e-6 * static_cast<double>(end - begin));
 }
 
 class StepTimeline {
@@ -77,7 +73,7 @@ class StepTimeline {
     }
     const int64_t height = kLaneHeight * static_cast<int64_t>(lanes_.size());
     return cat(
-        "<p>From left to right ", milliseconds_text(to_ - from_),
+        "<p>From left to right ", time_between(from_, to_),
         ". <span class=\"busy\">Compute</span>, <span class=\"good\">transfer</span>, <span "
         "class=\"warn\">wake-up</span>, <span class=\"rest\">wait</span>. Width: <a "
         "href=\"#x1\">1</a>, <a href=\"#x4\">4</a>, <a href=\"#x16\">16</a></p>\n<div "
@@ -142,7 +138,7 @@ class StepTimeline {
   }
 
   std::string title(const Lane& lane, const TimelineBar& bar) const {
-    const std::string time = milliseconds_text(bar.end - bar.begin);
+    const std::string time = time_between(bar.begin, bar.end);
     if (bar.only == nullptr) return cat(counted(bar.events, "event"), ", ", time);
     const RecordedEvent& event = *bar.only;
     std::string text =

@@ -200,8 +200,7 @@ Diagnosis of_recovering(const Situation& s) {
     if (node_of(s, worker)) continue;
     return diagnosis(culprit::kWorker, worker,
                      cat(worker, " has not joined the cluster again, and has a runner of the job."),
-                     "Look at its machine and log; after a minute the job goes on without it.",
-                     since(s, s.job.condition.since_ms));
+                     "Look at its machine and log.", since(s, s.job.condition.since_ms));
   }
   const uint32_t least = s.job.min_workers > 0 ? s.job.min_workers : s.job.num_workers;
   const bool waits_for_workers = s.job.position > 0 && count_workers(s).free < least;

@@ -28,7 +28,7 @@ std::optional<Deed> deed_from(const char* variable) {
 }
 
 TEST_CASE("jobs survive what befalls their processes, and say who it was") {
-  const uint64_t count = environment_number("LEAT_FAULTS", kSlowness > 1 ? 4 : 10);
+  const uint64_t count = environment_number("LEAT_FAULTS", kSlowness > 1 ? 6 : 16);
   const uint64_t first = environment_number("LEAT_FAULTS_SEED", 0);
   const std::string transport = GENERATE("tcp", "shm");
   FaultBench bench(transport);

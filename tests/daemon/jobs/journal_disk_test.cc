@@ -253,7 +253,7 @@ TEST_CASE("a crash of the journal at any moment, whatever it leaves, loses nothi
   life.live(disk, 9);
   REQUIRE(life.told.size() == 24 + 3);
   const uint64_t seed = environment_number("LEAT_SEED", 1),
-                 states = environment_number("LEAT_CRASH_STATES", 2'000 / kSlowness);
+                 states = environment_number("LEAT_CRASH_STATES", 5'000 / kSlowness);
   uint64_t refused = 0;
   CHECK(crash_everywhere(life, disk, sqlite, states, seed, refused) == "");
   CHECK(refused * 100 < states);
@@ -264,7 +264,7 @@ TEST_CASE("a bit that went bad anywhere in a journal is found, or changes nothin
   SqliteOnDisk sqlite(disk);
   Life life(16);
   life.live(disk, 9);
-  const uint64_t flips = environment_number("LEAT_BIT_FLIPS", 2'000 / kSlowness);
+  const uint64_t flips = environment_number("LEAT_BIT_FLIPS", 5'000 / kSlowness);
   const Content expected = content_after(16);
   for (const bool has_log : {true, false}) {  // the second journal was closed
     INFO("has a log: " << has_log);

@@ -15,6 +15,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/jobs/table_driver.h"
 #include "tests/environment_number.h"
+#include "tests/slowness.h"
 
 namespace leat {
 namespace {
@@ -219,7 +220,7 @@ std::vector<WorkJob> mixed_jobs(std::mt19937_64& random, uint32_t workers, size_
 TEST_CASE("in random workloads every job runs, and starts by the time that it was promised") {
   double used = 0;
   size_t preempted = 0, shrunk = 0, promised = 0;
-  const uint64_t workloads = environment_number("LEAT_WORKLOADS", 250);
+  const uint64_t workloads = environment_number("LEAT_WORKLOADS", 1'000 / kSlowness);
   for (uint64_t seed = 1; seed <= workloads; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
@@ -239,7 +240,7 @@ TEST_CASE("in random workloads every job runs, and starts by the time that it wa
       shrunk);
   CHECK(promised > workloads / 2);
   CHECK(preempted > workloads / 4);
-  CHECK(shrunk > workloads / 2);
+  if (workloads >= 1000) CHECK(shrunk > workloads);  // fewer have fewer elastic jobs
 }
 
 // The end of the last job if they start in this order, each as early as it can.
@@ -258,7 +259,7 @@ double end_of(const std::vector<WorkJob>& jobs, const std::vector<size_t>& order
 
 TEST_CASE("small workloads use the workers nearly as well as the best order of their jobs") {
   double ratios = 0, worst = 1;
-  const uint64_t workloads = environment_number("LEAT_SMALL_WORKLOADS", 100);
+  const uint64_t workloads = environment_number("LEAT_SMALL_WORKLOADS", 200 / kSlowness);
   for (uint64_t seed = 1; seed <= workloads; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
