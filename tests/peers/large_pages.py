@@ -107,7 +107,7 @@ def open_page(browser, url, http):
     page = browser.new_context(bypass_csp=True, viewport={"width": 1300, "height": 900}).new_page()
     wrong, took = check(page, Axe(), url, http)
     rows = page.evaluate("document.querySelectorAll('tbody tr').length")
-    print(f"{url[len(http):]}: {took} ms from the first byte, {rows} rows, "
+    print(f"{url[len(http):]}: {took} ms, {rows} rows, "
           f"{len(page.content()) / 1e6:.1f} MB, {len(wrong)} findings")
     for each in wrong[:10]:
         print(f"  {each}")
