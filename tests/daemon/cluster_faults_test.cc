@@ -27,7 +27,7 @@ std::optional<Deed> deed_from(const char* variable) {
   return std::nullopt;
 }
 
-TEST_CASE("jobs survive what befalls their processes, and say who it was") {
+TEST_CASE("jobs survive what befalls their processes, and say who it was", "[faults]") {
   const uint64_t count = environment_number("LEAT_FAULTS", kSlowness > 1 ? 6 : 16);
   const uint64_t first = environment_number("LEAT_FAULTS_SEED", 0);
   const std::string transport = GENERATE("tcp", "shm");
@@ -49,7 +49,7 @@ TEST_CASE("jobs survive what befalls their processes, and say who it was") {
   std::cout << "daemons have grown by " << bench.growth() / 1024 << " KiB\n";
 }
 
-TEST_CASE("a job steps on while its master is stopped") {
+TEST_CASE("a job steps on while its master is stopped", "[faults]") {
   FaultBench bench("shm", 3);
   CHECK(bench.steps_on_without_master());
   if (!times_are_checked()) return;
@@ -61,7 +61,7 @@ TEST_CASE("a job steps on while its master is stopped") {
 
 // LEAT_MASTER_KILLS=100 sets the number of kills, and LEAT_KILL_MS=5000 the milliseconds between
 // them.
-TEST_CASE("a job steps on while its master is killed and started again") {
+TEST_CASE("a job steps on while its master is killed and started again", "[faults]") {
   const uint64_t kills = environment_number("LEAT_MASTER_KILLS", kSlowness > 1 ? 1 : 2);
   const uint64_t between = environment_number("LEAT_KILL_MS", 2000);
   FaultBench bench("shm", 3);

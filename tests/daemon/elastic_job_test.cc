@@ -59,7 +59,8 @@ JobView await_workers(JobScene& scene, const std::string& id, size_t workers) {
   });
 }
 
-TEST_CASE("an elastic job goes from four workers to two, three and four, and none is noticed") {
+TEST_CASE("an elastic job goes from four workers to two, three and four, and none is noticed",
+          "[faults]") {
   JobScene scene(cluster_of(4));
   const Job job = scene.job(long_enough(2000), {"num_workers=[2, 4]", "shards=4"});
   const std::string hash = scene.expected(job);
@@ -109,7 +110,8 @@ std::chrono::milliseconds leave(JobScene& scene, const std::string& worker, Leav
                                                                begun);
 }
 
-TEST_CASE("a job moves from a worker that drains, or ends, to another, and loses no step") {
+TEST_CASE("a job moves from a worker that drains, or ends, to another, and loses no step",
+          "[faults]") {
   const Leave how = GENERATE(Leave::drain, Leave::term);
   JobScene scene(cluster_of(4));
   const Job job = scene.job(long_enough(1000), {"shards=3"});
@@ -139,7 +141,7 @@ TEST_CASE("a job moves from a worker that drains, or ends, to another, and loses
   check_end(scene, id, hash);
 }
 
-TEST_CASE("a job whose only worker drains is saved, waits, and goes on from there") {
+TEST_CASE("a job whose only worker drains is saved, waits, and goes on from there", "[faults]") {
   const Leave how = GENERATE(Leave::drain, Leave::term);
   JobScene scene(cluster_of(1));
   const Job job =
@@ -165,7 +167,7 @@ TEST_CASE("a job whose only worker drains is saved, waits, and goes on from ther
   check_end(scene, id, hash);
 }
 
-TEST_CASE("parameter servers move between two steps, too") {
+TEST_CASE("parameter servers move between two steps, too", "[faults]") {
   JobScene scene(cluster_of(4));
   const Job job = scene.job(long_enough(2000),
                             {"shards=3", "strategy={name: parameter_server, mode: sync, num_ps: 2}",
@@ -199,7 +201,7 @@ void check_taken_back(JobScene& scene, const std::string& id, const std::string&
   CHECK(after.condition.assembly == 2);
 }
 
-TEST_CASE("a quorum goes on without a backup worker, and takes it back at a fence") {
+TEST_CASE("a quorum goes on without a backup worker, and takes it back at a fence", "[faults]") {
   JobScene scene(cluster_of(3));
   const std::string id = scene.submit(quorum_job(scene));
   const JobView before = scene.await_step(id, 60, 1);
@@ -220,7 +222,7 @@ TEST_CASE("a quorum goes on without a backup worker, and takes it back at a fenc
   scene.cancel(id);
 }
 
-TEST_CASE("a backup worker whose runner is stopped costs a quorum no step") {
+TEST_CASE("a backup worker whose runner is stopped costs a quorum no step", "[faults]") {
   JobScene scene(cluster_of(3));
   const std::string id = scene.submit(quorum_job(scene));
   const JobView before = scene.await_step(id, 60, 1);
@@ -230,7 +232,8 @@ TEST_CASE("a backup worker whose runner is stopped costs a quorum no step") {
   scene.cancel(id);
 }
 
-TEST_CASE("a quorum that lacks a worker where it evaluates is saved, and waits for another") {
+TEST_CASE("a quorum that lacks a worker where it evaluates is saved, and waits for another",
+          "[faults]") {
   JobScene scene(cluster_of(3));
   const std::string id = scene.submit(quorum_job(scene, "seed=7"));
   const JobView before = scene.await_step(id, 60, 1);
@@ -248,7 +251,8 @@ TEST_CASE("a quorum that lacks a worker where it evaluates is saved, and waits f
   scene.cancel(id);
 }
 
-TEST_CASE("a drained worker stays drained through a restart of the master, and of itself") {
+TEST_CASE("a drained worker stays drained through a restart of the master, and of itself",
+          "[faults]") {
   JobScene scene(cluster_of(2));
   const auto state = [&] {
     for (const NodeView& node : must(scene.client().nodes())) {

@@ -86,7 +86,7 @@ class RestartScene {
   std::optional<WaitingClient> client_;
 };
 
-TEST_CASE("a job outlives its master, and so does the client that waits for it") {
+TEST_CASE("a job outlives its master, and so does the client that waits for it", "[faults]") {
   const int signal = GENERATE(SIGKILL, SIGTERM);
   // A master that stops in order makes its jobs write a checkpoint first.
   RestartScene scene(signal == SIGKILL ? 50 : 2000);
@@ -117,7 +117,7 @@ TEST_CASE("a job outlives its master, and so does the client that waits for it")
 }
 
 // LEAT_MASTER_KILLS=100 sets the number of kills.
-TEST_CASE("a job's runners outlive its master, again and again, and lose no step") {
+TEST_CASE("a job's runners outlive its master, again and again, and lose no step", "[faults]") {
   const uint64_t kills = environment_number("LEAT_MASTER_KILLS", kSlowness > 1 ? 2 : 3);
   const uint64_t steps = 300 * (kills + 1);
   RestartScene scene(1'000'000, steps);  // no checkpoint before the end
