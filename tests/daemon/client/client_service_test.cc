@@ -150,7 +150,7 @@ class SmallDisk final : public ForwardingFiles {
 
 // Holds capabilities that live on a loop until it stops.
 template <typename Client>
-struct Held final : LoopOwned {
+struct HeldCapability final : LoopOwned {
   std::vector<Client> clients;
 };
 
@@ -353,7 +353,7 @@ TEST_CASE("a connection has so many files on their way and no more", "[cluster]"
       return request.send().then([&caller](auto&& response) -> Status {
         const auto outcome = response.getOutcome();
         if (outcome.isError()) return read_status(outcome.getError());
-        auto held = kj::heap<Held<wire::Upload::Client>>();
+        auto held = kj::heap<HeldCapability<wire::Upload::Client>>();
         held->clients.push_back(outcome.getOk());
         caller.loop->context().own(kj::mv(held));
         return {};
