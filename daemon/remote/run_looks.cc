@@ -247,6 +247,33 @@ Result<RecordedPartition> take_partition(const Training& training) {
   return part;
 }
 
+// Records the turns [first, end) of all partitions. `done` tells whether all of them reached `end`
+// before the deadline; what they have is there in any case.
+Result<StepRecording> record_turns(std::vector<Training>& training, uint64_t first, uint64_t end,
+                                   Steady::time_point deadline, Status& done) {
+  LEAT_RETURN_IF_ERROR(call_all(training, "beginning a recording", [&](RemoteRunState& state) {
+    return [part = state.part, first, end](Client& runner) {
+      auto request = runner.recordRequest();
+      name_part(part, request);
+      request.setFirst(first);
+      request.setEnd(end);
+      return request.send().then([](auto&& response) { return outcome_of(response); });
+    };
+  }));
+  done = Status();
+  for (const Training& each : training) {
+    const Status reached = each.state->finished.wait(end, deadline);
+    if (done.ok()) done = reached;
+  }
+  StepRecording recording;
+  for (const Training& each : training) {
+    auto part = take_partition(each);
+    if (!part.ok()) return done.ok() ? part.status() : done;
+    recording.partitions.push_back(std::move(*part));
+  }
+  return recording;
+}
+
 }  // namespace
 
 std::vector<RunnerLook> look_at_runs(Hosts hosts, milliseconds deadline) {
@@ -265,32 +292,20 @@ std::vector<RunnerLook> look_at_runs(Hosts hosts, milliseconds deadline) {
 
 Result<StepRecording> record_steps(Hosts hosts, uint64_t steps, Steady::time_point deadline) {
   LEAT_ASSIGN_OR_RETURN(std::vector<Training> training, find_training(hosts));
-  LEAT_ASSIGN_OR_RETURN(const uint64_t first, measure(training));
-  const uint64_t end = first + steps;
-  LEAT_RETURN_IF_ERROR(call_all(training, "beginning a recording", [&](RemoteRunState& state) {
-    return [part = state.part, first, end](Client& runner) {
-      auto request = runner.recordRequest();
-      name_part(part, request);
-      request.setFirst(first);
-      request.setEnd(end);
-      return request.send().then([](auto&& response) { return outcome_of(response); });
-    };
-  }));
-  Status done;
-  for (const Training& each : training) {
-    const Status reached = each.state->finished.wait(end, deadline);
-    if (done.ok()) done = reached;
+  // A runner on a busy machine may begin so late that no whole turn is left. Each further try gives
+  // it twice as many turns to begin.
+  for (uint64_t lead = 0;; lead = std::max<uint64_t>(2 * lead, 4)) {
+    LEAT_ASSIGN_OR_RETURN(uint64_t first, measure(training));
+    first += lead;
+    Status done;
+    LEAT_ASSIGN_OR_RETURN(StepRecording recording,
+                          record_turns(training, first, first + steps, deadline, done));
+    const bool late = recording.whole_first() >= recording.end();
+    if (done.ok() && late && Steady::now() < deadline) continue;
+    if (recording.first() < recording.end()) return recording;
+    if (!done.ok() && done.code() != Code::deadline_exceeded) return done;
+    return deadline_exceeded("record: expected a step of the job to end in time, none did");
   }
-  // The steps that were done before the deadline, or before the run ended, are there all the same.
-  StepRecording recording;
-  for (const Training& each : training) {
-    auto part = take_partition(each);
-    if (!part.ok()) return done.ok() ? part.status() : done;
-    recording.partitions.push_back(std::move(*part));
-  }
-  if (recording.first() < recording.end()) return recording;
-  if (!done.ok() && done.code() != Code::deadline_exceeded) return done;
-  return deadline_exceeded("record: expected a step of the job to end in time, none did");
 }
 
 }  // namespace leat

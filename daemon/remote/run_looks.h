@@ -55,7 +55,8 @@ std::vector<RunnerLook> look_at_runs(std::span<const std::shared_ptr<RemoteHost>
                                      std::chrono::milliseconds deadline);
 
 // Records the next `steps` steps of the run that trains, on all runners, and returns when they are
-// done or at `deadline`, with the steps that are done by then. The times are of this process'
+// done or at `deadline`, with the steps that are done by then. If a runner begins so late that it
+// has none of them as a whole, it records the steps after them. The times are of this process'
 // steady clock. failed_precondition if no run trains, deadline_exceeded if no step was done in
 // time; the error of a runner that is lost meanwhile. Blocks. Threads: any but the loop's.
 Result<StepRecording> record_steps(std::span<const std::shared_ptr<RemoteHost>> hosts,

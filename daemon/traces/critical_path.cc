@@ -104,22 +104,9 @@ class PathWalk {
   std::map<Key, int64_t> sums;
 
  private:
-  // A device may have been beyond the first turn when its recording began: its first turn with
-  // events is then one that it has recorded in part.
-  uint64_t first_whole_turn() const {
-    uint64_t first = recording_.first();
-    for (const Line& line : lines_) {
-      if (line.events.empty()) continue;
-      uint64_t seen = std::numeric_limits<uint64_t>::max();
-      for (const RecordedEvent* event : line.events) seen = std::min(seen, event->turn);
-      if (seen > recording_.first()) first = std::max(first, seen + 1);
-    }
-    return first;
-  }
-
   // The steps end with the device that ends last; they begin when all devices are in the first one.
   void find_window() {
-    first_ = first_whole_turn();
+    first_ = recording_.whole_first();
     if (first_ >= recording_.whole_end()) return;
     const uint64_t last = recording_.whole_end() - 1;
     for (size_t i = 0; i < lines_.size(); ++i) {

@@ -16,6 +16,16 @@ uint64_t StepRecording::end() const {
   return end;
 }
 
+uint64_t StepRecording::whole_first() const {
+  uint64_t whole = first();
+  for (const RecordedPartition& each : partitions) {
+    if (each.events.empty()) continue;
+    const uint64_t seen = std::ranges::min(each.events, {}, &RecordedEvent::turn).turn;
+    if (seen > first()) whole = std::max(whole, seen + 1);
+  }
+  return whole;
+}
+
 uint64_t StepRecording::whole_end() const {
   uint64_t whole = end();
   for (const RecordedPartition& each : partitions) whole = std::min(whole, each.lost_from);

@@ -74,9 +74,12 @@ struct StepRecording {
   std::string job;
   std::vector<RecordedPartition> partitions;
 
-  // The turns [first, end) that all partitions have recorded; empty if first >= end.
+  // The turns [first, end) that all partitions were to record; empty if first >= end.
   uint64_t first() const;
   uint64_t end() const;
+  // The first of those that they have recorded from its begin. A device may have been beyond
+  // first() when its recording began: it has its first turn with events in part.
+  uint64_t whole_first() const;
   // The end of those that they have recorded without a loss; at most end().
   uint64_t whole_end() const;
 };

@@ -340,6 +340,49 @@ TEST_CASE("a recording that one runner does not begin is refused with its error"
   check_says(status, Code::deadline_exceeded, "its disk is slow; while beginning a recording on");
 }
 
+// What a runner has of the turns [first, end) if it is in the middle of turn `begin` when it
+// begins.
+RecordedPartition recorded_turns(uint64_t first, uint64_t end, uint64_t begin) {
+  RecordedPartition part;
+  part.first = first;
+  part.end = end;
+  for (uint64_t turn = begin; turn < end; ++turn) {
+    RecordedEvent event;
+    event.turn = turn;
+    event.begin = static_cast<int64_t>(10 * turn);
+    event.end = event.begin + 10;
+    part.events.push_back(event);
+  }
+  return part;
+}
+
+TEST_CASE("a recording that a runner begins too late is made again", "[cluster]") {
+  Fakes fakes;
+  RunOptions options;
+  options.name = "train";
+  options.trains = true;
+  auto run = must(fakes.hosts().run(two_part_plan(), "small", options));
+  run->extend(100);
+  const size_t late = GENERATE(0, 1);
+  // The run is in turn 0 at every look: the first try records the turns [2, 5), the second [6, 9).
+  fakes.node(1 - late).records({recorded_turns(2, 5, 2), recorded_turns(6, 9, 6)});
+  fakes.node(late).records({recorded_turns(2, 5, 4), recorded_turns(6, 9, 7)});
+  for (size_t task = 0; task < 2; ++task) {
+    ScriptedReport report;
+    report.turns = 9;
+    report.rows.assign(9, task == 0 ? row_of_task_0(0.5, 1, 2) : row_of_task_1(7));
+    REQUIRE(fakes.node(task).report(report).ok());
+  }
+  const std::vector<std::shared_ptr<RemoteHost>> hosts = {fakes.node(0).remote(),
+                                                          fakes.node(1).remote()};
+  const StepRecording recording = must(record_steps(hosts, 3, in(30s)));
+  CHECK(fakes.node(0).await_calls("record 2 to 5") == 1);
+  CHECK(fakes.node(0).await_calls("record 6 to 9") == 1);
+  // One of three turns was recorded in part. That is enough.
+  CHECK(recording.whole_first() == 8);
+  CHECK(recording.whole_end() == 9);
+}
+
 TEST_CASE("workers that see different data are named before anything is trained", "[cluster]") {
   const SmallJob small(small_cnn("tiny_cnn", false));
   auto fakes = std::make_unique<Fakes>();

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "daemon/remote/wire_remote_host.h"
+#include "daemon/wire/recording_file.h"
 #include "daemon/wire/run_messages.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -25,6 +26,7 @@ struct ScriptedRunner::Script {
   std::map<std::string, Called> called;
   std::vector<std::string> calls;
   std::string waits_for, features_print = "1 byte";
+  std::vector<RecordedPartition> recordings;
 
   // Records a call, and returns how it ends.
   Ending begin(const std::string& method, const std::string& what) {
@@ -97,7 +99,25 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
     return kj::READY_NOW;
   }
   kj::Promise<void> record(RecordContext context) override {
-    return ended(context, "record", "record");
+    const auto in = context.getParams();
+    return ended(context, "record", cat("record ", in.getFirst(), " to ", in.getEnd()));
+  }
+  kj::Promise<void> recorded(RecordedContext context) override {
+    const auto ending = script_->begin("recorded", "recorded");
+    if (!ending) return kj::NEVER_DONE;
+    auto outcome = context.getResults().initOutcome();
+    if (!ending->ok()) {
+      write_status(*ending, outcome.initError());
+      return kj::READY_NOW;
+    }
+    StepRecording recording;
+    {
+      const std::lock_guard lock(script_->mutex);
+      recording.partitions.push_back(script_->recordings.front());
+      if (script_->recordings.size() > 1) script_->recordings.erase(script_->recordings.begin());
+    }
+    offer(write_recording(recording), outcome.initOk());
+    return kj::READY_NOW;
   }
   kj::Promise<void> readVariables(ReadVariablesContext context) override {
     const auto ending = script_->begin("readVariables", "readVariables");
@@ -107,12 +127,7 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
       write_status(*ending, outcome.initError());
       return kj::READY_NOW;
     }
-    const auto blob = std::make_shared<const Blob>(must(format_safetensors({})));
-    const BlobInfo info = leat::describe(*blob);
-    auto out = outcome.initOk();
-    out.setSize(info.size);
-    out.setSha256({info.sha256.data(), info.sha256.size()});
-    out.setContent(offer_download(blob));
+    offer(must(format_safetensors({})), outcome.initOk());
     return kj::READY_NOW;
   }
   kj::Promise<void> writeVariables(WriteVariablesContext context) override {
@@ -144,6 +159,13 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
   }
 
  private:
+  static void offer(Blob content, wire::Blob::Builder out) {
+    const auto blob = std::make_shared<const Blob>(std::move(content));
+    const BlobInfo info = leat::describe(*blob);
+    out.setSize(info.size);
+    out.setSha256({info.sha256.data(), info.sha256.size()});
+    out.setContent(offer_download(blob));
+  }
   template <typename Context>
   kj::Promise<void> ended(Context& context, const std::string& method, const std::string& what) {
     const auto ending = script_->begin(method, what);
@@ -253,6 +275,11 @@ void ScriptedRunner::waits_for(const std::string& text) {
 void ScriptedRunner::features_print(const std::string& text) {
   const std::lock_guard lock(script_->mutex);
   script_->features_print = text;
+}
+
+void ScriptedRunner::records(std::vector<RecordedPartition> recordings) {
+  const std::lock_guard lock(script_->mutex);
+  script_->recordings = std::move(recordings);
 }
 
 }  // namespace leat::testing

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/remote/remote_host.h"
+#include "daemon/traces/recording.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "transport/rpc/loop.h"
@@ -42,8 +43,8 @@ class ScriptedRunner {
   const std::shared_ptr<RemoteHost>& remote() const { return remote_; }
 
   // Sets how a method ends from now on. Methods: prepare, upload (of a plan, a feed or variables),
-  // connect, extend, feed, renumber, abort, release, describe, record, readVariables,
-  // writeVariables, inspectDataset.
+  // connect, extend, feed, renumber, abort, release, describe, record, recorded,
+  // readVariables, writeVariables, inspectDataset.
   void ends(const std::string& method, Ending ending);
   // Sets a function that is called before the method ends.
   void when(const std::string& method, Called called);
@@ -57,6 +58,8 @@ class ScriptedRunner {
   // Sets the answers of describe() and inspectDataset().
   void waits_for(const std::string& text);
   void features_print(const std::string& text);
+  // Sets what recorded() answers with: each of these once, the last one from then on.
+  void records(std::vector<RecordedPartition> recordings);
 
  private:
   class Server;
