@@ -75,11 +75,13 @@ TEST_CASE("an MLP trains on GPUs to the same weights on 1, 2 and 4 workers") {
 TEST_CASE("a CNN with batch normalization does so, too") { check_hashes("cnn", kNormedCnn); }
 
 // Its images have their channels last.
-TEST_CASE("a CNN in bfloat16 does so, too") { check_hashes("cnn_bf16", kNormedCnn, "bfloat16"); }
+TEST_CASE("a CNN in bfloat16 does so, too", "[minutes]") {
+  check_hashes("cnn_bf16", kNormedCnn, "bfloat16");
+}
 
 TEST_CASE("a small transformer does so, too") { check_hashes("transformer", kTransformer); }
 
-TEST_CASE("a small transformer in bfloat16 does so, too") {
+TEST_CASE("a small transformer in bfloat16 does so, too", "[minutes]") {
   check_hashes("transformer_bf16", kTransformer, "bfloat16");
 }
 

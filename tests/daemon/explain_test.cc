@@ -94,7 +94,7 @@ TEST_CASE("the page of a job's steps has a lane for each thread, the path and th
   CHECK(HttpClient(http).get("/jobs/" + id + "/steps").status == 409);
 }
 
-TEST_CASE("explain names a slow link first") {
+TEST_CASE("explain names a slow link first", "[minutes]") {
   const std::string place = GENERATE("transport/send_bundle", "transport/take_frame");
   WhyScene scene(worker_failpoints(2, place + (kSlowness > 1 ? "=delay60ms" : "=delay15ms")));
   const std::string id = scene.start(2, 3);
@@ -110,7 +110,7 @@ const std::vector<std::string> kManyRows = {"global_batch_size=240"};
 const std::vector<std::string> kMuchWork = {"global_batch_size=48"};
 const std::string kManyFilters = small_cnn("wide", false, kSlowness > 1 ? 128 : 512);
 
-TEST_CASE("explain names a slow input first") {
+TEST_CASE("explain names a slow input first", "[minutes]") {
   const std::string delay = GENERATE("delay1ms", "delay3ms");
   const int workers = GENERATE(1, 2);
   WhyScene scene(worker_failpoints(workers, "files/read=" + delay));
@@ -121,7 +121,7 @@ TEST_CASE("explain names a slow input first") {
   CHECK(e.at("advice").at("1").at("kind") == "input");
 }
 
-TEST_CASE("explain names too few threads first") {
+TEST_CASE("explain names too few threads first", "[minutes]") {
   WhyScene scene({.workers = 1}, kManyFilters);
   const std::string id = scene.start(1, 3, kMuchWork);
   const auto e = explain(scene, id, 5);
@@ -133,7 +133,7 @@ TEST_CASE("explain names too few threads first") {
     CHECK(e.at("advice").at("1").at("kind") == (has_more ? "threads" : "node"));
 }
 
-TEST_CASE("explain names the worker whose processors others use as the slowest") {
+TEST_CASE("explain names the worker whose processors others use as the slowest", "[minutes]") {
   WhyScene scene({.workers = 2}, kManyFilters);
   const std::string id = scene.start(2, 3, kMuchWork);
   const std::string worker = GENERATE("w0", "w1");

@@ -24,7 +24,8 @@ void check_end(JobScene& scene, const std::string& id, const std::string& hash) 
   CHECK(end.condition.restarts == 0);
 }
 
-TEST_CASE("a paused job outlives a master, and goes on to the weights of one that nobody paused") {
+TEST_CASE("a paused job outlives a master, and goes on to the weights of one that nobody paused",
+          "[minutes]") {
   JobScene scene(2);
   const Job job = scene.job(kManySteps, {"num_workers=2", "checkpoint.every_steps=1000000"});
   const std::string hash = scene.expected(job);
@@ -51,7 +52,8 @@ TEST_CASE("a paused job outlives a master, and goes on to the weights of one tha
   CHECK(scene.metrics(id) == scene.expected_metrics());
 }
 
-TEST_CASE("a job that consents makes way for a more urgent one, and both get their weights") {
+TEST_CASE("a job that consents makes way for a more urgent one, and both get their weights",
+          "[minutes]") {
   JobScene scene(1);
   const Job low = scene.job(kManySteps, {"num_workers=1", "preemptible=true"});
   const std::string hash = scene.expected(low);
@@ -66,7 +68,7 @@ TEST_CASE("a job that consents makes way for a more urgent one, and both get the
   check_end(scene, id, hash);
 }
 
-TEST_CASE("two jobs run at once on one worker, each on the cores of its share") {
+TEST_CASE("two jobs run at once on one worker, each on the cores of its share", "[minutes]") {
   ProcessClusterOptions options;
   options.threads = 2;
   JobScene scene(options);

@@ -153,7 +153,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
-TEST_CASE("every optimizer gives PyTorch's weights after 50 steps") {
+TEST_CASE("every optimizer gives PyTorch's weights after 50 steps", "[minutes]") {
   const RecipeJob recipe;
   std::set<std::string> seen;
   for (const Reference& reference : references(kReferences)) {
@@ -199,7 +199,8 @@ Job short_job(const RecipeJob& recipe, const Reference& reference,
   return recipe.job(set);
 }
 
-TEST_CASE("every optimizer gives the same bits on one worker and on parameter servers") {
+TEST_CASE("every optimizer gives the same bits on one worker and on parameter servers",
+          "[minutes]") {
   const RecipeJob recipe;
   for (const Reference& reference : references(kReferences)) {
     INFO(reference.name);
@@ -210,7 +211,8 @@ TEST_CASE("every optimizer gives the same bits on one worker and on parameter se
   }
 }
 
-TEST_CASE("optimizers with every kind of state go on from a checkpoint on other workers") {
+TEST_CASE("optimizers with every kind of state go on from a checkpoint on other workers",
+          "[minutes]") {
   const RecipeJob recipe;
   const std::set<std::string> chosen = {"nadam", "lbfgs", "muon", "ema", "adafactor", "sam"};
   for (const Reference& reference : references(kReferences)) {

@@ -35,7 +35,7 @@ Finished submit_to(ProcessCluster& cluster, const SmallJob& small, Job job) {
   return cluster.leat("submit", {"--wait", small.path("job.yaml")});
 }
 
-TEST_CASE("a job trains to the same weights in less memory, and says so") {
+TEST_CASE("a job trains to the same weights in less memory, and says so", "[minutes]") {
   const std::string graph = graph_of_activations();
   const SmallJob small(graph.c_str());
   const std::vector<std::string> set = {"steps=6", "global_batch_size=128", "shards=2",

@@ -41,7 +41,7 @@ std::string worker_of(WhyScene& scene, const std::string& id, size_t task) {
   return must(scene.scene().client().job(id)).condition.workers.at(task);
 }
 
-TEST_CASE("why names the worker whose runner is stopped, over each transport") {
+TEST_CASE("why names the worker whose runner is stopped, over each transport", "[minutes]") {
   const std::string transports = GENERATE("[tcp]", "[shm, tcp]");
   ProcessClusterOptions options;
   options.workers = 3;
@@ -55,7 +55,7 @@ TEST_CASE("why names the worker whose runner is stopped, over each transport") {
   CHECK(answer.sentence.find("stopped") != std::string::npos);
 }
 
-TEST_CASE("why names a worker that is stopped, with its runner or alone") {
+TEST_CASE("why names a worker that is stopped, with its runner or alone", "[minutes]") {
   WhyScene scene(3);
   const std::string id = scene.start(3, 20);
   const std::string worker = worker_of(scene, id, 1);
@@ -116,7 +116,7 @@ TEST_CASE("why tells of a job that somebody has paused") {
   CHECK(answer.text.find(cat("leat resume ", id)) != std::string::npos);
 }
 
-TEST_CASE("why names the worker without which a job does not go on") {
+TEST_CASE("why names the worker without which a job does not go on", "[minutes]") {
   WhyScene scene(2);
   const std::string id = scene.start(2, 5);
   SECTION("it is lost") {
@@ -131,14 +131,14 @@ TEST_CASE("why names the worker without which a job does not go on") {
   }
 }
 
-TEST_CASE("why names a worker that is stopped when a job comes") {
+TEST_CASE("why names a worker that is stopped when a job comes", "[minutes]") {
   WhyScene scene(1);
   const Stopped stopped(scene.cluster().worker("w0").pid());
   const std::string id = scene.start(1, 0);
   check_answer(scene.await_why(id, "worker"), "worker", "w0", 6s);
 }
 
-TEST_CASE("why names the stopped runner of a parameter server") {
+TEST_CASE("why names the stopped runner of a parameter server", "[minutes]") {
   WhyScene scene(3);
   const std::string id =
       scene.start(3, 20, {"strategy={name: parameter_server, mode: sync, num_ps: 1}"});
@@ -156,7 +156,7 @@ TEST_CASE("why names the job that has the workers, whatever the priorities") {
   check_answer(scene.await_why(urgent, "queue"), "queue", first);
 }
 
-TEST_CASE("why names the link that carries nothing") {
+TEST_CASE("why names the link that carries nothing", "[minutes]") {
   ProcessClusterOptions options;
   options.workers = 2;
   options.transports = "[tcp]";
@@ -170,7 +170,7 @@ TEST_CASE("why names the link that carries nothing") {
   check_answer(answer, "link", "w0 - w1", 8s);
 }
 
-TEST_CASE("why names what a job that moves waits for most") {
+TEST_CASE("why names what a job that moves waits for most", "[minutes]") {
   SECTION("a slow link") {
     WhyScene scene(worker_failpoints(
         2, kSlowness > 1 ? "transport/take_frame=delay100ms" : "transport/take_frame=delay30ms"));
@@ -198,13 +198,13 @@ TEST_CASE("why names what a job that moves waits for most") {
   }
 }
 
-TEST_CASE("why names data that do not come") {
+TEST_CASE("why names data that do not come", "[minutes]") {
   WhyScene scene(worker_failpoints(1, "files/read=delay20000ms@1500"));
   const std::string id = scene.start(1, 0, {"global_batch_size=240"});
   check_answer(scene.await_why(id, "input"), "input", "w0", 20s);
 }
 
-TEST_CASE("why names a kernel that hangs") {
+TEST_CASE("why names a kernel that hangs", "[minutes]") {
   ProcessClusterOptions options;
   options.workers = 2;
   options.master = {"--set", "chaos=true"};

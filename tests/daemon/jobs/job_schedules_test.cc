@@ -536,7 +536,8 @@ class Simulation {
   std::string broken_;
 };
 
-TEST_CASE("under random schedules no job is lost, no worker leased twice, and all ends well") {
+TEST_CASE("under random schedules no job is lost, no worker leased twice, and all ends well",
+          "[minutes]") {
   constexpr uint64_t kSeeds = kSlowness > 1 ? 300 : 1000;
   constexpr int kSteps = 250;
   constexpr int kCalmSteps = 2000;
