@@ -340,8 +340,8 @@ TEST_CASE("a recording that one runner does not begin is refused with its error"
   check_says(status, Code::deadline_exceeded, "its disk is slow; while beginning a recording on");
 }
 
-// What a runner has of the turns [first, end) if it is in the middle of turn `begin` when it
-// begins.
+// The recording of a runner that was to begin at turn `first`, but began in the middle of turn
+// `begin`.
 RecordedPartition recorded_turns(uint64_t first, uint64_t end, uint64_t begin) {
   RecordedPartition part;
   part.first = first;
@@ -378,7 +378,7 @@ TEST_CASE("a recording that a runner begins too late is made again", "[cluster]"
   const StepRecording recording = must(record_steps(hosts, 3, in(30s)));
   CHECK(fakes.node(0).await_calls("record 2 to 5") == 1);
   CHECK(fakes.node(0).await_calls("record 6 to 9") == 1);
-  // One of three turns was recorded in part. That is enough.
+  // A turn that all have recorded from its begin is enough.
   CHECK(recording.whole_first() == 8);
   CHECK(recording.whole_end() == 9);
 }
