@@ -17,11 +17,12 @@ uint64_t StepRecording::end() const {
 }
 
 uint64_t StepRecording::whole_first() const {
-  uint64_t whole = first();
+  const uint64_t begin = first();
+  uint64_t whole = begin;
   for (const RecordedPartition& each : partitions) {
     if (each.events.empty()) continue;
     const uint64_t seen = std::ranges::min(each.events, {}, &RecordedEvent::turn).turn;
-    if (seen > first()) whole = std::max(whole, seen + 1);
+    if (seen > begin) whole = std::max(whole, seen + 1);
   }
   return whole;
 }

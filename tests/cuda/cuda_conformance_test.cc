@@ -350,6 +350,7 @@ TEST_CASE("CUDA kernels give the CPU's results") {
   // An emulated GPU takes minutes for all of them: one in so many is drawn of each op.
   const uint64_t one_in =
       testing::gpu_is_emulated() ? environment_number("LEAT_EMULATED_ONE_IN", 4) : 1;
+  REQUIRE(one_in > 0);
   for (const auto& [op, of_op] : cases) {
     DYNAMIC_SECTION(op << (reverse ? ", from the last thread" : "")) {
       std::mt19937 draw(reverse);

@@ -24,30 +24,6 @@ using testing::ScriptedRunner;
 using Steady = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// Fake runners, and the cluster that they form.
-struct Fakes {
-  explicit Fakes(uint32_t count = 2) : loop(must(RpcLoop::start())) {
-    std::vector<std::shared_ptr<RemoteHost>> remotes;
-    for (uint32_t task = 0; task < count; ++task) {
-      nodes.push_back(std::make_unique<ScriptedRunner>(*loop, task));
-      remotes.push_back(nodes.back()->remote());
-    }
-    RemoteHostsOptions options;
-    options.assembly = 0;  // so that a run's number is the one that its master gave it
-    options.transport = "tcp";
-    hosts_ = make_remote_hosts(*loop, std::move(remotes), std::move(options));
-  }
-  ScriptedRunner& node(size_t task) { return *nodes[task]; }
-  HostGroup& hosts() { return *hosts_; }
-  Result<std::unique_ptr<PlanRun>> run(std::shared_ptr<const Plan> plan) {
-    return hosts().run(std::move(plan), "small", {"test", 1, 10});
-  }
-
-  std::unique_ptr<RpcLoop> loop;
-  std::vector<std::unique_ptr<ScriptedRunner>> nodes;
-  std::unique_ptr<HostGroup> hosts_;
-};
-
 // Returns a plan with only the parts that the master reads: feed "x" (float[n]) of task 0, its
 // fetches "loss" and "v", and fetch "w" of task 1.
 std::shared_ptr<const Plan> two_part_plan(int64_t n = 2) {
@@ -71,6 +47,39 @@ std::shared_ptr<const Plan> two_part_plan(int64_t n = 2) {
   plan.fetches.push_back({"w", DType::f32, Shape{3}, 1});
   return std::make_shared<const Plan>(std::move(plan));
 }
+
+// Fake runners, and the cluster that they form.
+struct Fakes {
+  explicit Fakes(uint32_t count = 2) : loop(must(RpcLoop::start())) {
+    for (uint32_t task = 0; task < count; ++task)
+      nodes.push_back(std::make_unique<ScriptedRunner>(*loop, task));
+    RemoteHostsOptions options;
+    options.assembly = 0;  // so that a run's number is the one that its master gave it
+    options.transport = "tcp";
+    hosts_ = make_remote_hosts(*loop, remotes(), std::move(options));
+  }
+  ScriptedRunner& node(size_t task) { return *nodes[task]; }
+  HostGroup& hosts() { return *hosts_; }
+  Result<std::unique_ptr<PlanRun>> run(std::shared_ptr<const Plan> plan) {
+    return hosts().run(std::move(plan), "small", {"test", 1, 10});
+  }
+  // A run that trains, which can be recorded.
+  std::unique_ptr<PlanRun> train() {
+    RunOptions options;
+    options.name = "train";
+    options.trains = true;
+    return must(hosts().run(two_part_plan(), "small", options));
+  }
+  std::vector<std::shared_ptr<RemoteHost>> remotes() const {
+    std::vector<std::shared_ptr<RemoteHost>> out;
+    for (const auto& node : nodes) out.push_back(node->remote());
+    return out;
+  }
+
+  std::unique_ptr<RpcLoop> loop;
+  std::vector<std::unique_ptr<ScriptedRunner>> nodes;
+  std::unique_ptr<HostGroup> hosts_;
+};
 
 Bytes row_of(const std::vector<std::pair<const void*, size_t>>& fetches) {
   Bytes row;
@@ -327,16 +336,11 @@ TEST_CASE("a step that does not finish in time tells who waits, and who does not
 
 TEST_CASE("a recording that one runner does not begin is refused with its error", "[cluster]") {
   Fakes fakes;
-  RunOptions options;
-  options.name = "train";
-  options.trains = true;
-  auto run = must(fakes.hosts().run(two_part_plan(), "small", options));
+  const auto run = fakes.train();
   const size_t refusing = GENERATE(0, 1);
   // The code that the master itself has for a runner that does not answer.
   fakes.node(refusing).ends("record", deadline_exceeded("its disk is slow"));
-  const std::vector<std::shared_ptr<RemoteHost>> hosts = {fakes.node(0).remote(),
-                                                          fakes.node(1).remote()};
-  const Status status = record_steps(hosts, 1, Steady::now() + 10ms).status();
+  const Status status = record_steps(fakes.remotes(), 1, Steady::now() + 10ms).status();
   check_says(status, Code::deadline_exceeded, "its disk is slow; while beginning a recording on");
 }
 
@@ -358,10 +362,7 @@ RecordedPartition recorded_turns(uint64_t first, uint64_t end, uint64_t begin) {
 
 TEST_CASE("a recording that a runner begins too late is made again", "[cluster]") {
   Fakes fakes;
-  RunOptions options;
-  options.name = "train";
-  options.trains = true;
-  auto run = must(fakes.hosts().run(two_part_plan(), "small", options));
+  const auto run = fakes.train();
   run->extend(100);
   const size_t late = GENERATE(0, 1);
   // The run is in turn 0 at every look: the first try records the turns [2, 5), the second [6, 9).
@@ -373,9 +374,7 @@ TEST_CASE("a recording that a runner begins too late is made again", "[cluster]"
     report.rows.assign(9, task == 0 ? row_of_task_0(0.5, 1, 2) : row_of_task_1(7));
     REQUIRE(fakes.node(task).report(report).ok());
   }
-  const std::vector<std::shared_ptr<RemoteHost>> hosts = {fakes.node(0).remote(),
-                                                          fakes.node(1).remote()};
-  const StepRecording recording = must(record_steps(hosts, 3, in(30s)));
+  const StepRecording recording = must(record_steps(fakes.remotes(), 3, in(30s)));
   CHECK(fakes.node(0).await_calls("record 2 to 5") == 1);
   CHECK(fakes.node(0).await_calls("record 6 to 9") == 1);
   // A turn that all have recorded from its begin is enough.

@@ -26,7 +26,7 @@ struct ScriptedRunner::Script {
   std::map<std::string, Called> called;
   std::vector<std::string> calls;
   std::string waits_for, features_print = "1 byte";
-  std::vector<RecordedPartition> recordings;
+  std::vector<RecordedPartition> recordings{RecordedPartition()};
 
   // Records a call, and returns how it ends.
   Ending begin(const std::string& method, const std::string& what) {
@@ -103,32 +103,16 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
     return ended(context, "record", cat("record ", in.getFirst(), " to ", in.getEnd()));
   }
   kj::Promise<void> recorded(RecordedContext context) override {
-    const auto ending = script_->begin("recorded", "recorded");
-    if (!ending) return kj::NEVER_DONE;
-    auto outcome = context.getResults().initOutcome();
-    if (!ending->ok()) {
-      write_status(*ending, outcome.initError());
-      return kj::READY_NOW;
-    }
-    StepRecording recording;
-    {
+    return offered(context, "recorded", [&] {
+      StepRecording recording;
       const std::lock_guard lock(script_->mutex);
       recording.partitions.push_back(script_->recordings.front());
       if (script_->recordings.size() > 1) script_->recordings.erase(script_->recordings.begin());
-    }
-    offer(write_recording(recording), outcome.initOk());
-    return kj::READY_NOW;
+      return write_recording(recording);
+    });
   }
   kj::Promise<void> readVariables(ReadVariablesContext context) override {
-    const auto ending = script_->begin("readVariables", "readVariables");
-    if (!ending) return kj::NEVER_DONE;
-    auto outcome = context.getResults().initOutcome();
-    if (!ending->ok()) {
-      write_status(*ending, outcome.initError());
-      return kj::READY_NOW;
-    }
-    offer(must(format_safetensors({})), outcome.initOk());
-    return kj::READY_NOW;
+    return offered(context, "readVariables", [] { return must(format_safetensors({})); });
   }
   kj::Promise<void> writeVariables(WriteVariablesContext context) override {
     const auto in = context.getParams();
@@ -159,12 +143,23 @@ class ScriptedRunner::Server final : public Service<wire::Runner> {
   }
 
  private:
-  static void offer(Blob content, wire::Blob::Builder out) {
-    const auto blob = std::make_shared<const Blob>(std::move(content));
+  // Offers the blob that `make` returns.
+  template <typename Context, typename Make>
+  kj::Promise<void> offered(Context& context, const std::string& method, Make make) {
+    const auto ending = script_->begin(method, method);
+    if (!ending) return kj::NEVER_DONE;
+    auto outcome = context.getResults().initOutcome();
+    if (!ending->ok()) {
+      write_status(*ending, outcome.initError());
+      return kj::READY_NOW;
+    }
+    const auto blob = std::make_shared<const Blob>(make());
     const BlobInfo info = leat::describe(*blob);
+    auto out = outcome.initOk();
     out.setSize(info.size);
     out.setSha256({info.sha256.data(), info.sha256.size()});
     out.setContent(offer_download(blob));
+    return kj::READY_NOW;
   }
   template <typename Context>
   kj::Promise<void> ended(Context& context, const std::string& method, const std::string& what) {

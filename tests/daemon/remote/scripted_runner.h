@@ -58,7 +58,8 @@ class ScriptedRunner {
   // Sets the answers of describe() and inspectDataset().
   void waits_for(const std::string& text);
   void features_print(const std::string& text);
-  // Sets what recorded() answers with: each of these once, the last one from then on.
+  // Sets the answers of recorded(): each of these once, and the last one from then on. By default
+  // it is empty. REQUIRES: at least one.
   void records(std::vector<RecordedPartition> recordings);
 
  private:
