@@ -38,6 +38,7 @@ Status check_continues(const Manifest& from, const Manifest& job, int64_t total_
   compare("seed", from.seed, job.seed);
   compare("global_batch_size", from.data.global_batch_size, job.data.global_batch_size);
   compare("data.shuffle", bool_text(from.data.shuffle), bool_text(job.data.shuffle));
+  compare("data.sharding", from.data.sharding, job.data.sharding);
   compare("rows", from.data.rows, job.data.rows);
   // Every file of either side, once.
   std::map<std::string, std::string> all = from.data.files;
@@ -67,6 +68,7 @@ Status check_continues(const Manifest& from, const Job& job) {
   own.shards = job.shards;
   own.data.global_batch_size = job.global_batch_size;
   own.data.shuffle = job.data.shuffle;
+  own.data.sharding = sharding_name(job.data.sharding);
   return check_continues(from, own, steps_of(job, from.data.rows));
 }
 

@@ -54,6 +54,8 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
   json["data"] = {{"global_batch_size", manifest.data.global_batch_size},
                   {"shuffle", manifest.data.shuffle},
                   {"rows", manifest.data.rows}};
+  // Older versions have only the one way.
+  if (manifest.data.sharding != "data") json["data"]["sharding"] = manifest.data.sharding;
   // Data of features and labels has its fingerprints beside the other keys, as in older versions.
   nlohmann::ordered_json files = nlohmann::ordered_json::object();
   for (const auto& [name, print] : manifest.data.files) files[name] = print;
@@ -95,6 +97,7 @@ Manifest from_json(const nlohmann::json& json) {
   data.at("global_batch_size").get_to(manifest.data.global_batch_size);
   data.at("shuffle").get_to(manifest.data.shuffle);
   data.at("rows").get_to(manifest.data.rows);
+  if (data.contains("sharding")) data.at("sharding").get_to(manifest.data.sharding);
   if (data.contains("files")) {
     data.at("files").get_to(manifest.data.files);
   } else {

@@ -25,11 +25,13 @@ struct DataOrder {
   // Rows of a step over all shards.
   int64_t global_batch_size = 0;
   bool shuffle = true;
-  // The number of rows of the training data.
+  // The rows that the steps of an epoch read: those of the training data, if shards share them.
   int64_t rows = 0;
   // fingerprint() of each of the data's files, by its name: the column's for a file of one column,
   // else the file's own.
   std::map<std::string, std::string> files;
+  // How shards share the rows: a name of ops/data/sharding.h.
+  std::string sharding = "data";
   bool operator==(const DataOrder&) const = default;
 };
 

@@ -37,8 +37,9 @@ class ContentHash {
 
 std::string text_of_ledger(const EpochLedger& ledger, int64_t epoch) {
   std::string out = cat("epoch ", epoch, ": ", counted(ledger.rows, "row"));
+  if (ledger.shards > 1) out += cat(" of ", ledger.shards, " shards");
   out += ledger.missing == 0 && ledger.repeated == 0
-             ? std::string(", each once\n")
+             ? std::string(ledger.shards > 1 ? ", each once in its shard\n" : ", each once\n")
              : cat(", ", ledger.missing, " missing, ", ledger.repeated, " repeated\n");
   out += cat("order   sha256 ", ledger.order, "\n");
   if (!ledger.content.empty()) out += cat("content sha256 ", ledger.content, "\n");
@@ -48,6 +49,7 @@ std::string text_of_ledger(const EpochLedger& ledger, int64_t epoch) {
 std::string json_of_ledger(const EpochLedger& ledger, int64_t epoch) {
   JsonLine line;
   line.add("apiVersion", "leat/v1").add("kind", "EpochLedger").add("epoch", epoch);
+  if (ledger.shards > 1) line.add("shards", ledger.shards);
   line.add("rows", ledger.rows).add("missing", ledger.missing).add("repeated", ledger.repeated);
   line.add("orderSha256", ledger.order);
   if (!ledger.content.empty()) line.add("contentSha256", ledger.content);
@@ -56,28 +58,38 @@ std::string json_of_ledger(const EpochLedger& ledger, int64_t epoch) {
 
 }  // namespace
 
-Result<EpochLedger> read_epoch_ledger(Files& files, const DatasetFiles& names, bool shuffle,
-                                      uint64_t seed, int64_t epoch, bool reads_rows) {
+Result<EpochLedger> read_epoch_ledger(Files& files, const DatasetFiles& names,
+                                      const TrainingOrder& order, int64_t epoch, bool reads_rows) {
   constexpr int64_t kMostRows = int64_t{1} << 33;
   LEAT_ASSIGN_OR_RETURN(const auto data, Dataset::open(files, names, /*large_array=*/0));
+  const DatasetInfo& info = data->info();
+  LEAT_RETURN_IF_ERROR(check_sharding(info, order.sharding, order.shards));
+  const bool shared = order.sharding == Sharding::data;
   EpochLedger out;
-  out.rows = data->info().count;
-  if (out.rows > kMostRows || epoch > INT64_MAX / out.rows) {
-    return resource_exhausted(
-        cat("expected at most ", kMostRows, " rows for a ledger, received ", out.rows));
+  out.shards = shared ? 1 : order.shards;
+  if (info.count > kMostRows / out.shards || epoch > INT64_MAX / (info.count * out.shards)) {
+    return resource_exhausted(cat("expected at most ", kMostRows, " rows for a ledger, received ",
+                                  info.count, " for each of ", out.shards));
   }
-  std::vector<bool> seen(static_cast<size_t>(out.rows), false);
-  EpochOrder order(out.rows, shuffle, seed);
   ContentHash content(*data);
   Sha256 numbers;
-  for (int64_t position = (epoch - 1) * out.rows; position < epoch * out.rows; ++position) {
-    const int64_t row = order.record(position);
-    if (seen[static_cast<size_t>(row)]) ++out.repeated;
-    seen[static_cast<size_t>(row)] = true;
-    numbers.update(std::as_bytes(std::span(&row, 1)));
-    if (reads_rows) LEAT_RETURN_IF_ERROR(content.add(row, {seed, static_cast<uint64_t>(position)}));
+  for (int64_t shard = 0; shard < out.shards; ++shard) {
+    const ShardRows rows(info, order.sharding, shard, order.shards);
+    EpochOrder places(rows.count(), order.shuffle, order.seed,
+                      shared ? 0 : static_cast<uint32_t>(shard) + 1);
+    std::vector<bool> seen(static_cast<size_t>(rows.count()), false);
+    for (int64_t i = 0; i < rows.count(); ++i) {
+      const int64_t position = (epoch - 1) * rows.count() + i;
+      const int64_t place = places.record(position), row = rows.row(place);
+      if (seen[static_cast<size_t>(place)]) ++out.repeated;
+      seen[static_cast<size_t>(place)] = true;
+      numbers.update(std::as_bytes(std::span(&row, 1)));
+      const auto key = static_cast<uint64_t>(position * out.shards + shard);
+      if (reads_rows) LEAT_RETURN_IF_ERROR(content.add(row, {order.seed, key}));
+    }
+    out.rows += rows.count();
+    out.missing += std::count(seen.begin(), seen.end(), false);
   }
-  out.missing = std::count(seen.begin(), seen.end(), false);
   out.order = to_hex(numbers.finish());
   if (reads_rows) out.content = content.finish();
   return out;
@@ -93,8 +105,9 @@ int run_data_ledger(const DataLedgerCommand& command) {
         command.color);
   }
   const auto ledger =
-      read_epoch_ledger(real_files(), dataset_files(*job, job->data.train), job->data.shuffle,
-                        static_cast<uint64_t>(job->seed), command.epoch, !command.order_alone);
+      read_epoch_ledger(real_files(), dataset_files(*job, job->data.train),
+                        {job->data.shuffle, job->seed, job->data.sharding, job->shards},
+                        command.epoch, !command.order_alone);
   if (!ledger.ok()) return report(ledger.status(), command.color);
   std::cout << (command.json ? json_of_ledger(*ledger, command.epoch)
                              : text_of_ledger(*ledger, command.epoch))

@@ -8,6 +8,7 @@
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "ops/data/dataset_files.h"
+#include "ops/data/sharding.h"
 
 namespace leat {
 
@@ -22,15 +23,26 @@ struct DataLedgerCommand {
 };
 int run_data_ledger(const DataLedgerCommand& command);
 
+// The order in which a job reads its training data.
+struct TrainingOrder {
+  bool shuffle = true;
+  uint64_t seed = 0;
+  Sharding sharding = Sharding::data;
+  int64_t shards = 1;
+};
+
 struct EpochLedger {
-  int64_t rows = 0;
-  int64_t missing = 0, repeated = 0;  // rows of the data that the epoch lacks, and has once more
+  int64_t shards = 1;                 // that have an order of their own: 1 if all share one
+  int64_t rows = 0;                   // of all of these shards
+  int64_t missing = 0, repeated = 0;  // rows that the epoch of a shard lacks, and has once more
   std::string order;                  // SHA-256 of the numbers of the rows, as int64 little-endian
   std::string content;                // of the bytes of all columns, row by row; empty: not read
 };
-// Goes over the rows of an epoch as the readers of a training do. A bit of memory for each row:
-// resource_exhausted for more than 2^33 of them; the errors of reading.
-Result<EpochLedger> read_epoch_ledger(Files& files, const DatasetFiles& names, bool shuffle,
-                                      uint64_t seed, int64_t epoch, bool reads_rows);
+// Goes over the rows of an epoch as the readers of a training do. Shards with an order of their own
+// come one after the other, each with its own pass of that number. A bit of memory for each row of
+// the data: resource_exhausted for more than 2^33 rows; the errors of check_sharding() and of
+// reading.
+Result<EpochLedger> read_epoch_ledger(Files& files, const DatasetFiles& names,
+                                      const TrainingOrder& order, int64_t epoch, bool reads_rows);
 
 }  // namespace leat

@@ -15,6 +15,7 @@
 #include "daemon/spec/queue_terms.h"
 #include "devices/base/dtype.h"
 #include "devices/base/status.h"
+#include "ops/data/sharding.h"
 #include "scheduler/recipes/loss.h"
 #include "scheduler/recipes/metric.h"
 #include "scheduler/recipes/optimizer.h"
@@ -72,9 +73,10 @@ struct Job {
     // The columns that the job reads, as parse_column_view() of ops/data/dataset_files.h reads
     // them: "tokens=window[:-1]". Empty: all columns of the files.
     std::vector<std::string> columns;
-    double rescale = 1;                 // inputs of floats are multiplied by it
-    std::vector<Transform> transforms;  // of the columns, in their order
-    bool shuffle = true;                // shuffle the training rows, in a new order for each epoch
+    double rescale = 1;                  // inputs of floats are multiplied by it
+    std::vector<Transform> transforms;   // of the columns, in their order
+    bool shuffle = true;                 // shuffle the training rows, in a new order for each epoch
+    Sharding sharding = Sharding::data;  // of the training rows
     bool operator==(const Data&) const = default;
   };
 

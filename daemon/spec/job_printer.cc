@@ -86,7 +86,10 @@ std::string print_data(const Job::Data& data) {
   text += cat("  rescale: ", shortest(data.rescale), "\n");
   if (!data.transforms.empty())
     text += cat("  transforms:\n", print_transforms(data.transforms, "    "));
-  return text + cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
+  text += cat("  shuffle: ", data.shuffle ? "true" : "false", "\n");
+  if (data.sharding != Sharding::data)
+    text += cat("  sharding: ", sharding_name(data.sharding), "\n");
+  return text;
 }
 
 std::string print_program(const Job::Program& program) {

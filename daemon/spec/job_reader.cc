@@ -192,6 +192,7 @@ void read_data(YamlMap map, const std::filesystem::path& folder, Job::Data& data
   map.get_float("rescale", Need::optional, kPositive, data.rescale);
   read_transforms(map, data.transforms);
   map.get_bool("shuffle", Need::optional, data.shuffle);
+  map.get_enum("sharding", Need::optional, kShardings, data.sharding);
   map.finish();
 }
 
@@ -328,6 +329,11 @@ void check_together(YamlMap& top, const Job& job) {
     top.fail("on_nan",
              "expected fail or ignore with a strategy whose workers do not do each step "
              "together, so that they could not all skip it, received skip");
+  }
+  // A replica of a quorum takes the rows that come next, which are those of no shard.
+  if (job.data.sharding != Sharding::data && job.has_quorum()) {
+    top.fail("data", cat("sharding: expected data with a quorum of replicas, received ",
+                         sharding_name(job.data.sharding)));
   }
   if (job.global_batch_size % job.shards != 0) {
     top.fail(

@@ -74,6 +74,10 @@ Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool sh
   return attrs;
 }
 
+int64_t epoch_rows(const Job& job, const DatasetInfo& info) {
+  return epoch_rows(info, job.data.sharding, job.shards);
+}
+
 LossSpec loss_spec(const Job& job) { return of_output(job.loss, job); }
 
 std::vector<LossSpec> loss_specs(const Job& job) {
@@ -105,6 +109,8 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
   if (job.has_data()) {
     spec.input.reader =
         reader_attrs(dataset_files(job, job.data.train), found, job.data.shuffle, job.seed);
+    if (job.data.sharding != Sharding::data)
+      spec.input.reader["sharding"] = std::string(sharding_name(job.data.sharding));
   }
   if (job.program)
     spec.program = ProgramSpec{job.program->init, job.program->step, job.program->fetch};
@@ -116,7 +122,7 @@ TrainSpec train_spec(const Job& job, const FoundDataset& found, int64_t total_st
   spec.accuracy = has_accuracy(job);
   spec.metrics = evaluated_metrics(job);
   spec.optimizer = job.optimizer;
-  spec.schedule = schedule_spec(job, found.info.count, total_steps);
+  spec.schedule = schedule_spec(job, epoch_rows(job, found.info), total_steps);
   spec.global_batch = job.global_batch_size;
   spec.shards = job.shards;
   spec.precision = job.master_dtype();

@@ -28,6 +28,9 @@ std::vector<const Job::Files*> validation_files(const Job& job);
 // op casts it back.
 Attrs reader_attrs(const DatasetFiles& names, const FoundDataset& found, bool shuffle,
                    uint64_t seed);
+// The rows that the steps of an epoch of the job read: those of the training data, or as
+// ops/data/sharding.h says with data.sharding. REQUIRES: check_sharding().
+int64_t epoch_rows(const Job& job, const DatasetInfo& info);
 // The first term of the loss, and the output of the model that it is made from.
 LossSpec loss_spec(const Job& job);
 // All terms, with their outputs.

@@ -36,7 +36,7 @@ TrainingParts parts_of(const Catalogue& catalogue, Files& files, const Job& job,
                        const TrainOptions& options, HostGroup& hosts, const TrainingInput& input) {
   const int64_t workers = workers_of(job, options);
   // The length depends on the rows of the data, so it is known only after the headers were read.
-  const TrainingLength length = training_length(job, input.train.info.count);
+  const TrainingLength length = training_length(job, epoch_rows(job, input.train.info));
   return {catalogue,
           files,
           real_clock(),

@@ -283,15 +283,18 @@ Result<std::unique_ptr<TrainingInput>> read_input(const Catalogue& catalogue, Fi
   LEAT_RETURN_IF_ERROR(check_batch(job, model.batch));
   LEAT_RETURN_IF_ERROR(check_exports(job, model));
   HostHandle& host = *hosts.hosts()[0];
-  if (job.has_data())
+  if (job.has_data()) {
+    LEAT_RETURN_IF_ERROR(check_sharding(train.info, job.data.sharding, job.shards));
     LEAT_RETURN_IF_ERROR(check_data(job, graph, job.data.train, train.info, true, host));
-  else if (!graph.inputs().empty())
+  } else if (!graph.inputs().empty()) {
     return lacks_data(job, graph);
+  }
   LEAT_RETURN_IF_ERROR(check_validation(job, graph, validation, host));
   note_probabilities(job, model);
   for (const std::string& note : train.notes) model.notes.push_back(note);
-  const DataOrder order{job.global_batch_size, job.data.shuffle, train.info.count,
-                        prints_of(train, job.data.train)};
+  const DataOrder order{job.global_batch_size, job.data.shuffle, epoch_rows(job, train.info),
+                        prints_of(train, job.data.train),
+                        std::string(sharding_name(job.data.sharding))};
   return std::make_unique<TrainingInput>(
       TrainingInput{std::move(model), std::move(sha256), every_float,
                     FoundDataset{train.info, train.files, train.classes}, first_of(validation),

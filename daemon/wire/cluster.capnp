@@ -885,6 +885,7 @@ struct DatasetView {
   prints @3 :List(Text);          # fingerprint() of ops/data/dataset.h, one for each file
   notes @4 :List(Text);           # as in DatasetReport of ops/data/dataset.h
   classes @5 :List(Text);         # as there
+  firstRows @6 :List(Int64);      # as in DatasetInfo of ops/data/columns.h
 
   struct Column {
     name @0 :Text;

@@ -244,6 +244,8 @@ void write_dataset(const DatasetReport& report, wire::DatasetView::Builder out) 
     auto shape = columns[c].initShape(static_cast<unsigned>(column.shape.rank()));
     for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, column.shape[static_cast<int>(i)]);
   }
+  auto first_rows = out.initFirstRows(list_size(info.first_rows));
+  for (unsigned f = 0; f < first_rows.size(); ++f) first_rows.set(f, info.first_rows[f]);
   write_texts(report.files, out.initFiles(list_size(report.files)));
   write_texts(report.prints, out.initPrints(list_size(report.prints)));
   if (!report.notes.empty()) write_texts(report.notes, out.initNotes(list_size(report.notes)));
@@ -265,6 +267,14 @@ Result<DatasetReport> read_dataset(wire::DatasetView::Reader in) {
     ColumnInfo column{each.getName(), *dtype, {}};
     LEAT_ASSIGN_OR_RETURN(column.shape, read_shape(each.getShape()));
     report.info.columns.push_back(std::move(column));
+  }
+  for (const int64_t row : in.getFirstRows()) {
+    const bool first = report.info.first_rows.empty();
+    if (row > report.info.count || (first ? row != 0 : row < report.info.first_rows.back())) {
+      return invalid_argument(cat("a data set: expected first rows of files that ascend from 0 to ",
+                                  report.info.count, ", received ", row));
+    }
+    report.info.first_rows.push_back(row);
   }
   report.files = read_texts(in.getFiles());
   report.prints = read_texts(in.getPrints());

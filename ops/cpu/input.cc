@@ -10,6 +10,7 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/data/dataset.h"
 #include "ops/data/epoch_order.h"
+#include "ops/data/sharding.h"
 #include "ops/graph/op.h"
 #include "ops/state/resources.h"
 
@@ -31,6 +32,10 @@ class ReadBatchKernel final : public Kernel {
         seed_(static_cast<uint64_t>(attr_int(setup.attrs(), "seed"))),
         shuffle_(attr_int(setup.attrs(), "shuffle") != 0),
         wrap_(attr_int(setup.attrs(), "wrap") != 0),
+        shares_order_(sharding_of(setup) == Sharding::data),
+        shard_(first_row_ / rows_),
+        shards_(global_batch_ / rows_),
+        own_(dataset.info(), sharding_of(setup), shard_, shards_),
         end_(end_of_rows(attr_int(setup.attrs(), "limit"), dataset.info().count)),
         outputs_(setup.types.outputs.size()) {}
 
@@ -48,12 +53,17 @@ class ReadBatchKernel final : public Kernel {
                                ", received ", index)));
       return Progress::failed;
     }
-    EpochOrder order(dataset_.info().count, shuffle_, seed_);
+    EpochOrder order(own_.count(), shuffle_, seed_,
+                     shares_order_ ? 0 : static_cast<uint32_t>(shard_) + 1);
     const int64_t begin = tile * tile_rows_, end = std::min(rows_, begin + tile_rows_);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t position = *batch + first_row_ + row;
+      // A shard with an order of its own counts its own rows. The keys of all shards differ.
+      const int64_t place = shares_order_ ? position : index * rows_ + row;
+      const int64_t key = shares_order_ ? position : place * shards_ + shard_;
       const bool real = wrap_ || position < end_;
-      const Status written = write_row(context, row, position, real ? order.record(position) : -1);
+      const Status written =
+          write_row(context, row, key, real ? own_.row(order.record(place)) : -1);
       if (written.ok()) continue;
       context.step->fail(context.instruction, written.while_doing(cat("reading for ", subject_)));
       return Progress::failed;
@@ -62,6 +72,10 @@ class ReadBatchKernel final : public Kernel {
   }
 
  private:
+  // The gate has checked the name.
+  static Sharding sharding_of(const KernelSetup& setup) {
+    return sharding_from_name(attr_string(setup.attrs(), "sharding")).value_or(Sharding::data);
+  }
   static int64_t end_of_rows(int64_t limit, int64_t count) {
     return limit > 0 ? std::min(limit, count) : count;
   }
@@ -74,7 +88,7 @@ class ReadBatchKernel final : public Kernel {
 
   // A record of -1 means none: weight 0. The row gets the first record, because a model may compute
   // NaN from zeros, and NaN times weight 0 is still NaN.
-  Status write_row(KernelContext& context, int64_t row, int64_t position, int64_t record) const {
+  Status write_row(KernelContext& context, int64_t row, int64_t key_position, int64_t record) const {
     const int64_t shown = std::max<int64_t>(0, record);
     const size_t columns = dataset_.info().columns.size();
     // The columns that are not in memory. A record is parsed once for all of them.
@@ -91,7 +105,7 @@ class ReadBatchKernel final : public Kernel {
         reads = true;
       }
     }
-    const RowKey key{seed_, static_cast<uint64_t>(position)};
+    const RowKey key{seed_, static_cast<uint64_t>(key_position)};
     if (reads) LEAT_RETURN_IF_ERROR(dataset_.read_row(shown, key, std::span(outs).first(columns)));
     const float weight = record >= 0 ? 1.0f : 0.0f;
     if (std::byte* out = row_of(context, columns, row, sizeof weight))
@@ -109,6 +123,9 @@ class ReadBatchKernel final : public Kernel {
   const int64_t global_batch_, rows_, first_row_, tile_rows_;
   const uint64_t seed_;
   const bool shuffle_, wrap_;
+  const bool shares_order_;  // with the other shards
+  const int64_t shard_, shards_;
+  const ShardRows own_;
   const int64_t end_;     // without wrap: no row from this position on
   const size_t outputs_;  // the last ones may be absent
 };
@@ -143,6 +160,12 @@ Result<std::unique_ptr<Kernel>> make_read_batch(const KernelSetup& setup) {
   if (!dataset.ok())
     return dataset.status().while_doing(cat("opening the data of ", setup.subject));
   LEAT_RETURN_IF_ERROR(expect_types(setup, (*dataset)->info()));
+  const auto sharding = sharding_from_name(attr_string(attrs, "sharding"));
+  if (sharding) {
+    LEAT_RETURN_IF_ERROR(
+        check_sharding((*dataset)->info(), *sharding, attr_int(attrs, "global_batch") / rows)
+            .while_doing(cat("opening the data of ", setup.subject)));
+  }
   return std::unique_ptr<Kernel>(std::make_unique<ReadBatchKernel>(setup, **dataset));
 }
 

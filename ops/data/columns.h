@@ -30,6 +30,9 @@ struct ColumnInfo {
 struct DatasetInfo {
   int64_t count = 0;
   std::vector<ColumnInfo> columns;
+  // The first row of each file, ascending from 0, where the rows lie in files one after the other;
+  // a file without rows begins where the next one does. Empty where they do not.
+  std::vector<int64_t> first_rows = {};
   // Null if there is no column of the name.
   const ColumnInfo* find(std::string_view name) const;
 };

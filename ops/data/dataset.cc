@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 Status find_parts(OpenedSource& opened) {
   const std::vector<ColumnInfo>& stored = opened.source->info().columns;
   opened.info.count = opened.source->info().count;
+  opened.info.first_rows = opened.source->info().first_rows;
   opened.wanted.assign(stored.size(), false);
   std::vector<std::string> names;
   for (const ColumnInfo& column : stored) names.push_back(column.name);

@@ -9,12 +9,18 @@
 namespace leat {
 
 // The record at a position of the endless sequence of epochs, each in an order of its own. Calls
-// with ascending positions compute one permutation per epoch. Threads: one.
+// with ascending positions compute one permutation per epoch. `stream`: orders of other streams
+// have nothing in common with it; 0 is that of all rows, and shard + 1 that of a shard's own.
+// Threads: one.
 class EpochOrder {
  public:
   // REQUIRES: count is at least 1.
-  EpochOrder(int64_t count, bool shuffle, uint64_t seed)
-      : count_(count), shuffle_(shuffle), seed_(seed), order_(static_cast<uint64_t>(count), 0) {}
+  EpochOrder(int64_t count, bool shuffle, uint64_t seed, uint32_t stream = 0)
+      : count_(count),
+        shuffle_(shuffle),
+        seed_(seed),
+        stream_(stream),
+        order_(static_cast<uint64_t>(count), 0) {}
 
   int64_t record(int64_t position) {
     const int64_t epoch = position / count_, place = position % count_;
@@ -29,13 +35,13 @@ class EpochOrder {
   }
 
  private:
-  // The key of an epoch's permutation follows from the seed and the epoch alone, so a restart sees
-  // the same order.
+  // The key of an epoch's permutation follows from the seed, the epoch and the stream alone, so a
+  // restart sees the same order.
   uint64_t key(uint64_t epoch) const {
     constexpr uint32_t kTag =
         0x45504f43;  // "EPOC": separates these numbers from others drawn with this seed
     const auto words =
-        philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), kTag, 0},
+        philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), kTag, stream_},
                {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
     return uint64_t{words[1]} << 32 | words[0];
   }
@@ -43,6 +49,7 @@ class EpochOrder {
   const int64_t count_;
   const bool shuffle_;
   const uint64_t seed_;
+  const uint32_t stream_;
   int64_t epoch_ = -1;
   Permutation order_;
 };

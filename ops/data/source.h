@@ -38,8 +38,10 @@ struct RowPart {
 // The place of a row in a training. A random part of a row, such as the crop of an image, follows
 // from it alone, so that the bits are the same on any worker and thread and after a restart.
 struct RowKey {
-  uint64_t seed = 0;      // of the reader
-  uint64_t position = 0;  // in the endless sequence of epochs: epoch x rows + place in its order
+  uint64_t seed = 0;  // of the reader
+  // In the endless sequence of epochs: epoch x rows + place in its order. Of shards with orders of
+  // their own: that x shards + shard.
+  uint64_t position = 0;
 };
 
 // A column of classes, which a caller wants to have checked.

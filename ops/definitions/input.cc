@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "devices/base/text.h"
+#include "ops/data/sharding.h"
 #include "ops/definitions/definitions.h"
 #include "ops/graph/op.h"
 
@@ -36,6 +37,16 @@ Status infer_read_batch(InferContext& ctx) {
   if (rows < 1 || rows > global_batch) {
     return ctx.error(
         cat("rows: expected 1 to ", global_batch, ", the global batch, received ", rows));
+  }
+  const auto sharding = sharding_from_name(attr_string(attrs, "sharding"));
+  if (!sharding) {
+    return ctx.error(cat("sharding: expected one of ", join(kShardings, ", "), ", received '",
+                         attr_string(attrs, "sharding"), "'"));
+  }
+  if (*sharding != Sharding::data && (global_batch % rows != 0 || attr_int(attrs, "wrap") == 0)) {
+    return ctx.error(cat("sharding: ", sharding_name(*sharding),
+                         ": expected wrap and shards of the same number of rows, received ", rows,
+                         " of ", global_batch, " rows and wrap ", attr_int(attrs, "wrap")));
   }
   const auto columns = reader_columns(attrs);
   if (!columns.ok()) return ctx.error(columns.status().message());
@@ -140,6 +151,10 @@ Result<std::vector<ColumnInfo>> reader_columns(const Attrs& attrs) {
 // position count, or at `limit` if that is greater than 0 and less, and each row after that is the
 // first one with weight 0.
 //
+// The sharding `data` is this order. With `file` and `off` the instance is a shard, of number
+// first_row / rows, which has rows of its own (ops/data/sharding.h): row i is at position index x
+// rows + i of the endless sequence of its own epochs.
+//
 // The outputs are the columns in their order and then, if there is one output more, the weights:
 // float[rows], 1 or 0.
 void register_input_ops(Catalogue& catalogue) {
@@ -160,6 +175,7 @@ void register_input_ops(Catalogue& catalogue) {
                     .attr("seed", int64_t{0})
                     .attr("wrap", int64_t{1})
                     .attr("limit", int64_t{0})
+                    .attr("sharding", std::string("data"))
                     .stateful()
                     .per_shard()
                     .infer(infer_read_batch)

@@ -207,6 +207,11 @@ Result<Graph> Splitter::replica(Borders& borders) {
       rewriter_.map_node(id, ticket_);
       rewriter_.map_value(node.outputs[0], output(ticket_));
     } else if (is_op(node, "leat.ReadBatch")) {
+      if (const std::string sharding = attr_string(node.attrs, "sharding"); sharding != "data") {
+        return invalid_argument(cat("'", node.name, "': sharding: expected data with a quorum, ",
+                                    "whose replicas take the rows that come next, received ",
+                                    sharding));
+      }
       read_chunk(id);
     } else if (is_op(node, "leat.Read")) {
       LEAT_RETURN_IF_ERROR(snapshot(id).status());

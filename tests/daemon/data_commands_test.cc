@@ -268,7 +268,8 @@ TEST_CASE("a ledger has each row once, whatever the format and the number of wor
   CHECK(order.out.find("content") == std::string::npos);
   // Without shuffling the order is that of the files.
   NamedData data = must(find_data(real_files(), folder / "job.yaml", 1)).at(0);
-  const EpochLedger plain = must(read_epoch_ledger(real_files(), data.names, false, 5, 3, false));
+  const EpochLedger plain =
+      must(read_epoch_ledger(real_files(), data.names, {.shuffle = false, .seed = 5}, 3, false));
   std::vector<int64_t> numbers(1000);
   std::iota(numbers.begin(), numbers.end(), int64_t{0});
   CHECK(plain.order == to_hex(sha256(std::as_bytes(std::span(numbers)))));

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <map>
+#include <set>
 
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
@@ -160,6 +161,52 @@ TEST_CASE("a mixture of tables trains to the same weights on any number of worke
   const Job tokens = must(parse_job(print_job(small.job()), small.path("job.yaml"), overrides));
   CHECK(tokens.data.columns.size() == 2);
   CHECK(must(parse_job(print_job(tokens), small.path("job.yaml"))).data == tokens.data);
+}
+
+TEST_CASE("shards with rows of their own train to the same weights on any number of workers",
+          "[cluster]") {
+  const SmallJob small(kTableModel);
+  const int64_t ends[] = {0, 30, 77, 110, 180, kTableRows};
+  for (int part = 0; part < 5; ++part) {
+    write_table_files(small.path(cat("part-", part + 1)), ends[part], ends[part + 1]);
+  }
+  write_table_files(small.path("all"), 0, kTableRows);
+  const auto job = [&](const std::string& format, const std::string& sharding, int workers) {
+    return small.job(
+        table_settings(kTables.at(format), {"shards=4", cat("data.sharding=", sharding),
+                                            "global_batch_size=16", cat("num_workers=", workers)}));
+  };
+  std::set<std::string> hashes;
+  for (const std::string sharding : {"data", "file", "off"}) {
+    INFO(sharding);
+    const Job one = job("csv", sharding, 1);
+    CHECK(must(parse_job(print_job(one), small.path("job.yaml"))).data == one.data);
+    const std::string hash = small.hash(one, cat(sharding, "-1"));
+    CHECK(small.hash(job("csv", sharding, 2), cat(sharding, "-2"), 2) == hash);
+    CHECK(small.hash(job("csv", sharding, 4), cat(sharding, "-4"), 3) == hash);
+    hashes.insert(hash);
+  }
+  CHECK(hashes.size() == 3);
+  // Arrays are files of columns, and not of rows.
+  const auto refused = small.trainer(job("npy", "file", 1), {small.path("refused")});
+  CHECK_THAT(refused.status().message(), Catch::Contains("data.sharding: expected data or off"));
+}
+
+TEST_CASE("an epoch of shards with rows of their own is as long as that of the largest",
+          "[cluster]") {
+  const SmallJob small(kTableModel);
+  write_table_files(small.path("part-1"), 0, 60);
+  write_table_files(small.path("part-2"), 60, kTableRows);  // 141 rows
+  const auto steps = [&](const std::string& sharding) {
+    const Job job =
+        small.job(table_settings(kTables.at("csv"), {"shards=2", cat("data.sharding=", sharding),
+                                                     "epochs=1", "global_batch_size=10"}));
+    Silent watch;
+    return small.train(job, sharding, watch).steps;
+  };
+  CHECK(steps("data") == 21);  // 201 rows in batches of 10
+  CHECK(steps("file") == 29);  // 141 rows in parts of 5
+  CHECK(steps("off") == 41);   // 201 rows in parts of 5
 }
 
 TEST_CASE("bad records that are left out are told, and bad tables are errors of the job") {

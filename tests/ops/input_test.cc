@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "devices/base/text.h"
 #include "ops/data/dataset.h"
 #include "ops/data/dataset_memory.h"
+#include "ops/data/sharding.h"
 #include "ops/data/source_formats.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
@@ -146,6 +148,89 @@ TEST_CASE("the order depends on the seed and on nothing else") {
   CHECK(order(1, 10) != order(2, 10));
   CHECK(order(1, 10) != order(int64_t{1} << 32 | 1, 10));
   CHECK(order(-1, 10) != order(1, 10));
+}
+
+TEST_CASE("shards that do not share an order have all rows each, in orders of their own") {
+  const DataFolder data;
+  constexpr int64_t kShards = 4, kRows = 8;
+  Reading reading(data, kShards * kRows, {{"seed", int64_t{7}}, {"sharding", std::string("off")}},
+                  kShards);
+  std::map<int64_t, Ints> of_shard;
+  for (int64_t step = 0; step < 26; ++step) {  // two epochs of 103 rows, and a bit
+    const Ints batch = reading.labels(step);
+    for (int64_t s = 0; s < kShards; ++s) {
+      for (const int64_t label : slice(batch, s * kRows, kRows)) of_shard[s].push_back(label);
+    }
+  }
+  std::set<Ints> orders;
+  for (const auto& [shard, labels] : of_shard) {
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      const Ints one = slice(labels, epoch * kCount, kCount);
+      CHECK(std::set<int64_t>(one.begin(), one.end()).size() == kCount);
+      orders.insert(one);
+    }
+  }
+  CHECK(orders.size() == 2 * kShards);
+}
+
+TEST_CASE("a shard of files reads those, and begins again when it has had each row") {
+  const DataFolder data;
+  // Five files of 3, 0, 4, 5 and 1 rows: shard 0 has the files a, c and e, shard 1 has b and d.
+  int64_t label = 0;
+  const std::vector<std::pair<std::string, int64_t>> files = {
+      {"a", 3}, {"b", 0}, {"c", 4}, {"d", 5}, {"e", 1}};
+  for (const auto& [name, rows] : files) {
+    std::string text = "label\n";
+    for (int64_t i = 0; i < rows; ++i) text += cat(label++, "\n");
+    data.write(name + ".csv", std::vector<uint8_t>(text.begin(), text.end()));
+  }
+  TestJob job;
+  job.resources.set_data_root(data.directory.path());
+  const ValueId index = job.input("index", DType::i64, {});
+  const Attrs attrs = {{"format", std::string("csv")},
+                       {"files", Texts{"a.csv", "b.csv", "c.csv", "d.csv", "e.csv"}},
+                       {"columns", Texts{"label"}},
+                       {"types", Texts{"int64[]"}},
+                       {"options", Texts{"columns:label=", "columns:label:dtype=int64"}},
+                       {"global_batch", int64_t{4}},
+                       {"rows", int64_t{2}},
+                       {"shuffle", int64_t{0}},
+                       {"sharding", std::string("file")}};
+  std::vector<ValueId> fetches;
+  for (int64_t shard = 0; shard < 2; ++shard) {
+    const NodeId node = job.add_node("leat.ReadBatch", {index}, attrs, 1);
+    job.graph.node(node).first_row = 2 * shard;
+    fetches.push_back(job.graph.node(node).outputs[0]);
+  }
+  Ints first, second;
+  for (int64_t step = 0; step < 5; ++step) {
+    const auto batch = job.try_run({{index, Tensor::scalar(step)}}, fetches);
+    INFO(batch.status());
+    REQUIRE(batch.ok());
+    for (int64_t row = 0; row < 2; ++row) {
+      first.push_back((*batch)[0].int_at(row));
+      second.push_back((*batch)[1].int_at(row));
+    }
+  }
+  CHECK(first == Ints{0, 1, 2, 3, 4, 5, 6, 12, 0, 1});
+  CHECK(second == Ints{7, 8, 9, 10, 11, 7, 8, 9, 10, 11});
+}
+
+TEST_CASE("a data set that cannot be parted by its files is refused") {
+  DatasetInfo info;
+  info.count = 12;
+  CHECK(check_sharding(info, Sharding::off, 4).ok());
+  CHECK_THAT(check_sharding(info, Sharding::file, 2).message(),
+             Catch::Contains("expected data or off with a format whose rows do not lie in files"));
+  info.first_rows = {0, 0, 5};  // files of 0, 5 and 7 rows
+  CHECK(check_sharding(info, Sharding::file, 2).ok());
+  CHECK(epoch_rows(info, Sharding::data, 2) == 12);
+  CHECK(epoch_rows(info, Sharding::file, 2) == 14);
+  CHECK(epoch_rows(info, Sharding::off, 2) == 24);
+  CHECK_THAT(check_sharding(info, Sharding::file, 3).message(),
+             Catch::Contains("received none in those of shard 0"));
+  CHECK_THAT(check_sharding(info, Sharding::file, 4).message(),
+             Catch::Contains("expected at least a file for each of 4 shards, received 3 files"));
 }
 
 TEST_CASE("a batch is a function of its index, not of what was read before") {
@@ -491,6 +576,10 @@ TEST_CASE("a reader's attributes are checked at the gate") {
   CHECK(has(message({{"columns", Texts{"a=features", "a=labels"}}}), "'a' is there twice"));
   CHECK(has(message({{"columns", Texts{"features[1]", "labels"}}}), "NAME=COLUMN[BEGIN:END]"));
   CHECK(has(message({{"files", Texts{"x.npy"}}}), "files: expected COLUMN=PATH"));
+  CHECK(has(message({{"sharding", std::string("files")}}),
+            "sharding: expected one of data, file, off, received 'files'"));
+  CHECK(has(message({{"sharding", std::string("off")}, {"wrap", int64_t{0}}}),
+            "sharding: off: expected wrap and shards of the same number of rows"));
   CHECK(has(message({{"format", std::string("tokens")}}), "a window and a stride of at least 1"));
   TestJob job;
   job.add_node("leat.ReadBatch", {job.input("index", DType::i64, {1})}, reader(4), 3);

@@ -222,8 +222,10 @@ class TokenSource final : public ColumnsSource {
     source->element_ = setup.names.element;
     for (const SourceFile& file : setup.places)
       LEAT_RETURN_IF_ERROR(source->locate(setup.files, file));
-    for (const Place& place : source->places_)
+    for (const Place& place : source->places_) {
+      source->info_.first_rows.push_back(source->info_.count);
       source->info_.count += window_count(place.header.shape[0], source->window_, source->stride_);
+    }
     if (source->info_.count == 0) {
       return invalid_argument(cat("'", source->places_[0].name, "': expected at least one window ",
                                   "of ", source->window_, " tokens in a file, received fewer"));

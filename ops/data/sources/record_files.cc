@@ -224,6 +224,7 @@ Status RecordSource::read(int64_t row, std::span<const RowPart> parts) const {
 
 void RecordSource::take(std::unique_ptr<RecordFiles> records) {
   info_.count = records->rows();
+  info_.first_rows = records->first_rows();
   skipped_ = records->skipped();
   first_skipped_ = records->first_skipped();
   records_ = std::move(records);

@@ -112,6 +112,8 @@ class RecordFiles {
   void attach(Files& files) { pool_.attach(files); }
 
   int64_t rows() const { return rows_; }
+  // The first row of each file.
+  const std::vector<int64_t>& first_rows() const { return first_rows_; }
   uint64_t memory() const;
   int64_t skipped() const { return skipped_; }
   const std::string& first_skipped() const { return first_skipped_; }

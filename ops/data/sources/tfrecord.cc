@@ -83,7 +83,7 @@ class TfRecordSource final : public Source {
   }
   std::string row_name(int64_t row) const override {
     const size_t file = file_of(row);
-    return cat("'", pool_.place(file).name, "': record ", row - first_rows_[file] + 1);
+    return cat("'", pool_.place(file).name, "': record ", row - info_.first_rows[file] + 1);
   }
   // Labels are within their records: to look at all of them is to read all of the data, which may
   // be larger than any memory. The step that meets a label behind those finds it, too.
@@ -118,13 +118,13 @@ class TfRecordSource final : public Source {
 
  private:
   size_t file_of(int64_t row) const {
-    const auto next = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
-    return static_cast<size_t>(next - first_rows_.begin()) - 1;
+    const auto next = std::upper_bound(info_.first_rows.begin(), info_.first_rows.end(), row);
+    return static_cast<size_t>(next - info_.first_rows.begin()) - 1;
   }
 
   Status index_file(Files& files, size_t index, bool skips) {
     LEAT_ASSIGN_OR_RETURN(const auto file, pool_.get(index));
-    first_rows_.push_back(static_cast<int64_t>(places_.size()));
+    info_.first_rows.push_back(static_cast<int64_t>(places_.size()));
     const ScanShard scan = [](const ReadableFile& records, const TakeMember& take) {
       return read_tfrecords(records, [&](TfRecordPlace place) {
         return take({"", place.offset, place.size});
@@ -207,7 +207,6 @@ class TfRecordSource final : public Source {
   FilePool pool_;
   const std::vector<FeatureColumn> columns_;
   std::multimap<std::string, size_t, std::less<>> by_feature_;
-  std::vector<int64_t> first_rows_;    // by file
   std::vector<TfRecordPlace> places_;  // by row
 };
 

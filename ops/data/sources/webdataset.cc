@@ -102,7 +102,7 @@ class WebDataset final : public Source {
   }
   std::string row_name(int64_t row) const override {
     const size_t shard = shard_of(row);
-    return cat("'", pool_.place(shard).name, "': record ", row - first_rows_[shard] + 1);
+    return cat("'", pool_.place(shard).name, "': record ", row - info_.first_rows[shard] + 1);
   }
   Status read(int64_t row, std::span<const RowPart> parts) const override {
     return read_drawn(row, RowKey{0, static_cast<uint64_t>(row)}, parts);
@@ -128,13 +128,13 @@ class WebDataset final : public Source {
   };
 
   size_t shard_of(int64_t row) const {
-    const auto next = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
-    return static_cast<size_t>(next - first_rows_.begin()) - 1;
+    const auto next = std::upper_bound(info_.first_rows.begin(), info_.first_rows.end(), row);
+    return static_cast<size_t>(next - info_.first_rows.begin()) - 1;
   }
 
   Status index_shard(Files& files, size_t shard) {
     LEAT_ASSIGN_OR_RETURN(const auto file, pool_.get(shard));
-    first_rows_.push_back(info_.count);
+    info_.first_rows.push_back(info_.count);
     const ScanShard scan = [](const ReadableFile& archive, const TakeMember& take) {
       return read_tar(archive, [&](TarMember member) {
         return take({std::move(member.name), member.offset, member.size});
@@ -250,7 +250,6 @@ class WebDataset final : public Source {
   FilePool pool_;
   const std::vector<ShardColumn> columns_;
   bool skips_ = false;
-  std::vector<int64_t> first_rows_;  // by shard
   std::vector<ShardPart> parts_;     // of row 0, one for each column, then of row 1 ...
 };
 
