@@ -207,7 +207,8 @@ Result<Graph> Splitter::replica(Borders& borders) {
       rewriter_.map_node(id, ticket_);
       rewriter_.map_value(node.outputs[0], output(ticket_));
     } else if (is_op(node, "leat.ReadBatch")) {
-      if (const std::string sharding = attr_string(node.attrs, "sharding"); sharding != "data") {
+      const std::string sharding = attr_string(node.attrs, "sharding");
+      if (!sharding.empty() && sharding != "data") {
         return invalid_argument(cat("'", node.name, "': sharding: expected data with a quorum, ",
                                     "whose replicas take the rows that come next, received ",
                                     sharding));
