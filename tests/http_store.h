@@ -25,6 +25,8 @@ namespace leat {
 struct StoreRequest {
   std::string target;  // "/bucket/key?x=1"
   std::map<std::string, std::string> headers;
+  std::string method = "GET";
+  std::string body = {};
 };
 
 // An answer, sent as it is: a length that does not fit its body is one of the faults.
@@ -115,19 +117,28 @@ class HttpStore {
     }
   }
 
-  void serve_one(int connection) {
-    std::string text;
-    while (text.find("\r\n\r\n") == std::string::npos) {
+  // Reads more of the request; false if there is no more.
+  bool read_more(int connection, std::string& text) const {
+    for (;;) {
       char bytes[4096];
       pollfd waits[] = {{connection, POLLIN, 0}, {stop_, POLLIN, 0}};
       if (::poll(waits, 2, -1) < 0) continue;
-      if (waits[1].revents != 0) return;
+      if (waits[1].revents != 0) return false;
       const ssize_t count = ::recv(connection, bytes, sizeof bytes, 0);
-      if (count <= 0) return;
-      text.append(bytes, static_cast<size_t>(count));
+      if (count > 0) text.append(bytes, static_cast<size_t>(count));
+      return count > 0;
+    }
+  }
+
+  void serve_one(int connection) {
+    std::string text;
+    while (text.find("\r\n\r\n") == std::string::npos) {
+      if (!read_more(connection, text)) return;
     }
     StoreRequest request;
-    request.target = text.substr(4, text.find(' ', 4) - 4);
+    const size_t space = text.find(' ');
+    request.method = text.substr(0, space);
+    request.target = text.substr(space + 1, text.find(' ', space + 1) - space - 1);
     for (size_t at = text.find("\r\n") + 2; text.compare(at, 2, "\r\n") != 0;) {
       const size_t end = text.find("\r\n", at), colon = text.find(':', at);
       std::string name = text.substr(at, colon - at);
@@ -135,6 +146,12 @@ class HttpStore {
                      [](unsigned char c) { return static_cast<char>(::tolower(c)); });
       request.headers[name] = text.substr(colon + 2, end - colon - 2);
       at = end + 2;
+    }
+    const auto announced = request.headers.find("content-length");
+    const size_t size = announced == request.headers.end() ? 0 : std::stoull(announced->second);
+    request.body = text.substr(text.find("\r\n\r\n") + 4);
+    while (request.body.size() < size) {
+      if (!read_more(connection, request.body)) return;
     }
     {
       const std::lock_guard lock(mutex_);

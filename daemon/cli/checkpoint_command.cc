@@ -7,6 +7,7 @@
 #include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/compare_checkpoints.h"
+#include "daemon/checkpoint/run_copy.h"
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/checkpoint_model.h"
 #include "daemon/cli/checkpoint_source.h"
@@ -14,6 +15,7 @@
 #include "daemon/training/export_model.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -32,7 +34,7 @@ Newest newest(CheckpointSource& source) {
   int code = kExitOk;
   for (const Found& found : source.checkpoints()) {
     const Status here = source.bring(found, Extent::whole);
-    auto checkpoint = here.ok() ? read_checkpoint(real_files(), found.path) : here;
+    auto checkpoint = here.ok() ? read_checkpoint(store_files(), found.path) : here;
     if (checkpoint.ok()) return {kExitOk, std::move(checkpoint).value(), found};
     const int of_this = source.report(found, checkpoint.status());
     // If no checkpoint is whole, the newest one decides the exit code.
@@ -129,6 +131,20 @@ Result<std::string> write_export(CheckpointSource& source, const Newest& from,
 
 }  // namespace
 
+int run_checkpoint_copy(const CheckpointCopyCommand& command) {
+  std::vector<std::string> refused;
+  const auto step = bring_run(store_files(), command.from, command.to, refused);
+  for (const std::string& each : refused)
+    std::fprintf(stderr, "warning: %s\n", printable(each).c_str());
+  if (!step.ok()) return report(step.status(), command.cluster.color);
+  if (command.cluster.json) {
+    std::fputs(JsonLine().add("run", command.to).add("step", *step).text().c_str(), stdout);
+  } else {
+    std::printf("%s: step %lld\n", printable(command.to).c_str(), static_cast<long long>(*step));
+  }
+  return kExitOk;
+}
+
 int run_checkpoint_ls(const CheckpointLsCommand& command) {
   CheckpointSource source(command.cluster);
   if (const int code = source.open(command.name); code != kExitOk) return code;
@@ -138,7 +154,7 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
     // The manifest has all that the list shows, so the parts of a job's checkpoint stay where they
     // are.
     const Status here = source.bring(found, Extent::manifest);
-    const auto manifest = here.ok() ? read_manifest(real_files(), found.path) : here;
+    const auto manifest = here.ok() ? read_manifest(store_files(), found.path) : here;
     if (command.cluster.json) {
       print_json(source, found, manifest, false);
       if (!manifest.ok()) code = exit_code_of(manifest.status());
@@ -165,7 +181,7 @@ int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
   std::optional<Manifest> after;
   for (const Found& found : source.checkpoints()) {
     const Status here = source.bring(found, Extent::whole);
-    const auto manifest = here.ok() ? verify_checkpoint(real_files(), found.path) : here;
+    const auto manifest = here.ok() ? verify_checkpoint(store_files(), found.path) : here;
     if (json) print_json(source, found, manifest, true);
     if (!manifest.ok()) {
       code = json ? exit_code_of(manifest.status()) : source.report(found, manifest.status());

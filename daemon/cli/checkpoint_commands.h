@@ -57,6 +57,15 @@ struct CheckpointExportCommand {
 };
 int run_checkpoint_export(const CheckpointExportCommand& command);
 
+// Copies a run with its newest checkpoint that is whole to a folder here, from which `leat train
+// --resume` and `leat submit --resume` go on. `from`: the folder of a run, or the copy of one in a
+// store. Prints the folder and the step.
+struct CheckpointCopyCommand {
+  ClusterOptions cluster;
+  std::string from, to;
+};
+int run_checkpoint_copy(const CheckpointCopyCommand& command);
+
 // Has a job of the cluster write a checkpoint after its next step. With `wait` it returns when the
 // checkpoint is on the master's disk, and prints its step. Exit code 6 if the job does not train.
 struct CheckpointSaveCommand {

@@ -6,6 +6,7 @@
 #include "daemon/cli/pack_job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
+#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -26,15 +27,17 @@ bool is_path(const std::string& name) { return name.find_first_of("/.") != std::
 int CheckpointSource::open(const std::string& name) {
   // A name that exists here is a folder. Only a name that could be an id is looked for on the
   // cluster, so a mistyped path does not become an error about a connection.
-  const auto here = real_files().exists(name);
-  if (here.ok() && !*here && !is_path(name)) return open_job(name);
-  if (report_missing("run or checkpoint", name, options_.color)) return kExitNoSuch;
+  if (!is_store_path(name)) {
+    const auto here = real_files().exists(name);
+    if (here.ok() && !*here && !is_path(name)) return open_job(name);
+    if (report_missing("run or checkpoint", name, options_.color)) return kExitNoSuch;
+  }
   const Status opened = open_folder(name);
   return opened.ok() ? kExitOk : leat::report(opened, options_.color);
 }
 
 Status CheckpointSource::open_folder(const std::string& path) {
-  Files& files = real_files();
+  Files& files = store_files();
   // Without slashes at the end, which would double in the names that people see.
   const std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
   // Only a checkpoint has a manifest, and only a run has a folder of checkpoints. Any other folder
@@ -103,6 +106,7 @@ Result<std::string> CheckpointSource::run_of(const Found& found) {
   }
   const std::string checkpoints = directory_of(found.path), run = directory_of(checkpoints);
   if (checkpoints != "checkpoints" && !checkpoints.ends_with("/checkpoints")) return std::string();
+  if (is_store_path(run)) return std::string();
   LEAT_ASSIGN_OR_RETURN(const bool is_run, real_files().exists(run + "/job.yaml"));
   return is_run ? run : "";
 }

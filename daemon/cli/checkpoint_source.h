@@ -1,4 +1,5 @@
-// The places where a command finds checkpoints: a folder of this machine, or a job of a cluster.
+// The places where a command finds checkpoints: a folder of this machine or of a store, or a job of
+// a cluster.
 // For a job, the command copies the checkpoints that it reads to a temporary folder here.
 #pragma once
 
@@ -33,9 +34,10 @@ class CheckpointSource {
   // `options` must outlive it.
   explicit CheckpointSource(const ClusterOptions& options) : options_(options) {}
 
-  // Looks for checkpoints. `name` is the folder of a run, of its checkpoints, or of one of them; if
-  // no such path exists, it is a job's id or a prefix of only one id. Returns kExitOk if there is a
-  // checkpoint; otherwise it reports the error and returns the exit code.
+  // Looks for checkpoints. `name` is the folder of a run, of its checkpoints, or of one of them, on
+  // a disk or as s3://BUCKET/...; if no such path exists, it is a job's id or a prefix of only one
+  // id. Returns kExitOk if there is a checkpoint; otherwise it reports the error and returns the
+  // exit code.
   int open(const std::string& name);
   // The same for a job of the cluster alone.
   int open_job(const std::string& name);

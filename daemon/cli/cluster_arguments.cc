@@ -185,6 +185,8 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   auto* verify = add(*checkpoint, "verify", "Whether every byte is what was written", arguments);
   auto* diff = add(*checkpoint, "diff", "Which variables of two checkpoints differ, and how",
                    arguments, false);
+  auto* copy =
+      add(*checkpoint, "copy", "Copy a run with its newest checkpoint to a folder here", arguments);
   auto* save =
       add(*checkpoint, "save", "Have a job of the cluster write one now, and go on", arguments);
   auto* out = add(*checkpoint, "export", "Write the model or its weights for other programs",
@@ -194,6 +196,9 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   add_argument(*diff, "FIRST", arguments.id, kName)->required();
   add_argument(*diff, "SECOND", arguments.second, kName)->required();
   add_argument(*out, "PATH|JOB", arguments.id, kName)->required();
+  add_argument(*copy, "FROM", arguments.id, "The folder of a run, or s3://BUCKET/... of a copy")
+      ->required();
+  add_argument(*copy, "DIR", arguments.second, "A folder without a run")->required();
   add_id(*save, arguments);
   save->add_flag("--wait", arguments.wait, "Wait until it is on the disk");
   add_timeout(*save, arguments);
@@ -209,7 +214,7 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
       ->type_name("DIR");
   out->add_flag("--all", arguments.exported.all,
                 "With the state of the optimizer (safetensors, npz)");
-  for (CLI::App* each : {ls, verify, diff, out, save}) add_color(*each, color);
+  for (CLI::App* each : {ls, verify, diff, out, copy, save}) add_color(*each, color);
 }
 
 // `evaluate` computes here. The options of the cluster only matter if the name is a job.
@@ -431,6 +436,8 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   if (name == "leat checkpoint ls") return CheckpointLsCommand{options, arguments.id};
   if (name == "leat checkpoint verify") return CheckpointVerifyCommand{options, arguments.id};
   if (name == "leat evaluate") return evaluate_command(std::move(arguments), timeout);
+  if (name == "leat checkpoint copy")
+    return CheckpointCopyCommand{options, arguments.id, arguments.second};
   if (name == "leat checkpoint save")
     return CheckpointSaveCommand{options, arguments.id, arguments.wait, timeout};
   if (name == "leat checkpoint diff")

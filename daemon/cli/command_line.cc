@@ -381,6 +381,7 @@ int run_command(const Command& command) {
     }
     int operator()(const CheckpointDiffCommand& diff) const { return run_checkpoint_diff(diff); }
     int operator()(const EvaluateCommand& evaluate) const { return run_evaluate(evaluate); }
+    int operator()(const CheckpointCopyCommand& copy) const { return run_checkpoint_copy(copy); }
     int operator()(const CheckpointSaveCommand& save) const { return run_checkpoint_save(save); }
     int operator()(const CheckpointExportCommand& out) const { return run_checkpoint_export(out); }
     int operator()(const SubmitCommand& submit) const { return run_submit(submit); }

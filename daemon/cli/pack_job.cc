@@ -123,8 +123,9 @@ Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
                                   "' among the files that it has left, found none"));
     }
   }
-  // The path is one of this machine, and means nothing where the job will run.
+  // The paths are of this machine, and mean nothing where the job will run.
   const std::string own = std::exchange(job.checkpoint.path, "");
+  job.checkpoint.copy_to.clear();
   run.checkpoints = own.empty() ? folder + "/checkpoints" : own;
   if (job.has_data()) job.data.root = data_root_of(job, folder);
   packed.request.request_id = new_request_id();

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "daemon/checkpoint/run_copier.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/event_program.h"
 #include "daemon/cli/events.h"
@@ -23,16 +24,20 @@
 namespace leat {
 namespace {
 
+// The longest time that the end of a training waits for the copy of its last checkpoint.
+constexpr std::chrono::minutes kCopyPatience{10};
+
 // Shows the progress of the training to people on stderr, and with --json to programs on stdout.
 class Reporter final : public TrainObserver {
  public:
   // `accelerator`: the model of the GPU that the job trains on; "" if it trains on CPUs. `program`:
-  // of --on-event; may be null.
+  // of --on-event; may be null, as `copier`.
   Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder,
-           const std::string& accelerator, EventProgram* program)
+           const std::string& accelerator, EventProgram* program, RunCopier* copier)
       : command_(command),
         trainer_(trainer),
         program_(program),
+        copier_(copier),
         folder_(std::move(folder)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
     // The weights may differ on a processor of another model, so its name goes with them.
@@ -114,6 +119,19 @@ class Reporter final : public TrainObserver {
   void checkpointed(int64_t step, const std::string& path) override {
     emit(json_of(CheckpointEvent{step, path}));
     tell(checkpoint_event(trainer_.job().name, step));
+    if (copier_ == nullptr) return;
+    copier_->offer(step);
+    for (const std::string& warning : copier_->take_warnings()) warned(warning);
+  }
+
+  // Waits until the copy has all that the run has left, or until `stop`; tells what it lacks.
+  void finish_copy(const std::function<bool()>& stop) {
+    if (copier_ == nullptr) return;
+    progress_.break_line();
+    std::cerr << "Copying the run to " << printable(copier_->place()) << "\n";
+    const Status whole = copier_->finish(kCopyPatience, stop);
+    for (const std::string& warning : copier_->take_warnings()) warned(warning);
+    if (!whole.ok()) warned(whole.message());
   }
 
   // The line of the epoch ends first, so that the message does not come into its middle.
@@ -146,6 +164,7 @@ class Reporter final : public TrainObserver {
   const TrainCommand& command_;
   const Trainer& trainer_;
   EventProgram* const program_;
+  RunCopier* const copier_;
   int64_t step_ = 0;  // steps of the job that are done
   const std::string folder_;
   RealClock clock_;
@@ -234,6 +253,18 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
   return kExitOk;
 }
 
+// Copies the run's checkpoints elsewhere, if the job says so; else null. failed_precondition if the
+// place has those of another training.
+Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const TrainOptions& options) {
+  const Job::Checkpoint& checkpoint = job.checkpoint;
+  if (checkpoint.copy_to.empty()) return std::unique_ptr<RunCopier>();
+  const std::string own = options.folder + "/checkpoints";
+  return RunCopier::create(real_files(),
+                           {options.folder, checkpoint.path.empty() ? own : checkpoint.path,
+                            checkpoint.copy_to, checkpoint.keep},
+                           options.resume ? RunCopier::Start::goes_on : RunCopier::Start::is_new);
+}
+
 // Opens a GPU for each worker that the job wants on one, before the job begins, so that a machine
 // without a GPU is told so at once. The workers of this process share it. `model`: its description.
 Status open_accelerators(const Job& job, Catalogue& catalogue, TrainOptions& options,
@@ -292,8 +323,13 @@ int run_train(const TrainCommand& command) {
   auto trainer = Trainer::create(catalogue, real_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
-  Reporter reporter(command, **trainer, options.folder, accelerator, program.get());
+  auto copier = start_copier(*job, options);
+  if (!copier.ok()) return report(copier.status(), command.color);
+  Reporter reporter(command, **trainer, options.folder, accelerator, program.get(), copier->get());
   auto outcome = (*trainer)->run(reporter, [&] { return interrupt.requested(); });
+  // A training that was interrupted has a checkpoint to copy. Another signal ends the process.
+  const bool interrupted = interrupt.requested();
+  reporter.finish_copy([&] { return !interrupted && interrupt.requested(); });
   if (!outcome.ok()) {
     reporter.break_line();
     reporter.tell_end("failed", outcome.status().message(), "");

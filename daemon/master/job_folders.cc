@@ -3,42 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "daemon/checkpoint/checkpoint_part.h"
-#include "daemon/jobs/grammar.h"
+#include "daemon/checkpoint/run_files.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 
 namespace leat {
-namespace {
-
-// Adds the files of `folder` and of the folders in it. A folder that does not exist, or vanishes
-// meanwhile, adds none.
-void list_files(const std::filesystem::path& folder, const std::string& prefix,
-                std::vector<JobFile>& files) {
-  namespace fs = std::filesystem;
-  std::error_code gone;
-  for (auto at = fs::directory_iterator(folder, gone); !gone && at != fs::directory_iterator();
-       at.increment(gone)) {
-    const std::string last = at->path().filename().string();
-    const std::string name = prefix + last;
-    // Neither what the client submitted nor a file that is being written is a result of the job.
-    if (name == "submitted" || last.ends_with(".tmp") || last.starts_with(kTemporaryCheckpoint))
-      continue;
-    if (!is_left_file(name)) continue;  // no client takes it
-    std::error_code error;
-    // A link could lead out of the job's folder, or around in a circle.
-    if (at->is_symlink(error)) continue;
-    if (at->is_directory(error)) {
-      list_files(at->path(), name + "/", files);
-    } else if (at->is_regular_file(error)) {
-      const auto size = at->file_size(error);
-      // A file that vanishes between the two calls is left out.
-      if (!error) files.push_back({name, size});
-    }
-  }
-}
-
-}  // namespace
 
 std::set<std::string, std::less<>> JobFolders::ids() const {
   const auto names = real_files().list(folder_);
@@ -48,9 +17,8 @@ std::set<std::string, std::less<>> JobFolders::ids() const {
 
 std::vector<JobFile> JobFolders::files(const std::string& job) const {
   std::vector<JobFile> files;
-  list_files(path_of(job), "", files);
-  std::sort(files.begin(), files.end(),
-            [](const JobFile& a, const JobFile& b) { return a.name < b.name; });
+  for (RunFile& file : list_run_files(path_of(job)))
+    files.push_back({std::move(file.name), file.size});
   return files;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/base/retry_while_full.h"
+#include "daemon/checkpoint/run_copier.h"
 #include "daemon/checkpoint/set_aside.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
@@ -21,6 +22,8 @@ namespace {
 constexpr std::chrono::milliseconds kJournal{30'000};
 // The longest wait for the last assembly's thread to finish with the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
+// The longest time that the end of a job waits for the copy of its last checkpoint.
+constexpr std::chrono::milliseconds kCopyPatience{600'000};
 
 }  // namespace
 
@@ -193,6 +196,24 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   return options;
 }
 
+Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
+                                                           const std::string& folder) {
+  if (parts_.copies.empty()) return std::unique_ptr<RunCopier>();
+  const RunCopyPlaces places{folder, folder + "/checkpoints", cat(parts_.copies, "/", action_.job),
+                             job.checkpoint.keep};
+  if (action_.assembly == 1) log(cat("its folder is copied to ", places.to));
+  return RunCopier::create(parts_.files, places, RunCopier::Start::goes_on);
+}
+
+void JobThread::finish_copy(RunCopier* copier) {
+  if (copier == nullptr) return;
+  tell_wait(cat("copies what it has left to ", copier->place()));
+  const Status whole = copier->finish(kCopyPatience, [&] { return ended_.load(); });
+  tell_wait("");
+  for (const std::string& warning : copier->take_warnings()) log("warning: " + warning);
+  if (!whole.ok()) log("warning: " + whole.message());
+}
+
 Result<JobResult> JobThread::train(const Submission& submission) {
   const std::string& id = action_.job;
   const std::string folder = cat(parts_.folder, "/", id);
@@ -218,6 +239,12 @@ Result<JobResult> JobThread::train(const Submission& submission) {
       [this](std::string line) { log(std::move(line)); });
   reporter.on_wait([this](std::string for_what) { tell_wait(std::move(for_what)); });
   reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
+  LEAT_ASSIGN_OR_RETURN(const auto copier, start_copier(job, folder));
+  reporter.on_checkpoint([&](int64_t step) {
+    if (copier == nullptr) return;
+    copier->offer(step);
+    for (const std::string& warning : copier->take_warnings()) log("warning: " + warning);
+  });
   trains_ = true;
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   trains_ = false;
@@ -238,6 +265,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   }
   // The table asked for this end, and ignores what is told of it.
   if (ran->interrupted) return told_to_end();
+  finish_copy(copier.get());
   // The job has succeeded: the log gets the facts on which the weights depend.
   const JobResult result{
       ran->weights_sha256,     static_cast<uint64_t>(job.shards),         job.seed, cpu,

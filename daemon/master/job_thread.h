@@ -13,6 +13,7 @@
 
 namespace leat {
 
+class RunCopier;
 class SessionHost;
 
 // The end of the run is reported once through RunningJobsParts::tell: JobFinished with the weights'
@@ -56,6 +57,11 @@ class JobThread {
   // The options of the trainer: where to resume, and whether runners may still hold the variables.
   Result<TrainOptions> train_options(const std::string& folder);
   Result<JobResult> train(const Submission& submission);
+  // Copies the job's checkpoints elsewhere, if the master is to do so; else null.
+  Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const std::string& folder);
+  // Waits until the copy has all that the job has left, and logs what it lacks. `copier`: may be
+  // null.
+  void finish_copy(RunCopier* copier);
   // The faults of the job's chaos schedule that have not happened yet.
   Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
   // failed_precondition in a second assembly: the variables of a session were in its runners alone.

@@ -175,7 +175,7 @@ void Master::open_runs() {
                         parts_.tuning.session_lease});
   parts_.runs = std::make_unique<RunningJobs>(RunningJobsParts{
       real_files(), parts_.catalogue, *parts_.journal, *parts_.logs, *parts_.sessions, parts_.clock,
-      parts_.folders.path(),
+      parts_.folders.path(), parts_.config.checkpoint_copies,
       [this](const RunJob& action) { return make_assembly_hosts(parts_, action); },
       [this](const RunJob& action) { return noter_of(parts_, action); },
       [this](const RunJob& action) { return processors_of(parts_, action); },

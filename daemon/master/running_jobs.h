@@ -44,6 +44,7 @@ struct RunningJobsParts {
   SessionHosts& sessions;
   const Clock& clock;
   std::string folder;  // of all jobs
+  std::string copies;  // MasterConfig::checkpoint_copies
   // Makes the hosts of an assembly.
   std::function<Result<std::unique_ptr<HostGroup>>(const RunJob&)> make_hosts;
   // Returns a function that notes how far the devices of the assembly are, for a post-mortem.

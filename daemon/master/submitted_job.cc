@@ -135,6 +135,13 @@ Result<Job> read_submitted_job(const Submission& submission, const std::string& 
                                 "whose checkpoints are in its own folder, received '",
                                 job->checkpoint.path, "'"));
   }
+  if (!job->checkpoint.copy_to.empty()) {
+    return invalid_argument(cat(kJobFile,
+                                ": checkpoint.copy_to: expected none in a job of a cluster, where "
+                                "checkpoint_copies of the master's config is the place of copies, "
+                                "received '",
+                                job->checkpoint.copy_to, "'"));
+  }
   // A name, and no path from where the job file happens to be.
   if (std::string name = name_below(job->data.root, folder); !name.empty()) {
     job->data.root = std::move(name);

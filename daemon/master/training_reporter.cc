@@ -139,6 +139,7 @@ void TrainingReporter::checkpointed(int64_t step, const std::string&) {
   progress_.checkpoint_step = static_cast<uint64_t>(step);
   line_(cat("checkpoint of step ", step));
   report();
+  if (on_checkpoint_) on_checkpoint_(step);
 }
 
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }

@@ -44,6 +44,8 @@ class TrainingReporter final : public TrainObserver {
   void on_step(std::function<void(uint64_t)> told) { on_step_ = std::move(told); }
   // Told what the training waits for, and "" when that is over; before the run.
   void on_wait(std::function<void(std::string)> told) { on_wait_ = std::move(told); }
+  // Told of the step of each checkpoint; before the run.
+  void on_checkpoint(std::function<void(int64_t)> told) { on_checkpoint_ = std::move(told); }
   // Reports the latest progress at once. Called when the training has ended.
   void report();
 
@@ -57,6 +59,7 @@ class TrainingReporter final : public TrainObserver {
   const Line line_;
   std::function<void(uint64_t)> on_step_;
   std::function<void(std::string)> on_wait_;
+  std::function<void(int64_t)> on_checkpoint_;
   std::string waits_for_;  // as on_wait_ was told
   // The first worker that a quorum may do without; 0 if the job has no quorum.
   const uint32_t spared_from_;

@@ -88,6 +88,7 @@ void visit(Visitor& v, MasterConfig& c) {
   v.address("listen", AddressUse::bind, c.listen);
   v.address("http", AddressUse::bind_or_off, c.http);
   v.path("state_dir", c.state_dir);
+  v.place("checkpoint_copies", c.checkpoint_copies);
   visit(v, c.security);
   v.path("http_write_token_file", c.http_write_token_file);
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);

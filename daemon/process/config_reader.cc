@@ -27,6 +27,7 @@ class KeyLister {
   void name(std::string_view key, size_t, std::string&) { add(key, Notation::text); }
   void address(std::string_view key, AddressUse, std::string&) { add(key, Notation::text); }
   void path(std::string_view key, std::string&) { add(key, Notation::text); }
+  void place(std::string_view key, std::string&) { add(key, Notation::text); }
   void named_paths(std::string_view key, const auto&) { add(key, Notation::yaml); }
   void boolean(std::string_view key, bool) { add(key, Notation::yaml); }
   void integer(std::string_view key, IntRange, int64_t) { add(key, Notation::yaml); }
@@ -54,6 +55,7 @@ class ValuePrinter {
   void name(std::string_view key, size_t, const std::string& value) { add(key, value); }
   void address(std::string_view key, AddressUse, const std::string& value) { add(key, value); }
   void path(std::string_view key, const std::string& value) { add(key, value); }
+  void place(std::string_view key, const std::string& value) { add(key, value); }
   void named_paths(std::string_view key, const std::map<std::string, std::string>& value) {
     if (value.empty()) add(key, "{}");
     for (const auto& [name, path] : value) add(cat(key, ".", name), path);

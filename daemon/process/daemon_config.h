@@ -59,6 +59,9 @@ struct MasterConfig {
   // below $XDG_STATE_HOME or ~/.local/state for other users. The daemon creates it if it does not
   // exist.
   std::string state_dir;
+  // The folder of each job is also copied to <checkpoint_copies>/<id>, beside its steps: a path, or
+  // "s3://bucket/prefix". Empty: no copies.
+  std::string checkpoint_copies;
   SecurityConfig security;  // its keys are at the top level
   // The token of requests over HTTP that submit or cancel jobs, as Bearer alone; a file as
   // http_token_file. Without this key HTTP only reads.

@@ -117,6 +117,14 @@ void FieldReader::path(std::string_view key, std::string& out) {
   if (map_->get_string(key, Need::optional, out, "a path")) out = absolute(key, out);
 }
 
+void FieldReader::place(std::string_view key, std::string& out) {
+  if (!map_->get_string(key, Need::optional, out, "a path, or s3://...")) return;
+  const bool is_store = is_store_path(out);
+  const Status store = is_store ? check_writable_store(out) : Status();
+  if (!store.ok()) map_->fail(key, store.message());
+  if (!is_store) out = absolute(key, out);
+}
+
 void FieldReader::named_paths(std::string_view key, std::map<std::string, std::string>& out) {
   // The keys are free, so they are listed first. Reading each one keeps finish() from calling it
   // unknown.

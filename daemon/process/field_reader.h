@@ -48,6 +48,8 @@ class FieldReader {
   void address(std::string_view key, AddressUse use, std::string& out);
   // Any path, which becomes absolute. The path need not exist.
   void path(std::string_view key, std::string& out);
+  // The same, or the address of a store that takes files.
+  void place(std::string_view key, std::string& out);
   // A map from names to paths, which become absolute, and addresses of stores. Adds its entries to
   // `out`. A name has letters, digits, '-' and '_', but no dot, since dots divide the keys of
   // flags.

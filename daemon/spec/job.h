@@ -128,6 +128,7 @@ struct Job {
     double every_minutes = 0;
     int64_t keep = 3;             // the number of newest checkpoints to keep
     std::string path;             // empty: in the run's folder
+    std::string copy_to;          // a folder or "s3://..." for a copy of the run; empty: none
     std::optional<Monitor> best;  // keep the weights of the best epoch
     bool operator==(const Checkpoint&) const = default;
   };

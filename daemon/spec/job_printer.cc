@@ -199,6 +199,7 @@ std::string print_checkpoint(const Job::Checkpoint& checkpoint) {
   if (checkpoint.every_minutes != 0) map.add("every_minutes", checkpoint.every_minutes);
   map.add("keep", checkpoint.keep);
   if (!checkpoint.path.empty()) map.add("path", yaml_string(checkpoint.path));
+  if (!checkpoint.copy_to.empty()) map.add("copy_to", yaml_string(checkpoint.copy_to));
   if (checkpoint.best) map.add("best", print_monitor(*checkpoint.best));
   return map.text();
 }

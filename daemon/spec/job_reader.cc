@@ -290,6 +290,12 @@ void read_checkpoint(YamlMap map, const std::filesystem::path& folder, Job& job)
   if (map.get_string("path", Need::optional, checkpoint.path, "the path of a folder")) {
     checkpoint.path = resolved(checkpoint.path, folder);
   }
+  if (map.get_string("copy_to", Need::optional, checkpoint.copy_to, "a path, or s3://...")) {
+    const bool is_store = is_store_path(checkpoint.copy_to);
+    const Status place = is_store ? check_writable_store(checkpoint.copy_to) : Status();
+    if (!place.ok()) map.fail("copy_to", place.message());
+    if (!is_store) checkpoint.copy_to = resolved(checkpoint.copy_to, folder);
+  }
   read_best(map, job);
   map.finish();
 }

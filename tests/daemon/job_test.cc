@@ -47,7 +47,7 @@ TEST_CASE("every key of a job file is read") {
   CHECK(job.shards == 4);
   CHECK(job.strategy == "mirrored");
   CHECK(job.num_workers == 2);
-  CHECK(job.checkpoint == Job::Checkpoint{500, 0, 3, "", {}});
+  CHECK(job.checkpoint == Job::Checkpoint{500, 0, 3, "", "", {}});
   CHECK(job.precision == DType::f32);
 }
 

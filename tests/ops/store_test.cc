@@ -480,6 +480,14 @@ TEST_CASE("requests to S3 have the signatures of Amazon's examples") {
         "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
   CHECK(signature({host, "/", {{"max-keys", "2"}, {"prefix", "J"}}, {}}) ==
         "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
+  const std::string welcome = "Welcome to Amazon S3.";
+  CHECK(signature({.host = host,
+                   .path = "/test%24file.text",
+                   .headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"},
+                               {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},
+                   .method = "PUT",
+                   .body = std::as_bytes(std::span(welcome))}) ==
+        "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
   CHECK(signature({host, "/", {{"lifecycle", ""}}, {}}) ==
         "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
 }

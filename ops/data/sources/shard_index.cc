@@ -7,6 +7,7 @@
 #include "devices/base/crc32c.h"
 #include "devices/base/text.h"
 #include "ops/data/dataset.h"
+#include "ops/data/stores/store_files.h"
 #include "ops/formats/elements.h"
 
 namespace leat {
@@ -63,7 +64,7 @@ std::string shard_index_path(const std::string& shard) {
 
 Status read_shard(Files& files, const ReadableFile& shard, std::string_view kind,
                   const ScanShard& scan, const TakeMember& take, uint64_t indexed) {
-  if (shard.size() < indexed) return scan(shard, take);
+  if (shard.size() < indexed || is_store_path(shard.path())) return scan(shard, take);
   LEAT_ASSIGN_OR_RETURN(const std::string print, fingerprint(files, shard.path()));
   const std::string head = cat("leat-index 1 ", kind, "\n", print, "\n");
   const std::string path = shard_index_path(shard.path());

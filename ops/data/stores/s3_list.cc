@@ -83,10 +83,20 @@ Status add_keys(std::string_view xml, std::string_view outer, std::string_view i
   }
 }
 
+std::string_view text_of_answer(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 }  // namespace
 
+std::string s3_element(std::span<const std::byte> xml, std::string_view name) {
+  ElementReader elements(text_of_answer(xml), name);
+  const auto text = elements.next();
+  return text.ok() && *text ? plain_text(**text) : "";
+}
+
 Result<S3List> parse_s3_list(std::span<const std::byte> bytes, std::string_view prefix) {
-  const std::string_view xml(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view xml = text_of_answer(bytes);
   if (xml.find("<ListBucketResult") == std::string_view::npos)
     return invalid_argument("expected a list of keys, received another text");
   S3List out;

@@ -1,4 +1,5 @@
-// The answer of S3 to a request for a list of keys (ListObjectsV2). Private to ops/data.
+// The answers of S3 in XML: the list of keys (ListObjectsV2) and single elements. Private to
+// ops/data.
 #pragma once
 
 #include <cstddef>
@@ -19,5 +20,8 @@ struct S3List {
 // Reads the XML of a page. invalid_argument for a text that is none: no end of an element, or a key
 // that does not begin with the prefix.
 Result<S3List> parse_s3_list(std::span<const std::byte> xml, std::string_view prefix);
+
+// The text of the first element of that name; "" if there is none.
+std::string s3_element(std::span<const std::byte> xml, std::string_view name);
 
 }  // namespace leat

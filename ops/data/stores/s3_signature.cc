@@ -64,8 +64,9 @@ std::vector<std::pair<std::string, std::string>> sign_s3(const S3Request& reques
                                                          const S3Credentials& credentials,
                                                          const std::string& region,
                                                          std::time_t now) {
-  const std::string time = time_text(now), day = time.substr(0, 8), empty = hash_of("");
-  std::vector<std::pair<std::string, std::string>> added{{"x-amz-content-sha256", empty},
+  const std::string time = time_text(now), day = time.substr(0, 8);
+  const std::string content = to_hex(sha256(request.body));
+  std::vector<std::pair<std::string, std::string>> added{{"x-amz-content-sha256", content},
                                                          {"x-amz-date", time}};
   if (!credentials.session_token.empty())
     added.emplace_back("x-amz-security-token", credentials.session_token);
@@ -80,8 +81,9 @@ std::vector<std::pair<std::string, std::string>> sign_s3(const S3Request& reques
     lines += cat(name, ":", value, "\n");
     names.push_back(name);
   }
-  const std::string canonical = cat("GET\n", request.path, "\n", query_text(request.query), "\n",
-                                    lines, "\n", join(names, ";"), "\n", empty);
+  const std::string canonical =
+      cat(request.method, "\n", request.path, "\n", query_text(request.query), "\n", lines, "\n",
+          join(names, ";"), "\n", content);
   // Task 2: the string to sign.
   const std::string scope = cat(day, "/", region, "/s3/aws4_request");
   const std::string to_sign =

@@ -3,7 +3,9 @@
 // Private to ops/data.
 #pragma once
 
+#include <cstddef>
 #include <ctime>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,16 +18,17 @@ struct S3Credentials {
   std::string session_token;  // empty: none
 };
 
-// A GET without a body.
 struct S3Request {
-  std::string host;  // with its port, if that is not the usual one
-  std::string path;  // "/bucket/key", encoded by url_encoded() but for its '/'
+  std::string host = {};  // with its port, if that is not the usual one
+  std::string path = {};  // "/bucket/key", encoded by url_encoded() but for its '/'
   std::vector<std::pair<std::string, std::string>> query = {};    // not encoded
   std::vector<std::pair<std::string, std::string>> headers = {};  // beside host; in small letters
+  std::string method = "GET";
+  std::span<const std::byte> body = {};
 };
 
 // The headers to send with the request beside its own: authorization, the time, the hash of the
-// empty body and the session's token.
+// body and the session's token.
 std::vector<std::pair<std::string, std::string>> sign_s3(const S3Request& request,
                                                          const S3Credentials& credentials,
                                                          const std::string& region,

@@ -5,7 +5,6 @@
 
 #include "devices/base/ascii_text.h"
 #include "devices/base/text.h"
-#include "ops/data/stores/s3_signature.h"
 #include "ops/data/stores/store_files.h"
 
 namespace leat {
@@ -45,6 +44,14 @@ Status check_store_path(const std::string& path) {
   return invalid_argument(cat("the address of a store: expected ",
                               path.starts_with("s3") ? "s3://BUCKET/PREFIX" : "https://HOST/PATH",
                               ", received '", path, "'"));
+}
+
+Status check_writable_store(const std::string& path) {
+  LEAT_RETURN_IF_ERROR(check_store_path(path));
+  if (path.starts_with("s3://")) return {};
+  return invalid_argument(
+      cat("the address of a store that takes files: expected s3://BUCKET/PREFIX, received '", path,
+          "'"));
 }
 
 Result<StoreAddress> StoreAddress::make(const std::string& path, const Variables& variables) {
@@ -95,21 +102,30 @@ std::string StoreAddress::prefix() const {
 
 UrlRequest StoreAddress::get(
     const std::vector<std::pair<std::string, std::string>>& headers) const {
-  return is_s3_ ? s3_request(key_, {}, headers) : UrlRequest{url_, headers, true};
+  if (!is_s3_) return {.url = url_, .headers = headers, .follow = true};
+  return s3_request(key_, {.headers = headers});
+}
+
+UrlRequest StoreAddress::object(const std::string& method,
+                                const std::vector<std::pair<std::string, std::string>>& query,
+                                std::span<const std::byte> body) const {
+  return s3_request(key_, {.query = query, .method = method, .body = body});
 }
 
 UrlRequest StoreAddress::list(const std::string& continuation) const {
   std::vector<std::pair<std::string, std::string>> query{
       {"delimiter", "/"}, {"list-type", "2"}, {"prefix", prefix()}};
   if (!continuation.empty()) query.emplace_back("continuation-token", continuation);
-  return s3_request("", query, {});
+  return s3_request("", {.query = query});
 }
 
-UrlRequest StoreAddress::s3_request(
-    const std::string& key, std::vector<std::pair<std::string, std::string>> query,
-    std::vector<std::pair<std::string, std::string>> headers) const {
-  S3Request request{host_, folder_ + url_encoded(key, "/"), std::move(query), std::move(headers)};
-  UrlRequest out{cat(scheme_, "://", host_, request.path), request.headers, false};
+UrlRequest StoreAddress::s3_request(const std::string& key, S3Request request) const {
+  request.host = host_;
+  request.path = folder_ + url_encoded(key, "/");
+  UrlRequest out{.url = cat(scheme_, "://", host_, request.path),
+                 .headers = request.headers,
+                 .method = request.method,
+                 .body = request.body};
   if (!request.query.empty()) out.url += "?" + query_text(request.query);
   // Without a key the store gets what it gives to everyone.
   if (access_key_.empty() || secret_key_.empty()) return out;

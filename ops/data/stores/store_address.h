@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "devices/base/status.h"
+#include "ops/data/stores/s3_signature.h"
 #include "ops/data/stores/url_client.h"
 
 namespace leat {
@@ -23,15 +25,19 @@ class StoreAddress {
   bool is_s3() const { return is_s3_; }
   // A request for the file, with these headers beside its own.
   UrlRequest get(const std::vector<std::pair<std::string, std::string>>& headers) const;
+  // A request of this method for the file, which does something else than reading. `body` outlives
+  // it. REQUIRES: is_s3().
+  UrlRequest object(const std::string& method,
+                    const std::vector<std::pair<std::string, std::string>>& query,
+                    std::span<const std::byte> body = {}) const;
   // A request for the names below the path as a folder. REQUIRES: is_s3().
   UrlRequest list(const std::string& continuation) const;
   // "data/": what the keys of that list begin with.
   std::string prefix() const;
 
  private:
-  UrlRequest s3_request(const std::string& key,
-                        std::vector<std::pair<std::string, std::string>> query,
-                        std::vector<std::pair<std::string, std::string>> headers) const;
+  // The request, with a signature if there are credentials. Its path is that of the key.
+  UrlRequest s3_request(const std::string& key, S3Request request) const;
 
   bool is_s3_ = false;
   std::string url_;            // of HTTP

@@ -3,105 +3,19 @@
 #include <algorithm>
 #include <charconv>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "devices/base/text.h"
 #include "ops/data/stores/block_cache.h"
 #include "ops/data/stores/s3_list.h"
+#include "ops/data/stores/s3_upload.h"
 #include "ops/data/stores/store_address.h"
-#include "ops/data/stores/url_client.h"
+#include "ops/data/stores/store_requests.h"
 
 namespace leat {
 namespace {
 
-using Steady = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 using HeaderList = std::vector<std::pair<std::string, std::string>>;
-
-std::optional<std::string> variable_of_process(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
-// The parts that all files of a file system share.
-struct StoreParts {
-  explicit StoreParts(StoreOptions given)
-      : options(std::move(given)), client(make_url_client()), cache(options.cache_bytes) {
-    if (!options.variable) options.variable = variable_of_process;
-  }
-  StoreOptions options;
-  std::unique_ptr<UrlClient> client;
-  BlockCache cache;
-};
-
-bool may_pass_later(long status) {
-  return status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504);
-}
-
-bool is_missing(long status) { return status == 404 || status == 410; }
-
-// The error of an answer whose status is none that was asked for.
-Status error_of_status(long status, bool is_s3) {
-  if (is_missing(status))
-    return failed_precondition(cat("there is no such file (status ", status, ")"));
-  if (status == 401 || status == 403) {
-    return failed_precondition(cat("the store refuses the request (status ", status, ")",
-                                   is_s3 ? "; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of this "
-                                           "process have the credentials"
-                                         : ""));
-  }
-  if (status == 412 || status == 416) return failed_precondition("it has changed");
-  if (status == 200) {
-    return failed_precondition(
-        "expected a part of the file, the server sends all of it: it knows no ranges");
-  }
-  return failed_precondition(cat("expected status 206, received ", status));
-}
-
-// Refuses the body of a good answer that is longer than what was asked for.
-Status check_whole(const UrlAnswer& answer, uint64_t most_bytes) {
-  if (!answer.cut) return {};
-  return invalid_argument(cat("expected an answer of at most ", most_bytes, " bytes"));
-}
-
-// Makes a request, and again after a failure that may pass, until the patience ends. `use` judges
-// an answer: `unavailable` asks for another one.
-Status ask_store(StoreParts& parts, const std::string& path,
-                 const std::function<UrlRequest()>& request, uint64_t most_bytes,
-                 const std::function<Status(UrlAnswer)>& use) {
-  const auto end = Steady::now() + parts.options.patience;
-  milliseconds pause = parts.options.pause;
-  Status answered;  // the last failure that an answer told
-  for (int tries = 1;; ++tries) {
-    const auto left = std::chrono::duration_cast<milliseconds>(end - Steady::now());
-    const milliseconds limit = std::clamp(left, milliseconds(1), parts.options.request);
-    // Each request has a signature of its own time.
-    auto answer = parts.client->get(request(), most_bytes, limit);
-    Status status = answer.status();
-    if (answer.ok()) {
-      status = may_pass_later(answer->status)
-                   ? unavailable(cat("the store answers with status ", answer->status))
-                   : use(*std::move(answer));
-      answered = status;
-    }
-    if (status.ok()) return status;
-    if (status.code() != Code::unavailable || Steady::now() + pause >= end) {
-      // The last request may have had no time left for an answer.
-      if (limit < parts.options.request && !answered.ok()) status = answered;
-      return Status(status.code(), cat("'", path, "': ", status.message(),
-                                       tries > 1 ? cat(", after ", tries, " requests") : ""));
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, milliseconds(5000));
-  }
-}
-
-std::string header_of(const UrlAnswer& answer, const std::string& name) {
-  const auto found = answer.headers.find(name);
-  return found == answer.headers.end() ? "" : found->second;
-}
 
 // "bytes 0-99/1000", or "bytes */0".
 struct ContentRange {
@@ -184,34 +98,36 @@ class StoreFile final : public ReadableFile {
   }
 
   uint64_t block_bytes() const { return parts_->options.block_bytes; }
+  StoreTimes times() const { return {parts_->options.request, parts_->options.patience}; }
 
   // Asks for the first block: its answer has the size and the ETag, or the file is missing.
   Status pin() {
     const auto request = [&] {
       return address_.get({{"range", cat("bytes=0-", block_bytes() - 1)}});
     };
-    return ask_store(*parts_, path_, request, block_bytes(), [&](UrlAnswer answer) -> Status {
-      const auto range = parse_range(header_of(answer, "content-range"));
-      etag_ = header_of(answer, "etag");
-      // An empty file has no range that could be read.
-      if (answer.status == 416 && range && range->size == 0) return {};
-      if (answer.status == 200 && header_of(answer, "content-length") == "0") return {};
-      if (is_missing(answer.status)) {
-        missing_ = answer.status;
-        return {};
-      }
-      if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
-      LEAT_RETURN_IF_ERROR(check_whole(answer, block_bytes()));
-      if (!range || range->begin != 0)
-        return invalid_argument(cat("expected a range that begins at byte 0, received '",
-                                    header_of(answer, "content-range"), "'"));
-      const uint64_t expected = std::min(range->size, block_bytes());
-      if (range->end != expected || answer.body.size() != expected)
-        return unavailable(cat("expected ", expected, " bytes, received ", answer.body.size()));
-      size_ = range->size;
-      parts_->cache.put(number_, 0, std::make_shared<const Bytes>(std::move(answer.body)));
-      return {};
-    });
+    return ask_store(
+        *parts_, path_, times(), request, block_bytes(), [&](UrlAnswer answer) -> Status {
+          const auto range = parse_range(header_of(answer, "content-range"));
+          etag_ = header_of(answer, "etag");
+          // An empty file has no range that could be read.
+          if (answer.status == 416 && range && range->size == 0) return {};
+          if (answer.status == 200 && header_of(answer, "content-length") == "0") return {};
+          if (is_missing(answer.status)) {
+            missing_ = answer.status;
+            return {};
+          }
+          if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
+          LEAT_RETURN_IF_ERROR(check_whole(answer, block_bytes()));
+          if (!range || range->begin != 0)
+            return invalid_argument(cat("expected a range that begins at byte 0, received '",
+                                        header_of(answer, "content-range"), "'"));
+          const uint64_t expected = std::min(range->size, block_bytes());
+          if (range->end != expected || answer.body.size() != expected)
+            return unavailable(cat("expected ", expected, " bytes, received ", answer.body.size()));
+          size_ = range->size;
+          parts_->cache.put(number_, 0, std::make_shared<const Bytes>(std::move(answer.body)));
+          return {};
+        });
   }
 
   // A request for some blocks that is under way.
@@ -286,28 +202,29 @@ class StoreFile final : public ReadableFile {
       if (!etag_.empty() && !etag_.starts_with("W/")) headers.emplace_back("if-match", etag_);
       return address_.get(headers);
     };
-    return ask_store(*parts_, path_, request, end - begin, [&](UrlAnswer answer) -> Status {
-      if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
-      LEAT_RETURN_IF_ERROR(check_whole(answer, end - begin));
-      const std::string text = header_of(answer, "content-range");
-      const auto range = parse_range(text);
-      const std::string etag = header_of(answer, "etag");
-      if (etag != etag_ || (range && range->size != size_)) {
-        return failed_precondition(cat("it has changed while it is read: expected ", size_,
-                                       " bytes and ETag ", etag_, ", received ", text, " and ",
-                                       etag));
-      }
-      if (!range || range->begin != begin || range->end != end) {
-        return invalid_argument(
-            cat("expected the bytes ", begin, "-", end - 1, ", received the range '", text, "'"));
-      }
-      if (answer.body.size() != end - begin) {
-        return unavailable(cat("expected ", end - begin, " bytes at byte ", begin, ", received ",
-                               answer.body.size()));
-      }
-      out = std::move(answer.body);
-      return {};
-    });
+    return ask_store(
+        *parts_, path_, times(), request, end - begin, [&](UrlAnswer answer) -> Status {
+          if (answer.status != 206) return error_of_status(answer.status, address_.is_s3());
+          LEAT_RETURN_IF_ERROR(check_whole(answer, end - begin));
+          const std::string text = header_of(answer, "content-range");
+          const auto range = parse_range(text);
+          const std::string etag = header_of(answer, "etag");
+          if (etag != etag_ || (range && range->size != size_)) {
+            return failed_precondition(cat("it has changed while it is read: expected ", size_,
+                                           " bytes and ETag ", etag_, ", received ", text, " and ",
+                                           etag));
+          }
+          if (!range || range->begin != begin || range->end != end) {
+            return invalid_argument(cat("expected the bytes ", begin, "-", end - 1,
+                                        ", received the range '", text, "'"));
+          }
+          if (answer.body.size() != end - begin) {
+            return unavailable(cat("expected ", end - begin, " bytes at byte ", begin,
+                                   ", received ", answer.body.size()));
+          }
+          out = std::move(answer.body);
+          return {};
+        });
   }
 
   const std::shared_ptr<StoreParts> parts_;
@@ -343,22 +260,26 @@ class StoreFiles final : public ForwardingFiles {
   }
   Result<bool> exists(const std::string& path) override {
     if (!is_store_path(path)) return files_.exists(path);
-    return StoreFile::exists(parts_, path);
+    LEAT_ASSIGN_OR_RETURN(const bool is_file, StoreFile::exists(parts_, path));
+    LEAT_ASSIGN_OR_RETURN(const StoreAddress address, address_of(path));
+    if (is_file || !address.is_s3()) return is_file;
+    LEAT_ASSIGN_OR_RETURN(const auto names, list_s3(path, address, Extent::first_page));
+    return !names.empty();
   }
   Result<std::vector<std::string>> list(const std::string& path) override {
     if (!is_store_path(path)) return files_.list(path);
-    LEAT_ASSIGN_OR_RETURN(const StoreAddress address,
-                          StoreAddress::make(path, parts_->options.variable));
+    LEAT_ASSIGN_OR_RETURN(const StoreAddress address, address_of(path));
     if (!address.is_s3()) {
       return unimplemented(cat("'", path, "': expected names of files without '*' and '?': ",
                                "servers of HTTP give no list of their files"));
     }
-    return list_s3(path, address);
+    return list_s3(path, address, Extent::all);
   }
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
-    if (is_store_path(path)) return no_writing(path);
-    return files_.create(path);
+    if (!is_store_path(path)) return files_.create(path);
+    LEAT_RETURN_IF_ERROR(check_writable(path));
+    return open_s3_upload(parts_, path);
   }
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path, uint64_t size) override {
     if (is_store_path(path)) return no_writing(path);
@@ -377,27 +298,41 @@ class StoreFiles final : public ForwardingFiles {
     return files_.exchange(a, b);
   }
   Status remove(const std::string& path) override {
-    return is_store_path(path) ? no_writing(path) : files_.remove(path);
+    if (!is_store_path(path)) return files_.remove(path);
+    LEAT_RETURN_IF_ERROR(check_writable(path));
+    return remove_s3(*parts_, path);
   }
   Status remove_all(const std::string& path) override {
     return is_store_path(path) ? no_writing(path) : files_.remove_all(path);
   }
   Status make_directories(const std::string& path) override {
-    return is_store_path(path) ? no_writing(path) : files_.make_directories(path);
+    return is_store_path(path) ? check_writable(path) : files_.make_directories(path);
   }
   Status sync_directory(const std::string& path) override {
-    return is_store_path(path) ? no_writing(path) : files_.sync_directory(path);
+    return is_store_path(path) ? check_writable(path) : files_.sync_directory(path);
   }
 
  private:
-  Result<std::vector<std::string>> list_s3(const std::string& path, const StoreAddress& address) {
+  enum class Extent : uint8_t { all, first_page };
+
+  Result<StoreAddress> address_of(const std::string& path) const {
+    return StoreAddress::make(path, parts_->options.variable);
+  }
+  Status check_writable(const std::string& path) const {
+    LEAT_ASSIGN_OR_RETURN(const StoreAddress address, address_of(path));
+    return parts_->options.writes && address.is_s3() ? Status() : no_writing(path);
+  }
+
+  Result<std::vector<std::string>> list_s3(const std::string& path, const StoreAddress& address,
+                                           Extent extent) {
     constexpr uint64_t kPage = uint64_t{16} << 20;
     constexpr size_t kMostNames = size_t{1} << 22;
     std::vector<std::string> names;
     std::string next;
     do {
       LEAT_RETURN_IF_ERROR(ask_store(
-          *parts_, path, [&] { return address.list(next); }, kPage,
+          *parts_, path, {parts_->options.request, parts_->options.patience},
+          [&] { return address.list(next); }, kPage,
           [&](UrlAnswer answer) -> Status {
             if (answer.status != 200) return error_of_status(answer.status, true);
             LEAT_RETURN_IF_ERROR(check_whole(answer, kPage));
@@ -410,7 +345,7 @@ class StoreFiles final : public ForwardingFiles {
           }));
       if (names.size() > kMostNames)
         return resource_exhausted(cat("'", path, "': expected at most ", kMostNames, " names"));
-    } while (!next.empty());
+    } while (!next.empty() && extent == Extent::all);
     std::sort(names.begin(), names.end());
     return names;
   }

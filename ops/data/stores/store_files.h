@@ -31,6 +31,8 @@ bool is_store_path(std::string_view path);
 // Checks the address of a store: a host or a bucket, and neither a user, which would put a password
 // into job files, nor a query. invalid_argument.
 Status check_store_path(const std::string& path);
+// The same for a store that is to take files: S3 alone does.
+Status check_writable_store(const std::string& path);
 
 // The default of StoreOptions::patience.
 inline constexpr std::chrono::milliseconds kStorePatience{30'000};
@@ -43,13 +45,27 @@ struct StoreOptions {
   std::chrono::milliseconds patience =
       kStorePatience;                    // for a read or an opening, with its repetitions
   std::chrono::milliseconds pause{100};  // before the first repetition; each is twice as long
+  // Whether files may be written and removed. The stores of data are only read.
+  bool writes = false;
+  // Files that are written go in parts of so many bytes, which stay in memory until they are sent.
+  uint64_t part_bytes = uint64_t{8} << 20;             // S3 takes none of less than 5 MiB
+  std::chrono::milliseconds upload{60'000};            // for one request with a part
+  std::chrono::milliseconds upload_patience{180'000};  // for a part, with its repetitions
+  // Once it is true, requests end within about a second, as cancelled. Threads: any.
+  std::function<bool()> stopped;  // empty: they do not
   // The value of a variable of the environment; nullopt: it is not set.
   std::function<std::optional<std::string>(const std::string&)> variable;  // empty: this process's
 };
 
 // A file system that opens such paths, and passes all other paths on to `files`, which outlives it.
-// Stores are for reading: all operations that write are failed_precondition. list() of S3 has the
-// names below a prefix; servers of HTTP have no lists: unimplemented.
+// list() of S3 has the names below a prefix, and exists() is true for a prefix, too; servers of
+// HTTP have no lists: unimplemented. All operations that write are failed_precondition, but for
+// these of S3 with StoreOptions::writes:
+//
+//   create()            a file that readers see, whole, once close() is ok; it replaces one of that
+//                       name. sync() is unimplemented
+//   remove()            ok if there is none
+//   make_directories(), sync_directory()   do nothing: S3 has no folders, and keeps what it took
 //
 // Codes of open() and read(): failed_precondition for a file that is missing, forbidden or has
 // changed, and for a server that reads no ranges; unavailable if the store does not answer well in
@@ -57,8 +73,8 @@ struct StoreOptions {
 // Threads: any.
 std::unique_ptr<Files> make_store_files(Files& files, StoreOptions options);
 
-// The same over the real files, with the default options: one for the process, so that all data
-// sets share the connections and the memory of the cache.
+// The same over the real files, with the default options and for reading: one for the process, so
+// that all data sets share the connections and the memory of the cache.
 Files& store_files();
 
 }  // namespace leat

@@ -62,6 +62,11 @@ size_t take_body(char* data, size_t size, size_t count, void* user) {
   return taken;
 }
 
+// Another number than 0 ends the transfer.
+int is_stopped(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const UrlRequest*>(user)->stopped() ? 1 : 0;
+}
+
 bool may_pass(CURLcode code) {
   switch (code) {
     case CURLE_SSL_CACERT_BADFILE:
@@ -78,19 +83,25 @@ bool may_pass(CURLcode code) {
 
 class CurlClient final : public UrlClient {
  public:
-  Result<UrlAnswer> get(const UrlRequest& request, uint64_t most_bytes,
-                        std::chrono::milliseconds limit) override {
+  Result<UrlAnswer> send(const UrlRequest& request, uint64_t most_bytes,
+                         std::chrono::milliseconds limit) override {
     CurlHandle handle = borrow();
     if (!handle) return resource_exhausted("libcurl has no memory for a request");
     Coming coming;
     coming.most = most_bytes;
     std::unique_ptr<curl_slist, FreeHeaders> headers;
-    for (const auto& [name, value] : request.headers) {
-      curl_slist* longer = curl_slist_append(headers.get(), cat(name, ": ", value).c_str());
-      if (!longer) return resource_exhausted("libcurl has no memory for a request");
+    const auto add = [&](const std::string& line) {
+      curl_slist* longer = curl_slist_append(headers.get(), line.c_str());
+      if (longer == nullptr) return false;
       (void)headers.release();
       headers.reset(longer);
-    }
+      return true;
+    };
+    bool added = true;
+    for (const auto& [name, value] : request.headers) added &= add(cat(name, ": ", value));
+    // Without these two libcurl names a form as the type, and waits a second for leave to send.
+    if (request.method != "GET") added &= add("Content-Type:") && add("Expect:");
+    if (!added) return resource_exhausted("libcurl has no memory for a request");
     char why[CURL_ERROR_SIZE] = "";
     set_options(handle.get(), request, limit);
     curl_easy_setopt(handle.get(), CURLOPT_HTTPHEADER, headers.get());
@@ -102,6 +113,7 @@ class CurlClient final : public UrlClient {
     curl_easy_reset(handle.get());  // which keeps its connections, and no pointer to this call
     give_back(std::move(handle));
     if (code == CURLE_OK || coming.answer.cut) return std::move(coming.answer);
+    if (code == CURLE_ABORTED_BY_CALLBACK) return cancelled("the request was given up");
     const std::string text = why[0] != '\0' ? why : curl_easy_strerror(code);
     return may_pass(code) ? unavailable(text) : failed_precondition(text);
   }
@@ -123,6 +135,19 @@ class CurlClient final : public UrlClient {
     curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);  // what is signed is what is sent
     curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, &take_header);
     curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, &take_body);
+    if (request.stopped) {
+      curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+      curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, &is_stopped);
+      curl_easy_setopt(handle, CURLOPT_XFERINFODATA, &request);
+    }
+    if (request.method == "GET") return;
+    curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    if (request.method == "DELETE") return;
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(
+        handle, CURLOPT_POSTFIELDS,
+        request.body.empty() ? "" : reinterpret_cast<const char*>(request.body.data()));
   }
 
   CurlHandle borrow() {

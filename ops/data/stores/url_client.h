@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,13 +17,17 @@
 
 namespace leat {
 
-// A GET of a URL, of which every byte is one that a URL may have.
+// A request for a URL, of which every byte is one that a URL may have.
 struct UrlRequest {
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string method = "GET";
+  std::span<const std::byte> body = {};  // of a PUT or POST; it outlives the request
   // Another place may be named by the answer, at most five times. Not for signed requests, whose
   // signature counts for one place.
   bool follow = false;
+  // Looked at about once a second; true: the request ends as cancelled. Empty: it does not.
+  std::function<bool()> stopped = {};
 };
 
 struct UrlAnswer {
@@ -38,9 +45,9 @@ class UrlClient {
   // Sends the request and reads the answer, of whatever status, within the time, and of its body at
   // most `most_bytes`. `unavailable` if the server cannot be reached, ends the connection early or
   // takes longer; failed_precondition for a certificate that is not trusted and for a URL that is
-  // none. Blocks.
-  virtual Result<UrlAnswer> get(const UrlRequest& request, uint64_t most_bytes,
-                                std::chrono::milliseconds limit) = 0;
+  // none; cancelled: see UrlRequest::stopped. Blocks.
+  virtual Result<UrlAnswer> send(const UrlRequest& request, uint64_t most_bytes,
+                                 std::chrono::milliseconds limit) = 0;
 };
 
 // The client of libcurl, for http:// and https://. It keeps connections open for later requests.

@@ -1,0 +1,65 @@
+// A copy of a run in another place, from which a training can go on if the run's own disk is lost:
+// another disk, or a store (ops/data/stores/store_files.h).
+//
+//   <to>/job.yaml, metrics.jsonl, ...                 as in the run's folder
+//   <to>/checkpoints/step-00000500/part-...           first
+//   <to>/checkpoints/step-00000500/manifest.json      last: with it the checkpoint is whole
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "devices/base/files.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+struct RunCopyPlaces {
+  std::string run;          // the folder of the run, on a disk
+  std::string checkpoints;  // the folder of its checkpoints
+  std::string to;    // of the copy: a folder, which need not exist, or "s3://bucket/runs/NAME"
+  int64_t keep = 3;  // the newest so many checkpoints stay in the copy
+};
+
+// Threads: one. All functions block on both places, and return the errors of their files.
+class RunCopy {
+ public:
+  // `files` has both places, and outlives the copy.
+  RunCopy(Files& files, RunCopyPlaces places) : files_(files), places_(std::move(places)) {}
+
+  // failed_precondition if the place has checkpoints already: those of another training, which the
+  // copy would replace.
+  Status expect_none() const;
+  // Copies the checkpoint of that step with the other files, which come first: a checkpoint in the
+  // copy has its metrics there. Checkpoints of later steps are those of a training that was gone
+  // back behind; they are removed, and so are those that are too old. Each part is compared with
+  // its hash on the way: invalid_argument for a damaged one, and then the copy has all that it had.
+  Status copy(int64_t step);
+  // Whether the run has that checkpoint still.
+  bool has(int64_t step) const;
+  // Copies the files of the run, without checkpoints, that have changed since they were last
+  // copied.
+  Status copy_files();
+
+ private:
+  Status copy_checkpoint(const std::string& from, const std::string& to);
+  Status prune(int64_t newest);
+  Status remove_checkpoint(const std::string& path);
+
+  Files& files_;
+  const RunCopyPlaces places_;
+  // By name: the size and the time of change of what was copied.
+  std::map<std::string, std::pair<uint64_t, int64_t>> copied_;
+};
+
+// Copies a run with its newest checkpoint that is whole to a folder of a disk, from a folder or a
+// store. Returns the step of the checkpoint, and appends the errors of newer ones to `refused`.
+// failed_precondition if there is no run or no whole checkpoint, and if `to` has a run already.
+Result<int64_t> bring_run(Files& files, const std::string& from, const std::string& to,
+                          std::vector<std::string>& refused);
+
+}  // namespace leat
