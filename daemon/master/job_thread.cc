@@ -205,6 +205,12 @@ Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
   return RunCopier::create(parts_.files, places, RunCopier::Start::goes_on);
 }
 
+void JobThread::offer_to(RunCopier* copier, int64_t step) {
+  if (copier == nullptr) return;
+  copier->offer(step);
+  for (const std::string& warning : copier->take_warnings()) log("warning: " + warning);
+}
+
 void JobThread::finish_copy(RunCopier* copier) {
   if (copier == nullptr) return;
   tell_wait(cat("copies what it has left to ", copier->place()));
@@ -240,11 +246,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   reporter.on_wait([this](std::string for_what) { tell_wait(std::move(for_what)); });
   reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
   LEAT_ASSIGN_OR_RETURN(const auto copier, start_copier(job, folder));
-  reporter.on_checkpoint([&](int64_t step) {
-    if (copier == nullptr) return;
-    copier->offer(step);
-    for (const std::string& warning : copier->take_warnings()) log("warning: " + warning);
-  });
+  reporter.on_checkpoint([&](int64_t step) { offer_to(copier.get(), step); });
   trains_ = true;
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });
   trains_ = false;
