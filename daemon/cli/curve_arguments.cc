@@ -28,6 +28,15 @@ void add_metrics(CLI::App& app, CurveArguments& arguments, std::string& color) {
   sub->add_flag("--histograms", arguments.metrics.histograms,
                 "With --tensorboard: the distributions of the weights in each checkpoint, too")
       ->needs(boards);
+  auto* gradients =
+      sub->add_flag("--gradients", arguments.metrics.gradients,
+                    "With --tensorboard: the distributions of the gradients in the step after each "
+                    "checkpoint, too, computed here from the run's data")
+          ->needs(boards);
+  sub->add_option("--set", arguments.metrics.set,
+                  "With --gradients: a key of the run's job file, such as data.root=PATH")
+      ->type_name("KEY=VALUE")
+      ->needs(gradients);
   add_color(*sub, color);
 }
 

@@ -25,6 +25,11 @@ struct MetricsCommand {
   // checkpoint, which are read whole.
   bool graph = false;
   bool histograms = false;
+  // With `tensorboard`: also the distributions of the gradients in the step after each checkpoint,
+  // which this process computes from the run's data. `set` changes keys of the run's job file, such
+  // as data.root.
+  bool gradients = false;
+  std::vector<std::string> set;
 };
 int run_metrics(const MetricsCommand& command);
 

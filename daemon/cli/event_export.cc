@@ -10,6 +10,8 @@
 #include "daemon/cli/checkpoint_source.h"
 #include "daemon/curves/event_file.h"
 #include "daemon/curves/graph_def.h"
+#include "daemon/training/run_folder.h"
+#include "daemon/training/step_gradients.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -41,6 +43,46 @@ Status add_weights(CheckpointSource& source, const Found& found, EventFile& even
   return {};
 }
 
+// The distributions of the gradients in the step after each checkpoint.
+class GradientEvents {
+ public:
+  GradientEvents(const MetricsCommand& command, CheckpointSource& source, EventFile& events)
+      : command_(command), source_(source), events_(events), catalogue_(standard_catalogue()) {}
+
+  Status add(const Found& found) {
+    LEAT_RETURN_IF_ERROR(source_.bring(found, Extent::whole));
+    LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(real_files(), found.path));
+    if (!steps_) LEAT_RETURN_IF_ERROR(open(found, checkpoint.manifest.every_float));
+    const int64_t step = checkpoint.manifest.step;
+    LEAT_ASSIGN_OR_RETURN(const Variables gradients, steps_->compute(checkpoint.variables, step));
+    for (const auto& [name, value] : gradients)
+      events_.add_histogram(cat("gradients/", name), step, histogram_of(value));
+    return {};
+  }
+
+ private:
+  Status open(const Found& found, bool every_float) {
+    LEAT_ASSIGN_OR_RETURN(const std::string run, source_.run_of(found));
+    if (run.empty()) {
+      return failed_precondition(cat("'", found.shown,
+                                     "': expected the checkpoint of a run, whose job file says "
+                                     "what is computed, found no job file beside it"));
+    }
+    JobOverrides overrides;
+    overrides.set = command_.set;
+    LEAT_ASSIGN_OR_RETURN(Job job, load_run_job(real_files(), run, overrides));
+    LEAT_ASSIGN_OR_RETURN(
+        steps_, StepGradients::create(catalogue_, real_files(), std::move(job), every_float, 0));
+    return {};
+  }
+
+  const MetricsCommand& command_;
+  CheckpointSource& source_;
+  EventFile& events_;
+  const Catalogue catalogue_;
+  std::unique_ptr<StepGradients> steps_;
+};
+
 int add_of_checkpoints(const MetricsCommand& command, EventFile& events) {
   CheckpointSource source(command.cluster);
   if (const int code = source.open(command.name); code != kExitOk) return code;
@@ -49,11 +91,12 @@ int add_of_checkpoints(const MetricsCommand& command, EventFile& events) {
     if (!graph.ok()) return source.report(source.checkpoints().front(), graph.status());
     events.add_graph(*graph);
   }
-  if (!command.histograms) return kExitOk;
+  GradientEvents gradients(command, source, events);
   // In the order of the steps: the list begins with the newest.
   for (auto found = source.checkpoints().rbegin(); found != source.checkpoints().rend(); ++found) {
-    if (const Status added = add_weights(source, *found, events); !added.ok())
-      return source.report(*found, added);
+    Status added = command.histograms ? add_weights(source, *found, events) : Status();
+    if (added.ok() && command.gradients) added = gradients.add(*found);
+    if (!added.ok()) return source.report(*found, added);
   }
   return kExitOk;
 }
@@ -69,7 +112,7 @@ int export_events(const MetricsCommand& command, RunSource& run, const MetricsTa
   const auto at = std::chrono::file_clock::to_sys(written).time_since_epoch();
   EventFile events(error ? 0 : std::chrono::duration<double>(at).count());
   events.add_numbers(table);
-  if (command.graph || command.histograms) {
+  if (command.graph || command.histograms || command.gradients) {
     if (const int code = add_of_checkpoints(command, events); code != kExitOk) return code;
   }
   const std::string folder = cat(command.tensorboard, "/", run.shown());

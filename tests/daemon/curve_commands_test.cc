@@ -145,7 +145,7 @@ std::string completed(const TemporaryDirectory& folder, const std::string& words
 
 TEST_CASE("bash completes commands, flags and files") {
   const TemporaryDirectory folder;
-  CHECK(completed(folder, "leat checkpoint ''") == "ls verify diff save export --help -h\n");
+  CHECK(completed(folder, "leat checkpoint ''") == "ls verify diff copy save export --help -h\n");
   CHECK(completed(folder, "leat trai") == "train\n");
   CHECK(completed(folder, "leat train --out") == "--output\n");
   CHECK(completed(folder, "leat --color never plan --js") == "--json\n");

@@ -425,7 +425,7 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "19:29: checkpoint.every_minutes: expected a number greater than 0, received the integer 0"},
       {19, "checkpoint: {every_hours: 5}",
        "19:14: checkpoint.every_hours: unknown key; the keys here are every_steps, every_minutes, "
-       "keep, path, best"},
+       "keep, path, copy_to, best"},
       {19, "precision: bf17",
        "19:12: precision: expected one of float32, float64, bfloat16, float16, bf16, fp16, "
        "received "

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Compares what TensorBoard reads of `leat metrics RUN --tensorboard DIR --graph --histograms` with
-metrics.jsonl, with the weights of the newest checkpoint, and with the names of the graph's inputs.
+"""Compares what TensorBoard reads of `leat metrics RUN --tensorboard DIR --graph --histograms
+--gradients` with metrics.jsonl, with the weights of the newest checkpoint, and with the names of
+the graph's inputs. Each weight that has gradients has one for each of its elements.
 
     tensorboard_events.py LEAT RUN
 """
@@ -38,7 +39,7 @@ def check_numbers(board, run):
 
 
 def check_histograms(board, weights):
-    tags = board.Tags()["histograms"]
+    tags = [tag for tag in board.Tags()["histograms"] if tag.startswith("weights/")]
     if sorted(tags) != sorted(f"weights/{name}" for name in weights.files):
         sys.exit(f"expected histograms of {weights.files}, received {tags}")
     for name in weights.files:
@@ -59,6 +60,18 @@ def check_histograms(board, weights):
     print(f"{len(tags)} histograms are those of the weights")
 
 
+def check_gradients(board, weights):
+    tags = [tag for tag in board.Tags()["histograms"] if tag.startswith("gradients/")]
+    for tag in tags:
+        elements = weights[tag.removeprefix("gradients/")].size
+        for event in board.Histograms(tag):
+            if event.histogram_value.num != elements:
+                sys.exit(f"{tag}: expected {elements} elements, received {event}")
+    if not tags:
+        sys.exit("expected distributions of gradients")
+    print(f"{len(tags)} weights have gradients")
+
+
 def check_graph(board):
     graph = board.Graph()
     names = {node.name for node in graph.node}
@@ -76,13 +89,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([leat, "checkpoint", "export", run, "-o", f"{folder}/weights.npz"],
                        check=True, capture_output=True)
-        path = subprocess.run([leat, "metrics", run, "--tensorboard", folder, "--graph",
-                               "--histograms"], check=True, capture_output=True,
-                              text=True).stdout.strip()
+        command = [leat, "metrics", run, "--tensorboard", folder, "--graph", "--histograms",
+                   "--gradients"]
+        path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         board = EventAccumulator(path, size_guidance=EVERYTHING)
         board.Reload()
         check_numbers(board, run)
         check_histograms(board, np.load(f"{folder}/weights.npz"))
+        check_gradients(board, np.load(f"{folder}/weights.npz"))
         check_graph(board)
 
 
