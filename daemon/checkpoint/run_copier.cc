@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "daemon/base/background.h"
 #include "daemon/checkpoint/checkpoint_store.h"
@@ -20,6 +21,26 @@ constexpr milliseconds kLook{100};
 constexpr milliseconds kFirstPause{500};
 constexpr milliseconds kLongestPause{30'000};
 
+// invalid_argument if one of the folders is in the other: a copy would copy itself.
+Status check_apart(const RunCopyPlaces& places) {
+  if (is_store_path(places.to)) return {};
+  std::error_code error;
+  const auto real = [&](const std::string& path) {
+    const auto absolute = std::filesystem::absolute(path, error).lexically_normal();
+    return std::filesystem::weakly_canonical(absolute, error).string() + "/";
+  };
+  const std::string run = real(places.run), to = real(places.to);
+  if (error) return {};  // the copy will say what is wrong with the path
+  if (!run.starts_with(to) && !to.starts_with(run)) return {};
+  return invalid_argument(cat("'", places.to, "': expected a place for the copy outside of '",
+                              places.run, "', which is the run's folder"));
+}
+
+bool may_pass_later(Code code) {
+  return code == Code::unavailable || code == Code::deadline_exceeded ||
+         code == Code::resource_exhausted;
+}
+
 // The step of the newest checkpoint in the folder.
 Result<std::optional<int64_t>> newest_checkpoint(Files& files, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const auto found, list_checkpoints(files, folder));
@@ -33,12 +54,22 @@ Result<std::optional<int64_t>> newest_checkpoint(Files& files, const std::string
 
 Result<std::unique_ptr<RunCopier>> RunCopier::create(Files& files, RunCopyPlaces places,
                                                      Start start, StoreOptions store) {
+  LEAT_RETURN_IF_ERROR(check_apart(places));
   std::unique_ptr<RunCopier> out(new RunCopier(files, std::move(places), std::move(store)));
   if (start == Start::is_new) {
     LEAT_RETURN_IF_ERROR(out->copy_.expect_none());
   } else {
-    LEAT_ASSIGN_OR_RETURN(const auto newest, newest_checkpoint(files, out->places_.checkpoints));
-    out->offered_ = newest;
+    LEAT_ASSIGN_OR_RETURN(out->first_, newest_checkpoint(files, out->places_.checkpoints()));
+    out->offered_ = out->first_;
+  }
+  if (start == Start::is_resumed) {
+    LEAT_ASSIGN_OR_RETURN(const bool ahead, out->copy_.is_ahead(out->first_.value_or(0)));
+    if (ahead) {
+      return failed_precondition(cat("'", out->place(), "': expected no checkpoint after step ",
+                                     out->first_.value_or(0),
+                                     ", where the run goes on, found a "
+                                     "later one: bring it by leat checkpoint copy, or remove it"));
+    }
   }
   out->thread_ = std::thread([copier = out.get()] { copier->run(); });
   return out;
@@ -51,7 +82,7 @@ RunCopier::RunCopier(Files& files, RunCopyPlaces places, StoreOptions store)
         store.stopped = [this] { return stopped_.load(); };
         return make_store_files(files, std::move(store));
       }()),
-      copy_(*files_, places_) {}
+      copy_(*files_, places_, [this] { return stopped_.load(); }) {}
 
 RunCopier::~RunCopier() {
   {
@@ -77,7 +108,12 @@ std::vector<std::string> RunCopier::take_warnings() {
 }
 
 Status RunCopier::work(std::optional<int64_t> step) {
-  return step ? copy_.copy(*step) : copy_.copy_files();
+  if (!step) return copy_.copy_files();
+  if (step == first_) {
+    LEAT_ASSIGN_OR_RETURN(const bool ahead, copy_.is_ahead(*step));
+    if (ahead) return {};
+  }
+  return copy_.copy(*step);
 }
 
 void RunCopier::run() {
@@ -94,11 +130,12 @@ void RunCopier::run() {
     const Status done = work(step);
     lock.lock();
     works_ = false;
-    last_ = done;
-    // One that the run removed before its turn is no loss: a newer one waits.
-    const bool overtaken = step && offered_ && !copy_.has(*step);
-    if (!done.ok() && !stopped_ && !overtaken) {
-      if (step) failed_ = step;
+    succeeded_ = done.ok();
+    // A newer one makes good for this one; and one that the run removed meanwhile is no loss then.
+    const bool has_newer = step && offered_;
+    if (step && !has_newer) failed_ = done.ok() ? std::nullopt : step;
+    if (!done.ok()) failure_ = done;
+    if (!done.ok() && !stopped_ && !(has_newer && !copy_.has(*step))) {
       warnings_.push_back(cat(step ? cat("no copy of the checkpoint of step ", *step)
                                    : std::string("not all files of the run are copied"),
                               ": ", done.message()));
@@ -115,7 +152,7 @@ Status RunCopier::finish(milliseconds patience, const std::function<bool()>& sto
     // A failure of a checkpoint before is tried once more here.
     if (!offered_) offered_ = std::exchange(failed_, std::nullopt);
     wants_files_ = true;
-    last_.reset();
+    succeeded_.reset();
     changed_.notify_all();
     while (offered_ || wants_files_ || works_) {
       if (stop()) return cancelled(cat("the copy in '", places_.to, "' is not whole"));
@@ -123,15 +160,17 @@ Status RunCopier::finish(milliseconds patience, const std::function<bool()>& sto
       changed_.wait_for(lock, kLook);
     }
     const bool is_done = !offered_ && !wants_files_ && !works_;
-    if (is_done && !failed_ && last_->ok()) return {};
-    const auto again = std::min(end, Steady::now() + pause);
-    while (Steady::now() < again && !stop()) changed_.wait_for(lock, kLook);
-    if (Steady::now() >= end) {
+    if (is_done && !failed_ && succeeded_.value_or(false)) return {};
+    const std::string why = failure_.ok() ? "" : ": " + failure_.message();
+    if (is_done && !may_pass_later(failure_.code()))
+      return Status(failure_.code(), cat("the copy in '", places_.to, "' is not whole", why));
+    if (Steady::now() + pause >= end) {
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
       return deadline_exceeded(
-          cat("the copy in '", places_.to, "' is not whole after ",
-              std::chrono::duration_cast<std::chrono::seconds>(patience).count(), " s",
-              last_ && !last_->ok() ? ": " + last_->message() : ""));
+          cat("the copy in '", places_.to, "' is not whole after ", seconds.count(), " s", why));
     }
+    const auto again = Steady::now() + pause;
+    while (Steady::now() < again && !stop()) changed_.wait_for(lock, kLook);
     pause = std::min(pause * 2, kLongestPause);
   }
 }

@@ -25,11 +25,14 @@ namespace leat {
 // Threads: any.
 class RunCopier {
  public:
-  // A run that is new has no checkpoints in the place yet: see RunCopy::expect_none(). One that
-  // goes on may have a checkpoint of which there is no copy yet: the newest one is offered at once.
-  enum class Start : uint8_t { is_new, goes_on };
+  // A run that is new has no checkpoints in the place yet: see RunCopy::expect_none(). One that is
+  // resumed is not behind its copy, which would lose the later checkpoints: failed_precondition.
+  // One that recovers may be; its copy stays as it is until the run has another checkpoint. Runs of
+  // both kinds may have a checkpoint of which there is no copy yet, and it is copied at once.
+  enum class Start : uint8_t { is_new, is_resumed, recovers };
 
   // `files` outlives the copier. Stores are asked as `store` says, and for writing.
+  // invalid_argument if one of the two folders is in the other one.
   static Result<std::unique_ptr<RunCopier>> create(Files& files, RunCopyPlaces places, Start start,
                                                    StoreOptions store = {});
   // Gives up a copy under way, within about a second; the checkpoint then has no manifest in its
@@ -44,8 +47,8 @@ class RunCopier {
   // The warnings since the last call. Does not block.
   std::vector<std::string> take_warnings();
   // Waits until the newest checkpoint that was offered, and all other files, are in the place;
-  // tries again after a failure. deadline_exceeded, with the last failure, after `patience`;
-  // cancelled if `stop` becomes true.
+  // tries again after a failure that may pass, and returns others. deadline_exceeded, with the last
+  // failure, after `patience`; cancelled if `stop` becomes true.
   Status finish(std::chrono::milliseconds patience, const std::function<bool()>& stop);
 
  private:
@@ -60,11 +63,13 @@ class RunCopier {
   RunCopy copy_;  // used by the thread, once it runs
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::optional<int64_t> first_;    // was there before the copier, and is not yet copied
   std::optional<int64_t> offered_;  // and not yet begun
   std::optional<int64_t> failed_;   // the newest one whose copy failed
   bool wants_files_ = false;        // finish() wants what is beside the checkpoints
   bool works_ = false;
-  std::optional<Status> last_;  // of the last work
+  Status failure_;                 // of the last work that failed
+  std::optional<bool> succeeded_;  // the last work
   std::vector<std::string> warnings_;
   std::thread thread_;  // last: it uses the rest
 };

@@ -2,6 +2,7 @@
 
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_files.h"
+#include "daemon/jobs/grammar.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/data/stores/store_files.h"
@@ -29,46 +30,71 @@ Status put_file(Files& files, const std::string& path,
   return out->close();
 }
 
-// Copies a file as it was when it was opened: bytes that are written behind them stay out.
-Status copy_open(Files& files, const ReadableFile& in, const std::string& to) {
-  return put_file(files, to, [&](const TakeBytes& take) { return read_in_pieces(in, take); });
-}
-
-Status copy_file(Files& files, const std::string& from, const std::string& to) {
-  LEAT_ASSIGN_OR_RETURN(const auto in, files.open(from));
-  return copy_open(files, *in, to);
-}
-
-Status copy_part(Files& files, const ReadableFile& in, const std::string& to,
-                 const CheckpointPart& part) {
-  return put_file(files, to, [&](const TakeBytes& take) -> Status {
-    Sha256 hash;
-    LEAT_RETURN_IF_ERROR(read_in_pieces(in, [&](std::span<const std::byte> bytes) {
-      hash.update(bytes);
-      return take(bytes);
-    }));
-    const std::string received = to_hex(hash.finish());
-    if (received == part.sha256 && in.size() == part.bytes) return {};
-    return invalid_argument(cat("'", in.path(), "': expected SHA-256 ", part.sha256, " as in the ",
-                                "manifest, received ", received));
+// Reads the file in pieces, until `stopped`.
+Status read_until(const std::function<bool()>& stopped, const ReadableFile& in,
+                  const TakeBytes& take) {
+  return read_in_pieces(in, [&](std::span<const std::byte> bytes) {
+    return stopped && stopped() ? cancelled(cat("'", in.path(), "': its copy was given up"))
+                                : take(bytes);
   });
 }
 
+// Copies a file as it was when it was opened: bytes that are written behind them stay out.
+Status copy_file(Files& files, const std::function<bool()>& stopped, const std::string& from,
+                 const std::string& to) {
+  LEAT_ASSIGN_OR_RETURN(const auto in, files.open(from));
+  return put_file(files, to, [&](const TakeBytes& take) { return read_until(stopped, *in, take); });
+}
+
+// A checkpoint whose files are open: a run may remove it, or write that step again, meanwhile.
+struct OpenCheckpoint {
+  Bytes text;  // of the manifest
+  Manifest manifest;
+  std::vector<std::unique_ptr<ReadableFile>> parts;
+};
+
+Result<OpenCheckpoint> open_checkpoint(Files& files, const std::string& path) {
+  OpenCheckpoint out;
+  const std::string file = cat(path, "/", kManifestName);
+  LEAT_ASSIGN_OR_RETURN(out.text, read_file(files, file, kManifestBytes));
+  LEAT_ASSIGN_OR_RETURN(out.manifest, parse_manifest(out.text, cat("'", file, "'")));
+  if (!path.ends_with("/" + checkpoint_name(out.manifest.step)))
+    return invalid_argument(
+        cat("'", file, "': expected the step of the folder's name, received ", out.manifest.step));
+  const size_t parts = out.manifest.parts.size();
+  for (size_t i = 0; i < parts; ++i) {
+    LEAT_ASSIGN_OR_RETURN(out.parts.emplace_back(),
+                          files.open(cat(path, "/", part_name(i, parts))));
+  }
+  return out;
+}
+
+// Passes the bytes of a part on. invalid_argument if they are not those of the manifest.
+Status read_part(const OpenCheckpoint& from, size_t i, const std::function<bool()>& stopped,
+                 const TakeBytes& take) {
+  const CheckpointPart& part = from.manifest.parts[i];
+  const ReadableFile& in = *from.parts[i];
+  Sha256 hash;
+  LEAT_RETURN_IF_ERROR(read_until(stopped, in, [&](std::span<const std::byte> bytes) {
+    hash.update(bytes);
+    return take(bytes);
+  }));
+  const std::string received = to_hex(hash.finish());
+  if (received == part.sha256 && in.size() == part.bytes) return {};
+  return invalid_argument(cat("'", in.path(), "': expected SHA-256 ", part.sha256,
+                              " as in the manifest, received ", received));
+}
+
 // Copies a checkpoint into a folder without one, its manifest last.
-Status copy_whole(Files& files, const std::string& from, const std::string& to,
-                  const Manifest& manifest) {
-  // All are opened first: a run may remove its older checkpoints meanwhile.
-  const size_t parts = manifest.parts.size();
-  std::vector<std::unique_ptr<ReadableFile>> open;
-  for (size_t i = 0; i < parts; ++i) {
-    LEAT_ASSIGN_OR_RETURN(open.emplace_back(), files.open(cat(from, "/", part_name(i, parts))));
-  }
-  LEAT_ASSIGN_OR_RETURN(const auto last, files.open(cat(from, "/", kManifestName)));
-  for (size_t i = 0; i < parts; ++i) {
+Status copy_parts(Files& files, const OpenCheckpoint& from, const std::string& to,
+                  const std::function<bool()>& stopped) {
+  for (size_t i = 0; i < from.parts.size(); ++i) {
     LEAT_RETURN_IF_ERROR(
-        copy_part(files, *open[i], cat(to, "/", part_name(i, parts)), manifest.parts[i]));
+        put_file(files, cat(to, "/", part_name(i, from.parts.size())),
+                 [&](const TakeBytes& take) { return read_part(from, i, stopped, take); }));
   }
-  return copy_open(files, *last, cat(to, "/", kManifestName));
+  return put_file(files, cat(to, "/", kManifestName),
+                  [&](const TakeBytes& take) { return take(from.text); });
 }
 
 // The names of files below a folder of any place, but for those of checkpoints.
@@ -77,8 +103,13 @@ Status add_names(Files& files, const std::string& folder, const std::string& pre
   LEAT_ASSIGN_OR_RETURN(const auto found, files.list(folder));
   for (const std::string& each : found) {
     const std::string name = prefix + each, path = cat(folder, "/", each);
-    if (is_of_checkpoints(name + "/")) continue;
-    if (files.open(path).ok()) {
+    // A store may list any name, also one that leads out of the folder.
+    if (is_of_checkpoints(name + "/") || !is_left_file(name) || name.ends_with(".tmp")) continue;
+    // A file has no list on a disk, and an empty one in a store.
+    const bool in_store = is_store_path(path);
+    const auto below = files.list(path);
+    if (in_store) LEAT_RETURN_IF_ERROR(below.status());
+    if (!below.ok() || (in_store && below->empty())) {
       names.push_back(name);
     } else if (depth > 0) {
       LEAT_RETURN_IF_ERROR(add_names(files, path, name + "/", depth - 1, names));
@@ -103,32 +134,61 @@ Status RunCopy::copy_files() {
     const auto before = copied_.find(file.name);
     if (is_of_checkpoints(file.name) || (before != copied_.end() && before->second == now))
       continue;
-    LEAT_RETURN_IF_ERROR(
-        copy_file(files_, cat(places_.run, "/", file.name), cat(places_.to, "/", file.name)));
+    const std::string from = cat(places_.run, "/", file.name);
+    const Status done = copy_file(files_, stopped_, from, cat(places_.to, "/", file.name));
+    if (!done.ok()) {
+      const auto there = files_.exists(from);
+      if (!there.ok() || *there) return done;
+      continue;  // the run has removed it meanwhile
+    }
     copied_[file.name] = now;
   }
   return {};
 }
 
 Status RunCopy::copy_checkpoint(const std::string& from, const std::string& to) {
-  LEAT_ASSIGN_OR_RETURN(const Manifest manifest, read_manifest(files_, from));
-  const auto there = read_manifest(files_, to);
-  if (there.ok() && parent_of(*there).sha256 == parent_of(manifest).sha256) return {};
-  // One of the same step is of a training that was gone back behind, or was not copied to its end.
+  LEAT_ASSIGN_OR_RETURN(const OpenCheckpoint open, open_checkpoint(files_, from));
+  const std::string manifest = cat(to, "/", kManifestName);
+  LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(manifest));
+  if (there) {
+    LEAT_ASSIGN_OR_RETURN(const Bytes text, read_file(files_, manifest, kManifestBytes));
+    if (text == open.text) return {};
+    // A training that went back has another checkpoint of this step. No damaged one replaces it.
+    for (size_t i = 0; i < open.parts.size(); ++i) {
+      LEAT_RETURN_IF_ERROR(
+          read_part(open, i, stopped_, [](std::span<const std::byte>) { return Status(); }));
+    }
+  }
   LEAT_RETURN_IF_ERROR(remove_checkpoint(to));
-  return copy_whole(files_, from, to, manifest);
+  const Status copied = copy_parts(files_, open, to, stopped_);
+  if (!copied.ok()) (void)remove_checkpoint(to);  // parts alone serve nobody
+  return copied;
+}
+
+Result<bool> RunCopy::is_ahead(int64_t step) const {
+  LEAT_ASSIGN_OR_RETURN(const auto found,
+                        list_checkpoints(files_, cat(places_.to, "/checkpoints")));
+  for (const std::string& path : found) {  // the newest first
+    if (path.ends_with("/" + checkpoint_name(step))) return false;
+    const auto manifest = read_manifest(files_, path);
+    if (manifest.ok()) return manifest->step > step;
+    // One without a manifest was not copied to its end.
+    LEAT_ASSIGN_OR_RETURN(const bool there, files_.exists(cat(path, "/", kManifestName)));
+    if (there) return manifest.status();
+  }
+  return false;
 }
 
 Status RunCopy::copy(int64_t step) {
   const std::string name = checkpoint_name(step);
   LEAT_RETURN_IF_ERROR(copy_files());
-  LEAT_RETURN_IF_ERROR(copy_checkpoint(cat(places_.checkpoints, "/", name),
+  LEAT_RETURN_IF_ERROR(copy_checkpoint(cat(places_.checkpoints(), "/", name),
                                        cat(places_.to, "/", kCheckpointFolder, name)));
   return prune(step);
 }
 
 bool RunCopy::has(int64_t step) const {
-  const auto there = files_.exists(cat(places_.checkpoints, "/", checkpoint_name(step)));
+  const auto there = files_.exists(cat(places_.checkpoints(), "/", checkpoint_name(step)));
   return there.ok() && *there;
 }
 
@@ -140,8 +200,12 @@ Status RunCopy::prune(int64_t newest) {
   int64_t kept = 0;
   for (const std::string& path : found) {  // the newest first
     is_older = is_older || path == last;
-    if (is_older && kept++ < places_.keep) continue;
-    LEAT_RETURN_IF_ERROR(remove_checkpoint(path));
+    bool counts = is_older && kept < places_.keep;
+    if (counts) {
+      LEAT_ASSIGN_OR_RETURN(counts, files_.exists(cat(path, "/", kManifestName)));
+    }
+    kept += counts;
+    if (!counts) LEAT_RETURN_IF_ERROR(remove_checkpoint(path));
   }
   return {};
 }
@@ -160,21 +224,49 @@ Status RunCopy::remove_checkpoint(const std::string& path) {
   return is_store_path(path) ? Status() : files_.remove_all(path);
 }
 
+namespace {
+
+// An empty folder of a disk, or none.
+Status check_free(Files& files, const std::string& to) {
+  if (is_store_path(to)) return invalid_argument(cat("'", to, "': expected a folder of a disk"));
+  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(to));
+  if (!there) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto names, files.list(to));
+  if (names.empty()) return {};
+  return failed_precondition(
+      cat("'", to, "': expected an empty folder or none, found '", names.front(), "' in it"));
+}
+
+// Whether `why`, the error of a checkpoint, says that it is damaged or was not copied to its end,
+// and not that its place could not be read.
+Result<bool> is_damaged(Files& files, const std::string& path, const Status& why) {
+  if (why.code() != Code::failed_precondition) return why.code() == Code::invalid_argument;
+  LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(cat(path, "/", kManifestName)));
+  if (!there) return true;
+  const auto manifest = read_manifest(files, path);
+  for (size_t i = 0; manifest.ok() && i < manifest->parts.size(); ++i) {
+    LEAT_ASSIGN_OR_RETURN(const bool part,
+                          files.exists(cat(path, "/", part_name(i, manifest->parts.size()))));
+    if (!part) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<int64_t> bring_run(Files& files, const std::string& from, const std::string& to,
                           std::vector<std::string>& refused) {
-  LEAT_ASSIGN_OR_RETURN(const bool taken, files.exists(cat(to, "/job.yaml")));
-  if (taken) return failed_precondition(cat("'", to, "': expected a folder without a run"));
+  LEAT_RETURN_IF_ERROR(check_free(files, to));
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, cat(from, "/checkpoints")));
   if (paths.empty())
     return failed_precondition(cat("'", from, "': expected a run with a checkpoint, found none"));
   for (const std::string& path : paths) {
-    const std::string name = path.substr(path.rfind('/') + 1);
-    const std::string there = cat(to, "/", kCheckpointFolder, name);
-    Result<Manifest> manifest = read_manifest(files, path);
-    Status status = manifest.status();
-    if (status.ok()) status = copy_whole(files, path, there, *manifest);
+    const std::string there = cat(to, "/", kCheckpointFolder, path.substr(path.rfind('/') + 1));
+    const auto open = open_checkpoint(files, path);
+    const Status status = open.ok() ? copy_parts(files, *open, there, {}) : open.status();
     if (!status.ok()) {
-      if (status.code() == Code::resource_exhausted) return status;
+      LEAT_ASSIGN_OR_RETURN(const bool damaged, is_damaged(files, path, status));
+      if (!damaged) return status;
       refused.push_back(status.message());
       LEAT_RETURN_IF_ERROR(files.remove_all(there));
       continue;
@@ -185,8 +277,8 @@ Result<int64_t> bring_run(Files& files, const std::string& from, const std::stri
     std::erase(names, "job.yaml");
     names.push_back("job.yaml");
     for (const std::string& each : names)
-      LEAT_RETURN_IF_ERROR(copy_file(files, cat(from, "/", each), cat(to, "/", each)));
-    return manifest->step;
+      LEAT_RETURN_IF_ERROR(copy_file(files, {}, cat(from, "/", each), cat(to, "/", each)));
+    return open->manifest.step;
   }
   return failed_precondition(cat(
       "'", from,

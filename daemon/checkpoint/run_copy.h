@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,26 +20,33 @@
 namespace leat {
 
 struct RunCopyPlaces {
-  std::string run;          // the folder of the run, on a disk
-  std::string checkpoints;  // the folder of its checkpoints
-  std::string to;    // of the copy: a folder, which need not exist, or "s3://bucket/runs/NAME"
+  std::string run;   // the folder of the run, on a disk
+  std::string to;    // the copy's: a folder that need not exist, or "s3://bucket/runs/NAME"
   int64_t keep = 3;  // the newest so many checkpoints stay in the copy
+
+  std::string checkpoints() const { return run + "/checkpoints"; }
 };
 
 // Threads: one. All functions block on both places, and return the errors of their files.
 class RunCopy {
  public:
-  // `files` has both places, and outlives the copy.
-  RunCopy(Files& files, RunCopyPlaces places) : files_(files), places_(std::move(places)) {}
+  // `files` has both places, and outlives the copy. Once `stopped` is true, copying ends between
+  // two pieces of a file, as cancelled; empty: it does not.
+  RunCopy(Files& files, RunCopyPlaces places, std::function<bool()> stopped = {})
+      : files_(files), places_(std::move(places)), stopped_(std::move(stopped)) {}
 
   // failed_precondition if the place has checkpoints already: those of another training, which the
   // copy would replace.
   Status expect_none() const;
   // Copies the checkpoint of that step with the other files, which come first: a checkpoint in the
   // copy has its metrics there. Checkpoints of later steps are those of a training that was gone
-  // back behind; they are removed, and so are those that are too old. Each part is compared with
-  // its hash on the way: invalid_argument for a damaged one, and then the copy has all that it had.
+  // back behind; they are removed then, and so are those that are too old. Each part is compared
+  // with its hash: invalid_argument for a damaged one, and then the copy has the checkpoints that
+  // it had. Only while the checkpoint of a step is replaced by another one of that step, the copy
+  // has neither.
   Status copy(int64_t step);
+  // Whether the copy has a checkpoint of a later step.
+  Result<bool> is_ahead(int64_t step) const;
   // Whether the run has that checkpoint still.
   bool has(int64_t step) const;
   // Copies the files of the run, without checkpoints, that have changed since they were last
@@ -52,13 +60,15 @@ class RunCopy {
 
   Files& files_;
   const RunCopyPlaces places_;
+  const std::function<bool()> stopped_;
   // By name: the size and the time of change of what was copied.
   std::map<std::string, std::pair<uint64_t, int64_t>> copied_;
 };
 
-// Copies a run with its newest checkpoint that is whole to a folder of a disk, from a folder or a
-// store. Returns the step of the checkpoint, and appends the errors of newer ones to `refused`.
-// failed_precondition if there is no run or no whole checkpoint, and if `to` has a run already.
+// Copies a run with its newest checkpoint that is whole to an empty folder of a disk or a new one,
+// from a folder or a store. Returns the step of the checkpoint, and appends the errors of newer
+// ones, which are damaged or not whole, to `refused`. failed_precondition if there is no run or no
+// whole checkpoint, and if the folder is not empty; else the errors of the files.
 Result<int64_t> bring_run(Files& files, const std::string& from, const std::string& to,
                           std::vector<std::string>& refused);
 

@@ -198,7 +198,7 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   add_argument(*out, "PATH|JOB", arguments.id, kName)->required();
   add_argument(*copy, "FROM", arguments.id, "The folder of a run, or s3://BUCKET/... of a copy")
       ->required();
-  add_argument(*copy, "DIR", arguments.second, "A folder without a run")->required();
+  add_argument(*copy, "DIR", arguments.second, "A folder that is empty or not there")->required();
   add_id(*save, arguments);
   save->add_flag("--wait", arguments.wait, "Wait until it is on the disk");
   add_timeout(*save, arguments);

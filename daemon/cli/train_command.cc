@@ -258,11 +258,9 @@ int finish(const TrainCommand& command, Reporter& reporter, const std::string& f
 Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const TrainOptions& options) {
   const Job::Checkpoint& checkpoint = job.checkpoint;
   if (checkpoint.copy_to.empty()) return std::unique_ptr<RunCopier>();
-  const std::string own = options.folder + "/checkpoints";
-  return RunCopier::create(real_files(),
-                           {options.folder, checkpoint.path.empty() ? own : checkpoint.path,
-                            checkpoint.copy_to, checkpoint.keep},
-                           options.resume ? RunCopier::Start::goes_on : RunCopier::Start::is_new);
+  return RunCopier::create(
+      real_files(), {options.folder, checkpoint.copy_to, checkpoint.keep},
+      options.resume ? RunCopier::Start::is_resumed : RunCopier::Start::is_new);
 }
 
 // Opens a GPU for each worker that the job wants on one, before the job begins, so that a machine

@@ -199,10 +199,9 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
 Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
                                                            const std::string& folder) {
   if (parts_.copies.empty()) return std::unique_ptr<RunCopier>();
-  const RunCopyPlaces places{folder, folder + "/checkpoints", cat(parts_.copies, "/", action_.job),
-                             job.checkpoint.keep};
+  const RunCopyPlaces places{folder, cat(parts_.copies, "/", action_.job), job.checkpoint.keep};
   if (action_.assembly == 1) log(cat("its folder is copied to ", places.to));
-  return RunCopier::create(parts_.files, places, RunCopier::Start::goes_on);
+  return RunCopier::create(parts_.files, places, RunCopier::Start::recovers);
 }
 
 void JobThread::offer_to(RunCopier* copier, int64_t step) {

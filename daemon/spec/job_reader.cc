@@ -295,6 +295,8 @@ void read_checkpoint(YamlMap map, const std::filesystem::path& folder, Job& job)
     const Status place = is_store ? check_writable_store(checkpoint.copy_to) : Status();
     if (!place.ok()) map.fail("copy_to", place.message());
     if (!is_store) checkpoint.copy_to = resolved(checkpoint.copy_to, folder);
+    if (!checkpoint.path.empty())
+      map.fail("copy_to", "expected none beside path: the copy is one of the run's own folder");
   }
   read_best(map, job);
   map.finish();

@@ -18,8 +18,9 @@
 namespace leat {
 
 // A training computes the step that follows a checkpoint from its weights, and from the rows that
-// the step's number decides. This class computes the same step, on as many shards, and so the same
-// gradients to the bit, for any weights of the job. The job's own training notices nothing.
+// the step's number decides. This class computes the same step, on as many shards, for any weights
+// of the job. The gradients are those of the training to the bit, if it does not depend on timing
+// and ran on CPUs of this kind. The job's own training notices nothing.
 // Threads: one. All calls block.
 class StepGradients {
  public:

@@ -421,6 +421,12 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {19, "checkpoint: {every_steps: 5, path: 3}",
        "19:36: checkpoint.path: expected the path of a folder, received the integer 3; put it in "
        "quotes if it is meant as text"},
+      {19, "checkpoint: {every_steps: 5, copy_to: 'http://host/x'}",
+       "19:39: checkpoint.copy_to: the address of a store that takes files: expected "
+       "s3://BUCKET/PREFIX, received 'http://host/x'"},
+      {19, "checkpoint: {every_steps: 5, path: a, copy_to: b}",
+       "19:48: checkpoint.copy_to: expected none beside path: the copy is one of the run's own "
+       "folder"},
       {19, "checkpoint: {every_minutes: 0}",
        "19:29: checkpoint.every_minutes: expected a number greater than 0, received the integer 0"},
       {19, "checkpoint: {every_hours: 5}",

@@ -13,8 +13,10 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kMostAnswer = uint64_t{1} << 20;
-// S3 takes at most 10,000 parts: they grow, so that an object may have 5 TiB.
+// S3 takes at most 10,000 parts. Those behind the first thousands are twice, four and eight times
+// as large, so that an object of parts of 8 MiB may have 500 GiB.
 constexpr size_t kPartsOfOneSize = 1000;
+constexpr size_t kMostDoublings = 3;
 constexpr size_t kMostParts = 10'000;
 // For the one request that gives an upload up.
 constexpr StoreTimes kGiveUp{std::chrono::milliseconds(2000), std::chrono::milliseconds(2000)};
@@ -42,12 +44,13 @@ class S3Upload final : public WritableFile {
 
   Status append(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
+      LEAT_RETURN_IF_ERROR(failed_);
       const size_t amount = std::min<uint64_t>(bytes.size(), part_bytes() - held_.size());
       held_.insert(held_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(amount));
       bytes = bytes.subspan(amount);
-      if (held_.size() == part_bytes()) LEAT_RETURN_IF_ERROR(send_part());
+      if (held_.size() == part_bytes()) failed_ = send_part();
     }
-    return {};
+    return failed_;
   }
 
   Status sync() override {
@@ -56,6 +59,7 @@ class S3Upload final : public WritableFile {
   }
 
   Status close() override {
+    LEAT_RETURN_IF_ERROR(failed_);  // what it holds is not all
     if (etags_.empty()) {
       return ask([&] { return address_.object("PUT", {}, held_); },
                  [](const UrlAnswer& answer) {
@@ -72,6 +76,9 @@ class S3Upload final : public WritableFile {
           return address_.object("POST", {{"uploadId", upload_}}, std::as_bytes(std::span(text)));
         },
         [](const UrlAnswer& answer) -> Status {
+          // Also after a lost answer, when the object is there: to write it once more does no harm.
+          if (is_missing(answer.status))
+            return failed_precondition("the store no longer knows the upload of this file");
           if (answer.status != 200) return error_of_write(answer);
           // S3 may answer first, and fail later.
           if (!s3_element(answer.body, "ETag").empty()) return {};
@@ -84,7 +91,8 @@ class S3Upload final : public WritableFile {
 
  private:
   uint64_t part_bytes() const {
-    return parts_->options.part_bytes << (etags_.size() / kPartsOfOneSize);
+    const size_t doublings = std::min(etags_.size() / kPartsOfOneSize, kMostDoublings);
+    return parts_->options.part_bytes << doublings;
   }
 
   Status ask(const std::function<UrlRequest()>& request,
@@ -131,6 +139,7 @@ class S3Upload final : public WritableFile {
   Bytes held_;                      // of the part that is not sent yet
   std::string upload_;              // the id of an upload in parts, until it is whole
   std::vector<std::string> etags_;  // of the parts that the store has
+  Status failed_;                   // of a part: there is no whole object any more
 };
 
 }  // namespace

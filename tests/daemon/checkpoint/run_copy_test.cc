@@ -30,7 +30,7 @@ class CopiedRun {
   std::string checkpoints() const { return run() + "/checkpoints"; }
   std::string to() const { return directory_ / "copy"; }
   RunCopyPlaces places(std::string to, int64_t keep = 2) const {
-    return {run(), checkpoints(), std::move(to), keep};
+    return {run(), std::move(to), keep};
   }
   std::string path(int64_t step) const { return cat(checkpoints(), "/", checkpoint_name(step)); }
 
@@ -116,7 +116,8 @@ TEST_CASE("a damaged checkpoint is not copied, and replaces none") {
   CHECK(fs::exists(one.to() + "/checkpoints/step-00000010/manifest.json"));
   std::vector<std::string> skipped;
   CHECK(must(bring_run(real_files(), one.to(), one.run() + "-2", skipped)) == 10);
-  CHECK(skipped.size() == 1);
+  CHECK(skipped.empty());
+  CHECK(must(list_checkpoints(real_files(), one.to() + "/checkpoints")).size() == 1);
 }
 
 // Fails one operation of many, and all after it: a process that dies there.
@@ -187,13 +188,154 @@ TEST_CASE("whenever copying ends, a training can go on from the copy") {
   CHECK(deaths > 40);
 }
 
-TEST_CASE("a copier copies the newest checkpoint, through a store that is down for a while") {
+TEST_CASE("no name in a store leads out of the folder that a run is brought to") {
   const CopiedRun one;
   S3Store store;
   StoreOptions options;
   options.variable = store.variable();
+  options.writes = true;
+  const auto in_store = make_store_files(real_files(), options);
+  one.write_step(10);
+  RunCopy copy(*in_store, one.places("s3://bucket/x"));
+  must(copy.copy(10));
+  for (const char* key : {"x/../out", "x/a/../../out", "x/.bashrc", "x/..", "x/a\nb"}) {
+    store.put(key, "bad");
+  }
+  std::vector<std::string> skipped;
+  CHECK(must(bring_run(*in_store, "s3://bucket/x", one.run() + "-2/back", skipped)) == 10);
+  CHECK(must(real_files().list(one.run() + "-2")) == std::vector<std::string>{"back"});
+  CHECK(must(real_files().list(one.run() + "-2/back")) ==
+        std::vector<std::string>{"checkpoints", "graph", "job.yaml", "metrics.jsonl"});
+}
+
+// Options for a store that is asked for a short time only.
+StoreOptions hasty_options(const S3Store& store) {
+  StoreOptions options;
+  options.variable = store.variable();
+  options.writes = true;
   options.pause = std::chrono::milliseconds(1);
   options.patience = options.upload_patience = std::chrono::milliseconds(50);
+  return options;
+}
+
+TEST_CASE("only a checkpoint that is damaged makes room for an older one") {
+  const CopiedRun one;
+  std::string down;  // requests for keys with it get no answer
+  S3Store store([&](int, const StoreRequest& request) -> std::optional<StoreAnswer> {
+    if (down.empty() || request.target.find(down) == std::string::npos) return std::nullopt;
+    return StoreAnswer{503};
+  });
+  const auto files = make_store_files(real_files(), hasty_options(store));
+  RunCopy copy(*files, one.places("s3://bucket/x"));
+  for (const int64_t step : {10, 20}) {
+    one.write_step(step);
+    must(copy.copy(step));
+  }
+  int brought = 0;
+  const auto bring = [&] {
+    std::vector<std::string> skipped;
+    return bring_run(*files, "s3://bucket/x", cat(one.run(), "-", brought++), skipped);
+  };
+  // A store that does not answer is no damage, and a file that it does not give is not left out.
+  for (const char* key : {"step-00000020/part-00001", "step-00000020/manifest", "net.onnx"}) {
+    INFO(key);
+    down = key;
+    CHECK(bring().status().code() == Code::unavailable);
+  }
+  down.clear();
+  CHECK(must(bring()) == 20);
+  store.put("x/checkpoints/step-00000030/part-00000-of-00002.safetensors", "begun");
+  CHECK(must(bring()) == 20);
+  store.put("x/checkpoints/step-00000020/part-00001-of-00002.safetensors", "changed");
+  CHECK(must(bring()) == 10);
+  // What has no manifest does not count as one of the newest.
+  one.write_step(40);
+  must(copy.copy(40));
+  CHECK(!store.objects().contains("x/checkpoints/step-00000030/part-00000-of-00002.safetensors"));
+  // The user's own folder stays as it is.
+  fs::create_directories(one.run() + "-mine");
+  std::ofstream(one.run() + "-mine/metrics.jsonl") << "mine";
+  std::vector<std::string> skipped;
+  CHECK(bring_run(*files, "s3://bucket/x", one.run() + "-mine", skipped)
+            .status()
+            .message()
+            .find("expected an empty folder or none, found 'metrics.jsonl' in it") !=
+        std::string::npos);
+  CHECK(bring_run(*files, "s3://bucket/x", "s3://bucket/y", skipped).status().code() ==
+        Code::invalid_argument);
+}
+
+TEST_CASE("a failed copy of an older checkpoint costs no newer one") {
+  const CopiedRun one;
+  std::atomic<RunCopier*> copier = nullptr;
+  std::atomic<bool> offered = false;
+  S3Store store([&](int, const StoreRequest& request) -> std::optional<StoreAnswer> {
+    const bool is_older = request.target.find("step-00000020/part") != std::string::npos;
+    if (!is_older || request.method != "PUT") return std::nullopt;
+    // The newer one comes while this one fails.
+    if (copier != nullptr && !offered.exchange(true)) copier.load()->offer(30);
+    return StoreAnswer{503};
+  });
+  const auto files = make_store_files(real_files(), hasty_options(store));
+  for (const int64_t step : {20, 30}) one.write_step(step);
+  const auto made = must(RunCopier::create(real_files(), one.places("s3://bucket/x", 3),
+                                           RunCopier::Start::is_new, hasty_options(store)));
+  copier = made.get();
+  made->offer(20);
+  must(made->finish(std::chrono::minutes(1), [] { return false; }));
+  CHECK(offered);
+  CHECK(whole_steps(*files, "s3://bucket/x") == std::vector<int64_t>{30});
+}
+
+TEST_CASE("a run that is behind its copy leaves the copy alone") {
+  const CopiedRun one;
+  RunCopy copy(real_files(), one.places(one.to(), 3));
+  for (const int64_t step : {10, 20}) {
+    one.write_step(step);
+    must(copy.copy(step));
+  }
+  fs::remove_all(one.path(20));  // as of a backup
+  CHECK(RunCopier::create(real_files(), one.places(one.to(), 3), RunCopier::Start::is_resumed)
+            .status()
+            .message()
+            .find("expected no checkpoint after step 10, where the run goes on") !=
+        std::string::npos);
+  const auto copier =
+      must(RunCopier::create(real_files(), one.places(one.to(), 3), RunCopier::Start::recovers));
+  must(copier->finish(std::chrono::minutes(1), [] { return false; }));
+  CHECK(whole_steps(real_files(), one.to()) == std::vector<int64_t>{20, 10});
+  one.write_step(15);
+  copier->offer(15);
+  must(copier->finish(std::chrono::minutes(1), [] { return false; }));
+  CHECK(whole_steps(real_files(), one.to()) == std::vector<int64_t>{15, 10});
+}
+
+TEST_CASE("a run is not copied into itself, and a refusal is not waited for") {
+  const CopiedRun one;
+  one.write_step(10);
+  for (const std::string& to : {one.run(), one.run() + "/copy", one.run() + "/../run/x/..",
+                                fs::path(one.run()).parent_path().string()}) {
+    INFO(to);
+    const Status refused =
+        RunCopier::create(real_files(), one.places(to), RunCopier::Start::is_new).status();
+    CHECK(refused.code() == Code::invalid_argument);
+    CHECK(refused.message().find("expected a place for the copy outside of") != std::string::npos);
+  }
+  S3Store store([](int, const StoreRequest& request) -> std::optional<StoreAnswer> {
+    return request.method == "PUT" ? std::optional(StoreAnswer{403}) : std::nullopt;
+  });
+  const auto copier = must(RunCopier::create(real_files(), one.places("s3://bucket/x"),
+                                             RunCopier::Start::is_new, hasty_options(store)));
+  copier->offer(10);
+  const Status refused = copier->finish(std::chrono::hours(1), [] { return false; });
+  CHECK(refused.code() == Code::failed_precondition);
+  CHECK(refused.message().find("refuses the request (status 403)") != std::string::npos);
+}
+
+TEST_CASE("a copier copies the newest checkpoint, through a store that is down for a while") {
+  const CopiedRun one;
+  S3Store store;
+  const StoreOptions options = hasty_options(store);
   const auto reading = make_store_files(real_files(), options);
   one.write_step(10);
   store.set_down(true);
@@ -203,7 +345,7 @@ TEST_CASE("a copier copies the newest checkpoint, through a store that is down f
             .message()
             .find("answers with status 503") != std::string::npos);
   const auto copier =
-      must(RunCopier::create(real_files(), places, RunCopier::Start::goes_on, options));
+      must(RunCopier::create(real_files(), places, RunCopier::Start::recovers, options));
   std::vector<std::string> warnings;
   CHECK(eventually([&] {
     for (const std::string& each : copier->take_warnings()) warnings.push_back(each);
@@ -241,7 +383,7 @@ TEST_CASE("a copier ends at once while its store does not answer") {
   options.variable = store.variable();
   options.pause = options.patience = options.upload_patience = std::chrono::hours(1);
   const auto copier = must(RunCopier::create(real_files(), one.places("s3://bucket/x"),
-                                             RunCopier::Start::goes_on, options));
+                                             RunCopier::Start::recovers, options));
   CHECK(eventually([&] { return asked > 0; }));
 }
 
@@ -284,7 +426,7 @@ TEST_CASE("a run whose disk is lost goes on from its copy in a store, to the sam
   CHECK(brought.exit_code == 0);
   CHECK(brought.out == "back: step 12\n");
   check_refused(leat({"checkpoint", "copy", "s3://bucket/runs/a", "back"}), kExitFailed,
-                {"'back': expected a folder without a run"});
+                {"'back': expected an empty folder or none, found 'checkpoints' in it"});
   check_refused(leat({"checkpoint", "copy", "s3://bucket/runs/none", "b"}), kExitFailed,
                 {"expected a run with a checkpoint, found none"});
   const Finished rest = leat({"train", "--resume", "back", "--set", "steps=20"});
