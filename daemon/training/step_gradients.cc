@@ -27,7 +27,7 @@ OptimizerSpec gradient_optimizer(const OptimizerSpec& own) {
   OptimizerSpec out("sgd");
   out.values.set("momentum", 0.5);
   out.values.set("weight_decay", 0);
-  // What is frozen has no gradient.
+  // Frozen variables have no gradient.
   for (const OptimizerGroup& group : own.groups) {
     OptimizerGroup kept;
     kept.match = group.match;

@@ -88,7 +88,8 @@ class ReadBatchKernel final : public Kernel {
 
   // A record of -1 means none: weight 0. The row gets the first record, because a model may compute
   // NaN from zeros, and NaN times weight 0 is still NaN.
-  Status write_row(KernelContext& context, int64_t row, int64_t key_position, int64_t record) const {
+  Status write_row(KernelContext& context, int64_t row, int64_t key_position,
+                   int64_t record) const {
     const int64_t shown = std::max<int64_t>(0, record);
     const size_t columns = dataset_.info().columns.size();
     // The columns that are not in memory. A record is parsed once for all of them.

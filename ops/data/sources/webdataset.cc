@@ -250,7 +250,7 @@ class WebDataset final : public Source {
   FilePool pool_;
   const std::vector<ShardColumn> columns_;
   bool skips_ = false;
-  std::vector<ShardPart> parts_;     // of row 0, one for each column, then of row 1 ...
+  std::vector<ShardPart> parts_;  // of row 0, one for each column, then of row 1 ...
 };
 
 class WebDatasetFormat final : public SourceFormat {

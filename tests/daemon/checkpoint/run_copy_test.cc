@@ -248,7 +248,7 @@ TEST_CASE("only a checkpoint that is damaged makes room for an older one") {
   CHECK(must(bring()) == 20);
   store.put("x/checkpoints/step-00000020/part-00001-of-00002.safetensors", "changed");
   CHECK(must(bring()) == 10);
-  // What has no manifest does not count as one of the newest.
+  // A checkpoint without a manifest does not count as one of the newest.
   one.write_step(40);
   must(copy.copy(40));
   CHECK(!store.objects().contains("x/checkpoints/step-00000030/part-00000-of-00002.safetensors"));
