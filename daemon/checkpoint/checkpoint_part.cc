@@ -62,6 +62,23 @@ Result<CheckpointPart> write_synced(Files& files, const std::string& path,
   return written;
 }
 
+Status read_checked(const ReadableFile& file, const CheckpointPart& expected,
+                    const TakeBytes& take) {
+  if (file.size() != expected.bytes) {
+    return invalid_argument(cat("'", file.path(), "': expected ", expected.bytes,
+                                " bytes as in the manifest, received ", file.size()));
+  }
+  Sha256 hash;
+  LEAT_RETURN_IF_ERROR(read_in_pieces(file, [&](std::span<const std::byte> piece) {
+    hash.update(piece);
+    return take(piece);
+  }));
+  const std::string received = to_hex(hash.finish());
+  if (received == expected.sha256) return {};
+  return invalid_argument(cat("'", file.path(), "': expected SHA-256 ", expected.sha256,
+                              " as in the manifest, received ", received));
+}
+
 Result<CheckpointPart> write_part_at(Files& files, const PartPlace& place,
                                      const Variables& variables, int64_t step) {
   LEAT_RETURN_IF_ERROR(check(place));

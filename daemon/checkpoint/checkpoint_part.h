@@ -50,6 +50,15 @@ Status format_part(const Variables& variables, int64_t step, const TakeBytes& ta
 Result<CheckpointPart> write_synced(Files& files, const std::string& path,
                                     const std::function<Status(const TakeBytes&)>& fill);
 
+// Takes bytes and does nothing with them.
+inline Status pass_over(std::span<const std::byte>) { return {}; }
+
+// Passes the bytes of a part on, and compares them with the manifest: its size before the first
+// byte, and its hash behind the last one. invalid_argument names the file and what differs; else
+// the errors of the file and of `take`.
+Status read_checked(const ReadableFile& file, const CheckpointPart& expected,
+                    const TakeBytes& take);
+
 // Writes a part to a place that another process chose. failed_precondition if this process does not
 // see the folder; invalid_argument if the folder is not a checkpoint's.
 Result<CheckpointPart> write_part_at(Files& files, const PartPlace& place,

@@ -7,7 +7,6 @@
 #include <span>
 #include <system_error>
 
-#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 
@@ -15,18 +14,6 @@ namespace leat {
 namespace {
 
 constexpr std::string_view kName = "step-", kTemporary = ".tmp-";
-
-// Compares the size and the hash of a part with those in the manifest.
-Status check_part(const ReadableFile& file, const CheckpointPart& expected) {
-  if (file.size() != expected.bytes) {
-    return invalid_argument(cat("'", file.path(), "': expected ", expected.bytes,
-                                " bytes as in the manifest, received ", file.size()));
-  }
-  LEAT_ASSIGN_OR_RETURN(const std::string received, sha256_of(file));
-  if (received == expected.sha256) return {};
-  return invalid_argument(cat("'", file.path(), "': expected SHA-256 ", expected.sha256,
-                              " as in the manifest, received ", received));
-}
 
 // Called for each part that verifies.
 using Visit = std::function<Status(const ReadableFile&)>;
@@ -39,7 +26,7 @@ Result<Manifest> visit_parts(Files& files, const std::string& path, const Visit&
                           files.open(cat(path, "/", part_name(i, manifest.parts.size()))));
     // The hash is checked first, so visit() never parses damaged bytes. For that read_checkpoint()
     // reads each part twice.
-    LEAT_RETURN_IF_ERROR(check_part(*file, manifest.parts[i]));
+    LEAT_RETURN_IF_ERROR(read_checked(*file, manifest.parts[i], pass_over));
     LEAT_RETURN_IF_ERROR(visit(*file));
   }
   return manifest;
@@ -60,8 +47,13 @@ Status read_part(const ReadableFile& file, Variables& variables) {
 }  // namespace
 
 Result<Manifest> read_manifest(Files& files, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes,
+                        read_file(files, path + "/" + kManifestName, kManifestBytes));
+  return manifest_in(path, bytes);
+}
+
+Result<Manifest> manifest_in(const std::string& path, std::span<const std::byte> bytes) {
   const std::string file = path + "/" + kManifestName;
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, file, kManifestBytes));
   LEAT_ASSIGN_OR_RETURN(Manifest manifest, parse_manifest(bytes, cat("'", file, "'")));
   // A folder that was copied under another name must not pass for another step.
   const std::string name = path.substr(path.rfind('/') + 1);

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,8 @@ Result<Checkpoint> read_checkpoint(Files& files, const std::string& path);
 
 // Reads only the manifest of a checkpoint, without looking for its parts.
 Result<Manifest> read_manifest(Files& files, const std::string& path);
+// The same from the bytes of the manifest in the folder `path`.
+Result<Manifest> manifest_in(const std::string& path, std::span<const std::byte> bytes);
 
 // Verifies the manifest and every byte of the parts. invalid_argument names the damaged file.
 Result<Manifest> verify_checkpoint(Files& files, const std::string& path);

@@ -6,7 +6,8 @@
 #include <filesystem>
 
 #include "daemon/base/background.h"
-#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/job_checkpoints.h"
+#include "devices/base/clock.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -41,15 +42,6 @@ bool may_pass_later(Code code) {
          code == Code::resource_exhausted;
 }
 
-// The step of the newest checkpoint in the folder.
-Result<std::optional<int64_t>> newest_checkpoint(Files& files, const std::string& folder) {
-  LEAT_ASSIGN_OR_RETURN(const auto found, list_checkpoints(files, folder));
-  if (found.empty()) return std::optional<int64_t>();
-  // One that is damaged is set aside by the training, which tells so.
-  const auto manifest = read_manifest(files, found.front());
-  return manifest.ok() ? std::optional(manifest->step) : std::nullopt;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<RunCopier>> RunCopier::create(Files& files, RunCopyPlaces places,
@@ -59,8 +51,10 @@ Result<std::unique_ptr<RunCopier>> RunCopier::create(Files& files, RunCopyPlaces
   if (start == Start::is_new) {
     LEAT_RETURN_IF_ERROR(out->copy_.expect_none());
   } else {
-    LEAT_ASSIGN_OR_RETURN(out->first_, newest_checkpoint(files, out->places_.checkpoints()));
-    out->offered_ = out->first_;
+    const RealClock clock;
+    const auto newest =
+        JobCheckpoints(files, clock, out->places_.checkpoints(), CheckpointRule()).newest();
+    if (newest) out->offered_ = out->first_ = newest->step;
   }
   if (start == Start::is_resumed) {
     LEAT_ASSIGN_OR_RETURN(const bool ahead, out->copy_.is_ahead(out->first_.value_or(0)));
@@ -128,6 +122,7 @@ void RunCopier::run() {
     works_ = true;
     lock.unlock();
     const Status done = work(step);
+    const bool is_gone = step && !done.ok() && !copy_.has(*step);
     lock.lock();
     works_ = false;
     succeeded_ = done.ok();
@@ -135,7 +130,7 @@ void RunCopier::run() {
     const bool has_newer = step && offered_;
     if (step && !has_newer) failed_ = done.ok() ? std::nullopt : step;
     if (!done.ok()) failure_ = done;
-    if (!done.ok() && !stopped_ && !(has_newer && !copy_.has(*step))) {
+    if (!done.ok() && !stopped_ && !(has_newer && is_gone)) {
       warnings_.push_back(cat(step ? cat("no copy of the checkpoint of step ", *step)
                                    : std::string("not all files of the run are copied"),
                               ": ", done.message()));

@@ -18,6 +18,9 @@
 
 namespace leat {
 
+// The longest time that the end of a job or of a training waits for the copy of what it has left.
+inline constexpr std::chrono::minutes kCopyPatience{10};
+
 // A thread of low priority copies the newest checkpoint that it was offered; one that is offered
 // while another is copied waits, and is left out if a newer one comes. The training waits for no
 // copy but the last one. A copy that fails costs the run nothing: it is a warning, and the next

@@ -3,7 +3,6 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_files.h"
 #include "daemon/jobs/grammar.h"
-#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "ops/data/stores/store_files.h"
 
@@ -30,20 +29,21 @@ Status put_file(Files& files, const std::string& path,
   return out->close();
 }
 
-// Reads the file in pieces, until `stopped`.
-Status read_until(const std::function<bool()>& stopped, const ReadableFile& in,
-                  const TakeBytes& take) {
-  return read_in_pieces(in, [&](std::span<const std::byte> bytes) {
+// The same as `take`, until `stopped`.
+TakeBytes until(const std::function<bool()>& stopped, const ReadableFile& in, TakeBytes take) {
+  return [&stopped, &in, take = std::move(take)](std::span<const std::byte> bytes) {
     return stopped && stopped() ? cancelled(cat("'", in.path(), "': its copy was given up"))
                                 : take(bytes);
-  });
+  };
 }
 
 // Copies a file as it was when it was opened: bytes that are written behind them stay out.
 Status copy_file(Files& files, const std::function<bool()>& stopped, const std::string& from,
                  const std::string& to) {
   LEAT_ASSIGN_OR_RETURN(const auto in, files.open(from));
-  return put_file(files, to, [&](const TakeBytes& take) { return read_until(stopped, *in, take); });
+  return put_file(files, to, [&](const TakeBytes& take) {
+    return read_in_pieces(*in, until(stopped, *in, take));
+  });
 }
 
 // A checkpoint whose files are open: a run may remove it, or write that step again, meanwhile.
@@ -55,12 +55,8 @@ struct OpenCheckpoint {
 
 Result<OpenCheckpoint> open_checkpoint(Files& files, const std::string& path) {
   OpenCheckpoint out;
-  const std::string file = cat(path, "/", kManifestName);
-  LEAT_ASSIGN_OR_RETURN(out.text, read_file(files, file, kManifestBytes));
-  LEAT_ASSIGN_OR_RETURN(out.manifest, parse_manifest(out.text, cat("'", file, "'")));
-  if (!path.ends_with("/" + checkpoint_name(out.manifest.step)))
-    return invalid_argument(
-        cat("'", file, "': expected the step of the folder's name, received ", out.manifest.step));
+  LEAT_ASSIGN_OR_RETURN(out.text, read_file(files, cat(path, "/", kManifestName), kManifestBytes));
+  LEAT_ASSIGN_OR_RETURN(out.manifest, manifest_in(path, out.text));
   const size_t parts = out.manifest.parts.size();
   for (size_t i = 0; i < parts; ++i) {
     LEAT_ASSIGN_OR_RETURN(out.parts.emplace_back(),
@@ -69,20 +65,11 @@ Result<OpenCheckpoint> open_checkpoint(Files& files, const std::string& path) {
   return out;
 }
 
-// Passes the bytes of a part on. invalid_argument if they are not those of the manifest.
-Status read_part(const OpenCheckpoint& from, size_t i, const std::function<bool()>& stopped,
+// Passes the bytes of a part on, until `stopped`: see read_checked().
+Status pass_part(const OpenCheckpoint& from, size_t i, const std::function<bool()>& stopped,
                  const TakeBytes& take) {
-  const CheckpointPart& part = from.manifest.parts[i];
   const ReadableFile& in = *from.parts[i];
-  Sha256 hash;
-  LEAT_RETURN_IF_ERROR(read_until(stopped, in, [&](std::span<const std::byte> bytes) {
-    hash.update(bytes);
-    return take(bytes);
-  }));
-  const std::string received = to_hex(hash.finish());
-  if (received == part.sha256 && in.size() == part.bytes) return {};
-  return invalid_argument(cat("'", in.path(), "': expected SHA-256 ", part.sha256,
-                              " as in the manifest, received ", received));
+  return read_checked(in, from.manifest.parts[i], until(stopped, in, take));
 }
 
 // Copies a checkpoint into a folder without one, its manifest last.
@@ -91,7 +78,7 @@ Status copy_parts(Files& files, const OpenCheckpoint& from, const std::string& t
   for (size_t i = 0; i < from.parts.size(); ++i) {
     LEAT_RETURN_IF_ERROR(
         put_file(files, cat(to, "/", part_name(i, from.parts.size())),
-                 [&](const TakeBytes& take) { return read_part(from, i, stopped, take); }));
+                 [&](const TakeBytes& take) { return pass_part(from, i, stopped, take); }));
   }
   return put_file(files, cat(to, "/", kManifestName),
                   [&](const TakeBytes& take) { return take(from.text); });
@@ -121,8 +108,7 @@ Status add_names(Files& files, const std::string& folder, const std::string& pre
 }  // namespace
 
 Status RunCopy::expect_none() const {
-  LEAT_ASSIGN_OR_RETURN(const auto found,
-                        list_checkpoints(files_, cat(places_.to, "/", "checkpoints")));
+  LEAT_ASSIGN_OR_RETURN(const auto found, list_checkpoints(files_, places_.copies()));
   if (found.empty()) return {};
   return failed_precondition(cat("'", places_.to, "': expected no checkpoints of another training ",
                                  "in the place of the copy, found '", found.front(), "'"));
@@ -155,8 +141,7 @@ Status RunCopy::copy_checkpoint(const std::string& from, const std::string& to) 
     if (text == open.text) return {};
     // A training that went back has another checkpoint of this step. No damaged one replaces it.
     for (size_t i = 0; i < open.parts.size(); ++i) {
-      LEAT_RETURN_IF_ERROR(
-          read_part(open, i, stopped_, [](std::span<const std::byte>) { return Status(); }));
+      LEAT_RETURN_IF_ERROR(pass_part(open, i, stopped_, pass_over));
     }
   }
   LEAT_RETURN_IF_ERROR(remove_checkpoint(to));
@@ -166,8 +151,7 @@ Status RunCopy::copy_checkpoint(const std::string& from, const std::string& to) 
 }
 
 Result<bool> RunCopy::is_ahead(int64_t step) const {
-  LEAT_ASSIGN_OR_RETURN(const auto found,
-                        list_checkpoints(files_, cat(places_.to, "/checkpoints")));
+  LEAT_ASSIGN_OR_RETURN(const auto found, list_checkpoints(files_, places_.copies()));
   for (const std::string& path : found) {  // the newest first
     if (path.ends_with("/" + checkpoint_name(step))) return false;
     const auto manifest = read_manifest(files_, path);
@@ -182,8 +166,8 @@ Result<bool> RunCopy::is_ahead(int64_t step) const {
 Status RunCopy::copy(int64_t step) {
   const std::string name = checkpoint_name(step);
   LEAT_RETURN_IF_ERROR(copy_files());
-  LEAT_RETURN_IF_ERROR(copy_checkpoint(cat(places_.checkpoints(), "/", name),
-                                       cat(places_.to, "/", kCheckpointFolder, name)));
+  LEAT_RETURN_IF_ERROR(
+      copy_checkpoint(cat(places_.checkpoints(), "/", name), cat(places_.copies(), "/", name)));
   return prune(step);
 }
 
@@ -193,7 +177,7 @@ bool RunCopy::has(int64_t step) const {
 }
 
 Status RunCopy::prune(int64_t newest) {
-  const std::string folder = cat(places_.to, "/checkpoints");
+  const std::string folder = places_.copies();
   const std::string last = cat(folder, "/", checkpoint_name(newest));
   LEAT_ASSIGN_OR_RETURN(const auto found, list_checkpoints(files_, folder));
   bool is_older = false;

@@ -24,7 +24,9 @@ struct RunCopyPlaces {
   std::string to;    // the copy's: a folder that need not exist, or "s3://bucket/runs/NAME"
   int64_t keep = 3;  // the newest so many checkpoints stay in the copy
 
+  // The folders of the checkpoints, and of their copies.
   std::string checkpoints() const { return run + "/checkpoints"; }
+  std::string copies() const { return to + "/checkpoints"; }
 };
 
 // Threads: one. All functions block on both places, and return the errors of their files.

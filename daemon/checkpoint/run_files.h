@@ -8,8 +8,7 @@
 namespace leat {
 
 struct RunFile {
-  std::string
-      name;  // within the folder: "metrics.jsonl", "checkpoints/step-00000040/manifest.json"
+  std::string name;     // within the folder: "checkpoints/step-00000040/manifest.json"
   uint64_t size = 0;    // bytes
   int64_t changed = 0;  // a time that is another one after the file was written again
 };

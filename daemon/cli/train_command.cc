@@ -24,9 +24,6 @@
 namespace leat {
 namespace {
 
-// The longest time that the end of a training waits for the copy of its last checkpoint.
-constexpr std::chrono::minutes kCopyPatience{10};
-
 // Shows the progress of the training to people on stderr, and with --json to programs on stdout.
 class Reporter final : public TrainObserver {
  public:
@@ -121,7 +118,7 @@ class Reporter final : public TrainObserver {
     tell(checkpoint_event(trainer_.job().name, step));
     if (copier_ == nullptr) return;
     copier_->offer(step);
-    for (const std::string& warning : copier_->take_warnings()) warned(warning);
+    tell_copy_warnings();
   }
 
   // Waits until the copy has all that the run has left, or until `stop`; tells what it lacks.
@@ -130,7 +127,7 @@ class Reporter final : public TrainObserver {
     progress_.break_line();
     std::cerr << "Copying the run to " << printable(copier_->place()) << "\n";
     const Status whole = copier_->finish(kCopyPatience, stop);
-    for (const std::string& warning : copier_->take_warnings()) warned(warning);
+    tell_copy_warnings();
     if (!whole.ok()) warned(whole.message());
   }
 
@@ -157,6 +154,9 @@ class Reporter final : public TrainObserver {
   }
 
  private:
+  void tell_copy_warnings() {
+    for (const std::string& warning : copier_->take_warnings()) warned(warning);
+  }
   void tell(std::string line) {
     if (program_ != nullptr) program_->send(std::move(line));
   }

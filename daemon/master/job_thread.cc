@@ -22,8 +22,6 @@ namespace {
 constexpr std::chrono::milliseconds kJournal{30'000};
 // The longest wait for the last assembly's thread to finish with the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
-// The longest time that the end of a job waits for the copy of its last checkpoint.
-constexpr std::chrono::milliseconds kCopyPatience{600'000};
 
 }  // namespace
 
@@ -207,7 +205,11 @@ Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
 void JobThread::offer_to(RunCopier* copier, int64_t step) {
   if (copier == nullptr) return;
   copier->offer(step);
-  for (const std::string& warning : copier->take_warnings()) log("warning: " + warning);
+  log_warnings(*copier);
+}
+
+void JobThread::log_warnings(RunCopier& copier) {
+  for (const std::string& warning : copier.take_warnings()) log("warning: " + warning);
 }
 
 void JobThread::finish_copy(RunCopier* copier) {
@@ -215,7 +217,7 @@ void JobThread::finish_copy(RunCopier* copier) {
   tell_wait(cat("copies what it has left to ", copier->place()));
   const Status whole = copier->finish(kCopyPatience, [&] { return ended_.load(); });
   tell_wait("");
-  for (const std::string& warning : copier->take_warnings()) log("warning: " + warning);
+  log_warnings(*copier);
   if (!whole.ok()) log("warning: " + whole.message());
 }
 

@@ -61,6 +61,7 @@ class JobThread {
   Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const std::string& folder);
   // Has it copy the checkpoint of that step, and logs its warnings. `copier`: may be null.
   void offer_to(RunCopier* copier, int64_t step);
+  void log_warnings(RunCopier& copier);
   // Waits until the copy has all that the job has left, and logs what it lacks. `copier`: may be
   // null.
   void finish_copy(RunCopier* copier);

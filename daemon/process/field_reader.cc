@@ -119,10 +119,8 @@ void FieldReader::path(std::string_view key, std::string& out) {
 
 void FieldReader::place(std::string_view key, std::string& out) {
   if (!map_->get_string(key, Need::optional, out, "a path, or s3://...")) return;
-  const bool is_store = is_store_path(out);
-  const Status store = is_store ? check_writable_store(out) : Status();
-  if (!store.ok()) map_->fail(key, store.message());
-  if (!is_store) out = absolute(key, out);
+  if (const Status place = check_writable_place(out); !place.ok()) map_->fail(key, place.message());
+  if (!is_store_path(out)) out = absolute(key, out);
 }
 
 void FieldReader::named_paths(std::string_view key, std::map<std::string, std::string>& out) {

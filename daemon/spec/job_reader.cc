@@ -291,10 +291,10 @@ void read_checkpoint(YamlMap map, const std::filesystem::path& folder, Job& job)
     checkpoint.path = resolved(checkpoint.path, folder);
   }
   if (map.get_string("copy_to", Need::optional, checkpoint.copy_to, "a path, or s3://...")) {
-    const bool is_store = is_store_path(checkpoint.copy_to);
-    const Status place = is_store ? check_writable_store(checkpoint.copy_to) : Status();
-    if (!place.ok()) map.fail("copy_to", place.message());
-    if (!is_store) checkpoint.copy_to = resolved(checkpoint.copy_to, folder);
+    std::string& copy_to = checkpoint.copy_to;
+    if (const Status place = check_writable_place(copy_to); !place.ok())
+      map.fail("copy_to", place.message());
+    if (!is_store_path(copy_to)) copy_to = resolved(copy_to, folder);
     if (!checkpoint.path.empty())
       map.fail("copy_to", "expected none beside path: the copy is one of the run's own folder");
   }

@@ -12,11 +12,6 @@
 namespace leat {
 namespace {
 
-const Clock& evaluation_clock() {
-  static const RealClock clock;
-  return clock;
-}
-
 TrainingParts evaluation_parts(const Catalogue& catalogue, Files& files, const Job& job,
                                const TrainOptions& options, HostGroup& hosts,
                                const TrainingInput& input) {
@@ -24,7 +19,7 @@ TrainingParts evaluation_parts(const Catalogue& catalogue, Files& files, const J
   // of its own data into the spec.
   return {catalogue,
           files,
-          evaluation_clock(),
+          training_clock(),
           job,
           options,
           hosts,

@@ -5,7 +5,6 @@
 
 #include "daemon/hosts/local_hosts.h"
 #include "daemon/training/run_evaluator.h"
-#include "daemon/training/train_specs.h"
 #include "daemon/training/training_steps.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
@@ -17,11 +16,6 @@ namespace {
 // SGD with momentum keeps m * u + g in its slot, which is the gradient itself when u is zero. So
 // the slot has the gradient after one step, whatever the job's own optimizer is.
 constexpr std::string_view kSlot = "/momentum";
-
-const Clock& gradients_clock() {
-  static const RealClock clock;
-  return clock;
-}
 
 OptimizerSpec gradient_optimizer(const OptimizerSpec& own) {
   OptimizerSpec out("sgd");
@@ -55,23 +49,6 @@ Job gradient_job(Job job) {
   return job;
 }
 
-TrainingParts gradient_parts(const Catalogue& catalogue, Files& files, const Job& job,
-                             const TrainOptions& options, HostGroup& hosts,
-                             const TrainingInput& input) {
-  const TrainingLength length = training_length(job, epoch_rows(job, input.train.info));
-  return {catalogue,
-          files,
-          gradients_clock(),
-          job,
-          options,
-          hosts,
-          input,
-          1,
-          length,
-          training_rules(job, 1),
-          train_spec(job, input.train, length.steps)};
-}
-
 }  // namespace
 
 StepGradients::StepGradients(const Catalogue& catalogue, Files& files, Job job,
@@ -79,7 +56,7 @@ StepGradients::StepGradients(const Catalogue& catalogue, Files& files, Job job,
     : job_(std::move(job)),
       hosts_(std::move(hosts)),
       input_(std::move(input)),
-      parts_(gradient_parts(catalogue, files, job_, options_, *hosts_, *input_)),
+      parts_(training_parts(catalogue, files, job_, options_, *hosts_, *input_)),
       plans_(parts_),
       variables_(parts_, plans_) {}
 

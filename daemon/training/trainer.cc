@@ -14,40 +14,11 @@
 namespace leat {
 namespace {
 
-// TrainingParts and JobCheckpoints keep a reference to it, so it lives as long as the process.
-const Clock& real_clock() {
-  static const RealClock clock;
-  return clock;
-}
-
-// A cluster may train an elastic job on fewer workers than the job asks for.
-int64_t workers_of(const Job& job, const TrainOptions& options) {
-  return options.workers > 0 ? options.workers : job.num_workers;
-}
-
 JobCheckpoints checkpoints_of(const Job& job, const TrainOptions& options, Files& files) {
   const Job::Checkpoint& c = job.checkpoint;
   return JobCheckpoints(
-      files, real_clock(), c.path.empty() ? options.folder + "/checkpoints" : c.path,
+      files, training_clock(), c.path.empty() ? options.folder + "/checkpoints" : c.path,
       {c.every_steps, std::chrono::duration<double>(c.every_minutes * 60), c.keep});
-}
-
-TrainingParts parts_of(const Catalogue& catalogue, Files& files, const Job& job,
-                       const TrainOptions& options, HostGroup& hosts, const TrainingInput& input) {
-  const int64_t workers = workers_of(job, options);
-  // The length depends on the rows of the data, so it is known only after the headers were read.
-  const TrainingLength length = training_length(job, epoch_rows(job, input.train.info));
-  return {catalogue,
-          files,
-          real_clock(),
-          job,
-          options,
-          hosts,
-          input,
-          workers,
-          length,
-          training_rules(job, workers),
-          train_spec(job, input.train, length.steps)};
 }
 
 }  // namespace
@@ -61,7 +32,7 @@ Trainer::Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions
       options_(std::move(options)),
       hosts_(std::move(hosts)),
       input_(std::move(input)),
-      parts_(parts_of(catalogue, files, job_, options_, *hosts_, *input_)),
+      parts_(training_parts(catalogue, files, job_, options_, *hosts_, *input_)),
       times_(std::move(times)),
       checkpoints_(checkpoints_of(job_, options_, files)),
       plans_(parts_),
@@ -70,7 +41,7 @@ Trainer::Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options,
                                                  std::unique_ptr<HostGroup> hosts) {
-  PhaseTimes times(real_clock());
+  PhaseTimes times(training_clock());
   bool every_float = false;  // a training keeps to the rule of its checkpoints
   // The model is read before the checkpoint, but the rule by which its floats are trained is in the
   // checkpoint's manifest: only that is read here.
@@ -87,7 +58,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options) {
-  const int workers = static_cast<int>(workers_of(job, options));
+  const int workers = static_cast<int>(workers_of_training(job, options));
   // All hosts are in this process, so they share its cores.
   if (options.threads <= 0) options.threads = std::max(1, cpu::usable_cores() / workers);
   auto hosts = make_local_hosts(workers, options.threads, files, options.accelerators);

@@ -48,6 +48,17 @@ struct TrainingParts {
   bool saves_to_yield() const { return options.yields() == TrainYield::saved || !rules.replicated; }
 };
 
+// The parts of a training of the job on these hosts. All arguments outlive the result.
+TrainingParts training_parts(const Catalogue& catalogue, Files& files, const Job& job,
+                             const TrainOptions& options, HostGroup& hosts,
+                             const TrainingInput& input);
+
+// The number of hosts: a cluster may train an elastic job on fewer workers than the job asks for.
+int64_t workers_of_training(const Job& job, const TrainOptions& options);
+
+// The clock of the machine. It lives as long as the process.
+const Clock& training_clock();
+
 // A step that takes long is not a reason to give up: on a cluster the master decides whether a host
 // still computes (daemon/jobs/membership.h). The deadlines of waits are therefore this far away.
 inline std::chrono::steady_clock::time_point last_moment() {

@@ -186,10 +186,11 @@ TEST_CASE("only a store that is opened for writing takes files, and none of HTTP
     CHECK(refused.code() == Code::failed_precondition);
   }
   CHECK(store.objects().empty());
-  CHECK(check_writable_store("s3://bucket/x").ok());
-  CHECK(check_writable_store("https://host/x").message().find("expected s3://BUCKET/PREFIX") !=
+  CHECK(check_writable_place("s3://bucket/x").ok());
+  CHECK(check_writable_place("/x").ok());
+  CHECK(check_writable_place("https://host/x").message().find("expected s3://BUCKET/PREFIX") !=
         std::string::npos);
-  CHECK(!check_writable_store("s3:///x").ok());
+  CHECK(!check_writable_place("s3:///x").ok());
 }
 
 }  // namespace

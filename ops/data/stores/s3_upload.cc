@@ -19,7 +19,8 @@ constexpr size_t kPartsOfOneSize = 1000;
 constexpr size_t kMostDoublings = 3;
 constexpr size_t kMostParts = 10'000;
 // For the one request that gives an upload up.
-constexpr StoreTimes kGiveUp{std::chrono::milliseconds(2000), std::chrono::milliseconds(2000)};
+constexpr StoreTimes kGiveUp{std::chrono::milliseconds(2000), std::chrono::milliseconds(2000),
+                             false};
 
 using Query = std::vector<std::pair<std::string, std::string>>;
 
@@ -31,11 +32,8 @@ class S3Upload final : public WritableFile {
     if (upload_.empty()) return;
     // The object is not written, whatever the store answers. A caller that was told to stop waits
     // no longer than this.
-    StoreOptions patient = parts_->options;
-    patient.stopped = {};
-    StoreParts last(std::move(patient));
     (void)ask_store(
-        last, path_, kGiveUp,
+        *parts_, path_, kGiveUp,
         [&] {
           return address_.object("DELETE", {{"uploadId", upload_}});
         },

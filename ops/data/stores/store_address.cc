@@ -46,7 +46,8 @@ Status check_store_path(const std::string& path) {
                               ", received '", path, "'"));
 }
 
-Status check_writable_store(const std::string& path) {
+Status check_writable_place(const std::string& path) {
+  if (!is_store_path(path)) return {};
   LEAT_RETURN_IF_ERROR(check_store_path(path));
   if (path.starts_with("s3://")) return {};
   return invalid_argument(

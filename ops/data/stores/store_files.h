@@ -31,8 +31,9 @@ bool is_store_path(std::string_view path);
 // Checks the address of a store: a host or a bucket, and neither a user, which would put a password
 // into job files, nor a query. invalid_argument.
 Status check_store_path(const std::string& path);
-// The same for a store that is to take files: S3 alone does.
-Status check_writable_store(const std::string& path);
+// Checks a place for files: a path of a disk, or the address of a store that takes files, as S3
+// alone does. invalid_argument.
+Status check_writable_place(const std::string& path);
 
 // The default of StoreOptions::patience.
 inline constexpr std::chrono::milliseconds kStorePatience{30'000};

@@ -79,7 +79,7 @@ Status check_whole(const UrlAnswer& answer, uint64_t most_bytes) {
 Status ask_store(StoreParts& parts, const std::string& path, const StoreTimes& times,
                  const std::function<UrlRequest()>& request, uint64_t most_bytes,
                  const std::function<Status(UrlAnswer)>& use) {
-  const auto& stopped = parts.options.stopped;
+  const auto stopped = times.heeds_stop ? parts.options.stopped : nullptr;
   const auto end = Steady::now() + times.patience;
   milliseconds pause = parts.options.pause;
   Status answered;  // the last failure that an answer told

@@ -25,6 +25,7 @@ struct StoreParts {
 // The time for one request, and for all of them that serve one purpose.
 struct StoreTimes {
   std::chrono::milliseconds request, patience;
+  bool heeds_stop = true;  // false: StoreOptions::stopped counts for nothing
 };
 
 // Makes a request, and again after a failure that may pass, until the patience ends. `use` judges

@@ -295,6 +295,9 @@ TEST_CASE("a run that is behind its copy leaves the copy alone") {
     must(copy.copy(step));
   }
   fs::remove_all(one.path(20));  // as of a backup
+  // Not a checkpoint from which a run goes on.
+  fs::create_directories(one.path(20));
+  std::ofstream(one.path(20) + "/manifest.json") << "damaged";
   CHECK(RunCopier::create(real_files(), one.places(one.to(), 3), RunCopier::Start::is_resumed)
             .status()
             .message()
