@@ -1,6 +1,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -66,6 +67,14 @@ std::string checkpoint_name(int64_t step) {
   char name[32];
   std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
   return name;
+}
+
+int64_t step_of_checkpoint(std::string_view name) {
+  if (!name.starts_with(kName)) return -1;
+  name.remove_prefix(kName.size());
+  int64_t step = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  return error == std::errc() && end == name.data() + name.size() ? step : -1;
 }
 
 Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::begin(Files& files,

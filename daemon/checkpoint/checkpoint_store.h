@@ -17,6 +17,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/checkpoint/manifest.h"
@@ -34,6 +35,8 @@ struct Checkpoint {
 
 // Returns the name of a checkpoint's folder: "step-00000500".
 std::string checkpoint_name(int64_t step);
+// The step in the name of a checkpoint's folder; -1 for another name.
+int64_t step_of_checkpoint(std::string_view name);
 
 // Writes one checkpoint. If it is destroyed before commit(), it removes its files; if the process
 // dies, the next prune_checkpoints() removes them. All functions block on the disk and return the

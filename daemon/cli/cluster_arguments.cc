@@ -83,6 +83,9 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
   sub->add_option("--resume", arguments.submit.resume,
                   "Go on from the newest checkpoint of this run's folder or job, with its job")
       ->type_name("DIR|JOB");
+  sub->add_option("--evaluate", arguments.submit.evaluate,
+                  "A job that evaluates each checkpoint of this one as it appears")
+      ->type_name("JOB");
   add_workers(*sub, job.overrides.min_workers, job.overrides.num_workers);
   sub->add_option("--seed", job.overrides.seed, "Seed of weights, shuffling and dropout")
       ->type_name("N")
@@ -113,9 +116,14 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
 
 // Returns the error of its arguments, if any.
 std::optional<std::string> check_submit(const SubmitCommand& submit) {
-  if (submit.job.file.empty() != submit.resume.empty()) return std::nullopt;
   const std::string see = "\nSee 'leat submit --help'.";
-  if (submit.resume.empty()) return "JOB is required, or --resume DIR|JOB" + see;
+  if (!submit.evaluate.empty()) {
+    if (submit.resume.empty()) return std::nullopt;
+    return cat("expected --resume or --evaluate, received both ('", submit.resume, "', '",
+               submit.evaluate, "')", see);
+  }
+  if (submit.job.file.empty() != submit.resume.empty()) return std::nullopt;
+  if (submit.resume.empty()) return "JOB is required, or --resume DIR|JOB, or --evaluate JOB" + see;
   return cat("expected JOB or --resume DIR|JOB, received both ('", submit.job.file,
              "'): a run goes on with its own job; --set changes it", see);
 }
@@ -264,7 +272,8 @@ Command submit_command(ClusterArguments arguments, Attend attend, Timeout timeou
                        timeout,
                        std::move(submit.chaos),
                        std::move(arguments.on_event),
-                       submit.paused};
+                       submit.paused,
+                       std::move(submit.evaluate)};
 }
 
 Command export_command(ClusterArguments arguments) {

@@ -85,6 +85,9 @@ struct SubmitCommand {
   // With `attend`: a program that gets the events, as TrainCommand::on_event.
   std::string on_event = {};
   bool paused = false;  // the job begins as PAUSED
+  // A job of the cluster whose checkpoints the job evaluates; empty: it trains. With a job file
+  // that is the one to evaluate, else that job's own.
+  std::string evaluate = {};
 };
 int run_submit(const SubmitCommand& command);
 

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <iostream>
-#include <set>
 #include <thread>
 
 #include "daemon/base/exit_code.h"
-#include "daemon/base/json_line.h"
 #include "daemon/cli/data_option.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/run_place.h"
-#include "daemon/metrics/metrics_lines.h"
+#include "daemon/training/evaluation_rows.h"
 #include "daemon/training/run_evaluator.h"
 #include "daemon/training/run_folder.h"
 #include "daemon/training/run_weights.h"
@@ -25,7 +23,6 @@ using std::chrono::milliseconds;
 
 // How often a run is looked at for a new checkpoint.
 constexpr milliseconds kLook{500};
-constexpr uint64_t kMostRows = uint64_t{64} << 20;  // bytes of the file
 
 // One line for people: "step 100 - val_loss: 0.5 - val_accuracy: 0.9".
 std::string text_of(const ValidationResult& result, bool has_step) {
@@ -34,44 +31,6 @@ std::string text_of(const ValidationResult& result, bool has_step) {
   const std::string step = has_step ? cat("step ", result.step) : std::string("weights");
   return cat(step, format_values(values), "\n");
 }
-
-std::string json_of_row(const ValidationResult& result, std::optional<int64_t> step) {
-  JsonLine line;
-  line.add("step", step);
-  for (const auto& [name, value] : result.numbers) line.add(name, value);
-  return line.text();
-}
-
-// The rows of a follower, in a file that is replaced by each new one.
-class EvaluationRows {
- public:
-  explicit EvaluationRows(std::string path) : path_(std::move(path)) {}
-
-  Status open() {
-    LEAT_ASSIGN_OR_RETURN(const bool there, real_files().exists(path_));
-    if (!there) return {};
-    LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(real_files(), path_, kMostRows));
-    text_.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    text_.erase(text_.rfind('\n') + 1);  // a torn line of another writer
-    std::string_view rest = text_;
-    for (size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-      steps_.insert(MetricsLine::parse(rest.substr(0, end)).step);
-      rest.remove_prefix(end + 1);
-    }
-    return {};
-  }
-  bool has(int64_t step) const { return steps_.contains(step); }
-  Status add(int64_t step, const std::string& line) {
-    text_ += line;
-    steps_.insert(step);
-    return write_file_atomically(real_files(), path_, std::as_bytes(std::span(text_)));
-  }
-
- private:
-  const std::string path_;
-  std::string text_;
-  std::set<int64_t> steps_;
-};
 
 // One run of the command: the place, the job and, once weights are there, the evaluator.
 class EvaluationRun {
@@ -162,7 +121,7 @@ Result<ValidationResult> EvaluationRun::evaluate(const RunWeights& weights) {
 }
 
 void EvaluationRun::print(const ValidationResult& result, std::optional<int64_t> step) const {
-  std::cout << (command_.cluster.json ? json_of_row(result, step)
+  std::cout << (command_.cluster.json ? evaluation_row(result, step)
                                       : text_of(result, step.has_value()))
             << std::flush;
 }
@@ -193,7 +152,7 @@ Status EvaluationRun::take(int64_t step, EvaluationRows& rows) {
   }
   LEAT_ASSIGN_OR_RETURN(const ValidationResult result, evaluate(*weights));
   place_.drop(*path);
-  LEAT_RETURN_IF_ERROR(rows.add(step, json_of_row(result, step)));
+  LEAT_RETURN_IF_ERROR(rows.add(result));
   print(result, step);
   return {};
 }
@@ -210,9 +169,9 @@ Status EvaluationRun::take_new(EvaluationRows& rows) {
 int EvaluationRun::follow() {
   std::string path = command_.output;
   if (path.empty())
-    path = place_.job().empty() ? place_.folder() + "/evaluations.jsonl"
-                                : place_.job() + "-evaluations.jsonl";
-  EvaluationRows rows(path);
+    path = place_.job().empty() ? cat(place_.folder(), "/", kEvaluationsFile)
+                                : cat(place_.job(), "-", kEvaluationsFile);
+  EvaluationRows rows(real_files(), path);
   Status status = rows.open();
   while (status.ok()) {
     // Asked first: no checkpoint comes after the end, so one more look finds all.

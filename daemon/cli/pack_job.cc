@@ -10,6 +10,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/model.h"
+#include "daemon/training/run_evaluator.h"
 #include "daemon/training/run_folder.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
@@ -20,6 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Makes `shards` a key of the job, which it may have from num_workers and accumulated gradients.
+void set_shards(const Job& job, int64_t shards, std::vector<std::string>& out) {
+  if (!job.program) out.emplace_back("optimizer.accumulate=1");
+  out.push_back(cat("shards=", shards));
+}
+
 // Turns --workers and --seed into overrides like those of --set. --workers does not change the
 // number of shards.
 void add_overrides(const JobOptions& options, const Job& job, std::vector<std::string>& out) {
@@ -27,7 +34,7 @@ void add_overrides(const JobOptions& options, const Job& job, std::vector<std::s
   if (options.overrides.num_workers) {
     // A job without the key takes its shards from the number of workers, and the weights depend on
     // them.
-    out.push_back(cat("shards=", job.shards));
+    set_shards(job, job.shards, out);
     out.push_back(options.overrides.min_workers
                       ? cat("num_workers=[", *options.overrides.min_workers, ", ",
                             *options.overrides.num_workers, "]")
@@ -134,6 +141,21 @@ Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
   return run;
 }
 
+constexpr std::string_view kEvaluation = "-evaluation";
+constexpr size_t kMostName = 100;  // bytes of a job's name
+
+// The same model and data, for a job that evaluates job `id`.
+Job evaluation_of(const std::string& id, Job job) {
+  job = on_one_host(std::move(job));
+  job.evaluates = id;
+  job.name = job.name.substr(0, kMostName - kEvaluation.size()) + std::string(kEvaluation);
+  job.checkpoint = {};
+  job.exports.clear();
+  job.early_stopping.reset();
+  job.queue = {};
+  return job;
+}
+
 }  // namespace
 
 Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files) {
@@ -148,19 +170,26 @@ Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overri
 
 // The checkpoint and the metrics stay with the master. No other files are fetched, whatever the
 // master lists.
-Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder) {
+Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder,
+                 bool needs_checkpoint) {
   LEAT_ASSIGN_OR_RETURN(const auto all, client.files(id));
   const auto is_part = [](const RemoteFile& file) {
     return file.name.starts_with("checkpoints/step-");
   };
   // Said before anything is fetched, because the job cannot go on without a checkpoint.
-  if (std::none_of(all.begin(), all.end(), is_part))
+  if (needs_checkpoint && std::none_of(all.begin(), all.end(), is_part))
     return failed_precondition(cat("job '", id, "': expected a checkpoint, it has left none yet"));
   // Graphs are in their folder or, if they have no data files, beside the job file.
   const auto is_wanted = [](const std::string& name) {
     const bool nested = name.find('/') != std::string::npos;
     return name == "job.yaml" || name.starts_with(kRunGraphs) || (!nested && is_graph_file(name));
   };
+  const auto is_job = [](const RemoteFile& file) { return file.name == "job.yaml"; };
+  if (std::none_of(all.begin(), all.end(), is_job)) {
+    return failed_precondition(cat("job '", id,
+                                   "': expected a job file, it has not begun yet; "
+                                   "name its job file beside --evaluate"));
+  }
   for (const RemoteFile& file : all) {
     if (is_wanted(file.name)) LEAT_RETURN_IF_ERROR(client.fetch(id, file.name, folder).status());
   }
@@ -173,6 +202,26 @@ Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
   // The master finds the checkpoint and the metrics by the id.
   run.packed.request.resume = id;
   return std::move(run.packed);
+}
+
+Result<PackedJob> pack_evaluation(const std::string& id, const std::string& folder,
+                                  const JobOverrides& overrides, Files& files) {
+  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::cluster, overrides, files));
+  PackedJob& packed = run.packed;
+  LEAT_RETURN_IF_ERROR(check_evaluates(packed.job));
+  packed.job = evaluation_of(id, std::move(packed.job));
+  packed.request.text = print_job(packed.job);
+  return std::move(packed);
+}
+
+Result<std::vector<std::string>> evaluation_overrides(const std::string& id, const Job& job) {
+  LEAT_RETURN_IF_ERROR(check_evaluates(job));
+  const Job made = evaluation_of(id, job);
+  std::vector<std::string> out = {
+      cat("evaluates=", yaml_string(id)), cat("name=", yaml_string(made.name)),
+      cat("strategy=", made.strategy), "num_workers=1", "resources_per_worker.gpu=0"};
+  set_shards(job, made.shards, out);
+  return out;
 }
 
 Result<PackedJob> pack_job(const JobOptions& options, Files& files) {

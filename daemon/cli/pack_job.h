@@ -31,11 +31,20 @@ Result<PackedJob> pack_job(const JobOptions& options, Files& files);
 Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files);
 
 // Copies the job file and the graph of a job on the cluster to `folder`. failed_precondition if the
-// job has no checkpoint.
-Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder);
+// job has left none yet, or no checkpoint although it `needs_checkpoint`.
+Status fetch_job(ClusterClient& client, const std::string& id, const std::string& folder,
+                 bool needs_checkpoint = true);
 // Prepares a job that fetch_job() copied, to continue from the checkpoint that the job has on the
 // cluster.
 Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
                                const JobOverrides& overrides, Files& files);
+
+// Prepares a job that evaluates the checkpoints of job `id` of the cluster, which fetch_job()
+// copied: on one worker, with that job's validation data and nothing of its training.
+// invalid_argument if it cannot be evaluated.
+Result<PackedJob> pack_evaluation(const std::string& id, const std::string& folder,
+                                  const JobOverrides& overrides, Files& files);
+// The same from a job file: the changes to it that make such a job.
+Result<std::vector<std::string>> evaluation_overrides(const std::string& id, const Job& job);
 
 }  // namespace leat

@@ -13,20 +13,7 @@
 #include "devices/base/text.h"
 
 namespace leat {
-namespace {
-
-constexpr std::string_view kPrefix = "step-";
-
-// The step of a checkpoint's folder; -1 for another name.
-int64_t step_of_folder(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return -1;
-  name.remove_prefix(kPrefix.size());
-  int64_t step = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  return error == std::errc() && end == name.data() + name.size() ? step : -1;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 int RunPlace::open(const std::string& name) {
   const auto here = real_files().exists(name);
@@ -78,13 +65,13 @@ Result<std::vector<int64_t>> RunPlace::checkpoints(const Job& job) {
     for (const RemoteFile& file : all) {
       // The manifest is written last.
       if (!file.name.starts_with(kFolder) || !file.name.ends_with(kManifestName)) continue;
-      steps.insert(step_of_folder(directory_of(file.name).substr(kFolder.size())));
+      steps.insert(step_of_checkpoint(directory_of(file.name).substr(kFolder.size())));
     }
   } else {
     LEAT_ASSIGN_OR_RETURN(const auto paths,
                           list_checkpoints(real_files(), checkpoints_path(job, folder_)));
     for (const std::string& path : paths)
-      steps.insert(step_of_folder(path.substr(path.rfind('/') + 1)));
+      steps.insert(step_of_checkpoint(path.substr(path.rfind('/') + 1)));
   }
   steps.erase(-1);
   return std::vector<int64_t>(steps.begin(), steps.end());

@@ -74,18 +74,49 @@ Packed pack_folder(const SubmitCommand& command) {
   return taken(pack_run(command.resume, command.job.overrides, real_files()), command);
 }
 
-// The files that it sends are in `folder` until it is submitted.
+// Makes a folder for the files of a job of the cluster. They are in it until they are submitted, so
+// the caller owns it.
+int make_folder(const SubmitCommand& command, std::unique_ptr<TemporaryFolder>& folder) {
+  auto made = TemporaryFolder::make("leat-resume");
+  if (!made.ok()) return report(made.status(), command.cluster.color);
+  folder = std::move(made).value();
+  return kExitOk;
+}
+
+// Packs a job of the cluster, which continues as a new job.
 Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& connection,
                            std::unique_ptr<TemporaryFolder>& folder) {
-  // The caller owns the folder, because submit() reads the files after this function.
-  auto made = TemporaryFolder::make("leat-resume");
-  if (!made.ok()) return {report(made.status(), command.cluster.color), {}};
-  folder = std::move(made).value();
+  if (const int code = make_folder(command, folder); code != kExitOk) return {code, {}};
   const auto job = connection.client().job(command.resume);
   if (!job.ok()) return {connection.report(job.status(), About::name), {}};
   const Status fetched = fetch_job(connection.client(), job->id, folder->path());
   if (!fetched.ok()) return {connection.report(fetched, About::state), {}};
   return taken(pack_fetched(job->id, folder->path(), command.job.overrides, real_files()), command);
+}
+
+// Packs a job that evaluates one of the cluster: that of the job file, or the one that it has left.
+Packed pack_evaluator(const SubmitCommand& command, ClusterConnection& connection,
+                      std::unique_ptr<TemporaryFolder>& folder) {
+  const auto followed = connection.client().job(command.evaluate);
+  if (!followed.ok()) return {connection.report(followed.status(), About::name), {}};
+  if (command.job.file.empty()) {
+    if (const int code = make_folder(command, folder); code != kExitOk) return {code, {}};
+    const Status fetched = fetch_job(connection.client(), followed->id, folder->path(), false);
+    if (!fetched.ok()) return {connection.report(fetched, About::state), {}};
+    return taken(pack_evaluation(followed->id, folder->path(), command.job.overrides, real_files()),
+                 command);
+  }
+  const ColorMode color = command.cluster.color;
+  if (report_missing("job file", command.job.file, color)) return {kExitNoSuch, {}};
+  const auto job = load_job(command.job.file, command.job.overrides);
+  if (!job.ok()) return {report(job.status(), color), {}};
+  const auto changes = evaluation_overrides(followed->id, *job);
+  if (!changes.ok()) return {report(changes.status(), color), {}};
+  SubmitCommand changed = command;
+  changed.job.overrides.num_workers = changed.job.overrides.min_workers = std::nullopt;
+  auto& set = changed.job.overrides.set;
+  set.insert(set.end(), changes->begin(), changes->end());
+  return pack_file(changed);
 }
 
 // If the job's data root is a folder of this machine, sends its path, for a worker on the same
@@ -114,10 +145,11 @@ Status mean_local_folder(const SubmitCommand& command, ClusterClient& client, Pa
 
 int run_submit(const SubmitCommand& command) {
   const ClusterOptions& options = command.cluster;
-  const bool anew = command.resume.empty();
+  const bool evaluates = !command.evaluate.empty();
+  const bool anew = command.resume.empty() && !evaluates;
   std::error_code ignored;
   // A folder that exists is meant before a job of the same name.
-  const bool here = !anew && std::filesystem::exists(command.resume, ignored);
+  const bool here = !anew && !evaluates && std::filesystem::exists(command.resume, ignored);
   Packed packed;
   // Errors of files here are found before the cluster is needed at all.
   if (anew || here) packed = anew ? pack_file(command) : pack_folder(command);
@@ -134,9 +166,13 @@ int run_submit(const SubmitCommand& command) {
   connection.set_timeout(command.timeout);
   if (const int code = connection.open(true); code != kExitOk) return code;
   std::unique_ptr<TemporaryFolder> folder;
-  if (!anew && !here) packed = pack_job_of_cluster(command, connection, folder);
+  if (evaluates) {
+    packed = pack_evaluator(command, connection, folder);
+  } else if (!anew && !here) {
+    packed = pack_job_of_cluster(command, connection, folder);
+  }
   if (packed.code != kExitOk) return packed.code;
-  if (anew) {
+  if (!command.job.file.empty()) {
     const Status meant = mean_local_folder(command, connection.client(), packed.job);
     if (!meant.ok()) return connection.report(meant, About::cluster);
   }

@@ -7,6 +7,7 @@
 #include "daemon/base/retry_while_full.h"
 #include "daemon/checkpoint/run_copier.h"
 #include "daemon/checkpoint/set_aside.h"
+#include "daemon/master/job_evaluation.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/master_faults.h"
@@ -221,11 +222,45 @@ void JobThread::finish_copy(RunCopier* copier) {
   if (!whole.ok()) log("warning: " + whole.message());
 }
 
+void JobThread::tell_yielded(int64_t step, bool saved) {
+  told_ = true;
+  parts_.tell(RunYielded{action_.job, action_.assembly, static_cast<uint64_t>(step), saved});
+  log(cat("came to a fence at step ", step));
+}
+
+Result<JobResult> JobThread::evaluate(const Job& job, const std::string& folder) {
+  LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
+  const std::string& id = action_.job;
+  JobEvaluation evaluation(parts_.catalogue, parts_.files, job,
+                           {folder, cat(parts_.folder, "/", job.evaluates, "/checkpoints")},
+                           std::move(hosts),
+                           {[&] { return parts_.job(job.evaluates); },
+                            [this] { return ended_.load() || yields_.load() != TrainYield::no; },
+                            [this](std::chrono::milliseconds time) {
+                              std::unique_lock lock(mutex_);
+                              changed_.wait_for(lock, time, [this] { return ended_.load(); });
+                            },
+                            [&](const ProgressReport& report) {
+                              parts_.tell(ProgressMade{id, action_.assembly, report});
+                            },
+                            [this](std::string line) { log(std::move(line)); },
+                            [this](std::string for_what) { tell_wait(std::move(for_what)); }});
+  const Status done = evaluation.run();
+  // The rows are on the disk, so that the next assembly needs none of these workers.
+  if (done.code() == Code::cancelled && !ended_) {
+    tell_yielded(evaluation.last_step(), true);
+    return JobResult();
+  }
+  if (done.ok()) return JobResult();
+  return done;
+}
+
 Result<JobResult> JobThread::train(const Submission& submission) {
   const std::string& id = action_.job;
   const std::string folder = cat(parts_.folder, "/", id);
   // The files come first, so that a full disk delays the job before its runners do any work.
   LEAT_ASSIGN_OR_RETURN(const Job job, unpack_job(submission, folder));
+  if (!job.evaluates.empty()) return evaluate(job, folder);
   LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
   const std::function<void()> note_steps = parts_.noter(action_);
   const std::string cpu = parts_.cpu_of(action_);
@@ -261,9 +296,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   // The job came to a fence. It goes on in another assembly, so this is not the end of the job.
   if (ran->yielded) {
     reporter.report();
-    told_ = true;
-    parts_.tell(RunYielded{id, action_.assembly, static_cast<uint64_t>(ran->steps), ran->saved});
-    log(cat("came to a fence at step ", ran->steps));
+    tell_yielded(ran->steps, ran->saved);
     return JobResult();
   }
   // The table asked for this end, and ignores what is told of it.

@@ -57,6 +57,10 @@ class JobThread {
   // The options of the trainer: where to resume, and whether runners may still hold the variables.
   Result<TrainOptions> train_options(const std::string& folder);
   Result<JobResult> train(const Submission& submission);
+  // Evaluates the checkpoints of another job: Job::evaluates.
+  Result<JobResult> evaluate(const Job& job, const std::string& folder);
+  // Tells the table that the job goes on in another assembly.
+  void tell_yielded(int64_t step, bool saved);
   // Copies the job's checkpoints elsewhere, if the master is to do so; else null.
   Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const std::string& folder);
   // Has it copy the checkpoint of that step, and logs its warnings. `copier`: may be null.

@@ -20,6 +20,7 @@
 #include "daemon/hosts/host_group.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
+#include "daemon/jobs/views.h"
 #include "daemon/spec/chaos_fault.h"
 #include "devices/base/clock.h"
 #include "devices/base/files.h"
@@ -52,6 +53,8 @@ struct RunningJobsParts {
   std::function<std::function<void()>(const RunJob&)> noter;
   // The model of its workers' processors, which the weights depend on; "A and B" if they differ.
   std::function<std::string(const RunJob&)> cpu_of;
+  // A job of the cluster; failed_precondition if the table has none of that id.
+  std::function<Result<JobView>(const std::string&)> job;
   // Passes an event of the job to the table of jobs.
   std::function<void(JobEvent)> tell;
   // Arms the faults of the job's chaos on its runners; and asks whether a fault of the master may

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <future>
 
+#include "daemon/jobs/grammar.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/resumed_job.h"
+#include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -71,13 +73,32 @@ void SubmitGate::check(Submission submission, Done done) {
                           std::move(submission), cat(checks_folder(), "/", ++checks_begun_));
   if (!checked.ok()) return done(checked.status());
   ClusterState& state = *parts_.state;
-  // A repeated submit is answered whatever has become of the workers.
-  if (!checked->data_root.empty() &&
-      state.tables().job_of_request(checked->submission.request_id).empty()) {
-    const Status data = check_data_root(real_files(), checked->data_root, state.tables().nodes());
-    if (!data.ok()) return done(data);
+  // A repeated submit is answered whatever has become of the workers and of other jobs.
+  if (state.tables().job_of_request(checked->submission.request_id).empty()) {
+    Status status;
+    if (!checked->data_root.empty())
+      status = check_data_root(real_files(), checked->data_root, state.tables().nodes());
+    if (status.ok() && !checked->evaluates.empty()) status = check_followed(checked->evaluates);
+    if (!status.ok()) return done(status);
   }
   state.submit(std::move(checked->submission), std::move(done));
+}
+
+// On the disk's thread.
+Status SubmitGate::check_followed(const std::string& job) {
+  const auto wrong = [&](const std::string& received) {
+    return invalid_argument(
+        cat("job.yaml: evaluates: expected the id of a job that trains on this "
+            "cluster, received ",
+            received));
+  };
+  const auto followed = parts_.state->tables().job(job);
+  if (!followed.ok() || followed->id != job) {
+    return wrong(cat(quoted_start(job),
+                     followed.ok() ? cat("; '", followed->id, "' is one") : std::string()));
+  }
+  LEAT_ASSIGN_OR_RETURN(const Submission from, parts_.journal->submission(job, kTableDeadline));
+  return is_session(from) ? wrong(cat("session '", job, "'")) : Status();
 }
 
 // On the disk's thread. A repeated request keeps the files that it had, whatever has become of the

@@ -153,7 +153,7 @@ Result<Job> read_submitted_job(const Submission& submission, const std::string& 
 
 Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue, const Blobs& blobs,
                                        Submission submission, const std::string& folder) {
-  std::string data_root;
+  std::string data_root, evaluates;
   const auto check = [&]() -> Status {
     // The name and the workers are in the job file, which is read below; the faults name workers.
     if (submission.name.empty()) submission.name = "job";
@@ -164,6 +164,12 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
     LEAT_RETURN_IF_ERROR(unpack(submission, blobs, folder));
     LEAT_ASSIGN_OR_RETURN(const Job job, read_submitted_job(submission, folder));
     LEAT_RETURN_IF_ERROR(check_graph_name(job.model.graph));
+    if (!job.evaluates.empty() && !chaos.empty()) {
+      return invalid_argument(
+          cat("--chaos: expected none for a job that evaluates another one, "
+              "whose steps are those of job '",
+              job.evaluates, "', received '", chaos.front(), "'"));
+    }
     // The master places the nodes of the job's graph, so it has to know the kernels of GPUs.
     if (job.gpus_per_worker > 0) LEAT_RETURN_IF_ERROR(check_gpu_plugin("resources_per_worker.gpu"));
     // The graph is read in full, so that a job with an invalid one fails here and not on its
@@ -185,6 +191,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
                           chaos_schedule(submission.chaos, submission.num_workers));
     submission.max_restarts =
         static_cast<uint32_t>(job.max_failures) + static_cast<uint32_t>(faults.size());
+    evaluates = job.evaluates;
     data_root = job.data.root;
     submission.dataset = data_root;
     submission.gpus = static_cast<uint32_t>(job.gpus_per_worker);
@@ -200,7 +207,7 @@ Result<CheckedJob> check_submitted_job(Files& files, const Catalogue& catalogue,
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   if (!status.ok()) return status;
-  return CheckedJob{std::move(submission), std::move(data_root)};
+  return CheckedJob{std::move(submission), std::move(data_root), std::move(evaluates)};
 }
 
 Status check_data_root(Files& files, const std::string& data_root,

@@ -33,6 +33,7 @@ Result<Job> read_submitted_job(const Submission& submission, const std::string& 
 struct CheckedJob {
   Submission submission;  // with the name and the workers of the job file
   std::string data_root;
+  std::string evaluates;  // Job::evaluates
 };
 
 // Checks the submission as far as it is possible without workers, and returns it. Uses `folder`,

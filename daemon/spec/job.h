@@ -149,6 +149,9 @@ struct Job {
   };
 
   std::string name;
+  // On a cluster: the id of a job whose checkpoints this one evaluates, in place of a training.
+  // Empty: it trains.
+  std::string evaluates;
   Model model;
   Data data;
   std::optional<Program> program;  // in place of the loss, the metrics and the optimizer

@@ -208,6 +208,7 @@ std::string print_checkpoint(const Job::Checkpoint& checkpoint) {
 
 std::string print_job(const Job& job) {
   std::string text = cat("version: 1\nname: ", yaml_string(job.name), "\n");
+  if (!job.evaluates.empty()) text += cat("evaluates: ", yaml_string(job.evaluates), "\n");
   text += cat("model: ", print_model(job.model), "\n");
   text += print_data(job.data);
   if (job.program) {

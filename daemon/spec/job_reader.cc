@@ -351,6 +351,20 @@ void check_together(YamlMap& top, const Job& job) {
   }
 }
 
+// A job that evaluates another one has one host compute everything.
+void check_evaluation(YamlMap& top, const Job& job) {
+  if (job.evaluates.empty()) return;
+  if (job.program) {
+    top.fail("evaluates", "expected none beside program, which has no loss to evaluate");
+  } else if (!job.data.validation) {
+    top.fail("evaluates", "expected data.validation beside it, received none");
+  }
+  if (job.num_workers > 1 || job.min_workers > 0 || job.gpus_per_worker > 0) {
+    top.fail("evaluates", cat("expected num_workers: 1, without a GPU, beside it, received ",
+                              job.num_workers, job.gpus_per_worker > 0 ? " with a GPU" : ""));
+  }
+}
+
 // Without a common step, two workers may update a variable at once: only one op does so as a whole.
 void check_updates(YamlMap& top, const Job& job) {
   if (job.program) return;
@@ -429,6 +443,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   int64_t version = 0;
   top.get_int("version", Need::required, {.min = 1, .max = 1}, version);
   read_name(top, job);
+  top.get_string("evaluates", Need::optional, job.evaluates, "the id of a job");
   read_model(top.get_map("model", Need::required), folder, job.model);
   const bool has_program = top.has("program");
   int64_t accumulate = 1;
@@ -472,6 +487,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   if (reader.ok()) check_quorum(top, job, replicas);
   if (reader.ok()) check_together(top, job);
   if (reader.ok()) check_updates(top, job);
+  if (reader.ok()) check_evaluation(top, job);
   return job;
 }
 

@@ -62,7 +62,7 @@ Status pass_rows(PlanRun& run, int64_t count, int64_t each, PredictionSink& sink
 Status predict_data(const Catalogue& catalogue, Files& files, const Job& of_run,
                     const RunWeights& weights, const DatasetFiles& data, PredictionSink& sink,
                     const std::function<bool()>& stop) {
-  const Job job = on_this_machine(of_run);
+  const Job job = on_one_host(of_run);
   LEAT_ASSIGN_OR_RETURN(Model loaded,
                         load_model(files, catalogue, job.model, weights.every_float, !job.program));
   Graph& model = loaded.inference;

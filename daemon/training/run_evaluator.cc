@@ -37,7 +37,7 @@ Job without_average(Job job) {
 
 }  // namespace
 
-Job on_this_machine(Job job) {
+Job on_one_host(Job job) {
   job.shards = training_rules(job, job.num_workers).common_shards;
   job.strategy = "mirrored";
   job.parameter_server = {};
@@ -56,21 +56,31 @@ RunEvaluator::RunEvaluator(const Catalogue& catalogue, Files& files, Job job,
       plans_(parts_),
       validation_(parts_, plans_) {}
 
-Result<std::unique_ptr<RunEvaluator>> RunEvaluator::create(const Catalogue& catalogue, Files& files,
-                                                           Job job, bool every_float, int threads) {
+Status check_evaluates(const Job& job) {
   if (job.program)
     return invalid_argument(cat("job '", job.name,
                                 "': expected a loss to evaluate, received a program, which has "
                                 "its own training"));
-  if (!job.data.validation)
-    return invalid_argument(cat("job '", job.name,
-                                "': expected data.validation, or --data with other data, received "
-                                "none"));
-  job = on_this_machine(std::move(job));
+  if (job.data.validation) return {};
+  return invalid_argument(cat("job '", job.name,
+                              "': expected data.validation, or --data with other data, received "
+                              "none"));
+}
+
+Result<std::unique_ptr<RunEvaluator>> RunEvaluator::create(const Catalogue& catalogue, Files& files,
+                                                           Job job, bool every_float, int threads) {
   auto hosts = make_local_hosts(1, threads > 0 ? threads : cpu::usable_cores(), files);
+  return create(catalogue, files, std::move(job), every_float, std::move(hosts));
+}
+
+Result<std::unique_ptr<RunEvaluator>> RunEvaluator::create(const Catalogue& catalogue, Files& files,
+                                                           Job job, bool every_float,
+                                                           std::unique_ptr<HostGroup> hosts) {
+  LEAT_RETURN_IF_ERROR(check_evaluates(job));
+  job = on_one_host(std::move(job));
   LEAT_ASSIGN_OR_RETURN(auto input,
                         read_evaluation_input(catalogue, files, job, *hosts, every_float));
-  // All of it here, wherever it was trained.
+  // All of it there, wherever it was trained.
   Graph& model = input->model.inference;
   for (NodeId id = 0; id < model.nodes(); ++id) model.node(id).device.clear();
   std::unique_ptr<RunEvaluator> made(

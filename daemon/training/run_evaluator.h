@@ -1,9 +1,11 @@
-// Evaluates the trained model of a run in this process.
+// Evaluates the trained model of a run.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/hosts/host_group.h"
@@ -18,9 +20,13 @@
 
 namespace leat {
 
-// The job of a run as this process computes it: on one host, with as many shards as its evaluation
-// had in the training, so that the sums are made in the same order and give the same bits.
-Job on_this_machine(Job job);
+// The job of a run as one host computes it, with as many shards as its evaluation had in the
+// training, so that the sums are made in the same order and give the same bits.
+Job on_one_host(Job job);
+
+// invalid_argument for a job that cannot be evaluated: a program, which has its own training, and
+// one without validation data.
+Status check_evaluates(const Job& job);
 
 // The model and the validation data of a job, planned once for any number of weights.
 // Threads: one. All calls block.
@@ -32,6 +38,10 @@ class RunEvaluator {
   // `catalogue` and `files` outlive the result.
   static Result<std::unique_ptr<RunEvaluator>> create(const Catalogue& catalogue, Files& files,
                                                       Job job, bool every_float, int threads);
+  // The same on one host that may be elsewhere.
+  static Result<std::unique_ptr<RunEvaluator>> create(const Catalogue& catalogue, Files& files,
+                                                      Job job, bool every_float,
+                                                      std::unique_ptr<HostGroup> hosts);
 
   // Evaluates all sets with these weights, after `step` steps of the job; with their averages if
   // they come with them, as those of a checkpoint do. invalid_argument if they
@@ -40,6 +50,8 @@ class RunEvaluator {
                                     const std::function<bool()>& stop);
   // The rows of the first set that an evaluation covers.
   int64_t rows() const;
+  // The files with data of the model's graph: see GraphFiles.
+  const std::vector<std::string>& graph_data() const { return input_->model.data; }
 
  private:
   RunEvaluator(const Catalogue& catalogue, Files& files, Job job, std::unique_ptr<HostGroup> hosts,

@@ -1,5 +1,6 @@
 #include "daemon/training/run_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "daemon/checkpoint/checkpoint_part.h"
@@ -87,6 +88,19 @@ std::string print_run_job(const Job& job, const std::string& folder, const std::
 
 // Older runs name the graph where it was loaded from. An .onnx file of theirs may have its data
 // there and is read there, as long as there is one.
+Status keep_run_job(Files& files, const std::string& folder, const Job& job,
+                    const std::vector<std::string>& graph_data, bool keep) {
+  LEAT_RETURN_IF_ERROR(files.make_directories(folder));
+  LEAT_ASSIGN_OR_RETURN(const std::string graph,
+                        keep_graph(files, folder, {job.model.graph, graph_data}, keep));
+  const std::string text = print_run_job(job, folder, graph);
+  const std::string path = folder + "/job.yaml";
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  const auto there = read_file(files, path, text.size());
+  if (there.ok() && std::equal(there->begin(), there->end(), bytes.begin(), bytes.end())) return {};
+  return write_file_atomically(files, path, bytes);
+}
+
 Result<Job> load_run_job(Files& files, const std::string& folder, const JobOverrides& overrides) {
   LEAT_ASSIGN_OR_RETURN(Job job, load_job(folder + "/job.yaml", overrides));
   // The weights are in the checkpoint.

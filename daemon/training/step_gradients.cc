@@ -33,7 +33,7 @@ OptimizerSpec gradient_optimizer(const OptimizerSpec& own) {
 
 // The job, as far as it decides the gradients of a step.
 Job gradient_job(Job job) {
-  job = on_this_machine(std::move(job));
+  job = on_one_host(std::move(job));
   job.optimizer = gradient_optimizer(job.optimizer);
   job.lr_scheduler = ScheduleSpec();
   job.data.validation.reset();

@@ -41,6 +41,12 @@ Trainer::Trainer(const Catalogue& catalogue, Files& files, Job job, TrainOptions
 Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Files& files, Job job,
                                                  TrainOptions options,
                                                  std::unique_ptr<HostGroup> hosts) {
+  if (!job.evaluates.empty()) {
+    return invalid_argument(cat("job '", job.name,
+                                "': evaluates: expected none in a training, "
+                                "received job '",
+                                job.evaluates, "', which leat submit has a cluster evaluate"));
+  }
   PhaseTimes times(training_clock());
   bool every_float = false;  // a training keeps to the rule of its checkpoints
   // The model is read before the checkpoint, but the rule by which its floats are trained is in the

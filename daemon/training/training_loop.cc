@@ -75,18 +75,9 @@ Status TrainingLoop::open_folder(const TrainingStart& start) {
   if (!start.held) LEAT_RETURN_IF_ERROR(set_aside_refused(parts_, checkpoints_, observer_));
   const std::string& folder = parts_.options.folder;
   Files& files = parts_.files;
-  LEAT_RETURN_IF_ERROR(files.make_directories(folder));
   LEAT_RETURN_IF_ERROR(files.make_directories(checkpoints_.folder()));
-  LEAT_ASSIGN_OR_RETURN(const std::string graph,
-                        keep_graph(files, folder, {parts_.job.model.graph, parts_.input.model.data},
-                                   parts_.options.resume));
-  // A training that continues finds the file as it is to be, and need not wait for the disk.
-  const std::string text = print_run_job(parts_.job, folder, graph);
-  const std::string path = folder + "/job.yaml";
-  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  const auto there = read_file(files, path, text.size());
-  if (!there.ok() || !std::equal(there->begin(), there->end(), bytes.begin(), bytes.end()))
-    LEAT_RETURN_IF_ERROR(write_file_atomically(files, path, bytes));
+  LEAT_RETURN_IF_ERROR(
+      keep_run_job(files, folder, parts_.job, parts_.input.model.data, parts_.options.resume));
   LEAT_RETURN_IF_ERROR(keep_class_names(files, folder, parts_.input.train.classes));
   LEAT_ASSIGN_OR_RETURN(log_, StepLog::open(parts_, done_, checkpoints_.metrics()));
   return {};

@@ -386,6 +386,9 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "[2]"},
       {19, "max_failures: 1001",
        "19:15: max_failures: expected an integer from 0 to 1000, received the integer 1001"},
+      {19, "evaluates: job-1234",
+       "19:12: evaluates: expected num_workers: 1, without a GPU, beside it, received 2"},
+      {19, "evaluates: [job-1234]", "19:12: evaluates: expected the id of a job, received a list"},
       {19, "resources_per_worker: {gpu: 2}",
        "19:29: resources_per_worker.gpu: expected an integer from 0 to 1, received the integer 2"},
       {19, "resources_per_worker: {gpus: 1}",
@@ -609,6 +612,18 @@ TEST_CASE("a job file says on how many GPUs each worker computes") {
   CHECK(queued->queue.cpu == 2);
   CHECK(queued->queue.memory == uint64_t{4} << 30);
   CHECK(*parse_job(print_job(*queued), kJobPath) == *queued);
+}
+
+TEST_CASE("a job evaluates another one with validation data and no program alone") {
+  JobOverrides overrides;
+  overrides.set = {"evaluates=job-1234", "num_workers=1"};
+  const auto job = parse_job(kGoodJob, kJobPath, overrides);
+  REQUIRE(job.status().message() == "");
+  CHECK(job->evaluates == "job-1234");
+  CHECK(*parse_job(print_job(*job), kJobPath) == *job);
+  overrides.set.emplace_back("data.validation=null");
+  CHECK_THAT(parse_job(kGoodJob, kJobPath, overrides).status().message(),
+             Catch::Contains("evaluates: expected data.validation beside it, received none"));
 }
 
 TEST_CASE("a printed job names every key") {

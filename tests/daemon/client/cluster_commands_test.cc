@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "daemon/cli/cluster_connection.h"
+#include "daemon/spec/job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -18,6 +19,7 @@
 #include "tests/daemon/client/job_master.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/eventually.h"
+#include "tests/must.h"
 
 namespace leat {
 namespace {
@@ -154,11 +156,27 @@ TEST_CASE("leat submit prints the job's id and returns at once") {
   const Submission submission = here.master.jobs().submission("cnn-a001");
   CHECK(submission.text == kCommandsJob);
   CHECK(submission.num_workers == 2);
-  CHECK(submission.overrides == std::vector<std::string>{"epochs=3", "shards=4", "num_workers=2",
+  CHECK(submission.overrides == std::vector<std::string>{"epochs=3", "optimizer.accumulate=1",
+                                                         "shards=4", "num_workers=2",
                                                          "model.graph=graph/model.onnxtxt"});
   REQUIRE(submission.files.size() == 1);
   CHECK(submission.files[0].name == "graph/model.onnxtxt");
   CHECK(submission.files[0].bytes == kGraph);
+}
+
+TEST_CASE("leat submit --workers keeps the shards of accumulated gradients") {
+  Here here;
+  write(here.folder / "job.yaml", replaced(kCommandsJob, "shards: 4", "num_workers: 4"));
+  const Finished done =
+      here.run({"submit", "job.yaml", "--workers", "2", "--set", "optimizer.accumulate=2"});
+  INFO(done.err);
+  REQUIRE(done.exit_code == 0);
+  const Submission submission = here.master.jobs().submission("cnn-a001");
+  JobOverrides overrides;
+  overrides.set = submission.overrides;
+  const Job job = must(parse_job(submission.text, "/job.yaml", overrides));
+  CHECK(job.shards == 8);
+  CHECK(job.num_workers == 2);
 }
 
 TEST_CASE("leat submit refuses what is wrong before it talks to a master") {

@@ -1,0 +1,166 @@
+// Jobs that evaluate the checkpoints of another job of the cluster, with real daemons.
+#include <signal.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "daemon/base/exit_code.h"
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/daemon/bad_input.h"
+#include "tests/daemon/child_process.h"
+#include "tests/daemon/faults/process_facts.h"
+#include "tests/daemon/json_lines.h"
+#include "tests/daemon/leat_process.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/eventually.h"
+#include "tests/must.h"
+#include "tests/slowness.h"
+#include "tests/small_models.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+// The numbers by step of the rows in a file of JSON lines that have `key`, and no step twice.
+std::map<int64_t, double> numbers_in(const std::string& path, const std::string& key,
+                                     const std::string& kind = "") {
+  std::map<int64_t, double> out;
+  std::istringstream lines(contents_of(path));
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    const Json row = Json::parse(line);
+    if (!row.contains(key) || (!kind.empty() && !row.contains(kind))) continue;
+    REQUIRE(!out.contains(row["step"]));
+    out[row["step"]] = row[key];
+  }
+  return out;
+}
+
+// A job that trains on "w0", or the only worker that is free, and one that evaluates it.
+class FollowedJob {
+ public:
+  explicit FollowedJob(uint64_t steps)
+      : small_(kTinyCnn),
+        cluster_({.workers = 2, .data_path = small_.path(), .master = {"--set", "chaos=true"}}) {
+    // Its own evaluations are at the steps of its checkpoints.
+    Job job = small_.job({cat("steps=", steps), "shards=2", "validation={every_steps: 50}",
+                          "checkpoint={every_steps: 50, keep: 999}"});
+    job.data.root = "data";
+    std::ofstream(file()) << print_job(job);
+    trained = submit({file()});
+  }
+
+  std::string submit(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    const Finished done = cluster_.leat("submit", arguments);
+    INFO(done.out << done.err << cluster_.logs());
+    REQUIRE(done.exit_code == 0);
+    return Json::parse(last_object(done.out))["id"];
+  }
+  // The numbers of a file that the job has left.
+  std::map<int64_t, double> fetched(const std::string& id, const std::string& name,
+                                    const std::string& key, const std::string& kind = "") {
+    const std::string folder = cluster_.folder() / ("of-" + id);
+    const Finished done = cluster_.leat("fetch", {id, name, "-o", folder});
+    INFO(done.err << cluster_.logs());
+    REQUIRE(done.exit_code == 0);
+    return numbers_in(cat(folder, "/", name), key, kind);
+  }
+  // Each of its checkpoints has a row, which is that of its own evaluation to the bit.
+  void check_rows(const std::string& evaluator) {
+    for (const char* key : {"val_loss", "val_accuracy"}) {
+      const auto rows = fetched(evaluator, "evaluations.jsonl", key);
+      const auto own = fetched(trained, "metrics.jsonl", key, "validation");
+      CHECK(rows.size() >= 4);
+      for (const auto& [step, number] : rows) {
+        INFO(key << " of step " << step);
+        REQUIRE(own.contains(step));
+        CHECK(own.at(step) == number);
+      }
+      CHECK(rows.rbegin()->first == own.rbegin()->first);
+    }
+  }
+  Json shown(const std::string& id) { return Json::parse(last_object(cluster_.show(id))); }
+  bool await_step(const std::string& id, int64_t step) {
+    return eventually(
+        [&] {
+          const Json now = shown(id);
+          return now.contains("progress") && now["progress"].contains("step") &&
+                 now["progress"]["step"].is_number() && now["progress"]["step"] >= step;
+        },
+        60s, 20ms);
+  }
+  std::string file() const { return small_.path("trained.yaml"); }
+  ProcessCluster& cluster() { return cluster_; }
+
+  std::string trained;  // the id of the job that trains
+
+ private:
+  const SmallJob small_;
+  ProcessCluster cluster_;
+};
+
+}  // namespace
+
+TEST_CASE("a job evaluates each checkpoint of another one, and ends after it", "[cluster]") {
+  FollowedJob jobs(1000);
+  ProcessCluster& cluster = jobs.cluster();
+  // The job file is there at once, and the job's own copy of it once it trains.
+  const std::string by_file = jobs.submit({jobs.file(), "--evaluate", jobs.trained});
+  CHECK(cluster.await_state(by_file, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  INFO(cluster.logs());
+  jobs.check_rows(by_file);
+  CHECK(jobs.shown(by_file)["name"] == "small-evaluation");
+  CHECK(jobs.shown(by_file)["progress"]["step"] == 1000);
+
+  // After its end all is evaluated at once, and its own job file serves.
+  const std::string by_job = jobs.submit({"--evaluate", jobs.trained});
+  CHECK(cluster.await_state(by_job, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  jobs.check_rows(by_job);
+  CHECK_THAT(cluster.leat("logs", {by_job}).out,
+             Catch::Contains(cat("job '", jobs.trained, "' has ended as SUCCEEDED")));
+
+  const auto refused = [&](const std::vector<std::string>& arguments) {
+    return cluster.leat("submit", arguments);
+  };
+  check_refused(refused({"--evaluate", "nobody"}), kExitNoSuch, {"nobody"});
+  check_refused(refused({jobs.file(), "--set", "evaluates=nobody"}), kExitInvalid,
+                {"evaluates: expected the id of a job that trains on this cluster", "'nobody'"});
+  check_refused(refused({"--evaluate", jobs.trained, "--set", "data.validation=null"}),
+                kExitInvalid, {"expected data.validation"});
+  check_refused(refused({"--evaluate", jobs.trained, "--chaos", "kill=worker:0@step=3"}),
+                kExitInvalid, {"--chaos: expected none for a job that evaluates another one"});
+}
+
+TEST_CASE("a job that evaluates another one survives a pause and what befalls its processes",
+          "[faults]") {
+  FollowedJob jobs(20'000 / kSlowness);
+  ProcessCluster& cluster = jobs.cluster();
+  const std::string evaluator = jobs.submit({jobs.file(), "--evaluate", jobs.trained});
+  INFO(cluster.logs());
+  REQUIRE(jobs.await_step(evaluator, 100));
+  REQUIRE(cluster.leat("pause", {evaluator}).exit_code == 0);
+  CHECK(cluster.await_state(evaluator, {"PAUSED"}) == "PAUSED");
+  REQUIRE(cluster.leat("resume", {evaluator}).exit_code == 0);
+
+  const auto step_of = [&] { return jobs.shown(evaluator)["progress"]["step"].get<int64_t>(); };
+  const int64_t resumed = step_of();
+  REQUIRE(jobs.await_step(evaluator, resumed + 100));
+  const std::string worker = jobs.shown(evaluator)["workers"][0];
+  const auto runners = children_of(cluster.worker(worker).pid());
+  REQUIRE(runners.size() == 1);
+  REQUIRE(::kill(runners[0], SIGKILL) == 0);
+  REQUIRE(jobs.await_step(evaluator, step_of() + 100));
+  cluster.restart_master(SIGKILL);
+  CHECK(cluster.await_state(evaluator, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  jobs.check_rows(evaluator);
+  CHECK(jobs.shown(evaluator)["restarts"] >= 1);
+}
+
+}  // namespace leat
