@@ -1,5 +1,6 @@
 #include "daemon/cli/event_export.h"
 
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
+#include "ops/formats/safetensors.h"
 
 namespace leat {
 namespace {
@@ -83,6 +85,42 @@ class GradientEvents {
   std::unique_ptr<StepGradients> steps_;
 };
 
+// The values that the graph of the run has saved there: see docs/job.md, Summaries.
+constexpr const char* kSummaries = "saved/summaries";
+
+// The numbers, and the distributions, in one file of summaries.
+Status add_summaries(const std::string& path, EventFile& events) {
+  LEAT_ASSIGN_OR_RETURN(const SafeTensors content, read_safetensors(real_files(), path));
+  const auto found = content.metadata.find("leat.step");
+  int64_t step = -1;
+  if (found != content.metadata.end()) {
+    const std::string& text = found->second;
+    (void)std::from_chars(text.data(), text.data() + text.size(), step);
+  }
+  if (step < 0) {
+    return invalid_argument(
+        cat("'", path, "': expected a file of leat.Save, which says its step, found none"));
+  }
+  for (const auto& [name, value] : content.tensors) {
+    if (value.elements() == 1) {
+      events.add_number(cat("summaries/", name), step, value.at(0));
+    } else {
+      events.add_histogram(cat("summaries/", name), step, histogram_of(value));
+    }
+  }
+  return {};
+}
+
+Status add_summaries(RunSource& run, EventFile& events) {
+  LEAT_ASSIGN_OR_RETURN(const auto names, run.files_in(kSummaries));
+  for (const std::string& name : names) {
+    if (!name.ends_with(".safetensors")) continue;
+    LEAT_ASSIGN_OR_RETURN(const std::string path, run.bring(name));
+    LEAT_RETURN_IF_ERROR(add_summaries(path, events));
+  }
+  return {};
+}
+
 int add_of_checkpoints(const MetricsCommand& command, EventFile& events) {
   CheckpointSource source(command.cluster);
   if (const int code = source.open(command.name); code != kExitOk) return code;
@@ -112,6 +150,7 @@ int export_events(const MetricsCommand& command, RunSource& run, const MetricsTa
   const auto at = std::chrono::file_clock::to_sys(written).time_since_epoch();
   EventFile events(error ? 0 : std::chrono::duration<double>(at).count());
   events.add_numbers(table);
+  if (const Status added = add_summaries(run, events); !added.ok()) return run.report(added);
   if (command.graph || command.histograms || command.gradients) {
     if (const int code = add_of_checkpoints(command, events); code != kExitOk) return code;
   }

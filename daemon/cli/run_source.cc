@@ -1,9 +1,11 @@
 #include "daemon/cli/run_source.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "daemon/base/exit_code.h"
 #include "daemon/base/terminal.h"
+#include "daemon/checkpoint/run_files.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 
@@ -47,6 +49,22 @@ Result<std::string> RunSource::bring(const std::string& file) {
                                    ", found no such file in it"));
   }
   return connection_->client().fetch(job_, file, folder_);
+}
+
+Result<std::vector<std::string>> RunSource::files_in(const std::string& folder) {
+  const std::string prefix = folder + "/";
+  std::vector<std::string> names;
+  const auto take = [&](const std::string& name) {
+    if (name.starts_with(prefix)) names.push_back(name);
+  };
+  if (job_.empty()) {
+    for (const RunFile& file : list_run_files(folder_)) take(file.name);
+    return names;
+  }
+  LEAT_ASSIGN_OR_RETURN(const auto all, connection_->client().files(job_));
+  for (const RemoteFile& file : all) take(file.name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Result<MetricsTable> RunSource::metrics() {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/base/temporary_folder.h"
 #include "daemon/cli/cluster_commands.h"
@@ -27,6 +28,10 @@ class RunSource {
   // The path of a file of the run, which for a job is copied now. failed_precondition if the run
   // has none, as the job file of a job that waits.
   Result<std::string> bring(const std::string& file);
+
+  // The names of the run's files in a folder of it, "saved/summaries" for instance, and in those
+  // below; sorted.
+  Result<std::vector<std::string>> files_in(const std::string& folder);
 
   // Reads metrics.jsonl. A run without one has an empty table.
   Result<MetricsTable> metrics();

@@ -73,6 +73,15 @@ void EventFile::add_rows(const MetricsRows& rows, std::string_view group,
   }
 }
 
+void EventFile::add_number(const std::string& tag, int64_t step, double value) {
+  const ProtoFields number =
+      ProtoFields().add(kTag, tag).add(kSimpleValue, static_cast<float>(value));
+  append_record(bytes_, ProtoFields()
+                            .add(kWallTime, wall_time_)
+                            .add(kStep, step)
+                            .add(kSummary, ProtoFields().add(kValue, number)));
+}
+
 void EventFile::add_histogram(const std::string& tag, int64_t step, const Histogram& histogram) {
   ProtoFields fields;
   fields.add(kMin, histogram.min)

@@ -27,6 +27,8 @@ class EventFile {
   // row of its own, and those of each epoch, at its last step, as "epoch/loss" and
   // "validation/loss" (val_loss). A number that a row lacks has no event.
   void add_numbers(const MetricsTable& table);
+  // Adds one number.
+  void add_number(const std::string& tag, int64_t step, double value);
   // Adds a distribution, of the weights after `step` for instance.
   void add_histogram(const std::string& tag, int64_t step, const Histogram& histogram);
   // Adds a graph as graph_def() has it. TensorBoard shows the last one.

@@ -109,7 +109,7 @@ class SaveKernel final : public SavedFileKernel {
                               Tensor::wrap(types_[i].dtype, types_[i].shape,
                                            const_cast<void*>(context.inputs[i]), nullptr));
     }
-    files_->write(path_, content, written_.ask());
+    files_->write(saved_path_of(path_, steps), content, written_.ask());
   }
 
   const uint64_t every_;

@@ -79,6 +79,14 @@ Result<std::shared_ptr<SavedFiles>> saved_files(JobResources& resources) {
   return place_or(resources, nullptr);
 }
 
+std::string saved_path_of(std::string path, uint64_t steps) {
+  std::string digits = std::to_string(steps);
+  if (digits.size() < 8) digits.insert(0, 8 - digits.size(), '0');
+  for (size_t at = 0; (at = path.find(kSavedStep, at)) != std::string::npos; at += digits.size())
+    path.replace(at, kSavedStep.size(), digits);
+  return path;
+}
+
 Status check_saved_path(std::string_view path) {
   const fs::path relative(path);
   // Files that are being written have names that end in .tmp.

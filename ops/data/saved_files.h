@@ -39,6 +39,11 @@ void set_saved_files(JobResources& resources, std::shared_ptr<SavedFiles> place)
 // Returns that place; failed_precondition if the job has none on this host.
 Result<std::shared_ptr<SavedFiles>> saved_files(JobResources& resources);
 
+// In the path of a leat.Save: the number of steps that are done, in eight digits or more.
+inline constexpr std::string_view kSavedStep = "{step}";
+// Returns the path with the step filled in.
+std::string saved_path_of(std::string path, uint64_t steps);
+
 // Checks the text of a path that a graph gives: it is relative, does not lead out of its folder,
 // and is not that of a file that is being written.
 Status check_saved_path(std::string_view path);

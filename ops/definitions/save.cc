@@ -41,6 +41,8 @@ Status infer_save(InferContext& ctx) {
 // The inputs say what the file has to have.
 Status infer_restore(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(check_saved(ctx));
+  if (attr_string(ctx.attrs(), "path").find(kSavedStep) != std::string::npos)
+    return ctx.error(cat("path: expected no '", kSavedStep, "', which only leat.Save fills in"));
   if (ctx.outputs() > ctx.inputs()) {
     return ctx.error(cat("expected at most ", ctx.inputs(), " outputs, one for each input, ",
                          "received ", ctx.outputs()));

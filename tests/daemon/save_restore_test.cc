@@ -1,7 +1,10 @@
 // Save and Restore in sessions and in programs.
 #include <filesystem>
+#include <fstream>
 
 #include "ops/formats/safetensors.h"
+#include "tests/daemon/bad_input.h"
+#include "tests/daemon/leat_process.h"
 #include "tests/daemon/session_testing.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/temporary_directory.h"
@@ -118,6 +121,56 @@ TEST_CASE("a program saves after every so many steps, and begins with what was s
   // A new run in the same folder finds the file.
   std::filesystem::remove_all(small.path("run/checkpoints"));
   CHECK(count("steps=1") == 5);
+}
+
+// Its summaries after every second step: the count, and two numbers.
+constexpr const char* kSummarized = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+counting () => (count) {
+  v = leat.Variable <name = "v", shape = [1]> ()
+  zero = Constant <value_floats = [0.0]> ()
+  one = Constant <value_floats = [1.0]> ()
+  [begin] = leat.Initialize (v, zero)
+  [add] = leat.AssignAdd (v, one)
+  now = leat.Read <after = ["[add]"]> (v)
+  both = Concat <axis = 0> (now, one)
+  [log] = leat.Save <path = "summaries/{step}.safetensors", names = ["counted", "both"], every = 2> (now, both)
+  count = Squeeze (now)
+}
+)";
+
+TEST_CASE("the summaries of a program are in files of their steps, and in those for TensorBoard") {
+  const SmallJob small(kSummarized);
+  check_ok(
+      run_leat(small.path(), {"train", "model.onnxtxt", "--set", "steps=5", "--output", "run"}));
+  const std::string folder = small.path("run/saved/summaries/");
+  for (const int step : {2, 4}) {
+    const auto file =
+        must(read_safetensors(real_files(), cat(folder, "0000000", step, ".safetensors")));
+    CHECK(file.metadata.at("leat.step") == std::to_string(step));
+    CHECK(floats(file.tensors.at("counted")) == std::vector<float>{static_cast<float>(step)});
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
+  check_ok(run_leat(small.path(), {"metrics", "run", "--tensorboard", "board"}));
+  const std::string events = contents_of(small.path("board/run/events.out.tfevents.leat"));
+  for (const char* tag : {"summaries/counted", "summaries/both"}) {
+    size_t count = 0;
+    for (size_t at = 0; (at = events.find(tag, at)) != std::string::npos; ++at) ++count;
+    CHECK(count == 2);
+  }
+  std::ofstream(folder + "y.safetensors") << "damaged";
+  check_refused(run_leat(small.path(), {"metrics", "run", "--tensorboard", "board"}), 7,
+                {"y.safetensors"});
+}
+
+TEST_CASE("a restore takes no file of a step") {
+  const SmallJob small(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+g () => (read) {
+  zero = Constant <value_floats = [0.0]> ()
+  read = leat.Restore <path = "{step}.safetensors", names = ["v"]> (zero)
+}
+)");
+  check_refused(run_leat(small.path(), {"graph", "check", "model.onnxtxt"}), 7,
+                {"path: expected no '{step}', which only leat.Save fills in"});
 }
 
 TEST_CASE("a program of several shards saves no value of one of them") {

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Compares what TensorBoard reads of `leat metrics RUN --tensorboard DIR --graph --histograms
 --gradients` with metrics.jsonl, with the weights of the newest checkpoint, and with the names of
-the graph's inputs. Each weight that has gradients has one for each of its elements.
+the graph's inputs. Each weight that has gradients has one for each of its elements. The summaries
+that the graph has saved are compared, too. `--summaries`: these and the numbers alone, as of a
+program, which has no gradients and no graph to show.
 
-    tensorboard_events.py LEAT RUN
+    tensorboard_events.py LEAT RUN [--summaries]
 """
+import glob
 import json
+import pathlib
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
+from safetensors.numpy import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 EVERYTHING = {"scalars": 0, "histograms": 0, "tensors": 0}
@@ -32,7 +37,8 @@ def expected(run):
 
 def check_numbers(board, run):
     read = {(tag, event.step): np.float32(event.value)
-            for tag in board.Tags()["scalars"] for event in board.Scalars(tag)}
+            for tag in board.Tags()["scalars"] if not tag.startswith("summaries/")
+            for event in board.Scalars(tag)}
     if read != expected(run):
         sys.exit(f"expected {len(expected(run))} numbers, received {len(read)}, or other ones")
     print(f"{len(read)} numbers are those of metrics.jsonl")
@@ -72,6 +78,26 @@ def check_gradients(board, weights):
     print(f"{len(tags)} weights have gradients")
 
 
+def check_summaries(board, run):
+    """The values of leat.Save nodes; a run may have none."""
+    count = 0
+    for path in sorted(glob.glob(f"{run}/saved/summaries/*.safetensors")):
+        step = int(pathlib.Path(path).stem)
+        for name, value in load_file(path).items():
+            tag = f"summaries/{name}"
+            if value.size == 1:
+                read = [e.value for e in board.Scalars(tag) if e.step == step]
+                received, wanted = read, [np.float32(value.item())]
+            else:
+                read = [e.histogram_value for e in board.Histograms(tag) if e.step == step]
+                received = [(e.num, e.min, e.max) for e in read]
+                wanted = [(value.size, value.min(), value.max())]
+            if received != wanted:
+                sys.exit(f"{tag} of step {step}: expected {wanted}, received {received}")
+            count += 1
+    print(f"{count} summaries are those of the graph")
+
+
 def check_graph(board):
     graph = board.Graph()
     names = {node.name for node in graph.node}
@@ -85,16 +111,19 @@ def check_graph(board):
 
 
 def main():
-    leat, run = sys.argv[1:]
+    leat, run, *only = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([leat, "checkpoint", "export", run, "-o", f"{folder}/weights.npz"],
-                       check=True, capture_output=True)
-        command = [leat, "metrics", run, "--tensorboard", folder, "--graph", "--histograms",
-                   "--gradients"]
+        what = [] if only else ["--graph", "--histograms", "--gradients"]
+        command = [leat, "metrics", run, "--tensorboard", folder, *what]
         path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         board = EventAccumulator(path, size_guidance=EVERYTHING)
         board.Reload()
         check_numbers(board, run)
+        check_summaries(board, run)
+        if only:
+            return
+        subprocess.run([leat, "checkpoint", "export", run, "-o", f"{folder}/weights.npz"],
+                       check=True, capture_output=True)
         check_histograms(board, np.load(f"{folder}/weights.npz"))
         check_gradients(board, np.load(f"{folder}/weights.npz"))
         check_graph(board)
