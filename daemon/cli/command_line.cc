@@ -93,6 +93,13 @@ void add_train(CLI::App& app, Parsed& parsed) {
   sub->add_flag("--json", train.json, "One JSON object a line on stdout; the last is 'finished'");
   sub->add_flag("--profile", train.profile,
                 "Print the CPU time of each instruction of the step at the end");
+  auto* trace = sub->add_option("--trace", train.trace,
+                                "Record steps for Perfetto into this file, and explain their time")
+                    ->type_name("FILE");
+  sub->add_option("--trace-steps", train.trace_steps, "With --trace: so many steps (default: 10)")
+      ->type_name("N")
+      ->check(whole_number(1, 1000))
+      ->needs(trace);
   sub->add_flag("--gpu", train.gpu,
                 "Compute on the GPU of this machine what there are kernels for (docs/gpu.md)");
   sub->add_option("--on-event", train.on_event,

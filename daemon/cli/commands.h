@@ -32,6 +32,9 @@ struct TrainCommand {
   bool profile = false;  // print a profile of the steps' time
   bool gpu = false;      // train on the machine's GPU
   std::string on_event;  // a program that gets the events: see event_program.h; empty: none
+  // A file for a recording of `trace_steps` steps, as of `leat trace`; empty: none.
+  std::string trace;
+  int64_t trace_steps = 10;
   ColorMode color = ColorMode::automatic;
 };
 int run_train(const TrainCommand& command);

@@ -3,14 +3,12 @@
 
 #include <cstdio>
 #include <iostream>
-#include <span>
 
 #include "daemon/base/json_line.h"
 #include "daemon/cli/cluster_connection.h"
-#include "daemon/traces/chrome_trace.h"
+#include "daemon/cli/step_trace.h"
 #include "daemon/traces/critical_path.h"
 #include "daemon/wire/recording_file.h"
-#include "devices/base/files.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -112,9 +110,7 @@ int run_trace(const TraceCommand& command) {
   if (!recording.ok()) return connection.report(recording.status(), About::state);
   const std::string path =
       command.output.empty() ? cat(recording->job, "-trace.json") : command.output;
-  const std::string text = chrome_trace(*recording);
-  const Status written =
-      write_file_atomically(real_files(), path, std::as_bytes(std::span(text.data(), text.size())));
+  const Status written = write_trace(*recording, path);
   if (!written.ok()) return report(written, command.cluster.color);
   if (!command.cluster.json) {
     std::cout << path << "\n";

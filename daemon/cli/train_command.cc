@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "daemon/checkpoint/run_copier.h"
 #include "daemon/cli/commands.h"
@@ -12,6 +13,7 @@
 #include "daemon/cli/job_events.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/save_signal.h"
+#include "daemon/cli/step_trace.h"
 #include "daemon/training/best_epoch.h"
 #include "daemon/training/run_folder.h"
 #include "daemon/training/trainer.h"
@@ -27,14 +29,20 @@ namespace {
 // Shows the progress of the training to people on stderr, and with --json to programs on stdout.
 class Reporter final : public TrainObserver {
  public:
-  // `accelerator`: the model of the GPU that the job trains on; "" if it trains on CPUs. `program`:
-  // of --on-event; may be null, as `copier`.
+  // May be null, each of them.
+  struct Parts {
+    EventProgram* program;  // of --on-event
+    RunCopier* copier;
+    StepTrace* trace;
+  };
+  // `accelerator`: the model of the GPU that the job trains on; "" if it trains on CPUs.
   Reporter(const TrainCommand& command, const Trainer& trainer, std::string folder,
-           const std::string& accelerator, EventProgram* program, RunCopier* copier)
+           const std::string& accelerator, Parts parts)
       : command_(command),
         trainer_(trainer),
-        program_(program),
-        copier_(copier),
+        program_(parts.program),
+        copier_(parts.copier),
+        trace_(parts.trace),
         folder_(std::move(folder)),
         progress_(std::cerr, clock_, stderr_is_terminal(), terminal_width()) {
     // The weights may differ on a processor of another model, so its name goes with them.
@@ -67,6 +75,8 @@ class Reporter final : public TrainObserver {
     event.identity = identity_;
     emit(json_of(event));
     step_ = first_step;
+    if (trace_ != nullptr)
+      trace_->begin(static_cast<uint64_t>(first_step), static_cast<uint64_t>(steps));
     tell(started_event(job.name, first_step, steps));
   }
 
@@ -121,6 +131,15 @@ class Reporter final : public TrainObserver {
     tell_copy_warnings();
   }
 
+  // Writes the recording of --trace, if there is one.
+  void finish_trace() {
+    if (trace_ == nullptr) return;
+    const auto told = trace_->finish(trainer_.job().name);
+    if (!told.ok()) return warned(told.status().message());
+    progress_.break_line();
+    std::cerr << printable_lines(*told);
+  }
+
   // Waits until the copy has all that the run has left, or until `stop`; tells what it lacks.
   void finish_copy(const std::function<bool()>& stop) {
     if (copier_ == nullptr) return;
@@ -165,6 +184,7 @@ class Reporter final : public TrainObserver {
   const Trainer& trainer_;
   EventProgram* const program_;
   RunCopier* const copier_;
+  StepTrace* const trace_;
   int64_t step_ = 0;  // steps of the job that are done
   const std::string folder_;
   RealClock clock_;
@@ -179,6 +199,13 @@ std::string fresh_folder(const std::string& name) {
     const std::string folder = cat("leat-runs/", name, i == 1 ? "" : cat("-", i));
     if (!std::filesystem::exists(folder)) return folder;
   }
+}
+
+// A resumed run goes on in its own folder. Without --output, a new one gets a folder that does not
+// exist yet.
+std::string folder_of(const TrainCommand& command, const std::string& name) {
+  if (!command.resume.empty()) return command.resume;
+  return command.output.empty() ? fresh_folder(name) : command.output;
 }
 
 // Prints a hint about the data if the graph of a run from another machine is there: a run's folder
@@ -309,22 +336,25 @@ int run_train(const TrainCommand& command) {
   std::string accelerator;
   const Status opened = open_accelerators(*job, catalogue, options, accelerator);
   if (!opened.ok()) return report(opened, command.color);
-  // A resumed run goes on in its own folder. Without --output, a new one gets a folder that does
-  // not exist yet.
-  options.folder = resume                    ? command.resume
-                   : !command.output.empty() ? command.output
-                                             : fresh_folder(job->name);
+  options.folder = folder_of(command, job->name);
   options.resume = resume;
   options.profile = command.profile;
   options.threads = static_cast<int>(command.job.threads.value_or(0));
   options.checkpoints_asked = [&save] { return save.count(); };
+  std::optional<StepTrace> trace;
+  if (!command.trace.empty()) {
+    trace.emplace(command.trace, static_cast<uint64_t>(command.trace_steps));
+    options.recorded = trace->recorded();
+  }
   auto trainer = Trainer::create(catalogue, real_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
   auto copier = start_copier(*job, options);
   if (!copier.ok()) return report(copier.status(), command.color);
-  Reporter reporter(command, **trainer, options.folder, accelerator, program.get(), copier->get());
+  Reporter reporter(command, **trainer, options.folder, accelerator,
+                    {program.get(), copier->get(), trace ? &*trace : nullptr});
   auto outcome = (*trainer)->run(reporter, [&] { return interrupt.requested(); });
+  reporter.finish_trace();
   // A training that was interrupted has a checkpoint to copy. Another signal ends the process.
   const bool interrupted = interrupt.requested();
   reporter.finish_copy([&] { return !interrupted && interrupt.requested(); });

@@ -10,8 +10,12 @@ namespace {
 class LocalRun final : public PartitionRun {
  public:
   LocalRun(DeviceHost& worker, VariableSnapshot& snapshot, std::shared_ptr<HostedPartition> run,
-           std::string job)
-      : worker_(worker), snapshot_(snapshot), run_(std::move(run)), job_(std::move(job)) {}
+           std::string job, RecordedSteps* recorded)
+      : worker_(worker),
+        snapshot_(snapshot),
+        run_(std::move(run)),
+        job_(std::move(job)),
+        recorded_(recorded) {}
   ~LocalRun() override { stop(); }
 
   // Peers of this process push straight into the slots, so the endpoint needs no address.
@@ -48,7 +52,10 @@ class LocalRun final : public PartitionRun {
     // Before connect() there is no run yet that could fail.
     if (run_->connected()) run_->run().abort(cause);
   }
-  void stop() override { worker_.release(*run_); }
+  void stop() override {
+    if (recorded_ != nullptr) recorded_->finish(*run_);
+    worker_.release(*run_);
+  }
   double input_wait() const override {
     return std::chrono::duration<double>(run_->run().work().input_wait).count();
   }
@@ -65,6 +72,7 @@ class LocalRun final : public PartitionRun {
         channels[edge.to] = std::make_unique<local::LocalChannel>(*peers[edge.to].slots);
     }
     LEAT_RETURN_IF_ERROR(worker_.connect(*run_, std::move(channels), job_, options));
+    if (recorded_ != nullptr && options.trains) recorded_->begin(worker_, run_);
     worker_.start(*run_);
     return {};
   }
@@ -73,6 +81,7 @@ class LocalRun final : public PartitionRun {
   VariableSnapshot& snapshot_;
   std::shared_ptr<HostedPartition> run_;
   std::string job_;
+  RecordedSteps* const recorded_;  // may be null
   Status connected_;
 };
 
@@ -107,7 +116,8 @@ Result<std::unique_ptr<PartitionRun>> LocalHost::prepare(std::shared_ptr<const P
   // The slots are open before any partition connects: a peer may push as soon as it steps.
   LEAT_ASSIGN_OR_RETURN(auto run, worker_.prepare(std::move(plan), partition));
   LEAT_RETURN_IF_ERROR(worker_.open_slots(*run));
-  return std::unique_ptr<PartitionRun>(new LocalRun(worker_, snapshot_, std::move(run), job));
+  return std::unique_ptr<PartitionRun>(
+      new LocalRun(worker_, snapshot_, std::move(run), job, recorded_.get()));
 }
 
 Result<std::map<std::string, Tensor>> LocalHost::read_variables(const std::string& job) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/hosts/host_handle.h"
+#include "daemon/hosts/recorded_steps.h"
 #include "daemon/hosts/variable_snapshot.h"
 #include "scheduler/runtime/device_host.h"
 
@@ -20,9 +21,10 @@ void set_save_folder(const std::vector<HostHandle*>& hosts, const std::string& j
 class LocalHost final : public HostHandle {
  public:
   // `worker` must outlive the handle, and the handle the runs that it makes; `files` must outlive
-  // the handle.
-  explicit LocalHost(DeviceHost& worker, Files& files = real_files())
-      : worker_(worker), files_(files) {}
+  // the handle. `recorded`: records steps of runs that train; may be null.
+  explicit LocalHost(DeviceHost& worker, Files& files = real_files(),
+                     std::shared_ptr<RecordedSteps> recorded = nullptr)
+      : worker_(worker), files_(files), recorded_(std::move(recorded)) {}
 
   std::vector<PlanDevice> devices() const override { return worker_.plan_devices(); }
   // The functions of HostHandle, which run in this process.
@@ -47,6 +49,7 @@ class LocalHost final : public HostHandle {
  private:
   DeviceHost& worker_;
   Files& files_;
+  const std::shared_ptr<RecordedSteps> recorded_;
   VariableSnapshot snapshot_;
 };
 

@@ -15,8 +15,10 @@ namespace leat {
 using MakeAccelerators = std::function<std::vector<std::unique_ptr<Device>>()>;
 
 // Makes `hosts` hosts with `threads` compute threads each, and with what `accelerators` makes for
-// each of them. They read data sets through `files`, which must outlive the group.
+// each of them. They read data sets through `files`, which must outlive the group. `recorded`:
+// records steps of the training; may be null.
 std::unique_ptr<HostGroup> make_local_hosts(int hosts, int threads, Files& files = real_files(),
-                                            const MakeAccelerators& accelerators = {});
+                                            const MakeAccelerators& accelerators = {},
+                                            std::shared_ptr<RecordedSteps> recorded = nullptr);
 
 }  // namespace leat

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/runner/partition_recording.h"
+#include "daemon/hosts/partition_recording.h"
 #include "daemon/runner/wire_runner_service.h"
 #include "daemon/wire/recording_file.h"
 #include "daemon/wire/registration.h"

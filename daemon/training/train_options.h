@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "daemon/hosts/local_hosts.h"
@@ -41,6 +42,8 @@ struct TrainOptions {
   // Makes the accelerators of each host, where Trainer::create() makes the hosts; empty: they have
   // none.
   MakeAccelerators accelerators = {};
+  // Likewise: records steps of the training; may be null.
+  std::shared_ptr<RecordedSteps> recorded = nullptr;
   // Called often, on the thread of Trainer::run(); may be empty. A yield after the last step has no
   // effect.
   std::function<TrainYield()> yields = {};

@@ -67,7 +67,8 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
   const int workers = static_cast<int>(workers_of_training(job, options));
   // All hosts are in this process, so they share its cores.
   if (options.threads <= 0) options.threads = std::max(1, cpu::usable_cores() / workers);
-  auto hosts = make_local_hosts(workers, options.threads, files, options.accelerators);
+  auto hosts =
+      make_local_hosts(workers, options.threads, files, options.accelerators, options.recorded);
   set_save_folder(hosts->hosts(), job.name, saved_folder(options));
   return create(catalogue, files, std::move(job), std::move(options), std::move(hosts));
 }

@@ -67,6 +67,7 @@ class DeviceHost {
 
   // The full name of a device, "job:worker/task:0/cpu:0". Threads: any, but not during become().
   std::string device_name(size_t device = 0) const;
+  int task() const { return task_; }
   // Makes the host another task. REQUIRES: it has no runs.
   void become(int task);
   cpu::CpuDevice& device() { return cpu_; }

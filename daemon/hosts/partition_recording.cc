@@ -1,4 +1,4 @@
-#include "daemon/runner/partition_recording.h"
+#include "daemon/hosts/partition_recording.h"
 
 #include <algorithm>
 #include <thread>
