@@ -214,6 +214,19 @@ DeviceShare share_of(const Line& line, const PathWalk& path, double to_ms) {
   return share;
 }
 
+// The ops for which a node stands: of a chain, its own and those of the nodes behind it, which run
+// together with it: "Cast, Conv, Relu".
+std::string ops_of(const RecordedPartition& part, const std::string& name, const std::string& op) {
+  const auto first =
+      std::find_if(part.nodes.begin(), part.nodes.end(),
+                   [&](const RecordedNode& node) { return node.name == name && node.op == op; });
+  std::vector<std::string> ops = {op};
+  if (first == part.nodes.end() || first->chain == kNotRecorded || reads_data(*first)) return op;
+  for (auto node = first + 1; node != part.nodes.end() && node->chain == first->chain; ++node)
+    ops.push_back(node->op);
+  return join(ops, ", ");
+}
+
 void fill(const PathWalk& path, double to_ms, Explanation& out) {
   for (const Line& line : path.lines()) out.devices.push_back(share_of(line, path, to_ms));
   for (const auto& [key, ns] : path.sums) {
@@ -222,7 +235,10 @@ void fill(const PathWalk& path, double to_ms, Explanation& out) {
     DeviceShare& device = out.devices[key.device];
     device.path_ms += ms;
     if (key.part == PathPart::compute) device.compute_ms += ms;
-    out.nodes.push_back({device.worker, key.name, key.op, key.part, ms});
+    const std::string ops = key.part == PathPart::compute
+                                ? ops_of(*path.lines()[key.device].part, key.name, key.op)
+                                : key.op;
+    out.nodes.push_back({device.worker, key.name, ops, key.part, ms});
   }
   std::stable_sort(out.nodes.begin(), out.nodes.end(),
                    [](const PathNode& a, const PathNode& b) { return a.ms > b.ms; });

@@ -30,7 +30,8 @@ std::string_view name_of(PathPart part);  // "wake-up"
 
 // A piece of the path. All times here are milliseconds of one step, a mean over the steps.
 struct PathNode {
-  std::string worker, name, op;
+  std::string worker, name;
+  std::string op;  // of nodes that run together: "Cast, Conv, Relu"
   PathPart part = PathPart::compute;
   double ms = 0;
 };

@@ -14,6 +14,8 @@ constexpr double kThreadEfficiency = 0.7;
 constexpr double kStraggles = 1.25;
 constexpr double kLeast = 0.02;  // of a step: smaller savings are not worth a line
 constexpr size_t kMost = 3;
+// In milliseconds. A transfer that is quicker is one of the costs that a step has at any size.
+constexpr double kQuickTransfer = 0.1;
 
 std::string ms_text(double ms) {
   char text[32];
@@ -67,6 +69,15 @@ void add_threads(const Explanation& e, std::vector<PathAdvice>& out) {
                  saves});
 }
 
+// The time of transfers that take no longer than a healthy network needs for a message.
+double fixed_wire_time(const Explanation& e) {
+  double ms = 0;
+  for (const PathNode& node : e.nodes) {
+    if (node.part == PathPart::wire && node.ms < kQuickTransfer) ms += node.ms;
+  }
+  return ms;
+}
+
 // The time that a better link would save. A straggler is slow in handing its values to the
 // transport, too, and no link would change that.
 double wire_time(const Explanation& e) {
@@ -75,7 +86,7 @@ double wire_time(const Explanation& e) {
     const bool hands_over = node.part == PathPart::wire && node.name.empty();
     if (straggles(e) && hands_over && node.worker == e.devices[e.slowest].worker) ms -= node.ms;
   }
-  return ms;
+  return std::max(0.0, ms - fixed_wire_time(e));
 }
 
 void add_parts(const Explanation& e, std::vector<PathAdvice>& out) {
@@ -89,7 +100,7 @@ void add_parts(const Explanation& e, std::vector<PathAdvice>& out) {
        wire_time(e)});
   out.push_back(
       {"batch", "do more in a step: a larger global_batch_size pays the costs of a step less often",
-       e.ms(PathPart::queueing) + e.ms(PathPart::wake_up)});
+       e.ms(PathPart::queueing) + e.ms(PathPart::wake_up) + fixed_wire_time(e)});
 }
 
 void add_node(const Explanation& e, std::vector<PathAdvice>& out) {

@@ -20,7 +20,11 @@ uint64_t StepRecording::whole_first() const {
   const uint64_t begin = first();
   uint64_t whole = begin;
   for (const RecordedPartition& each : partitions) {
-    if (each.events.empty()) continue;
+    if (each.events.empty()) {
+      // A device with work to do was beyond all turns when its recording began.
+      if (!each.nodes.empty()) whole = std::max(whole, end());
+      continue;
+    }
     const uint64_t seen = std::ranges::min(each.events, {}, &RecordedEvent::turn).turn;
     if (seen > begin) whole = std::max(whole, seen + 1);
   }

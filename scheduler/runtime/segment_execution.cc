@@ -153,11 +153,16 @@ bool SegmentExecution::run_whole(const Entry& entry, uint64_t turn) {
   return true;
 }
 
-// The same where the time matters: the turn is recorded, or the run waits for rows of the data.
+// The same where the time matters: the turn is recorded, or the entry reads rows of the data.
 bool SegmentExecution::measure_whole(const Entry& entry, uint64_t turn, bool records) {
-  std::optional<WaitTime> watch;
-  if (entry.reads_rows) watch.emplace(input_wait_);
-  const int64_t begin = records ? StepRecorder::now() : 0;
+  if (entry.reads_rows) {
+    tiles_.enter(0, entry);
+    for (uint32_t tile = entry.first_tile; tile < entry.first_tile + entry.tiles; ++tile) {
+      if (tiles_.read_exclusively(entry, turn, tile, records) != Progress::done) return false;
+    }
+    return true;
+  }
+  const int64_t begin = StepRecorder::now();
   if (!run_whole(entry, turn)) return false;
   if (records) {
     recorder_.add(0, StepEvent::Kind::kernel, entry.instruction, turn, begin, StepRecorder::now(),
@@ -287,7 +292,9 @@ bool SegmentExecution::wait_for_entry(uint32_t e, uint64_t turns, size_t thread)
   const uint64_t wanted = turns * entries_[e].tiles;
   if (done_[e].load(std::memory_order_acquire) >= wanted) return true;
   tiles_.rest(thread);
-  if (!entries_[e].reads_rows) return spin(e, wanted);
+  // A chain does other work, too: of that, only the time of its reader is one for data.
+  const bool only_reads = entries_[e].reads_rows && entries_[e].last == entries_[e].first + 1;
+  if (!only_reads) return spin(e, wanted);
   const WaitTime watch(input_wait_);
   return spin(e, wanted);
 }

@@ -37,6 +37,15 @@ class TileExecution {
     return run_kernels<KernelContext&>(entry, turn, tile, 0);
   }
 
+  // The same for an entry that reads rows of a data set. The reader, which may be the first of a
+  // chain, is measured by itself: its time is one in which the thread has waited for data, and an
+  // event of its own if the turn `records`.
+  Progress read_exclusively(const Entry& entry, uint64_t turn, uint32_t tile, bool records) {
+    return run_reader<KernelContext&>(entry, turn, tile, 0, records);
+  }
+  // The time that all threads have spent in readers, in nanoseconds. Threads: any.
+  int64_t reading_time() const;
+
   // Notes that the thread runs kernels of the entry from now on; or that it is in none, since it
   // waits, moves values, or has nothing to do. Entries that follow each other need no rest()
   // between them. Threads: `thread`.
@@ -61,19 +70,30 @@ class TileExecution {
   struct alignas(64) Worked {
     std::atomic<uint64_t> tiles{0};
     std::atomic<uint32_t> at{kNone};  // the instruction that it runs, until rest()
+    std::atomic<int64_t> reading{0};  // nanoseconds
     void add(uint64_t more = 1) {
       tiles.store(tiles.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
   };
 
   template <typename Context>
-  Progress run_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread);
+  Progress run_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread) {
+    return run_members<Context>(entry, turn, tile, thread, entry.first, entry.last);
+  }
+  // The bound kernels [first, last) of the entry.
+  template <typename Context>
+  Progress run_members(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread,
+                       uint32_t first, uint32_t last);
+  template <typename Context>
+  Progress run_reader(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread,
+                      bool records);
   Progress run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
                               uint32_t tile) const;
   bool run_bundle(const Entry& bundle, uint64_t turn, size_t thread);
   bool run_transfer(const Entry& entry, uint64_t turn);
 
-  bool record_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread);
+  bool measure_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread,
+                       bool records);
   bool record_transfer(const Entry& entry, uint64_t turn, size_t thread);
 
   Program& program_;
@@ -85,13 +105,13 @@ class TileExecution {
   std::unique_ptr<Worked[]> worked_;  // by thread
 };
 
-// The one loop that runs kernels: the entry's kernels in order, on one tile. `Context` is
+// The one loop that runs kernels: some of the entry's kernels in order, on one tile. `Context` is
 // KernelContext where threads share the bound kernel, and each needs a context of its own, or
 // KernelContext& where they do not.
 template <typename Context>
-inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, uint32_t tile,
-                                           size_t thread) {
-  for (uint32_t k = entry.first; k < entry.last; ++k) {
+inline Progress TileExecution::run_members(const Entry& entry, uint64_t turn, uint32_t tile,
+                                           size_t thread, uint32_t first, uint32_t last) {
+  for (uint32_t k = first; k < last; ++k) {
     BoundKernel& bound = program_.kernel(k);
     Context context = bound.context[turn % kSlotDepth];
     context.scratch = scratch_[thread];
@@ -104,6 +124,28 @@ inline Progress TileExecution::run_kernels(const Entry& entry, uint64_t turn, ui
     worked_[thread].add();
   }
   return Progress::done;
+}
+
+template <typename Context>
+inline Progress TileExecution::run_reader(const Entry& entry, uint64_t turn, uint32_t tile,
+                                          size_t thread, bool records) {
+  Worked& worked = worked_[thread];
+  const int64_t begin = StepRecorder::now();
+  Progress progress = run_members<Context>(entry, turn, tile, thread, entry.first, entry.first + 1);
+  const int64_t read = StepRecorder::now();
+  worked.reading.store(worked.reading.load(std::memory_order_relaxed) + read - begin,
+                       std::memory_order_relaxed);
+  if (progress != Progress::done) return progress;
+  if (records) recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin, read);
+  if (entry.first + 1 == entry.last) return progress;
+  // The members of a chain are instructions that follow each other.
+  const uint32_t next = entry.instruction + 1;
+  worked.at.store(next, std::memory_order_relaxed);
+  progress = run_members<Context>(entry, turn, tile, thread, entry.first + 1, entry.last);
+  if (records && progress == Progress::done)
+    recorder_.add(thread, StepEvent::Kind::kernel, next, turn, read);
+  enter(thread, entry);
+  return progress;
 }
 
 }  // namespace leat

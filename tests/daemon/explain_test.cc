@@ -1,7 +1,11 @@
 // Records steps of jobs on real daemons, which are slow in known ways: `leat explain` has to name
 // the right one first, and `leat trace` writes a file that viewers can read.
+#include <signal.h>
+
+#include <condition_variable>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -142,6 +146,57 @@ TEST_CASE("explain names the worker whose processors others use as the slowest",
   INFO(e.dump());
   CHECK((e.at("slowest") == "w0" || e.at("slowest") == "w1"));
   // Programs beside the test may take the processors of the other worker, too.
+  if (times_are_checked()) CHECK(e.at("slowest") == worker);
+}
+
+// A model whose steps take no time beside what a step itself costs.
+TEST_CASE("explain names a small batch first", "[minutes]") {
+  const std::string transports = GENERATE("[tcp]", "[shm, tcp]");
+  WhyScene scene({.workers = 2, .threads = 2, .transports = transports}, kTinyDense);
+  const std::string id = scene.start(2, 200, {"shards=2", "global_batch_size=2"});
+  const auto e = explain(scene, id, 100);
+  INFO(e.dump());
+  CHECK(e.at("parts").at("compute") < 0.5 * e.at("step_ms").get<double>());
+  CHECK(e.at("advice").at("1").at("kind") == "batch");
+}
+
+constexpr const char* kHeavyNode = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+heavy (float[N,1,8,8] image) => (float[N,4] logits) {
+  a = leat.Conv2D <filters = 64, kernel = 1, activation = "relu"> (image)
+  b = leat.Conv2D <filters = 256, kernel = 5, activation = "relu"> (a)
+  f = Flatten (b)
+  logits = leat.Dense <units = 4> (f)
+}
+)";
+
+TEST_CASE("explain names the node that takes the most first", "[minutes]") {
+  const int threads = static_cast<int>(std::thread::hardware_concurrency());
+  WhyScene scene({.workers = 1, .threads = threads}, kHeavyNode);
+  const std::string id = scene.start(1, 3, kMuchWork);
+  const auto e = explain(scene, id, 5);
+  INFO(e.dump());
+  CHECK(e.at("advice").at("1").at("kind") == "node");
+  CHECK_THAT(e.at("advice").at("1").at("text").get<std::string>(), Catch::Contains("Conv"));
+}
+
+TEST_CASE("explain names the worker whose process stands still half of the time", "[minutes]") {
+  WhyScene scene({.workers = 2}, kManyFilters);
+  const std::string id = scene.start(2, 3, kMuchWork);
+  const std::string worker = GENERATE("w0", "w1");
+  const pid_t runner = scene.runner(id, worker);
+  std::jthread stutters([&](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any ended;
+    std::unique_lock lock(mutex);
+    for (bool stands = true; !stop.stop_requested(); stands = !stands) {
+      ::kill(runner, stands ? SIGSTOP : SIGCONT);
+      ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
+    }
+    ::kill(runner, SIGCONT);
+  });
+  const auto e = explain(scene, id, 5);
+  stutters.request_stop();
+  INFO(e.dump());
   if (times_are_checked()) CHECK(e.at("slowest") == worker);
 }
 
