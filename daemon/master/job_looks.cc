@@ -10,6 +10,7 @@
 #include "daemon/master/cluster_state.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/run_situations.h"
+#include "daemon/master/session_hosts.h"
 #include "daemon/master/workforce.h"
 #include "daemon/remote/run_looks.h"
 #include "daemon/wire/recording_file.h"
@@ -138,6 +139,7 @@ Result<Situation> JobLooks::look(const std::string& id, milliseconds deadline) c
   for (const std::string& worker : situation.job.condition.workers)
     situation.runners.push_back(runner_of(worker, processes->by_worker));
   add_runs(runners, situation);
+  situation.session = parts_.sessions->situation(situation.job.id);
   return situation;
 }
 

@@ -155,7 +155,7 @@ void SessionHost::start(Session& session, const std::shared_ptr<Step>& step) {
     const std::lock_guard lock(mutex_);
     // The step counts before it starts, so that serve() does not end between its start and its
     // result.
-    ++running_;
+    ++load_.running;
   }
   // Called on a thread of the runtime's, perhaps before launch() returns.
   auto finished = [self = shared_from_this(), step] {
@@ -202,7 +202,8 @@ void SessionHost::take(const std::shared_ptr<Step>& step) {
 void SessionHost::taken(Step& step) {
   const std::lock_guard lock(mutex_);
   step.taken = true;
-  --running_;
+  --load_.running;
+  note_idle();
   changed_.notify_all();
 }
 
@@ -234,6 +235,7 @@ Status SessionHost::serve(HostGroup& hosts) {
   std::unique_lock lock(mutex_);
   // The threads begin after this: from here on end() leaves what waits to them.
   serving_ = true;
+  note_idle();
   lock.unlock();
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
@@ -248,7 +250,7 @@ Status SessionHost::serve(HostGroup& hosts) {
   // Steps in flight end with `cancelled` here, and their results come into the queue.
   session->close();
   lock.lock();
-  changed_.wait(lock, [&] { return tasks_.empty() && busy_ == 0 && running_ == 0; });
+  changed_.wait(lock, [&] { return !has_calls(); });
   // Only now no call and no step is left, and the threads end.
   stop_ = true;
   changed_.notify_all();
@@ -271,7 +273,7 @@ void SessionHost::work(Session& session) {
     if (tasks_.empty()) return;
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
-    ++busy_;
+    ++load_.busy;
     // A call that was dropped is not begun. Tasks without `refuse` take results, and are always
     // done.
     const Status refused = over_ && task.refuse ? cause_before() : Status();
@@ -283,7 +285,8 @@ void SessionHost::work(Session& session) {
     }
     task = {};  // what it holds goes now
     lock.lock();
-    --busy_;
+    --load_.busy;
+    note_idle();
     changed_.notify_all();
   }
 }
@@ -305,6 +308,17 @@ void SessionHost::end(const Status& cause) {
   }
   for (const Task& task : refused) task.refuse(cause);
   for (const auto& done : closers) done(cause);
+}
+
+void SessionHost::note_idle() {
+  if (!has_calls()) load_.idle_since = std::chrono::steady_clock::now();
+}
+
+std::optional<std::chrono::milliseconds> SessionHost::idle() const {
+  const std::lock_guard lock(mutex_);
+  if (!serving_ || has_calls()) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               load_.idle_since);
 }
 
 bool SessionHost::is_abandoned(std::chrono::milliseconds lease) const {

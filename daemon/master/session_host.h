@@ -96,6 +96,8 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
 
   // Counts the clients that hold the session.
   SessionLease& lease() { return lease_; }
+  // The time since its clients have had no call open; nothing while one is, or before serve().
+  std::optional<std::chrono::milliseconds> idle() const;
   // True if the session is not over and no client has held it for as long as `lease`.
   bool is_abandoned(std::chrono::milliseconds lease) const;
 
@@ -119,6 +121,9 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   void take(const std::shared_ptr<Step>& step);
   // Counts a step as over, whether it has a result or did not start.
   void taken(Step& step);
+  // A call is answered. REQUIRES: mutex_ is held.
+  void note_idle();
+  bool has_calls() const { return !tasks_.empty() || load_.busy > 0 || load_.running > 0; }
   // The errors of a call that came after the end, and of one that came before. REQUIRES: mutex_ is
   // held.
   Status cause() const;
@@ -132,8 +137,12 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
-  size_t busy_ = 0;       // tasks that threads are doing
-  size_t running_ = 0;    // steps that have begun and whose results are not taken
+  struct Load {
+    size_t busy = 0;     // tasks that threads are doing
+    size_t running = 0;  // steps that have begun and whose results are not taken
+    std::chrono::steady_clock::time_point idle_since;  // unless has_calls()
+  };
+  Load load_;
   bool serving_ = false;  // threads take the tasks, so end() leaves those to them
   bool over_ = false;     // closed or ended: no call is taken any more
   bool stop_ = false;     // nothing is left to do, and the threads end

@@ -111,6 +111,20 @@ Result<std::shared_ptr<SessionHost>> SessionHosts::await(const std::string& job,
   return found != hosts_.end() ? found->second : nullptr;
 }
 
+std::optional<SessionSituation> SessionHosts::situation(const std::string& job) {
+  std::shared_ptr<SessionHost> host;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = hosts_.find(job);
+    if (found == hosts_.end()) return std::nullopt;
+    host = found->second;
+  }
+  SessionSituation out;
+  out.clients = host->lease().holders();
+  if (const auto idle = host->idle()) out.idle = 1e-3 * static_cast<double>(idle->count());
+  return out;
+}
+
 void SessionHosts::wake() {
   const std::lock_guard lock(mutex_);
   changed_.notify_all();

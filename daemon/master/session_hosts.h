@@ -9,11 +9,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
 #include "daemon/master/session_host.h"
+#include "daemon/traces/situation.h"
 #include "devices/base/status.h"
 #include "transport/rpc/loop.h"
 
@@ -60,6 +62,8 @@ class SessionHosts {
   // `ended()`.
   Result<std::shared_ptr<SessionHost>> await(const std::string& job,
                                              const std::function<bool()>& ended);
+  // The clients of a session and their calls; nothing if the job is no session.
+  std::optional<SessionSituation> situation(const std::string& job);
   // Wakes the threads in await(), which then check `ended()`.
   void wake();
   // A job has changed. If it is the job of a session and ends or has ended, all calls of the

@@ -23,6 +23,11 @@ class SessionLease {
     const std::lock_guard lock(mutex_);
     if (--holders_ == 0) left_at_ = Clock::now();
   }
+  // The clients that hold the session now.
+  size_t holders() const {
+    const std::lock_guard lock(mutex_);
+    return holders_;
+  }
   // True if no client has held the session for as long as `lease`.
   bool has_run_out(std::chrono::milliseconds lease) const {
     const std::lock_guard lock(mutex_);

@@ -14,6 +14,8 @@ inline constexpr std::string_view kEnded = "ended";      // the job has ended
 inline constexpr std::string_view kPaused = "paused";    // somebody has paused the job
 inline constexpr std::string_view kDevices = "devices";  // too few workers for it
 inline constexpr std::string_view kQueue = "queue";      // other jobs have the workers
+inline constexpr std::string_view kJob = "job";          // the job that it evaluates
+inline constexpr std::string_view kClient = "client";    // the client of a session
 inline constexpr std::string_view kDrained = "drained";  // workers that are drained
 inline constexpr std::string_view kStart = "start";      // a runner that has not registered
 inline constexpr std::string_view kRunner = "runner";    // a runner that is stopped or hangs
@@ -28,7 +30,7 @@ inline constexpr std::string_view kMaster = "master";    // the master itself
 
 struct Diagnosis {
   std::string kind = std::string(culprit::kNone);
-  std::string subject;   // the worker, "w0 - w1" for a link, or the job that has the workers
+  std::string subject;   // the worker, "w0 - w1" for a link, or a job
   std::string sentence;  // "The runner on w1 has not run for 1.4 s: its process is stopped."
   // The waits from the job down to the culprit; each line is a sentence.
   std::vector<std::string> chain;

@@ -357,6 +357,20 @@ void add_waits_for(const Situation& s, Diagnosis& out) {
   out.chain.push_back(out.sentence);
 }
 
+// The session has answered all that its clients have asked.
+Diagnosis of_idle_session(const Situation& s) {
+  const SessionSituation& session = *s.session;
+  const std::string since = lasting(session.idle);
+  if (session.clients == 0) {
+    return diagnosis(culprit::kClient, s.job.id, cat("No client holds the session", since, "."),
+                     "The master ends it if none comes back in time.", session.idle);
+  }
+  return diagnosis(
+      culprit::kClient, s.job.id,
+      cat("The client of the session has asked for nothing", since, ": all its steps are done."),
+      "Look at the program that has opened it: it computes, waits, or is stopped.", session.idle);
+}
+
 Diagnosis of_running(const Situation& s) {
   if (auto dead = of_processes(s)) {
     add_waits_for(s, *dead);
@@ -372,7 +386,17 @@ Diagnosis of_running(const Situation& s) {
     return diagnosis(culprit::kDisk, "master", cat("The job waits: ", reason),
                      "Make room on the master's disk.", since(s, s.job.condition.since_ms));
   }
+  if (s.session && s.session->idle >= 0) return of_idle_session(s);
   if (const size_t first = first_to_ask(s); first != Part::kNobody) return follow(s, first);
+  if (reason.starts_with(kWaitsForCheckpoint)) {
+    const std::string followed =
+        reason.substr(kWaitsForCheckpoint.size(),
+                      reason.find('\'', kWaitsForCheckpoint.size()) - kWaitsForCheckpoint.size());
+    return diagnosis(
+        culprit::kJob, followed,
+        cat("It has evaluated job '", followed, "' as far as that has come: it ", reason),
+        cat("'leat why ", followed, "' tells what that job does."));
+  }
   // No run yet: the master prepares one, and may wait for a runner.
   Part nothing;
   nothing.unchanged = since(s, s.job.condition.since_ms);

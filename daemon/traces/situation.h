@@ -59,6 +59,12 @@ struct RunnerSituation {
   bool call_reads_data = false;  // the runner reads the job's files for it
 };
 
+// The clients of a session.
+struct SessionSituation {
+  size_t clients = 0;  // that hold it
+  double idle = -1;    // seconds since they have had no call open; negative: they have one
+};
+
 struct Situation {
   JobView job;
   int64_t now_ms = 0;
@@ -67,7 +73,12 @@ struct Situation {
   Status journal;             // why its last write failed
   std::vector<RunnerSituation> runners;
   std::vector<PartitionSituation> partitions;
+  std::optional<SessionSituation> session;  // if the job is one
 };
+
+// Begins the reason of a job that evaluates another one and has done so as far as that has come;
+// the id of that job and "'" follow.
+inline constexpr std::string_view kWaitsForCheckpoint = "waits for a checkpoint of job '";
 
 // A job whose partitions have done nothing for so long does not move, in seconds.
 inline constexpr double kStandsStill = 0.6;

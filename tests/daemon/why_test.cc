@@ -1,8 +1,11 @@
 // Induces stalls in jobs on real daemons: `leat why` has to name the culprit within 3 s.
 #include <signal.h>
 
+#include "daemon/client/session_client.h"
 #include "devices/base/text.h"
+#include "ops/catalogue.h"
 #include "tests/catch.h"
+#include "tests/daemon/session_testing.h"
 #include "tests/daemon/why_scene.h"
 #include "tests/eventually.h"
 #include "tests/must.h"
@@ -227,6 +230,26 @@ TEST_CASE("why names the master's disk when it is full") {
   WhyScene scene(options);
   const std::string id = scene.start(1, 0);
   check_answer(scene.await_why(id, "disk"), "disk", "master", 6s);
+}
+
+TEST_CASE("why names the client of a session that asks for nothing, or is gone", "[minutes]") {
+  WhyScene scene(1);
+  const Catalogue catalogue = standard_catalogue();
+  testing::SessionGraph g(catalogue);
+  ClusterClientOptions options;
+  options.address = scene.cluster().master().ready().listen;
+  auto session = must(RemoteSession::open(options, {}));
+  const std::string id = session->job();
+  must(session->extend(0, testing::basic_graph(g)).status());
+  must(session->run({}, {}, {"init"}).status());
+  const WhyAnswer idle = scene.await_why(id, "client");
+  check_answer(idle, "client", id);
+  CHECK_THAT(idle.sentence, Catch::Contains("has asked for nothing"));
+  // Its connection ends, and the session waits for another client.
+  session.reset();
+  const WhyAnswer gone = scene.why(id);
+  INFO(gone.text);
+  CHECK((gone.kind == "client" || gone.kind == "ended"));
 }
 
 TEST_CASE("why tells that a job has ended, and refuses one that does not exist") {

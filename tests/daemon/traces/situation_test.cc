@@ -59,6 +59,34 @@ void check(const Situation& s, std::string_view kind, const std::string& subject
   CHECK(!found.chain.empty());
 }
 
+TEST_CASE("the client of a session keeps it if it has no call open") {
+  Situation s = running(2);
+  for (Part& part : s.partitions) part.state = State::idle;
+  s.session = SessionSituation{1, 12};
+  check(s, culprit::kClient, "job-1");
+  CHECK(find_culprit(s).sentence.find("has asked for nothing for 12.0 s") != std::string::npos);
+  s.session->clients = 0;
+  check(s, culprit::kClient, "job-1");
+  CHECK(find_culprit(s).sentence.find("No client holds the session") != std::string::npos);
+  // A dead runner comes first.
+  s.runners[1].process_state = 'T';
+  s.runners[1].answers = false;
+  s.runners[1].quiet = 2;
+  check(s, culprit::kRunner, "w1");
+  // A step that it waits for is a matter of the devices.
+  s = running(2);
+  s.session = SessionSituation{1, -1};
+  waits(s, 0, 1);
+  check(s, culprit::kCompute, "w1");
+}
+
+TEST_CASE("a job that has evaluated another as far as it has come waits for it") {
+  Situation s = running(1);
+  s.partitions.clear();
+  s.job.condition.reason = std::string(kWaitsForCheckpoint) + "cnn-1', which is PAUSED";
+  check(s, culprit::kJob, "cnn-1");
+}
+
 TEST_CASE("a chain of waits leads to the worker that waits for nobody") {
   Situation s = running(4);
   waits(s, 0, 1);
