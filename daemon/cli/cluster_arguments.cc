@@ -118,6 +118,8 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
 std::optional<std::string> check_submit(const SubmitCommand& submit) {
   const std::string see = "\nSee 'leat submit --help'.";
   if (!submit.evaluate.empty()) {
+    if (submit.job.overrides.num_workers)
+      return "expected no --workers with --evaluate, which takes one" + see;
     if (submit.resume.empty()) return std::nullopt;
     return cat("expected --resume or --evaluate, received both ('", submit.resume, "', '",
                submit.evaluate, "')", see);

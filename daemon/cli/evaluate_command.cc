@@ -43,7 +43,7 @@ class EvaluationRun {
  private:
   int load();
   Result<RunWeights> weights();
-  Result<ValidationResult> evaluate(const RunWeights& weights);
+  Result<ValidationResult> evaluate(RunWeights weights);
   int follow();
   Status take(int64_t step, EvaluationRows& rows);
   Status take_new(EvaluationRows& rows);
@@ -107,15 +107,15 @@ Result<RunWeights> EvaluationRun::weights() {
   return read_weights_of_checkpoint(real_files(), path);
 }
 
-Result<ValidationResult> EvaluationRun::evaluate(const RunWeights& weights) {
+Result<ValidationResult> EvaluationRun::evaluate(RunWeights weights) {
   // The rule by which floats are variables is known with the first weights.
   if (!evaluator_) {
     LEAT_ASSIGN_OR_RETURN(evaluator_,
                           RunEvaluator::create(catalogue_, real_files(), job_, weights.every_float,
                                                static_cast<int>(command_.threads.value_or(0))));
   }
-  auto result =
-      evaluator_->evaluate(weights.values, weights.step.value_or(0), [this] { return is_over(); });
+  auto result = evaluator_->evaluate(std::move(weights.values), weights.step.value_or(0),
+                                     [this] { return is_over(); });
   if (!result.ok()) return result.status().while_doing(cat("evaluating '", weights.path, "'"));
   return result;
 }
@@ -130,11 +130,12 @@ int EvaluationRun::run() {
   if (command_.timeout) due_ = std::chrono::steady_clock::now() + *command_.timeout;
   if (const int code = load(); code != kExitOk) return code;
   if (command_.follow) return follow();
-  const auto found = weights();
+  auto found = weights();
   if (!found.ok()) return report(found.status());
-  const auto result = evaluate(*found);
+  const std::optional<int64_t> step = found->step;
+  const auto result = evaluate(*std::move(found));
   if (!result.ok()) return report(result.status());
-  print(*result, found->step);
+  print(*result, step);
   return kExitOk;
 }
 
@@ -150,7 +151,7 @@ Status EvaluationRun::take(int64_t step, EvaluationRows& rows) {
               << " before it was evaluated\n";
     return {};
   }
-  LEAT_ASSIGN_OR_RETURN(const ValidationResult result, evaluate(*weights));
+  LEAT_ASSIGN_OR_RETURN(const ValidationResult result, evaluate(*std::move(weights)));
   place_.drop(*path);
   LEAT_RETURN_IF_ERROR(rows.add(result));
   print(result, step);

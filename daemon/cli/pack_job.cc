@@ -144,7 +144,8 @@ Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
 constexpr std::string_view kEvaluation = "-evaluation";
 constexpr size_t kMostName = 100;  // bytes of a job's name
 
-// The same model and data, for a job that evaluates job `id`.
+// The same model and data, for a job that evaluates job `id`. It never stands in that job's way:
+// it comes behind it in the queue, and leaves a worker that it wants.
 Job evaluation_of(const std::string& id, Job job) {
   job = on_one_host(std::move(job));
   job.evaluates = id;
@@ -152,7 +153,9 @@ Job evaluation_of(const std::string& id, Job job) {
   job.checkpoint = {};
   job.exports.clear();
   job.early_stopping.reset();
-  job.queue = {};
+  job.queue.priority = std::max(kLeastPriority, job.queue.priority - 1);
+  job.queue.preemptible = true;
+  job.queue.max_run_time = {};
   return job;
 }
 
@@ -185,9 +188,9 @@ Status fetch_job(ClusterClient& client, const std::string& id, const std::string
     return name == "job.yaml" || name.starts_with(kRunGraphs) || (!nested && is_graph_file(name));
   };
   const auto is_job = [](const RemoteFile& file) { return file.name == "job.yaml"; };
-  if (std::none_of(all.begin(), all.end(), is_job)) {
+  if (!needs_checkpoint && std::none_of(all.begin(), all.end(), is_job)) {
     return failed_precondition(cat("job '", id,
-                                   "': expected a job file, it has not begun yet; "
+                                   "': expected a job file, it has left none yet; "
                                    "name its job file beside --evaluate"));
   }
   for (const RemoteFile& file : all) {
@@ -206,20 +209,30 @@ Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
 
 Result<PackedJob> pack_evaluation(const std::string& id, const std::string& folder,
                                   const JobOverrides& overrides, Files& files) {
-  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::cluster, overrides, files));
+  LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::cluster, {}, files));
   PackedJob& packed = run.packed;
-  LEAT_RETURN_IF_ERROR(check_evaluates(packed.job));
-  packed.job = evaluation_of(id, std::move(packed.job));
-  packed.request.text = print_job(packed.job);
+  std::vector<std::string>& set = packed.request.overrides;
+  set.insert(set.begin(), overrides.set.begin(), overrides.set.end());
+  if (packed.job.program) LEAT_RETURN_IF_ERROR(check_evaluates(packed.job));
+  packed.request.text = print_job(evaluation_of(id, std::move(packed.job)));
+  JobOverrides changes;
+  changes.set = set;
+  LEAT_ASSIGN_OR_RETURN(packed.job,
+                        parse_job(packed.request.text, cat(folder, "/job.yaml"), changes));
   return std::move(packed);
 }
 
 Result<std::vector<std::string>> evaluation_overrides(const std::string& id, const Job& job) {
   LEAT_RETURN_IF_ERROR(check_evaluates(job));
   const Job made = evaluation_of(id, job);
-  std::vector<std::string> out = {
-      cat("evaluates=", yaml_string(id)), cat("name=", yaml_string(made.name)),
-      cat("strategy=", made.strategy), "num_workers=1", "resources_per_worker.gpu=0"};
+  std::vector<std::string> out = {cat("evaluates=", yaml_string(id)),
+                                  cat("name=", yaml_string(made.name)),
+                                  cat("strategy=", made.strategy),
+                                  "num_workers=1",
+                                  "resources_per_worker.gpu=0",
+                                  cat("priority=", made.queue.priority),
+                                  "preemptible=true",
+                                  "max_run_time=null"};
   set_shards(job, made.shards, out);
   return out;
 }

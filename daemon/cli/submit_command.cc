@@ -113,9 +113,8 @@ Packed pack_evaluator(const SubmitCommand& command, ClusterConnection& connectio
   const auto changes = evaluation_overrides(followed->id, *job);
   if (!changes.ok()) return {report(changes.status(), color), {}};
   SubmitCommand changed = command;
-  changed.job.overrides.num_workers = changed.job.overrides.min_workers = std::nullopt;
   auto& set = changed.job.overrides.set;
-  set.insert(set.end(), changes->begin(), changes->end());
+  set.insert(set.begin(), changes->begin(), changes->end());
   return pack_file(changed);
 }
 

@@ -1,6 +1,7 @@
 // Selects the ended jobs that the master forgets automatically, with all of their files. A live job
 // never needs these files: a job that was resumed from another has the checkpoint as its own files
-// (daemon/master/resumed_job.h).
+// (daemon/master/resumed_job.h). One that evaluates another does: it fails if that is forgotten
+// first.
 //
 // Threads: values.
 #pragma once

@@ -24,8 +24,9 @@ namespace leat {
 
 // Each checkpoint of the followed job that has no row yet in evaluations.jsonl of the own folder
 // gets one, the older first; then each new one as it appears, until that job has ended. One that
-// the training removes meanwhile is passed over, and so is a damaged one. A later assembly goes on
-// behind the rows that are there. Threads: one, but for Calls.
+// the training removes meanwhile is passed over, and so is a damaged one until the training has
+// replaced it. A later assembly goes on behind the rows that are there. Threads: one, but for
+// Calls.
 class JobEvaluation {
  public:
   // The services of the master, which are called on the thread of run().
@@ -47,18 +48,19 @@ class JobEvaluation {
                 std::unique_ptr<HostGroup> hosts, Calls calls);
 
   // Evaluates until the followed job has ended and each of its checkpoints has a row. cancelled if
-  // it was to stop; failed_precondition if the cluster has no such job any more; else the errors of
+  // it was to stop; failed_precondition if the cluster has that job no more; else the errors of
   // RunEvaluator, such as unavailable for a lost worker, and of writing the rows.
   Status run();
   // The step of the last row.
   int64_t last_step() const { return rows_.last_step(); }
 
  private:
+  void begin();
   Status take_new();
   Status take(const std::string& path, int64_t step);
-  Result<ValidationResult> evaluate(const RunWeights& weights);
+  Result<ValidationResult> evaluate(RunWeights weights);
   Status write(const std::function<Status()>& attempt);
-  void report(const ValidationResult* result);
+  void report();
   void wait(const std::string& for_what);
 
   const Catalogue& catalogue_;

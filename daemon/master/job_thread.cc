@@ -245,14 +245,16 @@ Result<JobResult> JobThread::evaluate(const Job& job, const std::string& folder)
                             },
                             [this](std::string line) { log(std::move(line)); },
                             [this](std::string for_what) { tell_wait(std::move(for_what)); }});
+  LEAT_ASSIGN_OR_RETURN(const auto copier, start_copier(job, folder));
   const Status done = evaluation.run();
   // The rows are on the disk, so that the next assembly needs none of these workers.
   if (done.code() == Code::cancelled && !ended_) {
     tell_yielded(evaluation.last_step(), true);
     return JobResult();
   }
-  if (done.ok()) return JobResult();
-  return done;
+  if (!done.ok()) return done;
+  finish_copy(copier.get());
+  return JobResult();
 }
 
 Result<JobResult> JobThread::train(const Submission& submission) {

@@ -10,6 +10,7 @@
 #include "daemon/master/resumed_job.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
+#include "daemon/spec/job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 
@@ -98,7 +99,12 @@ Status SubmitGate::check_followed(const std::string& job) {
                      followed.ok() ? cat("; '", followed->id, "' is one") : std::string()));
   }
   LEAT_ASSIGN_OR_RETURN(const Submission from, parts_.journal->submission(job, kTableDeadline));
-  return is_session(from) ? wrong(cat("session '", job, "'")) : Status();
+  if (is_session(from)) return wrong(cat("session '", job, "'"));
+  JobOverrides overrides;
+  overrides.set = from.overrides;
+  const auto read = parse_job(from.text, "job.yaml", overrides);
+  if (!read.ok() || read->evaluates.empty()) return {};
+  return wrong(cat("'", job, "', which evaluates job '", read->evaluates, "'"));
 }
 
 // On the disk's thread. A repeated request keeps the files that it had, whatever has become of the

@@ -343,7 +343,8 @@ void check_together(YamlMap& top, const Job& job) {
     top.fail("data", cat("sharding: expected data with a quorum of replicas, received ",
                          sharding_name(job.data.sharding)));
   }
-  if (job.global_batch_size % job.shards != 0) {
+  // An evaluation has shards as the other job has, and takes rows as they come.
+  if (job.evaluates.empty() && job.global_batch_size % job.shards != 0) {
     top.fail(
         "global_batch_size",
         cat("expected a multiple of ", job.shards, ", the shards of the job, received ",

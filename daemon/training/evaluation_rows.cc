@@ -1,10 +1,12 @@
 #include "daemon/training/evaluation_rows.h"
 
+#include <charconv>
 #include <span>
 #include <string_view>
 
 #include "daemon/base/json_line.h"
 #include "daemon/metrics/metrics_lines.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -32,6 +34,19 @@ Status EvaluationRows::open() {
     rest.remove_prefix(end + 1);
   }
   return {};
+}
+
+std::optional<double> EvaluationRows::last(std::string_view key) const {
+  const size_t begin = text_.size() < 2 ? std::string::npos : text_.rfind('\n', text_.size() - 2);
+  const std::string_view row =
+      std::string_view(text_).substr(begin == std::string::npos ? 0 : begin + 1);
+  const std::string name = cat("\"", key, "\": ");
+  const size_t at = row.find(name);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view number = row.substr(at + name.size());
+  double value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 Status EvaluationRows::add(const ValidationResult& result) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "daemon/training/train_observer.h"
 #include "devices/base/files.h"
@@ -31,6 +32,8 @@ class EvaluationRows {
   bool has(int64_t step) const { return steps_.contains(step); }
   // The greatest step that has a row; 0: none.
   int64_t last_step() const { return steps_.empty() ? 0 : *steps_.rbegin(); }
+  // The number of that key in the last row, such as "val_loss"; nothing if it has none.
+  std::optional<double> last(std::string_view key) const;
   // Writes the row of result.step behind the others. After an error it may be called again.
   Status add(const ValidationResult& result);
 

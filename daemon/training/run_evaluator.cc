@@ -8,6 +8,7 @@
 #include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
+#include "scheduler/recipes/optimizer.h"
 
 namespace leat {
 namespace {
@@ -90,11 +91,14 @@ Result<std::unique_ptr<RunEvaluator>> RunEvaluator::create(const Catalogue& cata
   return made;
 }
 
-Result<ValidationResult> RunEvaluator::evaluate(const Variables& weights, int64_t step,
+Result<ValidationResult> RunEvaluator::evaluate(Variables weights, int64_t step,
                                                 const std::function<bool()>& stop) {
-  const Variables averages = ema_ > 0 ? averaged_weights(weights, ema_) : Variables();
-  LEAT_RETURN_IF_ERROR(hosts_->hosts()[0]->write_variables(job_.name, ema_ > 0 ? averages : weights,
-                                                           Restore::superset, {}));
+  if (ema_ > 0) weights = averaged_weights(weights, ema_);
+  // The state of an optimizer may be twice as large as the weights, and travels for nothing.
+  std::erase_if(weights, [](const auto& each) { return each.first.starts_with(kOptimizerPrefix); });
+  LEAT_RETURN_IF_ERROR(
+      hosts_->hosts()[0]->write_variables(job_.name, weights, Restore::superset, {}));
+  weights.clear();  // the host has them
   LEAT_ASSIGN_OR_RETURN(auto result, validation_.evaluate(step, stop));
   if (!result) return cancelled("the evaluation was told to end");
   return *std::move(result);

@@ -46,7 +46,7 @@ class RunEvaluator {
   // Evaluates all sets with these weights, after `step` steps of the job; with their averages if
   // they come with them, as those of a checkpoint do. invalid_argument if they
   // lack a variable of the model; cancelled if `stop` became true.
-  Result<ValidationResult> evaluate(const Variables& weights, int64_t step,
+  Result<ValidationResult> evaluate(Variables weights, int64_t step,
                                     const std::function<bool()>& stop);
   // The rows of the first set that an evaluation covers.
   int64_t rows() const;

@@ -75,6 +75,7 @@ Status TrainingLoop::open_folder(const TrainingStart& start) {
   if (!start.held) LEAT_RETURN_IF_ERROR(set_aside_refused(parts_, checkpoints_, observer_));
   const std::string& folder = parts_.options.folder;
   Files& files = parts_.files;
+  LEAT_RETURN_IF_ERROR(files.make_directories(folder));
   LEAT_RETURN_IF_ERROR(files.make_directories(checkpoints_.folder()));
   LEAT_RETURN_IF_ERROR(
       keep_run_job(files, folder, parts_.job, parts_.input.model.data, parts_.options.resume));

@@ -1,9 +1,11 @@
 // Jobs that evaluate the checkpoints of another job of the cluster, with real daemons.
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "daemon/base/exit_code.h"
@@ -45,12 +47,14 @@ std::map<int64_t, double> numbers_in(const std::string& path, const std::string&
 // A job that trains on "w0", or the only worker that is free, and one that evaluates it.
 class FollowedJob {
  public:
-  explicit FollowedJob(uint64_t steps)
+  explicit FollowedJob(uint64_t steps, int workers = 2, std::vector<std::string> set = {})
       : small_(kTinyCnn),
-        cluster_({.workers = 2, .data_path = small_.path(), .master = {"--set", "chaos=true"}}) {
+        cluster_(
+            {.workers = workers, .data_path = small_.path(), .master = {"--set", "chaos=true"}}) {
     // Its own evaluations are at the steps of its checkpoints.
-    Job job = small_.job({cat("steps=", steps), "shards=2", "validation={every_steps: 50}",
-                          "checkpoint={every_steps: 50, keep: 999}"});
+    set.insert(set.begin(), {cat("steps=", steps), "shards=2", "validation={every_steps: 50}",
+                             "checkpoint={every_steps: 50, keep: 999}"});
+    Job job = small_.job(set);
     job.data.root = "data";
     std::ofstream(file()) << print_job(job);
     trained = submit({file()});
@@ -136,6 +140,62 @@ TEST_CASE("a job evaluates each checkpoint of another one, and ends after it", "
                 kExitInvalid, {"expected data.validation"});
   check_refused(refused({"--evaluate", jobs.trained, "--chaos", "kill=worker:0@step=3"}),
                 kExitInvalid, {"--chaos: expected none for a job that evaluates another one"});
+}
+
+TEST_CASE("a job that evaluates another one passes over damaged checkpoints", "[cluster]") {
+  FollowedJob jobs(200);
+  ProcessCluster& cluster = jobs.cluster();
+  INFO(cluster.logs());
+  REQUIRE(cluster.await_state(jobs.trained, {"SUCCEEDED"}) == "SUCCEEDED");
+  const std::string folder =
+      cat(cluster.folder() / "master", "/jobs/", jobs.trained, "/checkpoints/step-00000");
+  std::filesystem::remove(folder + "100/manifest.json");
+  std::filesystem::resize_file(folder + "150/manifest.json", 10);
+  const std::string id = jobs.submit({"--evaluate", jobs.trained});
+  REQUIRE(cluster.await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  std::set<int64_t> steps;
+  for (const auto& [step, loss] : jobs.fetched(id, "evaluations.jsonl", "val_loss"))
+    steps.insert(step);
+  CHECK(steps == std::set<int64_t>{50, 200});
+  CHECK_THAT(cluster.leat("logs", {id}).out,
+             Catch::Contains("warning: passes over a checkpoint: ") &&
+                 Catch::Contains("step-00000100") && Catch::Contains("step-00000150"));
+  check_refused(cluster.leat("submit", {"--evaluate", id}), kExitInvalid,
+                {cat("'", id, "', which evaluates job '", jobs.trained, "'")});
+}
+
+TEST_CASE("a job whose workers each step by themselves is evaluated, too", "[cluster]") {
+  FollowedJob jobs(100, 2,
+                   {"strategy={name: parameter_server, mode: async}", "num_workers=2", "shards=1",
+                    "global_batch_size=9"});
+  ProcessCluster& cluster = jobs.cluster();
+  INFO(cluster.logs());
+  REQUIRE(cluster.await_state(jobs.trained, {"SUCCEEDED"}) == "SUCCEEDED");
+  for (const auto& arguments :
+       {std::vector<std::string>{"--evaluate", jobs.trained},
+        std::vector<std::string>{jobs.file(), "--evaluate", jobs.trained}}) {
+    const std::string id = jobs.submit(arguments);
+    CHECK(cluster.await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+    CHECK(!jobs.fetched(id, "evaluations.jsonl", "val_loss").empty());
+  }
+}
+
+TEST_CASE("a job that evaluates another one leaves it the only worker", "[faults]") {
+  FollowedJob jobs(20'000 / kSlowness, 1);
+  ProcessCluster& cluster = jobs.cluster();
+  INFO(cluster.logs());
+  const std::string evaluator = jobs.submit({jobs.file(), "--evaluate", jobs.trained});
+  REQUIRE(jobs.await_step(jobs.trained, 100));
+  REQUIRE(cluster.leat("pause", {jobs.trained}).exit_code == 0);
+  const auto why = [&] {
+    return Json::parse(last_object(cluster.leat("why", {evaluator, "--json"}).out));
+  };
+  REQUIRE(eventually([&] { return why()["kind"] == "job"; }, 60s, 20ms));
+  CHECK(why()["subject"] == jobs.trained);
+  REQUIRE(cluster.leat("resume", {jobs.trained}).exit_code == 0);
+  CHECK(cluster.await_state(jobs.trained, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  CHECK(cluster.await_state(evaluator, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  jobs.check_rows(evaluator);
 }
 
 TEST_CASE("a job that evaluates another one survives a pause and what befalls its processes",
