@@ -1,6 +1,7 @@
 #include "daemon/status/node_tree.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -15,6 +16,10 @@ namespace {
 
 constexpr int kDeepestScope = 12;     // the rest of a name stays one
 constexpr size_t kMostRows = 40'000;  // of all devices
+// A browser takes seconds for the tables of more nodes, and a moment for their text.
+constexpr size_t kMostInTables = 3'000;
+// Among lines of text, the nodes of a smaller scope are lines of the scope around it.
+constexpr size_t kLeastFolded = 16;
 
 struct NodeScope {
   std::map<std::string, NodeScope> scopes;
@@ -67,12 +72,8 @@ std::string time_of(const RecordedNode& node, double ms) {
   return node.chain != kNotRecorded && ms == 0 ? "in its chain" : milliseconds_text(ms);
 }
 
-// `room`: for rows, of which these take their number.
-std::string rows(const RecordedPartition& part, const std::vector<double>& ms,
-                 const std::vector<uint32_t>& nodes, size_t& room) {
-  if (nodes.empty()) return "";
-  if (nodes.size() > room) return cat("<p>", counted(nodes.size(), "node"), " not listed.</p>\n");
-  room -= nodes.size();
+std::string table_of(const RecordedPartition& part, const std::vector<double>& ms,
+                     const std::vector<uint32_t>& nodes) {
   std::string html =
       "<table><thead><tr><th>Node</th><th>Op</th><th>Type</th><th class=\"number\">Bytes</th><th "
       "class=\"number\">Thread time</th></tr></thead><tbody>\n";
@@ -86,17 +87,65 @@ std::string rows(const RecordedPartition& part, const std::vector<double>& ms,
   return html + "</tbody></table>\n";
 }
 
+// The same as lines of text in columns.
+std::string lines_of(const RecordedPartition& part, const std::vector<double>& ms,
+                     const std::vector<uint32_t>& nodes) {
+  std::vector<std::array<std::string, 5>> lines;
+  std::array<size_t, 5> widths{};
+  for (const uint32_t at : nodes) {
+    const RecordedNode& node = part.nodes[at];
+    lines.push_back({node.name, node.op, node.type, node.bytes > 0 ? human_bytes(node.bytes) : "-",
+                     time_of(node, ms[at])});
+    for (size_t i = 0; i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], lines.back()[i].size());
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    for (size_t i = 0; i + 1 < line.size(); ++i)
+      text += line[i] + std::string(widths[i] - line[i].size() + 2, ' ');
+    text += line.back() + "\n";
+  }
+  return cat("<pre>", html_escaped(text), "</pre>\n");
+}
+
+// The form of the rows, and how many the page may still have.
+struct Tree {
+  bool in_tables = true;
+  size_t room = kMostRows;
+};
+
+std::string rows(const RecordedPartition& part, const std::vector<double>& ms,
+                 const std::vector<uint32_t>& nodes, Tree& tree) {
+  if (nodes.empty()) return "";
+  if (nodes.size() > tree.room)
+    return cat("<p>", counted(nodes.size(), "node"), " not listed.</p>\n");
+  tree.room -= nodes.size();
+  return tree.in_tables ? table_of(part, ms, nodes) : lines_of(part, ms, nodes);
+}
+
+void add_nodes(const NodeScope& scope, std::vector<uint32_t>& nodes) {
+  nodes.insert(nodes.end(), scope.nodes.begin(), scope.nodes.end());
+  for (const auto& [name, each] : scope.scopes) add_nodes(each, nodes);
+}
+
 // Scopes come first, the most expensive one at the top.
 std::string inside_of(const RecordedPartition& part, const std::vector<double>& ms,
-                      const NodeScope& scope, size_t& room) {
+                      const NodeScope& scope, Tree& tree) {
   std::vector<std::pair<std::string_view, const NodeScope*>> scopes;
   for (const auto& [name, each] : scope.scopes) scopes.emplace_back(name, &each);
   std::stable_sort(scopes.begin(), scopes.end(),
                    [](const auto& a, const auto& b) { return a.second->ms > b.second->ms; });
   std::string html;
-  for (const auto& [name, each] : scopes)
-    html += folded(name, *each, inside_of(part, ms, *each, room));
-  return html + rows(part, ms, scope.nodes, room);
+  std::vector<uint32_t> nodes;
+  for (const auto& [name, each] : scopes) {
+    if (tree.in_tables || each->count >= kLeastFolded) {
+      html += folded(name, *each, inside_of(part, ms, *each, tree));
+    } else {
+      add_nodes(*each, nodes);
+    }
+  }
+  nodes.insert(nodes.end(), scope.nodes.begin(), scope.nodes.end());
+  return html + rows(part, ms, nodes, tree);
 }
 
 }  // namespace
@@ -105,14 +154,19 @@ std::string node_tree(const StepRecording& recording) {
   const uint64_t first = recording.first();
   const uint64_t end = recording.whole_end() > first ? recording.whole_end() : recording.end();
   if (first >= end) return "";
-  size_t room = kMostRows;
+  size_t nodes = 0;
+  for (const RecordedPartition& part : recording.partitions) nodes += part.nodes.size();
+  Tree tree;
+  tree.in_tables = nodes <= kMostInTables;
   std::string html;
+  if (!tree.in_tables)
+    html = "<p>Node, op, type, bytes and thread time of each node, in this order:</p>\n";
   for (const RecordedPartition& part : recording.partitions) {
     const std::vector<double> ms = times_of(part, first, end);
     NodeScope root;
     for (uint32_t i = 0; i < part.nodes.size(); ++i) insert(root, part.nodes[i].name, i, ms[i]);
     html +=
-        folded(cat(part.node, " ", short_name(part.device)), root, inside_of(part, ms, root, room));
+        folded(cat(part.node, " ", short_name(part.device)), root, inside_of(part, ms, root, tree));
   }
   return html;
 }
