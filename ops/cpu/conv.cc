@@ -22,7 +22,7 @@ Result<ConvSpec> spec_for(const KernelSetup& setup, MakeConvSpec make) {
 // An engine adds no bias to x, as a ConvTranspose wants.
 bool multiplies_bf16(const KernelSetup& setup, const ConvSpec& spec) {
   if (spec.kind == ConvKind::backward_data && setup.types.has_input(2)) return false;
-  return setup.input(0).dtype == DType::bf16 && onednn::has_bf16_tiles() && spec.images > 0 &&
+  return setup.input(0).dtype == DType::bf16 && onednn::is_fast_in_bf16() && spec.images > 0 &&
          spec.inputs / spec.groups >= 16 && spec.outputs / spec.groups >= 16;
 }
 

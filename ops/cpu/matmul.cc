@@ -14,14 +14,14 @@ namespace leat {
 namespace {
 
 // One factory for the three ops: `describe` turns the node's types into a Product. For f16 and bf16
-// the fastest kernel of this processor is chosen: tiles of bf16, else packed products. Without
+// the fastest kernel of this processor is chosen: products of bf16, else packed products. Without
 // AVX-512, such operands come back here as float, with a result that the kernel rounds.
 template <DescribeProduct describe>
 Result<std::unique_ptr<Kernel>> product_kernel(const KernelSetup& setup) {
   auto product = describe(setup.types);
   if (!product.ok()) return invalid_argument(cat(setup.subject, ": ", product.status().message()));
   if (is_16bit_float(setup.input(0).dtype)) {
-    if (setup.input(0).dtype == DType::bf16 && onednn::has_bf16_tiles()) {
+    if (setup.input(0).dtype == DType::bf16 && onednn::is_fast_in_bf16()) {
       auto kernel = make_bf16_product_kernel(setup, *product);
       if (kernel.ok()) return kernel;
     }

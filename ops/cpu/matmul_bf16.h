@@ -1,6 +1,6 @@
-// The CPU kernel of MatMul, leat.MatMul and Gemm for bf16 on processors that multiply tiles of bf16
-// (AMX): oneDNN multiplies, and sums are in f32. C is added and the activation applied in f32, and
-// each element is rounded once.
+// The CPU kernel of MatMul, leat.MatMul and Gemm for bf16 on processors that multiply bf16 faster
+// than f32: oneDNN multiplies, and sums are in f32. C is added and the activation applied in f32,
+// and each element is rounded once.
 //
 // If one B serves all rows, phase 0 packs it, one block of columns per tile, and the row phase is
 // phase 1. Otherwise there is one phase.

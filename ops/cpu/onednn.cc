@@ -480,9 +480,11 @@ bool sgemm(const Gemm& g, const float* a, const float* b, float* c) {
                     b, g.ldb, 0.0f, c, g.ldc) == dnnl_success;
 }
 
-bool has_bf16_tiles() {
-  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
-         dnnl_cpu_isa_avx512_core_amx;
+bool is_fast_in_bf16() {
+  const auto isa = dnnl_get_effective_cpu_isa();
+  const auto has = [&](dnnl_cpu_isa_t wanted) { return (isa & wanted) == wanted; };
+  if (has(dnnl_cpu_isa_avx512_core_amx)) return true;
+  return has(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd");
 }
 
 Result<std::unique_ptr<Bf16Product>> make_bf16_product(const Gemm& gemm, bool packs) {

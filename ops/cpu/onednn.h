@@ -36,10 +36,10 @@ bool sgemm(const Gemm& gemm, const float* a, const float* b, float* c);
 // from that, for tests.
 bool has_avx512();
 
-// True if this processor multiplies tiles of bf16 (AMX) and the library uses them. Products of bf16
-// are then several times as fast as those of f32. With AVX-512 BF16 alone they take twice as long
-// as those of f32, so callers convert the operands instead.
-bool has_bf16_tiles();
+// True if this processor multiplies bf16 faster than f32, and the library uses that: with tiles
+// (AMX) several times as fast, with AVX-512 BF16 of AMD's up to twice. Intel's without AMX take
+// twice as long as for f32, so callers convert the operands instead.
+bool is_fast_in_bf16();
 
 // The product of two bf16 matrices of fixed sizes on one thread, with sums and result in f32.
 // Threads: any, each with its own scratch memory and C.
@@ -55,7 +55,7 @@ class Bf16Product {
 };
 // C = op(A) * op(B); gemm.alpha is ignored. unimplemented if the library refuses, or has only a
 // slow implementation, as for a C whose rows are not adjacent (ldc > n). The call compiles machine
-// code and allocates. It works on every processor with AVX-512, with or without has_bf16_tiles().
+// code and allocates. It works on every processor with AVX-512, with or without is_fast_in_bf16().
 // REQUIRES: m, n, k > 0.
 Result<std::unique_ptr<Bf16Product>> make_bf16_product(const Gemm& gemm, bool packs);
 
