@@ -144,16 +144,16 @@ Result<PackedRun> pack_folder(const std::string& folder, Origin origin,
 constexpr std::string_view kEvaluation = "-evaluation";
 constexpr size_t kMostName = 100;  // bytes of a job's name
 
-// The same model and data, for a job that evaluates job `id`. It never stands in that job's way:
+// The same model and data, for a job that evaluates another one. It never stands in that one's way:
 // it comes behind it in the queue, and leaves a worker that it wants.
-Job evaluation_of(const std::string& id, Job job) {
+Job evaluation_of(const Followed& followed, Job job) {
   job = on_one_host(std::move(job));
-  job.evaluates = id;
+  job.evaluates = followed.id;
   job.name = job.name.substr(0, kMostName - kEvaluation.size()) + std::string(kEvaluation);
   job.checkpoint = {};
   job.exports.clear();
   job.early_stopping.reset();
-  job.queue.priority = std::max(kLeastPriority, job.queue.priority - 1);
+  job.queue.priority = followed.priority - 1;
   job.queue.preemptible = true;
   job.queue.max_run_time = {};
   return job;
@@ -207,14 +207,14 @@ Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
   return std::move(run.packed);
 }
 
-Result<PackedJob> pack_evaluation(const std::string& id, const std::string& folder,
+Result<PackedJob> pack_evaluation(const Followed& followed, const std::string& folder,
                                   const JobOverrides& overrides, Files& files) {
   LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::cluster, {}, files));
   PackedJob& packed = run.packed;
   std::vector<std::string>& set = packed.request.overrides;
   set.insert(set.begin(), overrides.set.begin(), overrides.set.end());
   if (packed.job.program) LEAT_RETURN_IF_ERROR(check_evaluates(packed.job));
-  packed.request.text = print_job(evaluation_of(id, std::move(packed.job)));
+  packed.request.text = print_job(evaluation_of(followed, std::move(packed.job)));
   JobOverrides changes;
   changes.set = set;
   LEAT_ASSIGN_OR_RETURN(packed.job,
@@ -222,19 +222,19 @@ Result<PackedJob> pack_evaluation(const std::string& id, const std::string& fold
   return std::move(packed);
 }
 
-Result<std::vector<std::string>> evaluation_overrides(const std::string& id, const Job& job) {
+Status add_evaluation(const Followed& followed, const Job& job, std::vector<std::string>& set) {
   LEAT_RETURN_IF_ERROR(check_evaluates(job));
-  const Job made = evaluation_of(id, job);
-  std::vector<std::string> out = {cat("evaluates=", yaml_string(id)),
-                                  cat("name=", yaml_string(made.name)),
-                                  cat("strategy=", made.strategy),
-                                  "num_workers=1",
-                                  "resources_per_worker.gpu=0",
-                                  cat("priority=", made.queue.priority),
-                                  "preemptible=true",
-                                  "max_run_time=null"};
-  set_shards(job, made.shards, out);
-  return out;
+  const Job made = evaluation_of(followed, job);
+  const std::vector<std::string> defaults = {cat("name=", yaml_string(made.name)),
+                                             cat("priority=", made.queue.priority),
+                                             "preemptible=true", "max_run_time=null"};
+  set.insert(set.begin(), defaults.begin(), defaults.end());
+  set.push_back(cat("evaluates=", yaml_string(followed.id)));
+  set.push_back(cat("strategy=", made.strategy));
+  set.emplace_back("num_workers=1");
+  set.emplace_back("resources_per_worker.gpu=0");
+  set_shards(job, made.shards, set);
+  return {};
 }
 
 Result<PackedJob> pack_job(const JobOptions& options, Files& files) {

@@ -39,12 +39,18 @@ Status fetch_job(ClusterClient& client, const std::string& id, const std::string
 Result<PackedJob> pack_fetched(const std::string& id, const std::string& folder,
                                const JobOverrides& overrides, Files& files);
 
-// Prepares a job that evaluates the checkpoints of job `id` of the cluster, which fetch_job()
-// copied: on one worker, with that job's validation data and nothing of its training.
-// invalid_argument if it cannot be evaluated.
-Result<PackedJob> pack_evaluation(const std::string& id, const std::string& folder,
+// A job of the cluster whose checkpoints another one evaluates.
+struct Followed {
+  std::string id;
+  int64_t priority = 0;  // above kLeastPriority, so that the other one can be below it
+};
+// Prepares a job that evaluates the checkpoints of a job which fetch_job() copied: on one worker,
+// with that job's validation data and nothing of its training. invalid_argument if it cannot be
+// evaluated.
+Result<PackedJob> pack_evaluation(const Followed& followed, const std::string& folder,
                                   const JobOverrides& overrides, Files& files);
-// The same from a job file: the changes to it that make such a job.
-Result<std::vector<std::string>> evaluation_overrides(const std::string& id, const Job& job);
+// The same from a job file: adds to `set` the changes that make such a job of it. The user's own
+// changes count, but for what an evaluation needs.
+Status add_evaluation(const Followed& followed, const Job& job, std::vector<std::string>& set);
 
 }  // namespace leat

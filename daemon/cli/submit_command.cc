@@ -97,24 +97,31 @@ Packed pack_job_of_cluster(const SubmitCommand& command, ClusterConnection& conn
 // Packs a job that evaluates one of the cluster: that of the job file, or the one that it has left.
 Packed pack_evaluator(const SubmitCommand& command, ClusterConnection& connection,
                       std::unique_ptr<TemporaryFolder>& folder) {
-  const auto followed = connection.client().job(command.evaluate);
-  if (!followed.ok()) return {connection.report(followed.status(), About::name), {}};
+  const auto view = connection.client().job(command.evaluate);
+  if (!view.ok()) return {connection.report(view.status(), About::name), {}};
+  const Followed followed{view->id, view->priority};
+  if (followed.priority <= kLeastPriority) {
+    return {
+        report(invalid_argument(cat("--evaluate: expected a job of a priority above ",
+                                    kLeastPriority, ", so that the evaluation can stand behind ",
+                                    "it, received '", followed.id, "'")),
+               command.cluster.color),
+        {}};
+  }
   if (command.job.file.empty()) {
     if (const int code = make_folder(command, folder); code != kExitOk) return {code, {}};
-    const Status fetched = fetch_job(connection.client(), followed->id, folder->path(), false);
+    const Status fetched = fetch_job(connection.client(), followed.id, folder->path(), false);
     if (!fetched.ok()) return {connection.report(fetched, About::state), {}};
-    return taken(pack_evaluation(followed->id, folder->path(), command.job.overrides, real_files()),
+    return taken(pack_evaluation(followed, folder->path(), command.job.overrides, real_files()),
                  command);
   }
   const ColorMode color = command.cluster.color;
   if (report_missing("job file", command.job.file, color)) return {kExitNoSuch, {}};
   const auto job = load_job(command.job.file, command.job.overrides);
   if (!job.ok()) return {report(job.status(), color), {}};
-  const auto changes = evaluation_overrides(followed->id, *job);
-  if (!changes.ok()) return {report(changes.status(), color), {}};
   SubmitCommand changed = command;
-  auto& set = changed.job.overrides.set;
-  set.insert(set.begin(), changes->begin(), changes->end());
+  const Status added = add_evaluation(followed, *job, changed.job.overrides.set);
+  if (!added.ok()) return {report(added, color), {}};
   return pack_file(changed);
 }
 

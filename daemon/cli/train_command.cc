@@ -342,6 +342,12 @@ int run_train(const TrainCommand& command) {
   options.threads = static_cast<int>(command.job.threads.value_or(0));
   options.checkpoints_asked = [&save] { return save.count(); };
   std::optional<StepTrace> trace;
+  if (!command.trace.empty() && job->depends_on_timing()) {
+    return report(invalid_argument(cat("--trace: expected a strategy whose workers do each step "
+                                       "together, received ",
+                                       describe_strategy(*job))),
+                  command.color);
+  }
   if (!command.trace.empty()) {
     trace.emplace(command.trace, static_cast<uint64_t>(command.trace_steps));
     options.recorded = trace->recorded();

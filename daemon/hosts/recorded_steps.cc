@@ -44,11 +44,14 @@ StepRecording RecordedSteps::take() {
   return std::exchange(recording_, {});
 }
 
-// A training that was compiled again has run in other partitions before, without any such step.
+// A training that goes back runs in new partitions, and its last recording counts.
 void RecordedSteps::add(const Begun& begun) {
   RecordedPartition part = take_recording(*begun.host, *begun.partition);
   part.node = cat("worker-", begun.host->task());
-  if (part.first < part.end) recording_.partitions.push_back(std::move(part));
+  if (part.first >= part.end) return;
+  std::erase_if(recording_.partitions,
+                [&](const RecordedPartition& earlier) { return earlier.device == part.device; });
+  recording_.partitions.push_back(std::move(part));
 }
 
 }  // namespace leat

@@ -121,7 +121,9 @@ std::optional<SessionSituation> SessionHosts::situation(const std::string& job) 
   }
   SessionSituation out;
   out.clients = host->lease().holders();
-  if (const auto idle = host->idle()) out.idle = 1e-3 * static_cast<double>(idle->count());
+  const auto idle = host->idle();
+  const auto since = idle && out.clients == 0 ? host->lease().left_for() : idle;
+  if (since) out.idle = 1e-3 * static_cast<double>(since->count());
   return out;
 }
 

@@ -28,6 +28,11 @@ class SessionLease {
     const std::lock_guard lock(mutex_);
     return holders_;
   }
+  // The time since no client holds the session. REQUIRES: holders() is 0.
+  std::chrono::milliseconds left_for() const {
+    const std::lock_guard lock(mutex_);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - left_at_);
+  }
   // True if no client has held the session for as long as `lease`.
   bool has_run_out(std::chrono::milliseconds lease) const {
     const std::lock_guard lock(mutex_);

@@ -62,7 +62,8 @@ struct RunnerSituation {
 // The clients of a session.
 struct SessionSituation {
   size_t clients = 0;  // that hold it
-  double idle = -1;    // seconds since they have had no call open; negative: they have one
+  // Seconds since they have had no call open, or since none holds it; negative: a call is open.
+  double idle = -1;
 };
 
 struct Situation {

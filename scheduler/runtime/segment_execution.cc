@@ -157,10 +157,12 @@ bool SegmentExecution::run_whole(const Entry& entry, uint64_t turn) {
 bool SegmentExecution::measure_whole(const Entry& entry, uint64_t turn, bool records) {
   if (entry.reads_rows) {
     tiles_.enter(0, entry);
-    for (uint32_t tile = entry.first_tile; tile < entry.first_tile + entry.tiles; ++tile) {
-      if (tiles_.read_exclusively(entry, turn, tile, records) != Progress::done) return false;
-    }
-    return true;
+    int64_t reading = 0;
+    bool ok = true;
+    for (uint32_t tile = entry.first_tile; ok && tile < entry.first_tile + entry.tiles; ++tile)
+      ok = tiles_.read_exclusively(entry, turn, tile, records, reading) == Progress::done;
+    input_wait_.fetch_add(reading, std::memory_order_relaxed);
+    return ok;
   }
   const int64_t begin = StepRecorder::now();
   if (!run_whole(entry, turn)) return false;
@@ -292,9 +294,7 @@ bool SegmentExecution::wait_for_entry(uint32_t e, uint64_t turns, size_t thread)
   const uint64_t wanted = turns * entries_[e].tiles;
   if (done_[e].load(std::memory_order_acquire) >= wanted) return true;
   tiles_.rest(thread);
-  // A chain does other work, too: of that, only the time of its reader is one for data.
-  const bool only_reads = entries_[e].reads_rows && entries_[e].last == entries_[e].first + 1;
-  if (!only_reads) return spin(e, wanted);
+  if (!entries_[e].reads_rows) return spin(e, wanted);
   const WaitTime watch(input_wait_);
   return spin(e, wanted);
 }

@@ -47,8 +47,7 @@ class SegmentExecution {
   uint64_t tiles_done() const { return tiles_.tiles_done(); }
   // As RunWork::input_wait.
   std::chrono::nanoseconds input_wait() const {
-    const int64_t all = input_wait_.load(std::memory_order_relaxed) + tiles_.reading_time();
-    return std::chrono::nanoseconds(all / pool_.threads());
+    return std::chrono::nanoseconds(input_wait_.load(std::memory_order_relaxed) / pool_.threads());
   }
   // As TileExecution::at_work().
   uint32_t at_work() const { return tiles_.at_work(); }
@@ -89,7 +88,7 @@ class SegmentExecution {
   std::vector<uint64_t> tile_prefix_;  // tiles before each entry of a turn; the last is all of them
   std::vector<Channel*> held_;         // the channels that run_in_order() has yet to flush
   uint32_t blocking_tile_ = 0;         // where run_blocking() goes on
-  std::atomic<int64_t> input_wait_{0};  // nanoseconds of waits for a thread that reads
+  std::atomic<int64_t> input_wait_{0};  // nanoseconds for which threads waited for rows of the data
   StepRecorder& recorder_;
 };
 

@@ -29,12 +29,6 @@ uint64_t TileExecution::tiles_done() const {
   return tiles;
 }
 
-int64_t TileExecution::reading_time() const {
-  int64_t sum = 0;
-  for (size_t t = 0; t < threads_; ++t) sum += worked_[t].reading.load(std::memory_order_relaxed);
-  return sum;
-}
-
 uint32_t TileExecution::at_work() const {
   // kNone is the greatest number.
   uint32_t first = kNone;
@@ -52,15 +46,16 @@ bool TileExecution::run(const Entry& entry, uint64_t turn, uint32_t tile, size_t
   }
   enter(thread, entry);
   tile += entry.first_tile;
-  return records || entry.reads_rows
-             ? measure_kernels(entry, turn, tile, thread, records)
-             : run_kernels<KernelContext>(entry, turn, tile, thread) == Progress::done;
+  return records ? record_kernels(entry, turn, tile, thread)
+                 : run_kernels<KernelContext>(entry, turn, tile, thread) == Progress::done;
 }
 
-bool TileExecution::measure_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread,
-                                    bool records) {
-  if (entry.reads_rows)
-    return run_reader<KernelContext>(entry, turn, tile, thread, records) == Progress::done;
+bool TileExecution::record_kernels(const Entry& entry, uint64_t turn, uint32_t tile,
+                                   size_t thread) {
+  if (entry.reads_rows) {
+    int64_t ignored = 0;
+    return run_reader<KernelContext>(entry, turn, tile, thread, true, ignored) == Progress::done;
+  }
   const int64_t begin = StepRecorder::now();
   if (run_kernels<KernelContext>(entry, turn, tile, thread) != Progress::done) return false;
   recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin);

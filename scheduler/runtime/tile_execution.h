@@ -38,13 +38,12 @@ class TileExecution {
   }
 
   // The same for an entry that reads rows of a data set. The reader, which may be the first of a
-  // chain, is measured by itself: its time is one in which the thread has waited for data, and an
-  // event of its own if the turn `records`.
-  Progress read_exclusively(const Entry& entry, uint64_t turn, uint32_t tile, bool records) {
-    return run_reader<KernelContext&>(entry, turn, tile, 0, records);
+  // chain, is measured by itself: its nanoseconds are added to `reading`, and are an event of its
+  // own if the turn `records`.
+  Progress read_exclusively(const Entry& entry, uint64_t turn, uint32_t tile, bool records,
+                            int64_t& reading) {
+    return run_reader<KernelContext&>(entry, turn, tile, 0, records, reading);
   }
-  // The time that all threads have spent in readers, in nanoseconds. Threads: any.
-  int64_t reading_time() const;
 
   // Notes that the thread runs kernels of the entry from now on; or that it is in none, since it
   // waits, moves values, or has nothing to do. Entries that follow each other need no rest()
@@ -70,7 +69,6 @@ class TileExecution {
   struct alignas(64) Worked {
     std::atomic<uint64_t> tiles{0};
     std::atomic<uint32_t> at{kNone};  // the instruction that it runs, until rest()
-    std::atomic<int64_t> reading{0};  // nanoseconds
     void add(uint64_t more = 1) {
       tiles.store(tiles.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
@@ -85,15 +83,14 @@ class TileExecution {
   Progress run_members(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread,
                        uint32_t first, uint32_t last);
   template <typename Context>
-  Progress run_reader(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread,
-                      bool records);
+  Progress run_reader(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread, bool records,
+                      int64_t& reading);
   Progress run_in_tile_memory(const BoundKernel& bound, KernelContext context, int phase,
                               uint32_t tile) const;
   bool run_bundle(const Entry& bundle, uint64_t turn, size_t thread);
   bool run_transfer(const Entry& entry, uint64_t turn);
 
-  bool measure_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread,
-                       bool records);
+  bool record_kernels(const Entry& entry, uint64_t turn, uint32_t tile, size_t thread);
   bool record_transfer(const Entry& entry, uint64_t turn, size_t thread);
 
   Program& program_;
@@ -128,13 +125,12 @@ inline Progress TileExecution::run_members(const Entry& entry, uint64_t turn, ui
 
 template <typename Context>
 inline Progress TileExecution::run_reader(const Entry& entry, uint64_t turn, uint32_t tile,
-                                          size_t thread, bool records) {
+                                          size_t thread, bool records, int64_t& reading) {
   Worked& worked = worked_[thread];
   const int64_t begin = StepRecorder::now();
   Progress progress = run_members<Context>(entry, turn, tile, thread, entry.first, entry.first + 1);
   const int64_t read = StepRecorder::now();
-  worked.reading.store(worked.reading.load(std::memory_order_relaxed) + read - begin,
-                       std::memory_order_relaxed);
+  reading += read - begin;
   if (progress != Progress::done) return progress;
   if (records) recorder_.add(thread, StepEvent::Kind::kernel, entry.instruction, turn, begin, read);
   if (entry.first + 1 == entry.last) return progress;
