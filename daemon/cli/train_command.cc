@@ -308,6 +308,13 @@ Status open_accelerators(const Job& job, Catalogue& catalogue, TrainOptions& opt
   return {};
 }
 
+// Workers that each step by themselves have no steps in common to record.
+Status check_traced(const TrainCommand& command, const Job& job) {
+  if (command.trace.empty() || !job.depends_on_timing()) return {};
+  return invalid_argument(cat("--trace: expected a strategy whose workers do each step together, ",
+                              "received ", describe_strategy(job)));
+}
+
 }  // namespace
 
 int run_train(const TrainCommand& command) {
@@ -334,7 +341,8 @@ int run_train(const TrainCommand& command) {
   TrainOptions options;
   if (command.gpu) job->gpus_per_worker = 1;
   std::string accelerator;
-  const Status opened = open_accelerators(*job, catalogue, options, accelerator);
+  Status opened = check_traced(command, *job);
+  if (opened.ok()) opened = open_accelerators(*job, catalogue, options, accelerator);
   if (!opened.ok()) return report(opened, command.color);
   options.folder = folder_of(command, job->name);
   options.resume = resume;
@@ -342,12 +350,6 @@ int run_train(const TrainCommand& command) {
   options.threads = static_cast<int>(command.job.threads.value_or(0));
   options.checkpoints_asked = [&save] { return save.count(); };
   std::optional<StepTrace> trace;
-  if (!command.trace.empty() && job->depends_on_timing()) {
-    return report(invalid_argument(cat("--trace: expected a strategy whose workers do each step "
-                                       "together, received ",
-                                       describe_strategy(*job))),
-                  command.color);
-  }
   if (!command.trace.empty()) {
     trace.emplace(command.trace, static_cast<uint64_t>(command.trace_steps));
     options.recorded = trace->recorded();
