@@ -1,6 +1,5 @@
 #include "daemon/cli/event_export.h"
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -12,11 +11,11 @@
 #include "daemon/curves/event_file.h"
 #include "daemon/curves/graph_def.h"
 #include "daemon/training/run_folder.h"
+#include "daemon/training/run_weights.h"
 #include "daemon/training/step_gradients.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
-#include "ops/formats/safetensors.h"
 
 namespace leat {
 namespace {
@@ -90,22 +89,16 @@ constexpr const char* kSummaries = "saved/summaries";
 
 // The numbers, and the distributions, in one file of summaries.
 Status add_summaries(const std::string& path, EventFile& events) {
-  LEAT_ASSIGN_OR_RETURN(const SafeTensors content, read_safetensors(real_files(), path));
-  const auto found = content.metadata.find("leat.step");
-  int64_t step = -1;
-  if (found != content.metadata.end()) {
-    const std::string& text = found->second;
-    (void)std::from_chars(text.data(), text.data() + text.size(), step);
-  }
-  if (step < 0) {
+  LEAT_ASSIGN_OR_RETURN(const RunWeights content, read_weights_of_file(real_files(), path));
+  if (!content.step) {
     return invalid_argument(
         cat("'", path, "': expected a file of leat.Save, which says its step, found none"));
   }
-  for (const auto& [name, value] : content.tensors) {
+  for (const auto& [name, value] : content.values) {
     if (value.elements() == 1) {
-      events.add_number(cat("summaries/", name), step, value.at(0));
+      events.add_number(cat("summaries/", name), *content.step, value.at(0));
     } else {
-      events.add_histogram(cat("summaries/", name), step, histogram_of(value));
+      events.add_histogram(cat("summaries/", name), *content.step, histogram_of(value));
     }
   }
   return {};

@@ -74,12 +74,7 @@ void EventFile::add_rows(const MetricsRows& rows, std::string_view group,
 }
 
 void EventFile::add_number(const std::string& tag, int64_t step, double value) {
-  const ProtoFields number =
-      ProtoFields().add(kTag, tag).add(kSimpleValue, static_cast<float>(value));
-  append_record(bytes_, ProtoFields()
-                            .add(kWallTime, wall_time_)
-                            .add(kStep, step)
-                            .add(kSummary, ProtoFields().add(kValue, number)));
+  add_value(step, ProtoFields().add(kTag, tag).add(kSimpleValue, static_cast<float>(value)));
 }
 
 void EventFile::add_histogram(const std::string& tag, int64_t step, const Histogram& histogram) {
@@ -91,7 +86,10 @@ void EventFile::add_histogram(const std::string& tag, int64_t step, const Histog
       .add(kSumOfSquares, histogram.sum_of_squares)
       .add(kLimits, std::span(histogram.limits))
       .add(kCounts, std::span(histogram.counts));
-  const ProtoFields value = ProtoFields().add(kTag, tag).add(kHistogram, fields);
+  add_value(step, ProtoFields().add(kTag, tag).add(kHistogram, fields));
+}
+
+void EventFile::add_value(int64_t step, const ProtoFields& value) {
   append_record(bytes_, ProtoFields()
                             .add(kWallTime, wall_time_)
                             .add(kStep, step)

@@ -17,6 +17,8 @@
 
 namespace leat {
 
+class ProtoFields;
+
 // Threads: one.
 class EventFile {
  public:
@@ -37,6 +39,8 @@ class EventFile {
   const std::string& bytes() const { return bytes_; }
 
  private:
+  // A record with one value of a summary.
+  void add_value(int64_t step, const ProtoFields& value);
   void add_rows(const MetricsRows& rows, std::string_view group, const MetricsRows& other);
 
   const double wall_time_;

@@ -81,17 +81,6 @@ Result<KeptCheckpoint> keep_one_of(Files& files, Blobs& blobs, const std::string
                                  join(kept.passed_over, "; ")));
 }
 
-// Copies a file piece by piece to `take`, and checks that it has the SHA-256 that was expected.
-Status copy_checked(const ReadableFile& file, const std::string& sha256, const TakeBytes& take) {
-  Sha256 hash;
-  LEAT_RETURN_IF_ERROR(read_in_pieces(file, [&](std::span<const std::byte> piece) {
-    hash.update(piece);
-    return take(piece);
-  }));
-  if (to_hex(hash.finish()) == sha256) return {};
-  return invalid_argument(cat("'", file.path(), "': it changed while it was copied"));
-}
-
 // In pieces, or as the same files where that can be.
 Status copy_checkpoint(Files& files, const std::string& path, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(const Manifest manifest, verify_checkpoint(files, path));
@@ -106,9 +95,8 @@ Status copy_checkpoint(Files& files, const std::string& path, const std::string&
       continue;
     }
     LEAT_ASSIGN_OR_RETURN(const auto file, files.open(from));
-    LEAT_RETURN_IF_ERROR(writer->fill_part(i, [&](const TakeBytes& take) {
-      return copy_checked(*file, manifest.parts[i].sha256, take);
-    }));
+    LEAT_RETURN_IF_ERROR(writer->fill_part(
+        i, [&](const TakeBytes& take) { return read_checked(*file, manifest.parts[i], take); }));
   }
   return writer->commit(manifest).status();
 }

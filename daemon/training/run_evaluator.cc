@@ -5,31 +5,12 @@
 
 #include "daemon/hosts/local_hosts.h"
 #include "daemon/training/averaged_weights.h"
-#include "daemon/training/train_specs.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
 #include "scheduler/recipes/optimizer.h"
 
 namespace leat {
 namespace {
-
-TrainingParts evaluation_parts(const Catalogue& catalogue, Files& files, const Job& job,
-                               const TrainOptions& options, HostGroup& hosts,
-                               const TrainingInput& input) {
-  // Nothing is trained, so the length and the schedule mean nothing; the evaluator puts the reader
-  // of its own data into the spec.
-  return {catalogue,
-          files,
-          training_clock(),
-          job,
-          options,
-          hosts,
-          input,
-          1,
-          TrainingLength{},
-          training_rules(job, 1),
-          train_spec(job, input.validation, 1)};
-}
 
 Job without_average(Job job) {
   job.optimizer.ema = 0;
@@ -53,7 +34,8 @@ RunEvaluator::RunEvaluator(const Catalogue& catalogue, Files& files, Job job,
       job_(without_average(std::move(job))),
       hosts_(std::move(hosts)),
       input_(std::move(input)),
-      parts_(evaluation_parts(catalogue, files, job_, options_, *hosts_, *input_)),
+      parts_(
+          evaluation_parts(catalogue, files, job_, options_, *hosts_, *input_, input_->validation)),
       plans_(parts_),
       validation_(parts_, plans_) {}
 

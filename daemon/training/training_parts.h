@@ -53,6 +53,11 @@ TrainingParts training_parts(const Catalogue& catalogue, Files& files, const Job
                              const TrainOptions& options, HostGroup& hosts,
                              const TrainingInput& input);
 
+// The same of what trains nothing: of no length, with `data` in the place of the training's.
+TrainingParts evaluation_parts(const Catalogue& catalogue, Files& files, const Job& job,
+                               const TrainOptions& options, HostGroup& hosts,
+                               const TrainingInput& input, const FoundDataset& data);
+
 // The number of hosts: a cluster may train an elastic job on fewer workers than the job asks for.
 int64_t workers_of_training(const Job& job, const TrainOptions& options);
 

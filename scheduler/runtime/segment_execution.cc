@@ -153,7 +153,7 @@ bool SegmentExecution::run_whole(const Entry& entry, uint64_t turn) {
   return true;
 }
 
-// The same where the time matters: the turn is recorded, or the entry reads rows of the data.
+// The same where the time matters: the turn `records`, or the entry reads rows of the data.
 bool SegmentExecution::measure_whole(const Entry& entry, uint64_t turn, bool records) {
   if (entry.reads_rows) {
     tiles_.enter(0, entry);
@@ -166,10 +166,8 @@ bool SegmentExecution::measure_whole(const Entry& entry, uint64_t turn, bool rec
   }
   const int64_t begin = StepRecorder::now();
   if (!run_whole(entry, turn)) return false;
-  if (records) {
-    recorder_.add(0, StepEvent::Kind::kernel, entry.instruction, turn, begin, StepRecorder::now(),
-                  entry.tiles);
-  }
+  recorder_.add(0, StepEvent::Kind::kernel, entry.instruction, turn, begin, StepRecorder::now(),
+                entry.tiles);
   return true;
 }
 
