@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/spec/queue_terms.h"
 #include "tests/daemon/sim/network.h"
 #include "tests/daemon/sim/sim_worker.h"
 #include "tests/daemon/sim/tiny_job.h"
@@ -43,6 +44,7 @@ struct Request {
   std::vector<Weights> twin;
   uint32_t workers = 1;
   uint32_t least = 0;             // elastic: the fewest workers
+  QueueTerms terms;
   std::string job;                // the name that the master acknowledged
   uint64_t committed = 0;         // the newest checkpoint that was reported as on disk
   std::set<std::string> damaged;  // names of checkpoints

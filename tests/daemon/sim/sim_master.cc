@@ -205,6 +205,8 @@ void SimMaster::append(const JournalRecord& record) {
     const JobCondition& to = changed->condition;
     world_.trace("journal: ", changed->id, " ", name_of(to.state), " assembly ", to.assembly,
                  " on ", join(to.workers, ","), " ", to.reason);
+    if (to.state == JobState::paused) ++paused;
+    if (to.reason.starts_with("makes way for")) ++made_way;
     if (cluster_.mutation == Mutation::acknowledged_unwritten &&
         journal_.find(changed->id) == nullptr)
       return world_.broken(changed->id, " changes and was never written");
@@ -242,6 +244,11 @@ void SimMaster::submit(const Submission& submission, Done done) {
 void SimMaster::cancel(const std::string& id, Done done) {
   life_->tickets[++life_->last_ticket] = std::move(done);
   handle(CancelAsked{life_->last_ticket, id, "somebody"});
+}
+
+void SimMaster::pause(const std::string& id, bool undo, Done done) {
+  life_->tickets[++life_->last_ticket] = std::move(done);
+  handle(PauseAsked{life_->last_ticket, id, undo, "somebody"});
 }
 
 void SimMaster::drain(const std::string& worker, bool draining) {

@@ -40,6 +40,8 @@ class SimMaster {
   // The calls of clients, workers and runners, on the master's side of their connections.
   void submit(const Submission& submission, Done done);
   void cancel(const std::string& id, Done done);
+  // Pauses the job, or resumes it with `undo`.
+  void pause(const std::string& id, bool undo, Done done);
   void drain(const std::string& worker, bool draining);
   void worker_connects(SimWorker* worker, const WorkerRef& ref, const std::vector<HeldRunner>& held,
                        EndPtr end);
@@ -64,7 +66,7 @@ class SimMaster {
   Process process;
   DiskHealth health;
   uint64_t checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0, taken_up = 0;
-  uint64_t yields = 0, saved_yields = 0, resized = 0;
+  uint64_t yields = 0, saved_yields = 0, resized = 0, paused = 0, made_way = 0;
 
  private:
   struct Run;

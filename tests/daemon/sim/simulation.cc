@@ -20,11 +20,13 @@ class Client {
     submission_ = make_submission(of.id, cat("tiny", request), of.workers);
     submission_.max_restarts = kRestarts;
     submission_.min_workers = of.least;
+    submission_.terms = of.terms;
     World& world = cluster.world;
     world.after(process_, world.between(0, 3000), [this] { submit(); });
     // Some clients repeat the request, as if the answer had been lost.
     if (world.chance(30)) world.after(process_, world.between(500, 9000), [this] { submit(); });
     if (world.chance(10)) world.after(process_, world.between(500, 9000), [this] { cancel(); });
+    if (world.chance(25)) world.after(process_, world.between(500, 9000), [this] { pause(false); });
   }
 
   bool is_done() const { return waiting_ == 0; }
@@ -53,6 +55,26 @@ class Client {
     ++waiting_;
     call([id = request.job](SimMaster& master, SimMaster::Done done) { master.cancel(id, done); },
          [](const Result<JobView>& view) { return view.ok(); });
+  }
+
+  // Pauses the job, and resumes it after a while. A job that has ended is left alone.
+  void pause(bool undo) {
+    const std::string job = cluster_.requests[number_].job;
+    if (job.empty()) return;
+    ++waiting_;
+    call([job, undo](SimMaster& master, SimMaster::Done done) { master.pause(job, undo, done); },
+         [this, undo](const Result<JobView>& view) {
+           if (!view.ok()) return view.status().code() == Code::failed_precondition;
+           World& world = cluster_.world;
+           world.trace(process_.name, undo ? " has resumed " : " has paused ", view->id);
+           if (undo) return true;
+           ++waiting_;  // until the job goes on
+           world.after(process_, world.between(200, 5000), [this] {
+             --waiting_;
+             pause(true);
+           });
+           return true;
+         });
   }
 
   // Repeats the call until `take` accepts the answer.
@@ -228,6 +250,8 @@ void make_requests(Cluster& cluster) {
     request.twin = request.tiny.twin();
     request.workers = 1 + static_cast<uint32_t>(world.pick(cluster.workers.size()));
     if (world.chance(50)) request.least = 1 + static_cast<uint32_t>(world.pick(request.workers));
+    if (world.chance(40)) request.terms.priority = static_cast<int64_t>(world.pick(3)) - 1;
+    request.terms.preemptible = world.chance(50);
     cluster.requests.push_back(std::move(request));
   }
 }
@@ -314,6 +338,8 @@ Outcome simulate(uint64_t seed, Mutation mutation, bool traces) {
   outcome.yields = master.yields;
   outcome.saved_yields = master.saved_yields;
   outcome.resized = master.resized;
+  outcome.paused = master.paused;
+  outcome.made_way = master.made_way;
   return outcome;
 }
 

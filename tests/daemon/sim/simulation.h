@@ -24,6 +24,7 @@ struct Outcome {
   uint64_t succeeded = 0, checkpoints = 0, resumed = 0, refused = 0, kept = 0, from_memory = 0;
   uint64_t taken_up = 0;  // runners that have outlived their master
   uint64_t yields = 0, saved_yields = 0, resized = 0;
+  uint64_t paused = 0, made_way = 0;  // jobs, by people and for a higher priority
 };
 
 // Equal arguments give equal outcomes.

@@ -35,6 +35,8 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     all.yields += outcome.yields;
     all.saved_yields += outcome.saved_yields;
     all.resized += outcome.resized;
+    all.paused += outcome.paused;
+    all.made_way += outcome.made_way;
     all.events += outcome.events;
     all.time += outcome.time;
   }
@@ -46,6 +48,8 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
     CHECK(all.yields * 20 > seeds);
     CHECK(all.saved_yields * 100 > seeds);
     CHECK(all.resized * 100 > seeds);
+    CHECK(all.paused * 20 > seeds);
+    CHECK(all.made_way * 100 > seeds);
   }
   if (std::getenv("LEAT_SIM_SEEDS") == nullptr) return;
   WARN(seeds << " seeds, " << all.events << " events, " << all.time / 1000 << " s of clusters: "
@@ -53,7 +57,8 @@ TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
              << " gone on from and " << all.refused << " refused; runners kept " << all.kept
              << " times, " << all.taken_up << " taken up, gone on from " << all.from_memory
              << " times; " << all.yields << " fences in memory, " << all.saved_yields << " saved, "
-             << all.resized << " runners in other places");
+             << all.resized << " runners in other places; " << all.paused << " jobs paused, "
+             << all.made_way << " made way");
 }
 
 TEST_CASE("a seed gives the same history every time") {
