@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kBefore{30'000};
 
 JobThread::JobThread(const RunningJobsParts& parts, RunJob action,
                      std::shared_ptr<JobThread> before)
-    : parts_(parts), action_(std::move(action)) {
+    : parts_(parts), action_(std::move(action)), files_(parts.files, parts.clock) {
   thread_ = std::thread([this, before = std::move(before)]() mutable { live(std::move(before)); });
 }
 
@@ -185,10 +185,10 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   options.survivors = action_.assembly > 1;
   options.begin_anew = true;
   options.first_checkpoint = [this, folder] {
-    return take_checkpoint(parts_.files, folder + "/submitted", folder);
+    return take_checkpoint(files_, folder + "/submitted", folder);
   };
   LEAT_ASSIGN_OR_RETURN(const std::string aside,
-                        make_way_for_folder(parts_.files, folder + "/checkpoints"));
+                        make_way_for_folder(files_, folder + "/checkpoints"));
   if (!aside.empty())
     log(cat("warning: what stood in the place of the checkpoints was set aside, as ", aside));
   LEAT_ASSIGN_OR_RETURN(options.resume, options.first_checkpoint());
@@ -200,7 +200,7 @@ Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
   if (parts_.copies.empty()) return std::unique_ptr<RunCopier>();
   const RunCopyPlaces places{folder, cat(parts_.copies, "/", action_.job), job.checkpoint.keep};
   if (action_.assembly == 1) log(cat("its folder is copied to ", places.to));
-  return RunCopier::create(parts_.files, places, RunCopier::Start::recovers);
+  return RunCopier::create(files_, places, RunCopier::Start::recovers);
 }
 
 void JobThread::offer_to(RunCopier* copier, int64_t step) {
@@ -231,7 +231,7 @@ void JobThread::tell_yielded(int64_t step, bool saved) {
 Result<JobResult> JobThread::evaluate(const Job& job, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
   const std::string& id = action_.job;
-  JobEvaluation evaluation(parts_.catalogue, parts_.files, job,
+  JobEvaluation evaluation(parts_.catalogue, files_, job,
                            {folder, cat(parts_.folder, "/", job.evaluates, "/checkpoints")},
                            std::move(hosts),
                            {[&] { return parts_.job(job.evaluates); },
@@ -271,7 +271,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   // The runners must have their faults before the first step.
   if (!faults.empty()) LEAT_RETURN_IF_ERROR(parts_.arm(action_, master_faults.of_runners()));
   LEAT_ASSIGN_OR_RETURN(TrainOptions options, train_options(folder));
-  LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, parts_.files, job,
+  LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, files_, job,
                                                       std::move(options), std::move(hosts)));
   for (const std::string& note : trainer->notes()) log("note: " + note);
   // The reporter calls back on this thread, while run() trains.

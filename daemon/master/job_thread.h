@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "daemon/base/timed_files.h"
 #include "daemon/master/running_jobs.h"
 #include "daemon/training/trainer.h"
 
@@ -37,6 +38,8 @@ class JobThread {
   // Asks the training for a checkpoint; false if none runs.
   bool save();
   bool done() const;
+  // What the run waits for on the master's disk.
+  std::optional<DiskWait> disk_wait() const { return files_.wait(); }
   // True once the thread has nothing left to do.
   bool wait(std::chrono::steady_clock::time_point until);
 
@@ -78,6 +81,7 @@ class JobThread {
 
   const RunningJobsParts& parts_;
   const RunJob action_;
+  TimedFiles files_;  // all that the run writes
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> ended_{false};  // end() was called

@@ -1,13 +1,14 @@
 #include "daemon/master/journal_thread.h"
 
 #include <future>
+#include <span>
 
 #include "devices/base/text.h"
 
 namespace leat {
 
-JournalThread::JournalThread(std::unique_ptr<Journal> journal)
-    : journal_(std::move(journal)), thread_("journal") {}
+JournalThread::JournalThread(std::unique_ptr<Journal> journal, const Clock& clock)
+    : journal_(std::move(journal)), disk_(clock), thread_("journal") {}
 
 JournalThread::~JournalThread() { thread_.stop(); }
 
@@ -32,12 +33,16 @@ void JournalThread::write_pending() {
   }
   std::vector<JournalRecord> records;
   for (const Pending& each : batch) records.push_back(each.action.record);
+  const auto append = [&](std::span<const JournalRecord> some) {
+    const DiskWaits::Operation operation(disk_, "to write the journal");
+    return journal_->append(some);
+  };
   // append() writes all records or none, so after a failure each can be tried alone.
-  Status status = journal_->append(records);
+  Status status = append(records);
   for (size_t i = 0; i < batch.size(); ++i) {
     // One that cannot be written does not refuse the others.
     if (!status.ok() && batch.size() > 1) {
-      batch[i].written({batch[i].action.write, journal_->append(records[i])});
+      batch[i].written({batch[i].action.write, append(std::span(&records[i], 1))});
     } else {
       batch[i].written({batch[i].action.write, status});
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/base/task_thread.h"
+#include "daemon/base/timed_files.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/journal.h"
 
@@ -18,7 +19,8 @@ class JournalThread {
  public:
   using Written = std::function<void(JournalWritten)>;
 
-  explicit JournalThread(std::unique_ptr<Journal> journal);
+  // `clock` outlives it.
+  JournalThread(std::unique_ptr<Journal> journal, const Clock& clock);
   // Writes the pending changes, then closes the journal.
   ~JournalThread();
 
@@ -34,6 +36,8 @@ class JournalThread {
   Result<Submission> submission(const std::string& id, std::chrono::milliseconds within);
   // Runs `task` on the thread "journal". False if the thread has stopped.
   bool post(std::function<void(Journal&)> task);
+  // The write that the disk has not ended.
+  std::optional<DiskWait> disk_wait() const { return disk_.now(); }
   // Writes the pending changes.
   void stop() { thread_.stop(); }
 
@@ -45,6 +49,7 @@ class JournalThread {
   void write_pending();
 
   const std::unique_ptr<Journal> journal_;
+  DiskWaits disk_;
   std::mutex mutex_;
   std::vector<Pending> pending_;
   TaskThread thread_;  // last: it uses the rest

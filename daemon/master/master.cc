@@ -94,7 +94,7 @@ Status Master::open() {
   LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());
   gate_.clear_checks();
   parts_.folders.clear_forgotten(*journal, jobs, parts_.log);
-  parts_.journal = std::make_unique<JournalThread>(std::move(journal));
+  parts_.journal = std::make_unique<JournalThread>(std::move(journal), parts_.clock);
   // Each part is made after those that it uses.
   parts_.curves = std::make_unique<JobCurves>(real_files(), parts_.folders);
   parts_.logs = std::make_unique<JobLogs>(parts_.folders.path(), parts_.tuning.log_bytes,

@@ -142,6 +142,7 @@ void add_calls(const RunnerLook& look, RunnerSituation& runner) {
   const PendingCall& oldest = look.calls.front();
   runner.call = oldest.doing;
   runner.call_reads_data = oldest.doing == kInspectingData;
+  runner.call_writes_files = oldest.doing == kWritingSnapshot;
   runner.call_seconds = 1e-3 * static_cast<double>(oldest.since.count());
 }
 

@@ -39,6 +39,12 @@ bool RunningJobs::save(const std::string& job) {
   return newest != newest_.end() && newest->second->save();
 }
 
+std::optional<DiskWait> RunningJobs::disk_wait(const std::string& job) const {
+  const std::lock_guard lock(mutex_);
+  const auto newest = newest_.find(job);
+  return newest == newest_.end() ? std::nullopt : newest->second->disk_wait();
+}
+
 // REQUIRES: the mutex is held. Joins threads that have nothing left to do.
 void RunningJobs::reap() {
   for (auto at = runs_.begin(); at != runs_.end();) {

@@ -14,9 +14,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "daemon/base/timed_files.h"
 #include "daemon/hosts/host_group.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
@@ -80,6 +82,8 @@ class RunningJobs {
   void yield(const YieldRun& action);
   // Has the job write a checkpoint after its next step. False if no training of it runs.
   bool save(const std::string& job);
+  // What the job's newest run waits for on the master's disk.
+  std::optional<DiskWait> disk_wait(const std::string& job) const;
   // Ends all jobs. Returns false if a thread still runs after `within`.
   bool stop(std::chrono::milliseconds within);
   // Waits until no thread of the job runs; returns false if one still does after `within`.

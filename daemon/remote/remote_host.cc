@@ -183,7 +183,7 @@ Status RemoteHost::read_snapshot(int64_t step, const TakeBytes& take, const std:
 
 Result<CheckpointPart> RemoteHost::write_snapshot(int64_t step, const PartPlace& place,
                                                   const std::stop_token& stop) {
-  return stoppable(*channel_, "writing a snapshot", stop, [step, place](Client& runner) {
+  return stoppable(*channel_, kWritingSnapshot, stop, [step, place](Client& runner) {
     auto request = runner.writeSnapshotRequest();
     request.setStep(static_cast<uint64_t>(step));
     request.setFolder(place.folder);

@@ -35,10 +35,13 @@ struct RunLook {
 
 // Of RemoteHost::inspect().
 inline constexpr std::string_view kInspectingData = "inspecting the data";
+// Of RemoteHost::write_snapshot().
+inline constexpr std::string_view kWritingSnapshot = "writing a snapshot";
 
 // A call to a runner that is not answered yet.
 struct PendingCall {
-  std::string doing;  // "preparing"; kInspectingData while the runner reads files
+  // "preparing"; kInspectingData while the runner reads files, kWritingSnapshot while it writes one
+  std::string doing;
   std::chrono::milliseconds since{0};
 };
 

@@ -16,6 +16,7 @@ using Part = PartitionSituation;
 constexpr double kWorkerSilent = 0.9;  // seconds without a heartbeat; they come each 0.25 s
 constexpr double kRunnerQuiet = 0.9;   // seconds without a pulse; they come each 0.25 s
 constexpr double kLongCall = 0.5;      // seconds without an answer
+constexpr double kLongWrite = 0.3;     // seconds that a disk takes for an operation, or for many
 
 std::string seconds_of(double seconds) {
   char text[32];
@@ -49,6 +50,16 @@ const NodeView* node_of(const Situation& s, const std::string& worker) {
 double since(const Situation& s, int64_t ms) { return 1e-3 * static_cast<double>(s.now_ms - ms); }
 
 bool is_disk(const std::string& reason) { return reason.starts_with(kWaitsForRoom); }
+
+// The master's disk, if something there takes long.
+std::optional<Diagnosis> of_slow_disk(const Situation& s) {
+  if (!s.disk || s.disk->seconds < kLongWrite) return std::nullopt;
+  return diagnosis(culprit::kDisk, "master",
+                   cat("The master's disk is slow: it has taken ", seconds_of(s.disk->seconds),
+                       " so far ", s.disk->operation, "."),
+                   "Look at what else uses that disk, or give the master a faster one.",
+                   s.disk->seconds);
+}
 
 // --- Jobs that wait for workers, or for people.
 
@@ -95,6 +106,9 @@ Diagnosis of_queued(const Situation& s) {
   if (!s.job.condition.reason.empty() && is_disk(s.job.condition.reason)) {
     out = diagnosis(culprit::kDisk, "master", cat("The job waits: ", s.job.condition.reason),
                     "Make room on the master's disk.", waited);
+  } else if (auto disk = of_slow_disk(s); disk && absent.free >= least) {
+    // The job begins when that is written.
+    out = *std::move(disk);
   } else if (absent.free >= least) {
     // The workers are there, but others come first, or none has the data.
     uint64_t before = 0;
@@ -188,6 +202,7 @@ Diagnosis of_starting(const Situation& s) {
         culprit::kStart, runner.worker, cat("The runner on ", runner.worker, " ", what, "."),
         cat("leat logs ", s.job.id, " shows what it wrote."), since(s, s.job.condition.since_ms));
   }
+  if (auto disk = of_slow_disk(s)) return *std::move(disk);
   return diagnosis(culprit::kStart, "master",
                    cat("The job is ", name_of(s.job.condition.state),
                        s.job.condition.reason.empty() ? "" : ": ", s.job.condition.reason),
@@ -283,6 +298,14 @@ Diagnosis of_last(const Situation& s, const Part& part) {
     if (runner.call.empty() || runner.call_seconds < kLongCall) continue;
     if (!slow || runner.call_seconds > slow->call_seconds) slow = &runner;
   }
+  if (slow && slow->call_writes_files) {
+    return diagnosis(
+        culprit::kDisk, slow->worker,
+        cat("The disk is slow on ", slow->worker, ": it has taken ", seconds_of(slow->call_seconds),
+            " so far to write that worker's part of a checkpoint."),
+        "Look at what else uses that disk.", slow->call_seconds);
+  }
+  if (auto disk = of_slow_disk(s)) return *std::move(disk);
   if (slow) {
     return diagnosis(slow->call_reads_data ? culprit::kInput : culprit::kRunner, slow->worker,
                      cat("The master waits for ", slow->worker, ": ", slow->call, " takes ",

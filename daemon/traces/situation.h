@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/timed_files.h"
 #include "daemon/jobs/views.h"
 #include "daemon/traces/diagnosis.h"
 
@@ -56,7 +57,8 @@ struct RunnerSituation {
   // The oldest call of the master that it has not answered, with the seconds since; "": none.
   std::string call;
   double call_seconds = 0;
-  bool call_reads_data = false;  // the runner reads the job's files for it
+  bool call_reads_data = false;    // the runner reads the job's files for it
+  bool call_writes_files = false;  // the runner writes a part of a checkpoint for it
 };
 
 // The clients of a session.
@@ -72,6 +74,8 @@ struct Situation {
   std::vector<NodeView> nodes;
   std::vector<JobView> jobs;  // of the cluster
   Status journal;             // why its last write failed
+  // What the job waits for on the master's disk, or else the journal.
+  std::optional<DiskWait> disk;
   std::vector<RunnerSituation> runners;
   std::vector<PartitionSituation> partitions;
   std::optional<SessionSituation> session;  // if the job is one

@@ -232,6 +232,24 @@ TEST_CASE("why names the master's disk when it is full") {
   check_answer(scene.await_why(id, "disk"), "disk", "master", 6s);
 }
 
+TEST_CASE("why names the master's disk when it is slow", "[minutes]") {
+  ProcessClusterOptions options;
+  options.workers = 1;
+  options.master = {"--set", "chaos=true"};
+  WhyScene scene(options);
+  // With each step the master writes a row of metrics, and the steps wait for it.
+  const std::string id = scene.start(1, 0, {"checkpoint.every_steps=1"}, {"slow=master@step=20,for=60s"});
+  const WhyAnswer answer = scene.await_why(id, "disk", "master");
+  check_answer(answer, "disk", "master");
+  CHECK_THAT(answer.sentence, Catch::Contains("disk is slow"));
+}
+
+TEST_CASE("why names the disk of a worker that writes its part of a checkpoint", "[minutes]") {
+  WhyScene scene(worker_failpoints(1, "files/sync=delay20000ms"));
+  const std::string id = scene.start(1, 0, {"steps=5"});
+  check_answer(scene.await_why(id, "disk", "w0"), "disk", "w0", 30s);
+}
+
 TEST_CASE("why names the client of a session that asks for nothing, or is gone", "[minutes]") {
   WhyScene scene(1);
   const Catalogue catalogue = standard_catalogue();

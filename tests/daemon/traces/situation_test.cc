@@ -80,6 +80,46 @@ TEST_CASE("the client of a session keeps it if it has no call open") {
   check(s, culprit::kCompute, "w1");
 }
 
+TEST_CASE("a job whose devices wait for the master waits for its disk if that is slow") {
+  Situation s = running(2);
+  for (Part& part : s.partitions) {
+    part.state = State::idle;
+    part.allowed = part.finished;
+  }
+  s.disk = DiskWait{"to sync '/state/jobs/job-1/metrics.jsonl'", 2.5};
+  check(s, culprit::kDisk, "master");
+  CHECK(find_culprit(s).sentence ==
+        "The master's disk is slow: it has taken 2.5 s so far to sync "
+        "'/state/jobs/job-1/metrics.jsonl'.");
+  // An operation that has just begun is no reason.
+  s.disk->seconds = 0.1;
+  check(s, culprit::kMaster, "master");
+  // A runner that writes its part of a checkpoint, for which the master waits.
+  s.runners[1].call = "writing a snapshot";
+  s.runners[1].call_seconds = 3;
+  s.runners[1].call_writes_files = true;
+  check(s, culprit::kDisk, "w1");
+  // What its devices compute is no matter of the disk.
+  s = running(1);
+  s.disk = DiskWait{"to write the journal", 9};
+  check(s, culprit::kCompute, "w0");
+}
+
+TEST_CASE("a job that cannot begin before the journal is written waits for the disk") {
+  Situation s = running(1);
+  s.runners.clear();
+  s.partitions.clear();
+  s.disk = DiskWait{"to write the journal", 4};
+  s.job.condition.state = JobState::starting;
+  check(s, culprit::kDisk, "master");
+  s.job.condition.state = JobState::queued;
+  s.nodes[0].job.clear();
+  check(s, culprit::kDisk, "master");
+  // A job that has no worker waits for that first.
+  s.nodes[0].job = "job-0";
+  check(s, culprit::kQueue, "job-0");
+}
+
 TEST_CASE("a job that has evaluated another as far as it has come waits for it") {
   Situation s = running(1);
   s.partitions.clear();
