@@ -6,6 +6,7 @@
 #include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/cpu/conv_few_channels.h"
+#include "ops/cpu/conv_weights_bf16.h"
 #include "ops/cpu/conv_winograd.h"
 #include "ops/cpu/onednn.h"
 #include "ops/graph/kernel_note.h"
@@ -295,6 +296,10 @@ Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setu
                                                          ConvOperands operands) {
   spec.winograd = winograd_is_faster(spec);
   if (weights_by_channels(spec)) {
+    if (onednn::has_tiles() && conv_weights_product_fits(spec)) {
+      auto kernel = make_conv_weights_product(spec, operands);
+      if (kernel.ok()) return kernel;
+    }
     ConvSpec slice = spec;
     slice.outputs = kSliceOutputs;
     LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(slice, slice.images));

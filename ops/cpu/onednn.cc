@@ -467,11 +467,11 @@ class OneDnnConv final : public ConvEngine {
   size_t own_scratch_ = 0, x_copy_ = 0, y_copy_ = 0;
 };
 
+bool has_isa(dnnl_cpu_isa_t wanted) { return (dnnl_get_effective_cpu_isa() & wanted) == wanted; }
+
 }  // namespace
 
-bool has_avx512() {
-  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-}
+bool has_avx512() { return has_isa(dnnl_cpu_isa_avx512_core); }
 
 bool sgemm(const Gemm& g, const float* a, const float* b, float* c) {
   // The thread count must be one before the first call of the library on this thread.
@@ -480,11 +480,10 @@ bool sgemm(const Gemm& g, const float* a, const float* b, float* c) {
                     b, g.ldb, 0.0f, c, g.ldc) == dnnl_success;
 }
 
+bool has_tiles() { return has_isa(dnnl_cpu_isa_avx512_core_amx); }
+
 bool is_fast_in_bf16() {
-  const auto isa = dnnl_get_effective_cpu_isa();
-  const auto has = [&](dnnl_cpu_isa_t wanted) { return (isa & wanted) == wanted; };
-  if (has(dnnl_cpu_isa_avx512_core_amx)) return true;
-  return has(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd");
+  return has_tiles() || (has_isa(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd"));
 }
 
 Result<std::unique_ptr<Bf16Product>> make_bf16_product(const Gemm& gemm, bool packs) {

@@ -36,6 +36,9 @@ bool sgemm(const Gemm& gemm, const float* a, const float* b, float* c);
 // from that, for tests.
 bool has_avx512();
 
+// True if the library multiplies bf16 with tiles (AMX).
+bool has_tiles();
+
 // True if this processor multiplies bf16 faster than f32, and the library uses that: with tiles
 // (AMX), or with AMD's AVX-512 BF16 (measured on its family 26 alone). Intel's without AMX takes
 // twice as long as for f32, so callers convert the operands instead.

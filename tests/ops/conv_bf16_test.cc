@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "ops/cpu/conv_kernel.h"
+#include "ops/cpu/conv_weights_bf16.h"
 #include "ops/cpu/onednn.h"
 #include "tests/catch.h"
 #include "tests/ops/op_testing.h"
@@ -128,6 +129,49 @@ TEST_CASE("the library's convolutions of bf16 are those of f32, rounded once") {
     check_close(dw, r.dw, 1e-4, 1e-3);
     check_close(dbias, r.dbias, 1e-4, 1e-3);
   }
+}
+
+TEST_CASE("a gradient of weights as one product of bf16 is that of f32") {
+  if (!library_convolves()) return;  // no AVX-512
+  const Bf16Conv cases[] = {{2, 128, 256, 1, Layout::channels16},
+                            {3, 80, 96, 2, Layout::channels16},
+                            {1, 16, 32, 1, Layout::channels16}};
+  for (const Bf16Conv& c : cases) {
+    for (const bool bias : {true, false}) {
+      INFO(c.inputs << " to " << c.outputs << ", bias " << bias);
+      const Bf16Reference r(c);
+      ConvSpec spec = c.spec(ConvKind::backward_weights);
+      spec.bias = bias;
+      REQUIRE(conv_weights_product_fits(spec));
+      auto kernel = make_conv_weights_product(spec, {.x = 0, .w = 0, .bias = 1, .y = 1});
+      REQUIRE(kernel.status().message() == "");
+      Tensor x = laid_out(c, r.x), dy = laid_out(c, r.dy);
+      Tensor dw(DType::f32, c.w()), dbias(DType::f32, {c.outputs});
+      run_kernel(**kernel, {x.raw(), dy.raw()}, {dw.raw(), bias ? dbias.raw() : nullptr});
+      check_close(dw, r.dw, 1e-4, 1e-3);
+      if (bias) check_close(dbias, r.dbias, 1e-4, 1e-3);
+    }
+  }
+}
+
+TEST_CASE("a gradient of weights is one product only where that fits") {
+  const Bf16Conv c{2, 128, 256, 1, Layout::channels16};
+  const ConvSpec fits = c.spec(ConvKind::backward_weights);
+  CHECK(conv_weights_product_fits(fits));
+  const auto changed = [&](auto change) {
+    ConvSpec spec = fits;
+    change(spec);
+    return conv_weights_product_fits(spec);
+  };
+  CHECK(!changed([](ConvSpec& s) { s.kind = ConvKind::forward; }));
+  CHECK(!changed([](ConvSpec& s) { s.dtype = DType::f32; }));
+  CHECK(!changed([](ConvSpec& s) { s.groups = 2; }));
+  CHECK(!changed([](ConvSpec& s) { s.x_layout = Layout::plain; }));
+  CHECK(!changed([](ConvSpec& s) { s.y_layout = Layout::plain; }));
+  CHECK(!changed([](ConvSpec& s) { s.inputs = 120; }));
+  CHECK(!changed([](ConvSpec& s) { s.outputs = 240; }));
+  CHECK(!changed([](ConvSpec& s) { s.images = 0; }));
+  CHECK(!changed([](ConvSpec& s) { s.images = 100; }));  // too many pixels
 }
 
 TEST_CASE("the library's convolutions of bf16 do not depend on the images of a tile") {
