@@ -1,16 +1,20 @@
 // CPU kernels of ops/definitions/recurrent.cc. A tile is a few rows of the batch for all steps:
 // rows are independent, so the bits depend neither on threads nor on tiles beyond the shapes.
-#include "ops/definitions/recurrent.h"
+#include "ops/cpu/recurrent.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/cpu/compute_in_f32.h"
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/onednn.h"
 #include "ops/cpu/vectorize.h"
+#include "ops/definitions/recurrent.h"
 #include "ops/elements/cell_activation.h"
 
 namespace leat {
@@ -132,6 +136,48 @@ class Buffers {
   std::byte* next_;
 };
 
+// Products of a tile's rows with R, or with its transpose, that multiply bf16. R is packed into the
+// workspace once, for all tiles and steps.
+class NarrowProducts {
+ public:
+  // [kTileRows, k] times [k, n]. R has rows of `columns` elements. unimplemented if the library has
+  // no fast product.
+  static Result<std::unique_ptr<NarrowProducts>> make(int64_t k, int64_t n, int64_t columns,
+                                                      bool transposed) {
+    LEAT_ASSIGN_OR_RETURN(
+        auto product,
+        onednn::make_bf16_product({false, transposed, kTileRows, n, k, k, columns, n}, true));
+    return std::unique_ptr<NarrowProducts>(new NarrowProducts(std::move(product), k));
+  }
+
+  size_t workspace_bytes() const { return product_->packed_bytes(); }
+  size_t scratch_bytes() const { return rows_bytes() + product_->scratch_bytes(); }
+
+  bool pack(const BFloat16* r, const KernelContext& context) const {
+    return workspace_bytes() == 0 || product_->pack(r, context.workspace, context.scratch);
+  }
+  // to = rows * R, for `count` rows of k elements; the rows behind them in `to` are overwritten.
+  bool run(const float* rows, int64_t count, const BFloat16* r, float* to,
+           const KernelContext& context, std::byte* scratch) const {
+    auto* const narrowed = reinterpret_cast<BFloat16*>(scratch);
+    narrow(rows, narrowed, count * k_);
+    std::fill(narrowed + count * k_, narrowed + kTileRows * k_, BFloat16{});
+    const void* const packed = workspace_bytes() == 0 ? static_cast<const void*>(r)
+                                                      : static_cast<const void*>(context.workspace);
+    return product_->run(narrowed, packed, to, scratch + rows_bytes());
+  }
+
+ private:
+  NarrowProducts(std::unique_ptr<onednn::Bf16Product> product, int64_t k)
+      : product_(std::move(product)), k_(k) {}
+  size_t rows_bytes() const {
+    return align_up(static_cast<size_t>(kTileRows * k_) * sizeof(BFloat16), 64);
+  }
+
+  const std::unique_ptr<onednn::Bf16Product> product_;
+  const int64_t k_;
+};
+
 Progress library_error(KernelContext& context, const std::string& subject) {
   context.step->fail(context.instruction,
                      internal_error(cat(subject, ": the matrix library refused a product")));
@@ -151,17 +197,38 @@ void copy_or_zero(T* to, const T* from, int64_t n) {
 template <typename T>
 class RecurrentKernel final : public Kernel {
  public:
-  RecurrentKernel(const KernelSetup& setup, RecurrentSpec spec)
-      : s_(spec, setup.output(0).shape), in_(setup), out_(setup), subject_(setup.subject) {}
-  int tiles(int) const override { return tile_count(s_.rows, kTileRows); }
+  static constexpr int kR = 1;  // the input R
+  // With `narrow`, R is bf16, and phase 0 packs it.
+  RecurrentKernel(const KernelSetup& setup, RecurrentSpec spec,
+                  std::unique_ptr<NarrowProducts> narrow = nullptr)
+      : s_(spec, setup.output(0).shape),
+        in_(setup),
+        out_(setup),
+        subject_(setup.subject),
+        narrow_(std::move(narrow)) {}
+  static Result<std::unique_ptr<NarrowProducts>> narrow_products(const KernelSetup& setup) {
+    const int64_t H = setup.input(kR).shape[0], columns = setup.input(kR).shape[1];
+    return NarrowProducts::make(H, columns, columns, false);
+  }
+
+  int phases() const override { return narrow_ ? 2 : 1; }
+  int tiles(int phase) const override {
+    return phase + 1 < phases() ? 1 : tile_count(s_.rows, kTileRows);
+  }
+  size_t workspace_bytes() const override { return narrow_ ? narrow_->workspace_bytes() : 0; }
   size_t scratch_bytes() const override {
     const auto matrix = [&](int64_t width) {
       return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
     };
-    return 3 * matrix(s_.state) + 2 * matrix(s_.columns) + gemm_scratch_bytes<T>();
+    const size_t products = narrow_ ? narrow_->scratch_bytes() : gemm_scratch_bytes<T>();
+    return 3 * matrix(s_.state) + 2 * matrix(s_.columns) + products;
   }
 
-  Progress run(KernelContext& context, int, int tile) override {
+  Progress run(KernelContext& context, int phase, int tile) override {
+    if (phase + 1 < phases()) {
+      return narrow_->pack(context.in<BFloat16>(kR), context) ? Progress::done
+                                                              : library_error(context, subject_);
+    }
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 5));
     Buffers buffers(context.scratch);
     Work w;
@@ -171,7 +238,7 @@ class RecurrentKernel final : public Kernel {
     w.products = buffers.take<T>(s_.columns);
     w.gates = buffers.take<T>(s_.columns);
     w.gemm = buffers.rest();
-    w.r = in_.template of<T>(context, 1);
+    w.r = narrow_ ? nullptr : in_.template of<T>(context, kR);
     w.extra = in_.template of<T>(context, 4);
     for (int64_t row = 0; row < rows.count; ++row) {
       copy_or_zero(w.h + row * s_.state, rows.at(in_.template of<T>(context, 2), 0, row, s_.state),
@@ -198,6 +265,16 @@ class RecurrentKernel final : public Kernel {
     const T *r, *extra;
   };
 
+  // products[:, 0...] = the state * r[:, 0, width)
+  bool multiply_state(const KernelContext& context, const TileRows<T>& rows, Work& w,
+                      int64_t width) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (narrow_) {
+        return narrow_->run(w.h, rows.count, context.in<BFloat16>(kR), w.products, context, w.gemm);
+      }
+    }
+    return multiply(rows, w, w.h, 0, width);
+  }
   // products[:, from...] = states * r[:, from, from + width)
   bool multiply(const TileRows<T>& rows, Work& w, const T* states, int64_t from, int64_t width) {
     const onednn::Gemm g{.m = rows.count,
@@ -211,8 +288,8 @@ class RecurrentKernel final : public Kernel {
 
   bool step(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t) {
     const int64_t H = s_.state;
-    const bool resets_first = s_.spec.cell == Cell::gru && !s_.spec.linear_before_reset;
-    if (!multiply(rows, w, w.h, 0, resets_first ? 2 * H : s_.columns)) return false;
+    const bool resets_first = s_.spec.resets_first();
+    if (!multiply_state(context, rows, w, resets_first ? 2 * H : s_.columns)) return false;
     if (resets_first) {
       for (int64_t row = 0; row < rows.count; ++row) reset(context, rows, w, t, row);
       if (!multiply(rows, w, w.part, 2 * H, H)) return false;
@@ -321,6 +398,7 @@ class RecurrentKernel final : public Kernel {
   const Inputs in_;
   const Outputs out_;
   const std::string subject_;
+  const std::unique_ptr<NarrowProducts> narrow_;
 };
 
 // --- The backward pass -------------------------------------------------------------------------
@@ -328,17 +406,38 @@ class RecurrentKernel final : public Kernel {
 template <typename T>
 class RecurrentGradKernel final : public Kernel {
  public:
-  RecurrentGradKernel(const KernelSetup& setup, RecurrentSpec spec)
-      : s_(spec, setup.input(1).shape), in_(setup), out_(setup), subject_(setup.subject) {}
-  int tiles(int) const override { return tile_count(s_.rows, kTileRows); }
+  static constexpr int kR = 0;  // the input R
+  // With `narrow`, R is bf16, and phase 0 packs its transpose.
+  RecurrentGradKernel(const KernelSetup& setup, RecurrentSpec spec,
+                      std::unique_ptr<NarrowProducts> narrow = nullptr)
+      : s_(spec, setup.input(1).shape),
+        in_(setup),
+        out_(setup),
+        subject_(setup.subject),
+        narrow_(std::move(narrow)) {}
+  static Result<std::unique_ptr<NarrowProducts>> narrow_products(const KernelSetup& setup) {
+    const int64_t H = setup.input(kR).shape[0], columns = setup.input(kR).shape[1];
+    return NarrowProducts::make(columns, H, columns, true);
+  }
+
+  int phases() const override { return narrow_ ? 2 : 1; }
+  int tiles(int phase) const override {
+    return phase + 1 < phases() ? 1 : tile_count(s_.rows, kTileRows);
+  }
+  size_t workspace_bytes() const override { return narrow_ ? narrow_->workspace_bytes() : 0; }
   size_t scratch_bytes() const override {
     const auto matrix = [&](int64_t width) {
       return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
     };
-    return 7 * matrix(s_.state) + 2 * matrix(s_.columns) + gemm_scratch_bytes<T>();
+    const size_t products = narrow_ ? narrow_->scratch_bytes() : gemm_scratch_bytes<T>();
+    return 7 * matrix(s_.state) + 2 * matrix(s_.columns) + products;
   }
 
-  Progress run(KernelContext& context, int, int tile) override {
+  Progress run(KernelContext& context, int phase, int tile) override {
+    if (phase + 1 < phases()) {
+      return narrow_->pack(context.in<BFloat16>(kR), context) ? Progress::done
+                                                              : library_error(context, subject_);
+    }
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 7));
     const int64_t H = s_.state;
     Buffers buffers(context.scratch);
@@ -353,7 +452,7 @@ class RecurrentGradKernel final : public Kernel {
     w.dx = buffers.take<T>(s_.columns);
     w.dproducts = buffers.take<T>(s_.columns);
     w.gemm = buffers.rest();
-    w.r = in_.template of<T>(context, 0);
+    w.r = narrow_ ? nullptr : in_.template of<T>(context, kR);
     w.extra = in_.template of<T>(context, 6);
     for (int64_t row = 0; row < rows.count; ++row) {
       copy_or_zero(w.dh + row * H, rows.at(in_.template of<T>(context, 9), 0, row, H), H);
@@ -380,6 +479,16 @@ class RecurrentGradKernel final : public Kernel {
     const T *r, *extra;
   };
 
+  // w.sum = w.dproducts * r transposed.
+  bool back_whole(const KernelContext& context, const TileRows<T>& rows, Work& w) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (narrow_) {
+        return narrow_->run(w.dproducts, rows.count, context.in<BFloat16>(kR), w.sum, context,
+                            w.gemm);
+      }
+    }
+    return back(rows, w, w.dproducts, 0, s_.columns);
+  }
   // w.sum = gates[:, from, from + width) * r[:, from, from + width) transposed.
   bool back(const TileRows<T>& rows, Work& w, const T* gates, int64_t from, int64_t width) {
     const onednn::Gemm g{.trans_b = true,
@@ -436,11 +545,11 @@ class RecurrentGradKernel final : public Kernel {
       load(context, rows, w, t, row);
       gates_of(context, rows, w, t, row);
     });
-    if (s_.spec.cell == Cell::gru && !s_.spec.linear_before_reset) {
+    if (s_.spec.resets_first()) {
       if (!back(rows, w, w.dx, 2 * H, H)) return false;
       each([&](int64_t row) { reset(context, rows, w, t, row); });
       if (!back(rows, w, w.dx, 0, 2 * H)) return false;
-    } else if (!back(rows, w, w.dproducts, 0, s_.columns)) {
+    } else if (!back_whole(context, rows, w)) {
       return false;
     }
     each([&](int64_t row) {
@@ -550,19 +659,50 @@ class RecurrentGradKernel final : public Kernel {
   const Inputs in_;
   const Outputs out_;
   const std::string subject_;
+  const std::unique_ptr<NarrowProducts> narrow_;
 };
+
+Result<RecurrentSpec> spec_of(const KernelSetup& setup) {
+  auto spec = recurrent_spec(setup.attrs());
+  if (spec.ok()) return spec;
+  return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
+}
+
+// All inputs but R come as float.
+template <template <typename> class K>
+Result<std::unique_ptr<Kernel>> make_narrow(const KernelSetup& setup) {
+  LEAT_ASSIGN_OR_RETURN(const RecurrentSpec spec, spec_of(setup));
+  if (spec.resets_first())
+    return unimplemented(cat(setup.subject, ": products of a part of the gates"));
+  LEAT_ASSIGN_OR_RETURN(auto products, K<float>::narrow_products(setup));
+  const KernelFactory factory = [&](const KernelSetup& inner) -> Result<std::unique_ptr<Kernel>> {
+    return std::unique_ptr<Kernel>(std::make_unique<K<float>>(inner, spec, std::move(products)));
+  };
+  return compute_in_f32(setup, factory, {.kept_inputs = 1u << K<float>::kR});
+}
 
 template <template <typename> class K>
 Result<std::unique_ptr<Kernel>> make_of_type(const KernelSetup& setup) {
-  if (is_16bit_float(setup.input(0).dtype)) return compute_in_f32(setup, make_of_type<K>);
-  auto spec = recurrent_spec(setup.attrs());
-  if (!spec.ok()) return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
-  if (setup.input(0).dtype == DType::f64)
-    return std::unique_ptr<Kernel>(std::make_unique<K<double>>(setup, *spec));
-  return std::unique_ptr<Kernel>(std::make_unique<K<float>>(setup, *spec));
+  const DType dtype = setup.input(0).dtype;
+  if (dtype == DType::bf16 && onednn::has_tiles()) {
+    auto kernel = make_narrow<K>(setup);
+    if (kernel.ok()) return kernel;
+  }
+  if (is_16bit_float(dtype)) return compute_in_f32(setup, make_of_type<K>);
+  LEAT_ASSIGN_OR_RETURN(RecurrentSpec spec, spec_of(setup));
+  if (dtype == DType::f64)
+    return std::unique_ptr<Kernel>(std::make_unique<K<double>>(setup, std::move(spec)));
+  return std::unique_ptr<Kernel>(std::make_unique<K<float>>(setup, std::move(spec)));
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Kernel>> make_bf16_recurrent_kernel(const KernelSetup& setup) {
+  return make_narrow<RecurrentKernel>(setup);
+}
+Result<std::unique_ptr<Kernel>> make_bf16_recurrent_grad_kernel(const KernelSetup& setup) {
+  return make_narrow<RecurrentGradKernel>(setup);
+}
 
 void add_recurrent_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.Recurrent", "cpu", make_of_type<RecurrentKernel>);

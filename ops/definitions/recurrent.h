@@ -37,6 +37,9 @@ struct RecurrentSpec {
 
   // The gates: x has so many times H columns.
   int gates() const { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
+  // A GRU whose third gate multiplies the state after the reset, so that it has a product of its
+  // own.
+  bool resets_first() const { return cell == Cell::gru && !linear_before_reset; }
 };
 
 // The message of an error has no subject.

@@ -1,0 +1,152 @@
+// The kernels of recurrent cells that multiply bf16, on any processor with AVX-512.
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/recurrent.h"
+#include "tests/catch.h"
+#include "tests/ops/op_testing.h"
+
+namespace leat::testing {
+namespace {
+
+constexpr int64_t kSteps = 5, kState = 32;
+
+struct NoCellFailure final : StepContext {
+  void fail(uint32_t, Status status) override { FAIL(status.message()); }
+};
+
+using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const KernelSetup&);
+
+// Runs a kernel on bf16 operands; `like` has the shapes of the outputs.
+std::vector<Tensor> run_narrow(const std::string& name, MakeKernel make, const Attrs& given,
+                               const std::vector<Tensor>& inputs, const std::vector<Tensor>& like) {
+  const OpDef& op = *test_catalogue().find(name);
+  const Attrs attrs = with_defaults(op, given);
+  Node node;
+  node.op = &op;
+  node.attrs = given;
+  KernelSetup setup;
+  setup.types.attrs = &attrs;
+  setup.node = &node;
+  setup.subject = name;
+  std::vector<void*> in, out;
+  for (const Tensor& input : inputs) {
+    const bool present = input.dtype() != DType::invalid;
+    setup.types.inputs.push_back(
+        {input.dtype(), input.shape(), Layout::plain, ValueKind::tensor, present});
+    in.push_back(present ? input.raw() : nullptr);
+  }
+  std::vector<Tensor> outputs;
+  for (const Tensor& each : like) {
+    outputs.emplace_back(DType::bf16, each.shape());
+    setup.types.outputs.push_back(
+        {DType::bf16, each.shape(), Layout::plain, ValueKind::tensor, true});
+    out.push_back(outputs.back().raw());
+  }
+  auto kernel = make(setup);
+  REQUIRE(kernel.status().message() == "");
+  const Tensor workspace(DType::u8, {static_cast<int64_t>((*kernel)->workspace_bytes())});
+  const Tensor scratch(DType::u8, {static_cast<int64_t>((*kernel)->scratch_bytes())});
+  NoCellFailure step;
+  KernelContext context;
+  context.inputs = in.data();
+  context.outputs = out.data();
+  context.workspace = static_cast<std::byte*>(workspace.raw());
+  context.scratch = static_cast<std::byte*>(scratch.raw());
+  context.step = &step;
+  for (int phase = 0; phase < (*kernel)->phases(); ++phase) {
+    for (int tile = 0; tile < (*kernel)->tiles(phase); ++tile)
+      REQUIRE((*kernel)->run(context, phase, tile) == Progress::done);
+  }
+  return outputs;
+}
+
+bool library_multiplies_cells() {
+  return onednn::make_bf16_product({false, false, 8, 64, 64, 64, 64, 64}, true).ok();
+}
+
+struct CellCase {
+  const char* cell;
+  int64_t gates;
+  bool linear_before_reset;
+  Attrs attrs() const {
+    Attrs all{{"cell", std::string(cell)}};
+    if (linear_before_reset) all["linear_before_reset"] = int64_t{1};
+    return all;
+  }
+};
+const CellCase kCells[] = {{"lstm", 4, false}, {"gru", 3, true}, {"rnn", 1, false}};
+
+Tensor widened(const Tensor& t) { return t.cast(DType::f32); }
+
+// The operands of a cell and of its gradient, in bf16, for so many rows.
+struct CellOperands {
+  CellOperands(const CellCase& c, int64_t rows)
+      : x(random_tensor(DType::bf16, {kSteps, rows, c.gates * kState}, 1)),
+        r(random_tensor(DType::bf16, {kState, c.gates * kState}, 2)),
+        dy(random_tensor(DType::bf16, {kSteps, rows, kState}, 3)) {
+    forward = run("leat.Recurrent", {widened(x), widened(r)}, c.attrs(), 5);
+    const auto narrowed = [](const Tensor& t) { return t.cast(DType::bf16); };
+    for_gradient = {
+        r, narrowed(forward[0]), narrowed(forward[3]), narrowed(forward[4]), {}, {}, {}, {}, dy};
+    std::vector<Tensor> wide;
+    for (const Tensor& each : for_gradient)
+      wide.push_back(each.dtype() == DType::invalid ? Tensor() : widened(each));
+    gradient = run("leat.RecurrentGrad", wide, c.attrs(), 1);
+  }
+  Tensor x, r, dy;
+  std::vector<Tensor> forward, for_gradient, gradient;
+};
+
+TEST_CASE("cells that multiply bf16 compute what those of f32 do") {
+  if (!library_multiplies_cells()) return;  // no AVX-512
+  for (const CellCase& c : kCells) {
+    INFO(c.cell);
+    for (const int64_t rows : {3, 8, 19}) {
+      const CellOperands o(c, rows);
+      const auto forward = run_narrow("leat.Recurrent", make_bf16_recurrent_kernel, c.attrs(),
+                                      {o.x, o.r}, o.forward);
+      for (size_t i = 0; i < forward.size(); ++i)
+        check_close(forward[i], o.forward[i].cast(DType::bf16), 3e-2, 3e-2);
+      const auto gradient = run_narrow("leat.RecurrentGrad", make_bf16_recurrent_grad_kernel,
+                                       c.attrs(), o.for_gradient, o.gradient);
+      check_close(gradient[0], o.gradient[0].cast(DType::bf16), 5e-2, 5e-2);
+    }
+  }
+}
+
+TEST_CASE("a row of a cell that multiplies bf16 does not depend on the others") {
+  if (!library_multiplies_cells()) return;  // no AVX-512
+  const CellCase& lstm = kCells[0];
+  const CellOperands o(lstm, 19);
+  const Tensor whole = run_narrow("leat.Recurrent", make_bf16_recurrent_kernel, lstm.attrs(),
+                                  {o.x, o.r}, o.forward)[0];
+  // The last three rows alone.
+  const int64_t columns = 4 * kState, rows = 19, last = 3;
+  Tensor x(DType::bf16, {kSteps, last, columns});
+  Tensor expected(DType::bf16, {kSteps, last, kState});
+  for (int64_t t = 0; t < kSteps; ++t) {
+    const int64_t from = t * rows + rows - last;
+    std::memcpy(x.data<BFloat16>() + t * last * columns, o.x.data<BFloat16>() + from * columns,
+                static_cast<size_t>(last * columns) * sizeof(BFloat16));
+    std::memcpy(expected.data<BFloat16>() + t * last * kState,
+                whole.data<BFloat16>() + from * kState,
+                static_cast<size_t>(last * kState) * sizeof(BFloat16));
+  }
+  const auto shapes = run("leat.Recurrent", {widened(x), widened(o.r)}, lstm.attrs(), 5);
+  check_identical(
+      run_narrow("leat.Recurrent", make_bf16_recurrent_kernel, lstm.attrs(), {x, o.r}, shapes)[0],
+      expected);
+}
+
+TEST_CASE("a GRU that resets first has no products of bf16") {
+  const OpDef& op = *test_catalogue().find("leat.Recurrent");
+  const Attrs attrs = with_defaults(op, {{"cell", std::string("gru")}});
+  KernelSetup setup;
+  setup.types.attrs = &attrs;
+  setup.subject = "leat.Recurrent";
+  for (const Shape& shape : {Shape{2, 3, 96}, Shape{32, 96}})
+    setup.types.inputs.push_back({DType::bf16, shape, Layout::plain, ValueKind::tensor, true});
+  CHECK(make_bf16_recurrent_kernel(setup).status().code() == Code::unimplemented);
+}
+
+}  // namespace
+}  // namespace leat::testing
