@@ -78,10 +78,10 @@ precision: {precision}
 """)
 
 
-def train(binary, folder, path, *, threads=1, prefix=()):
-    """Runs a job; its events. `prefix` is put before the command."""
+def train(binary, folder, path, *, threads=1, prefix=(), output=None, more=()):
+    """Runs a job; its events. `prefix` is put before the command, and `more` behind it."""
     done = subprocess.run([*prefix, binary, "train", path, "--workers", "1", "--threads", str(threads),
-                           "--json", "--output", os.path.join(folder, "run")],
+                           "--json", "--output", output or os.path.join(folder, "run"), *more],
                           env=own_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"leat train {path}: exit code {done.returncode}\n{done.stderr}")
@@ -94,10 +94,14 @@ def run(binary, folder, model, optimizer, steps, *, threads=1, prefix=(), **opti
     return train(binary, folder, path, threads=threads, prefix=prefix)
 
 
+def metrics(run):
+    """The rows of metrics.jsonl in the folder of a run."""
+    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
+
+
 def losses(folder):
-    with open(os.path.join(folder, "run", "metrics.jsonl"), encoding="utf-8") as f:
-        rows = [json.loads(line) for line in f]
-    return [row["loss"] for row in rows if "epoch" not in row]
+    return [row["loss"] for row in metrics(os.path.join(folder, "run")) if "epoch" not in row]
 
 
 def read_idx(path):
