@@ -1,5 +1,6 @@
 #include "daemon/base/timed_files.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -8,7 +9,7 @@
 namespace leat {
 namespace {
 
-constexpr auto kStillOneWait = std::chrono::milliseconds(20);
+constexpr auto kMostPause = std::chrono::milliseconds(20);
 
 std::string on(std::string_view what, const std::string& path) {
   return cat(what, " '", path, "'");
@@ -48,7 +49,12 @@ Result<std::unique_ptr<WritableFile>> timed(Result<std::unique_ptr<WritableFile>
 DiskWaits::Operation::Operation(DiskWaits& waits, std::string what) : waits_(waits) {
   const std::lock_guard lock(waits_.mutex_);
   const auto now = waits_.clock_.steady();
-  if (waits_.pending_.empty() && now - waits_.ended_ > kStillOneWait) waits_.since_ = now;
+  if (waits_.pending_.empty()) {
+    const auto last = waits_.ended_ - waits_.began_;
+    const bool follows = now - waits_.ended_ <= std::min<Clock::Steady::duration>(kMostPause, last);
+    waits_.before_ = follows ? waits_.before_ + last : Clock::Steady::duration::zero();
+    waits_.began_ = now;
+  }
   at_ = waits_.pending_.insert(waits_.pending_.end(), std::move(what));
 }
 
@@ -62,9 +68,12 @@ DiskWaits::Operation::~Operation() {
 std::optional<DiskWait> DiskWaits::now() const {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.steady();
-  if (pending_.empty() && (newest_.empty() || now - ended_ > kStillOneWait)) return std::nullopt;
+  const auto last = (pending_.empty() ? ended_ : now) - began_;
+  if (pending_.empty() &&
+      (newest_.empty() || now - ended_ > std::min<Clock::Steady::duration>(kMostPause, last)))
+    return std::nullopt;
   return DiskWait{pending_.empty() ? newest_ : pending_.front(),
-                  std::chrono::duration<double>(now - since_).count()};
+                  std::chrono::duration<double>(before_ + last).count()};
 }
 
 Result<std::unique_ptr<WritableFile>> TimedFiles::create(const std::string& path) {

@@ -13,10 +13,10 @@
 
 namespace leat {
 
-// An operation that a disk has not ended yet.
+// An operation that keeps the program waiting for a disk.
 struct DiskWait {
   std::string operation;  // "to sync '/state/jobs/cnn-7f3a/metrics.jsonl'"
-  // For how long it, and those before it without a pause, have lasted.
+  // For how long it, and those right before it, have lasted.
   double seconds = 0;
 };
 
@@ -39,8 +39,10 @@ class DiskWaits {
     std::list<std::string>::iterator at_;
   };
 
-  // The oldest operation that has not ended. A disk may take long because each of many operations
-  // does: between two of them, for 20 ms at most, it is the newest one that has ended.
+  // The oldest operation that has not ended, or the newest one if another may follow at once: a
+  // disk may also be slow in each of many operations. They are one wait if each begins within 20 ms
+  // of the end of the one before, and sooner than that one took; the time between them does not
+  // count.
   std::optional<DiskWait> now() const;
 
  private:
@@ -48,8 +50,9 @@ class DiskWaits {
   mutable std::mutex mutex_;
   std::list<std::string> pending_;  // by their beginning
   std::string newest_;              // that has ended
-  Clock::Steady ended_{};           // when it has
-  Clock::Steady since_{};           // of the operations without a pause
+  // The last time in which some operation was pending; it has ended if none is.
+  Clock::Steady began_{}, ended_{};
+  Clock::Steady::duration before_{};  // of the times before that one in the same wait
 };
 
 // Notes the operations that write. Reads are not noted.

@@ -123,14 +123,6 @@ void JobLooks::stop() {
   recorder_.stop();
 }
 
-// The wait of the job itself, or that of the journal if it is longer.
-std::optional<DiskWait> JobLooks::disk_wait(const std::string& job) const {
-  auto own = parts_.runs->disk_wait(job);
-  auto journal = parts_.journal->disk_wait();
-  const bool is_journal = journal && (!own || journal->seconds > own->seconds);
-  return is_journal ? journal : own;
-}
-
 Result<Situation> JobLooks::look(const std::string& id, milliseconds deadline) const {
   const auto until = Steady::now() + deadline;
   Situation situation;
@@ -138,7 +130,8 @@ Result<Situation> JobLooks::look(const std::string& id, milliseconds deadline) c
   situation.now_ms = moment_of(parts_.clock).wall_ms;
   situation.nodes = parts_.state->tables().nodes();
   situation.journal = parts_.state->tables().journal_status();
-  situation.disk = disk_wait(situation.job.id);
+  situation.disk = parts_.runs->disk_wait(situation.job.id);
+  situation.journal_disk = parts_.journal->disk_wait();
   if (situation.job.condition.state == JobState::queued || situation.job.position > 0)
     situation.jobs = parts_.state->tables().jobs();
   if (!has_runners(situation.job.condition.state)) return situation;

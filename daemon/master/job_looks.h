@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +43,6 @@ class JobLooks {
   Result<Diagnosis> diagnose(const std::string& id,
                              std::chrono::steady_clock::time_point asked) const;
   Result<Situation> look(const std::string& id, std::chrono::milliseconds deadline) const;
-  std::optional<DiskWait> disk_wait(const std::string& job) const;
   Result<std::vector<std::byte>> record_now(const std::string& id, uint64_t steps,
                                             std::chrono::steady_clock::time_point deadline) const;
 

@@ -200,7 +200,7 @@ Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
   if (parts_.copies.empty()) return std::unique_ptr<RunCopier>();
   const RunCopyPlaces places{folder, cat(parts_.copies, "/", action_.job), job.checkpoint.keep};
   if (action_.assembly == 1) log(cat("its folder is copied to ", places.to));
-  return RunCopier::create(files_, places, RunCopier::Start::recovers);
+  return RunCopier::create(parts_.files, places, RunCopier::Start::recovers);
 }
 
 void JobThread::offer_to(RunCopier* copier, int64_t step) {

@@ -38,7 +38,7 @@ class JobThread {
   // Asks the training for a checkpoint; false if none runs.
   bool save();
   bool done() const;
-  // What the run waits for on the master's disk.
+  // The run's wait for the master's disk. The training does not wait for copies.
   std::optional<DiskWait> disk_wait() const { return files_.wait(); }
   // True once the thread has nothing left to do.
   bool wait(std::chrono::steady_clock::time_point until);
@@ -81,7 +81,7 @@ class JobThread {
 
   const RunningJobsParts& parts_;
   const RunJob action_;
-  TimedFiles files_;  // all that the run writes
+  TimedFiles files_;  // what the training or the evaluation writes, without copies
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> ended_{false};  // end() was called

@@ -36,7 +36,7 @@ class JournalThread {
   Result<Submission> submission(const std::string& id, std::chrono::milliseconds within);
   // Runs `task` on the thread "journal". False if the thread has stopped.
   bool post(std::function<void(Journal&)> task);
-  // The write that the disk has not ended.
+  // The write of changes that the disk has not ended.
   std::optional<DiskWait> disk_wait() const { return disk_.now(); }
   // Writes the pending changes.
   void stop() { thread_.stop(); }

@@ -41,8 +41,13 @@ bool RunningJobs::save(const std::string& job) {
 
 std::optional<DiskWait> RunningJobs::disk_wait(const std::string& job) const {
   const std::lock_guard lock(mutex_);
-  const auto newest = newest_.find(job);
-  return newest == newest_.end() ? std::nullopt : newest->second->disk_wait();
+  std::optional<DiskWait> longest;
+  for (const auto& run : runs_) {
+    if (run->action().job != job || run->done()) continue;
+    auto wait = run->disk_wait();
+    if (wait && (!longest || wait->seconds > longest->seconds)) longest = std::move(wait);
+  }
+  return longest;
 }
 
 // REQUIRES: the mutex is held. Joins threads that have nothing left to do.

@@ -82,7 +82,8 @@ class RunningJobs {
   void yield(const YieldRun& action);
   // Has the job write a checkpoint after its next step. False if no training of it runs.
   bool save(const std::string& job);
-  // What the job's newest run waits for on the master's disk.
+  // The longest wait of the job's runs for the master's disk: a new run waits for the end of the
+  // one before.
   std::optional<DiskWait> disk_wait(const std::string& job) const;
   // Ends all jobs. Returns false if a thread still runs after `within`.
   bool stop(std::chrono::milliseconds within);

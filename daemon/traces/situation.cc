@@ -51,14 +51,20 @@ double since(const Situation& s, int64_t ms) { return 1e-3 * static_cast<double>
 
 bool is_disk(const std::string& reason) { return reason.starts_with(kWaitsForRoom); }
 
-// The master's disk, if something there takes long.
-std::optional<Diagnosis> of_slow_disk(const Situation& s) {
-  if (!s.disk || s.disk->seconds < kLongWrite) return std::nullopt;
-  return diagnosis(culprit::kDisk, "master",
-                   cat("The master's disk is slow: it has taken ", seconds_of(s.disk->seconds),
-                       " so far ", s.disk->operation, "."),
-                   "Look at what else uses that disk, or give the master a faster one.",
-                   s.disk->seconds);
+// The master's disk, if `wait` has lasted.
+std::optional<Diagnosis> of_disk(const std::optional<DiskWait>& wait) {
+  if (!wait || wait->seconds < kLongWrite) return std::nullopt;
+  return diagnosis(
+      culprit::kDisk, "master",
+      cat("The job waits for the master's disk, which has taken ", seconds_of(wait->seconds),
+          " so far ", wait->operation, "."),
+      "Look at what else uses that disk; a faster one or fewer checkpoints would help.",
+      wait->seconds);
+}
+// The same for a job whose next state waits for the journal.
+std::optional<Diagnosis> of_disk_or_journal(const Situation& s) {
+  auto disk = of_disk(s.disk);
+  return disk ? std::move(disk) : of_disk(s.journal_disk);
 }
 
 // --- Jobs that wait for workers, or for people.
@@ -90,6 +96,22 @@ Absent count_workers(const Situation& s) {
   return absent;
 }
 
+// The workers are there, but others come first, or none has the data. `reason`: in parentheses.
+Diagnosis of_enough_workers(const Situation& s, const std::string& reason, double waited) {
+  uint64_t before = 0;
+  for (const JobView& other : s.jobs)
+    before += other.condition.state == JobState::queued && other.number < s.job.number;
+  if (before > 0) {
+    return diagnosis(culprit::kQueue, "queue",
+                     cat(before, " jobs are before it in the queue", reason, "."),
+                     "It begins after them; leat ps shows them.", waited);
+  }
+  if (auto disk = of_disk_or_journal(s); disk && reason.empty()) return *std::move(disk);
+  return diagnosis(culprit::kDevices, "workers",
+                   cat("The free workers do not fit the job", reason, "."),
+                   "leat nodes shows the data sets and devices of each worker.", waited);
+}
+
 Diagnosis of_queued(const Situation& s) {
   const Absent absent = count_workers(s);
   const uint32_t least = s.job.min_workers > 0 ? s.job.min_workers : s.job.num_workers;
@@ -106,21 +128,8 @@ Diagnosis of_queued(const Situation& s) {
   if (!s.job.condition.reason.empty() && is_disk(s.job.condition.reason)) {
     out = diagnosis(culprit::kDisk, "master", cat("The job waits: ", s.job.condition.reason),
                     "Make room on the master's disk.", waited);
-  } else if (auto disk = of_slow_disk(s); disk && absent.free >= least) {
-    // The job begins when that is written.
-    out = *std::move(disk);
   } else if (absent.free >= least) {
-    // The workers are there, but others come first, or none has the data.
-    uint64_t before = 0;
-    for (const JobView& other : s.jobs)
-      before += other.condition.state == JobState::queued && other.number < s.job.number;
-    out = before > 0
-              ? diagnosis(culprit::kQueue, "queue",
-                          cat(before, " jobs are before it in the queue", reason, "."),
-                          "It begins after them; leat ps shows them.", waited)
-              : diagnosis(culprit::kDevices, "workers",
-                          cat("The free workers do not fit the job", reason, "."),
-                          "leat nodes shows the data sets and devices of each worker.", waited);
+    out = of_enough_workers(s, reason, waited);
   } else if (usable >= least) {
     out = diagnosis(
         culprit::kQueue, absent.holder,
@@ -202,7 +211,7 @@ Diagnosis of_starting(const Situation& s) {
         culprit::kStart, runner.worker, cat("The runner on ", runner.worker, " ", what, "."),
         cat("leat logs ", s.job.id, " shows what it wrote."), since(s, s.job.condition.since_ms));
   }
-  if (auto disk = of_slow_disk(s)) return *std::move(disk);
+  if (auto disk = of_disk_or_journal(s)) return *std::move(disk);
   return diagnosis(culprit::kStart, "master",
                    cat("The job is ", name_of(s.job.condition.state),
                        s.job.condition.reason.empty() ? "" : ": ", s.job.condition.reason),
@@ -260,6 +269,19 @@ Diagnosis of_link(const Part& from, const Part& to) {
       "Look at the network between the two; leat nodes shows their traffic.", from.unchanged);
 }
 
+// The runner that has not answered a call for the longest time, if that is long. `writes`: a call
+// to write files, or any other one.
+const RunnerSituation* longest_call(const Situation& s, bool writes) {
+  const RunnerSituation* longest = nullptr;
+  for (const RunnerSituation& runner : s.runners) {
+    if (runner.call.empty() || runner.call_seconds < kLongCall ||
+        runner.call_writes_files != writes)
+      continue;
+    if (!longest || runner.call_seconds > longest->call_seconds) longest = &runner;
+  }
+  return longest;
+}
+
 // The end of a chain of waits, which waits for no other device.
 Diagnosis of_last(const Situation& s, const Part& part) {
   const std::string since = lasting(part.unchanged);
@@ -293,24 +315,21 @@ Diagnosis of_last(const Situation& s, const Part& part) {
                      "leat explain shows which nodes take the time.", part.unchanged);
   }
   // A call that a runner does not answer keeps the master, which allows no further steps meanwhile.
-  const RunnerSituation* slow = nullptr;
-  for (const RunnerSituation& runner : s.runners) {
-    if (runner.call.empty() || runner.call_seconds < kLongCall) continue;
-    if (!slow || runner.call_seconds > slow->call_seconds) slow = &runner;
-  }
-  if (slow && slow->call_writes_files) {
-    return diagnosis(
-        culprit::kDisk, slow->worker,
-        cat("The disk is slow on ", slow->worker, ": it has taken ", seconds_of(slow->call_seconds),
-            " so far to write that worker's part of a checkpoint."),
-        "Look at what else uses that disk.", slow->call_seconds);
-  }
-  if (auto disk = of_slow_disk(s)) return *std::move(disk);
-  if (slow) {
+  if (const RunnerSituation* slow = longest_call(s, false)) {
     return diagnosis(slow->call_reads_data ? culprit::kInput : culprit::kRunner, slow->worker,
                      cat("The master waits for ", slow->worker, ": ", slow->call, " takes ",
                          seconds_of(slow->call_seconds), " so far."),
                      "", slow->call_seconds);
+  }
+  if (auto disk = of_disk(s.disk)) return *std::move(disk);
+  if (const RunnerSituation* slow = longest_call(s, true)) {
+    return diagnosis(
+        culprit::kDisk, slow->worker,
+        cat(slow->worker, " has taken ", seconds_of(slow->call_seconds),
+            " so far to write its part of a checkpoint."),
+        "The disk of the job's folder, or the mount of it on that machine, is slow, or "
+        "the part is large.",
+        slow->call_seconds);
   }
   return diagnosis(culprit::kMaster, "master",
                    cat("All devices have done the steps that the master has allowed", since,
@@ -424,8 +443,9 @@ Diagnosis of_running(const Situation& s) {
   Part nothing;
   nothing.unchanged = since(s, s.job.condition.since_ms);
   Diagnosis out = of_last(s, nothing);
-  if (out.kind == culprit::kMaster)
-    out.sentence = "The master prepares the job's next run: it compiles a plan or reads files.";
+  if (out.kind != culprit::kMaster) return out;
+  if (auto disk = of_disk_or_journal(s)) return *std::move(disk);
+  out.sentence = "The master prepares the job's next run: it compiles a plan or reads files.";
   return out;
 }
 

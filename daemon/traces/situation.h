@@ -74,8 +74,8 @@ struct Situation {
   std::vector<NodeView> nodes;
   std::vector<JobView> jobs;  // of the cluster
   Status journal;             // why its last write failed
-  // What the job waits for on the master's disk, or else the journal.
-  std::optional<DiskWait> disk;
+  // The waits of the job's runs, and of the journal, for the master's disk.
+  std::optional<DiskWait> disk, journal_disk;
   std::vector<RunnerSituation> runners;
   std::vector<PartitionSituation> partitions;
   std::optional<SessionSituation> session;  // if the job is one

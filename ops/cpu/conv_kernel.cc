@@ -298,7 +298,7 @@ Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setu
   if (weights_by_channels(spec)) {
     if (onednn::has_tiles() && conv_weights_product_fits(spec)) {
       auto kernel = make_conv_weights_product(spec, operands);
-      if (kernel.ok()) return kernel;
+      if (kernel.status().code() != Code::unimplemented) return kernel;
     }
     ConvSpec slice = spec;
     slice.outputs = kSliceOutputs;

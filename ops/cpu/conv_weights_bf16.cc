@@ -19,7 +19,8 @@ constexpr int64_t kMostMatrixBytes = int64_t{64} << 20;  // of the matrix of x
 constexpr int64_t kMostPixels = 4096;                    // over all images
 
 // The matrix of x has a row for each pixel of y, and for each block of channels and each tap 16
-// columns: the channels of the block at the pixel that the tap reads, or zeros outside.
+// columns: the channels of the block at the pixel that the tap reads, or zeros outside. These zeros
+// are multiplied, so that an infinite gradient of a pixel at the border makes NaN of such taps.
 class PixelRows {
  public:
   explicit PixelRows(const ConvSpec& spec) : spec_(spec) {

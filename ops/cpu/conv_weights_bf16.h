@@ -11,7 +11,8 @@
 
 namespace leat {
 
-// Whether the kernel below is faster than the others for this spec, by its shapes alone.
+// Whether the kernel below can compute this spec, and its matrices are not too large. It is faster
+// than the others for weights_by_channels(spec).
 bool conv_weights_product_fits(const ConvSpec& spec);
 
 // Computes w (output 0) and bias (output 1, if spec.bias), both f32, from x and y, both bf16 in

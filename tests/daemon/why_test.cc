@@ -241,7 +241,7 @@ TEST_CASE("why names the master's disk when it is slow", "[minutes]") {
   const std::string id = scene.start(1, 0, {"checkpoint.every_steps=1"}, {"slow=master@step=20,for=60s"});
   const WhyAnswer answer = scene.await_why(id, "disk", "master");
   check_answer(answer, "disk", "master");
-  CHECK_THAT(answer.sentence, Catch::Contains("disk is slow"));
+  CHECK_THAT(answer.sentence, Catch::Contains("waits for the master's disk"));
 }
 
 TEST_CASE("why names the disk of a worker that writes its part of a checkpoint", "[minutes]") {

@@ -154,6 +154,54 @@ TEST_CASE("a gradient of weights as one product of bf16 is that of f32") {
   }
 }
 
+TEST_CASE("a gradient of weights as one product has any window") {
+  if (!library_convolves()) return;  // no AVX-512
+  struct WindowCase {
+    std::array<int64_t, 3> input, output, kernel, begin, end, stride, dilation;
+  };
+  const WindowCase cases[] = {
+      {{1, 7, 9}, {1, 6, 5}, {1, 2, 3}, {0, 0, 1}, {0, 1, 2}, {1, 1, 2}, {1, 2, 1}},
+      {{1, 7, 7}, {1, 7, 7}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}},
+      {{1, 9, 9}, {1, 3, 3}, {1, 7, 7}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}}};
+  for (const WindowCase& w : cases) {
+    INFO("a kernel of " << w.kernel[1] << " by " << w.kernel[2]);
+    ConvSpec spec;
+    spec.kind = ConvKind::backward_weights;
+    spec.dtype = DType::bf16;
+    spec.window = {.rank = 2,
+                   .input = w.input,
+                   .output = w.output,
+                   .kernel = w.kernel,
+                   .stride = w.stride,
+                   .dilation = w.dilation,
+                   .begin = w.begin,
+                   .end = w.end};
+    spec.images = 1;
+    spec.inputs = 48;
+    spec.outputs = 64;
+    spec.x_layout = spec.y_layout = Layout::channels16;
+    REQUIRE(conv_weights_product_fits(spec));
+    const Tensor x = random_tensor(DType::bf16, {1, 48, w.input[1], w.input[2]}, 1),
+                 dy = random_tensor(DType::bf16, {1, 64, w.output[1], w.output[2]}, 2);
+    const auto pair = [](const std::array<int64_t, 3>& of) {
+      return std::vector<int64_t>{of[1], of[2]};
+    };
+    const Tensor expected =
+        run("leat.ConvGradWeights", {x.cast(DType::f32), dy.cast(DType::f32)},
+            {{"kernel_shape", pair(w.kernel)},
+             {"strides", pair(w.stride)},
+             {"dilations", pair(w.dilation)},
+             {"pads", std::vector<int64_t>{w.begin[1], w.begin[2], w.end[1], w.end[2]}}},
+            1)[0];
+    auto kernel = make_conv_weights_product(spec, {.x = 0, .w = 0, .bias = -1, .y = 1});
+    REQUIRE(kernel.status().message() == "");
+    Tensor blocked_x = to_channels16(x), blocked_dy = to_channels16(dy);
+    Tensor dw(DType::f32, {64, 48, w.kernel[1], w.kernel[2]});
+    run_kernel(**kernel, {blocked_x.raw(), blocked_dy.raw()}, {dw.raw()});
+    check_close(dw, expected, 1e-4, 1e-3);
+  }
+}
+
 TEST_CASE("a gradient of weights is one product only where that fits") {
   const Bf16Conv c{2, 128, 256, 1, Layout::channels16};
   const ConvSpec fits = c.spec(ConvKind::backward_weights);

@@ -53,7 +53,7 @@ class TextClassifier(nn.Module):
     def forward(self, text):
         line = self.e(text).transpose(1, 2).unsqueeze(2)
         x = self.d1(F.max_pool2d(F.relu(self.c1(line)), (1, 2)))
-        return self.logits(self.d2(F.relu(self.c2(x)).amax((2, 3))))
+        return self.logits(self.d2(F.adaptive_max_pool2d(F.relu(self.c2(x)), 1).flatten(1)))
 
 
 class CharLstm(nn.Module):

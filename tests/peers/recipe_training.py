@@ -5,7 +5,8 @@ Both begin with the same weights (those of leat, which trains one step with a ra
 same rows in the same order, with the rates that leat has written into its metrics. Only dropout draws other
 numbers. PyTorch trains with the best of eager and compiled, and, if leat trains in 16 bits, with and without
 autocast: each is tried for a few steps first. Its rows are in memory as tensors before the time begins;
-leat reads its files. Prints the accuracy of the validation after the last step, its loss, and the mean time
+leat reads its files, computes the accuracy of each step, too, and writes its checkpoints beside the
+steps; the time of evaluations counts on neither side. Prints the accuracy of the validation after the last step, its loss, and the mean time
 of a step, and the ratio of PyTorch's time to leat's: above 1, leat is faster.
 
 With several seeds (--seeds) the table has means and the largest difference between two seeds of one
@@ -170,12 +171,16 @@ def compare(args, recipe, seed, prefix):
     return ours, theirs
 
 
+def width_of(values):
+    return max(values) - min(values)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leat", default=leat_job.default_binary(), help="the binary (default: build/release/bin/leat)")
     parser.add_argument("--recipes", default=",".join(MODELS))
     parser.add_argument("--data", default="leat-data", help="the folder of deploy/recipe-data (default: leat-data)")
-    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cores", default="", help="which to pin to (default: the first ones allowed)")
     parser.add_argument("--seeds", default="11")
@@ -191,10 +196,10 @@ def main():
         print(f"{recipe}, {args.precision}, {args.threads} thread{'s' if args.threads > 1 else ''}", flush=True)
         pairs = [compare(args, recipe, int(seed), pinned(cores)) for seed in args.seeds.split(",")]
         sides = [[statistics.mean(column) for column in zip(*side)] for side in zip(*pairs)]
-        spread = max(max(values) - min(values) for values in ([each[side][0] for each in pairs] for side in (0, 1)))
+        spread = "-" if len(pairs) == 1 else f"{100 * max(map(width_of, ([p[side][0] for p in pairs] for side in (0, 1)))):.2f}"
         (ours, theirs) = sides
         lines.append(f"| {recipe} | {args.precision} | {args.threads} | {100 * ours[0]:.2f} | {100 * theirs[0]:.2f} | "
-                     f"{100 * (ours[0] - theirs[0]):+.2f} | {100 * spread:.2f} | {ours[2]:.2f} | {theirs[2]:.2f} | "
+                     f"{100 * (ours[0] - theirs[0]):+.2f} | {spread} | {ours[2]:.2f} | {theirs[2]:.2f} | "
                      f"{theirs[2] / ours[2]:.2f} |")
     print(f"\n{cpu_model()}, seeds {args.seeds}\n")
     print("| recipe | precision | threads | accuracy | PyTorch's | difference | between seeds | ms/step | PyTorch's | "

@@ -80,7 +80,7 @@ TEST_CASE("the client of a session keeps it if it has no call open") {
   check(s, culprit::kCompute, "w1");
 }
 
-TEST_CASE("a job whose devices wait for the master waits for its disk if that is slow") {
+TEST_CASE("a job whose devices wait for the master may wait for its disk") {
   Situation s = running(2);
   for (Part& part : s.partitions) {
     part.state = State::idle;
@@ -89,19 +89,32 @@ TEST_CASE("a job whose devices wait for the master waits for its disk if that is
   s.disk = DiskWait{"to sync '/state/jobs/job-1/metrics.jsonl'", 2.5};
   check(s, culprit::kDisk, "master");
   CHECK(find_culprit(s).sentence ==
-        "The master's disk is slow: it has taken 2.5 s so far to sync "
+        "The job waits for the master's disk, which has taken 2.5 s so far to sync "
         "'/state/jobs/job-1/metrics.jsonl'.");
-  // An operation that has just begun is no reason.
-  s.disk->seconds = 0.1;
-  check(s, culprit::kMaster, "master");
-  // A runner that writes its part of a checkpoint, for which the master waits.
-  s.runners[1].call = "writing a snapshot";
+  SECTION("an operation that has just begun is no reason") {
+    s.disk->seconds = 0.1;
+    check(s, culprit::kMaster, "master");
+  }
+  SECTION("its steps do not wait for the journal") {
+    s.disk.reset();
+    s.journal_disk = DiskWait{"to write the journal", 9};
+    check(s, culprit::kMaster, "master");
+  }
+  s.runners[1].call = "taking a snapshot";
   s.runners[1].call_seconds = 3;
+  SECTION("a runner that does not answer comes first") { check(s, culprit::kRunner, "w1"); }
+  s.runners[1].call = "writing a snapshot";
   s.runners[1].call_writes_files = true;
-  check(s, culprit::kDisk, "w1");
-  // What its devices compute is no matter of the disk.
-  s = running(1);
-  s.disk = DiskWait{"to write the journal", 9};
+  SECTION("but not one that writes beside the steps") { check(s, culprit::kDisk, "master"); }
+  SECTION("the master may wait for that, too") {
+    s.disk.reset();
+    check(s, culprit::kDisk, "w1");
+  }
+}
+
+TEST_CASE("a job whose devices compute does not wait for the master's disk") {
+  Situation s = running(1);
+  s.disk = s.journal_disk = DiskWait{"to write the journal", 9};
   check(s, culprit::kCompute, "w0");
 }
 
@@ -109,13 +122,23 @@ TEST_CASE("a job that cannot begin before the journal is written waits for the d
   Situation s = running(1);
   s.runners.clear();
   s.partitions.clear();
-  s.disk = DiskWait{"to write the journal", 4};
+  s.journal_disk = DiskWait{"to write the journal", 4};
   s.job.condition.state = JobState::starting;
   check(s, culprit::kDisk, "master");
   s.job.condition.state = JobState::queued;
+  s.job.number = 7;
   s.nodes[0].job.clear();
   check(s, culprit::kDisk, "master");
-  // A job that has no worker waits for that first.
+  // Other reasons come first: no free worker has its data, a job stands before it, or all workers
+  // are taken.
+  s.job.condition.reason = "no worker has the data set 'faces'";
+  check(s, culprit::kDevices, "workers");
+  s.job.condition.reason.clear();
+  JobView other;
+  other.number = 3;
+  other.condition.state = JobState::queued;
+  s.jobs = {other};
+  check(s, culprit::kQueue, "queue");
   s.nodes[0].job = "job-0";
   check(s, culprit::kQueue, "job-0");
 }
