@@ -5,7 +5,8 @@ Needs Debian's chromium, and playwright and axe-core-python from PyPI.
 
     pages_in_chromium.py BIN [SCREENSHOTS]
 
-BIN is the folder of leat and leatd. Exit status 1 if a page breaks a rule.
+BIN is the folder of leat and leatd; SCREENSHOTS one for pictures of the light, wide pages, as docs/pictures
+has them. Exit status 1 if a page breaks a rule.
 """
 import json
 import pathlib
@@ -115,6 +116,8 @@ def check_all(browser, urls, host, screenshots):
                 page = context.new_page()
                 wrong, took = check(page, Axe(), url, host)
                 if screenshots and scheme == "light" and size == "wide":
+                    # The curves of a job come after the page.
+                    page.wait_for_function("!document.body.innerText.includes('Reading')", timeout=20000)
                     page.screenshot(path=f"{screenshots}/{name}.png")
                 context.close()
                 print(f"{name}, {scheme}, {size}: {took} ms, {len(wrong)} findings")
