@@ -142,7 +142,7 @@ TEST_CASE("explain names the worker whose processors others use as the slowest",
   const std::string id = scene.start(2, 3, kMuchWork);
   const std::string worker = GENERATE("w0", "w1");
   scene.disturb(id, worker);
-  const auto e = explain(scene, id, 5);
+  const auto e = explain(scene, id, 100);
   INFO(e.dump());
   CHECK((e.at("slowest") == "w0" || e.at("slowest") == "w1"));
   // Programs beside the test may take the processors of the other worker, too.
@@ -196,7 +196,8 @@ TEST_CASE("explain names the worker whose process stands still half of the time"
     }
     ::kill(runner, SIGCONT);
   });
-  const auto e = explain(scene, id, 5);
+  // Steps of a millisecond: a few of them would not meet a stop.
+  const auto e = explain(scene, id, 200);
   stutters.request_stop();
   INFO(e.dump());
   if (times_are_checked()) CHECK(e.at("slowest") == worker);
