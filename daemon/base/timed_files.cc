@@ -50,9 +50,10 @@ DiskWaits::Operation::Operation(DiskWaits& waits, std::string what) : waits_(wai
   const std::lock_guard lock(waits_.mutex_);
   const auto now = waits_.clock_.steady();
   if (waits_.pending_.empty()) {
-    const auto last = waits_.ended_ - waits_.began_;
-    const bool follows = now - waits_.ended_ <= std::min<Clock::Steady::duration>(kMostPause, last);
-    waits_.before_ = follows ? waits_.before_ + last : Clock::Steady::duration::zero();
+    if (waits_.goes_on(now))
+      waits_.before_ += waits_.ended_ - waits_.began_;
+    else
+      waits_.before_ = {};
     waits_.began_ = now;
   }
   at_ = waits_.pending_.insert(waits_.pending_.end(), std::move(what));
@@ -65,15 +66,17 @@ DiskWaits::Operation::~Operation() {
   waits_.ended_ = waits_.clock_.steady();
 }
 
+bool DiskWaits::goes_on(Clock::Steady now) const {
+  return now - ended_ <= std::min<Clock::Steady::duration>(kMostPause, ended_ - began_);
+}
+
 std::optional<DiskWait> DiskWaits::now() const {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.steady();
-  const auto last = (pending_.empty() ? ended_ : now) - began_;
-  if (pending_.empty() &&
-      (newest_.empty() || now - ended_ > std::min<Clock::Steady::duration>(kMostPause, last)))
-    return std::nullopt;
-  return DiskWait{pending_.empty() ? newest_ : pending_.front(),
-                  std::chrono::duration<double>(before_ + last).count()};
+  const bool none = pending_.empty();
+  if (none && (newest_.empty() || !goes_on(now))) return std::nullopt;
+  const auto lasted = before_ + ((none ? ended_ : now) - began_);
+  return DiskWait{none ? newest_ : pending_.front(), std::chrono::duration<double>(lasted).count()};
 }
 
 Result<std::unique_ptr<WritableFile>> TimedFiles::create(const std::string& path) {

@@ -46,6 +46,10 @@ class DiskWaits {
   std::optional<DiskWait> now() const;
 
  private:
+  // An operation that begins now belongs to the same wait. REQUIRES: the mutex is held, and none is
+  // pending.
+  bool goes_on(Clock::Steady now) const;
+
   const Clock& clock_;
   mutable std::mutex mutex_;
   std::list<std::string> pending_;  // by their beginning

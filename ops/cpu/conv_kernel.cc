@@ -8,19 +8,15 @@
 #include "ops/cpu/conv_few_channels.h"
 #include "ops/cpu/conv_weights_bf16.h"
 #include "ops/cpu/conv_winograd.h"
+#include "ops/cpu/library_failure.h"
 #include "ops/cpu/onednn.h"
 #include "ops/graph/kernel_note.h"
 
 namespace leat {
 namespace {
 
-// oneDNN compiles its kernels at run time, so a process that may not make memory executable is the
-// likely cause.
-Progress library_failed(KernelContext& context) {
-  context.step->fail(context.instruction,
-                     internal_error("oneDNN failed to run a convolution; may this process make "
-                                    "memory executable (MemoryDenyWriteExecute)?"));
-  return Progress::failed;
+Progress conv_failed(KernelContext& context) {
+  return library_failed(context, "run a convolution");
 }
 
 // Engines for tiles of `tile` images out of `total`: one for whole tiles, and one for a smaller
@@ -87,7 +83,7 @@ class RowsKernel final : public Kernel, public NotedKernel {
     void* weights = context.inputs[operands_.w];
     if (phase < row_phase()) {
       return engines_.whole->pack(weights, context.workspace, tile) ? Progress::done
-                                                                    : library_failed(context);
+                                                                    : conv_failed(context);
     }
     // An empty batch still has one tile, in which there is nothing to compute.
     if (engines_.total == 0) return Progress::done;
@@ -104,7 +100,7 @@ class RowsKernel final : public Kernel, public NotedKernel {
         at(forward ? context.outputs[operands_.y] : context.inputs[operands_.y], spec_.y_image());
     void* bias = spec_.bias ? context.inputs[operands_.bias] : nullptr;
     void* w = engines_.whole->packs() ? static_cast<void*>(context.workspace) : weights;
-    if (!engines_.of(tile).run(x, w, bias, y, context.scratch)) return library_failed(context);
+    if (!engines_.of(tile).run(x, w, bias, y, context.scratch)) return conv_failed(context);
     if (added_bias_) {
       const int64_t images = std::min(engines_.tile, engines_.total - tile * engines_.tile);
       if (spec_.dtype == DType::f64)
@@ -173,7 +169,7 @@ class PartialSumKernel final : public Kernel, public NotedKernel {
     void *x = image(operands_.x, spec_.x_image()), *y = image(operands_.y, spec_.y_image());
     void* bias = spec_.bias ? part + weights_bytes_ : nullptr;
     return engines_.of(tile).run(x, part, bias, y, context.scratch) ? Progress::done
-                                                                    : library_failed(context);
+                                                                    : conv_failed(context);
   }
 
  private:
@@ -191,7 +187,7 @@ class PartialSumKernel final : public Kernel, public NotedKernel {
     }
     sum(parts, stride, engines_.whole->slice(tile));
     const bool ok = engines_.whole->unpack(parts, context.outputs[operands_.w], tile);
-    return ok ? Progress::done : library_failed(context);
+    return ok ? Progress::done : conv_failed(context);
   }
   void sum(T* parts, int64_t stride, ConvEngine::Range range) const {
     constexpr int64_t kChunk = 2048;  // of each part, so that the running sums stay in the cache
@@ -246,13 +242,13 @@ class ChannelsKernel final : public Kernel, public NotedKernel {
     float* bias =
         spec_.bias ? static_cast<float*>(context.outputs[operands_.bias]) + first : nullptr;
     if (!engine_->run(context.inputs[operands_.x], packed, bias, y, scratch))
-      return library_failed(context);
+      return conv_failed(context);
     float* w = static_cast<float*>(context.outputs[operands_.w]) +
                first * (spec_.weights() / spec_.outputs);
     // The slice of output channels is contiguous in the weights, so the engine unpacks to its
     // place.
     for (int i = 0; i < engine_->slices(); ++i) {
-      if (!engine_->unpack(packed, w, i)) return library_failed(context);
+      if (!engine_->unpack(packed, w, i)) return conv_failed(context);
     }
     return Progress::done;
   }

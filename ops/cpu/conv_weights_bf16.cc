@@ -6,6 +6,7 @@
 
 #include "devices/base/align.h"
 #include "devices/base/dtype.h"
+#include "ops/cpu/library_failure.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/transpose16.h"
 
@@ -120,11 +121,7 @@ class WeightsProductKernel final : public Kernel {
 
   Progress run(KernelContext& context, int phase, int tile) override {
     const bool ok = phase == 0 ? prepare(context, tile) : compute(context, tile);
-    if (ok) return Progress::done;
-    context.step->fail(context.instruction,
-                       internal_error("oneDNN failed to multiply; may this process make memory "
-                                      "executable (MemoryDenyWriteExecute)?"));
-    return Progress::failed;
+    return ok ? Progress::done : library_failed(context, "multiply");
   }
 
  private:

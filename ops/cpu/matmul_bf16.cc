@@ -6,6 +6,7 @@
 #include "devices/base/text.h"
 #include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/convert16.h"
+#include "ops/cpu/library_failure.h"
 #include "ops/cpu/matmul_tiles.h"
 #include "ops/cpu/transpose16.h"
 
@@ -93,11 +94,7 @@ class Bf16ProductKernel final : public Kernel {
   Progress run(KernelContext& context, int phase, int index) override {
     const bool ok = phase < row_phase() ? prepare(context, index)
                                         : compute(context, tiles_[static_cast<size_t>(index)]);
-    if (ok) return Progress::done;
-    context.step->fail(context.instruction,
-                       internal_error("oneDNN failed to multiply; may this process make memory "
-                                      "executable (MemoryDenyWriteExecute)?"));
-    return Progress::failed;
+    return ok ? Progress::done : library_failed(context, "multiply");
   }
 
  private:

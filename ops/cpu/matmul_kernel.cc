@@ -5,6 +5,7 @@
 #include "devices/base/text.h"
 #include "ops/cpu/convert16.h"
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/library_failure.h"
 #include "ops/cpu/matmul_tiles.h"
 
 namespace leat {
@@ -139,11 +140,7 @@ class ProductKernel final : public Kernel {
   Progress run(KernelContext& context, int, int index) override {
     const bool ok = for_parts(tiles_[static_cast<size_t>(index)],
                               [&](const ProductTile& part) { return compute(context, part); });
-    if (ok) return Progress::done;
-    context.step->fail(context.instruction,
-                       internal_error("oneDNN's sgemm failed; may this process make memory "
-                                      "executable (MemoryDenyWriteExecute)?"));
-    return Progress::failed;
+    return ok ? Progress::done : library_failed(context, "multiply");
   }
 
  private:

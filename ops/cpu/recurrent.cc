@@ -123,7 +123,7 @@ struct TileRows {
 class Buffers {
  public:
   explicit Buffers(std::byte* memory) : next_(memory) {}
-  static size_t bytes(size_t elements, size_t size) { return (elements * size + 63) / 64 * 64; }
+  static size_t bytes(size_t elements, size_t size) { return align_up(elements * size, 64); }
   template <typename T>
   T* take(int64_t width) {
     T* const taken = reinterpret_cast<T*>(next_);
@@ -184,6 +184,57 @@ Progress library_error(KernelContext& context, const std::string& subject) {
   return Progress::failed;
 }
 
+// The operands of both kernels, and their tiles. If R is bf16, phase 0 packs it for `narrow`.
+class CellKernel : public Kernel {
+ public:
+  int phases() const override { return narrow_ ? 2 : 1; }
+  int tiles(int phase) const override { return packs(phase) ? 1 : tile_count(s_.rows, kTileRows); }
+  size_t workspace_bytes() const override { return narrow_ ? narrow_->workspace_bytes() : 0; }
+
+ protected:
+  // `r`: the input R. `y`: the shape of the states of all steps.
+  CellKernel(const KernelSetup& setup, RecurrentSpec spec, const Shape& y, int r,
+             std::unique_ptr<NarrowProducts> narrow)
+      : s_(std::move(spec), y),
+        in_(setup),
+        out_(setup),
+        subject_(setup.subject),
+        r_(r),
+        narrow_(std::move(narrow)) {}
+
+  // The scratch memory of matrices [kTileRows, width], and of a product.
+  template <typename T>
+  size_t scratch_of(size_t states, size_t gates) const {
+    const auto matrix = [&](int64_t width) {
+      return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
+    };
+    const size_t product = narrow_ ? narrow_->scratch_bytes() : gemm_scratch_bytes<T>();
+    return states * matrix(s_.state) + gates * matrix(s_.columns) + product;
+  }
+  bool packs(int phase) const { return phase + 1 < phases(); }
+  Progress pack(KernelContext& context) const {
+    return narrow_->pack(context.in<BFloat16>(r_), context) ? Progress::done
+                                                            : library_error(context, subject_);
+  }
+  // R; null if it is bf16.
+  template <typename T>
+  const T* wide_r(const KernelContext& context) const {
+    return narrow_ ? nullptr : context.in<T>(r_);
+  }
+  // to = `count` rows times R, as `narrow` has it.
+  bool multiply_narrow(const float* rows, int64_t count, float* to, const KernelContext& context,
+                       std::byte* scratch) const {
+    return narrow_->run(rows, count, context.in<BFloat16>(r_), to, context, scratch);
+  }
+
+  const Sequence s_;
+  const Inputs in_;
+  const Outputs out_;
+  const std::string subject_;
+  const int r_;
+  const std::unique_ptr<NarrowProducts> narrow_;
+};
+
 template <typename T>
 void copy_or_zero(T* to, const T* from, int64_t n) {
   if (from)
@@ -195,40 +246,20 @@ void copy_or_zero(T* to, const T* from, int64_t n) {
 // --- The forward pass --------------------------------------------------------------------------
 
 template <typename T>
-class RecurrentKernel final : public Kernel {
+class RecurrentKernel final : public CellKernel {
  public:
   static constexpr int kR = 1;  // the input R
-  // With `narrow`, R is bf16, and phase 0 packs it.
   RecurrentKernel(const KernelSetup& setup, RecurrentSpec spec,
                   std::unique_ptr<NarrowProducts> narrow = nullptr)
-      : s_(spec, setup.output(0).shape),
-        in_(setup),
-        out_(setup),
-        subject_(setup.subject),
-        narrow_(std::move(narrow)) {}
+      : CellKernel(setup, std::move(spec), setup.output(0).shape, kR, std::move(narrow)) {}
   static Result<std::unique_ptr<NarrowProducts>> narrow_products(const KernelSetup& setup) {
     const int64_t H = setup.input(kR).shape[0], columns = setup.input(kR).shape[1];
     return NarrowProducts::make(H, columns, columns, false);
   }
 
-  int phases() const override { return narrow_ ? 2 : 1; }
-  int tiles(int phase) const override {
-    return phase + 1 < phases() ? 1 : tile_count(s_.rows, kTileRows);
-  }
-  size_t workspace_bytes() const override { return narrow_ ? narrow_->workspace_bytes() : 0; }
-  size_t scratch_bytes() const override {
-    const auto matrix = [&](int64_t width) {
-      return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
-    };
-    const size_t products = narrow_ ? narrow_->scratch_bytes() : gemm_scratch_bytes<T>();
-    return 3 * matrix(s_.state) + 2 * matrix(s_.columns) + products;
-  }
-
+  size_t scratch_bytes() const override { return scratch_of<T>(3, 2); }
   Progress run(KernelContext& context, int phase, int tile) override {
-    if (phase + 1 < phases()) {
-      return narrow_->pack(context.in<BFloat16>(kR), context) ? Progress::done
-                                                              : library_error(context, subject_);
-    }
+    if (packs(phase)) return pack(context);
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 5));
     Buffers buffers(context.scratch);
     Work w;
@@ -238,7 +269,7 @@ class RecurrentKernel final : public Kernel {
     w.products = buffers.take<T>(s_.columns);
     w.gates = buffers.take<T>(s_.columns);
     w.gemm = buffers.rest();
-    w.r = narrow_ ? nullptr : in_.template of<T>(context, kR);
+    w.r = wide_r<T>(context);
     w.extra = in_.template of<T>(context, 4);
     for (int64_t row = 0; row < rows.count; ++row) {
       copy_or_zero(w.h + row * s_.state, rows.at(in_.template of<T>(context, 2), 0, row, s_.state),
@@ -269,9 +300,7 @@ class RecurrentKernel final : public Kernel {
   bool multiply_state(const KernelContext& context, const TileRows<T>& rows, Work& w,
                       int64_t width) {
     if constexpr (std::is_same_v<T, float>) {
-      if (narrow_) {
-        return narrow_->run(w.h, rows.count, context.in<BFloat16>(kR), w.products, context, w.gemm);
-      }
+      if (narrow_) return multiply_narrow(w.h, rows.count, w.products, context, w.gemm);
     }
     return multiply(rows, w, w.h, 0, width);
   }
@@ -393,51 +422,26 @@ class RecurrentKernel final : public Kernel {
     squash(1, n, H);
     for (int64_t j = 0; j < H; ++j) h[j] = (1 - z[j]) * n[j] + z[j] * h[j];
   }
-
-  const Sequence s_;
-  const Inputs in_;
-  const Outputs out_;
-  const std::string subject_;
-  const std::unique_ptr<NarrowProducts> narrow_;
 };
 
 // --- The backward pass -------------------------------------------------------------------------
 
 template <typename T>
-class RecurrentGradKernel final : public Kernel {
+class RecurrentGradKernel final : public CellKernel {
  public:
   static constexpr int kR = 0;  // the input R
-  // With `narrow`, R is bf16, and phase 0 packs its transpose.
+  // `narrow`: of the transpose of R.
   RecurrentGradKernel(const KernelSetup& setup, RecurrentSpec spec,
                       std::unique_ptr<NarrowProducts> narrow = nullptr)
-      : s_(spec, setup.input(1).shape),
-        in_(setup),
-        out_(setup),
-        subject_(setup.subject),
-        narrow_(std::move(narrow)) {}
+      : CellKernel(setup, std::move(spec), setup.input(1).shape, kR, std::move(narrow)) {}
   static Result<std::unique_ptr<NarrowProducts>> narrow_products(const KernelSetup& setup) {
     const int64_t H = setup.input(kR).shape[0], columns = setup.input(kR).shape[1];
     return NarrowProducts::make(columns, H, columns, true);
   }
 
-  int phases() const override { return narrow_ ? 2 : 1; }
-  int tiles(int phase) const override {
-    return phase + 1 < phases() ? 1 : tile_count(s_.rows, kTileRows);
-  }
-  size_t workspace_bytes() const override { return narrow_ ? narrow_->workspace_bytes() : 0; }
-  size_t scratch_bytes() const override {
-    const auto matrix = [&](int64_t width) {
-      return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
-    };
-    const size_t products = narrow_ ? narrow_->scratch_bytes() : gemm_scratch_bytes<T>();
-    return 7 * matrix(s_.state) + 2 * matrix(s_.columns) + products;
-  }
-
+  size_t scratch_bytes() const override { return scratch_of<T>(7, 2); }
   Progress run(KernelContext& context, int phase, int tile) override {
-    if (phase + 1 < phases()) {
-      return narrow_->pack(context.in<BFloat16>(kR), context) ? Progress::done
-                                                              : library_error(context, subject_);
-    }
+    if (packs(phase)) return pack(context);
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 7));
     const int64_t H = s_.state;
     Buffers buffers(context.scratch);
@@ -452,7 +456,7 @@ class RecurrentGradKernel final : public Kernel {
     w.dx = buffers.take<T>(s_.columns);
     w.dproducts = buffers.take<T>(s_.columns);
     w.gemm = buffers.rest();
-    w.r = narrow_ ? nullptr : in_.template of<T>(context, kR);
+    w.r = wide_r<T>(context);
     w.extra = in_.template of<T>(context, 6);
     for (int64_t row = 0; row < rows.count; ++row) {
       copy_or_zero(w.dh + row * H, rows.at(in_.template of<T>(context, 9), 0, row, H), H);
@@ -482,10 +486,7 @@ class RecurrentGradKernel final : public Kernel {
   // w.sum = w.dproducts * r transposed.
   bool back_whole(const KernelContext& context, const TileRows<T>& rows, Work& w) {
     if constexpr (std::is_same_v<T, float>) {
-      if (narrow_) {
-        return narrow_->run(w.dproducts, rows.count, context.in<BFloat16>(kR), w.sum, context,
-                            w.gemm);
-      }
+      if (narrow_) return multiply_narrow(w.dproducts, rows.count, w.sum, context, w.gemm);
     }
     return back(rows, w, w.dproducts, 0, s_.columns);
   }
@@ -654,12 +655,6 @@ class RecurrentGradKernel final : public Kernel {
     }
     derive(s_.spec.activations[0], r, dr, H);
   }
-
-  const Sequence s_;
-  const Inputs in_;
-  const Outputs out_;
-  const std::string subject_;
-  const std::unique_ptr<NarrowProducts> narrow_;
 };
 
 Result<RecurrentSpec> spec_of(const KernelSetup& setup) {
@@ -686,7 +681,7 @@ Result<std::unique_ptr<Kernel>> make_of_type(const KernelSetup& setup) {
   const DType dtype = setup.input(0).dtype;
   if (dtype == DType::bf16 && onednn::has_tiles()) {
     auto kernel = make_narrow<K>(setup);
-    if (kernel.ok()) return kernel;
+    if (kernel.status().code() != Code::unimplemented) return kernel;
   }
   if (is_16bit_float(dtype)) return compute_in_f32(setup, make_of_type<K>);
   LEAT_ASSIGN_OR_RETURN(RecurrentSpec spec, spec_of(setup));

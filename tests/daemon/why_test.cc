@@ -238,7 +238,8 @@ TEST_CASE("why names the master's disk when it is slow", "[minutes]") {
   options.master = {"--set", "chaos=true"};
   WhyScene scene(options);
   // With each step the master writes a row of metrics, and the steps wait for it.
-  const std::string id = scene.start(1, 0, {"checkpoint.every_steps=1"}, {"slow=master@step=20,for=60s"});
+  const std::string id =
+      scene.start(1, 0, {"checkpoint.every_steps=1"}, {"slow=master@step=20,for=60s"});
   const WhyAnswer answer = scene.await_why(id, "disk", "master");
   check_answer(answer, "disk", "master");
   CHECK_THAT(answer.sentence, Catch::Contains("waits for the master's disk"));

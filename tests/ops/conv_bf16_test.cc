@@ -11,10 +11,6 @@ namespace {
 
 using namespace testing;
 
-struct NoConvFailure final : StepContext {
-  void fail(uint32_t, Status status) override { FAIL(status.message()); }
-};
-
 // Convolutions of bf16 whose engines are the library's, whatever the processor: 3x3, in images of 8
 // by 8. `outputs` is large enough for a cut by channels in one of them.
 struct Bf16Conv {
@@ -43,22 +39,6 @@ struct Bf16Conv {
   Shape w() const { return {outputs, inputs, 3, 3}; }
   Shape y() const { return {images, outputs, 8 / stride, 8 / stride}; }
 };
-
-void run_kernel(Kernel& kernel, std::vector<void*> inputs, std::vector<void*> outputs) {
-  const Tensor workspace(DType::u8, {static_cast<int64_t>(kernel.workspace_bytes())});
-  const Tensor scratch(DType::u8, {static_cast<int64_t>(kernel.scratch_bytes())});
-  NoConvFailure step;
-  KernelContext context;
-  context.inputs = inputs.data();
-  context.outputs = outputs.data();
-  context.workspace = static_cast<std::byte*>(workspace.raw());
-  context.scratch = static_cast<std::byte*>(scratch.raw());
-  context.step = &step;
-  for (int phase = 0; phase < kernel.phases(); ++phase) {
-    for (int tile = 0; tile < kernel.tiles(phase); ++tile)
-      REQUIRE(kernel.run(context, phase, tile) == Progress::done);
-  }
-}
 
 // The operands, computed in f32 from the same values.
 struct Bf16Reference {

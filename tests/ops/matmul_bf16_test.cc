@@ -18,10 +18,6 @@ struct ProductCase {
   Attrs attrs;
 };
 
-struct NoProductFailure final : StepContext {
-  void fail(uint32_t, Status status) override { FAIL(status.message()); }
-};
-
 // Runs the kernel, in tiles of `tile_rows` rows if that is not 0.
 Tensor run_bf16(const ProductCase& c, const std::vector<Tensor>& inputs, int64_t tile_rows) {
   const OpDef& op = *test_catalogue().find(c.op);
@@ -34,7 +30,6 @@ Tensor run_bf16(const ProductCase& c, const std::vector<Tensor>& inputs, int64_t
   setup.node = &node;
   setup.tile_rows = tile_rows;
   setup.subject = c.op;
-  KernelContext context;
   std::vector<void*> in;
   for (const Tensor& input : inputs) {
     setup.types.inputs.push_back(
@@ -47,19 +42,7 @@ Tensor run_bf16(const ProductCase& c, const std::vector<Tensor>& inputs, int64_t
   auto kernel = make_bf16_product_kernel(setup, *product);
   REQUIRE(kernel.status().message() == "");
   Tensor y(DType::bf16, c.y);
-  void* out = y.raw();
-  const Tensor workspace(DType::u8, {static_cast<int64_t>((*kernel)->workspace_bytes())});
-  const Tensor scratch(DType::u8, {static_cast<int64_t>((*kernel)->scratch_bytes())});
-  NoProductFailure step;
-  context.inputs = in.data();
-  context.outputs = &out;
-  context.workspace = static_cast<std::byte*>(workspace.raw());
-  context.scratch = static_cast<std::byte*>(scratch.raw());
-  context.step = &step;
-  for (int phase = 0; phase < (*kernel)->phases(); ++phase) {
-    for (int tile = 0; tile < (*kernel)->tiles(phase); ++tile)
-      REQUIRE((*kernel)->run(context, phase, tile) == Progress::done);
-  }
+  run_kernel(**kernel, in, {y.raw()});
   return y;
 }
 

@@ -452,6 +452,24 @@ void check_channels16(std::string_view name, const std::vector<Tensor>& inputs, 
   }
 }
 
+void run_kernel(Kernel& kernel, std::vector<void*> inputs, std::vector<void*> outputs) {
+  struct FailingStep final : StepContext {
+    void fail(uint32_t, Status status) override { FAIL(status.message()); }
+  } step;
+  const Tensor workspace(DType::u8, {static_cast<int64_t>(kernel.workspace_bytes())});
+  const Tensor scratch(DType::u8, {static_cast<int64_t>(kernel.scratch_bytes())});
+  KernelContext context;
+  context.inputs = inputs.data();
+  context.outputs = outputs.data();
+  context.workspace = static_cast<std::byte*>(workspace.raw());
+  context.scratch = static_cast<std::byte*>(scratch.raw());
+  context.step = &step;
+  for (int phase = 0; phase < kernel.phases(); ++phase) {
+    for (int tile = 0; tile < kernel.tiles(phase); ++tile)
+      REQUIRE(kernel.run(context, phase, tile) == Progress::done);
+  }
+}
+
 Tensor to_channels16(const Tensor& plain) { return reorder_channels16(plain, true); }
 Tensor from_channels16(const Tensor& blocked) { return reorder_channels16(blocked, false); }
 

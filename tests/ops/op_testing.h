@@ -78,6 +78,11 @@ void check_tiles(std::string_view op, const std::vector<Tensor>& inputs, const A
 void check_channels16(std::string_view op, const std::vector<Tensor>& inputs,
                       const Attrs& attrs = {}, int outputs = 1, double rtol = 0, double atol = 0);
 
+// Runs all phases and tiles of a kernel in order, with workspace and scratch memory of its own. A
+// tile that does not end with `done` fails the test. `outputs` and `inputs` are their addresses;
+// null: absent.
+void run_kernel(Kernel& kernel, std::vector<void*> inputs, std::vector<void*> outputs);
+
 // [N,C,H,W] to the bytes of [N,C/16,H,W,16] (the shape stays), and back. REQUIRES: C % 16 == 0.
 Tensor to_channels16(const Tensor& plain);
 Tensor from_channels16(const Tensor& blocked);

@@ -9,10 +9,6 @@ namespace {
 
 constexpr int64_t kSteps = 5, kState = 32;
 
-struct NoCellFailure final : StepContext {
-  void fail(uint32_t, Status status) override { FAIL(status.message()); }
-};
-
 using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const KernelSetup&);
 
 // Runs a kernel on bf16 operands; `like` has the shapes of the outputs.
@@ -43,19 +39,7 @@ std::vector<Tensor> run_narrow(const std::string& name, MakeKernel make, const A
   }
   auto kernel = make(setup);
   REQUIRE(kernel.status().message() == "");
-  const Tensor workspace(DType::u8, {static_cast<int64_t>((*kernel)->workspace_bytes())});
-  const Tensor scratch(DType::u8, {static_cast<int64_t>((*kernel)->scratch_bytes())});
-  NoCellFailure step;
-  KernelContext context;
-  context.inputs = in.data();
-  context.outputs = out.data();
-  context.workspace = static_cast<std::byte*>(workspace.raw());
-  context.scratch = static_cast<std::byte*>(scratch.raw());
-  context.step = &step;
-  for (int phase = 0; phase < (*kernel)->phases(); ++phase) {
-    for (int tile = 0; tile < (*kernel)->tiles(phase); ++tile)
-      REQUIRE((*kernel)->run(context, phase, tile) == Progress::done);
-  }
+  run_kernel(**kernel, in, out);
   return outputs;
 }
 
