@@ -64,8 +64,8 @@ class BoxProducts {
 };
 
 // The scratch memory has the box of Y as floats, the rows of A if they are padded or transposed
-// there, and that of the library. The workspace has the packed blocks of B, and op(A) if A is
-// transposed and serves more than one block of columns.
+// there, and that of the library. If one B serves all rows, the workspace has its packed blocks,
+// and op(A) if A is transposed.
 class Bf16ProductKernel final : public Kernel {
  public:
   Bf16ProductKernel(Product product, std::vector<ProductTile> tiles, BoxProducts boxes, bool pads)
