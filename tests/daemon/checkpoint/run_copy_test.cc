@@ -208,13 +208,14 @@ TEST_CASE("no name in a store leads out of the folder that a run is brought to")
         std::vector<std::string>{"checkpoints", "graph", "job.yaml", "metrics.jsonl"});
 }
 
-// Options for a store that is asked for a short time only.
+// Options for a store that is asked for a short time only. It is long enough for an answer on a
+// busy machine, where a request of a few microseconds can take 100 ms.
 StoreOptions hasty_options(const S3Store& store) {
   StoreOptions options;
   options.variable = store.variable();
   options.writes = true;
-  options.pause = std::chrono::milliseconds(1);
-  options.patience = options.upload_patience = std::chrono::milliseconds(50);
+  options.pause = std::chrono::milliseconds(10);
+  options.patience = options.upload_patience = std::chrono::seconds(2);
   return options;
 }
 
