@@ -49,8 +49,9 @@ struct Parsed {
   DataInspectCommand inspect;
   DataConvertCommand rows;
   DataLedgerCommand ledger;
-  std::string shell;  // of `leat completion`
-  std::string topic;  // of `leat man`: the name of a command, "checkpoint ls"
+  std::string shell;   // of `leat completion`
+  bool words = false;  // of `leat completion`: as JSON, for no shell
+  std::string topic;   // of `leat man`: the name of a command, "checkpoint ls"
   std::string color = "auto";
 };
 
@@ -251,9 +252,10 @@ void add_data(CLI::App& app, Parsed& parsed) {
 // The scripts and pages that shells and manuals need.
 void add_texts(CLI::App& app, Parsed& parsed) {
   auto* completion = add_command(app, "completion", "Print a script that completes commands");
-  add_argument(*completion, "SHELL", parsed.shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  auto* shell = add_argument(*completion, "SHELL", parsed.shell, "bash, zsh or fish")
+                    ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->add_flag("--json", parsed.words, "The commands and options, one JSON object a line")
+      ->excludes(shell);
   auto* man = add_command(app, "man", "Print a page of the manual, for man -l -");
   add_argument(*man, "COMMAND", parsed.topic, "A command, 'checkpoint ls' (default: leat itself)");
 }
@@ -273,6 +275,13 @@ PrintText manual_of(const CLI::App& app, const std::string& topic) {
     begin = end + 1;
   }
   return {manual_page(*at)};
+}
+
+// The script for the shell, or the words as JSON; an error of usage without either.
+PrintText completion_of(const CLI::App& app, const Parsed& parsed) {
+  if (parsed.words) return {completion_json(app)};
+  if (auto script = completion_script(app, parsed.shell)) return {*std::move(script)};
+  return {"SHELL is required, or --json\nSee 'leat completion --help'.", kExitUsage};
 }
 
 // Adds everything to `app`. The parser writes to `parsed`, so both stay in place until it is done.
@@ -328,7 +337,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (name == "leat data inspect") return with_color(std::move(parsed.inspect));
   if (name == "leat data ledger") return with_color(std::move(parsed.ledger));
   if (name == "leat data convert") return with_color(std::move(parsed.rows));
-  if (name == "leat completion") return PrintText{*completion_script(app, parsed.shell)};
+  if (name == "leat completion") return completion_of(app, parsed);
   if (name == "leat man") return manual_of(app, parsed.topic);
   if (name == "leat plan") return with_color(std::move(parsed.plan));
   if (name == "leat predict") {

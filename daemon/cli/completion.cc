@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "daemon/base/json_line.h"
 #include "daemon/base/version.h"
 #include "daemon/process/arguments.h"
 #include "devices/base/text.h"
@@ -23,6 +24,20 @@ std::vector<std::string> flags_of(const CLI::App& app) {
     for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
   }
   return flags;
+}
+
+// The names of an option as a manual has them, "-o" before "--output"; that of an argument alone.
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  if (names.empty()) names.push_back(option.get_name());
+  return names;
+}
+
+// An option with a value, "--output FILE", in contrast to a flag and to an argument.
+bool takes_value(const CLI::Option& option) {
+  return !option.get_positional() && option.get_type_size() > 0;
 }
 
 // Calls `visit` with each command, the program itself first.
@@ -124,13 +139,8 @@ std::string manual_text(const std::string& text) {
 }
 
 std::string manual_option(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  if (names.empty()) names.push_back(option.get_name());
-  const bool takes_value = !option.get_positional() && option.get_type_size() > 0;
-  const std::string value = takes_value ? cat(" ", option.get_type_name()) : "";
-  return cat(".TP\n.B ", manual_text(join(names, ", ") + value), "\n",
+  const std::string value = takes_value(option) ? cat(" ", option.get_type_name()) : "";
+  return cat(".TP\n.B ", manual_text(join(names_of(option), ", ") + value), "\n",
              manual_text(option.get_description()), "\n");
 }
 
@@ -152,6 +162,26 @@ std::optional<std::string> completion_script(const CLI::App& app, std::string_vi
   if (shell == "zsh") return zsh_script(app);
   if (shell == "fish") return fish_script(app);
   return std::nullopt;
+}
+
+std::string completion_json(const CLI::App& app) {
+  std::string out;
+  JsonLine line;
+  each_command(app, [&](const CLI::App& command) {
+    line.clear();
+    line.add("kind", "Command").add("command", full_name(command));
+    out += line.add("help", command.get_description()).text();
+    for (const CLI::Option* option : command.get_options()) {
+      line.clear();
+      line.add("kind", "Option").add("command", full_name(command));
+      line.add("names", join(names_of(*option), ","));
+      line.add("value", takes_value(*option) ? std::optional(option->get_type_name())
+                                             : std::optional<std::string>());
+      line.add("required", option->get_required());
+      out += line.add("help", option->get_description()).text();
+    }
+  });
+  return out;
 }
 
 std::string manual_page(const CLI::App& command) {

@@ -15,6 +15,10 @@ namespace leat {
 // their values; nothing for another shell.
 std::optional<std::string> completion_script(const CLI::App& app, std::string_view shell);
 
+// The same words as JSON, one object on each line, for tools of other kinds: an object of kind
+// "Command" for each command, followed by those of kind "Option" for its arguments and flags.
+std::string completion_json(const CLI::App& app);
+
 // A page of section 1 of the manual for `command`, "leat" or one of its subcommands, in the format
 // man(7): its name, synopsis, arguments, flags and, for the whole program, its commands and footer.
 std::string manual_page(const CLI::App& command);

@@ -49,9 +49,10 @@ void add_plot(CLI::App& app, CurveArguments& arguments, std::string& color) {
                   "Draw the mean of each point and N points on either side")
       ->type_name("N")
       ->check(whole_number(0, 1'000'000'000));
-  sub->add_option("-o,--output", arguments.plot.output, "Draw into this file, named .svg or .png")
-      ->type_name("FILE");
-  add_cluster_options(*sub, arguments.cluster, /*json=*/false);
+  auto* output = sub->add_option("-o,--output", arguments.plot.output,
+                                 "Draw into this file, named .svg or .png")
+                     ->type_name("FILE");
+  add_cluster_options(*sub, arguments.cluster)->excludes(output);
   add_color(*sub, color);
 }
 

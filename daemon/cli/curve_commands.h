@@ -34,7 +34,7 @@ struct MetricsCommand {
 int run_metrics(const MetricsCommand& command);
 
 // Draws the curve of one metric of each run, in the terminal, into an SVG file, or into a PNG file
-// with Debian's program rsvg-convert.
+// with Debian's program rsvg-convert. With --json it prints the points instead, an object for each.
 struct PlotCommand {
   ClusterOptions cluster;
   std::vector<std::string> names;

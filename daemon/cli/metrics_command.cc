@@ -79,6 +79,18 @@ std::string epoch_table(const MetricsRows& rows) {
   return format_table(headers, cells, true, {.columns = stdout_columns()});
 }
 
+void print_json_points(const std::vector<Curve>& curves, const std::string& metric) {
+  JsonLine line;
+  for (const Curve& curve : curves) {
+    for (size_t i = 0; i < curve.steps.size(); ++i) {
+      line.clear();
+      line.add("run", curve.label).add("metric", metric);
+      line.add("step", static_cast<int64_t>(curve.steps[i])).add("value", curve.values[i]);
+      std::fputs(line.text().c_str(), stdout);
+    }
+  }
+}
+
 void warn_of_unreadable(const MetricsTable& table) {
   if (table.unreadable == 0) return;
   std::fputs(cat("leat: note: ", table.unreadable, " lines of metrics.jsonl are no rows\n").c_str(),
@@ -151,6 +163,10 @@ int run_plot(const PlotCommand& command) {
     curves.push_back(std::move(*curve));
   }
   if (!command.output.empty()) return write_picture(command, curves);
+  if (command.cluster.json) {
+    print_json_points(curves, command.metric);
+    return kExitOk;
+  }
   TextPlotSize size;
   if (const size_t columns = stdout_columns(); columns > 0) size.columns = columns;
   const bool color =

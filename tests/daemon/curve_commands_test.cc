@@ -1,10 +1,13 @@
 // leat metrics, plot, compare, completion and man, as a user types them.
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
-#include "tests/daemon/json_lines.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/temporary_directory.h"
 
@@ -135,6 +138,24 @@ TEST_CASE("a run that is not there, or is none, is named") {
                                                    "metrics.jsonl, found no such file in it"});
 }
 
+TEST_CASE("the points of curves are printed as JSON") {
+  const TemporaryDirectory folder;
+  make_run(folder, "one", 0.1, 0.5);
+  make_run(folder, "two", 0.2, 1.5);
+  const Finished loss = run_leat(folder.path(), {"plot", "one", "two", "--json"});
+  CHECK(loss.exit_code == 0);
+  CHECK(loss.out ==
+        R"({"run": "one", "metric": "loss", "step": 1, "value": 2}
+{"run": "one", "metric": "loss", "step": 2, "value": 0.5}
+{"run": "two", "metric": "loss", "step": 1, "value": 2}
+{"run": "two", "metric": "loss", "step": 2, "value": 1.5}
+)");
+  const Finished smooth =
+      run_leat(folder.path(), {"plot", "one", "--json", "--smooth", "1", "--metric", "seconds"});
+  CHECK(smooth.out == "{\"run\": \"one\", \"metric\": \"seconds\", \"step\": 2, \"value\": 3}\n");
+  CHECK(run_leat(folder.path(), {"plot", "one", "--json", "-o", "loss.svg"}).exit_code == 2);
+}
+
 // The words that bash offers for the last of these words.
 std::string completed(const TemporaryDirectory& folder, const std::string& words) {
   const std::string script =
@@ -157,6 +178,32 @@ TEST_CASE("bash completes commands, flags and files") {
     CHECK_THAT(script.out, Catch::Contains("compare"));
   }
   CHECK(run_leat(folder.path(), {"completion", "csh"}).exit_code == 2);
+}
+
+TEST_CASE("the commands and their options are printed as JSON") {
+  const TemporaryDirectory folder;
+  const Finished words = run_leat(folder.path(), {"completion", "--json"});
+  CHECK(words.exit_code == 0);
+  std::map<std::string, std::set<std::string>> options;
+  std::istringstream lines(words.out);
+  for (std::string text; std::getline(lines, text);) {
+    const auto line = nlohmann::json::parse(text);
+    std::set<std::string>& of = options[line.at("command").get<std::string>()];
+    if (line.at("kind") == "Option") of.insert(line.at("names").get<std::string>());
+    CHECK(!line.at("help").get<std::string>().empty());
+  }
+  CHECK(options.contains("leat checkpoint ls"));
+  CHECK(options["leat completion"] == std::set<std::string>{"-h,--help", "--json", "SHELL"});
+  CHECK_THAT(words.out, Catch::Contains(
+                            R"({"kind": "Option", "command": "leat plot", "names": "-o,--output", )"
+                            R"("value": "FILE", "required": false, )"));
+  CHECK_THAT(words.out,
+             Catch::Contains(R"("names": "RUN|JOB", "value": null, "required": true, )"));
+  // One of both is needed.
+  const Finished neither = run_leat(folder.path(), {"completion"});
+  CHECK(neither.exit_code == 2);
+  CHECK_THAT(neither.err, Catch::Contains("SHELL is required, or --json"));
+  CHECK(run_leat(folder.path(), {"completion", "bash", "--json"}).exit_code == 2);
 }
 
 TEST_CASE("the manual has a page for each command") {
