@@ -35,7 +35,8 @@ struct AsyncDeviceOptions {
   int index = 0;  // "gpu:<index>"
   uint64_t memory_bytes = uint64_t{1} << 30;
   // Before each piece of work, the device gives way up to so many times, as `seed` draws it: the
-  // host and the other queues get ahead of it.
+  // host and the other queues get ahead of it. It does so for 2 ms at most, because on a busy
+  // machine a turn can take as long.
   int most_turns_given_way = 0;
   uint64_t seed = 0;
   // The piece of work of the compute queue that fails, counted from 1; 0: none does.
@@ -217,7 +218,9 @@ class AsyncQueue final : public Queue {
   }
   Status work(const Item& item) {
     std::uniform_int_distribution<int> turns(0, options_.most_turns_given_way);
-    for (int left = turns(draw_); left > 0; --left) std::this_thread::yield();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+    for (int left = turns(draw_); left > 0 && std::chrono::steady_clock::now() < end; --left)
+      std::this_thread::yield();
     if (++done_ == options_.failing_work)
       return internal_error("gpu:0: the device failed, as the test wanted");
     memory_.enter();

@@ -13,44 +13,16 @@
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/onednn.h"
-#include "ops/cpu/vectorize.h"
+#include "ops/cpu/recurrent_loops.h"
 #include "ops/definitions/recurrent.h"
-#include "ops/elements/cell_activation.h"
 
 namespace leat {
 namespace {
 
 constexpr int64_t kTileRows = 8;
 
-// --- Activations of n numbers ------------------------------------------------------------------
-
-template <typename T>
-LEAT_INLINE void activate_all(const CellActivation& f, T* x, int64_t n) {
-  with_activation<T>(f, [&](auto&& of) {
-    LEAT_NO_OVERLAP
-    for (int64_t i = 0; i < n; ++i) x[i] = of(x[i]);
-  });
-}
-
-// d[i] *= f'(x) where y = f(x).
-template <typename T>
-LEAT_INLINE void derive_all(const CellActivation& f, const T* y, T* d, int64_t n) {
-  with_derivative<T>(f, [&](auto&& of) {
-    LEAT_NO_OVERLAP
-    for (int64_t i = 0; i < n; ++i) d[i] = d[i] * of(y[i]);
-  });
-}
-
-LEAT_VECTOR_CLONES void activate(const CellActivation& f, float* x, int64_t n) {
-  activate_all(f, x, n);
-}
-void activate(const CellActivation& f, double* x, int64_t n) { activate_all(f, x, n); }
-LEAT_VECTOR_CLONES void derive(const CellActivation& f, const float* y, float* d, int64_t n) {
-  derive_all(f, y, d, n);
-}
-void derive(const CellActivation& f, const double* y, double* d, int64_t n) {
-  derive_all(f, y, d, n);
-}
+// A kernel computes with T and has operands of E: the same type, or f32 and bf16. Rows of E become
+// rows of T as they are read, in the cache, and are rounded as they are written.
 
 // --- What both kernels share -------------------------------------------------------------------
 
@@ -66,6 +38,10 @@ struct Sequence {
     if (!spec.reverse) return t - 1;
     return t + 1 < length ? t + 1 : -1;
   }
+
+  // The numbers of the input that a cell may have beside R: an LSTM's P, or a GRU's bias of the
+  // third gate.
+  int64_t extras() const { return spec.cell == Cell::lstm ? 3 * state : state; }
 
   RecurrentSpec spec;
   int64_t steps, rows, state, columns;
@@ -119,15 +95,18 @@ struct TileRows {
   const int32_t* lengths;
 };
 
-// The scratch memory of a thread: a few matrices [kTileRows, width].
+// The scratch memory of a thread: a few matrices [rows, width].
 class Buffers {
  public:
   explicit Buffers(std::byte* memory) : next_(memory) {}
-  static size_t bytes(size_t elements, size_t size) { return align_up(elements * size, 64); }
   template <typename T>
-  T* take(int64_t width) {
+  static size_t bytes(int64_t rows, int64_t width) {
+    return align_up(static_cast<size_t>(rows * width) * sizeof(T), 64);
+  }
+  template <typename T>
+  T* take(int64_t width, int64_t rows = kTileRows) {
     T* const taken = reinterpret_cast<T*>(next_);
-    next_ += bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
+    next_ += bytes<T>(rows, width);
     return taken;
   }
   std::byte* rest() const { return next_; }
@@ -202,14 +181,14 @@ class CellKernel : public Kernel {
         r_(r),
         narrow_(std::move(narrow)) {}
 
-  // The scratch memory of matrices [kTileRows, width], and of a product.
+  // The scratch memory of matrices for the tile's rows, of single rows with all gates, and of a
+  // product.
   template <typename T>
-  size_t scratch_of(size_t states, size_t gates) const {
-    const auto matrix = [&](int64_t width) {
-      return Buffers::bytes(static_cast<size_t>(kTileRows * width), sizeof(T));
-    };
+  size_t scratch_of(size_t states, size_t gates, size_t single_rows) const {
     const size_t product = narrow_ ? narrow_->scratch_bytes() : gemm_scratch_bytes<T>();
-    return states * matrix(s_.state) + gates * matrix(s_.columns) + product;
+    return states * Buffers::bytes<T>(kTileRows, s_.state) +
+           gates * Buffers::bytes<T>(kTileRows, s_.columns) +
+           single_rows * Buffers::bytes<T>(1, s_.columns) + product;
   }
   bool packs(int phase) const { return phase + 1 < phases(); }
   Progress pack(KernelContext& context) const {
@@ -235,17 +214,43 @@ class CellKernel : public Kernel {
   const std::unique_ptr<NarrowProducts> narrow_;
 };
 
-template <typename T>
-void copy_or_zero(T* to, const T* from, int64_t n) {
-  if (from)
-    std::copy_n(from, n, to);
-  else
+// to = from, or zeros if `from` is null.
+template <typename T, typename E>
+void read_or_zero(T* to, const E* from, int64_t n) {
+  if (!from) {
     std::fill_n(to, n, T(0));
+  } else if constexpr (std::is_same_v<T, E>) {
+    std::copy_n(from, n, to);
+  } else {
+    widen(from, to, n);
+  }
+}
+// The row as numbers of T: itself, or a copy in `wide`. Null stays null.
+template <typename T, typename E>
+const T* read(const E* row, T* wide, int64_t n) {
+  if constexpr (std::is_same_v<T, E>) {
+    return row;
+  } else {
+    if (row) widen(row, wide, n);
+    return row ? wide : nullptr;
+  }
+}
+// to = from, or zeros if `from` is null; nothing if `to` is null.
+template <typename T, typename E>
+void write(const T* from, E* to, int64_t n) {
+  if (!to) return;
+  if (!from) {
+    std::fill_n(to, n, E{});
+  } else if constexpr (std::is_same_v<T, E>) {
+    std::copy_n(from, n, to);
+  } else {
+    narrow(from, to, n);
+  }
 }
 
 // --- The forward pass --------------------------------------------------------------------------
 
-template <typename T>
+template <typename T, typename E>
 class RecurrentKernel final : public CellKernel {
  public:
   static constexpr int kR = 1;  // the input R
@@ -257,41 +262,40 @@ class RecurrentKernel final : public CellKernel {
     return NarrowProducts::make(H, columns, columns, false);
   }
 
-  size_t scratch_bytes() const override { return scratch_of<T>(3, 2); }
+  size_t scratch_bytes() const override { return scratch_of<T>(3, 2, 2); }
   Progress run(KernelContext& context, int phase, int tile) override {
     if (packs(phase)) return pack(context);
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 5));
+    const int64_t H = s_.state;
     Buffers buffers(context.scratch);
     Work w;
-    w.h = buffers.take<T>(s_.state);
-    w.c = buffers.take<T>(s_.state);
-    w.part = buffers.take<T>(s_.state);
+    w.h = buffers.take<T>(H);
+    w.c = buffers.take<T>(H);
+    w.part = buffers.take<T>(H);
     w.products = buffers.take<T>(s_.columns);
     w.gates = buffers.take<T>(s_.columns);
+    w.x = buffers.take<T>(s_.columns, 1);
+    w.extra = read(in_.template of<E>(context, 4), buffers.take<T>(s_.columns, 1), s_.extras());
     w.gemm = buffers.rest();
     w.r = wide_r<T>(context);
-    w.extra = in_.template of<T>(context, 4);
     for (int64_t row = 0; row < rows.count; ++row) {
-      copy_or_zero(w.h + row * s_.state, rows.at(in_.template of<T>(context, 2), 0, row, s_.state),
-                   s_.state);
-      copy_or_zero(w.c + row * s_.state, rows.at(in_.template of<T>(context, 3), 0, row, s_.state),
-                   s_.state);
+      read_or_zero(w.h + row * H, rows.at(in_.template of<E>(context, 2), 0, row, H), H);
+      read_or_zero(w.c + row * H, rows.at(in_.template of<E>(context, 3), 0, row, H), H);
     }
     for (int64_t k = 0; k < s_.steps; ++k) {
       if (!step(context, rows, w, s_.step(k))) return library_error(context, subject_);
     }
     for (int64_t row = 0; row < rows.count; ++row) {
-      if (T* h = rows.at(out_.template of<T>(context, 1), 0, row, s_.state))
-        std::copy_n(w.h + row * s_.state, s_.state, h);
-      if (T* c = rows.at(out_.template of<T>(context, 2), 0, row, s_.state))
-        std::copy_n(w.c + row * s_.state, s_.state, c);
+      write(w.h + row * H, rows.at(out_.template of<E>(context, 1), 0, row, H), H);
+      write(w.c + row * H, rows.at(out_.template of<E>(context, 2), 0, row, H), H);
     }
     return Progress::done;
   }
 
  private:
+  // Matrices of the tile's rows; x is a row of the input.
   struct Work {
-    T *h, *c, *part, *products, *gates;
+    T *h, *c, *part, *products, *gates, *x;
     std::byte* gemm;
     const T *r, *extra;
   };
@@ -324,31 +328,35 @@ class RecurrentKernel final : public CellKernel {
       if (!multiply(rows, w, w.part, 2 * H, H)) return false;
     }
     for (int64_t row = 0; row < rows.count; ++row) {
-      T* const y = rows.at(out_.template of<T>(context, 0), t, row, H);
-      T* const gates = rows.at(out_.template of<T>(context, 3), t, row, s_.columns);
-      T* const states = rows.at(out_.template of<T>(context, 4), t, row, H);
+      E* const y = rows.at(out_.template of<E>(context, 0), t, row, H);
+      E* const gates = rows.at(out_.template of<E>(context, 3), t, row, s_.columns);
+      E* const states = rows.at(out_.template of<E>(context, 4), t, row, H);
       if (t >= rows.length(row)) {  // the sequence has ended: the state stays
-        copy_or_zero<T>(y, nullptr, H);
-        if (gates) copy_or_zero<T>(gates, nullptr, s_.columns);
-        if (states) copy_or_zero<T>(states, nullptr, H);
+        write<T>(nullptr, y, H);
+        write<T>(nullptr, gates, s_.columns);
+        write<T>(nullptr, states, H);
         continue;
       }
-      const T* const x = rows.at(in_.template of<T>(context, 0), t, row, s_.columns);
       T* const work = w.gates + row * s_.columns;
-      compute(w, x, row, work, states);
-      std::copy_n(w.h + row * H, H, y);
-      if (gates) std::copy_n(work, s_.columns, gates);
+      compute(w, x_of(context, rows, w, t, row), row, work, states);
+      write(w.h + row * H, y, H);
+      write(work, gates, s_.columns);
     }
     return true;
   }
 
-  void compute(Work& w, const T* x, int64_t row, T* gates, T* states) {
+  const T* x_of(const KernelContext& context, const TileRows<T>& rows, const Work& w, int64_t t,
+                int64_t row) const {
+    return read(rows.at(in_.template of<E>(context, 0), t, row, s_.columns), w.x, s_.columns);
+  }
+
+  void compute(Work& w, const T* x, int64_t row, T* gates, E* states) {
     const int64_t H = s_.state;
     T *const h = w.h + row * H, *const c = w.c + row * H;
     const T* const products = w.products + row * s_.columns;
     switch (s_.spec.cell) {
       case Cell::rnn:
-        for (int64_t j = 0; j < H; ++j) gates[j] = x[j] + products[j];
+        cells::sum(x, products, gates, H);
         squash(0, gates, H);
         std::copy_n(gates, H, h);
         return;
@@ -356,7 +364,7 @@ class RecurrentKernel final : public CellKernel {
         return gru(w, x, products, h, gates, states, w.part + row * H);
       case Cell::lstm:
         lstm(w, x, products, h, c, gates);
-        if (states) std::copy_n(c, H, states);
+        write(c, states, H);
         return;
     }
   }
@@ -367,16 +375,16 @@ class RecurrentKernel final : public CellKernel {
       const T most = static_cast<T>(s_.spec.clip);
       for (int64_t j = 0; j < n; ++j) x[j] = std::clamp(x[j], -most, most);
     }
-    activate(s_.spec.activations[static_cast<size_t>(index)], x, n);
+    cells::activate(s_.spec.activations[static_cast<size_t>(index)], x, n);
   }
 
   void lstm(const Work& w, const T* x, const T* products, T* h, T* c, T* gates) {
     const int64_t H = s_.state;
     T *const i = gates, *const o = i + H, *const f = o + H, *const g = f + H;
-    for (int64_t j = 0; j < 4 * H; ++j) gates[j] = x[j] + products[j];
-    for (int64_t j = 0; w.extra && j < H; ++j) {
-      i[j] += w.extra[j] * c[j];
-      f[j] += w.extra[2 * H + j] * c[j];
+    cells::sum(x, products, gates, 4 * H);
+    if (w.extra) {
+      cells::add_product(w.extra, c, i, H);
+      cells::add_product(w.extra + 2 * H, c, f, H);
     }
     squash(0, i, H);
     squash(1, g, H);
@@ -384,41 +392,39 @@ class RecurrentKernel final : public CellKernel {
       for (int64_t j = 0; j < H; ++j) f[j] = 1 - i[j];
     else
       squash(0, f, H);
-    for (int64_t j = 0; j < H; ++j) c[j] = f[j] * c[j] + i[j] * g[j];
-    for (int64_t j = 0; w.extra && j < H; ++j) o[j] += w.extra[H + j] * c[j];
+    cells::lstm_state(i, f, g, c, H);
+    if (w.extra) cells::add_product(w.extra + H, c, o, H);
     squash(0, o, H);
     std::copy_n(c, H, h);
-    activate(s_.spec.activations[2], h, H);
-    for (int64_t j = 0; j < H; ++j) h[j] = o[j] * h[j];
+    cells::activate(s_.spec.activations[2], h, H);
+    cells::product(o, h, h, H);
   }
 
   // The first two gates of a GRU whose reset comes before the product, and the state after it.
   void reset(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
     const int64_t H = s_.state;
-    const T* const x = rows.at(in_.template of<T>(context, 0), t, row, s_.columns);
-    const T* const products = w.products + row * s_.columns;
+    const T* const x = x_of(context, rows, w, t, row);
     T* const gates = w.gates + row * s_.columns;
-    for (int64_t j = 0; j < 2 * H; ++j) gates[j] = x[j] + products[j];
+    cells::sum(x, w.products + row * s_.columns, gates, 2 * H);
     squash(0, gates, 2 * H);
-    for (int64_t j = 0; j < H; ++j) w.part[row * H + j] = gates[H + j] * w.h[row * H + j];
+    cells::product(gates + H, w.h + row * H, w.part + row * H, H);
   }
 
-  void gru(const Work& w, const T* x, const T* products, T* h, T* gates, T* states,
-           const T* after_reset) {
+  // The row of w.part is the state after the reset, or room for its product.
+  void gru(const Work& w, const T* x, const T* products, T* h, T* gates, E* states, T* part) {
     const int64_t H = s_.state;
     T *const z = gates, *const r = z + H, *const n = r + H;
     if (s_.spec.linear_before_reset) {
-      for (int64_t j = 0; j < 2 * H; ++j) gates[j] = x[j] + products[j];
+      cells::sum(x, products, gates, 2 * H);
       squash(0, gates, 2 * H);
       for (int64_t j = 0; j < H; ++j) {
-        const T q = products[2 * H + j] + (w.extra ? w.extra[j] : T(0));
-        n[j] = x[2 * H + j] + r[j] * q;
-        if (states) states[j] = q;
+        part[j] = products[2 * H + j] + (w.extra ? w.extra[j] : T(0));
+        n[j] = x[2 * H + j] + r[j] * part[j];
       }
     } else {
-      for (int64_t j = 0; j < H; ++j) n[j] = x[2 * H + j] + products[2 * H + j];
-      if (states) std::copy_n(after_reset, H, states);
+      cells::sum(x + 2 * H, products + 2 * H, n, H);
     }
+    write(part, states, H);
     squash(1, n, H);
     for (int64_t j = 0; j < H; ++j) h[j] = (1 - z[j]) * n[j] + z[j] * h[j];
   }
@@ -426,7 +432,7 @@ class RecurrentKernel final : public CellKernel {
 
 // --- The backward pass -------------------------------------------------------------------------
 
-template <typename T>
+template <typename T, typename E>
 class RecurrentGradKernel final : public CellKernel {
  public:
   static constexpr int kR = 0;  // the input R
@@ -439,7 +445,7 @@ class RecurrentGradKernel final : public CellKernel {
     return NarrowProducts::make(columns, H, columns, true);
   }
 
-  size_t scratch_bytes() const override { return scratch_of<T>(7, 2); }
+  size_t scratch_bytes() const override { return scratch_of<T>(7, 2, 3); }
   Progress run(KernelContext& context, int phase, int tile) override {
     if (packs(phase)) return pack(context);
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 7));
@@ -455,30 +461,31 @@ class RecurrentGradKernel final : public CellKernel {
     w.sum = buffers.take<T>(H);
     w.dx = buffers.take<T>(s_.columns);
     w.dproducts = buffers.take<T>(s_.columns);
+    w.gates = buffers.take<T>(s_.columns, 1);
+    w.states = buffers.take<T>(s_.columns, 1);
+    w.extra = read(in_.template of<E>(context, 6), buffers.take<T>(s_.columns, 1), s_.extras());
     w.gemm = buffers.rest();
     w.r = wide_r<T>(context);
-    w.extra = in_.template of<T>(context, 6);
     for (int64_t row = 0; row < rows.count; ++row) {
-      copy_or_zero(w.dh + row * H, rows.at(in_.template of<T>(context, 9), 0, row, H), H);
-      copy_or_zero(w.dc + row * H, rows.at(in_.template of<T>(context, 10), 0, row, H), H);
+      read_or_zero(w.dh + row * H, rows.at(in_.template of<E>(context, 9), 0, row, H), H);
+      read_or_zero(w.dc + row * H, rows.at(in_.template of<E>(context, 10), 0, row, H), H);
     }
     for (int64_t k = s_.steps; k-- > 0;) {
       if (!step(context, rows, w, s_.step(k))) return library_error(context, subject_);
     }
     for (int64_t row = 0; row < rows.count; ++row) {
-      if (T* h = rows.at(out_.template of<T>(context, 2), 0, row, H))
-        std::copy_n(w.dh + row * H, H, h);
-      if (T* c = rows.at(out_.template of<T>(context, 3), 0, row, H))
-        std::copy_n(w.dc + row * H, H, c);
+      write(w.dh + row * H, rows.at(out_.template of<E>(context, 2), 0, row, H), H);
+      write(w.dc + row * H, rows.at(out_.template of<E>(context, 3), 0, row, H), H);
     }
     return Progress::done;
   }
 
  private:
   // Matrices of the tile's rows. dx and dproducts: the gradients of what the gates' activations
-  // get, and of the products of the state with r; they differ in a GRU alone.
+  // get, and of the products of the state with r; they differ in a GRU alone. gates and states have
+  // a row of the values of the forward pass.
   struct Work {
-    T *dh, *dc, *h, *c, *part, *line, *sum, *dx, *dproducts;
+    T *dh, *dc, *h, *c, *part, *line, *sum, *dx, *dproducts, *gates, *states;
     std::byte* gemm;
     const T *r, *extra;
   };
@@ -505,21 +512,19 @@ class RecurrentGradKernel final : public CellKernel {
   // The states before step t, and the gradient of the state after it.
   void load(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
     const int64_t H = s_.state, from = s_.before(t, rows.length(row));
-    const auto state = [&](const T* of, const T* first) {
+    const auto state = [&](const E* of, const E* first) {
       return from >= 0 ? rows.at(of, from, row, H) : rows.at(first, 0, row, H);
     };
-    copy_or_zero(w.h + row * H,
-                 state(in_.template of<T>(context, 1), in_.template of<T>(context, 4)), H);
+    read_or_zero(w.h + row * H,
+                 state(in_.template of<E>(context, 1), in_.template of<E>(context, 4)), H);
     if (s_.spec.cell == Cell::lstm)
-      copy_or_zero(w.c + row * H,
-                   state(in_.template of<T>(context, 3), in_.template of<T>(context, 5)), H);
-    if (const T* dy = rows.at(in_.template of<T>(context, 8), t, row, H)) {
-      for (int64_t j = 0; j < H; ++j) w.dh[row * H + j] += dy[j];
-    }
-    if (T* h = rows.at(out_.template of<T>(context, 4), t, row, H))
-      std::copy_n(w.h + row * H, H, h);
-    if (T* c = rows.at(out_.template of<T>(context, 5), t, row, H))
-      copy_or_zero(c, cell(w, row), H);
+      read_or_zero(w.c + row * H,
+                   state(in_.template of<E>(context, 3), in_.template of<E>(context, 5)), H);
+    const E* const dy = rows.at(in_.template of<E>(context, 8), t, row, H);
+    T* const dh = w.dh + row * H;
+    if (dy) cells::sum(dh, read(dy, w.states, H), dh, H);
+    write(w.h + row * H, rows.at(out_.template of<E>(context, 4), t, row, H), H);
+    write(cell(w, row), rows.at(out_.template of<E>(context, 5), t, row, H), H);
   }
   const T* cell(const Work& w, int64_t row) const {
     return s_.spec.cell == Cell::lstm ? w.c + row * s_.state : nullptr;
@@ -537,10 +542,8 @@ class RecurrentGradKernel final : public CellKernel {
     std::fill_n(w.dproducts, rows.count * s_.columns, T(0));
     for (int64_t row = 0; row < rows.count; ++row) {
       if (t < rows.length(row)) continue;
-      for (const size_t output : {4, 5}) {
-        if (T* state = rows.at(out_.template of<T>(context, output), t, row, H))
-          copy_or_zero<T>(state, nullptr, H);
-      }
+      for (const size_t output : {4, 5})
+        write<T>(nullptr, rows.at(out_.template of<E>(context, output), t, row, H), H);
     }
     each([&](int64_t row) {
       load(context, rows, w, t, row);
@@ -553,16 +556,19 @@ class RecurrentGradKernel final : public CellKernel {
     } else if (!back_whole(context, rows, w)) {
       return false;
     }
-    each([&](int64_t row) {
-      for (int64_t j = row * H; j < (row + 1) * H; ++j) w.dh[j] += w.sum[j];
-    });
+    each([&](int64_t row) { cells::sum(w.dh + row * H, w.sum + row * H, w.dh + row * H, H); });
     for (int64_t row = 0; row < rows.count; ++row) {
-      std::copy_n(w.dx + row * s_.columns, s_.columns,
-                  rows.at(out_.template of<T>(context, 0), t, row, s_.columns));
-      if (T* products = rows.at(out_.template of<T>(context, 1), t, row, s_.columns))
-        std::copy_n(w.dproducts + row * s_.columns, s_.columns, products);
+      const int64_t from = row * s_.columns;
+      write(w.dx + from, rows.at(out_.template of<E>(context, 0), t, row, s_.columns), s_.columns);
+      write(w.dproducts + from, rows.at(out_.template of<E>(context, 1), t, row, s_.columns),
+            s_.columns);
     }
     return true;
+  }
+
+  const T* gates_at(const KernelContext& context, const TileRows<T>& rows, const Work& w, int64_t t,
+                    int64_t row) const {
+    return read(rows.at(in_.template of<E>(context, 2), t, row, s_.columns), w.gates, s_.columns);
   }
 
   // Sets dx and dproducts, and makes dh the part of the gradient that goes around the gates.
@@ -570,19 +576,18 @@ class RecurrentGradKernel final : public CellKernel {
     const int64_t H = s_.state;
     T *const dx = w.dx + row * s_.columns, *const dproducts = w.dproducts + row * s_.columns;
     T* const dh = w.dh + row * H;
-    const T* const gates = rows.at(in_.template of<T>(context, 2), t, row, s_.columns);
-    const T* const states = rows.at(in_.template of<T>(context, 3), t, row, H);
     if (s_.spec.cell == Cell::rnn) {
-      const T* const y = rows.at(in_.template of<T>(context, 1), t, row, H);
+      const T* const y = read(rows.at(in_.template of<E>(context, 1), t, row, H), w.states, H);
       std::copy_n(dh, H, dx);
-      derive(s_.spec.activations[0], y, dx, H);
+      cells::derive(s_.spec.activations[0], y, dx, H);
       std::fill_n(dh, H, T(0));
-    } else if (s_.spec.cell == Cell::lstm) {
-      lstm(w, row, gates, states, dx);
-    } else {
-      gru(w, row, gates, states, dx, dproducts);
+      std::copy_n(dx, s_.columns, dproducts);
       return;
     }
+    const T* const gates = gates_at(context, rows, w, t, row);
+    const T* const states = read(rows.at(in_.template of<E>(context, 3), t, row, H), w.states, H);
+    if (s_.spec.cell == Cell::gru) return gru(w, row, gates, states, dx, dproducts);
+    lstm(w, row, gates, states, dx);
     std::copy_n(dx, s_.columns, dproducts);
   }
 
@@ -595,29 +600,22 @@ class RecurrentGradKernel final : public CellKernel {
     const T *const i = gates, *const o = i + H, *const f = o + H, *const g = f + H;
     T *const di = dx, *const d_o = di + H, *const df = d_o + H, *const dg = df + H;
     std::copy_n(cells, H, line);  // h(c)
-    activate(s_.spec.activations[2], line, H);
-    for (int64_t j = 0; j < H; ++j) {
-      d_o[j] = dh[j] * line[j];
-      part[j] = dh[j] * o[j];
-    }
-    derive(f_of, o, d_o, H);
-    derive(s_.spec.activations[2], line, part, H);
-    for (int64_t j = 0; j < H; ++j) {
-      T sum = dc[j] + part[j];
-      if (w.extra) sum += d_o[j] * w.extra[H + j];
-      di[j] = sum * g[j];
-      df[j] = sum * before[j];
-      dg[j] = sum * i[j];
-      dc[j] = sum * f[j];
-    }
+    cells::activate(s_.spec.activations[2], line, H);
+    cells::product(dh, line, d_o, H);
+    cells::product(dh, o, part, H);
+    cells::derive(f_of, o, d_o, H);
+    cells::derive(s_.spec.activations[2], line, part, H);
+    cells::sum(dc, part, part, H);  // the gradient of c
+    if (w.extra) cells::add_product(d_o, w.extra + H, part, H);
+    cells::lstm_gradients(part, {i, f, g, before, di, df, dg, dc}, H);
     if (s_.spec.input_forget) {
       for (int64_t j = 0; j < H; ++j) di[j] -= df[j];
       std::fill_n(df, H, T(0));
     } else {
-      derive(f_of, f, df, H);
+      cells::derive(f_of, f, df, H);
     }
-    derive(f_of, i, di, H);
-    derive(s_.spec.activations[1], g, dg, H);
+    cells::derive(f_of, i, di, H);
+    cells::derive(s_.spec.activations[1], g, dg, H);
     for (int64_t j = 0; w.extra && j < H; ++j)
       dc[j] += di[j] * w.extra[j] + df[j] * w.extra[2 * H + j];
     std::fill_n(dh, H, T(0));
@@ -634,26 +632,26 @@ class RecurrentGradKernel final : public CellKernel {
       dz[j] = dh[j] * (before[j] - n[j]);
       dh[j] = dh[j] * z[j];
     }
-    derive(s_.spec.activations[1], n, dn, H);
-    derive(s_.spec.activations[0], z, dz, H);
+    cells::derive(s_.spec.activations[1], n, dn, H);
+    cells::derive(s_.spec.activations[0], z, dz, H);
     if (!s_.spec.linear_before_reset) return;  // reset() does the rest
-    for (int64_t j = 0; j < H; ++j) dr[j] = dn[j] * states[j];
-    derive(s_.spec.activations[0], r, dr, H);
+    cells::product(dn, states, dr, H);
+    cells::derive(s_.spec.activations[0], r, dr, H);
     std::copy_n(dx, 2 * H, dproducts);
-    for (int64_t j = 0; j < H; ++j) dproducts[2 * H + j] = dn[j] * r[j];
+    cells::product(dn, r, dproducts + 2 * H, H);
   }
 
   // w.sum is the gradient of the state after the reset.
   void reset(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
     const int64_t H = s_.state;
-    const T* const r = rows.at(in_.template of<T>(context, 2), t, row, s_.columns) + H;
+    const T* const r = gates_at(context, rows, w, t, row) + H;
     T* const dr = w.dx + row * s_.columns + H;
     for (int64_t j = 0; j < H; ++j) {
       const T sum = w.sum[row * H + j];
       dr[j] = sum * w.h[row * H + j];
       w.dh[row * H + j] += sum * r[j];
     }
-    derive(s_.spec.activations[0], r, dr, H);
+    cells::derive(s_.spec.activations[0], r, dr, H);
   }
 };
 
@@ -663,20 +661,25 @@ Result<RecurrentSpec> spec_of(const KernelSetup& setup) {
   return invalid_argument(cat(setup.subject, ": ", spec.status().message()));
 }
 
-// All inputs but R come as float.
-template <template <typename> class K>
+// The kernel K<T, E>, with `narrow` for its products.
+template <template <typename, typename> class K, typename T, typename E>
+Result<std::unique_ptr<Kernel>> make_kernel(const KernelSetup& setup,
+                                            std::unique_ptr<NarrowProducts> narrow = nullptr) {
+  LEAT_ASSIGN_OR_RETURN(RecurrentSpec spec, spec_of(setup));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<K<T, E>>(setup, std::move(spec), std::move(narrow)));
+}
+
+template <template <typename, typename> class K>
 Result<std::unique_ptr<Kernel>> make_narrow(const KernelSetup& setup) {
   LEAT_ASSIGN_OR_RETURN(const RecurrentSpec spec, spec_of(setup));
   if (spec.resets_first())
     return unimplemented(cat(setup.subject, ": products of a part of the gates"));
-  LEAT_ASSIGN_OR_RETURN(auto products, K<float>::narrow_products(setup));
-  const KernelFactory factory = [&](const KernelSetup& inner) -> Result<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>(std::make_unique<K<float>>(inner, spec, std::move(products)));
-  };
-  return compute_in_f32(setup, factory, {.kept_inputs = 1u << K<float>::kR});
+  LEAT_ASSIGN_OR_RETURN(auto products, (K<float, BFloat16>::narrow_products(setup)));
+  return make_kernel<K, float, BFloat16>(setup, std::move(products));
 }
 
-template <template <typename> class K>
+template <template <typename, typename> class K>
 Result<std::unique_ptr<Kernel>> make_of_type(const KernelSetup& setup) {
   const DType dtype = setup.input(0).dtype;
   if (dtype == DType::bf16 && onednn::has_tiles()) {
@@ -684,10 +687,8 @@ Result<std::unique_ptr<Kernel>> make_of_type(const KernelSetup& setup) {
     if (kernel.status().code() != Code::unimplemented) return kernel;
   }
   if (is_16bit_float(dtype)) return compute_in_f32(setup, make_of_type<K>);
-  LEAT_ASSIGN_OR_RETURN(RecurrentSpec spec, spec_of(setup));
-  if (dtype == DType::f64)
-    return std::unique_ptr<Kernel>(std::make_unique<K<double>>(setup, std::move(spec)));
-  return std::unique_ptr<Kernel>(std::make_unique<K<float>>(setup, std::move(spec)));
+  if (dtype == DType::f64) return make_kernel<K, double, double>(setup);
+  return make_kernel<K, float, float>(setup);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct Finished {
 Finished run_program(const std::string& binary, const std::string& folder,
                      const std::vector<std::string>& arguments,
                      const std::vector<std::string>& environment,
-                     std::chrono::seconds patience = std::chrono::minutes(1));
+                     std::chrono::seconds patience = std::chrono::minutes(4));
 
 // The path of this build's `leat`.
 std::string leat_binary();
