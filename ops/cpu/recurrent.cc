@@ -20,6 +20,8 @@ namespace leat {
 namespace {
 
 constexpr int64_t kTileRows = 8;
+// With products of bf16: as many as a register of AMX has.
+constexpr int64_t kNarrowTileRows = 16;
 
 // A kernel computes with T and has operands of E: the same type, or f32 and bf16. Rows of E become
 // rows of T as they are read, in the cache, and are rounded as they are written.
@@ -27,8 +29,13 @@ constexpr int64_t kTileRows = 8;
 // --- What both kernels share -------------------------------------------------------------------
 
 struct Sequence {
-  Sequence(const RecurrentSpec& of, const Shape& y)
-      : spec(of), steps(y[0]), rows(y[1]), state(y[2]), columns(of.gates() * y[2]) {}
+  Sequence(const RecurrentSpec& of, const Shape& y, int64_t rows_of_tile)
+      : spec(of),
+        steps(y[0]),
+        rows(y[1]),
+        state(y[2]),
+        columns(of.gates() * y[2]),
+        tile_rows(rows_of_tile) {}
 
   // The step that is done as number k.
   int64_t step(int64_t k) const { return spec.reverse ? steps - 1 - k : k; }
@@ -44,7 +51,7 @@ struct Sequence {
   int64_t extras() const { return spec.cell == Cell::lstm ? 3 * state : state; }
 
   RecurrentSpec spec;
-  int64_t steps, rows, state, columns;
+  int64_t steps, rows, state, columns, tile_rows;
 };
 
 // Input i; null where it is absent. Absent ones at the end are not in the context's list.
@@ -78,7 +85,7 @@ class Outputs {
 template <typename T>
 struct TileRows {
   TileRows(const Sequence& sequence, int tile, const int32_t* row_lengths)
-      : s(sequence), first(tile * kTileRows), count(std::min(kTileRows, s.rows - first)) {
+      : s(sequence), first(tile * s.tile_rows), count(std::min(s.tile_rows, s.rows - first)) {
     lengths = row_lengths ? row_lengths + first : nullptr;
   }
   int64_t length(int64_t row) const {
@@ -95,37 +102,47 @@ struct TileRows {
   const int32_t* lengths;
 };
 
-// The scratch memory of a thread: a few matrices [rows, width].
+// The scratch memory of a thread: matrices [tile_rows, width], and single rows.
 class Buffers {
  public:
-  explicit Buffers(std::byte* memory) : next_(memory) {}
+  Buffers(std::byte* memory, int64_t tile_rows) : next_(memory), tile_rows_(tile_rows) {}
   template <typename T>
   static size_t bytes(int64_t rows, int64_t width) {
     return align_up(static_cast<size_t>(rows * width) * sizeof(T), 64);
   }
   template <typename T>
-  T* take(int64_t width, int64_t rows = kTileRows) {
-    T* const taken = reinterpret_cast<T*>(next_);
-    next_ += bytes<T>(rows, width);
-    return taken;
+  T* take(int64_t width) {
+    return take_rows<T>(tile_rows_, width);
+  }
+  template <typename T>
+  T* take_row(int64_t width) {
+    return take_rows<T>(1, width);
   }
   std::byte* rest() const { return next_; }
 
  private:
+  template <typename T>
+  T* take_rows(int64_t rows, int64_t width) {
+    T* const taken = reinterpret_cast<T*>(next_);
+    next_ += bytes<T>(rows, width);
+    return taken;
+  }
+
   std::byte* next_;
+  const int64_t tile_rows_;
 };
 
 // Products of a tile's rows with R, or with its transpose, that multiply bf16. R is packed into the
 // workspace once, for all tiles and steps.
 class NarrowProducts {
  public:
-  // [kTileRows, k] times [k, n]. R has rows of `columns` elements. unimplemented if the library has
-  // no fast product.
+  // [kNarrowTileRows, k] times [k, n]. R has rows of `columns` elements. unimplemented if the
+  // library has no fast product.
   static Result<std::unique_ptr<NarrowProducts>> make(int64_t k, int64_t n, int64_t columns,
                                                       bool transposed) {
     LEAT_ASSIGN_OR_RETURN(
         auto product,
-        onednn::make_bf16_product({false, transposed, kTileRows, n, k, k, columns, n}, true));
+        onednn::make_bf16_product({false, transposed, kNarrowTileRows, n, k, k, columns, n}, true));
     return std::unique_ptr<NarrowProducts>(new NarrowProducts(std::move(product), k));
   }
 
@@ -140,7 +157,7 @@ class NarrowProducts {
            const KernelContext& context, std::byte* scratch) const {
     auto* const narrowed = reinterpret_cast<BFloat16*>(scratch);
     narrow(rows, narrowed, count * k_);
-    std::fill(narrowed + count * k_, narrowed + kTileRows * k_, BFloat16{});
+    std::fill(narrowed + count * k_, narrowed + kNarrowTileRows * k_, BFloat16{});
     const void* const packed = workspace_bytes() == 0 ? static_cast<const void*>(r)
                                                       : static_cast<const void*>(context.workspace);
     return product_->run(narrowed, packed, to, scratch + rows_bytes());
@@ -150,7 +167,7 @@ class NarrowProducts {
   NarrowProducts(std::unique_ptr<onednn::Bf16Product> product, int64_t k)
       : product_(std::move(product)), k_(k) {}
   size_t rows_bytes() const {
-    return align_up(static_cast<size_t>(kTileRows * k_) * sizeof(BFloat16), 64);
+    return align_up(static_cast<size_t>(kNarrowTileRows * k_) * sizeof(BFloat16), 64);
   }
 
   const std::unique_ptr<onednn::Bf16Product> product_;
@@ -167,14 +184,16 @@ Progress library_error(KernelContext& context, const std::string& subject) {
 class CellKernel : public Kernel {
  public:
   int phases() const override { return narrow_ ? 2 : 1; }
-  int tiles(int phase) const override { return packs(phase) ? 1 : tile_count(s_.rows, kTileRows); }
+  int tiles(int phase) const override {
+    return packs(phase) ? 1 : tile_count(s_.rows, s_.tile_rows);
+  }
   size_t workspace_bytes() const override { return narrow_ ? narrow_->workspace_bytes() : 0; }
 
  protected:
   // `r`: the input R. `y`: the shape of the states of all steps.
   CellKernel(const KernelSetup& setup, RecurrentSpec spec, const Shape& y, int r,
              std::unique_ptr<NarrowProducts> narrow)
-      : s_(std::move(spec), y),
+      : s_(std::move(spec), y, narrow ? kNarrowTileRows : kTileRows),
         in_(setup),
         out_(setup),
         subject_(setup.subject),
@@ -186,8 +205,8 @@ class CellKernel : public Kernel {
   template <typename T>
   size_t scratch_of(size_t states, size_t gates, size_t single_rows) const {
     const size_t product = narrow_ ? narrow_->scratch_bytes() : gemm_scratch_bytes<T>();
-    return states * Buffers::bytes<T>(kTileRows, s_.state) +
-           gates * Buffers::bytes<T>(kTileRows, s_.columns) +
+    return states * Buffers::bytes<T>(s_.tile_rows, s_.state) +
+           gates * Buffers::bytes<T>(s_.tile_rows, s_.columns) +
            single_rows * Buffers::bytes<T>(1, s_.columns) + product;
   }
   bool packs(int phase) const { return phase + 1 < phases(); }
@@ -262,20 +281,19 @@ class RecurrentKernel final : public CellKernel {
     return NarrowProducts::make(H, columns, columns, false);
   }
 
-  size_t scratch_bytes() const override { return scratch_of<T>(3, 2, 2); }
+  size_t scratch_bytes() const override { return scratch_of<T>(3, 2, 1); }
   Progress run(KernelContext& context, int phase, int tile) override {
     if (packs(phase)) return pack(context);
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 5));
     const int64_t H = s_.state;
-    Buffers buffers(context.scratch);
+    Buffers buffers(context.scratch, s_.tile_rows);
     Work w;
     w.h = buffers.take<T>(H);
     w.c = buffers.take<T>(H);
     w.part = buffers.take<T>(H);
     w.products = buffers.take<T>(s_.columns);
     w.gates = buffers.take<T>(s_.columns);
-    w.x = buffers.take<T>(s_.columns, 1);
-    w.extra = read(in_.template of<E>(context, 4), buffers.take<T>(s_.columns, 1), s_.extras());
+    w.extra = read(in_.template of<E>(context, 4), buffers.take_row<T>(s_.columns), s_.extras());
     w.gemm = buffers.rest();
     w.r = wide_r<T>(context);
     for (int64_t row = 0; row < rows.count; ++row) {
@@ -293,9 +311,9 @@ class RecurrentKernel final : public CellKernel {
   }
 
  private:
-  // Matrices of the tile's rows; x is a row of the input.
+  // Matrices of the tile's rows.
   struct Work {
-    T *h, *c, *part, *products, *gates, *x;
+    T *h, *c, *part, *products, *gates;
     std::byte* gemm;
     const T *r, *extra;
   };
@@ -338,19 +356,19 @@ class RecurrentKernel final : public CellKernel {
         continue;
       }
       T* const work = w.gates + row * s_.columns;
-      compute(w, x_of(context, rows, w, t, row), row, work, states);
+      compute(w, x_of(context, rows, t, row), row, work, states);
       write(w.h + row * H, y, H);
       write(work, gates, s_.columns);
     }
     return true;
   }
 
-  const T* x_of(const KernelContext& context, const TileRows<T>& rows, const Work& w, int64_t t,
+  const E* x_of(const KernelContext& context, const TileRows<T>& rows, int64_t t,
                 int64_t row) const {
-    return read(rows.at(in_.template of<E>(context, 0), t, row, s_.columns), w.x, s_.columns);
+    return rows.at(in_.template of<E>(context, 0), t, row, s_.columns);
   }
 
-  void compute(Work& w, const T* x, int64_t row, T* gates, E* states) {
+  void compute(Work& w, const E* x, int64_t row, T* gates, E* states) {
     const int64_t H = s_.state;
     T *const h = w.h + row * H, *const c = w.c + row * H;
     const T* const products = w.products + row * s_.columns;
@@ -378,7 +396,7 @@ class RecurrentKernel final : public CellKernel {
     cells::activate(s_.spec.activations[static_cast<size_t>(index)], x, n);
   }
 
-  void lstm(const Work& w, const T* x, const T* products, T* h, T* c, T* gates) {
+  void lstm(const Work& w, const E* x, const T* products, T* h, T* c, T* gates) {
     const int64_t H = s_.state;
     T *const i = gates, *const o = i + H, *const f = o + H, *const g = f + H;
     cells::sum(x, products, gates, 4 * H);
@@ -403,7 +421,7 @@ class RecurrentKernel final : public CellKernel {
   // The first two gates of a GRU whose reset comes before the product, and the state after it.
   void reset(KernelContext& context, const TileRows<T>& rows, Work& w, int64_t t, int64_t row) {
     const int64_t H = s_.state;
-    const T* const x = x_of(context, rows, w, t, row);
+    const E* const x = x_of(context, rows, t, row);
     T* const gates = w.gates + row * s_.columns;
     cells::sum(x, w.products + row * s_.columns, gates, 2 * H);
     squash(0, gates, 2 * H);
@@ -411,15 +429,16 @@ class RecurrentKernel final : public CellKernel {
   }
 
   // The row of w.part is the state after the reset, or room for its product.
-  void gru(const Work& w, const T* x, const T* products, T* h, T* gates, E* states, T* part) {
+  void gru(const Work& w, const E* x, const T* products, T* h, T* gates, E* states, T* part) {
     const int64_t H = s_.state;
     T *const z = gates, *const r = z + H, *const n = r + H;
     if (s_.spec.linear_before_reset) {
       cells::sum(x, products, gates, 2 * H);
       squash(0, gates, 2 * H);
+      const T* const third = read(x + 2 * H, n, H);
       for (int64_t j = 0; j < H; ++j) {
         part[j] = products[2 * H + j] + (w.extra ? w.extra[j] : T(0));
-        n[j] = x[2 * H + j] + r[j] * part[j];
+        n[j] = third[j] + r[j] * part[j];
       }
     } else {
       cells::sum(x + 2 * H, products + 2 * H, n, H);
@@ -450,7 +469,7 @@ class RecurrentGradKernel final : public CellKernel {
     if (packs(phase)) return pack(context);
     const TileRows<T> rows(s_, tile, in_.template of<int32_t>(context, 7));
     const int64_t H = s_.state;
-    Buffers buffers(context.scratch);
+    Buffers buffers(context.scratch, s_.tile_rows);
     Work w;
     w.dh = buffers.take<T>(H);
     w.dc = buffers.take<T>(H);
@@ -461,9 +480,9 @@ class RecurrentGradKernel final : public CellKernel {
     w.sum = buffers.take<T>(H);
     w.dx = buffers.take<T>(s_.columns);
     w.dproducts = buffers.take<T>(s_.columns);
-    w.gates = buffers.take<T>(s_.columns, 1);
-    w.states = buffers.take<T>(s_.columns, 1);
-    w.extra = read(in_.template of<E>(context, 6), buffers.take<T>(s_.columns, 1), s_.extras());
+    w.gates = buffers.take_row<T>(s_.columns);
+    w.states = buffers.take_row<T>(s_.columns);
+    w.extra = read(in_.template of<E>(context, 6), buffers.take_row<T>(s_.columns), s_.extras());
     w.gemm = buffers.rest();
     w.r = wide_r<T>(context);
     for (int64_t row = 0; row < rows.count; ++row) {
@@ -522,7 +541,7 @@ class RecurrentGradKernel final : public CellKernel {
                    state(in_.template of<E>(context, 3), in_.template of<E>(context, 5)), H);
     const E* const dy = rows.at(in_.template of<E>(context, 8), t, row, H);
     T* const dh = w.dh + row * H;
-    if (dy) cells::sum(dh, read(dy, w.states, H), dh, H);
+    if (dy) cells::sum(dy, dh, dh, H);
     write(w.h + row * H, rows.at(out_.template of<E>(context, 4), t, row, H), H);
     write(cell(w, row), rows.at(out_.template of<E>(context, 5), t, row, H), H);
   }

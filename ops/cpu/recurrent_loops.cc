@@ -1,5 +1,6 @@
 #include "ops/cpu/recurrent_loops.h"
 
+#include "ops/cpu/elementwise_loops.h"
 #include "ops/cpu/vectorize.h"
 
 namespace leat::cells {
@@ -57,6 +58,9 @@ void derive(const CellActivation& f, const double* y, double* d, int64_t n) {
 
 LEAT_VECTOR_CLONES void sum(const float* a, const float* b, float* to, int64_t n) {
   set_all(to, n, [=](int64_t i) { return a[i] + b[i]; });
+}
+LEAT_VECTOR_CLONES void sum(const BFloat16* a, const float* b, float* to, int64_t n) {
+  set_all(to, n, [=](int64_t i) { return elementwise::load(a[i]) + b[i]; });
 }
 void sum(const double* a, const double* b, double* to, int64_t n) {
   set_all(to, n, [=](int64_t i) { return a[i] + b[i]; });

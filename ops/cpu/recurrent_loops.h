@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "devices/base/float16.h"
 #include "ops/elements/cell_activation.h"
 
 namespace leat::cells {
@@ -17,6 +18,7 @@ void derive(const CellActivation& f, const double* y, double* d, int64_t n);
 
 // to = a + b
 void sum(const float* a, const float* b, float* to, int64_t n);
+void sum(const BFloat16* a, const float* b, float* to, int64_t n);
 void sum(const double* a, const double* b, double* to, int64_t n);
 // to = a * b
 void product(const float* a, const float* b, float* to, int64_t n);
