@@ -1,19 +1,50 @@
 #include <algorithm>
+#include <iterator>
 
 #include "devices/core/tensor.h"
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/reduce_kernels.h"
+#include "ops/cpu/vectorize.h"
 #include "ops/elements/tree_sum.h"
 
 namespace leat {
 namespace {
 
 constexpr int64_t kUnitColumns = 256;
+constexpr int64_t kPiece = 512;  // elements of a line of floats that are compared together
+
+// The largest or smallest of n numbers; NaN if there is one.
+LEAT_VECTOR_CLONES float extreme_of(const float* x, int64_t n, bool largest) {
+  return largest ? fold_line<MaxFold, AsIs>(x, n) : fold_line<MinFold, AsIs>(x, n);
+}
+
+// The index of the first of n numbers that equals `value`, or of the last one; n or -1 if there is
+// none.
+LEAT_VECTOR_CLONES int32_t first_equal(const float* x, float value, int32_t n) {
+  int32_t at = n;
+  for (int32_t i = 0; i < n; ++i) at = std::min(at, x[i] == value ? i : n);
+  return at;
+}
+LEAT_VECTOR_CLONES int32_t last_equal(const float* x, float value, int32_t n) {
+  int32_t at = -1;
+  for (int32_t i = 0; i < n; ++i) at = std::max(at, x[i] == value ? i : -1);
+  return at;
+}
+// The same, where NaN equals NaN.
+int32_t index_of(const float* x, float value, int32_t n, bool last) {
+  if (value == value) return last ? last_equal(x, value, n) : first_equal(x, value, n);
+  const auto is_nan = [](float v) { return v != v; };
+  if (!last) return static_cast<int32_t>(std::find_if(x, x + n, is_nan) - x);
+  const auto from_end = std::reverse_iterator(x + n);
+  return n - 1 - static_cast<int32_t>(std::find_if(from_end, from_end + n, is_nan) - from_end);
+}
 
 // x is [outer, axis, inner]; one unit is up to kUnitColumns neighbouring elements of inner. NaN
 // counts as the largest for max and as the smallest for min, as in numpy.
 template <typename T>
 class ArgKernel final : public Kernel {
   using A = Compute<T>;
+  static constexpr bool kHasLines = std::is_same_v<A, float>;
 
  public:
   ArgKernel(const KernelSetup& setup, int axis, bool largest, bool last)
@@ -40,12 +71,37 @@ class ArgKernel final : public Kernel {
   int tiles(int) const override { return tiles_; }
   Progress run(KernelContext& context, int, int tile) override {
     const int64_t end = std::min(outer_ * columns_, (tile + 1) * tile_units_);
-    for (int64_t unit = tile * tile_units_; unit < end; ++unit)
+    for (int64_t unit = tile * tile_units_; unit < end; ++unit) {
+      if constexpr (kHasLines) {
+        if (inner_ == 1) {
+          context.out<int64_t>(0)[unit] = find_in_line(context.in<T>(0) + unit * size_);
+          continue;
+        }
+      }
       find(context, unit / columns_, unit % columns_ * kUnitColumns);
+    }
     return Progress::done;
   }
 
  private:
+  // The place in a line of contiguous elements, which are compared as floats.
+  int64_t find_in_line(const T* x) const {
+    float wide[kPiece], best = 0;
+    int64_t at = -1;
+    for (int64_t begin = 0; begin < size_; begin += kPiece) {
+      const int64_t n = std::min(kPiece, size_ - begin);
+      const float* piece = wide;
+      if constexpr (std::is_same_v<T, float>)
+        piece = x + begin;
+      else
+        widen(x + begin, wide, n);
+      const float value = extreme_of(piece, n, largest_);
+      if (at >= 0 && !better(value, best)) continue;
+      best = value;
+      at = begin + index_of(piece, value, static_cast<int32_t>(n), last_);
+    }
+    return at;
+  }
   // Walks along the axis for `width` neighbours at once, so that the reads are contiguous.
   void find(KernelContext& context, int64_t outer, int64_t column) const {
     const int64_t width = std::min(kUnitColumns, inner_ - column);

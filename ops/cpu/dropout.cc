@@ -1,8 +1,10 @@
 // CPU kernels of ops/definitions/dropout.cc.
 #include <algorithm>
+#include <bit>
 
 #include "devices/base/philox.h"
 #include "devices/base/text.h"
+#include "ops/cpu/convert16.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/vectorize.h"
@@ -39,30 +41,50 @@ LEAT_VECTOR_CLONES void drop_f32(const float* x, const float* draws, float ratio
   for (int64_t i = 0; i < n; ++i) mask[i] = draws[i] >= ratio;
 }
 
+// A mask of bits and no choice, for which the compiler would make a branch that no processor can
+// foresee.
 LEAT_VECTOR_CLONES void undrop_f32(const float* dy, const bool* mask, float scale, float* dx,
                                    int64_t n) {
   LEAT_NO_OVERLAP
-  for (int64_t i = 0; i < n; ++i) dx[i] = mask[i] ? dy[i] * scale : 0.0f;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t kept = 0 - static_cast<uint32_t>(mask[i]);
+    dx[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(dy[i] * scale) & kept);
+  }
 }
 
+// At most kBlock elements.
 template <typename T>
 void drop(const T* x, const float* draws, float ratio, double scale, T* y, bool* mask, int64_t n) {
-  using A = Compute<T>;
-  if constexpr (std::is_same_v<T, float>)
-    return drop_f32(x, draws, ratio, static_cast<float>(scale), y, mask, n);
-  for (int64_t i = 0; i < n; ++i) {
-    mask[i] = draws[i] >= ratio;
-    y[i] = mask[i] ? store_from_compute<T>(load_as_compute(x[i]) * static_cast<A>(scale)) : T{};
+  if constexpr (std::is_same_v<T, float>) {
+    drop_f32(x, draws, ratio, static_cast<float>(scale), y, mask, n);
+  } else if constexpr (std::is_same_v<Compute<T>, float>) {
+    float wide[kBlock];
+    widen(x, wide, n);
+    drop_f32(wide, draws, ratio, static_cast<float>(scale), wide, mask, n);
+    narrow(wide, y, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      mask[i] = draws[i] >= ratio;
+      y[i] = mask[i] ? x[i] * scale : 0;
+    }
   }
 }
 
 template <typename T>
 void undrop(const T* dy, const bool* mask, double scale, T* dx, int64_t n) {
-  using A = Compute<T>;
-  if constexpr (std::is_same_v<T, float>)
-    return undrop_f32(dy, mask, static_cast<float>(scale), dx, n);
-  for (int64_t i = 0; i < n; ++i)
-    dx[i] = mask[i] ? store_from_compute<T>(load_as_compute(dy[i]) * static_cast<A>(scale)) : T{};
+  if constexpr (std::is_same_v<T, float>) {
+    undrop_f32(dy, mask, static_cast<float>(scale), dx, n);
+  } else if constexpr (std::is_same_v<Compute<T>, float>) {
+    float wide[kBlock];
+    for (int64_t at = 0; at < n; at += kBlock) {
+      const int64_t count = std::min(kBlock, n - at);
+      widen(dy + at, wide, count);
+      undrop_f32(wide, mask + at, static_cast<float>(scale), wide, count);
+      narrow(wide, dx + at, count);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) dx[i] = mask[i] ? dy[i] * scale : 0;
+  }
 }
 
 // Tiles of rows, or of elements if there are no rows.

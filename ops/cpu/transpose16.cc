@@ -66,7 +66,7 @@ LEAT_AVX512_INLINE void store_row(uint16_t* to, __m512i row) {
 LEAT_AVX512_INLINE __m512i load_row(const uint32_t* from) { return _mm512_loadu_si512(from); }
 LEAT_AVX512_INLINE void store_row(uint32_t* to, __m512i row) { _mm512_storeu_si512(to, row); }
 
-// Transposes a block of at most 16 by 16 elements, one after the other.
+// Transposes a small block, one element after the other.
 template <typename T>
 void transpose_part(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t rows,
                     int64_t columns) {
@@ -75,28 +75,65 @@ void transpose_part(const T* from, int64_t from_row, T* to, int64_t to_row, int6
   }
 }
 
+// Loads 16 rows, and requests those of the block after the next one: hardware does not foresee
+// steps as long as a row.
+template <typename T>
+LEAT_AVX512_INLINE void load_block(const T* block, int64_t from_row, __m512i* r) {
+  for (int k = 0; k < kSize; ++k) {
+    prefetch_ahead(block, 2 * kSize * from_row * static_cast<int64_t>(sizeof(T)));
+    r[k] = load_row(block);
+    block += from_row;
+    // One address, and not one for each row: there are no registers for 16.
+    asm volatile("" : "+r"(block));
+  }
+}
+template <typename T>
+LEAT_AVX512_INLINE void transpose_block(const T* block, int64_t from_row, T* to, int64_t to_row) {
+  __m512i r[kSize];
+  load_block(block, from_row, r);
+  transpose_registers(r);
+  for (int k = 0; k < kSize; ++k) store_row(to + k * to_row, r[k]);
+}
+// 32 rows of 16 elements of 2 bytes: a lane has the elements of two rows, one above the other.
+LEAT_AVX512_INLINE void transpose_tall_block(const uint16_t* block, int64_t from_row, uint16_t* to,
+                                             int64_t to_row) {
+  __m512i r[kSize], upper[kSize];
+  load_block(block, 2 * from_row, r);
+  load_block(block + from_row, 2 * from_row, upper);
+  for (int k = 0; k < kSize; ++k) r[k] = _mm512_or_si512(r[k], _mm512_slli_epi32(upper[k], 16));
+  transpose_registers(r);
+  for (int k = 0; k < kSize; ++k) _mm512_storeu_si512(to + k * to_row, r[k]);
+}
+
 template <typename T>
 __attribute__((target("avx512f"))) void transpose_blocks(const T* from, int64_t from_row, T* to,
                                                          int64_t to_row, int64_t rows,
                                                          int64_t columns) {
-  // A strip of rows of the result is as high as a line of the cache has elements, so that each line
-  // is read once; along the strip, each line of the result is written whole.
-  constexpr int64_t kStrip = 64 / sizeof(T);
+  // A strip of rows of the result is as high as two lines of the cache have elements, so that each
+  // line is read once, and those that processors fetch in pairs together; along the strip, each
+  // line of the result is written whole.
+  constexpr int64_t kStrip = 2 * 64 / sizeof(T);
   for (int64_t strip = 0; strip < rows; strip += kStrip) {
     const int64_t end = std::min(rows, strip + kStrip);
-    for (int64_t j = 0; j < columns; j += kSize) {
+    int64_t width = kSize;
+    for (int64_t j = 0; j < columns; j += width) {
+      const bool tall = sizeof(T) == 2 && columns - j >= 2 * kSize;
+      width = tall ? 2 * kSize : kSize;
       for (int64_t i = strip; i < end; i += kSize) {
         const T* block = from + j * from_row + i;
         T* result = to + i * to_row + j;
         if (end - i < kSize || columns - j < kSize) {
           transpose_part(block, from_row, result, to_row, std::min(kSize, end - i),
-                         std::min(kSize, columns - j));
+                         std::min(width, columns - j));
           continue;
         }
-        __m512i r[kSize];
-        for (int k = 0; k < kSize; ++k) r[k] = load_row(block + k * from_row);
-        transpose_registers(r);
-        for (int k = 0; k < kSize; ++k) store_row(result + k * to_row, r[k]);
+        if constexpr (sizeof(T) == 2) {
+          if (tall) {
+            transpose_tall_block(block, from_row, result, to_row);
+            continue;
+          }
+        }
+        transpose_block(block, from_row, result, to_row);
       }
     }
   }
