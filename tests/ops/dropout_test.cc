@@ -112,6 +112,21 @@ TEST_CASE("the gradient of Dropout passes what was kept") {
                   Tensor::of<float>({2, 2}, {2, 0, 0, 8}).cast(DType::f16));
 }
 
+TEST_CASE("Dropout of 16-bit floats is that of f32, rounded") {
+  const Tensor ratio = Tensor::scalar<float>(0.3f);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    // More than the elements that are drawn together, and a part of them.
+    const Tensor x = random_tensor(dtype, {3, 1237}, 1), dy = random_tensor(dtype, {3, 1237}, 2);
+    const auto wide = run("Dropout", {x.cast(DType::f32), ratio, kTraining}, {}, 2);
+    const auto narrow = run("Dropout", {x, ratio, kTraining}, {}, 2);
+    check_identical(narrow[0], wide[0].cast(dtype));
+    check_identical(narrow[1], wide[1]);
+    check_identical(
+        run1("leat.DropoutGrad", {dy, wide[1], ratio, kTraining}),
+        run1("leat.DropoutGrad", {dy.cast(DType::f32), wide[1], ratio, kTraining}).cast(dtype));
+  }
+}
+
 TEST_CASE("a ratio of one drops all, and one beyond it is refused") {
   const Tensor x = Tensor::of<float>({2}, {1, 2});
   check_identical(run1("Dropout", {x, Tensor::scalar<float>(1), kTraining}),

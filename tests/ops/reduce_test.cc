@@ -271,6 +271,37 @@ TEST_CASE("ArgMax and ArgMin find the first, or the last, of equals") {
               {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
 }
 
+// Lines of floats are compared a vector at a time, and other axes element by element.
+TEST_CASE("ArgMax of a line is that of a column") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const int64_t n : {1, 31, 512, 513, 1300}) {
+      const int64_t lines = 6;
+      Tensor x = random_tensor(dtype, {lines, n}, static_cast<uint64_t>(n));
+      Tensor columns(dtype, {n, lines});
+      for (int64_t i = 0; i < x.elements(); ++i) {
+        // Few values, so that many are equal; +0 and -0 are.
+        if (i / n > 0) x.set(i, std::round(4 * x.at(i)) / 4);
+        if (i / n == 2) x.set(i, i % 2 ? 0.0 : -0.0);
+        // NaN: one in a hundred, all, and in the last place alone.
+        if ((i / n == 3 && i % 97 == 5) || i / n == 4 || (i / n == 5 && i % n == n - 1))
+          x.set(i, nan);
+        columns.set(i % n * lines + i / n, x.at(i));
+      }
+      for (const char* op : {"ArgMax", "ArgMin"}) {
+        for (const int64_t last : {0, 1}) {
+          INFO(op << " of " << n << ", last " << last);
+          const auto along = [&](const Tensor& of, int64_t axis) {
+            return run1(op, {of},
+                        {{"axis", axis}, {"keepdims", int64_t{0}}, {"select_last_index", last}});
+          };
+          check_identical(along(x, 1), along(columns, 0));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a wrong reduction is refused by name") {
   const Tensor x(DType::f32, {2, 3});
   const auto message = [&](const std::vector<Tensor>& inputs, const Attrs& attrs = {}) {
