@@ -25,6 +25,34 @@ bool is_in_order(const Graph& graph) {
   return true;
 }
 
+// invalid_argument with a cycle of a graph without an order. waiting[n] is the number of edges into
+// node n that are open. Every remaining node is on a cycle or depends on one: the walk goes
+// backwards over the remaining nodes until a node repeats.
+Status cycle_error(const Graph& graph, const std::vector<uint32_t>& waiting) {
+  NodeId at = 0;
+  while (waiting[at] == 0) ++at;
+  std::vector<bool> seen(waiting.size(), false);
+  std::vector<std::string> path;
+  while (!seen[at]) {
+    seen[at] = true;
+    path.push_back(graph.describe_node(at));
+    NodeId previous = kNone;
+    for (ValueId input : graph.node(at).inputs) {
+      if (input == kNone) continue;
+      const NodeId producer = graph.value(input).producer;
+      if (producer != kNone && waiting[producer] != 0) previous = producer;
+    }
+    for (NodeId before : graph.node(at).after) {
+      if (waiting[before] != 0) previous = before;
+    }
+    at = previous;
+  }
+  // A message of eight nodes is long enough to find the place.
+  if (path.size() > 8) path.resize(8);
+  return invalid_argument(
+      cat("graph '", graph.name, "': expected no cycles, found one through ", join(path, " <- ")));
+}
+
 }  // namespace
 
 // The three tables grow together: each value has a name, which may be empty.
@@ -198,30 +226,7 @@ Result<std::vector<NodeId>> Graph::topological_order() const {
     }
   }
   if (order.size() == nodes_.size()) return order;
-  // Every remaining node is on a cycle or depends on one: walk backwards over the remaining nodes
-  // until a node repeats.
-  NodeId at = 0;
-  while (waiting[at] == 0) ++at;
-  std::vector<bool> seen(nodes_.size(), false);
-  std::vector<std::string> path;
-  while (!seen[at]) {
-    seen[at] = true;
-    path.push_back(describe_node(at));
-    NodeId previous = kNone;
-    for (ValueId input : nodes_[at].inputs) {
-      if (input == kNone) continue;
-      const NodeId producer = values_[input].producer;
-      if (producer != kNone && waiting[producer] != 0) previous = producer;
-    }
-    for (NodeId before : nodes_[at].after) {
-      if (waiting[before] != 0) previous = before;
-    }
-    at = previous;
-  }
-  // A message of eight nodes is long enough to find the place.
-  if (path.size() > 8) path.resize(8);
-  return invalid_argument(
-      cat("graph '", name, "': expected no cycles, found one through ", join(path, " <- ")));
+  return cycle_error(*this, waiting);
 }
 
 // Nodes are visited in order, so a repeated read of one node is always the last entry.

@@ -100,12 +100,11 @@ Status run_kernel(Kernel& kernel, const std::vector<void*>& inputs,
   return {};
 }
 
-// Infers one op, makes its kernel, and runs it. The result has a cell for each entry of `wanted`.
-Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
+// Infers an op again with the values at hand: they may tell sizes that the graph's types leave
+// open.
+Result<OpOutcome> infer_with_values(const OpDef& op, const Attrs& attrs,
                                     const std::vector<Cell>& inputs,
-                                    const std::vector<bool>& wanted, const std::string& subject,
-                                    const InterpretOptions& options, const Node* node) {
-  // Infers again with the values at hand: they may tell sizes that the graph's types leave open.
+                                    const std::vector<bool>& wanted, const std::string& subject) {
   OpCall call;
   call.op = &op;
   call.attrs = &attrs;
@@ -126,7 +125,15 @@ Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
     const auto concrete = shape.concrete();
     return concrete ? concrete->to_string() : std::string("[?]");
   };
-  LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, infer_op(call));
+  return infer_op(call);
+}
+
+// Infers one op, makes its kernel, and runs it. The result has a cell for each entry of `wanted`.
+Result<std::vector<Cell>> run_cells(const OpDef& op, const Attrs& attrs,
+                                    const std::vector<Cell>& inputs,
+                                    const std::vector<bool>& wanted, const std::string& subject,
+                                    const InterpretOptions& options, const Node* node) {
+  LEAT_ASSIGN_OR_RETURN(OpOutcome outcome, infer_with_values(op, attrs, inputs, wanted, subject));
   const Attrs defaults = with_defaults(op, attrs);
   // run_op() may get no node; kernels of random ops then draw as node 0.
   Node fallback;
