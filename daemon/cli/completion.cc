@@ -7,6 +7,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/base/version.h"
 #include "daemon/process/arguments.h"
+#include "daemon/status/status_json.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -35,9 +36,10 @@ std::vector<std::string> names_of(const CLI::Option& option) {
   return names;
 }
 
-// An option with a value, "--output FILE", in contrast to a flag and to an argument.
+// An option with a value, "--output FILE", in contrast to a flag and to an argument. The parser
+// gives flags a size, but no name of a type.
 bool takes_value(const CLI::Option& option) {
-  return !option.get_positional() && option.get_type_size() > 0;
+  return !option.get_positional() && !option.get_type_name().empty();
 }
 
 // Calls `visit` with each command, the program itself first.
@@ -112,7 +114,7 @@ std::string fish_script(const CLI::App& app) {
       for (const std::string& name : option->get_lnames()) names += " -l " + name;
       for (const std::string& name : option->get_snames()) names += " -s " + name;
       if (names.empty()) continue;
-      out += cat(line, names, option->get_type_size() > 0 ? " -r" : "", " -d ",
+      out += cat(line, names, takes_value(*option) ? " -r" : "", " -d ",
                  quoted(option->get_description()), "\n");
     }
   });
@@ -136,6 +138,26 @@ std::string manual_text(const std::string& text) {
     at_start = c == '\n';
   }
   return out;
+}
+
+// An option has a name and a letter, as in --output and -o, and the name of its value if it is no
+// flag. What it lacks is null.
+std::string option_json(const CLI::App& command, const CLI::Option& option) {
+  const auto first = [](const std::vector<std::string>& names) {
+    return names.empty() ? std::nullopt : std::optional(names[0]);
+  };
+  JsonLine line;
+  line.add("apiVersion", kApiVersion);
+  line.add("kind", option.get_positional() ? "Argument" : "Option");
+  line.add("command", full_name(command));
+  if (option.get_positional()) {
+    line.add("name", option.get_name());
+  } else {
+    line.add("name", first(option.get_lnames())).add("letter", first(option.get_snames()));
+    line.add("value", takes_value(option) ? std::optional(option.get_type_name()) : std::nullopt);
+  }
+  line.add("required", option.get_required());
+  return line.add("help", option.get_description()).text();
 }
 
 std::string manual_option(const CLI::Option& option) {
@@ -169,17 +191,9 @@ std::string completion_json(const CLI::App& app) {
   JsonLine line;
   each_command(app, [&](const CLI::App& command) {
     line.clear();
-    line.add("kind", "Command").add("command", full_name(command));
+    line.add("apiVersion", kApiVersion).add("kind", "Command").add("command", full_name(command));
     out += line.add("help", command.get_description()).text();
-    for (const CLI::Option* option : command.get_options()) {
-      line.clear();
-      line.add("kind", "Option").add("command", full_name(command));
-      line.add("names", join(names_of(*option), ","));
-      line.add("value", takes_value(*option) ? std::optional(option->get_type_name())
-                                             : std::optional<std::string>());
-      line.add("required", option->get_required());
-      out += line.add("help", option->get_description()).text();
-    }
+    for (const CLI::Option* option : command.get_options()) out += option_json(command, *option);
   });
   return out;
 }

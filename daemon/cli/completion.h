@@ -16,7 +16,7 @@ namespace leat {
 std::optional<std::string> completion_script(const CLI::App& app, std::string_view shell);
 
 // The same words as JSON, one object on each line, for tools of other kinds: an object of kind
-// "Command" for each command, followed by those of kind "Option" for its arguments and flags.
+// "Command" for each command, followed by those of kinds "Option" and "Argument" for what it takes.
 std::string completion_json(const CLI::App& app);
 
 // A page of section 1 of the manual for `command`, "leat" or one of its subcommands, in the format

@@ -13,6 +13,7 @@
 #include "daemon/cli/table.h"
 #include "daemon/curves/svg_plot.h"
 #include "daemon/curves/text_plot.h"
+#include "daemon/status/status_json.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 
@@ -79,14 +80,15 @@ std::string epoch_table(const MetricsRows& rows) {
   return format_table(headers, cells, true, {.columns = stdout_columns()});
 }
 
-void print_json_points(const std::vector<Curve>& curves, const std::string& metric) {
+// Runs have the names that the user typed: folders at different places may have the same last name.
+void print_json_points(const PlotCommand& command, const std::vector<Curve>& curves) {
   JsonLine line;
-  for (const Curve& curve : curves) {
-    for (size_t i = 0; i < curve.steps.size(); ++i) {
+  for (size_t c = 0; c < curves.size(); ++c) {
+    for (size_t i = 0; i < curves[c].steps.size(); ++i) {
       line.clear();
-      line.add("run", curve.label).add("metric", metric);
-      line.add("step", static_cast<int64_t>(curve.steps[i])).add("value", curve.values[i]);
-      std::fputs(line.text().c_str(), stdout);
+      line.add("apiVersion", kApiVersion).add("kind", "Point").add("run", command.names[c]);
+      line.add("metric", command.metric).add("step", static_cast<int64_t>(curves[c].steps[i]));
+      std::fputs(line.add("value", curves[c].values[i]).text().c_str(), stdout);
     }
   }
 }
@@ -164,7 +166,7 @@ int run_plot(const PlotCommand& command) {
   }
   if (!command.output.empty()) return write_picture(command, curves);
   if (command.cluster.json) {
-    print_json_points(curves, command.metric);
+    print_json_points(command, curves);
     return kExitOk;
   }
   TextPlotSize size;

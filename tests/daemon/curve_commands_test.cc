@@ -139,20 +139,21 @@ TEST_CASE("a run that is not there, or is none, is named") {
 }
 
 TEST_CASE("the points of curves are printed as JSON") {
+  const auto point = [](const char* run, int step, const char* value) {
+    return cat(R"({"apiVersion": "leat/v1", "kind": "Point", "run": ")", run,
+               R"(", "metric": "loss", "step": )", step, R"(, "value": )", value, "}\n");
+  };
   const TemporaryDirectory folder;
   make_run(folder, "one", 0.1, 0.5);
   make_run(folder, "two", 0.2, 1.5);
   const Finished loss = run_leat(folder.path(), {"plot", "one", "two", "--json"});
   CHECK(loss.exit_code == 0);
-  CHECK(loss.out ==
-        R"({"run": "one", "metric": "loss", "step": 1, "value": 2}
-{"run": "one", "metric": "loss", "step": 2, "value": 0.5}
-{"run": "two", "metric": "loss", "step": 1, "value": 2}
-{"run": "two", "metric": "loss", "step": 2, "value": 1.5}
-)");
+  CHECK(loss.out == cat(point("one", 1, "2"), point("one", 2, "0.5"), point("two", 1, "2"),
+                        point("two", 2, "1.5")));
   const Finished smooth =
-      run_leat(folder.path(), {"plot", "one", "--json", "--smooth", "1", "--metric", "seconds"});
-  CHECK(smooth.out == "{\"run\": \"one\", \"metric\": \"seconds\", \"step\": 2, \"value\": 3}\n");
+      run_leat(folder.path(), {"plot", "one", "./one", "--json", "--smooth", "1"});
+  CHECK(smooth.out == cat(point("one", 1, "1.25"), point("one", 2, "1.25"),
+                          point("./one", 1, "1.25"), point("./one", 2, "1.25")));
   CHECK(run_leat(folder.path(), {"plot", "one", "--json", "-o", "loss.svg"}).exit_code == 2);
 }
 
@@ -177,6 +178,10 @@ TEST_CASE("bash completes commands, flags and files") {
     CHECK(script.exit_code == 0);
     CHECK_THAT(script.out, Catch::Contains("compare"));
   }
+  // fish waits for a value behind an option that has one, and behind no flag.
+  const Finished fish = run_leat(folder.path(), {"completion", "fish"});
+  CHECK_THAT(fish.out, Catch::Contains("'__fish_seen_subcommand_from train' -l output -r -d") &&
+                           Catch::Contains("'__fish_seen_subcommand_from train' -l json -d"));
   CHECK(run_leat(folder.path(), {"completion", "csh"}).exit_code == 2);
 }
 
@@ -189,17 +194,21 @@ TEST_CASE("the commands and their options are printed as JSON") {
   for (std::string text; std::getline(lines, text);) {
     const auto line = nlohmann::json::parse(text);
     std::set<std::string>& of = options[line.at("command").get<std::string>()];
-    if (line.at("kind") == "Option") of.insert(line.at("names").get<std::string>());
+    if (line.at("kind") != "Command") of.insert(line.at("name").get<std::string>());
     CHECK(!line.at("help").get<std::string>().empty());
   }
   CHECK(options.contains("leat checkpoint ls"));
-  CHECK(options["leat completion"] == std::set<std::string>{"-h,--help", "--json", "SHELL"});
-  CHECK_THAT(words.out, Catch::Contains(
-                            R"({"kind": "Option", "command": "leat plot", "names": "-o,--output", )"
-                            R"("value": "FILE", "required": false, )"));
+  CHECK(options["leat completion"] == std::set<std::string>{"help", "json", "SHELL"});
   CHECK_THAT(words.out,
-             Catch::Contains(R"("names": "RUN|JOB", "value": null, "required": true, )"));
-  // One of both is needed.
+             Catch::Contains(R"("kind": "Option", "command": "leat plot", "name": "output", )"
+                             R"("letter": "o", "value": "FILE", "required": false, "help": )"));
+  CHECK_THAT(words.out,
+             Catch::Contains(R"("kind": "Option", "command": "leat train", "name": "json", )"
+                             R"("letter": null, "value": null, "required": false, "help": )"));
+  CHECK_THAT(words.out,
+             Catch::Contains(R"("kind": "Argument", "command": "leat plot", "name": "RUN|JOB", )"
+                             R"("required": true, "help": )"));
+  // One of the two is needed.
   const Finished neither = run_leat(folder.path(), {"completion"});
   CHECK(neither.exit_code == 2);
   CHECK_THAT(neither.err, Catch::Contains("SHELL is required, or --json"));
