@@ -36,7 +36,7 @@ struct AsyncDeviceOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
   // Before each piece of work, the device gives way up to so many times, as `seed` draws it: the
   // host and the other queues get ahead of it. It does so for 2 ms at most, because on a busy
-  // machine a turn can take as long.
+  // machine a turn can take that long.
   int most_turns_given_way = 0;
   uint64_t seed = 0;
   // The piece of work of the compute queue that fails, counted from 1; 0: none does.

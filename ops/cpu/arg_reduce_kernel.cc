@@ -73,7 +73,7 @@ class ArgKernel final : public Kernel {
     const int64_t end = std::min(outer_ * columns_, (tile + 1) * tile_units_);
     for (int64_t unit = tile * tile_units_; unit < end; ++unit) {
       if constexpr (kHasLines) {
-        if (inner_ == 1) {
+        if (inner_ == 1 && size_ >= kFoldLanes) {
           context.out<int64_t>(0)[unit] = find_in_line(context.in<T>(0) + unit * size_);
           continue;
         }

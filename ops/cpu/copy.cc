@@ -23,7 +23,7 @@ void copy_line(T* out, const T* in, int64_t n, int64_t in_step, int64_t out_step
 
 // Copies two axes of which the input is contiguous along the first. It works in blocks, so that
 // both sides stay in the cache.
-constexpr int64_t kTransposedRows = 32;  // of a tile: the height of whole blocks
+constexpr int64_t kTransposedRows = 64;  // of a tile: the height of whole strips of 2-byte elements
 template <typename T>
 void copy_transposed(T* out, const T* in, int64_t rows, int64_t columns, int64_t in_column,
                      int64_t out_row, int64_t out_column) {

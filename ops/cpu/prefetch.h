@@ -12,7 +12,7 @@ namespace leat {
 // The distance ahead, in bytes. An address past the end of a buffer is harmless.
 inline constexpr int64_t kPrefetchDistance = 4096;
 
-// Requests the cache line that is so many bytes after `stream`, for reading. A loop calls it once
+// Requests the cache line that is `bytes` after `stream`, for reading. A loop calls it once
 // for each line of 64 bytes that it passes; more calls only cost time. It is a hint: it never
 // faults and changes no result.
 LEAT_INLINE void prefetch_ahead(const void* stream, int64_t bytes = kPrefetchDistance) {

@@ -501,8 +501,8 @@ class RecurrentGradKernel final : public CellKernel {
 
  private:
   // Matrices of the tile's rows. dx and dproducts: the gradients of what the gates' activations
-  // get, and of the products of the state with r; they differ in a GRU alone. gates and states have
-  // a row of the values of the forward pass.
+  // get, and of the products of the state with r; they differ in a GRU alone. gates and states are
+  // room for a row of the forward pass where E is not T.
   struct Work {
     T *dh, *dc, *h, *c, *part, *line, *sum, *dx, *dproducts, *gates, *states;
     std::byte* gemm;
@@ -610,7 +610,7 @@ class RecurrentGradKernel final : public CellKernel {
     std::copy_n(dx, s_.columns, dproducts);
   }
 
-  void lstm(Work& w, int64_t row, const T* gates, const T* cells, T* dx) {
+  void lstm(Work& w, int64_t row, const T* gates, const T* states, T* dx) {
     const int64_t H = s_.state;
     const auto& f_of = s_.spec.activations[0];
     T *const dh = w.dh + row * H, *const dc = w.dc + row * H, *const line = w.line + row * H,
@@ -618,7 +618,7 @@ class RecurrentGradKernel final : public CellKernel {
     const T* const before = w.c + row * H;
     const T *const i = gates, *const o = i + H, *const f = o + H, *const g = f + H;
     T *const di = dx, *const d_o = di + H, *const df = d_o + H, *const dg = df + H;
-    std::copy_n(cells, H, line);  // h(c)
+    std::copy_n(states, H, line);  // h(c)
     cells::activate(s_.spec.activations[2], line, H);
     cells::product(dh, line, d_o, H);
     cells::product(dh, o, part, H);

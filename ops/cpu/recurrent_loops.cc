@@ -1,7 +1,7 @@
 #include "ops/cpu/recurrent_loops.h"
 
-#include "ops/cpu/elementwise_loops.h"
 #include "ops/cpu/vectorize.h"
+#include "ops/elements/element.h"
 
 namespace leat::cells {
 namespace {

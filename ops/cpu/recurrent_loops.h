@@ -1,4 +1,4 @@
-// The loops of ops/cpu/recurrent.cc over the n numbers of a row, vectorized for f32. Arrays are
+// Loops over the n numbers of a row of a recurrent cell, vectorized for f32. Arrays are
 // equal or disjoint. Threads: any; there is no state.
 #pragma once
 

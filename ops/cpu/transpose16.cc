@@ -75,31 +75,31 @@ void transpose_part(const T* from, int64_t from_row, T* to, int64_t to_row, int6
   }
 }
 
-// Loads 16 rows, and requests those of the block after the next one: hardware does not foresee
-// steps as long as a row.
+// Loads 16 rows, and requests the lines that are `ahead` bytes behind them.
 template <typename T>
-LEAT_AVX512_INLINE void load_block(const T* block, int64_t from_row, __m512i* r) {
+LEAT_AVX512_INLINE void load_block(const T* block, int64_t from_row, int64_t ahead, __m512i* r) {
   for (int k = 0; k < kSize; ++k) {
-    prefetch_ahead(block, 2 * kSize * from_row * static_cast<int64_t>(sizeof(T)));
+    prefetch_ahead(block, ahead);
     r[k] = load_row(block);
     block += from_row;
-    // One address, and not one for each row: there are no registers for 16.
+    // One address, and not one for each row: there are too few registers for 16.
     asm volatile("" : "+r"(block));
   }
 }
 template <typename T>
-LEAT_AVX512_INLINE void transpose_block(const T* block, int64_t from_row, T* to, int64_t to_row) {
+LEAT_AVX512_INLINE void transpose_short_block(const T* block, int64_t from_row, int64_t ahead,
+                                              T* to, int64_t to_row) {
   __m512i r[kSize];
-  load_block(block, from_row, r);
+  load_block(block, from_row, ahead, r);
   transpose_registers(r);
   for (int k = 0; k < kSize; ++k) store_row(to + k * to_row, r[k]);
 }
 // 32 rows of 16 elements of 2 bytes: a lane has the elements of two rows, one above the other.
-LEAT_AVX512_INLINE void transpose_tall_block(const uint16_t* block, int64_t from_row, uint16_t* to,
-                                             int64_t to_row) {
+LEAT_AVX512_INLINE void transpose_tall_block(const uint16_t* block, int64_t from_row, int64_t ahead,
+                                             uint16_t* to, int64_t to_row) {
   __m512i r[kSize], upper[kSize];
-  load_block(block, 2 * from_row, r);
-  load_block(block + from_row, 2 * from_row, upper);
+  load_block(block, 2 * from_row, ahead, r);
+  load_block(block + from_row, 2 * from_row, ahead, upper);
   for (int k = 0; k < kSize; ++k) r[k] = _mm512_or_si512(r[k], _mm512_slli_epi32(upper[k], 16));
   transpose_registers(r);
   for (int k = 0; k < kSize; ++k) _mm512_storeu_si512(to + k * to_row, r[k]);
@@ -119,6 +119,9 @@ __attribute__((target("avx512f"))) void transpose_blocks(const T* from, int64_t 
     for (int64_t j = 0; j < columns; j += width) {
       const bool tall = sizeof(T) == 2 && columns - j >= 2 * kSize;
       width = tall ? 2 * kSize : kSize;
+      // Two blocks ahead, if they are there: hardware does not foresee steps as long as a row.
+      const bool has_more = columns - j >= 3 * width;
+      const int64_t ahead = has_more ? 2 * width * from_row * static_cast<int64_t>(sizeof(T)) : 0;
       for (int64_t i = strip; i < end; i += kSize) {
         const T* block = from + j * from_row + i;
         T* result = to + i * to_row + j;
@@ -129,11 +132,11 @@ __attribute__((target("avx512f"))) void transpose_blocks(const T* from, int64_t 
         }
         if constexpr (sizeof(T) == 2) {
           if (tall) {
-            transpose_tall_block(block, from_row, result, to_row);
+            transpose_tall_block(block, from_row, ahead, result, to_row);
             continue;
           }
         }
-        transpose_block(block, from_row, result, to_row);
+        transpose_short_block(block, from_row, ahead, result, to_row);
       }
     }
   }

@@ -17,16 +17,21 @@ std::vector<T> counted_values(int64_t n) {
 
 TEMPLATE_TEST_CASE("matrices of any size are transposed in registers", "", uint16_t, uint32_t) {
   if (!has_packed_gemm()) return;  // no AVX-512
-  for (int64_t rows : {1, 15, 16, 17, 33, 64}) {
-    for (int64_t columns : {1, 16, 18, 31, 48}) {
-      const std::vector<TestType> from = counted_values<TestType>(rows * columns);
-      std::vector<TestType> to(from.size());
-      REQUIRE(transpose_avx512(from.data(), rows, to.data(), columns, rows, columns));
+  // A part of a larger matrix becomes a part of another one: what is around it stays.
+  const int64_t around = 3;
+  for (int64_t rows : {1, 15, 16, 17, 33, 64, 65, 80, 130}) {
+    for (int64_t columns : {1, 16, 18, 31, 32, 33, 47, 48, 64, 97, 128}) {
+      const int64_t from_row = rows + around, to_row = columns + around;
+      const std::vector<TestType> from = counted_values<TestType>(from_row * columns);
+      std::vector<TestType> to(static_cast<size_t>(rows * to_row), TestType{9});
+      REQUIRE(transpose_avx512(from.data(), from_row, to.data(), to_row, rows, columns));
       int64_t wrong = 0;
       for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < columns; ++j)
-          wrong +=
-              to[static_cast<size_t>(i * columns + j)] != from[static_cast<size_t>(j * rows + i)];
+        for (int64_t j = 0; j < to_row; ++j) {
+          const TestType expected =
+              j < columns ? from[static_cast<size_t>(j * from_row + i)] : TestType{9};
+          wrong += to[static_cast<size_t>(i * to_row + j)] != expected;
+        }
       }
       INFO(rows << " by " << columns);
       CHECK(wrong == 0);
