@@ -27,6 +27,15 @@ def _conv(weights, name, **options):
     return layer
 
 
+def _batch_norm(weights, name):
+    gamma, beta, mean, variance = (weights[f"{name}/{part}"] for part in ("gamma", "beta", "moving_mean", "moving_variance"))
+    layer = nn.BatchNorm2d(gamma.shape[0], momentum=0.1)
+    layer.weight, layer.bias = nn.Parameter(gamma), nn.Parameter(beta)
+    layer.running_mean.copy_(mean)
+    layer.running_var.copy_(variance)
+    return layer
+
+
 def _norm(weights, name):
     layer = nn.LayerNorm(weights[f"{name}/gamma"].shape[0])
     layer.weight, layer.bias = nn.Parameter(weights[f"{name}/gamma"]), nn.Parameter(weights[f"{name}/beta"])
@@ -106,9 +115,32 @@ class CharGpt(nn.Module):
         return self.logits(self.last(x))
 
 
+class ResNet18(nn.Module):
+    """The names of images_resnet18.onnxtxt: block i has ca, ba, cb and bb, and cs and bs where its shape changes."""
+    STRIDED = (3, 5, 7)
+
+    def __init__(self, weights):
+        super().__init__()
+        def pair(conv, norm, stride=1):
+            kernel = weights[f"{conv}/kernel"].shape[-1]
+            return nn.Sequential(_conv(weights, conv, stride=stride, padding=kernel // 2), _batch_norm(weights, norm))
+        self.first = pair("c0", "b0")
+        self.a = nn.ModuleList(pair(f"ca{i}", f"ba{i}", 2 if i in self.STRIDED else 1) for i in range(1, 9))
+        self.b = nn.ModuleList(pair(f"cb{i}", f"bb{i}") for i in range(1, 9))
+        self.shortcut = nn.ModuleList(pair(f"cs{i}", f"bs{i}", 2) if i in self.STRIDED else nn.Identity() for i in range(1, 9))
+        self.logits = _dense(weights, "logits")
+
+    def forward(self, image):
+        x = F.relu(self.first(image))
+        for a, b, shortcut in zip(self.a, self.b, self.shortcut):
+            x = F.relu(b(F.relu(a(x))) + shortcut(x))
+        return self.logits(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
 MODELS = {
     "fashion_mnist_mlp": Mlp,
     "text_classifier": TextClassifier,
     "char_lstm": CharLstm,
     "char_gpt": CharGpt,
+    "images_resnet18": ResNet18,
 }

@@ -2,19 +2,22 @@
 """Trains the recipes of configs/jobs whole, with leat and with PyTorch, and compares results and times.
 
 Both begin with the same weights (those of leat, which trains one step with a rate of nothing), and take the
-same rows in the same order, with the rates that leat has written into its metrics. Only dropout draws other
-numbers. PyTorch trains with the best of eager and compiled, and, if leat trains in 16 bits, with and without
-autocast: each is tried for a few steps first. Its rows are in memory as tensors before the time begins;
-leat reads its files, computes the accuracy of each step, too, and writes its checkpoints beside the
-steps; the time of evaluations counts on neither side. Prints the accuracy of the validation after the last step, its loss, and the mean time
-of a step, and the ratio of PyTorch's time to leat's: above 1, leat is faster.
+same rows in the same order, with the rates that leat has written into its metrics. Only dropout, crops and flips
+draw other numbers. PyTorch trains with the best of eager and compiled, of images with and without channels_last,
+and, if leat trains in 16 bits, with and without autocast: each is tried for a few steps first. Its rows are in
+memory as tensors before the time begins, and a batch of images is cropped at once; leat reads its files, computes
+the accuracy of each step, too, and writes its checkpoints beside the steps; the time of evaluations counts on
+neither side. Prints the accuracy of the validation after the last step, its loss, and the mean time of a step,
+and the ratio of PyTorch's time to leat's: above 1, leat is faster.
 
 With several seeds (--seeds) the table has means and the largest difference between two seeds of one
 side, which says how much a difference of the two sides means.
 """
 import argparse
+import itertools
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,9 +35,16 @@ from side_by_side import ROOT, cpu_model, pinned, usable_cores
 JOBS = os.path.join(ROOT, "configs", "jobs")
 
 
-def rows_of(job, which, root):
+def rows_of(args, job, which, root):
     """The inputs and labels of a set of the data as tensors."""
     entry = job["data"][which]
+    if entry["format"] == "image_folder":
+        source = f"{{format: image_folder, files: {entry['files']}, size: {entry['size']}}}"
+        with tempfile.TemporaryDirectory(prefix="leat-peers-") as folder:
+            path = os.path.join(folder, "rows.npz")
+            subprocess.run([args.leat, "data", "convert", source, path], cwd=root, check=True, capture_output=True)
+            rows = np.load(path)
+            return torch.from_numpy(rows["image"]).float(), torch.from_numpy(rows["labels"])
     if entry["format"] == "idx":
         folder = job["data"]["root"]
         images, labels = (leat_job.read_idx(os.path.join(folder, entry[name])) for name in ("features", "labels"))
@@ -48,10 +58,41 @@ def rows_of(job, which, root):
     return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 
+class Transforms:
+    """What a recipe does to its images, as a function of a batch: random crops and flips while it trains, then
+    the normalization. Other inputs stay as they are."""
+
+    def __init__(self, job):
+        entry = job["data"]["train"]
+        self.images = entry["format"] == "image_folder"
+        if self.images:
+            self.padding, self.flip = entry["padding"], entry["flip"]
+            self.rescale = job["data"]["rescale"]
+            normalize = job["data"]["transforms"][0]["normalize"]
+            self.mean, self.std = (torch.tensor(normalize[name])[:, None, None] for name in ("mean", "std"))
+
+    def __call__(self, x, training):
+        if not self.images:
+            return x
+        if training:
+            x = self.crops(x)
+        return (x * self.rescale - self.mean) / self.std
+
+    def crops(self, x):
+        n, _, height, width = x.shape
+        padded = F.pad(x, [self.padding] * 4)
+        top, left = torch.randint(2 * self.padding + 1, (2, n))
+        rows = (top[:, None] + torch.arange(height))[:, None, :, None]
+        columns = left[:, None] + torch.arange(width)
+        columns = torch.where(torch.rand(n, 1) < self.flip, columns.flip(1), columns)[:, None, None, :]
+        return padded[torch.arange(n)[:, None, None, None], torch.arange(x.shape[1])[:, None, None], rows, columns]
+
+
 def optimizer_of(job, parameters):
     options = job["optimizer"]
     if options["name"] == "sgd":
-        return torch.optim.SGD(parameters, lr=1, momentum=options.get("momentum", 0), fused=True)
+        return torch.optim.SGD(parameters, lr=1, momentum=options.get("momentum", 0), fused=True,
+                               nesterov=options.get("nesterov", False), weight_decay=options.get("weight_decay", 0))
     betas = options.get("beta_1", 0.9), options.get("beta_2", 0.999)
     if options["name"] == "adamw":
         return torch.optim.AdamW(parameters, lr=1, betas=betas, weight_decay=options["weight_decay"], fused=True)
@@ -65,53 +106,61 @@ def cross_entropy(scores, labels, **options):
 class Training:
     """One setting of PyTorch."""
 
-    def __init__(self, recipe, job, weights, compiled, dtype):
+    def __init__(self, recipe, job, weights, compiled, dtype, layout):
         torch.compiler.reset()
         self.net = MODELS[recipe]({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
+        self.net.to(memory_format=layout)
+        self.layout, self.transforms = layout, Transforms(job)
+        options = job["loss"] if isinstance(job["loss"], dict) else {}
+        smoothing = options.get("label_smoothing", 0)
         self.optimizer = optimizer_of(job, self.net.parameters())
         self.autocast = lambda: torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16")
 
         def loss_of(x, y):
             with self.autocast():
                 scores = self.net(x)
-            return cross_entropy(scores, y)
+            return cross_entropy(scores, y, label_smoothing=smoothing)
         self.loss_of = torch.compile(loss_of) if compiled else loss_of
 
     def step(self, x, y, rate):
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss_of(x, y)
+        loss = self.loss_of(self.prepared(x, True), y)
         loss.backward()
         self.optimizer.step()
         return loss.item()
+
+    def prepared(self, x, training):
+        x = self.transforms(x, training)
+        return x.to(memory_format=self.layout) if x.dim() == 4 else x
 
     def evaluate(self, inputs, labels):
         self.net.eval()
         right = loss = 0.0
         with torch.no_grad(), self.autocast():
             for x, y in zip(inputs.split(256), labels.split(256)):
-                scores = self.net(x)
+                scores = self.net(self.prepared(x, False))
                 right += (scores.argmax(-1) == y).float().mean().item() * len(x)
                 loss += cross_entropy(scores, y).item() * len(x)
         return right / len(inputs), loss / len(inputs)
 
 
 def torch_result(args, recipe, job, weights, rates, seed, root):
-    train, validation = rows_of(job, "train", root), rows_of(job, "validation", root)
+    train, validation = rows_of(args, job, "train", root), rows_of(args, job, "validation", root)
     order = leat_job.records(len(train[1]), seed, True, job["global_batch_size"], len(rates))
     batches = [(train[0][rows], train[1][rows]) for rows in order[:8]]
     tried = {}
-    for dtype in dict.fromkeys(["float32", args.precision]):
-        for compiled in (False, True):
-            torch.manual_seed(seed)
-            training = Training(recipe, job, weights, compiled, dtype)
-            times = []
-            for x, y in batches * 3:
-                begin = time.perf_counter()
-                training.step(x, y, rates[0])
-                times.append(time.perf_counter() - begin)
-            tried[compiled, dtype] = statistics.median(times[4:])
+    layouts = [torch.contiguous_format] + [torch.channels_last] * (train[0].dim() == 4 and train[0].shape[1] > 1)
+    for setting in itertools.product((False, True), dict.fromkeys(["float32", args.precision]), layouts):
+        torch.manual_seed(seed)
+        training = Training(recipe, job, weights, *setting)
+        times = []
+        for x, y in batches * (3 if len(layouts) == 1 else 1):
+            begin = time.perf_counter()
+            training.step(x, y, rates[0])
+            times.append(time.perf_counter() - begin)
+        tried[setting] = statistics.median(times[4:])
     best = min(tried, key=tried.get)
     print(f"  PyTorch: {'; '.join(f'{name_of(*k)} {v * 1e3:.2f} ms' for k, v in tried.items())}", flush=True)
     torch.manual_seed(seed)
@@ -133,8 +182,8 @@ def restart(training, recipe, job, weights):
     return training
 
 
-def name_of(compiled, dtype):
-    return f"{'compile' if compiled else 'eager'} {dtype}"
+def name_of(compiled, dtype, layout):
+    return f"{'compile' if compiled else 'eager'} {dtype}{' channels_last' if layout == torch.channels_last else ''}"
 
 
 def leat_result(args, path, folder, seed, root, prefix):
