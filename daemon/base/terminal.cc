@@ -32,6 +32,11 @@ bool stderr_color(ColorMode mode) {
   return use_color(mode, stderr_is_terminal(), std::getenv("NO_COLOR"), std::getenv("TERM"));
 }
 
+bool stdout_color(ColorMode mode) {
+  return use_color(mode, ::isatty(STDOUT_FILENO) == 1, std::getenv("NO_COLOR"),
+                   std::getenv("TERM"));
+}
+
 int terminal_width() {
   winsize size{};
   // Asked each time, because people change the size of the window.

@@ -22,6 +22,8 @@ bool use_color(ColorMode mode, bool is_terminal, const char* no_color, const cha
 bool stderr_is_terminal();
 // Calls use_color() for stderr and this process's environment.
 bool stderr_color(ColorMode mode);
+// The same for stdout.
+bool stdout_color(ColorMode mode);
 // Returns the columns of the terminal on stderr; 80 if it is not a terminal.
 int terminal_width();
 // Returns the columns of the terminal on stdout; 0 if it is not a terminal, so that a pipe or a

@@ -1,7 +1,8 @@
-// leat compare: how two runs differ.
+// leat compare: what two runs differ in, and their curves.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "daemon/base/exit_code.h"
 #include "daemon/base/json_line.h"
@@ -9,6 +10,7 @@
 #include "daemon/cli/run_source.h"
 #include "daemon/cli/table.h"
 #include "daemon/curves/compare_runs.h"
+#include "daemon/curves/text_plot.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -23,9 +25,10 @@ constexpr uint64_t kMostJobFile = uint64_t{1} << 20;
 struct Compared {
   std::string shown, job_file;
   std::vector<MetricSummary> metrics;
-  int64_t steps = 0;    // the last one with a row
-  double seconds = 0;   // of all epochs, of those that the log has
-  std::string weights;  // their hash; empty: the run has left none
+  std::optional<Curve> loss;  // of a run that has one
+  int64_t steps = 0;          // the last one with a row
+  double seconds = 0;         // of all epochs, of those that the log has
+  std::string weights;        // their hash; empty: the run has left none
 };
 
 double sum_of(const MetricsRows& rows, std::string_view name) {
@@ -53,6 +56,10 @@ Result<Compared> look_at(RunSource& run) {
   out.job_file.assign(reinterpret_cast<const char*>(text.data()), text.size());
   LEAT_ASSIGN_OR_RETURN(const MetricsTable table, run.metrics());
   out.metrics = summarize(table);
+  if (auto curve = curve_of(table, "loss"); curve.ok()) {
+    out.loss = *std::move(curve);
+    out.loss->label = out.shown;
+  }
   for (const MetricsRows* rows : {&table.of_steps, &table.of_epochs}) {
     if (rows->size() > 0) out.steps = std::max(out.steps, rows->steps.back());
   }
@@ -95,7 +102,20 @@ void add_metrics(const Compared& a, const Compared& b, Rows& rows) {
   }
 }
 
-void print_text(const Compared& a, const Compared& b, const std::vector<KeyDifference>& keys) {
+// The curves of the loss, over each other.
+void print_curves(const Compared& a, const Compared& b, ColorMode color) {
+  std::vector<Curve> curves;
+  for (const Compared* each : {&a, &b}) {
+    if (each->loss) curves.push_back(*each->loss);
+  }
+  if (curves.empty()) return;
+  TextPlotSize size{.lines = 12};
+  if (const size_t columns = stdout_columns(); columns > 0) size.columns = columns;
+  std::fputs(cat("\nloss\n", text_plot(curves, size, stdout_color(color))).c_str(), stdout);
+}
+
+void print_text(const Compared& a, const Compared& b, const std::vector<KeyDifference>& keys,
+                ColorMode color) {
   Rows rows;
   for (const KeyDifference& key : keys)
     rows.push_back({key.key, or_dash(key.first), or_dash(key.second)});
@@ -108,8 +128,9 @@ void print_text(const Compared& a, const Compared& b, const std::vector<KeyDiffe
   std::fputs(
       format_table({"", a.shown, b.shown}, rows, true, {.columns = stdout_columns()}).c_str(),
       stdout);
-  if (a.weights.empty() || b.weights.empty()) return;
-  std::puts(a.weights == b.weights ? "The weights are the same." : "The weights differ.");
+  if (!a.weights.empty() && !b.weights.empty())
+    std::puts(a.weights == b.weights ? "The weights are the same." : "The weights differ.");
+  print_curves(a, b, color);
 }
 
 void print_json(const Compared& a, const Compared& b, const std::vector<KeyDifference>& keys) {
@@ -154,7 +175,7 @@ int run_compare(const CompareCommand& command) {
   if (command.cluster.json) {
     print_json(runs[0], runs[1], *keys);
   } else {
-    print_text(runs[0], runs[1], *keys);
+    print_text(runs[0], runs[1], *keys, command.cluster.color);
   }
   return kExitOk;
 }

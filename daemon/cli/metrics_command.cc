@@ -171,12 +171,11 @@ int run_plot(const PlotCommand& command) {
   }
   TextPlotSize size;
   if (const size_t columns = stdout_columns(); columns > 0) size.columns = columns;
-  const bool color =
-      command.cluster.color == ColorMode::always ||
-      (command.cluster.color == ColorMode::automatic && stdout_columns() > 0 &&
-       use_color(ColorMode::automatic, true, std::getenv("NO_COLOR"), std::getenv("TERM")));
   const std::string title = curves.size() == 1 ? cat(" of ", curves[0].label) : "";
-  std::fputs(cat(command.metric, title, "\n", text_plot(curves, size, color)).c_str(), stdout);
+  std::fputs(
+      cat(command.metric, title, "\n", text_plot(curves, size, stdout_color(command.cluster.color)))
+          .c_str(),
+      stdout);
   return kExitOk;
 }
 

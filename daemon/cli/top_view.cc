@@ -46,6 +46,13 @@ std::string bytes_rate(double rate) {
   return std::isfinite(rate) ? human_bytes(static_cast<uint64_t>(rate)) + "/s" : "-";
 }
 
+// A time of a step for people; "-" at no rate.
+std::string step_time_text(double per_second) {
+  if (!std::isfinite(per_second) || per_second <= 0) return "-";
+  const double ms = 1000 / per_second;
+  return cat(fixed(ms, ms < 10 ? 2 : ms < 100 ? 1 : 0), " ms");
+}
+
 std::vector<std::string> job_cells(const JobView& job, const std::vector<NodeView>& nodes) {
   const ProgressReport& last = job.progress.last;
   const bool runs = job.condition.state == JobState::running;
@@ -53,23 +60,38 @@ std::vector<std::string> job_cells(const JobView& job, const std::vector<NodeVie
           std::string(name_of(job.condition.state)),
           last.steps > 0 ? cat(last.step, "/", last.steps) : std::to_string(last.step),
           is_known(last.loss) ? fixed(last.loss, 4) : "-",
+          runs ? step_time_text(job.progress.steps_per_second) : "-",
           runs ? fixed(job.progress.steps_per_second, 1) : "-",
           runs ? fixed(job.progress.samples_per_second, 0) : "-",
           or_dash(slowest_worker(job, nodes)),
           or_dash(job.condition.reason)};
 }
 
-std::vector<std::string> node_cells(const NodeView& node, const NodeRates& rates) {
+// The shares of a worker's cores and of its memory that it uses, 0 to 1; NaN if it is not known.
+struct UsedShares {
+  double cores = kNoRate, memory = kNoRate;
+};
+UsedShares used_shares(const NodeView& node, const NodeRates& rates) {
   const auto [threads, memory] = node.worker.info.cpu();
+  UsedShares shares;
+  if (threads > 0) shares.cores = rates.cpu / threads;
+  if (memory > 0) {
+    shares.memory =
+        static_cast<double>(node.worker.usage.resident_bytes) / static_cast<double>(memory);
+  }
+  return shares;
+}
+
+std::vector<std::string> node_cells(const NodeView& node, const NodeRates& rates) {
+  const UsedShares shares = used_shares(node, rates);
+  const uint32_t cores = node.worker.info.cpu().cores;
   const bool lives = node.worker.state != WorkerState::lost;
   return {node.worker.info.worker.name,
           std::string(name_of(node.worker.state)),
           lives ? percent_text(rates.cpu) : "-",
-          lives && threads > 0 ? cat(percent_text(rates.cpu / threads), " of ", threads) : "-",
+          lives && cores > 0 ? cat(percent_text(shares.cores), " of ", cores) : "-",
           lives ? human_bytes(node.worker.usage.resident_bytes) : "-",
-          lives && memory > 0 ? percent_text(static_cast<double>(node.worker.usage.resident_bytes) /
-                                             static_cast<double>(memory))
-                              : "-",
+          lives ? percent_text(shares.memory) : "-",
           lives ? bytes_rate(rates.sent) : "-",
           lives ? bytes_rate(rates.received) : "-",
           lives ? fixed(rates.steps, 1) : "-",
@@ -133,11 +155,13 @@ std::string top_text(const TopSample& before, const TopSample& after, size_t col
           format_age(after.cluster.now_ms - after.cluster.started_ms), "; ",
           counted(static_cast<int64_t>(lives), "worker"), "; ",
           counted(static_cast<int64_t>(jobs.size() + more), "job"), ", ", ended, " ended\n\n");
-  const TableFit fit_jobs = {columns, {{"REASON", 12}, {"SAMPLES/S", 0}, {"JOB", 12}}};
-  if (!jobs.empty())
-    text +=
-        format_table({"JOB", "STATE", "STEP", "LOSS", "STEPS/S", "SAMPLES/S", "SLOWEST", "REASON"},
-                     jobs, true, fit_jobs);
+  const TableFit fit_jobs = {columns,
+                             {{"REASON", 12}, {"STEPS/S", 0}, {"SAMPLES/S", 0}, {"JOB", 12}}};
+  if (!jobs.empty()) {
+    text += format_table(
+        {"JOB", "STATE", "STEP", "LOSS", "STEP TIME", "STEPS/S", "SAMPLES/S", "SLOWEST", "REASON"},
+        jobs, true, fit_jobs);
+  }
   if (more > 0) text += cat("and ", counted(static_cast<int64_t>(more), "job"), " that wait\n");
   text += jobs.empty() ? "no jobs\n\n" : "\n";
   const TableFit fit_nodes = {columns, {{"JOB", 10}, {"OF CORES", 0}, {"OF MEMORY", 0}}};
@@ -159,22 +183,28 @@ std::string top_json(const TopSample& before, const TopSample& after) {
     JsonLine each;
     each.add("state", name_of(job.condition.state))
         .add("step", job.progress.last.step)
+        .add("loss", known(job.progress.last.loss))
         .add("steps_per_second", known(job.progress.steps_per_second))
         .add("samples_per_second", known(job.progress.samples_per_second))
-        .add("slowest_worker", slowest.empty() ? std::nullopt : std::optional(slowest));
+        .add("slowest_worker", slowest.empty() ? std::nullopt : std::optional(slowest))
+        .add("reason", job.condition.reason);
     jobs.add(job.id, each);
   }
   for (const NodeView& node : after.nodes) {
     const NodeRates rates = rates_in(before, after, node);
+    const UsedShares shares = used_shares(node, rates);
     JsonLine each;
     each.add("state", name_of(node.worker.state))
         .add("cpu", known(rates.cpu))
+        .add("of_cores", known(shares.cores))
         .add("resident_bytes", node.worker.usage.resident_bytes)
+        .add("of_memory", known(shares.memory))
         .add("bytes_sent_per_second", known(rates.sent))
         .add("bytes_received_per_second", known(rates.received))
         .add("steps_per_second", known(rates.steps))
         .add("waiting", known(node.worker.waiting))
-        .add("job", node.job.empty() ? std::nullopt : std::optional(node.job));
+        .add("job", node.job.empty() ? std::nullopt : std::optional(node.job))
+        .add("jobs", join(node.jobs, ","));
     nodes.add(node.worker.info.worker.name, each);
   }
   return line.add("apiVersion", kApiVersion)
