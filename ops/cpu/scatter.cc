@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "devices/base/text.h"
+#include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/copy.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/elementwise_loops.h"
@@ -228,42 +229,127 @@ Result<std::unique_ptr<Kernel>> make_trilu(const KernelSetup& setup) {
   });
 }
 
-// The sums run along the axis in its order, in the compute type: f16 and bf16 round each sum once.
-Result<std::unique_ptr<Kernel>> make_cum_sum(const KernelSetup& setup) {
-  const Shape shape = setup.output(0).shape;
-  const DType dtype = setup.output(0).dtype, axis_dtype = setup.input(1).dtype;
-  const bool exclusive = attr_int(setup.attrs(), "exclusive") != 0,
-             reverse = attr_int(setup.attrs(), "reverse") != 0;
-  return make_kernel([=, subject = setup.subject](KernelContext& context) {
-    const int64_t given = int_at(context.inputs[1], axis_dtype, 0);
-    const int64_t axis = given < 0 ? given + shape.rank() : given;
-    if (axis < 0 || axis >= shape.rank()) {
+// The lines of a tensor along the axis that input 1 tells when the step runs, and the order of
+// their elements.
+class Cumulative {
+ public:
+  explicit Cumulative(const KernelSetup& setup)
+      : shape_(setup.output(0).shape),
+        axis_dtype_(setup.input(1).dtype),
+        subject_(setup.subject),
+        reverse_(attr_int(setup.attrs(), "reverse") != 0),
+        exclusive_(attr_int(setup.attrs(), "exclusive") != 0) {}
+
+  // Whether an element does not count in its own result.
+  bool exclusive() const { return exclusive_; }
+
+  // Calls visit(place, size) for each line: place(n) is the index of its element n in the order of
+  // the fold. Fails the step if there is no such axis.
+  template <typename Visit>
+  Progress each_line(KernelContext& context, const Visit& visit) const {
+    const int64_t given = int_at(context.inputs[1], axis_dtype_, 0), rank = shape_.rank();
+    const int64_t axis = given < 0 ? given + rank : given;
+    if (axis < 0 || axis >= rank) {
       context.step->fail(context.instruction,
-                         invalid_argument(cat(subject, ": axis: expected in [", -shape.rank(), ", ",
-                                              shape.rank() - 1, "], received ", given)));
+                         invalid_argument(cat(subject_, ": axis: expected in [", -rank, ", ",
+                                              rank - 1, "], received ", given)));
       return Progress::failed;
     }
     const auto at = static_cast<int>(axis);
-    const int64_t outer = shape.elements(0, at), size = shape[at],
-                  inner = shape.elements(at + 1, shape.rank());
-    dispatch_dtype(dtype, [&](auto tag) {
+    const int64_t outer = shape_.elements(0, at), size = shape_[at],
+                  inner = shape_.elements(at + 1, shape_.rank());
+    for (int64_t line = 0; line < outer * inner; ++line) {
+      const int64_t first = line / inner * size * inner + line % inner;
+      const auto place = [&](int64_t n) { return first + (reverse_ ? size - 1 - n : n) * inner; };
+      visit(place, size);
+    }
+    return Progress::done;
+  }
+
+ private:
+  Shape shape_;
+  DType axis_dtype_;
+  std::string subject_;
+  bool reverse_, exclusive_;
+};
+
+struct CumSumStep {
+  static constexpr int kFirst = 0;
+  template <typename C>
+  static C apply(C sum, C x) {
+    return static_cast<C>(sum + x);
+  }
+};
+struct CumProdStep {
+  static constexpr int kFirst = 1;
+  template <typename C>
+  static C apply(C product, C x) {
+    return static_cast<C>(product * x);
+  }
+};
+
+// The fold runs along the axis in its order, in the compute type: f16 and bf16 round each result
+// once.
+template <typename Step>
+Result<std::unique_ptr<Kernel>> make_cumulative(const KernelSetup& setup) {
+  const DType dtype = setup.output(0).dtype;
+  return make_kernel([dtype, lines = Cumulative(setup)](KernelContext& context) {
+    return dispatch_dtype(dtype, [&](auto tag) {
       using T = decltype(tag);
-      if constexpr (!std::is_same_v<T, bool>) {
-        for (int64_t line = 0; line < outer * inner; ++line) {
-          const int64_t first = line / inner * size * inner + line % inner;
-          auto sum = load(T{});
-          using C = decltype(sum);
+      if constexpr (std::is_same_v<T, bool>) {
+        return Progress::done;
+      } else {
+        const T* x = context.in<T>(0);
+        T* y = context.out<T>(0);
+        return lines.each_line(context, [&](const auto& place, int64_t size) {
+          using C = decltype(load(T{}));
+          C fold = static_cast<C>(Step::kFirst);
           for (int64_t n = 0; n < size; ++n) {
-            const int64_t i = first + (reverse ? size - 1 - n : n) * inner;
-            const auto x = load(context.in<T>(0)[i]);
-            if (exclusive) context.out<T>(0)[i] = store<T>(sum);
-            sum = static_cast<C>(sum + x);
-            if (!exclusive) context.out<T>(0)[i] = store<T>(sum);
+            const int64_t i = place(n);
+            const C before = fold;
+            fold = Step::apply(fold, load(x[i]));
+            y[i] = store<T>(lines.exclusive() ? before : fold);
           }
-        }
+        });
       }
     });
-    return Progress::done;
+  });
+}
+
+// dx[i] is the product of the elements before i, times the sum of what each result from i on gets
+// of its gradient: dy[j] and the product of the elements between i and j. Nothing is divided, so
+// zeros need no care.
+template <typename T>
+void cum_prod_gradient_of_line(const T* x, const T* dy, T* dx, const auto& place, int64_t size,
+                               bool exclusive) {
+  T sum = 0;  // of the results behind element n, times the elements up to it
+  for (int64_t n = size; n-- > 0;) {
+    const int64_t i = place(n);
+    if (!exclusive) sum += dy[i];
+    dx[i] = sum;
+    sum *= x[i];
+    if (exclusive) sum += dy[i];
+  }
+  T before = 1;
+  for (int64_t n = 0; n < size; ++n) {
+    const int64_t i = place(n);
+    dx[i] *= before;
+    before *= x[i];
+  }
+}
+
+Result<std::unique_ptr<Kernel>> make_cum_prod_grad(const KernelSetup& setup) {
+  const DType dtype = setup.output(0).dtype;
+  if (is_16bit_float(dtype)) return compute_in_f32(setup, make_cum_prod_grad);
+  return make_kernel([dtype, lines = Cumulative(setup)](KernelContext& context) {
+    const auto run = [&](auto zero) {
+      using T = decltype(zero);
+      return lines.each_line(context, [&](const auto& place, int64_t size) {
+        cum_prod_gradient_of_line(context.in<T>(0), context.in<T>(2), context.out<T>(0), place,
+                                  size, lines.exclusive());
+      });
+    };
+    return dtype == DType::f64 ? run(0.0) : run(0.0f);
   });
 }
 
@@ -345,7 +431,9 @@ void add_scatter_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.GatherNDGrad", "cpu", make_gather_nd_grad);
   catalogue.add_kernel("Range", "cpu", make_range);
   catalogue.add_kernel("Trilu", "cpu", make_trilu);
-  catalogue.add_kernel("CumSum", "cpu", make_cum_sum);
+  catalogue.add_kernel("CumSum", "cpu", make_cumulative<CumSumStep>);
+  catalogue.add_kernel("CumProd", "cpu", make_cumulative<CumProdStep>);
+  catalogue.add_kernel("leat.CumProdGrad", "cpu", make_cum_prod_grad);
   catalogue.add_kernel("TopK", "cpu", make_top_k);
 }
 

@@ -1,5 +1,5 @@
 // Ops that write by index, read by index tuples, or make indices: ScatterElements, ScatterND,
-// GatherND, Range, Trilu, CumSum, TopK.
+// GatherND, Range, Trilu, CumSum, CumProd, TopK.
 #include <cmath>
 
 #include "devices/base/text.h"
@@ -176,7 +176,7 @@ Status infer_number_range(InferContext& ctx) {
   return {};
 }
 
-// --- Trilu, CumSum and TopK --------------------------------------------------------------------
+// --- Trilu, CumSum, CumProd and TopK -----------------------------------------------------------
 
 Status expect_scalar(const InferContext& ctx, int i, std::string_view name) {
   if (!ctx.has_input(i)) return {};
@@ -204,7 +204,7 @@ Status trilu_gradient(GradientContext& ctx) {
   return {};
 }
 
-Status infer_cum_sum(InferContext& ctx) {
+Status infer_cumulative(InferContext& ctx) {
   LEAT_RETURN_IF_ERROR(expect_scalar(ctx, 1, "axis"));
   if (const auto axis = known_ints(ctx, 1))
     LEAT_RETURN_IF_ERROR(normalize_axis(ctx, (*axis)[0], ctx.shape(0).rank()).status());
@@ -216,6 +216,12 @@ Status cum_sum_gradient(GradientContext& ctx) {
   Attrs attrs = ctx.node().attrs;
   attrs["reverse"] = int64_t{attr_int(attrs, "reverse") == 0};
   ctx.set_grad(0, ctx.emit("CumSum", {ctx.grad(0), ctx.input(1)}, attrs));
+  return {};
+}
+
+Status cum_prod_gradient(GradientContext& ctx) {
+  ctx.set_grad(
+      0, ctx.emit("leat.CumProdGrad", {ctx.input(0), ctx.input(1), ctx.grad(0)}, ctx.node().attrs));
   return {};
 }
 
@@ -315,8 +321,28 @@ void register_scatter_ops(Catalogue& catalogue) {
                     .type("Taxis", kIndexTypes)
                     .attr("exclusive", int64_t{0})
                     .attr("reverse", int64_t{0})
-                    .infer(infer_cum_sum)
+                    .infer(infer_cumulative)
                     .gradient(cum_sum_gradient));
+  catalogue.add(Op("CumProd", 26)
+                    .input("x", "T")
+                    .input("axis", "Taxis")
+                    .output("y", "T")
+                    .type("T", kNumbers)
+                    .type("Taxis", kIndexTypes)
+                    .attr("exclusive", int64_t{0})
+                    .attr("reverse", int64_t{0})
+                    .infer(infer_cumulative)
+                    .gradient(cum_prod_gradient));
+  catalogue.add(Op("leat.CumProdGrad", 1)
+                    .input("x", "T")
+                    .input("axis", "Taxis")
+                    .input("dy", "T")
+                    .output("dx", "T")
+                    .type("T", kFloats)
+                    .type("Taxis", kIndexTypes)
+                    .attr("exclusive", int64_t{0})
+                    .attr("reverse", int64_t{0})
+                    .infer(infer_cumulative));
   catalogue.add(Op("TopK", 11)
                     .input("X", "T")
                     .input("K", "int64")

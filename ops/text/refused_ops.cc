@@ -18,7 +18,6 @@ constexpr RefusedOp kRefused[] = {
     {"CenterCropPad", kMissing},
     {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
-    {"CumProd", kMissing},
     {"DFT", kMissing},
     {"DeformConv", kMissing},
     {"Det", kMissing},

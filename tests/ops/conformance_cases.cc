@@ -85,7 +85,7 @@ void add_elementwise(Cases& cases) {
               .grad({0}));
     }
   }
-  // The gradient of an Enter assumes that nobody reads it where its branch is not taken.
+  // The gradient of an Enter assumes that no node reads it where its branch is not taken.
   cases.push_back(ConformanceCase{"leat.Enter", {f({kBatch, 3}), flag(true)}}.grad({0}));
   cases.push_back({"leat.PowGrad", {image(), image(), image()}});
   cases.push_back({"leat.PowGrad", {f({kBatch, 3}), f({kBatch, 3}, 0.5, 2), f({kBatch, 3}, 1, 3)}});
@@ -145,8 +145,12 @@ void add_scatters(Cases& cases) {
       ConformanceCase{"Trilu", {f({kBatch, 3, 4}), Tensor::scalar<int64_t>(1)}}.grad({0}));
   for (const int64_t reverse : {0, 1}) {
     const Attrs attrs = {{"exclusive", number(1 - reverse)}, {"reverse", number(reverse)}};
+    for (const char* op : {"CumSum", "CumProd"}) {
+      cases.push_back(
+          ConformanceCase{op, {f({kBatch, 4}), Tensor::scalar<int64_t>(1)}, attrs}.grad({0}));
+    }
     cases.push_back(
-        ConformanceCase{"CumSum", {f({kBatch, 4}), Tensor::scalar<int64_t>(1)}, attrs}.grad({0}));
+        {"leat.CumProdGrad", {f({kBatch, 4}), Tensor::scalar<int64_t>(1), f({kBatch, 4})}, attrs});
   }
   cases.push_back(ConformanceCase{"TopK", {f({kBatch, 6}), ints({2})}, axis, 2}.grad({0}));
 }

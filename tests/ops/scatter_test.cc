@@ -1,4 +1,4 @@
-// ScatterElements, ScatterND, GatherND, Range, Trilu, CumSum and TopK.
+// ScatterElements, ScatterND, GatherND, Range, Trilu, CumSum, CumProd and TopK.
 #include <cmath>
 #include <limits>
 
@@ -134,6 +134,31 @@ TEST_CASE("CumSum adds along an axis, in either direction") {
   check_identical(sum(-1, 1, 0), Tensor::of<float>({2, 3}, {0, 1, 3, 0, 4, 9}));
   check_identical(sum(1, 0, 1), Tensor::of<float>({2, 3}, {6, 5, 3, 15, 11, 6}));
   check_identical(sum(1, 1, 1), Tensor::of<float>({2, 3}, {5, 3, 0, 11, 6, 0}));
+}
+
+TEST_CASE("CumProd multiplies along an axis, and zeros have gradients") {
+  const Tensor x = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  const auto product = [&](const Tensor& of, int64_t axis, int64_t exclusive, int64_t reverse) {
+    return run1("CumProd", {of, Tensor::scalar(axis)},
+                {{"exclusive", exclusive}, {"reverse", reverse}});
+  };
+  check_identical(product(x, 1, 0, 0), Tensor::of<float>({2, 3}, {1, 2, 6, 4, 20, 120}));
+  check_identical(product(x, 0, 0, 0), Tensor::of<float>({2, 3}, {1, 2, 3, 4, 10, 18}));
+  check_identical(product(x, -1, 1, 0), Tensor::of<float>({2, 3}, {1, 1, 2, 1, 4, 20}));
+  check_identical(product(x, 1, 0, 1), Tensor::of<float>({2, 3}, {6, 6, 3, 120, 30, 6}));
+  check_identical(product(x, 1, 1, 1), Tensor::of<float>({2, 3}, {6, 3, 1, 30, 6, 1}));
+  check_identical(product(whole_tensor({3}, {2, -3, 4}), 0, 0, 0), whole_tensor({3}, {2, -6, -24}));
+  CHECK(product(Tensor(DType::f32, {0, 3}), 1, 0, 0).shape() == Shape({0, 3}));
+  // No zero, one and two of them in a line; the product of what is around them has a gradient.
+  const Tensor lines = Tensor::of<double>({3, 4}, {2, -1, 3, 0.5, 2, 0, 3, 0.5, 0, 4, 0, 5});
+  for (const int64_t exclusive : {0, 1}) {
+    for (const int64_t reverse : {0, 1}) {
+      check_gradients("CumProd", {lines, Tensor::scalar<int64_t>(1)},
+                      {{"exclusive", exclusive}, {"reverse", reverse}}, {0});
+      check_gradients("CumProd", {lines, Tensor::scalar<int64_t>(0)},
+                      {{"exclusive", exclusive}, {"reverse", reverse}}, {0});
+    }
+  }
 }
 
 TEST_CASE("TopK takes the largest or smallest, and the first of equal ones") {
