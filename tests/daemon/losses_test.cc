@@ -30,6 +30,9 @@ std::vector<LossCase> loss_cases() {
   const Tensor values = noise({kRecords, 3}, 5000, 2);
   const std::string tokens =
       "  s = Constant <value = int64[3] {-1, 4, 3}> ()\n  y = Reshape (z, s)\n";
+  const std::string times =
+      "  s = Constant <value = int64[3] {-1, 4, 3}> ()\n  r = Reshape (z, s)\n"
+      "  y = Transpose <perm = [1, 0, 2]> (r)\n";
   const std::string pixels =
       "  s = Constant <value = int64[3] {-1, 3, 4}> ()\n  y = Reshape (z, s)\n";
   const std::string triples =
@@ -67,6 +70,8 @@ std::vector<LossCase> loss_cases() {
       {"cosine", "cosine", 3, "", "3", values},
       {"triplet", "{name: triplet, margin: 0.8}", 6, triples, "3,2", {}},
       {"ctc", "ctc", 12, tokens, "4,3", sequence_labels(kRecords, 1, false)},
+      {"ctc", "{name: ctc, time_major: true}", 12, times, "4,N,3",
+       sequence_labels(kRecords, 1, false)},
       {"ctc_padded", "{name: ctc, blank: 2, ignore_index: -1}", 12, tokens, "4,3",
        sequence_labels(kRecords, 0, true)},
   };

@@ -65,9 +65,10 @@ Tensor as_numbers(const Tensor& labels) {
 
 std::string two_layers(int64_t units, const std::string& end, const std::string& output,
                        const std::string& batch) {
+  const bool is_whole = output.find('N') != std::string::npos;
   return cat(R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 net (float[)",
-             batch, ",5] x) => (float[", batch, ",", output, R"(] y) {
+             batch, ",5] x) => (float[", is_whole ? output : cat(batch, ",", output), R"(] y) {
   h = leat.Dense <activation = "tanh", units = 4> (x)
   )",
              end.empty() ? "y" : "z", " = leat.Dense <units = ", units, "> (h)\n", end, "}\n");
