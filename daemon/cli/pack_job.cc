@@ -237,12 +237,19 @@ Status add_evaluation(const Followed& followed, const Job& job, std::vector<std:
   return {};
 }
 
-Result<PackedJob> pack_job(const JobOptions& options, Files& files) {
+Result<JobText> read_whole_job(const JobOptions& options) {
+  JobText file;
+  LEAT_ASSIGN_OR_RETURN(file.text, read_job_text(options.file));
+  LEAT_ASSIGN_OR_RETURN(file.job, parse_job(file.text, options.file, options.overrides));
+  return file;
+}
+
+Result<PackedJob> pack_job(JobText file, const JobOptions& options, Files& files) {
   PackedJob packed;
-  LEAT_ASSIGN_OR_RETURN(packed.job, load_job(options.file, options.overrides));
+  packed.job = std::move(file.job);
   // One id for the life of the request: a submit that is repeated is the same job.
   packed.request.request_id = new_request_id();
-  LEAT_ASSIGN_OR_RETURN(packed.request.text, read_job_text(options.file));
+  packed.request.text = std::move(file.text);
   add_overrides(options, packed.job, packed.request.overrides);
 
   LEAT_RETURN_IF_ERROR(add_graph(files, packed));

@@ -19,11 +19,19 @@ struct PackedJob {
   std::vector<std::string> notes;  // for people, about graph and checkpoints
 };
 
+// A job file that was read once: the text that is sent, and the job that it says.
+struct JobText {
+  std::string text;
+  Job job;
+};
+// Errors are those of load_job().
+Result<JobText> read_whole_job(const JobOptions& options);
+
 // Checks the job and its graph as far as possible without its data, which only the workers have,
 // and collects the files to send: the graph as graph/NAME, with the external data of an ONNX model
 // beside it, and the weights as weights/NAME. The text of the job is sent unchanged; overrides give
 // the files their new names. REQUIRES: job file, graph and weights exist.
-Result<PackedJob> pack_job(const JobOptions& options, Files& files);
+Result<PackedJob> pack_job(JobText file, const JobOptions& options, Files& files);
 
 // Prepares the job of a run's folder with its newest valid checkpoint (as resume/checkpoints/...)
 // and its metrics, which the cluster continues: see daemon/master/resumed_job.h. Notes name damaged

@@ -52,17 +52,22 @@ Packed taken(Result<PackedJob> packed, const SubmitCommand& command) {
   return {kExitOk, std::move(packed).value()};
 }
 
-// Packs the job of a file. The job is read twice: here for the paths of its files, so that a
-// missing one gets its own exit code, and in pack_job().
-Packed pack_file(const SubmitCommand& command) {
+// Packs a job that was read. A file of it that is missing has an exit code of its own.
+Packed pack_read(JobText file, const SubmitCommand& command) {
   const ColorMode color = command.cluster.color;
-  if (report_missing("job file", command.job.file, color)) return {kExitNoSuch, {}};
-  const auto job = load_job(command.job.file, command.job.overrides);
-  if (!job.ok()) return {report(job.status(), color), {}};
-  if (report_missing("graph file", job->model.graph, color)) return {kExitNoSuch, {}};
-  if (!job->model.weights.empty() && report_missing("weights file", job->model.weights, color))
+  const Job::Model& model = file.job.model;
+  if (report_missing("graph file", model.graph, color)) return {kExitNoSuch, {}};
+  if (!model.weights.empty() && report_missing("weights file", model.weights, color))
     return {kExitNoSuch, {}};
-  return taken(pack_job(command.job, real_files()), command);
+  return taken(pack_job(std::move(file), command.job, real_files()), command);
+}
+
+// Packs the job of a file.
+Packed pack_file(const SubmitCommand& command) {
+  if (report_missing("job file", command.job.file, command.cluster.color)) return {kExitNoSuch, {}};
+  auto file = read_whole_job(command.job);
+  if (!file.ok()) return {report(file.status(), command.cluster.color), {}};
+  return pack_read(std::move(file).value(), command);
 }
 
 // Packs a run's folder, which continues as a new job.
@@ -117,12 +122,17 @@ Packed pack_evaluator(const SubmitCommand& command, ClusterConnection& connectio
   }
   const ColorMode color = command.cluster.color;
   if (report_missing("job file", command.job.file, color)) return {kExitNoSuch, {}};
-  const auto job = load_job(command.job.file, command.job.overrides);
-  if (!job.ok()) return {report(job.status(), color), {}};
+  auto file = read_whole_job(command.job);
+  if (!file.ok()) return {report(file.status(), color), {}};
+  // The text is the same; the changes make another job of it.
   SubmitCommand changed = command;
-  const Status added = add_evaluation(followed, *job, changed.job.overrides.set);
+  JobOverrides& overrides = changed.job.overrides;
+  const Status added = add_evaluation(followed, file->job, overrides.set);
   if (!added.ok()) return {report(added, color), {}};
-  return pack_file(changed);
+  auto job = parse_job(file->text, command.job.file, overrides);
+  if (!job.ok()) return {report(job.status(), color), {}};
+  file->job = std::move(job).value();
+  return pack_read(std::move(file).value(), changed);
 }
 
 // If the job's data root is a folder of this machine, sends its path, for a worker on the same

@@ -150,7 +150,7 @@ class Scene {
     std::ofstream(path) << print_job(job);
     JobOptions options;
     options.file = path;
-    const PackedJob packed = must(pack_job(options, real_files()));
+    const PackedJob packed = must(pack_job(must(read_whole_job(options)), options, real_files()));
     return must(client_->submit(packed.request)).id;
   }
   JobView await(const std::string& id, JobState state, milliseconds patience) {
