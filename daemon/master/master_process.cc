@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "daemon/master/http_files.h"
 #include "daemon/master/http_steps.h"
 #include "daemon/master/http_writes.h"
 #include "daemon/status/status_routes.h"
@@ -48,8 +49,9 @@ Status MasterProcess::open_http(const Logger& log) {
   // The status page has a thread of its own, so that it answers while the master's loops are busy.
   reactor_ = std::make_unique<Reactor>();
   std::vector<HttpRoute> routes = write_routes(*daemon_, daemon_->status());
-  for (HttpRoute& each : step_routes(*daemon_, daemon_->status()))
-    routes.push_back(std::move(each));
+  for (auto* of : {step_routes, file_routes}) {
+    for (HttpRoute& each : of(*daemon_, daemon_->status())) routes.push_back(std::move(each));
+  }
   LEAT_ASSIGN_OR_RETURN(http_, open_status_server(*reactor_, config_.http, daemon_->status(),
                                                   std::move(options), std::move(routes)));
   daemon_->status().set_http_address(http_->address());

@@ -1,5 +1,7 @@
 #include "daemon/status/job_page.h"
 
+#include <algorithm>
+
 #include "daemon/status/compare_page.h"
 #include "daemon/status/curve_figures.h"
 #include "daemon/status/page_parts.h"
@@ -91,13 +93,16 @@ std::string steps_link(const JobView& job) {
              "/steps\">The next steps</a>: time line, critical path and graph</p>\n");
 }
 
-std::string log_part(const LogPage& log) {
+std::string line_text(const LogLine& line) {
+  return html_escaped(cat(line.worker, line.worker.empty() ? "" : " | ", line.text));
+}
+
+std::string log_part(const JobView& job, const LogPage& log) {
   std::string html = "<h2 id=\"log\">Log</h2>\n<div data-part=\"log\" class=\"scroll\"><pre>";
   if (log.lines.empty()) html += "(no lines)";
-  for (const LogLine& line : log.lines) {
-    html += cat(html_escaped(cat(line.worker, line.worker.empty() ? "" : " | ", line.text)), "\n");
-  }
-  return html + "</pre></div>\n";
+  for (const LogLine& line : log.lines) html += line_text(line) + "\n";
+  return cat(html, "</pre></div>\n<p><a href=\"", job_path(job.id),
+             "/log\">All lines, with their times</a></p>\n");
 }
 
 }  // namespace
@@ -114,9 +119,28 @@ HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView&
           condition.reason.empty() ? "" : cat("<p>", html_escaped(condition.reason), "</p>\n"),
           facts(job, cluster), steps_link(job), "</header>\n",
           curve_figures(curves, recoveries_of(job.history)), compare_form(std::span(&job.id, 1)),
-          log_part(log), "<p class=\"faint\">As JSON: <a href=\"", json,
-          "\">the job</a>, <a href=\"", json, "/curves\">its curves</a>, <a href=\"", json,
+          log_part(job, log), "<p><a href=\"", job_path(job.id),
+          "/files\">Its files and its job file</a></p>\n<p class=\"faint\">As JSON: <a href=\"",
+          json, "\">the job</a>, <a href=\"", json, "/curves\">its curves</a>, <a href=\"", json,
           "/logs\">its log</a></p>\n"));
+}
+
+HttpResponse job_log_page(const JobView& job, const LogPage& log, uint64_t most) {
+  const uint64_t behind = log.first + log.lines.size();
+  const auto link = [&](uint64_t from, std::string_view text) {
+    return cat(" <a href=\"", job_path(job.id), "/log?from=", from, "\">", text, "</a>");
+  };
+  std::string lines;
+  for (const LogLine& line : log.lines)
+    lines += cat(iso_time(line.at_ms), "  ", line_text(line), "\n");
+  return html_still_page(
+      cat("Log of ", job.id, " \xc2\xb7 Leat"),
+      cat("<p><a href=\"", job_path(job.id), "\">", html_escaped(job.id),
+          "</a></p>\n<h1>Log</h1>\n<p>",
+          lines.empty() ? "No lines." : cat("Lines ", log.first, " to ", behind - 1, "."),
+          log.first > 0 ? link(log.first - std::min(log.first, most), "Older") : "",
+          behind < log.end ? link(behind, "Newer") : "", "</p>\n<div class=\"scroll\"><pre>", lines,
+          "</pre></div>\n"));
 }
 
 }  // namespace leat

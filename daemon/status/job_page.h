@@ -13,4 +13,7 @@ namespace leat {
 HttpResponse job_page(const JobView& job, const LogPage& log, const ClusterView& cluster,
                       const CurvesView& curves = {});
 
+// Returns the page of a part of the job's log, with links to the `most` lines before and behind it.
+HttpResponse job_log_page(const JobView& job, const LogPage& log, uint64_t most);
+
 }  // namespace leat

@@ -49,6 +49,18 @@ HttpResponse page_of(const StatusSource& source, const JobView& job) {
   return job_page(job, log.ok() ? *log : LogPage(), source.cluster(), source.curves(job.id));
 }
 
+// Without "from", the page has the last lines.
+HttpResponse page_of_log(const StatusSource& source, const HttpRequest& request) {
+  const auto job = source.job(request.captured[0]);
+  if (!job.ok()) return http_failure(job.status());
+  const auto end = source.log(job->id, std::numeric_limits<uint64_t>::max(), 1);
+  if (!end.ok()) return http_failure(end.status());
+  const auto from = query_number(request, "from", end->end - std::min(end->end, kMostLines));
+  if (!from.ok()) return http_error(400, from.status().message());
+  const auto log = source.log(job->id, *from, kMostLines);
+  return log.ok() ? job_log_page(*job, *log, kMostLines) : http_failure(log.status());
+}
+
 // Draws the curves of the jobs that the query names, each once.
 HttpResponse page_of_compared(const StatusSource& source, const HttpRequest& request) {
   std::vector<ComparedJob> jobs;
@@ -169,6 +181,8 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
     const auto job = source.job(request.captured[0]);
     return job.ok() ? page_of(source, *job) : http_failure(job.status());
   });
+  add("/jobs/{id}/log",
+      [&source](const HttpRequest& request) { return page_of_log(source, request); });
   add("/compare",
       [&source](const HttpRequest& request) { return page_of_compared(source, request); });
   add("/api/v1/cluster",

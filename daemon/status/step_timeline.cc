@@ -82,7 +82,7 @@ class StepTimeline {
         "</ol><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Time "
         "line\"><svg height=\"",
         height, "\" viewBox=\"0 0 ", kTimelineWidth, " ", height,
-        "\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"What each thread did\">", bars(),
+        "\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Work of each thread\">", bars(),
         arrows(), "</svg></div></div></div></div>\n",
         left_out_ > 0 ? cat("<p>", counted(left_out_, "more lane"), " not drawn.</p>\n") : "");
   }

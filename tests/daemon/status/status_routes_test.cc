@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/status/job_page.h"
 #include "daemon/status/status_json.h"
+#include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/status/status_testing.h"
 
@@ -76,6 +78,27 @@ TEST_CASE("a log comes in pages") {
     CHECK(host.get(path + query).status == 400);
   }
   CHECK(host.get("/api/v1/jobs/none/logs").status == 404);
+}
+
+TEST_CASE("the page of a log has its lines with their times, and leads to those around them") {
+  StatusHost host;
+  const JobView job = *host.source.job("gpt");
+  const LogPage log = *host.source.log(job.id, 0, 1000);
+  REQUIRE(log.lines.size() == 5);
+  const std::string all = host.get("/jobs/gpt/log").body;
+  for (const LogLine& line : log.lines) {
+    CHECK_THAT(
+        all, Catch::Contains(cat(iso_time(line.at_ms), "  ", line.worker, " | ", line.text, "\n")));
+  }
+  CHECK_THAT(all, !Catch::Contains("Older") && !Catch::Contains("Newer"));
+  const std::string behind = host.get("/jobs/gpt/log?from=1").body;
+  CHECK_THAT(behind, Catch::Contains("Lines 1 to 4.") &&
+                         Catch::Contains("href=\"/jobs/gpt-0001/log?from=0\">Older"));
+  CHECK(host.get("/jobs/gpt/log?from=x").status == 400);
+  CHECK(host.get("/jobs/none/log").status == 404);
+  // A part of it leads to what follows.
+  const std::string part = job_log_page(job, *host.source.log(job.id, 0, 1), 1).body;
+  CHECK_THAT(part, Catch::Contains("Lines 0 to 0.") && Catch::Contains("log?from=1\">Newer"));
 }
 
 TEST_CASE("the master lives, and is ready or says why not") {
