@@ -9,6 +9,7 @@
 #include "daemon/cli/curve_arguments.h"
 #include "daemon/cli/look_arguments.h"
 #include "daemon/process/arguments.h"
+#include "daemon/process/manual.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -32,6 +33,8 @@ constexpr const char* kExamples = R"(Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no master, 4 refused by the master, 5 no such job,
 file or run, 6 not in this state, 7 job or graph invalid, 124 timeout, 130 stopped by Ctrl-C.)";
+
+constexpr int kSection = 1;  // of the manual
 
 // The variables that the options are bound to. chosen() copies those of the command that was given.
 struct Parsed {
@@ -224,7 +227,7 @@ void add_tokenize(CLI::App& app, Parsed& parsed) {
       ->add_option("--tokenizer", command.tokenizer,
                    "bytes, char, char:VOCABULARY or sentencepiece:MODEL (bytes)")
       ->type_name("NAME");
-  tokenize->add_option("--documents", command.documents, "What a document is (files)")
+  tokenize->add_option("--documents", command.documents, "The unit that makes one document (files)")
       ->type_name("files|lines|paragraphs")
       ->check(CLI::IsMember({"files", "lines", "paragraphs"}));
   tokenize->add_option("--separator", command.separator, "A token to write behind each document")
@@ -256,25 +259,7 @@ void add_texts(CLI::App& app, Parsed& parsed) {
                     ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   completion->add_flag("--json", parsed.words, "The commands and options, one JSON object a line")
       ->excludes(shell);
-  auto* man = add_command(app, "man", "Print a page of the manual, for man -l -");
-  add_argument(*man, "COMMAND", parsed.topic, "A command, 'checkpoint ls' (default: leat itself)");
-}
-
-// The page of the command with these words; an error of usage if there is none.
-PrintText manual_of(const CLI::App& app, const std::string& topic) {
-  const CLI::App* at = &app;
-  size_t begin = 0;
-  while (begin < topic.size()) {
-    const size_t end = std::min(topic.find(' ', begin), topic.size());
-    const std::string word = topic.substr(begin, end - begin);
-    const auto found =
-        at->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
-    if (found.empty())
-      return {cat("unknown command '", topic, "'\nSee 'leat --help'."), kExitUsage};
-    at = found.front();
-    begin = end + 1;
-  }
-  return {manual_page(*at)};
+  add_man_command(app, parsed.topic);
 }
 
 // The script for the shell, or the words as JSON; an error of usage without either.
@@ -338,7 +323,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (name == "leat data ledger") return with_color(std::move(parsed.ledger));
   if (name == "leat data convert") return with_color(std::move(parsed.rows));
   if (name == "leat completion") return completion_of(app, parsed);
-  if (name == "leat man") return manual_of(app, parsed.topic);
+  if (name == "leat man") return manual_of(app, parsed.topic, kSection);
   if (name == "leat plan") return with_color(std::move(parsed.plan));
   if (name == "leat predict") {
     // The parser cannot say that one of two is needed.

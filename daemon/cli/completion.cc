@@ -1,21 +1,16 @@
 #include "daemon/cli/completion.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <vector>
 
 #include "daemon/base/json_line.h"
-#include "daemon/base/version.h"
 #include "daemon/process/arguments.h"
+#include "daemon/process/manual.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
-
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
 
 // The flags as the user types them, the long ones first: "--output", "-o".
 std::vector<std::string> flags_of(const CLI::App& app) {
@@ -25,21 +20,6 @@ std::vector<std::string> flags_of(const CLI::App& app) {
     for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
   }
   return flags;
-}
-
-// The names of an option as a manual has them, "-o" before "--output"; that of an argument alone.
-std::vector<std::string> names_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  if (names.empty()) names.push_back(option.get_name());
-  return names;
-}
-
-// An option with a value, "--output FILE", in contrast to a flag and to an argument. The parser
-// gives flags a size, but no name of a type.
-bool takes_value(const CLI::Option& option) {
-  return !option.get_positional() && !option.get_type_name().empty();
 }
 
 // Calls `visit` with each command, the program itself first.
@@ -121,27 +101,8 @@ std::string fish_script(const CLI::App& app) {
   return out;
 }
 
-// Text of a manual: a '-' is a hyphen unless it is escaped, and a line must not begin with '.' or
-// an apostrophe.
-std::string manual_text(const std::string& text) {
-  std::string out;
-  bool at_start = true;
-  for (const char c : text) {
-    if (at_start && (c == '.' || c == '\'')) out += "\\&";
-    if (c == '\\') {
-      out += "\\e";
-    } else if (c == '-') {
-      out += "\\-";
-    } else {
-      out += c;
-    }
-    at_start = c == '\n';
-  }
-  return out;
-}
-
 // An option has a name and a letter, as in --output and -o, and the name of its value if it is no
-// flag. What it lacks is null.
+// flag. A part that it lacks is null.
 std::string option_json(const CLI::App& command, const CLI::Option& option) {
   const auto first = [](const std::vector<std::string>& names) {
     return names.empty() ? std::nullopt : std::optional(names[0]);
@@ -158,23 +119,6 @@ std::string option_json(const CLI::App& command, const CLI::Option& option) {
   }
   line.add("required", option.get_required());
   return line.add("help", option.get_description()).text();
-}
-
-std::string manual_option(const CLI::Option& option) {
-  const std::string value = takes_value(option) ? cat(" ", option.get_type_name()) : "";
-  return cat(".TP\n.B ", manual_text(join(names_of(option), ", ") + value), "\n",
-             manual_text(option.get_description()), "\n");
-}
-
-std::string manual_synopsis(const CLI::App& command) {
-  std::string words;
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->get_positional()) continue;
-    const std::string name = option->get_name();
-    words += option->get_required() ? cat(" ", name) : cat(" [", name, "]");
-  }
-  if (!commands_of(command).empty()) words += " COMMAND";
-  return cat(".B ", manual_text(full_name(command)), "\n[OPTIONS]", manual_text(words), "\n");
 }
 
 }  // namespace
@@ -195,32 +139,6 @@ std::string completion_json(const CLI::App& app) {
     out += line.add("help", command.get_description()).text();
     for (const CLI::Option* option : command.get_options()) out += option_json(command, *option);
   });
-  return out;
-}
-
-std::string manual_page(const CLI::App& command) {
-  std::string title = full_name(command);
-  std::replace(title.begin(), title.end(), ' ', '-');
-  std::string upper = title;
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  std::string out =
-      cat(".TH ", manual_text(upper), " 1 \"\" \"leat ", leat_version(), "\" \"Leat\"\n.SH NAME\n",
-          manual_text(title), " \\- ", manual_text(command.get_description()), "\n.SH SYNOPSIS\n",
-          manual_synopsis(command));
-  std::string arguments, options;
-  for (const CLI::Option* option : command.get_options())
-    (option->get_positional() ? arguments : options) += manual_option(*option);
-  if (!arguments.empty()) out += ".SH ARGUMENTS\n" + arguments;
-  if (!options.empty()) out += ".SH OPTIONS\n" + options;
-  std::string commands;
-  for (const CLI::App* sub : commands_of(command)) {
-    commands += cat(".TP\n.B ", manual_text(full_name(*sub)), "\n",
-                    manual_text(sub->get_description()), "\n");
-  }
-  if (!commands.empty()) out += ".SH COMMANDS\n" + commands;
-  if (!command.get_footer().empty())
-    out += cat(".SH NOTES\n.nf\n", manual_text(command.get_footer()), "\n.fi\n");
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Completions for shells and pages of the manual, made from the parser itself.
+// Completions for shells, made from the parser itself.
 #pragma once
 
 #include <optional>
@@ -18,9 +18,5 @@ std::optional<std::string> completion_script(const CLI::App& app, std::string_vi
 // The same words as JSON, one object on each line, for tools of other kinds: an object of kind
 // "Command" for each command, followed by those of kinds "Option" and "Argument" for what it takes.
 std::string completion_json(const CLI::App& app);
-
-// A page of section 1 of the manual for `command`, "leat" or one of its subcommands, in the format
-// man(7): its name, synopsis, arguments, flags and, for the whole program, its commands and footer.
-std::string manual_page(const CLI::App& command);
 
 }  // namespace leat

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "daemon/base/version.h"
+#include "daemon/process/manual.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -26,6 +27,8 @@ a second one at once; SIGHUP opens the log again; SIGUSR1 logs what the daemon i
 Exit codes: 0 stopped in order, 1 failed, 2 wrong usage, 78 bad config, 79 another worker has the
 name.)";
 
+constexpr int kSection = 8;  // of the manual
+
 // A flag for one key, besides --set.
 struct KeyFlag {
   const char* flag;
@@ -35,29 +38,29 @@ struct KeyFlag {
 };
 
 constexpr KeyFlag kMasterFlags[] = {
-    {"--listen", "listen", "ADDRESS", "Where workers and clients connect (127.0.0.1:17461)"},
+    {"--listen", "listen", "ADDRESS", "Address for workers and clients (127.0.0.1:17461)"},
     {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
     {"--state-dir", "state_dir", "DIR", "The journal's folder"},
     {"--new-journal", "new_journal", nullptr,
      "Begin a journal beside the folders of jobs whose journal is gone"},
-    {"--secret-file", "secret_file", "FILE", "What members of the cluster prove that they know"},
+    {"--secret-file", "secret_file", "FILE", "File with the cluster's secret"},
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kWorkerFlags[] = {
     {"--name", "name", "NAME", "Unique in the cluster (the host's name)"},
-    {"--master", "master", "HOST:PORT", "Where the master listens (127.0.0.1:17461)"},
+    {"--master", "master", "HOST:PORT", "The master's address (127.0.0.1:17461)"},
     {"--http", "http", "ADDRESS", "/healthz and /metrics, or off (127.0.0.1:17462)"},
-    {"--data", "data", "ADDRESS", "Where other workers connect (127.0.0.1:17463)"},
+    {"--data", "data", "ADDRESS", "Address for other workers (127.0.0.1:17463)"},
     {"--threads", "threads", "N", "Threads that compute; 0: every core. Changes no result"},
     {"--state-dir", "state_dir", "DIR", "The worker's own folder"},
-    {"--secret-file", "secret_file", "FILE", "What members of the cluster prove that they know"},
+    {"--secret-file", "secret_file", "FILE", "File with the cluster's secret"},
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kDevFlags[] = {
     {"--workers", "workers", "N",
      "Number of workers (0: as many as jobs ask for); changes no result"},
     {"--threads", "threads", "N", "Threads of each worker; changes no result"},
-    {"--listen", "listen", "ADDRESS", "Where clients connect (127.0.0.1:17461)"},
+    {"--listen", "listen", "ADDRESS", "Address for clients (127.0.0.1:17461)"},
     {"--http", "http", "ADDRESS", "Status page and API, or off (127.0.0.1:17460)"},
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
@@ -79,6 +82,7 @@ struct Parsed {
   RunDaemon run;
   std::vector<std::string> set;
   bool origin = false;
+  std::string topic;  // of `leatd man`
 };
 
 // Accepts KEY=VALUE. The key itself is checked when the config is read.
@@ -148,6 +152,7 @@ void build(CLI::App& app, Parsed& parsed) {
   app.require_subcommand(1);
   for (const DaemonWords& words : kDaemons) add_daemon(app, words, parsed);
   add_config(app, parsed);
+  add_man_command(app, parsed.topic);
   add_help_commands(app);
 }
 
@@ -158,6 +163,7 @@ LeatdCommand chosen(const CLI::App& app, Parsed parsed) {
     parsed.run.flags.push_back({text.substr(0, equals), text.substr(equals + 1), "--set " + text});
   }
   const CLI::App& command = innermost(app);
+  if (full_name(command) == "leatd man") return manual_of(app, parsed.topic, kSection);
   for (const DaemonWords& words : kDaemons) {
     // The daemon's name is the last word of both "leatd master" and "leatd config show master".
     if (command.get_name() == words.name) parsed.run.daemon = words.daemon;

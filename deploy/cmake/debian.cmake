@@ -21,10 +21,6 @@ install(FILES ${debian}/copyright ${changelog}
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/leat COMPONENT runtime)
 install(FILES ${debian}/copyright ${changelog}
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/leat-dev COMPONENT dev)
-compressed(${debian}/leat.1 page)
-install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime)
-compressed(${debian}/leatd.8 page)
-install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT runtime)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_SET_DESTDIR ON)  # /etc is outside of the prefix

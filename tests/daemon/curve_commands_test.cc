@@ -227,6 +227,14 @@ TEST_CASE("the manual has a page for each command") {
   CHECK_THAT(page.out,
              Catch::Contains(".SH SYNOPSIS\n.B leat checkpoint ls\n[OPTIONS] PATH|JOB\n"));
   CHECK_THAT(run_leat(folder.path(), {"man"}).out, Catch::Contains("\n.B leat train\n"));
+  const std::string leatd = leat_binary() + "d";
+  const Finished worker = run_program(leatd, folder.path(), {"man", "worker"}, {});
+  CHECK(worker.exit_code == 0);
+  CHECK_THAT(worker.out,
+             Catch::StartsWith(".TH LEATD\\-WORKER 8") && Catch::Contains(".B \\-\\-threads N\n"));
+  CHECK_THAT(run_program(leatd, folder.path(), {"man"}, {}).out,
+             Catch::Contains("\n.B leatd config\n"));
+  CHECK(run_program(leatd, folder.path(), {"man", "workers"}, {}).exit_code == 2);
   const Finished unknown = run_leat(folder.path(), {"man", "checkpoint lss"});
   CHECK(unknown.exit_code == 2);
 }

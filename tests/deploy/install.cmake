@@ -101,7 +101,8 @@ if(NOT user)
   string(APPEND problems "${prefix}/lib/sysusers.d/leat.conf: expected the user leat\n")
 endif()
 foreach(file share/doc/leat/daemons.md share/doc/leat/examples/jobs/fashion_mnist_mlp.yaml
-    share/man/man1/leat-plot.1.gz share/bash-completion/completions/leat)
+    share/man/man1/leat-plot.1.gz share/man/man8/leatd-master.8.gz
+    share/bash-completion/completions/leat)
   if(NOT EXISTS ${prefix}/${file})
     string(APPEND problems "expected ${prefix}/${file}\n")
   endif()
