@@ -47,7 +47,7 @@ struct AsyncDeviceOptions {
   std::function<void(size_t bytes)> on_copy = {};
 };
 
-// The memory of an AsyncDevice. It is closed to everybody, the host included, except while a piece
+// The memory of an AsyncDevice. It is closed to every thread, also the host, except while a piece
 // of work runs. Its buffers lie side by side, so that few calls of the system open and close them,
 // in a range of addresses that are used once: what is freed stays closed. Threads: any.
 class AsyncMemory {

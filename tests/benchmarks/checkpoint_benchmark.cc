@@ -235,7 +235,7 @@ TEST_CASE("the cost of checkpoints is measured") {
 // The helpers of the runner's tests report errors through Catch, so the measurement is a test case.
 int main(int count, char** arguments) {
   using leat::options;
-  CLI::App app("What a checkpoint every 20 steps costs a training of two runners");
+  CLI::App app("The cost of a checkpoint every 20 steps for a training of two runners");
   app.add_option("--models", options.models, "cnn, mlp")->delimiter(',');
   app.add_option("--strategies", options.strategies)->delimiter(',');
   app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);

@@ -14,7 +14,7 @@ using testing::kMlp;
 using testing::PlainWay;
 
 // Every schedule of the fake is legal, so a wait that is missing gives wrong weights for some.
-TEST_CASE("whatever a GPU does first, the weights are the same") {
+TEST_CASE("the weights are the same in whatever order a GPU runs its operations") {
   GpuJob gpu(kMlp);
   const Job job = gpu.small.job({"num_workers=2", "steps=6", "checkpoint={every_steps: 3}"});
   const std::string expected = must(gpu.train(job, "first")).outcome.weights_sha256;

@@ -4,7 +4,7 @@
 // barrier keeps its fiber, so that a kernel without barriers needs one.
 //
 // It finds accesses outside of buffers and of shared memory (by AddressSanitizer and by the guard
-// pages of fake_runtime.h), reads of memory that nobody wrote (it holds NaNs), barriers that not
+// pages of fake_runtime.h), reads of memory never written (it holds NaNs), barriers that not
 // all threads reach, and warp operations whose mask is wrong. A missing barrier gives other results
 // when the threads of a block start in the reverse order: see set_reverse(). It cannot find races
 // within a warp between barriers, wrong memory orders, or misaligned vector accesses.

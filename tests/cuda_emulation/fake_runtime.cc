@@ -430,7 +430,7 @@ class Gpu {
     ++counts_.launches;
     return failing_launch_ > 0 && --failing_launch_ == 0 ? launch_error_ : cudaSuccess;
   }
-  // The memory is open while the GPU has something to do, and closed to everybody else's mistakes
+  // The memory is open while the GPU has something to do, and closed to the mistakes of others
   // while it has nothing to do.
   void set_open(bool open) {
     if (open_ == open) return;
@@ -447,7 +447,7 @@ class Gpu {
       for (CUstream_st* stream : streams_) {
         if (stream->operations.empty()) continue;
         const Done& after = stream->operations.front().after;
-        // After an error nothing runs any more, but nobody waits for it either.
+        // After an error nothing runs any more, but nothing waits for it either.
         if (!after || after->reached || sticky_ != cudaSuccess) able.push_back(stream);
       }
       if (able.empty()) {

@@ -3,7 +3,7 @@
 //
 // It is as unkind as CUDA allows. The thread takes, by a seeded choice, the next operation of any
 // stream that may go on, so that work which does not wait for what it needs gives wrong numbers for
-// some seed. Memory of the device ends at a page that nobody may touch, holds NaNs at first, and
+// some seed. Memory of the device ends at a page that no thread may touch, holds NaNs at first, and
 // cannot be touched by the host. An error stays.
 //
 // It behaves as its author believes that CUDA does. Only a GPU can tell whether that is so.

@@ -101,7 +101,7 @@ TEST_CASE("whenever an accelerator does its work, the weights are the same") {
   }
 }
 
-TEST_CASE("what an accelerator has no kernel for is computed by the CPU beside it") {
+TEST_CASE("ops without a kernel on the accelerator run on the CPU beside it") {
   const Catalogue catalogue = async_catalogue({"Relu", "leat.ReluGrad", "leat.ApplyMomentum"});
   AcceleratedJob accelerated(catalogue);
   const Job job = accelerated.small.job(workers(2));

@@ -297,7 +297,7 @@ TEST_CASE("an ONNX file whose outputs are not what it declares is refused") {
   check_refused(check(1, {0, 3, 1}), kExitInvalid, {said + "float[N,3,1], it is float[N,3]"});
 }
 
-TEST_CASE("what of an ONNX file trains is noted before it does") {
+TEST_CASE("a training notes first which variables of an ONNX file it trains") {
   const TinyJob tiny;
   tiny.write("x", idx(8, {32, 2, 2}, tiny.read("x").substr(12)));  // images instead of flat rows
   const std::string kernel = field(1, 3) + field(1, 1) + field(1, 2) + field(1, 2) + field(2, 1) +

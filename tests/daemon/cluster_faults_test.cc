@@ -27,7 +27,7 @@ std::optional<Deed> deed_from(const char* variable) {
   return std::nullopt;
 }
 
-TEST_CASE("jobs survive what befalls their processes, and say who it was", "[faults]") {
+TEST_CASE("jobs survive faults of their processes, and name the lost process", "[faults]") {
   const uint64_t count = environment_number("LEAT_FAULTS", kSlowness > 1 ? 6 : 16);
   const uint64_t first = environment_number("LEAT_FAULTS_SEED", 0);
   const std::string transport = GENERATE("tcp", "shm");

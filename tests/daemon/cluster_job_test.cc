@@ -279,7 +279,7 @@ TEST_CASE("a run of one process goes on on a cluster") {
   CHECK(read(done.out).value("weights_sha256", "") == scene.expected(long_job(1)));
 }
 
-TEST_CASE("what cannot be gone on from is refused") {
+TEST_CASE("a job that cannot go on from the given run is refused") {
   Scene scene({.workers = 1});
   const auto refused = [&](const std::vector<std::string>& arguments, int code,
                            const std::string& message) {
@@ -304,7 +304,7 @@ TEST_CASE("what cannot be gone on from is refused") {
   refused({"--resume", run}, 1, "expected a checkpoint that is whole, found none");
 }
 
-TEST_CASE("what a job has left is fetched") {
+TEST_CASE("the files of an ended job are fetched") {
   Scene scene({.workers = 1});
   const Finished done = scene.cluster().leat("submit", {"--wait", "--json", scene.job_file({})});
   const std::string id = read(done.out).value("id", "");

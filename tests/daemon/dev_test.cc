@@ -77,7 +77,7 @@ TEST_CASE("dev refuses a job at submit whose data are nowhere, with what to do")
              Catch::Contains("received 'digits'") && Catch::Contains("--set datasets.NAME=PATH"));
 }
 
-TEST_CASE("what a killed dev leaves goes when the next one starts, and nothing else") {
+TEST_CASE("the folder of a killed dev goes when the next one starts, and nothing else") {
   const TemporaryDirectory temporary;
   const std::vector<std::string> environment = {"TMPDIR=" + temporary.path()};
   const std::vector<std::string> arguments = {"dev", "--listen", "127.0.0.1:0", "--http", "off"};

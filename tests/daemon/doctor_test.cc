@@ -61,7 +61,7 @@ TEST_CASE("a machine that has all that jobs need has no notes") {
         "Processor of a test, 8 cores, AVX-512, AMX");
 }
 
-TEST_CASE("what a machine lacks is a note, or a problem if it stops jobs") {
+TEST_CASE("a lack of the machine is a note, or a problem if it stops jobs") {
   MachineFacts facts = good_machine();
   std::string subject, says;
   FindingVerdict verdict = FindingVerdict::note;

@@ -200,7 +200,7 @@ TEST_CASE("a job that evaluates another one leaves it the only worker", "[faults
   jobs.check_rows(evaluator);
 }
 
-TEST_CASE("a job that evaluates another one survives a pause and what befalls its processes",
+TEST_CASE("a job that evaluates another one survives a pause and the loss of processes",
           "[faults]") {
   FollowedJob jobs(20'000 / kSlowness);
   ProcessCluster& cluster = jobs.cluster();

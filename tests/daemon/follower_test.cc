@@ -64,14 +64,14 @@ TEST_CASE("an epoch has its line once, with what it came to, whichever reports c
                   followed(12, 2, {one, two}), followed(25, 3, {one, two, three})}) == expected);
 }
 
-TEST_CASE("who comes to a job late sees the epochs that end from then on") {
+TEST_CASE("a late follower sees the epochs that end from then on") {
   const EpochResult one{1, 9, 0.5, 0.25, 0.75, 0.125, 3, 24};
   const EpochResult two{2, 18, 0.25, 0.5, 0.375, 0.25, 3, 24};
   const std::string text = lines_of({followed(12, 2, {one}), followed(19, 3, {one, two})});
   CHECK_THAT(text, !Catch::Contains("Epoch 1/3") && Catch::Contains("Epoch 2/3 - 9/9 - 3s "));
 }
 
-TEST_CASE("what a job's metrics have lost is said in a few words") {
+TEST_CASE("losses in a job's metrics are said in a few words") {
   ProgressReport report;
   CHECK(lost_metrics(report).empty());
   report.metrics_missing = 1;

@@ -477,7 +477,7 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
   }
 }
 
-TEST_CASE("what is not our YAML is refused with its place") {
+TEST_CASE("unsupported YAML is refused with its place") {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "1:1: expected a map of keys, received nothing"},
       {"# nothing\n", "1:1: expected a map of keys, received nothing"},

@@ -101,7 +101,7 @@ TEST_CASE("a path with spaces is one program") {
   CHECK(contents_of(folder / "got") == "line\n");
 }
 
-TEST_CASE("a program that reads nothing delays nobody, and the lines that it misses are counted") {
+TEST_CASE("a program that reads nothing delays no thread, and the lines it misses are counted") {
   const auto begun = std::chrono::steady_clock::now();
   EventProgram::Limits limits;
   limits.lines = 100;

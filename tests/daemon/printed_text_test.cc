@@ -20,7 +20,7 @@ void check_text(const Finished& finished) {
   CHECK(is_text(finished.err));
 }
 
-TEST_CASE("what is printed about a graph with any bytes in its names is text") {
+TEST_CASE("output about a graph with any bytes in its names is text") {
   const TinyJob tiny;
   const std::string good = tiny.read("net.onnxtxt");
   for (const char* name :
@@ -43,7 +43,7 @@ TEST_CASE("what is printed about a graph with any bytes in its names is text") {
                 {"expected a value's name in UTF-8, received '\\xff'"});
 }
 
-TEST_CASE("what is printed about files whose names are no text is text") {
+TEST_CASE("output about files whose names are no text is text") {
   const TinyJob tiny;
   const std::string name = "w\xff\x1b.safetensors";
   tiny.write(name, "no weights");
@@ -62,7 +62,7 @@ TEST_CASE("what is printed about files whose names are no text is text") {
   }
 }
 
-TEST_CASE("what a program reads is text, too") {
+TEST_CASE("JSON and HTML are text, whatever bytes they show") {
   CHECK(JsonLine().add("l\xff", "größe\xc3\n").text() == "{\"l\uFFFD\": \"größe\uFFFD\\u000a\"}\n");
   CHECK(html_escaped("<\xff>") == "&lt;\uFFFD&gt;");
 }

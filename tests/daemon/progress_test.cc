@@ -96,7 +96,7 @@ TEST_CASE("nothing of an epoch's last line is lost in a narrow terminal") {
   CHECK(format_done(standing, loss, 40) == " 50/100 1s 25ms/step - 5120 samples/s - loss: 0.5123");
 }
 
-TEST_CASE("steps that nobody has timed have no speed") {
+TEST_CASE("steps that were not timed have no speed") {
   const NamedValue loss[] = {{"loss", 0.5}};
   ManualClock clock;
   std::ostringstream out;
@@ -111,7 +111,7 @@ TEST_CASE("steps that nobody has timed have no speed") {
   CHECK_THAT(out.str(), Catch::EndsWith(" ETA 0s 30ms/step - 1066 samples/s - loss: 0.5000"));
 }
 
-TEST_CASE("where nothing is redrawn an epoch is one line") {
+TEST_CASE("without redraws an epoch is one line") {
   ManualClock clock;
   std::ostringstream out;
   ProgressLine progress(out, clock, false, 80);

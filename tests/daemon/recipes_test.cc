@@ -263,7 +263,7 @@ TEST_CASE("parts of a step are shards of a worker") {
   CHECK(recipe.job({"optimizer.accumulate=2", "num_workers=2"}).shards == 4);
 }
 
-TEST_CASE("what an optimizer or a schedule cannot do is refused") {
+TEST_CASE("a wrong setting of an optimizer or a schedule is refused") {
   const RecipeJob recipe;
   const auto error = [&](const std::string& set) {
     const std::string text = recipe.read({set}).status().message();

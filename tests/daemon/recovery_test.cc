@@ -87,7 +87,7 @@ TEST_CASE("a job goes on with those that are left, on the same processes") {
   }
 }
 
-TEST_CASE("a worker and a runner that were stopped and wake later disturb nobody") {
+TEST_CASE("a worker and a runner that were stopped and wake later disturb no job") {
   JobScene scene(4);
   const Job job = scene.job(kSlowness > 1 ? 1000 : 4000);
   const std::string id = scene.submit(job);

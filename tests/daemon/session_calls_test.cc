@@ -161,7 +161,7 @@ TEST_CASE("bytes that a session may not hold are refused before they come", "[cl
   CHECK(step("small") == "ok");
 }
 
-TEST_CASE("what a session's calls bring is what they say", "[cluster]") {
+TEST_CASE("the arguments of a session's calls are checked", "[cluster]") {
   RawSession raw;
   CHECK(raw.call([](WireSession session) {
     auto request = session.extendRequest();

@@ -110,7 +110,7 @@ TEST_CASE("a step has the variables that it touches to itself", "[cluster]") {
   f.gate.open = false;
   StepHandle step = must(f.session->start_callable(increase, {}));
   while (f.gate.reached == 0) sched_yield();  // v was read, and is not written yet
-  SECTION("others wait for their turn, and say for whom") {
+  SECTION("others wait for their turn, and name the step that they wait for") {
     check_says(f.session->run({}, {}, {"add ten"}, in(milliseconds(500))).status(),
                Code::deadline_exceeded,
                "waits for variable 'v' on job:worker/task:0/cpu:0, which step 1 of session "
@@ -122,11 +122,11 @@ TEST_CASE("a step has the variables that it touches to itself", "[cluster]") {
     must(other.wait());
     CHECK(f.v() == 11);
   }
-  SECTION("what touches other variables goes on") {
+  SECTION("a step on other variables goes on") {
     must(f.session->run({}, {}, {"add to u"}));
     CHECK_FALSE(step.over());
   }
-  SECTION("who asks for no isolation gets none: the write in between is lost") {
+  SECTION("a step without isolation loses the write in between") {
     const auto apart = must(f.session->make_callable({{}, {}, {"add ten"}, false}));
     must(f.session->run_callable(apart, {}));
     CHECK_FALSE(step.over());

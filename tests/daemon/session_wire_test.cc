@@ -275,7 +275,7 @@ TEST_CASE("a session whose runner is killed fails with the cause", "[cluster]") 
   check_says(f.put(1), Code::unavailable, "was killed by signal 9");
 }
 
-TEST_CASE("what no session is asked for is refused", "[cluster]") {
+TEST_CASE("wrong options of a session are refused", "[cluster]") {
   OnDaemons place(1);
   const auto refused = [&](auto field, const std::string& text) {
     RemoteSessionOptions options;

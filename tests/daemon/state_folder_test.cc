@@ -40,7 +40,7 @@ std::string open_to_others(const fs::path& folder) {
   return found;
 }
 
-TEST_CASE("what daemons and runners write is their user's alone, whatever the umask") {
+TEST_CASE("only their user can read files of daemons and runners, whatever the umask") {
   const Umask open(0);
   JobScene scene(3);
   const std::string id = scene.submit(scene.job(120));

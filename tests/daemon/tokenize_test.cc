@@ -79,7 +79,7 @@ TEST_CASE("text becomes tokens of characters, and a vocabulary that other texts 
   CHECK(read_tokens<uint16_t>(folder / "val.bin") == std::vector<int64_t>{3, 3});
 }
 
-TEST_CASE("what cannot be tokenized is one error, and the file of tokens stays as it was") {
+TEST_CASE("a text that cannot be tokenized is one error, and the file of tokens stays as it was") {
   const TemporaryDirectory folder;
   write_raw(folder / "bad.txt", "ab\xff");
   write_raw(folder / "good.txt", "ab");

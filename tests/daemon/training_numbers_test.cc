@@ -214,7 +214,7 @@ TEST_CASE("a training that goes on says which rows of its metrics are gone, or c
   check(deleted, 17, "17 rows are missing: of steps 1 to 17");
 }
 
-TEST_CASE("what the log of metrics has lost is known to those who go on later, too") {
+TEST_CASE("later trainings of a run know the lost rows of its metrics, too") {
   const SmallJob small(kTinyDense);
   const Job job = small.job({"checkpoint.every_steps=4"});
   Silent first, second, third;
@@ -229,7 +229,7 @@ TEST_CASE("what the log of metrics has lost is known to those who go on later, t
   CHECK(outcome.lost_metrics.changed_until == 9);
 }
 
-TEST_CASE("a loss that is no number ends a training, which names the step and who made it") {
+TEST_CASE("a loss that is no number ends a training, which names the step and the node") {
   const SmallJob small(kTinyDense);
   const Job job = small.job({"optimizer={name: sgd, learning_rate: 1e38}", "num_workers=2",
                              "checkpoint={every_steps: 1, keep: 3}", "lr_scheduler=null"});

@@ -110,7 +110,7 @@ TEST_CASE("why tells what a queued job waits for") {
   }
 }
 
-TEST_CASE("why tells of a job that somebody has paused") {
+TEST_CASE("why tells of a job that a user has paused") {
   WhyScene scene(1);
   const std::string id = scene.start(1, 5);
   (void)must(scene.scene().client().pause(id));

@@ -132,7 +132,7 @@ TEST_CASE("a training goes on from a fence on fewer workers and on more, from me
   job.check_end(job.train({2, 0, 1, 3}, 0, TrainYield::no));
 }
 
-TEST_CASE("a training that is saved at a fence goes on from there with nobody left", "[cluster]") {
+TEST_CASE("a training saved at a fence goes on from there without its old workers", "[cluster]") {
   Job4 job({"num_workers=[1, 4]"});
   (void)job.train({0, 1}, 8, TrainYield::saved);
   CHECK(job.saved());
@@ -156,7 +156,7 @@ TEST_CASE("a training that is to be saved at a fence waits there for room", "[cl
   job.check_end(job.train({2, 3}, 0, TrainYield::no));
 }
 
-TEST_CASE("who is to save only when all is done has not saved", "[cluster]") {
+TEST_CASE("a training that is asked to save after its last step has not saved", "[cluster]") {
   Job4 job({"num_workers=2"});
   const ScopedFailpoint late("files/sync", [&](uint64_t) {
     if (job.asked()) job.how = TrainYield::saved;
@@ -183,7 +183,7 @@ TEST_CASE("a training does not come to a fence while there is no room to save it
   job.check_end(job.train({2, 3}, 0, TrainYield::no));
 }
 
-TEST_CASE("what each worker has a part of is saved at a fence", "[cluster]") {
+TEST_CASE("variables in parts on the workers are saved at a fence", "[cluster]") {
   Job4 job({"num_workers=3", "strategy={name: parameter_server, mode: sync, num_ps: 2}"});
   (void)job.train({0, 1, 2}, 8, TrainYield::kept);
   CHECK(job.saved());
@@ -192,7 +192,7 @@ TEST_CASE("what each worker has a part of is saved at a fence", "[cluster]") {
 }
 
 // The first epochs of the data end with steps 9, 17 and 25.
-TEST_CASE("an evaluation that is left for a fence is done by those who go on", "[cluster]") {
+TEST_CASE("an evaluation that is left for a fence is done by the workers that go on", "[cluster]") {
   Job4 job({"num_workers=[1, 4]"});
   const TrainYield how = GENERATE(TrainYield::kept, TrainYield::saved);
   (void)job.train({0, 1}, 17, how);

@@ -27,7 +27,7 @@ eventually() {  # WHAT COMMAND...
   fail "expected $what"
 }
 
-own=() join=()  # who is not root gets a namespace of users, too
+own=() join=()  # users other than root get a namespace of users, too
 if [ "$(id -u)" -ne 0 ]; then
   own=(--user --map-root-user)
   join=(--user --preserve-credentials)

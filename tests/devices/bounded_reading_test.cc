@@ -97,7 +97,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("what is read within the limits is what is in the file, and errors stay what they are") {
+TEST_CASE("a read within the limits returns the bytes of the file, and errors stay what they are") {
   Scene scene;
   const auto read = scene.read(real_files());
   CHECK(must(read) == scene.bytes);

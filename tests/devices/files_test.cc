@@ -141,7 +141,7 @@ TEST_CASE("a file past the limit is refused before anything is allocated") {
   CHECK(status.message() == "'" + path + "': expected at most 1000 bytes, it has 4398046511104");
 }
 
-TEST_CASE("what is missing or no file is refused with its path and the system's words") {
+TEST_CASE("a path without a regular file is refused with the path and the system's words") {
   const TemporaryDirectory dir;
   const Status missing = read_file(real_files(), dir / "none", 10).status();
   CHECK(missing.code() == Code::failed_precondition);
@@ -225,7 +225,7 @@ TEST_CASE("directories are made with their parents, listed in order, and found")
   CHECK_FALSE(*real_files().exists(dir / "x/a"));
 }
 
-TEST_CASE("a second name of a file stays when the first one goes, and takes nobody's place") {
+TEST_CASE("a second name of a file stays when the first one goes, and replaces no other file") {
   const TemporaryDirectory dir;
   REQUIRE(write(dir / "a", "one").ok());
   REQUIRE(::symlink((dir / "a").c_str(), (dir / "chain").c_str()) == 0);

@@ -36,7 +36,7 @@ TEST_CASE("a logger writes its level and above, under its name") {
         std::vector<std::string>{"info worker-2: step 17", "error worker-2/rpc: gone"});
 }
 
-TEST_CASE("what is not logged is not made into text") {
+TEST_CASE("a value that is not logged is not made into text") {
   int streamed = 0;
   const Loud loud{streamed};
   Logger().error(loud);

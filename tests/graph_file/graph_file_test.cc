@@ -63,7 +63,7 @@ TEST_CASE("equal graphs have one hash, others have another") {
   CHECK(hash.size() == 64);
   CHECK(must(graph_hash(must(parse_graph(text, ops(), "b")))) == hash);
 
-  // The order in which nodes were added is not part of a graph, nor is a symbol nobody uses.
+  // The order in which nodes were added is not part of a graph, nor is an unused symbol.
   Graph b(ops());
   b.name = "g";
   b.fresh_symbol();

@@ -210,7 +210,7 @@ TEST_CASE("older opsets are upgraded") {
   }
 }
 
-TEST_CASE("what opsets before 7 said otherwise is said as now") {
+TEST_CASE("nodes of opsets before 7 become those of the current opset") {
   ModelProto m = model(6);
   GraphProto& g = *m.mutable_graph();
   add_input(g, "x", {2, 3, 4});
@@ -236,7 +236,7 @@ TEST_CASE("an opset out of range is refused") {
   CHECK(failure(model(29)).find("received 29") != std::string::npos);
 }
 
-TEST_CASE("what a model's nodes say is held to limits") {
+TEST_CASE("a model's nodes are held to limits") {
   ModelProto m = model(20);
   GraphProto& g = *m.mutable_graph();
   add_input(g, "x", {2});

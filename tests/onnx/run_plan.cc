@@ -28,7 +28,7 @@ Result<std::vector<Tensor>> run_plan(Graph graph, const std::map<ValueId, Tensor
   }
   run.extend(1);
   Awaited awaited;
-  if (!run.advance(awaited)) return failed_precondition("expected a plan that waits for nobody");
+  if (!run.advance(awaited)) return failed_precondition("expected a plan that waits for nothing");
   LEAT_RETURN_IF_ERROR(run.status());
   std::vector<Tensor> outputs;
   for (uint32_t i = 0; i < graph.outputs().size(); ++i) outputs.push_back(run.fetched(i, 0));

@@ -42,7 +42,7 @@ TEST_CASE("every way to write attributes leaves copies as they are") {
   CHECK(written([](Attrs& a) { a.clear(); }).empty());
 }
 
-TEST_CASE("what changes nothing of attributes leaves them shared") {
+TEST_CASE("a call that changes no attribute leaves them shared") {
   const Attrs first{{"axis", int64_t{1}}};
   Attrs copy = first;
   CHECK_FALSE(copy.emplace("axis", int64_t{2}));

@@ -43,7 +43,7 @@ TEST_CASE("a convolution and its gradients cost the same") {
   CHECK(flops("ConvTranspose", {y, w}, x) == expected);
 }
 
-TEST_CASE("what is bound by memory has no product's cost, and absent operands no bytes") {
+TEST_CASE("an op bound by memory costs no flops, and absent operands have no bytes") {
   CHECK(flops("Relu", {floats({4, 4})}, floats({4, 4})) == 0);
   OpTypes types{{floats({4, 4}), OperandType()}, {floats({2})}, nullptr};
   CHECK(operand_bytes(types) == 4 * 18);

@@ -202,7 +202,7 @@ TEST_CASE("NPY headers that are not exactly the literal are refused") {
         "'f': expected True or False in the header at byte 44, received 'maybe}'");
 }
 
-TEST_CASE("what is wrong in an NPY header is told with what was expected") {
+TEST_CASE("an error in an NPY header says what was expected") {
   const auto refused = [](const std::string& literal, std::string_view what) {
     INFO(literal);
     const std::string message = parse_npy(npy(literal, ""), "f").status().message();
@@ -243,7 +243,7 @@ TEST_CASE("NPY sizes beyond the file are refused and nothing is allocated for th
         "'f': expected a header of at most 65535 bytes, byte 8 says 4294967295");
 }
 
-TEST_CASE("what is no NPY file is refused") {
+TEST_CASE("a file that is not NPY is refused") {
   CHECK(npy_error({}).message() == "'f': expected '\\x93NUMPY' at byte 0, received an empty file");
   CHECK(npy_error(bytes_of_text("PK\x03\x04zipped")).message() ==
         "'f': expected '\\x93NUMPY' at byte 0, received 'PK??zi'");

@@ -198,7 +198,7 @@ TEST_CASE("safetensors headers of any other form are refused") {
         "byte 26");
 }
 
-TEST_CASE("what is wrong in a safetensors header is told with what was expected") {
+TEST_CASE("an error in a safetensors header says what was expected") {
   const auto refused = [](const std::string& header, std::string_view what) {
     INFO(header);
     const std::string message = error_of(header, "").message();
@@ -253,7 +253,7 @@ TEST_CASE("a boolean of safetensors that is neither 0 nor 1 is refused") {
             8 + header.size() + 1));
 }
 
-TEST_CASE("what cannot be written as safetensors is refused") {
+TEST_CASE("content that safetensors cannot hold is refused") {
   SafeTensors content;
   content.tensors["__metadata__"] = Tensor(DType::f32, {1});
   CHECK(format_safetensors(content).status().code() == Code::invalid_argument);

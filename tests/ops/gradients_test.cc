@@ -385,7 +385,7 @@ TEST_CASE("Gradients nodes are replaced by what they stand for") {
   CHECK(f.evaluate(f.graph.outputs()[1], {{x, 3}, {y, 5}}) == 30 * 9);  // times x^2
 }
 
-TEST_CASE("a gradient keeps its name and who ran after it still does") {
+TEST_CASE("a gradient keeps its name, and nodes that ran after it still do") {
   Formula f;
   const ValueId x = f.input("x");
   const ValueId loss = f.value("Mul", {x, x});

@@ -44,7 +44,7 @@ TEST_CASE("an unknown op is refused with the nearest one") {
   CHECK(graph.add_node("ai.onnx", "Pass", {}, {}, 1).ok());
 }
 
-TEST_CASE("an optional output is made when somebody asks for it, once") {
+TEST_CASE("an optional output is made when it is first asked for, once") {
   Graph graph(ops());
   const ValueId x = graph.add_input("x", {ValueKind::tensor, DType::f32, {}});
   const NodeId clip = add(graph, "Clip", {x});

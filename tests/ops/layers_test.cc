@@ -224,7 +224,7 @@ TEST_CASE("a layer without a name is called after its op") {
   CHECK(text.find("name = \"dense_2/bias\"") != std::string::npos);
 }
 
-TEST_CASE("what is wrong with a layer is said") {
+TEST_CASE("a wrong layer is refused with what was expected") {
   CHECK(failure(one_layer("float[N,3]", "Dense <units = 0>")) ==
         "leat.Dense 'y': attribute 'units': expected 1 to 16777216, received 0");
   CHECK(failure(one_layer("float[N,3]", "Dense <units = 2, activation = \"rleu\">"))

@@ -126,7 +126,7 @@ TEST_CASE("gradients of movements agree with finite differences") {
   check_gradients("Tile", {x, ints({1, 1, 1})}, {}, {0});
 }
 
-TEST_CASE("an output of Split that nobody reads gives zeros") {
+TEST_CASE("an output of Split that no node reads gives zeros") {
   const auto grads =
       gradients_of("Split", {random_tensor(DType::f64, {4}, 1)}, {{"num_outputs", int64_t{1}}});
   check_identical(grads[0], Tensor::of<double>({4}, {1, 1, 1, 1}));

@@ -119,7 +119,7 @@ TEST_CASE("the last chunks are computed twice rather than waited for") {
   CHECK(p.dropped == 0);
 }
 
-TEST_CASE("what is dropped is not drawn again if it is not to be") {
+TEST_CASE("without redraw, dropped rows are not drawn again") {
   Pool p({3, 2, false}, 1);
   for (int64_t step = 1; step < 4; ++step) {
     p.close(step, 4);
@@ -151,7 +151,7 @@ TEST_CASE("a step that is not the open one is not closed") {
         std::string::npos);
 }
 
-TEST_CASE("what replicas staged is summed in the tree over those that count") {
+TEST_CASE("staged values are summed in the tree over the replicas that count") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const int64_t mean : {0, 1}) {
       TestJob job;

@@ -52,7 +52,7 @@ TEST_CASE("Slice cuts several axes, in any order, of any type") {
   }
 }
 
-TEST_CASE("Slice of a symbolic size is that size, or one that nobody knows") {
+TEST_CASE("Slice of a symbolic size is that size, or an unknown one") {
   const Dim n = Dim::of_symbol(1);
   const ValueType x = tensor_type(DType::f32, {n, Dim::of(8)}),
                   index = tensor_type(DType::i64, Shape({1}));

@@ -37,7 +37,7 @@ struct Drawer {
 
 }  // namespace
 
-TEST_CASE("those who draw steps get each number once, from the first step on") {
+TEST_CASE("callers that draw steps get each number once, from the first step on") {
   TestJob job;
   Drawer a(job), b(job);
   CHECK(a.draw(5) == 5);
@@ -46,7 +46,7 @@ TEST_CASE("those who draw steps get each number once, from the first step on") {
   CHECK(a.draw(6) == 8);
 }
 
-TEST_CASE("a step counter begins anew when all who drew are gone") {
+TEST_CASE("a step counter begins anew when all its users are gone") {
   TestJob job;
   {
     Drawer a(job);

@@ -336,7 +336,7 @@ TEST_CASE("a store that does not answer well ends the read at its deadline") {
   options.patience = milliseconds(1000);
   options.pause = milliseconds(400);
   const auto files = make_store_files(real_files(), options);
-  // A port on which nobody listens any more.
+  // A port on which no process listens any more.
   std::string nobody;
   {
     const HttpStore gone([](const StoreRequest&) { return StoreAnswer{}; });

@@ -103,7 +103,7 @@ TEST_CASE("names in text are there") {
                   "for its node counts its captures; got 'x'"}});
 }
 
-TEST_CASE("what stands in text where another thing is expected is named") {
+TEST_CASE("an unexpected token in text is named") {
   const std::string many =
       cat("expected a tensor of at most ", limits::kTextBytes / 2, " elements");
   check_refused(

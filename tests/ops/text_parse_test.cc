@@ -182,7 +182,7 @@ TEST_CASE("a node without outputs is waited for by its own name") {
   CHECK(g.node(2).after == std::vector<NodeId>{1});
 }
 
-TEST_CASE("what is wrong is told with its place and with what was expected") {
+TEST_CASE("an error in text names its place and what was expected") {
   CHECK(failure("g (float[2] x) => (y) {\n  y = Rulu (x)\n}") ==
         "g.onnxtxt:2:7: expected a known op, got 'Rulu' (did you mean 'Relu'?)");
   CHECK(failure("g (float[2] xyz) => (y) {\n  y = Relu (xzy)\n}") ==

@@ -21,7 +21,7 @@ Graph reparse(const std::string& text, const Catalogue& ops) {
 
 }  // namespace
 
-TEST_CASE("what is printed parses back equal and prints the same again") {
+TEST_CASE("a printed graph parses back equal and prints the same again") {
   const Catalogue ops = text_catalogue();
   for (unsigned seed = 0; seed < 400; ++seed) {
     Graph made = testing::GraphMaker(ops, seed).graph(0);

@@ -22,7 +22,7 @@ TEST_CASE("a variable starts as zeros and keeps what is assigned to it") {
   testing::check_identical(job.run({}, {read})[0], b);
 }
 
-TEST_CASE("what Read gives the interpreter is a copy") {
+TEST_CASE("Read gives the interpreter a copy") {
   TestJob job;
   const ValueId read = job.add("leat.Read", {job.variable("w", DType::f32, {4})});
   const Tensor before = job.run({}, {read})[0];

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is left of training when workers are killed: leat beside torchrun with DistributedDataParallel, in one run.
+"""The useful part of training when workers are killed: leat beside torchrun with DistributedDataParallel, in one run.
 
 Each trains the same CNN with two workers of one thread, on cores of its own, both at the same time. A process that
 trains is killed (SIGKILL) at the same moments on both sides, at random, one each EVERY seconds on average. Batches are
@@ -37,7 +37,7 @@ LOOK = 0.1  # seconds between looks at how far a side is
 
 
 def wait_until(what, seconds, look=0.05):
-    """What `look` gives once it is true."""
+    """The value of `what()` once it is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = what()

@@ -28,7 +28,7 @@ SUPPORTED = set(range(1, 8)) | {9, 10, 11, 12, 13, 16}
 
 
 def of_tensors(model):
-    """Whether all inputs and outputs are tensors of supported types."""
+    """True if all inputs and outputs are tensors of supported types."""
     for value in list(model.graph.input) + list(model.graph.output):
         tensor = value.type.tensor_type
         if not value.type.HasField("tensor_type") or tensor.elem_type not in SUPPORTED:

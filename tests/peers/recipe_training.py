@@ -59,7 +59,7 @@ def rows_of(args, job, which, root):
 
 
 class Transforms:
-    """What a recipe does to its images, as a function of a batch: random crops and flips while it trains, then
+    """Transforms of a recipe's images, as a function of a batch: random crops and flips while it trains, then
     the normalization. Other inputs stay as they are."""
 
     def __init__(self, job):

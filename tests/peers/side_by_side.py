@@ -1,4 +1,4 @@
-"""What comparisons share: processes of peers that measure when they are asked, and the page that the tables go to."""
+"""Shared by comparisons: processes of peers that measure when they are asked, and the page that the tables go to."""
 import json
 import os
 import subprocess

@@ -21,7 +21,7 @@ SCRIPTS = {TENSORFLOW: "step_path_tensorflow.py", GLOO: "step_path_gloo.py"}
 
 
 class Case:
-    """What is measured together: options of cluster_benchmark, and the peer with its arguments; `rows` of the table
+    """A joint measurement: options of cluster_benchmark, and the peer with its arguments; `rows` of the table
     come of it."""
 
     def __init__(self, name, options, peer, arguments, rows, quick=False):

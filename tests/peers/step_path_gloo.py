@@ -34,7 +34,7 @@ def repeat(x, count):
 
 
 def follow(rank, ranks, port, elements):
-    """What ranks above 0 do: as often as rank 0 says; never again at 0."""
+    """The work of ranks above 0: as often as rank 0 says; never again at 0."""
     join(rank, ranks, port)
     x, count = torch.zeros(elements), torch.zeros(1, dtype=torch.int64)
     while True:

@@ -83,7 +83,7 @@ TEST_CASE("a step runs the kernels of the branch that it takes alone") {
   const auto taken = plan.step({x, Tensor::scalar<int64_t>(1), yes});
   CHECK(taken[0].at(0) == 3);
   CHECK(near(taken[1], {0, 1.0f / 6, 0}));
-  // The index is out of range, and nobody looks at it.
+  // The index is out of range, and is not read.
   const auto other = plan.step({x, Tensor::scalar<int64_t>(77), no});
   CHECK(other[0].at(0) == 98);
   CHECK(near(other[1], {8, 18, -2}));

@@ -71,7 +71,7 @@ TEST_CASE("collectives give what their names say on 1 to 4 workers", "[cluster]"
   }
 }
 
-TEST_CASE("what is the same on all shards is reduced without a transfer", "[cluster]") {
+TEST_CASE("a value that is the same on all shards is reduced without a transfer", "[cluster]") {
   const std::string strategy = GENERATE("mirrored", "parameter_server");
   for (int workers = 1; workers <= kShards; ++workers) {
     const auto reduced = [&](const char* op) {

@@ -229,7 +229,7 @@ TEST_CASE("the bytes of a plan stay the same from version to version") {
   CHECK(must(plan_hash(other)) != must(plan_hash(plan)));
 }
 
-TEST_CASE("what a plan cannot hold is refused when it is written") {
+TEST_CASE("content that a plan cannot hold is refused when it is written") {
   Plan plan = plan_with_constant(4);
   plan.partitions[0].instructions[0].attrs["body"] = std::make_shared<Graph>(ops());
   CHECK(encode_plan(plan).status().message().find("which plans cannot hold") != std::string::npos);

@@ -1,4 +1,4 @@
-// The state of a run, for those who ask why it does not go on.
+// The state of a run, from which a reader sees why it does not go on.
 #include "tests/async_device.h"
 #include "tests/scheduler/scheduler_testing.h"
 

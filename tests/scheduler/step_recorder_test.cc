@@ -104,7 +104,7 @@ TEST_CASE("threads write side by side, and a new recording begins with nothing")
         recorder.add(t, EventKind::kernel, 0, 1, 1, 2);
       });
     }
-    // Somebody may look meanwhile: it ends the recording.
+    // The recording may be read meanwhile: that ends it.
     for (std::thread& thread : threads) thread.join();
     const StepEvents events = recorder.stop();
     CHECK(events.events.size() == 3 * 1000);

@@ -99,7 +99,7 @@ TEST_CASE("values of a tile that live at the same time never share bytes") {
   }
 }
 
-TEST_CASE("what a phase after the rows reads again stays in the arena") {
+TEST_CASE("a value that a phase after the rows reads again stays in the arena") {
   Graph graph(scheduler_catalogue());
   GraphBuilder g(graph);
   const Shape shape{64, 128}, line{64, 1};

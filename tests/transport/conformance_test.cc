@@ -48,7 +48,7 @@ TEST_CASE("values of every size arrive whole and in order, both ways", "[cluster
   }
 }
 
-TEST_CASE("values may be pushed before anybody asks, as many as there are slots", "[cluster]") {
+TEST_CASE("values may be pushed before they are read, as many as there are slots", "[cluster]") {
   for (const Transport& transport : transports()) {
     INFO(transport.name);
     for (uint64_t bytes : {8, 300000}) {
@@ -133,7 +133,7 @@ TEST_CASE("a value and its answer are a frame each, credits ride along", "[clust
   }
 }
 
-TEST_CASE("what comes for a turn that was closed is dropped and counted", "[cluster]") {
+TEST_CASE("a value for a turn that was closed is dropped and counted", "[cluster]") {
   for (const Transport& transport : transports()) {
     INFO(transport.name);
     for (uint64_t bytes : {8, 300000}) {
@@ -179,8 +179,7 @@ TEST_CASE("an abort ends the waits of both ends with its cause", "[cluster]") {
   }
 }
 
-TEST_CASE("what was pushed before the peer closed still arrives, then the link is gone",
-          "[cluster]") {
+TEST_CASE("values pushed before the peer closed still arrive, then the link is gone", "[cluster]") {
   for (const Transport& transport : transports()) {
     INFO(transport.name);
     LinkEnds ends({8, 300000}, {8});
@@ -216,7 +215,7 @@ TEST_CASE("a link that is gone says what was awaited from the peer", "[cluster]"
   }
 }
 
-TEST_CASE("a wait for what nobody sends ends in time and can be explained", "[cluster]") {
+TEST_CASE("a wait for a value that is never sent ends in time and can be explained", "[cluster]") {
   for (const Transport& transport : transports()) {
     INFO(transport.name);
     LinkEnds ends({8}, {});

@@ -315,7 +315,7 @@ TEST_CASE("a listener with enough handshakes at once says that it is busy") {
   door.check_open();
 }
 
-TEST_CASE("dialing says what is wrong with an address, or that nobody is there") {
+TEST_CASE("dialing says what is wrong with an address, or that no process listens there") {
   for (const char* bad : {"", "127.0.0.1", "80", "localhost:80", "unix:", ":1", "[::1:80"}) {
     INFO(bad);
     CHECK_THAT(dial(bad, a_hello(), a_key(), soon()).status().to_string(),
@@ -407,7 +407,7 @@ TEST_CASE("a dialer turns away from a listener that chooses or refuses too late"
         "failed_precondition: handshake with p: it refused: key is not what it expects");
 }
 
-TEST_CASE("dialing somebody who never answers ends at its deadline") {
+TEST_CASE("dialing a peer that never answers ends at its deadline") {
   auto silent = listen_socket("127.0.0.1:0");
   REQUIRE(silent.ok());
   CHECK(dial(silent->address, a_hello(), a_key(), in(10ms)).status().code() ==

@@ -170,7 +170,7 @@ TEST_CASE("a method may be answered by another thread", "[cluster]") {
   CHECK(*answer == "from there");
 }
 
-TEST_CASE("what two ends differ in is named to the one that calls", "[cluster]") {
+TEST_CASE("a difference between two ends is named to the caller", "[cluster]") {
   RpcServerOptions options;
   options.identity = test_identity(RpcRole::master);
   options.identity.required_features = 2;

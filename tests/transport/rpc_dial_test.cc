@@ -40,7 +40,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("who does not answer is dialled again, and the first answer is taken") {
+TEST_CASE("an address that does not answer is dialled again, and the first answer is taken") {
   Scene scene;
   auto dialled = dial(scene.address, scene.timer);
   scene.pass(kDialAgain - kj::MILLISECONDS);
@@ -59,7 +59,7 @@ TEST_CASE("who does not answer is dialled again, and the first answer is taken")
   CHECK(scene.address.tries.size() == 3);
 }
 
-TEST_CASE("who is refused is not dialled again") {
+TEST_CASE("an address that refuses is not dialled again") {
   Scene scene;
   auto dialled = dial(scene.address, scene.timer);
   scene.address.tries[0]->reject(KJ_EXCEPTION(DISCONNECTED, "refused"));
@@ -68,7 +68,7 @@ TEST_CASE("who is refused is not dialled again") {
   CHECK(scene.address.tries.size() == 1);
 }
 
-TEST_CASE("nobody is dialled any more for whom nobody waits") {
+TEST_CASE("an address is not dialled any more once no caller waits for it") {
   Scene scene;
   {
     const auto dialled = dial(scene.address, scene.timer);

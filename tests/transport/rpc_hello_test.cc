@@ -118,7 +118,7 @@ TEST_CASE("a hello that was changed on its way is not authentic") {
   CHECK(to.on_proof(*proof) == Refusal::authentication);
 }
 
-TEST_CASE("what is not a hello has no answer") {
+TEST_CASE("bytes that are no hello get no answer") {
   const RpcIdentity me = identity();
   AcceptorHandshake to(me, random_nonce());
   Hello noise{};

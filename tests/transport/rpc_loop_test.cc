@@ -40,7 +40,7 @@ struct Witness {
 
 }  // namespace
 
-TEST_CASE("what one thread posts runs in its order on the loop's thread", "[cluster]") {
+TEST_CASE("posts of one thread run in their order on the loop's thread", "[cluster]") {
   const auto loop = start();
   std::vector<int> order;
   for (int i = 0; i < 1000; ++i) {
@@ -191,7 +191,7 @@ TEST_CASE("a call from the loop's own thread is refused, not deadlocked", "[clus
   CHECK(status.code() == Code::internal);
 }
 
-TEST_CASE("what another thread answers comes back, and what it drops is cancelled", "[cluster]") {
+TEST_CASE("another thread's answer comes back, and a call it drops is cancelled", "[cluster]") {
   const auto loop = start();
   const auto answered = call(
       *loop,

@@ -130,7 +130,7 @@ TEST_CASE("credit that is taken back ends the link", "[cluster]") {
   CHECK(peer.arrived(0, 0).message().find("expected at least 5, received 4") != std::string::npos);
 }
 
-TEST_CASE("what was published before the peer's socket closed arrives", "[cluster]") {
+TEST_CASE("a value published before the peer's socket closed arrives", "[cluster]") {
   RawShm peer({8}, {8});
   const auto value = value_of(0, 0, 8);
   std::memcpy(peer.arena->slot(0, 0), value.data(), 8);

@@ -26,7 +26,7 @@ TEST_CASE("a fault of --chaos is read, and printed as it was written") {
   CHECK(fault->lasts == 5s);
 }
 
-TEST_CASE("what --chaos cannot mean is refused with what was expected") {
+TEST_CASE("a wrong --chaos is refused with what was expected") {
   const auto message = [](const char* spec) { return check_chaos(spec, 2).message(); };
   CHECK(message("kill=worker:1@step=7") == "");
   CHECK(message("seed=7,every=15s") == "");

@@ -118,7 +118,7 @@ TEST_CASE("a fault waits for all parts of a run, and holds up all of them") {
   CHECK(eventually([&] { return first->done() == 100 && second->done() == 100; }, 10s, 1ms));
 }
 
-TEST_CASE("a fault that the master does not write down is left out, and holds nobody up") {
+TEST_CASE("a fault that the master does not write down is left out, and holds no run up") {
   const auto run = std::make_shared<SteppingRun>();
   Book book(*run);
   book.answer = failed_precondition("it has come before");
@@ -233,7 +233,7 @@ TEST_CASE("a process that is stopped for a time goes on, and one that is killed 
   CHECK(WTERMSIG(waited(0)) == SIGKILL);
 }
 
-TEST_CASE("what is sent next is corrupt, once, and a slow disk is slow for its time") {
+TEST_CASE("the next bytes sent are corrupt, once, and a slow disk is slow for its time") {
   commit_chaos(*parse_chaos_fault("corrupt=runner:0@step=1"), {});
   CHECK(!LEAT_FAILPOINT("transport/corrupt").ok());
   CHECK(LEAT_FAILPOINT("transport/corrupt").ok());

@@ -182,7 +182,7 @@ TEST_CASE("a damaged checkpoint and a broken chain are named, and the rest is lo
                              Contains("step 8 came after a checkpoint of step 4 whose manifest"));
 }
 
-TEST_CASE("what is no checkpoint is refused") {
+TEST_CASE("a path without a checkpoint is refused") {
   const TinyJob tiny;
   std::filesystem::create_directories(tiny.folder() + "/empty");
   check_refused(tiny.leat({"checkpoint", "ls", "no/such"}), kExitNoSuch,

@@ -195,7 +195,7 @@ TEST_CASE("a checkpoint of several parts is read back, and any tool finds its va
         std::vector<std::string>{"manifest.json", part_name(0, 2), part_name(1, 2)});
 }
 
-TEST_CASE("a part may be written by who sees the very folder, and by nobody else") {
+TEST_CASE("a part may be written by a process that sees the very folder, and by no other") {
   const TemporaryDirectory dir;
   auto writer = must(CheckpointWriter::begin(real_files(), dir / "c", 5, 2, "5eed"));
   const Variables all = state_after(5);

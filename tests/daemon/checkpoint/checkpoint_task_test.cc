@@ -115,7 +115,7 @@ TEST_CASE("a snapshot stays as it is while its variables change") {
   CHECK(snapshot.take({&table.resources}, 40, {"c"}).code() == Code::failed_precondition);
 }
 
-TEST_CASE("the shares of a checkpoint are of about equal bytes, each with who holds it") {
+TEST_CASE("the shares of a checkpoint are of about equal bytes, each with its holder") {
   DeviceHost first(0, 1), second(1, 1), third(2, 1);
   LocalHost a(first), b(second), c(third);
   const std::vector<HostHandle*> workers{&a, &b, &c};

@@ -508,7 +508,7 @@ TEST_CASE("a page with lines before those that were asked for is refused") {
   CHECK(client->logs(id, 9).status().code() == Code::internal);
 }
 
-TEST_CASE("names that lead out of the folder are fetched by nobody") {
+TEST_CASE("names that lead out of the folder are not fetched") {
   JobMaster master;
   const TemporaryDirectory here;
   const auto client = connect(options_for(master));

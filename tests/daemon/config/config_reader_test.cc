@@ -116,7 +116,7 @@ TEST_CASE("a flag wins over the environment, that over the file, and that over t
   CHECK(value_of(values, "log.level").value == "debug");
 }
 
-TEST_CASE("what a master keeps of ended jobs can be set") {
+TEST_CASE("the retention of ended jobs can be set") {
   ConfigFile file("retention: {max_age: 720h, max_bytes: 20GiB}\n");
   file.sources.environment = {{"LEAT_MASTER_RETENTION_MAX_JOBS", "50"}};
   const auto master = load_master_config(file.sources, nullptr);

@@ -31,7 +31,7 @@ TEST_CASE("times are integers with a unit") {
   }
 }
 
-TEST_CASE("what is printed of sizes and times reads back") {
+TEST_CASE("printed sizes and times read back") {
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{1536}, uint64_t{1} << 31}) {
     INFO(print_bytes(bytes));
     CHECK(parse_bytes(print_bytes(bytes)) == bytes);

@@ -171,7 +171,7 @@ TEST_CASE("a job leaves a worker that drains at a fence, and goes on with anothe
   CHECK(view.history.last[0].recomputed() == 0);
 }
 
-TEST_CASE("what nobody would keep is saved before a worker drains") {
+TEST_CASE("variables that no other worker keeps are saved before a worker drains") {
   SECTION("the only worker") {
     Scene scene({"w1", "w2"}, 1);
     scene.start();
@@ -180,7 +180,7 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
     scene.yields(1, 42, true);
     CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w2\n");
   }
-  SECTION("nobody is there in its place") {
+  SECTION("no worker is there in its place") {
     Scene scene({"w1", "w2"}, 2);
     scene.start();
     scene.drain("w2");
@@ -201,7 +201,7 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
       CHECK(scene.driver.done() == "start a-0000 2 w1* w2\n");
     }
   }
-  SECTION("an elastic job needs nobody") {
+  SECTION("an elastic job needs no other worker") {
     Scene scene({"w1", "w2"}, 2, 1);
     scene.start();
     scene.steps(1, 41, 0);
@@ -210,7 +210,7 @@ TEST_CASE("what nobody would keep is saved before a worker drains") {
     scene.yields(1, 42);
     CHECK(scene.driver.done() == "end a-0000 1\nstop a-0000 1 w1\nstart a-0000 2 w2*\n");
   }
-  SECTION("those who could go on lack what it reads") {
+  SECTION("the free worker lacks the data set") {
     Scene scene({"w3"}, 1);  // it runs on w3
     TableDriver& driver = scene.driver;
     driver.send(WorkerJoined{{"w1", 1}, {}, {"digits"}});
@@ -266,7 +266,7 @@ TEST_CASE("all workers of a job drain one after the other, and nothing is lost")
   CHECK(scene.view().condition.restarts == 0);
 }
 
-TEST_CASE("who alone holds a job in memory waits for others, though its worker drains") {
+TEST_CASE("the only runner that holds a job waits for others, though its worker drains") {
   Scene scene({"w1", "w2"}, 2);
   TableDriver& driver = scene.driver;
   scene.start();
@@ -287,14 +287,13 @@ TEST_CASE("who alone holds a job in memory waits for others, though its worker d
     driver.send(RunnerStarted{scene.id, 2, {"w2", 2}});
     CHECK(driver.done() == "run a-0000 2 w1 w2\nsave and yield a-0000 2\n");
   }
-  SECTION("nobody comes") {
+  SECTION("no worker comes") {
     driver.tick(std::chrono::minutes(1));
     CHECK(driver.done() == "stop a-0000 1 w1\n");
   }
 }
 
-TEST_CASE(
-    "who holds a part of a job waits for others, though its worker drains and another has one") {
+TEST_CASE("a runner that holds a part of a job waits for others, though its worker drains") {
   Scene scene({"w1", "w2", "w3"}, 3);
   TableDriver& driver = scene.driver;
   scene.start();
@@ -318,7 +317,7 @@ TEST_CASE("a job that is on its way to run leaves a worker that drains at once")
   CHECK(scene.view().condition.restarts == 0);
 }
 
-TEST_CASE("who waits for others, and holds nothing, is let go when its worker drains") {
+TEST_CASE("a runner that waits for others, and holds nothing, stops when its worker drains") {
   Scene scene({"w1", "w2"}, 2);
   scene.start();
   scene.driver.lose("w2");
@@ -423,7 +422,7 @@ TEST_CASE("a runner that is spared gives its worker back, and comes back to it a
   scene.exits("w3");
   CHECK(driver.done() == "");
   CHECK(driver.reason(scene.id) == "goes on though the runner on 'w3' was killed by signal 9");
-  SECTION("if nobody else gets it") {
+  SECTION("if no other job gets it") {
     driver.tick(kGrowAfter);
     CHECK(driver.done() == "save and yield a-0000 1\n");
   }
@@ -443,7 +442,7 @@ TEST_CASE("a runner that is spared gives its worker back, and comes back to it a
   CHECK(scene.view().condition.restarts == 0);
 }
 
-TEST_CASE("a run that has spared too many fails, and names who was lost") {
+TEST_CASE("a run that has spared too many fails, and names the lost workers") {
   Spared scene;
   TableDriver& driver = scene.driver;
   scene.exits("w2");

@@ -33,7 +33,7 @@ TEST_CASE("a job that fails without coming farther waits longer each time") {
   for (const int64_t wait : {0, 0, 0, 250}) CHECK(budget.add(8).count() == wait);
 }
 
-TEST_CASE("what the journal tells of counts from where the job was") {
+TEST_CASE("failures in the journal count from the step of the job") {
   const FailureBudget budget(3, 1000);
   CHECK(budget.recent(1000) == 3);
   CHECK(budget.recent(1000 + kFar) == 0);

@@ -86,7 +86,7 @@ TEST_CASE("an assembly that a master's restart ended is in the history, once") {
   CHECK_FALSE(history.last[0].recomputed());
 }
 
-TEST_CASE("what was learned of lost assemblies waits for a journal that can be written") {
+TEST_CASE("facts about lost assemblies wait until the journal can be written") {
   TableDriver driver({.retry_after = milliseconds(100), .other_side = {}});
   driver.join("w1");
   driver.join("w2");
@@ -209,7 +209,7 @@ TEST_CASE("a fault that slows a runner down is not blamed for what another fault
   CHECK(driver.table->find(id)->history.last.at(0).fault == "exit=runner:0@step=30");
 }
 
-TEST_CASE("what a job's chaos does to it three times at a step is no crash that repeats itself") {
+TEST_CASE("three faults of a job's chaos at one step do not count as a repeated crash") {
   for (const bool asked : {true, false}) {
     TableDriver driver;
     driver.join("w1");
@@ -226,7 +226,7 @@ TEST_CASE("what a job's chaos does to it three times at a step is no crash that 
   }
 }
 
-TEST_CASE("what a job's chaos is, and what of it has come, is in the journal") {
+TEST_CASE("the journal has a job's chaos, and the faults that have fired") {
   const JournalFolder folder;
   Submission submission = make_submission("r", "a", 2);
   const Sha256Digest plain = content_of(submission);

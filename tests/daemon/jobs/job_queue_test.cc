@@ -501,7 +501,7 @@ TEST_CASE("a job goes before the head on workers that the head does not need") {
   CHECK(scene.state(head) == "STARTING");
 }
 
-TEST_CASE("nobody goes before a head that nobody promises its workers") {
+TEST_CASE("no job goes before a head without a promised start") {
   QueueScene scene(3);
   (void)scene.run("runs", 2);
   (void)scene.submit("head", 3);

@@ -197,7 +197,7 @@ TEST_CASE("the queue is first come first served, and says what it waits for") {
         "position 2; waits for 3 workers, 0 free; 'third-0002' is before it");
 }
 
-TEST_CASE("a job that wants more workers than there are keeps nobody waiting") {
+TEST_CASE("a job that wants more workers than there are keeps no job waiting") {
   TableDriver driver;
   driver.join("w1");
   const std::string huge = driver.submit("huge", 3);
@@ -283,7 +283,7 @@ TEST_CASE("crashes at one step with others between them fail no job") {
   CHECK(driver.state(id) == "RECOVERING");
 }
 
-TEST_CASE("who kills the runners of a job at one step again and again does not fail it") {
+TEST_CASE("runners killed at one step again and again do not fail their job") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1, 10);
@@ -438,7 +438,7 @@ TEST_CASE("a runner that does not go in time costs its worker the membership") {
   CHECK(driver.state(id) == "CANCELLED");
 }
 
-TEST_CASE("a runner that nobody expects is told to stop") {
+TEST_CASE("a runner that no job expects is told to stop") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1);
@@ -623,7 +623,7 @@ TEST_CASE("restarts of the master are none of a job's, whose own are kept") {
   CHECK(driver.state(id) == "FAILED");
 }
 
-TEST_CASE("a job that is cancelled while nobody is there after a restart ends") {
+TEST_CASE("a job that is cancelled while no worker is there after a restart ends") {
   TableDriver driver;
   driver.join("w1");
   const std::string id = driver.submit("a", 1);
@@ -672,7 +672,7 @@ TEST_CASE("a job's rate and remaining time follow its reports") {
   CHECK(driver.table->find(id)->version > version);
 }
 
-TEST_CASE("a job gets only workers that have its data set, and says who lacks it") {
+TEST_CASE("a job gets only workers that have its data set, and names those that lack it") {
   TableDriver driver;
   const auto join = [&](const std::string& worker, std::vector<std::string> datasets) {
     driver.send(WorkerJoined{{worker, 1}, {}, std::move(datasets)});
@@ -708,7 +708,7 @@ TEST_CASE("a job gets only workers that have its data set, and says who lacks it
         "lack it; 'w1', 'w4' are drained");
 }
 
-TEST_CASE("a job that wants GPUs gets only workers that have one, and says who has none") {
+TEST_CASE("a job that wants GPUs gets only workers that have one, and names those without") {
   TableDriver driver;
   const auto join = [&](const std::string& worker, uint32_t gpus) {
     driver.send(WorkerJoined{{worker, 1}, {}, {"mnist"}, gpus});

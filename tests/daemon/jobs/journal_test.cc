@@ -245,7 +245,7 @@ TEST_CASE("a journal that is full says so and takes up again what fits") {
   REQUIRE_OK(journal->append(submitted(number, "new", make_submission("new", "a", 1))));
 }
 
-TEST_CASE("a second master on a state directory is told who has it") {
+TEST_CASE("a second master on a state directory is told which process has it") {
   const JournalFolder folder;
   auto first = open_journal(folder.path());
   const auto second = Journal::open(real_files(), folder.path());
@@ -318,7 +318,7 @@ TEST_CASE("a journal of another version is refused and left alone") {
   check_refused(folder.path(), "expected version 2 of its tables, found 3");
 }
 
-TEST_CASE("a journal that does not say who wrote it is refused") {
+TEST_CASE("a journal without a valid cluster id and generation is refused") {
   for (const char* change : {"DELETE FROM meta", "INSERT INTO meta VALUES ('owner', 'x')",
                              "UPDATE meta SET value = 'short' WHERE key = 'cluster_id'",
                              "UPDATE meta SET value = 'x' WHERE key = 'generation'",
@@ -330,7 +330,7 @@ TEST_CASE("a journal that does not say who wrote it is refused") {
       const auto database = SqliteDatabase::open(folder / "journal.sqlite", false);
       REQUIRE_OK((*database)->run(change));
     }
-    check_refused(folder.path(), "who wrote it is missing");
+    check_refused(folder.path(), "expected its table meta to have a cluster id");
   }
 }
 

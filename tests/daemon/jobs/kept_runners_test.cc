@@ -52,7 +52,7 @@ TEST_CASE("a job whose runner dies gets another on the same worker, in its place
   CHECK(scene.driver.done() == "end a-0000 1\nstart a-0000 2 w1* w2 w3*\n");
 }
 
-TEST_CASE("who is left of a job waits for others, and for his own name before all") {
+TEST_CASE("the runners that are left wait for other workers, and first for lost names") {
   ThreeOfThem scene;
   TableDriver& driver = scene.driver;
   driver.lose("w1");
@@ -73,7 +73,7 @@ TEST_CASE("who is left of a job waits for others, and for his own name before al
   CHECK(scene.restarts() == 1);
 }
 
-TEST_CASE("who is left of a job is let go after a while, and the job waits like any other") {
+TEST_CASE("the runners that are left stop after a while, and the job waits like any other") {
   ThreeOfThem scene;
   TableDriver& driver = scene.driver;
   driver.lose("w2");
@@ -101,7 +101,7 @@ TEST_CASE("of those that are left a worker that drains is not kept") {
         "save and yield a-0000 1\nend a-0000 1\nstop a-0000 1 w3\nstart a-0000 2 w1* w2 w4\n");
 }
 
-TEST_CASE("a worker that is stuck is not kept, and nobody waits for its end") {
+TEST_CASE("a worker that is stuck is not kept, and the job does not wait for its end") {
   ThreeOfThem scene;
   TableDriver& driver = scene.driver;
   driver.join("w4");
@@ -191,7 +191,7 @@ TEST_CASE("a link between two that is lost costs none of them, a step that hangs
   CHECK(scene.restarts() == 1);
 }
 
-TEST_CASE("what befalls a kept runner on its way is none of the job's restarts") {
+TEST_CASE("the loss of a kept runner on its way is none of the job's restarts") {
   ThreeOfThem scene;
   TableDriver& driver = scene.driver;
   scene.exits("w2");

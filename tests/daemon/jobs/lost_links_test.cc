@@ -19,13 +19,13 @@ TEST_CASE("of two workers that lost their link the one of the higher name goes")
   CHECK(workers_to_leave({}) == Names{});
 }
 
-TEST_CASE("who reaches the fewest peers goes before a higher name") {
+TEST_CASE("the worker that reaches the fewest peers leaves before a higher name") {
   CHECK(workers_to_leave({{"w1", "w2"}, {"w1", "w3"}}) == Names{"w1"});
   CHECK(workers_to_leave({{"w1", "w3"}, {"w2", "w3"}, {"w1", "w2"}}) == Names{"w3", "w2"});
   CHECK(workers_to_leave({{"w1", "w2"}, {"w3", "w4"}}) == Names{"w4", "w2"});
 }
 
-TEST_CASE("a link of both ends is judged once, by who saw more of it") {
+TEST_CASE("a link that both ends reported is judged once, by the end that saw more") {
   LostLinks links;
   const Clock::Steady now{};
   links.add("w2", "w1", LinkFault::closed, "w1 closed the connection", now);
@@ -57,7 +57,7 @@ TEST_CASE("a link that is damaged for the third time in ten minutes costs one of
   CHECK(goes(std::chrono::minutes(7)) == "w2");
 }
 
-TEST_CASE("what was report of a link long before is not why a run fails now") {
+TEST_CASE("an old report of a link does not explain why a run fails now") {
   LostLinks links;
   const Clock::Steady now{};
   links.add("w1", "w2", LinkFault::lost, "silence", now);
@@ -109,7 +109,7 @@ TEST_CASE("of two workers that lost their link one goes, the others keep the job
   CHECK(view->history.last[0].culprit == "w3");
 }
 
-TEST_CASE("a link with damaged bytes costs nobody, and the job is no repeater for it") {
+TEST_CASE("a link with damaged bytes costs no worker, and is no repeated crash of the job") {
   LinksScene scene;
   for (uint64_t assembly = 1; assembly <= 2; ++assembly) {
     scene.lost("w1", "w2", assembly, LinkFault::damaged);
@@ -160,7 +160,7 @@ TEST_CASE("a worker that lost its link may come back once, and then is left out 
   CHECK(scene.restarts() == 1);  // it was stepping, and waits for the network
 }
 
-TEST_CASE("what is known of a link needs no other side, the end of a process does") {
+TEST_CASE("damage of a link needs no second report, the end of a connection does") {
   LinksScene scene({.other_side = milliseconds(250)});
   TableDriver& driver = scene.driver;
   SECTION("damage") {
@@ -194,7 +194,7 @@ TEST_CASE("a job whose workers never reached each other does not try for ever") 
   CHECK(driver.state(never) == "FAILED");
 }
 
-TEST_CASE("before anybody is blamed, a worker that is silent is waited for") {
+TEST_CASE("before a worker is blamed, the job waits for one that is silent") {
   LinksScene scene({.other_side = milliseconds(250)});
   TableDriver& driver = scene.driver;
   driver.send(WorkerSilent{{"w2", 1}, true});
@@ -227,7 +227,7 @@ TEST_CASE("before anybody is blamed, a worker that is silent is waited for") {
   }
 }
 
-TEST_CASE("a step that nobody ends in time waits for who is silent before all are let go") {
+TEST_CASE("a step that no worker ends in time waits for the silent one before all stop") {
   LinksScene scene;
   TableDriver& driver = scene.driver;
   driver.send(WorkerSilent{{"w2", 1}, true});

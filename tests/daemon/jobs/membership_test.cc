@@ -116,7 +116,7 @@ TEST_CASE("a worker has the share of the time in which it waits for others") {
   CHECK(beat(1, true, false) == 0);          // another job begins anew
 }
 
-TEST_CASE("who computes is stuck, and who waits for it is not") {
+TEST_CASE("a worker that computes too long is stuck, and one that waits for it is not") {
   Cluster cluster;
   cluster.join("w1", 1);
   cluster.join("w2", 1);
@@ -138,7 +138,7 @@ TEST_CASE("who computes is stuck, and who waits for it is not") {
   SECTION("one computes") {
     CHECK(pass(4500, false) == "stuck w2/1: no progress for 10 s after 7 steps\n");
   }
-  SECTION("nobody does") {
+  SECTION("neither worker does") {
     CHECK(pass(5250, true) ==
           "stuck w1/1: no progress for 15 s after 7 steps\n"
           "stuck w2/1: no progress for 15 s after 7 steps\n");
@@ -295,7 +295,7 @@ TEST_CASE("a heartbeat that comes late or twice counts for nothing") {
   CHECK(cluster.pass(milliseconds(100)) == "lost w1/1: no heartbeat for 2.5 s\n");
 }
 
-TEST_CASE("a master that was stopped for a minute declares nobody lost or stuck") {
+TEST_CASE("a master that was stopped for a minute declares no worker lost or stuck") {
   Cluster cluster;
   cluster.join("w1", 1);
   cluster.pass(milliseconds(5000), 1, true);
@@ -329,7 +329,7 @@ TEST_CASE("a worker drains until it is told otherwise") {
   CHECK(drain("w2", true) == "failed_precondition: there is no worker 'w2'");
 }
 
-TEST_CASE("who is drained by name is drained in every life, who retires in one") {
+TEST_CASE("a worker drained by name stays drained after restarts, one that retires does not") {
   Cluster cluster;
   cluster.members.drain_names({"w3"});
   const auto drain = [&](const std::string& name, bool on) {
@@ -378,7 +378,7 @@ TEST_CASE("so many workers are drained by name and no more") {
   CHECK(drain("other", true) == "drains other/1\n");
 }
 
-TEST_CASE("what no cluster accepts is refused when a worker registers") {
+TEST_CASE("an invalid worker is refused when it registers") {
   MembershipLimits limits;
   limits.max_workers = 1;
   Cluster cluster(limits);

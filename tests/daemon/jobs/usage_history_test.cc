@@ -27,7 +27,7 @@ TEST_CASE("heartbeats of ten seconds become a point") {
   history.add({40'000, 400}, at(31s), 31'000);
   CHECK(history.points()->size() == 2);
   CHECK(history.points()->at(1).cores == 1);
-  CHECK(first->size() == 1);  // points that somebody has do not change
+  CHECK(first->size() == 1);  // points that a reader has do not change
 }
 
 TEST_CASE("another process begins a new point, and old points go") {

@@ -171,7 +171,7 @@ TEST_CASE("the signal mask comes back with the end of a lifetime") {
   }
 }
 
-TEST_CASE("a stop that is asked for calls who waits for it, once") {
+TEST_CASE("a stop that is asked for calls its waiter, once") {
   Observed observed;
   Lifetime& lifetime = *observed.lifetime;
   Record calls;
@@ -203,7 +203,7 @@ TEST_CASE("a stop that takes too long says what it waited for and exits with 1")
   CHECK(observed.notes.has("STATUS=gave up to stop; waited for: 2 runners"));
 }
 
-TEST_CASE("who is ready says where it can be reached, in one line of JSON") {
+TEST_CASE("a ready daemon prints its addresses in one line of JSON") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   Observed observed(20s, ends[1]);

@@ -49,7 +49,7 @@ struct Asker {
   std::map<std::string, int> answers;
 };
 
-TEST_CASE("questions about one job that nobody has begun with share an answer") {
+TEST_CASE("questions about one job that no thread has begun with share an answer") {
   Answerer answerer;
   JobQuestions questions([&](const std::string& id, auto) { return answerer.answer(id); });
   Asker asker(questions);

@@ -297,7 +297,7 @@ TEST_CASE("the death of a runner is told in its worker's words", "[cluster]") {
   CHECK_THAT(host.reason(id), Catch::Contains("the runner on 'w1' was killed by signal 9"));
 }
 
-TEST_CASE("a runner whose connection is gone is stopped, if nobody says how it ended",
+TEST_CASE("a runner whose connection is gone is stopped, if no worker reports its end",
           "[cluster]") {
   Host host;
   host.tuning.runner_exit = 50ms;

@@ -39,7 +39,7 @@ const std::vector<std::string> kWhole = {"checkpoints",   "checkpoints/step-0000
                                          "metrics.jsonl", "saved",
                                          "saved/deep",    "saved/deep/w"};
 
-TEST_CASE("of a job's leftovers those go that nobody writes, and once they may") {
+TEST_CASE("half-written files of an ended job go after a while, those of a running one stay") {
   const JournalFolder folder;
   leave_half(folder / "job-1");
   leave_half(folder / "job-2");

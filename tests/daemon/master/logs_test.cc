@@ -151,7 +151,7 @@ TEST_CASE("a job's log has its states and what its runners say, to its end", "[c
   CHECK(host.logs("nothing", 0, 0ms).status().code() == Code::failed_precondition);
 }
 
-TEST_CASE("what a job has left is listed by name, and nothing else can be had", "[cluster]") {
+TEST_CASE("a job's files are listed by name, and no other file can be fetched", "[cluster]") {
   Host host;
   FakeWorker worker(host.master->address(), "w1");
   const std::string id = host.submitted(tiny_job("r1"));

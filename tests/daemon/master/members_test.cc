@@ -49,7 +49,7 @@ TEST_CASE("a worker whose heartbeats stop is lost, and is told so", "[cluster]")
   CHECK((beating.heart()).to_string() == "ok");
 }
 
-TEST_CASE("heartbeats of who is no member are refused", "[cluster]") {
+TEST_CASE("heartbeats of a process that is no member are refused", "[cluster]") {
   Host host;
   host.tuning.cluster.members.suspect = 100ms;
   host.restart();

@@ -139,7 +139,7 @@ TEST_CASE("a checkpoint that is removed while it is kept gives way to a newer on
   CHECK(scene.taken(files, kept).step == 10);
 }
 
-TEST_CASE("what came damaged is no checkpoint to go on from") {
+TEST_CASE("a job does not go on from a checkpoint that arrived damaged") {
   Scene scene;
   write(real_files(), scene.checkpoints, 5, 2);
   const auto kept = must(scene.keep(real_files()));

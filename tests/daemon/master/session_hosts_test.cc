@@ -49,13 +49,13 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a session that nobody holds is given up after its lease") {
+TEST_CASE("a session that no client holds is given up after its lease") {
   Fixture f(20ms);
   const auto host = must(f.open());
   SECTION("never taken up") {
     CHECK(eventually([&] { return f.cancels == 1; }));
   }
-  SECTION("let go by all who held it") {
+  SECTION("released by all clients that held it") {
     host->lease().hold();
     host->lease().hold();
     CHECK_FALSE(host->is_abandoned(0ms));

@@ -272,7 +272,7 @@ TEST_CASE("a runner that is lost ends whatever is being done, and is named", "[c
   }
 }
 
-TEST_CASE("the loss of a runner ends a run at once while nobody is at work on it", "[cluster]") {
+TEST_CASE("the loss of a runner ends a run at once while no thread is at work on it", "[cluster]") {
   Fakes fakes;
   fakes.node(1).ends("prepare", std::nullopt);
   std::thread losing([&] {
@@ -322,7 +322,7 @@ TEST_CASE("of what goes wrong on several runners the cause is told, and not what
   fakes.node(1).await_calls("abort 1");
 }
 
-TEST_CASE("a step that does not finish in time tells who waits, and who does not even say so",
+TEST_CASE("a step that does not finish in time names the runners that wait or do not answer",
           "[cluster]") {
   Fakes fakes;
   auto run = must(fakes.run(two_part_plan()));

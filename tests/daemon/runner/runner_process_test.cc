@@ -83,7 +83,7 @@ TEST_CASE("the pulses of two runners agree on what went over their links, also a
   }
 }
 
-TEST_CASE("a runner says in its pulse that it waits for a peer, and who is not to step does not") {
+TEST_CASE("a runner that waits for a peer says so in its pulse, an idle one does not") {
   const MirroredJob job;
   RunnerTestCluster cluster(process_options(job, 2));
   begin(cluster, job, "tcp");

@@ -254,7 +254,7 @@ TEST_CASE("data counts against the limit of memory, beside runs and variables") 
   }
 }
 
-TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[cluster]") {
+TEST_CASE("an abort ends a connect that waits, and the run of every runner", "[cluster]") {
   const MirroredJob job;
   RunnerTestCluster cluster(options_for(job, 2));
   const Plan plan = job.train_plan(2);
@@ -285,7 +285,7 @@ TEST_CASE("an abort ends a connect that waits, and the run of everybody", "[clus
   cluster.release_all(kTrain);
 }
 
-TEST_CASE("what a kernel refuses is reported by its runner, and others say whose fault it is",
+TEST_CASE("the runner of a failed kernel reports the error, and others name that runner",
           "[cluster]") {
   const MirroredJob job(50);
   RunnerTestCluster cluster(options_for(job, 2));

@@ -72,10 +72,10 @@ class Cluster {
   // A number that was never used before in this simulation.
   uint64_t fresh() { return ++fresh_; }
 
-  // Checks weights after `step` steps against the twin's, which trained without faults. `who` is
-  // the process that has them, for the report of a difference.
+  // Checks weights after `step` steps against the twin's, which trained without faults. `process`
+  // has them, and is for the report of a difference.
   void check_weights(const Request& request, uint64_t step, const Weights& weights,
-                     const std::string& who);
+                     const std::string& process);
 
  private:
   uint64_t fresh_ = 1000;

@@ -194,7 +194,7 @@ Result<std::pair<uint64_t, Weights>> SimMaster::resume(Run& run) {
   for (const std::string& each : passed_over) {
     const bool known = std::any_of(request.damaged.begin(), request.damaged.end(),
                                    [&](const auto& name) { return each.find(name) < each.size(); });
-    if (!known) world_.broken(run.action.job, ": nobody has damaged ", each);
+    if (!known) world_.broken(run.action.job, ": no fault has damaged ", each);
   }
   if (step < request.committed && passed_over.empty())
     world_.broken(run.action.job, " goes on from step ", step, ", step ", request.committed,

@@ -289,13 +289,13 @@ Request& Cluster::request_of(const std::string& job) {
 }
 
 void Cluster::check_weights(const Request& request, uint64_t step, const Weights& weights,
-                            const std::string& who) {
+                            const std::string& process) {
   if (step >= request.twin.size() || !(weights == request.twin[step]))
-    world.broken(who, ": the weights after step ", step, " are not those of the twin");
+    world.broken(process, ": the weights after step ", step, " are not those of the twin");
   const uint64_t used = step * request.tiny.batch;
   if (used % request.tiny.rows == 0 &&
       weights.samples != request.tiny.all_samples(used / request.tiny.rows))
-    world.broken(who, ": after step ", step, " not every sample was used once an epoch");
+    world.broken(process, ": after step ", step, " not every sample was used once an epoch");
 }
 
 Outcome simulate(uint64_t seed, Mutation mutation, bool traces) {

@@ -1,7 +1,7 @@
 // Tests the promises of the master under thousands of histories. LEAT_SIM_SEEDS sets their number,
 // and LEAT_SEED the first seed. A failing seed is run again, with a trace of its events:
 //
-//   `LEAT_SEED=1234 LEAT_SIM_SEEDS=1 build/release/bin/daemon_tests 'whatever befalls*'`
+//   `LEAT_SEED=1234 LEAT_SIM_SEEDS=1 build/release/bin/daemon_tests 'whatever happens*'`
 #include "tests/daemon/sim/simulation.h"
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace leat::sim {
 namespace {
 
-TEST_CASE("whatever befalls a cluster, every job ends as if nothing had") {
+TEST_CASE("whatever happens to a cluster, every job ends as if nothing had") {
   const uint64_t first = environment_number("LEAT_SEED", 1),
                  seeds = environment_number("LEAT_SIM_SEEDS", 3'000 / kSlowness);
   Outcome all;

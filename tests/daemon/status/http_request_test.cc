@@ -44,7 +44,7 @@ TEST_CASE("every beginning of a request waits for more") {
   CHECK(parse_http_request(all, kLimit).request.has_value());
 }
 
-TEST_CASE("what follows a request is left alone") {
+TEST_CASE("bytes after a request are left alone") {
   const std::string_view one = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
   const HttpParse parse = parse_http_request(std::string(one) + "\x16\x03", kLimit);
   CHECK(parse.request.has_value());
@@ -84,7 +84,7 @@ TEST_CASE("lengths that smuggle are refused") {
   CHECK(refusal_of("GET / HTTP/1.1\r\nContent-Length: 18446744073709551616\r\n\r\n") == 400);
 }
 
-TEST_CASE("what is no HTTP is refused at once") {
+TEST_CASE("bytes that are no HTTP are refused at once") {
   CHECK(refusal_of("\x16\x03\x01\x02") == 400);
   CHECK(refusal_of("get / HTTP/1.1\r\n\r\n") == 400);
   CHECK(refusal_of("GET  / HTTP/1.1\r\n\r\n") == 400);

@@ -187,7 +187,7 @@ TEST_CASE("a large response arrives whole") {
   CHECK(client.get("/").body == "hello");
 }
 
-TEST_CASE("responses that nobody reads take so much memory and no more") {
+TEST_CASE("unread responses take so much memory and no more") {
   HttpOptions options;
   options.most_output_bytes = 40 << 20;
   Host host(options);
@@ -208,7 +208,7 @@ TEST_CASE("a header that is too large is told so, though the client goes on send
   CHECK(client.is_closed());
 }
 
-TEST_CASE("what is no HTTP is told so and closed") {
+TEST_CASE("a client that does not speak HTTP gets status 400 and is closed") {
   Host host;
   HttpClient client(host.address());
   client.send("\x16\x03\x01\x02\x00\x01");
@@ -457,7 +457,7 @@ TEST_CASE("a response that does not come in time has an error of its own") {
   HttpClient client(host.address());
   client.send(post_head("/later", 0));
   CHECK(client.reply().status == 504);
-  host.pending->set(Host::text("too late"));  // nobody waits any more
+  host.pending->set(Host::text("too late"));  // no client waits any more
 }
 
 TEST_CASE("a server ends while a response is awaited") {

@@ -37,7 +37,7 @@ TEST_CASE("the page of a job tells of skipped steps and of metrics that are lost
                        Catch::Contains("<td>3 rows of metrics.jsonl missing</td>"));
 }
 
-TEST_CASE("whatever a job or its log says, it is text on its page") {
+TEST_CASE("names and logs are text on the page of a job, also if they contain HTML") {
   const std::string hostile = "<script>alert(1)</script><img src=x onerror=\"a\">'\"&--></pre>";
   ExampleSource source;
   JobView& job = source.jobs_[1];

@@ -96,7 +96,7 @@ TEST_CASE("a job has what it asks of the queue, and its place there") {
                              R"("memory_bytes":1073741824,)"));
 }
 
-TEST_CASE("what is not known of a job is null") {
+TEST_CASE("unknown facts of a job are null") {
   const ExampleSource source;
   const std::string text = job_json(source.jobs_[0]);
   CHECK_THAT(

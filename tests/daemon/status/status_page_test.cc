@@ -135,7 +135,7 @@ TEST_CASE("the page draws what a worker used in the last half hour") {
   CHECK(row_of(source, id).find("<svg") == std::string::npos);
 }
 
-TEST_CASE("whatever a name or a reason says, it is text") {
+TEST_CASE("names and reasons are shown as text, also if they contain HTML") {
   const std::string hostile = "<script>alert(1)</script><img src=x onerror=\"a\">'\"&--></style>";
   ExampleSource source;
   const std::string clean = page_of(source).body;

@@ -44,10 +44,10 @@ Situation running(size_t workers) {
   return s;
 }
 
-void waits(Situation& s, size_t who, size_t for_whom, State state = State::receives) {
-  s.partitions[who].state = state;
-  s.partitions[who].node = "sum/bucket 3";
-  s.partitions[who].peer = for_whom;
+void waits(Situation& s, size_t waiter, size_t peer, State state = State::receives) {
+  s.partitions[waiter].state = state;
+  s.partitions[waiter].node = "sum/bucket 3";
+  s.partitions[waiter].peer = peer;
 }
 
 void check(const Situation& s, std::string_view kind, const std::string& subject) {
@@ -150,7 +150,7 @@ TEST_CASE("a job that has evaluated another as far as it has come waits for it")
   check(s, culprit::kJob, "cnn-1");
 }
 
-TEST_CASE("a chain of waits leads to the worker that waits for nobody") {
+TEST_CASE("a chain of waits leads to the worker that waits for no other") {
   Situation s = running(4);
   waits(s, 0, 1);
   waits(s, 1, 2, State::sends);
@@ -217,7 +217,7 @@ TEST_CASE("devices that may not go on wait for the master, or for a call to a ru
   check(s, "input", "w1");
 }
 
-TEST_CASE("a wait for a device that nobody knows is no wait for the master") {
+TEST_CASE("a wait for an unknown device is no wait for the master") {
   Situation s = running(1);
   waits(s, 0, Part::kNobody);
   check(s, "blocked", "w0");
@@ -286,7 +286,7 @@ TEST_CASE("a job in the queue tells what it waits for") {
   }
 }
 
-TEST_CASE("a job that is paused waits for somebody to resume it") {
+TEST_CASE("a job that is paused waits for a user to resume it") {
   Situation s = running(2);
   s.job.condition.reason = "paused by ann";
   for (const JobState state : {JobState::paused, JobState::pausing}) {
