@@ -105,7 +105,7 @@ Result<std::vector<std::string>> list_checkpoints(Files& files, const std::strin
 Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folder,
                                           std::vector<std::string>& refused);
 
-// Removes the files of interrupted writers. REQUIRES: nobody writes to `folder`, except writers of
+// Removes the files of interrupted writers. REQUIRES: nothing writes to `folder`, except writers of
 // parts whose outcome no longer matters.
 Status remove_leftovers(Files& files, const std::string& folder);
 // Removes all but the newest `keep` checkpoints, and the files of interrupted writers. REQUIRES:

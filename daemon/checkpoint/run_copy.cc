@@ -146,7 +146,7 @@ Status RunCopy::copy_checkpoint(const std::string& from, const std::string& to) 
   }
   LEAT_RETURN_IF_ERROR(remove_checkpoint(to));
   const Status copied = copy_parts(files_, open, to, stopped_);
-  if (!copied.ok()) (void)remove_checkpoint(to);  // parts alone serve nobody
+  if (!copied.ok()) (void)remove_checkpoint(to);  // parts alone are of no use
   return copied;
 }
 

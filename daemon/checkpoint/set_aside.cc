@@ -50,8 +50,8 @@ Result<std::vector<std::string>> set_aside_checkpoints_after(Files& files,
                                                              const std::string& folder,
                                                              int64_t step) {
   LEAT_ASSIGN_OR_RETURN(const auto paths, list_checkpoints(files, folder));
-  // The names are in the order of the steps, except that a longer one is later. With a step of -1
-  // all of them are set aside.
+  // A longer name is that of a later step; names of one length sort in the order of their steps.
+  // A step of -1 sets all checkpoints aside.
   const std::string last = step < 0 ? "" : checkpoint_name(step);
   const auto is_after = [&](const std::string& name) {
     return name.size() != last.size() ? name.size() > last.size() : name > last;

@@ -191,9 +191,9 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
       "The folder of a run, of its checkpoints, or one checkpoint; or a job of the cluster";
   auto* checkpoint = add_command(app, "checkpoint", "Look at, check and compare checkpoints");
   checkpoint->require_subcommand(1);
-  auto* ls = add(*checkpoint, "ls", "What there is, the newest first", arguments);
-  auto* verify = add(*checkpoint, "verify", "Whether every byte is what was written", arguments);
-  auto* diff = add(*checkpoint, "diff", "Which variables of two checkpoints differ, and how",
+  auto* ls = add(*checkpoint, "ls", "List checkpoints, the newest first", arguments);
+  auto* verify = add(*checkpoint, "verify", "Check that every byte is what was written", arguments);
+  auto* diff = add(*checkpoint, "diff", "Show which variables of two checkpoints differ, and how",
                    arguments, false);
   auto* copy =
       add(*checkpoint, "copy", "Copy a run with its newest checkpoint to a folder here", arguments);
@@ -320,7 +320,7 @@ CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool js
   app.add_option("--cluster", options.cluster, "Its cluster's name (LEAT_CLUSTER, leat)")
       ->type_name("NAME");
   app.add_option("--secret-file", options.secret_file,
-                 "What members of the cluster know (LEAT_SECRET_FILE)")
+                 "File with the cluster's secret (LEAT_SECRET_FILE)")
       ->type_name("FILE");
   if (!json) return nullptr;
   return app.add_flag("--json", options.json, "JSON on stdout, one object a line");

@@ -41,7 +41,7 @@ std::optional<int> await_end(pid_t pid, std::chrono::steady_clock::time_point un
 // "exit code 3", or "signal 9".
 std::string text_of_end(int how);
 
-// While it exists, a write of this thread to a pipe that nobody reads fails with EPIPE, and raises
+// While it exists, a write of this thread to a pipe without a reader fails with EPIPE, and raises
 // no signal. Threads: the one that makes it.
 class NoBrokenPipeSignal {
  public:

@@ -1,7 +1,7 @@
 // Uploaded files by their content: <folder>/<SHA-256 in hexadecimal>, written whole or not at all.
 // A process that dies may leave temporary files, whose names end with ".tmp".
 //
-// Threads: any; but nobody puts a blob while another thread removes it.
+// Threads: any; but no thread puts a blob while another thread removes it.
 #pragma once
 
 #include <atomic>

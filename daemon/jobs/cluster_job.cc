@@ -53,7 +53,7 @@ void ClusterJob::tick() {
   if (runners_.assembly().mode() == Assembly::Mode::parted && !late.empty())
     runners_.part("it did not start in time", failures_.last_was_stuck());
   if (too_late) {
-    runners_.stop(cat("nobody has come in the place of others for ",
+    runners_.stop(cat("no worker has come in the place of others for ",
                       context_.limits.keep_survivors.count(), " ms"));
   }
   const bool asked = runners_.run().yields().has_value();

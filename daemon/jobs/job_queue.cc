@@ -92,7 +92,7 @@ void JobQueue::schedule() {
       }
     }
     if (!context_.head) become_head(job);
-    // The workers of a job that waits for its own ones are not known yet.
+    // This job may get its old workers back. Which ones is not known yet, so no later job starts.
     if (job.awaits_its_own()) break;
   }
   note_holders();
@@ -161,7 +161,7 @@ void JobQueue::backfill(ClusterJob& job) {
   // The head may have changed since, and take turns with the job for which this one made way.
   const auto made_way = made_way_.find(job.stored().number);
   if (made_way != made_way_.end() && context_.positions.contains(made_way->second)) return;
-  // Workers that the head could not use delay nobody.
+  // Workers that the head could not use delay no job.
   if (wanted <= demand.free_but(fit_)) return start(job, 0, fit_);
   const auto ends = job.ends_by();
   if (!reserved_->admits(wanted, ends)) return;

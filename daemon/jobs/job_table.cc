@@ -193,7 +193,7 @@ void JobTable::on(const WorkerJoined& event) {
 void JobTable::take_up(const WorkerRef& worker, const HeldRunner& runner) {
   ClusterJob* job = jobs_.find(runner.job);
   if (job != nullptr && job->runners().take_up(worker, runner)) return;
-  stop_runner(context_, runner.job, runner.assembly, worker, "nobody goes on with it");
+  stop_runner(context_, runner.job, runner.assembly, worker, "no assembly goes on with it");
   if (job != nullptr) job->runners().expel(worker, runner.assembly);
 }
 

@@ -291,7 +291,7 @@ Status Journal::expect_no_jobs() const {
       cat("journal '", database_path_, "' is gone, but '", folder, "' beside it has the folders ",
           "of ", jobs.size(), jobs.size() == 1 ? " job" : " jobs", ", such as '", jobs.front(),
           "': expected it to be restored from a copy; or start once with --new-journal: then "
-          "nobody goes on with these jobs, and their folders stay as they are"));
+          "no master goes on with these jobs, and their folders stay as they are"));
 }
 
 // Those of a journal that is gone: it may be restored yet.
@@ -387,11 +387,12 @@ Status Journal::check_meta() {
   const bool has_crc = version != "1";
   if (keys != (has_crc ? "cluster_id,crc,generation" : "cluster_id,generation") ||
       cluster_id_.size() != 32 || parsed.ec != std::errc() || parsed.ptr != end) {
-    return failed_precondition("who wrote it is missing");
+    return failed_precondition(
+        "expected its table meta to have a cluster id, a generation and a checksum, and no more");
   }
   LEAT_ASSIGN_OR_RETURN(const std::string expected, crc_of_meta());
   if (!has_crc || crc == expected) return {};
-  return failed_precondition("the checksum of its tables, and of who wrote it, is wrong");
+  return failed_precondition("the checksum of its tables, cluster id and generation is wrong");
 }
 
 Result<std::string> Journal::crc_of_meta() {

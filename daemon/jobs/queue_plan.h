@@ -47,7 +47,7 @@ class Reservation {
   // times, or by no known time.
   Reservation(size_t wants, size_t free, std::span<const std::optional<Clock::Steady>> busy);
 
-  // The time by which the job can start at the latest; nothing if nobody promises it.
+  // The time by which the job can start at the latest; nothing if that is not known.
   std::optional<Clock::Steady> shadow_time() const { return shadow_; }
   // True if another job may take `workers` workers that the first one could use, until `ends`.
   bool admits(size_t workers, std::optional<Clock::Steady> ends) const;

@@ -179,7 +179,7 @@ Sha256Digest content_of(const Submission& submission) {
   for (const AttachedFile& file : submission.files) hash.add(file.name).add(file.sha256);
   hash.add(uint64_t{submission.num_workers}).add(uint64_t{submission.max_restarts});
   for (const std::string& each : submission.chaos) hash.add(each);
-  // Journals of older versions have jobs without.
+  // Journals of older versions have jobs without the fields below.
   if (submission.min_workers > 0) {
     hash.add(std::string_view("min_workers")).add(uint64_t{submission.min_workers});
   }
@@ -191,7 +191,7 @@ Sha256Digest content_of(const Submission& submission) {
 
 std::string make_job_id(std::string_view name, uint64_t random, int digits) {
   std::string id;
-  // Every other character becomes '-', several of them one. The result fits is_job_id().
+  // A run of other characters becomes one '-'. The result satisfies is_job_id().
   for (const char c : name) {
     if (id.size() == kMaxIdStem) break;
     const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');

@@ -354,7 +354,7 @@ Result<Submission> RowReader::submission(std::string_view id) {
     AttachedFile file;
     Sha256Digest digest = {};
     intact = read_digest(files.bytes(2), digest) && intact;
-    // A blob's bytes are checked by those who read it.
+    // A blob's bytes are checked when they are read.
     if (files.is_null(3)) {
       file.name = files.bytes(0);
       file.sha256 = digest;

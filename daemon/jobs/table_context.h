@@ -36,8 +36,8 @@ struct JobTableLimits {
   // Runners that a failure has left wait so long, with the job in memory, for workers in the place
   // of those that are gone.
   std::chrono::milliseconds keep_survivors{60000};
-  // An assembly of an elastic job goes on so long before it ends for more workers. It does not end
-  // for them if the job would have ended in that time without them.
+  // An assembly of an elastic job runs at least this long before it stops to take in more workers.
+  // It does not stop for them if the job needs less time than this to finish.
   std::chrono::milliseconds grow_after{3000};
   // A run that has reached its job's max_run_time has so long to save a checkpoint.
   std::chrono::milliseconds last_save{60000};

@@ -8,7 +8,7 @@ void UsageHistory::add(const WorkerUsage& usage, Clock::Steady now, int64_t wall
     const std::chrono::duration<double, std::milli> time = now - *from_;
     if (time < kDistance) return;
     const double used = static_cast<double>(usage.cpu_ms - cpu_ms_);
-    // Readers may still have the points before, so that these are new ones.
+    // Readers may still hold the old list, so a new one replaces it.
     auto points = std::make_shared<UsagePoints>();
     points->reserve(kMostPoints);
     if (points_) {

@@ -20,7 +20,7 @@ struct ClusterView {
   std::string id;            // of its journal, 32 hexadecimal digits
   std::string version;       // of the master's program
   uint64_t generation = 0;   // starts of a master on this journal
-  uint64_t membership = 0;   // changes of who the workers are
+  uint64_t membership = 0;   // changes of the set of workers
   int64_t started_ms = 0;    // this master
   int64_t now_ms = 0;        // when this was asked
   std::string rpc_address;   // "127.0.0.1:17461"

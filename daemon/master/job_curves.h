@@ -19,7 +19,7 @@ namespace leat {
 // Threads: any. No call blocks.
 class JobCurves {
  public:
-  // The curves of so many jobs are kept; those that nobody asked for longest go first.
+  // The curves of so many jobs are kept; those last asked for the longest ago go first.
   static constexpr size_t kMostJobs = 64;
 
   // Both outlive it.

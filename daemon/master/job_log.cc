@@ -52,14 +52,14 @@ int64_t unix_ms(std::string_view text) {
 // Reverses print(). A line without a time and a name becomes a text only.
 LogLine parse(std::string_view line) {
   LogLine out;
-  const size_t who = kTimeLength + 1;
-  const size_t end = line.size() > who ? line.find(' ', who) : std::string_view::npos;
+  const size_t name = kTimeLength + 1;
+  const size_t end = line.size() > name ? line.find(' ', name) : std::string_view::npos;
   if (end == std::string_view::npos) {
     out.text = line;  // torn by a crash
     return out;
   }
   out.at_ms = unix_ms(line.substr(0, kTimeLength));
-  out.worker = line.substr(who, end - who);
+  out.worker = line.substr(name, end - name);
   out.text = line.substr(end + 1);
   return out;
 }

@@ -33,12 +33,12 @@ void JobLogs::stop() {
   for (Waiting& each : std::exchange(waiting_, {})) each.done(cancelled("the master is stopping"));
 }
 
-void JobLogs::add(const std::string& job, const std::string& who, std::vector<std::string> texts,
+void JobLogs::add(const std::string& job, const std::string& worker, std::vector<std::string> texts,
                   std::function<void()> written) {
   std::vector<LogLine> lines;
   // The lines get the time at which they came, however long they wait in the queue of the thread.
   const int64_t now = moment_of(clock_).wall_ms;
-  for (std::string& text : texts) lines.push_back({now, who, std::move(text)});
+  for (std::string& text : texts) lines.push_back({now, worker, std::move(text)});
   (void)thread_.post([this, job, lines = std::move(lines), written = std::move(written)] {
     // `written` is also called for lines that could not be written: a worker that waits for it
     // sends its next lines then.

@@ -30,9 +30,9 @@ class JobLogs {
   // all later ones.
   void stop();
 
-  // Adds lines from `who`, with the current time. Calls `written` once the lines are written or
+  // Adds lines of `worker`, with the current time. Calls `written` once the lines are written or
   // have failed to be; failures are counted in a warning. Lines added after end() are ignored.
-  void add(const std::string& job, const std::string& who, std::vector<std::string> lines,
+  void add(const std::string& job, const std::string& worker, std::vector<std::string> lines,
            std::function<void()> written = nullptr);
   // No line follows: all pages are complete from the last line on.
   void end(const std::string& job);

@@ -109,7 +109,7 @@ void JobLooks::record(std::string id, uint64_t steps, Steady::time_point deadlin
   }
   const bool posted = recorder_.post([this, id = std::move(id), steps, deadline, done] {
     if (stopping_) return done(is_stopping());
-    // Nobody waits for it any more.
+    // The caller has stopped waiting.
     if (Steady::now() >= deadline)
       return done(deadline_exceeded("record: other recordings were made until the deadline"));
     done(record_now(id, steps, deadline));

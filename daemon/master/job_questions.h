@@ -1,4 +1,4 @@
-// Questions about jobs, for each of which somebody waits, and which take a while to answer.
+// Questions about jobs, for each of which a caller waits, and which take a while to answer.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@
 
 namespace leat {
 
-// The answer to those who ask a master that ends.
+// The answer to all questions when the master ends.
 Status is_stopping();
 
 // Answers a few questions at a time, on threads of its own. Questions about the same job that
-// nobody has begun to answer get one answer together: however many ask about a job, each of them
+// no thread has begun with get one answer together: however many ask about a job, each of them
 // waits for two answers at most. The others wait in order.
 //
 // Threads: any.
@@ -37,7 +37,7 @@ class JobQuestions {
 
   // Calls `done` on one of the threads; at once, with `cancelled`, after stop().
   void ask(std::string id, Done done);
-  // Answers the questions that nobody has begun with with `cancelled`, and waits for the others.
+  // Answers the questions that no thread has begun with with `cancelled`, and waits for the others.
   void stop();
 
  private:

@@ -10,8 +10,8 @@
 
 namespace leat {
 
-// Adds the partitions of all runs to the situation, each with the one that it waits for. If nobody
-// has told of that one, it is added as one that does not answer. Adds to each runner of the
+// Adds the partitions of all runs to the situation, each with the one that it waits for. If no
+// runner has told of that one, it is added as one that does not answer. Adds to each runner of the
 // situation whether it answers, and its oldest call. REQUIRES: the job and its runners are there.
 void add_runs(const std::vector<RunnerLook>& looks, Situation& situation);
 

@@ -67,7 +67,7 @@ void SessionHosts::opened(Result<JobView> view, SessionOptions options,
     host = found;
     changed_.notify_all();
   }
-  left(host);  // nobody has it yet
+  left(host);  // no client holds it yet
   done(std::move(host));
 }
 
@@ -94,7 +94,7 @@ void SessionHosts::close(const std::shared_ptr<SessionHost>& host,
                          std::function<void(Status)> done) {
   // A job that does not run has no thread that would serve the end of its session.
   if (parts_.runs(host->job())) return host->close(std::move(done));
-  parts_.cancel(host->job(), "its client, who closed it");
+  parts_.cancel(host->job(), "its client, which closed it");
   done(Status());
 }
 

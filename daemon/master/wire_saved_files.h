@@ -39,7 +39,7 @@ class SavedFilesOfJobs {
                                        const BlobInfo& info, std::shared_ptr<void> permit);
   // Opens a file of the job and hashes it; nothing if there is none.
   kj::Promise<Result<std::optional<Offer>>> open(const std::string& job, const std::string& path);
-  // Offers such a file for reading.
+  // Lets the client read a file that open() has returned, until the client drops the download.
   wire::Download::Client offer(const Offer& opened, std::shared_ptr<void> permit);
 
  private:

@@ -178,7 +178,7 @@ Result<Config> load(const ConfigSources& sources, std::string_view daemon, Confi
   visit(keys, config);
   LEAT_ASSIGN_OR_RETURN(YamlDocument document, read_document(sources.file));
   const std::string prefix = cat("LEAT_", variable_of(daemon), "_");
-  // The order decides who wins: the file is there first, then the environment, then the flags.
+  // Later values win: the file is there first, then the environment, then the flags.
   LEAT_RETURN_IF_ERROR(apply_environment(document, keys.keys(), sources, prefix));
   for (const ConfigSources::Flag& flag : sources.flags) {
     LEAT_RETURN_IF_ERROR(set(document, keys.keys(), flag));

@@ -28,7 +28,7 @@ Status FetchRows::store(std::span<const std::byte> bytes) {
     return invalid_argument(cat("the fetches of turn ", stored_, ": expected ", row_bytes_,
                                 " bytes, received ", part_ + bytes.size()));
   }
-  // The row of turn stored() - window() is written over: nobody needs it any more.
+  // The row of turn stored() - window() is written over: it is not needed any more.
   Bytes& row = ring_[stored_ % window_];
   row.resize(row_bytes_);
   std::copy(bytes.begin(), bytes.end(), row.begin() + static_cast<ptrdiff_t>(part_));

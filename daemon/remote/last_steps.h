@@ -1,4 +1,4 @@
-// How far the devices of a job were in its training, as the master has heard last. It asks nobody,
+// How far the devices of a job were in its training, as the master has heard last. It asks none,
 // so that it also knows of runners that are lost.
 #pragma once
 

@@ -87,7 +87,7 @@ void ask(const RemoteHost& host, milliseconds deadline, const std::shared_ptr<Ga
   const std::shared_ptr<RunnerChannel>& channel = host.channel();
   look->facts = channel->facts();
   look->calls = channel->pending();
-  // Somebody else may look at the runner, too.
+  // Another thread may look at the runner, too: such calls are left out.
   std::erase_if(look->calls, [](const PendingCall& call) { return call.doing == kLooking; });
   std::vector<StatePtr> runs;
   (void)channel->loop().run([&] { runs = channel->runs(); });

@@ -21,7 +21,7 @@ size_t row_bytes(const Plan& plan, uint32_t partition);
 // The number of rows of that size that the ring has room for. Small rows have room for many turns,
 // so a run continues while its master is away for some time.
 uint64_t rows_in_ring(size_t row_bytes);
-// The bytes of memory that the ring of such a run takes.
+// The bytes of memory that the ring of this partition takes.
 size_t ring_bytes(const Plan& plan, uint32_t partition);
 
 // TurnLog owns it. The ring has room for up to 4096 rows in 256 KiB, for two rows where these are

@@ -16,7 +16,7 @@ namespace {
 
 // Shorter than the 30 s after which the caller stops waiting for the answer.
 constexpr std::chrono::seconds kConnectDeadline{28};
-// Nobody holds a LiveRun longer than a call takes, and all calls end soon after the run has.
+// No thread holds a LiveRun longer than a call takes, and all calls end soon after the run has.
 constexpr std::chrono::seconds kReleaseDeadline{28};
 
 // Pushes to a partition of this process, which may be released first: the slots are kept, and what
@@ -301,7 +301,7 @@ void HostedRun::release() {
   prepared.reset();
   // Kernels use the job's resources until they are destroyed, and the caller may drop those next.
   if (freed.valid() && freed.wait_for(kReleaseDeadline) != std::future_status::ready)
-    parts_.log.error(subject(), ": somebody has held it for ", kReleaseDeadline.count(),
+    parts_.log.error(subject(), ": a call still holds it ", kReleaseDeadline.count(),
                      " s after its release");
   parts_.memory.release(part_);
 }

@@ -122,7 +122,7 @@ class HostedRun final : public std::enable_shared_from_this<HostedRun> {
   // Null until connect() is called.
   std::unique_ptr<RunLinks> links_;
   std::shared_ptr<LiveRun> live_;
-  // Ready when nobody holds live_ any more.
+  // Ready when no thread holds live_ any more.
   std::future<void> freed_;
   // The reason why the run is not connected, once links_ is there.
   Status connected_;

@@ -127,7 +127,8 @@ Result<std::shared_ptr<const shm::Outbox>> RunLinks::make_outbox(
   std::vector<bool> share;
   for (const Peer& peer : peers) share.push_back(peer.linked() && peer.carrier == Carrier::shm);
   std::vector<shm::Outbox::Value> values;
-  if (matches_device("cpu", plan.partitions[setup_.partition].device)) {  // who writes it itself
+  // A partition on a CPU writes the outbox itself.
+  if (matches_device("cpu", plan.partitions[setup_.partition].device)) {
     for (ValueForMany& value : values_for_many(plan, setup_.partition, share))
       values.push_back({value.bytes, std::move(value.edges)});
   }

@@ -112,7 +112,7 @@ class RunLinks {
   // none.
   Result<std::shared_ptr<const shm::Outbox>> make_outbox(const Plan& plan,
                                                          const std::vector<Peer>& peers) const;
-  // Reports a link that nobody answered for.
+  // Reports a link that could not be opened.
   void tell_unopened(const Peer& peer, const Status& why) const;
   // Opens one link over the peer's carrier.
   Result<std::unique_ptr<Link>> link(uint32_t partition, Peer& peer, Deadline deadline);

@@ -414,8 +414,8 @@ int run(int signals) {
 int run_runner(int, char**) {
   // The kernel kills this process when its worker ends, so that no runner stays behind.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The worker sees the end of this process by the end of the socket, so nobody else may inherit
-  // it.
+  // The worker sees the end of this process by the end of the socket, so no other process may
+  // inherit it.
   ::fcntl(kWorkerDescriptor, F_SETFD, FD_CLOEXEC);
   ::fcntl(kWorkerDescriptor, F_SETFL, ::fcntl(kWorkerDescriptor, F_GETFL) | O_NONBLOCK);
   sigset_t asked;

@@ -12,7 +12,7 @@
 namespace leat {
 
 // SessionCore owns it. A step is in it from its launch until its handle is destroyed or waited for,
-// so it also lists steps that are over and whose fetches nobody has taken yet.
+// so it also lists steps that are over and whose fetches were not taken yet.
 // Threads: under the session's lock. The steps that its functions return are to be used without
 // that lock.
 class StepsInFlight {

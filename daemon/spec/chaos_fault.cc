@@ -88,7 +88,7 @@ Status parse_target(std::string_view spec, std::string_view text, ChaosFault& fa
 }
 
 // True if the action has a meaning for that target.
-bool can_befall(ChaosAction action, ChaosTarget target) {
+bool can_happen_to(ChaosAction action, ChaosTarget target) {
   switch (action) {
     case ChaosAction::exit:
     case ChaosAction::corrupt:
@@ -207,7 +207,7 @@ Result<ChaosFault> parse_chaos_fault(std::string_view spec) {
   const std::string_view target = take_until(rest, '@');
   LEAT_RETURN_IF_ERROR(parse_target(spec, target, fault));
   LEAT_RETURN_IF_ERROR(parse_when(spec, take_until(rest, ','), fault));
-  if (!can_befall(fault.action, fault.target)) {
+  if (!can_happen_to(fault.action, fault.target)) {
     return wrong(spec, cat(action_name, "=runner:N"), target);
   }
   if (rest.empty()) return fault;

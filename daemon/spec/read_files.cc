@@ -312,7 +312,7 @@ void read_data_files(YamlMap map, Job::Files& files) {
   }
   if (tokens) read_windows(map, files);
   read_options(map, format.options(), files.options);
-  // The rules between options have no key of their own. One by one they are right if this parses.
+  // Errors between options have no key of their own: `format` gets them, once each option parses.
   const auto options = SourceOptions::parse(format.options(), files.options);
   if (known && options.ok() && !tokens && format.files_form() != FilesForm::sources) {
     DatasetFiles names_only;

@@ -11,7 +11,7 @@ namespace leat {
 namespace culprit {
 inline constexpr std::string_view kNone = "none";        // the job goes on
 inline constexpr std::string_view kEnded = "ended";      // the job has ended
-inline constexpr std::string_view kPaused = "paused";    // somebody has paused the job
+inline constexpr std::string_view kPaused = "paused";    // a user has paused the job
 inline constexpr std::string_view kDevices = "devices";  // too few workers for it
 inline constexpr std::string_view kQueue = "queue";      // other jobs have the workers
 inline constexpr std::string_view kJob = "job";          // the job that it evaluates

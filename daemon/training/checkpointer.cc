@@ -141,7 +141,7 @@ Status Checkpointer::take_last(int64_t done) {
   LEAT_RETURN_IF_ERROR(collect(true));
   if (store_.last_step() == done) return {};
   LEAT_RETURN_IF_ERROR(begin(done, false));
-  // The status goes to the caller, who may wait for room and try again; collect() would only warn.
+  // The caller gets the status, as it may wait for room and try again; collect() would only warn.
   const Status written = writing_->outcome().status();
   if (!written.ok()) {
     writing_.reset();

@@ -44,7 +44,7 @@ class RunnerHandle {
 
   // Sends a signal to the process, unless it has ended.
   void signal(int number) const;
-  // As state_of() has it.
+  // The process's state, as state_of() (process_usage.h) returns it: 'R' if it runs.
   char state() const;
   // True if SIGSTOP or a debugger has stopped the process.
   bool is_stopped() const;

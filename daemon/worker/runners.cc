@@ -344,7 +344,7 @@ class Runners::Core {
       ended_.usage.cpu_ms += child->usage.cpu_ms;
     }
     const RunnerEnd end = std::move(child->end);
-    child->process.reset();  // removes its directory before anybody learns of the end
+    child->process.reset();  // removes its directory before its end is reported
     news_.exited(child->order.job, child->order.assembly, end);
     for (const Done& done : child->waiting) done({});
     {

@@ -133,7 +133,7 @@ Status WorkerPlaces::open_http(const WorkerConfig& config, Logger log) {
     const auto add = [&all](std::string name, std::string help, MetricKind kind, double value) {
       all.push_back({std::move(name), std::move(help), kind, {{{}, value}}});
     };
-    add("leat_worker_registered", "Whether the worker is a member of its cluster",
+    add("leat_worker_registered", "1 if the worker is a member of its cluster, else 0",
         MetricKind::gauge, status().ok() ? 1 : 0);
     add("leat_worker_places", "Runners that fit the machine: one, or those of its GPUs",
         MetricKind::gauge, static_cast<double>(workers_.size()));

@@ -45,7 +45,7 @@ struct Reading {
 
   Status enter(Place where) {
     const std::lock_guard lock(mutex);
-    if (given_up) return cancelled(cat("'", where.path, "': nobody waits for it any more"));
+    if (given_up) return cancelled(cat("'", where.path, "': its caller no longer waits for it"));
     place = std::move(where);
     waits = true;
     return {};

@@ -59,7 +59,7 @@ void Timeline::fail(Status status) {
   }
 }
 
-// Counted before the look at the value: see signal().
+// The waiter is counted before the value is read: signal() says why.
 void Timeline::when(uint64_t value, Callback callback) {
   Status failure;
   {

@@ -80,9 +80,9 @@ class CudaDevice final : public Device {
   // Fails all queues, unless the device has failed before. REQUIRES: `status` is not ok.
   void fail(const Status& status);
 
-  // Lends a kernel a Complaint, until forget() gets it. When a mark is reached, the device looks
-  // for complaints and fails with what `describe` makes of the first one. resource_exhausted if
-  // there is no pinned memory.
+  // Lends a kernel a Complaint until forget() takes it back. When a mark is reached, the device
+  // looks for complaints and fails with the status that `describe` returns for the first one.
+  // resource_exhausted if there is no pinned memory.
   Result<Complaint*> lend_complaint(std::function<Status(const Complaint&)> describe);
   void forget(Complaint* complaint);
 

@@ -163,7 +163,7 @@ std::unique_ptr<Kernel> max_pool_kernel(const KernelSetup& setup, const Window& 
       for (int64_t plane = p_.begin(tile); plane < p_.end(tile); ++plane) {
         const T* x = context.in<T>(0) + plane * p_.input;
         T* y = context.out<T>(0) + plane * p_.output;
-        // If nobody asks for a position, argmax is null, and max_plane() does not store it.
+        // If no output has the positions, argmax is null, and max_plane() does not store it.
         A* argmax = outs_.argmax >= 0    ? context.out<A>(outs_.argmax) + plane * p_.output
                     : outs_.indices >= 0 ? reinterpret_cast<A*>(context.scratch)
                                          : nullptr;

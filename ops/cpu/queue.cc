@@ -94,7 +94,7 @@ class EnqueueKernel final : public QueueKernel {
   uint64_t step_number_ = 0;
 };
 
-// The attribute `components` says what the queue holds. Outputs that nobody wants are skipped.
+// The attribute `components` says what the queue holds. Outputs that no node reads are skipped.
 class DequeueKernel final : public QueueKernel {
  public:
   DequeueKernel(const KernelSetup& setup, std::vector<QueueComponent> components)

@@ -154,7 +154,7 @@ class Convolution {
       return work_.own(now, dtype_, stream);
     std::byte* const of_plan = workspace + bias_bytes_ + weight_bytes_;
     const auto multiply = [&](const ConvCall& with) {
-      // Values whose channels come last are nobody's view: they begin where the plan has them.
+      // Values whose channels come last are no views: they begin where the plan has them.
       return ConvPlan::takes(with) ? plan_->enqueue(with, of_plan, stream)
                                    : cudaErrorMisalignedAddress;
     };

@@ -7,7 +7,7 @@ namespace {
 
 using namespace elementwise;  // NOLINT: the functors
 
-// Integers complain of a divisor of zero; the result is 0 then, and nobody sees it.
+// Integers complain of a divisor of zero; the result is 0 then, and no caller sees it.
 template <typename F, typename T, typename Y = T>
 struct Division {
   static constexpr int kOperands = 2, kNeighbours = 1;

@@ -224,7 +224,7 @@ std::unique_ptr<Kernel> make_kernel(std::function<Progress(KernelContext&)> run)
 std::unique_ptr<Kernel> make_tiled_kernel(int tiles,
                                           std::function<Progress(KernelContext&, int tile)> run);
 
-// The tile that a kernel takes when nobody gives one: about 32 Ki elements, by the shape alone.
+// The tile that a kernel takes when none is given: about 32 Ki elements, by the shape alone.
 // Returns rows per tile (>= 1) of `rows` rows of `row_elements` each.
 int64_t default_tile_rows(int64_t rows, int64_t row_elements);
 // The number of tiles of `tile_rows` rows; 1 for no rows, since each phase has a tile. REQUIRES:

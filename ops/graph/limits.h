@@ -39,7 +39,7 @@ inline constexpr int kNesting = 16;
 // Elements of a value known at compile time: larger ones are not kept during inference, and such an
 // op runs in the step.
 inline constexpr int64_t kValueInference = 4096;
-// Elements of a value of which inference follows the symbolic sizes.
+// Elements of a value that inference tracks as symbolic sizes; larger values are not tracked.
 inline constexpr int64_t kSizeInference = 64;
 // Bytes of a graph as text.
 inline constexpr size_t kTextBytes = size_t{256} << 20;

@@ -126,7 +126,7 @@ class GradientContext {
   // is absent.
   virtual ValueId optional_output(int i) = 0;
   // True if the gradient of this input leads to an x. set_grad() ignores the others, so that
-  // needs() only saves nodes that nobody reads.
+  // needs() only saves nodes that nothing reads.
   virtual bool needs(int input) const = 0;
   virtual const ValueType& type(ValueId value) const = 0;
 

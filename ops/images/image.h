@@ -41,7 +41,7 @@ inline ImagePart whole_of(const ImageHeader& header) { return {0, 0, header.widt
 inline constexpr int64_t kImagePixels = int64_t{1} << 26;
 inline constexpr int64_t kImageSide = 65'500;
 
-// Pixels in memory that someone else owns: rows from top to bottom, `stride` bytes apart, each with
+// Pixels in memory of another object: rows from top to bottom, `stride` bytes apart, each with
 // `channels` bytes for every pixel from left to right.
 struct ImageView {
   const uint8_t* pixels = nullptr;

@@ -159,7 +159,7 @@ class ControlFlow final : public RegionCopier {
     return {};
   }
 
-  // Nobody looks at the condition that the last iteration computes.
+  // The condition that the last iteration computes is not read.
   Status iterate(const ControlNode& of, const Graph& body, int64_t i, bool last, LoopState& state) {
     LEAT_RETURN_IF_ERROR(count(of.label));
     LEAT_ASSIGN_OR_RETURN(const ValueId number, constant(of, iteration(body, i)));

@@ -298,7 +298,7 @@ class Exporter {
     return copy.outputs[0];
   }
 
-  // Removes the nodes whose outputs nobody reads: a CastLike of a constant leaves its constant
+  // Removes the nodes whose outputs no node reads: a CastLike of a constant leaves its constant
   // behind, and an LSTM the products that it computes itself.
   void drop_dead() {
     std::set<std::string> read;

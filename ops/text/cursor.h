@@ -13,7 +13,7 @@
 namespace leat {
 
 // A place in a text, with one token of lookahead. A function that parses something consumes its
-// tokens if it succeeds; after an error nobody goes on, and the next token may be anywhere. All
+// tokens if it succeeds; after an error its caller stops, and the next token may be anywhere. All
 // errors are invalid_argument and begin with the place ("cnn.onnxtxt:3:14: ").
 //
 //   // shape: "[" integer {"," integer} "]"

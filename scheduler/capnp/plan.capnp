@@ -117,5 +117,5 @@ struct Border {
   name @0 :Text;
   dtype @1 :UInt8;                  # TensorProto.DataType
   dims @2 :List(Int64);
-  partition @3 :UInt32;             # of a fetch: who makes it; 0 of a feed
+  partition @3 :UInt32;             # of a fetch: the one that makes it; 0 of a feed
 }

@@ -5,7 +5,7 @@
 // of a branch, and as well for those of its gradient, whatever made them.
 //
 // The condition is a value like any other: it goes to other devices by a Send, and the order puts
-// it first. Sends and Receives move the bytes of a branch in every step, and nobody reads those
+// it first. Sends and Receives move the bytes of a branch in every step, and no node reads those
 // that nothing has written.
 #include "ops/definitions/branches.h"
 
@@ -119,7 +119,7 @@ class BranchSkipper {
 
   // A bool that is true if all literals hold. The condition of an outer branch has its last Merge
   // behind those of the inner ones, and comes first: if it does not hold, the inner conditions may
-  // be any bytes, and nobody looks at them.
+  // be any bytes, and are not read.
   ValueId all_of(const Literals& literals, NodeId reader) {
     const auto found = conditions_.find(literals);
     if (found != conditions_.end()) return found->second;

@@ -61,7 +61,7 @@ class Fusion {
     return rewriter_.copy(id);
   }
 
-  // The one node that reads a node's only output, which nobody outside fetches; kNone if there are
+  // The one node that reads a node's only output, which no step fetches; kNone if there are
   // others. Control edges keep a node apart.
   NodeId only_reader(const Node& node) const {
     if (node.outputs.size() != 1 || node.outputs[0] == kNone) return kNone;

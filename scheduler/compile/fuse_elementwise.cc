@@ -60,7 +60,7 @@ class ElementwiseFusion {
       group_of_[id] = static_cast<uint32_t>(groups_.size());
       groups_.push_back({{id}, shape_of(id), depth_[id], written_[id], place, place});
     }
-    // A group of one is none.
+    // A group of one node has nothing to fuse: its node stays outside of groups.
     for (const Group& group : groups_) {
       if (group.members.size() == 1) group_of_[group.members[0]] = kNone;
     }

@@ -114,7 +114,7 @@ class Lightening {
     rewriter_.map_node(add, made);
   }
 
-  // --- what nobody needs ---
+  // --- outputs that no node needs ---
 
   // The gradient of a bias is the second output.
   bool drops_output(NodeId id) const {

@@ -140,7 +140,7 @@ class MemoryPlanner {
     }
   }
 
-  // An output may take over the bytes of an input that nobody reads afterwards.
+  // An output may take over the bytes of an input that no instruction reads afterwards.
   void compute_in_place() {
     std::vector<uint32_t> last_reader(partition_.values.size(), 0);
     std::vector<bool> is_feed(partition_.values.size(), false);

@@ -201,7 +201,7 @@ class Orderer {
         cat("graph '", graph_.name, "': the order of reads and writes has a cycle"));
   }
 
-  // Nothing is gained by waiting for a value before somebody needs it.
+  // Nothing is gained by waiting for a value before a node needs it.
   void delay_receives() {
     std::vector<NodeId> listed;
     std::vector<bool> done(graph_.nodes(), false);

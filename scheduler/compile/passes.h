@@ -111,7 +111,7 @@ Result<Graph> fuse(Graph graph, Borders& borders, std::vector<uint32_t>& depth);
 // Rewrites of a part for an accelerator, where each node is a pass over memory:
 //  * a bias that an Add brings to a product becomes the product's own;
 //  * a sum of gradients of slices that have each element once becomes their Concat;
-//  * biases of zeros, and gradients of biases that nobody reads, go;
+//  * biases of zeros, and gradients of biases that no node reads, go;
 //  * a layer norm in float writes 16 bits, and its gradient and optimizers read them, where a Cast
 //    would.
 // Signs of zeros may change, and 16-bit products are rounded once in place of twice. `kind` is that

@@ -65,7 +65,7 @@ std::vector<bool> reachable(const Graph& graph, const Borders& borders) {
 // Copies the nodes that are kept, in topological order, into a graph whose inputs are the feeds.
 Result<Graph> copy_kept(const Graph& graph, Borders& borders, const std::vector<bool>& keep) {
   LEAT_ASSIGN_OR_RETURN(const auto order, graph.topological_order());
-  // Inputs that nobody feeds are dropped; fed inner values become inputs.
+  // Inputs that are not fed are dropped; fed inner values become inputs.
   std::vector<ValueId> inputs;
   for (ValueId feed : borders.feeds) {
     if (graph.value(feed).producer == kNone) inputs.push_back(feed);

@@ -48,8 +48,8 @@ struct PlanValue {
   // behind it and is shorter; outside the arena, the range's offset counts from its value.
   uint64_t offset = 0;
   uint32_t index = 0;  // of the resource, the constant, or the edge
-  // The earlier value whose bytes this one shares, as a view or computed in place. The latter is no
-  // alias itself: it is the root of all its aliases.
+  // The earlier value whose bytes this one shares, as a view or computed in place. The earlier one
+  // is itself no alias, but the root of all that share its bytes. kNone: this value is a root.
   uint32_t alias = kNone;
   // joined: earlier values in slots or pages. All but the last are whole memory pages. An
   // instruction that reads the joined value reads all of them.

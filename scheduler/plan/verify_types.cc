@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-// Sizes that are there even where another one is 0: kernels multiply any of them.
+// True if the product of the sizes that are not 0 is within limits: kernels multiply any of them.
 bool sizes_fit(const Shape& shape) {
   int64_t product = 1;
   for (const int64_t size : shape) {

@@ -95,7 +95,7 @@ void update_by_radam(Update& u) {
   const Expression c = correction(u, beta_2);
   const Expression r_t = r - u.t() * 2 * pow(beta_2, u.t()) / c;
   const Expression ripe = less(5, r_t);
-  // While it is not ripe the root could be of a negative number, which is then not used.
+  // In early steps the root would be that of a negative number; its value is not used then.
   const Expression safe = max(r_t, 5);
   const Expression rectified = sqrt(c * (safe - 4) * (safe - 2) * r / (safe * ((r - 4) * (r - 2))));
   const Expression rate = u.rate() / correction(u, u.number("beta_1"));

@@ -12,8 +12,8 @@ constexpr size_t kReduceLimit = 4000;
 // The last accesses to each range of bytes. Ranges are split where accesses begin and end.
 class LastAccesses {
  public:
-  // Adds the entries that `access` must follow to `out`, and records the access as one of `who`.
-  void access(const Access& access, uint32_t who, std::vector<uint32_t>& out) {
+  // Adds the entries that `access` must follow to `out`, and records the access as one of `entry`.
+  void access(const Access& access, uint32_t entry, std::vector<uint32_t>& out) {
     if (access.begin >= access.end) return;
     split(access.begin);
     split(access.end);
@@ -24,7 +24,7 @@ class LastAccesses {
         const uintptr_t to = it == ranges_.end() ? access.end : std::min(access.end, it->first);
         it = ranges_.emplace_hint(it, at, Range{to, kNone, {}});
       }
-      touch(it->second, access.write, who, out);
+      touch(it->second, access.write, entry, out);
       at = it->second.end;
       ++it;
     }
@@ -39,17 +39,17 @@ class LastAccesses {
 
   // A read follows the last write. A write also follows the reads since then, and becomes the last
   // write.
-  static void touch(Range& range, bool write, uint32_t who, std::vector<uint32_t>& out) {
-    if (range.writer != kNone && range.writer != who) out.push_back(range.writer);
+  static void touch(Range& range, bool write, uint32_t entry, std::vector<uint32_t>& out) {
+    if (range.writer != kNone && range.writer != entry) out.push_back(range.writer);
     if (!write) {
-      if (range.readers.empty() || range.readers.back() != who) range.readers.push_back(who);
+      if (range.readers.empty() || range.readers.back() != entry) range.readers.push_back(entry);
       return;
     }
     for (uint32_t reader : range.readers) {
-      if (reader != who) out.push_back(reader);
+      if (reader != entry) out.push_back(reader);
     }
     range.readers.clear();
-    range.writer = who;
+    range.writer = entry;
   }
 
   // Cuts the range that has `at` inside, so that an access covers whole ranges only.
@@ -70,14 +70,14 @@ class LastAccesses {
 class Ancestors {
  public:
   explicit Ancestors(size_t n) : words_((n + 63) / 64), bits_(n * words_, 0) {}
-  bool has(uint32_t of, uint32_t who) const {
-    return bits_[of * words_ + who / 64] >> (who % 64) & 1;
+  bool has(uint32_t of, uint32_t before) const {
+    return bits_[of * words_ + before / 64] >> (before % 64) & 1;
   }
-  void add(uint32_t of, uint32_t who) {
-    // `of` also follows all that `who` follows. Entries come in order, so the bits of `who` are
-    // complete.
-    bits_[of * words_ + who / 64] |= uint64_t{1} << (who % 64);
-    for (size_t w = 0; w < words_; ++w) bits_[of * words_ + w] |= bits_[who * words_ + w];
+  void add(uint32_t of, uint32_t before) {
+    // `of` also follows all that `before` follows. Entries come in order, so the bits of `before`
+    // are complete.
+    bits_[of * words_ + before / 64] |= uint64_t{1} << (before % 64);
+    for (size_t w = 0; w < words_; ++w) bits_[of * words_ + w] |= bits_[before * words_ + w];
   }
 
  private:
@@ -104,16 +104,16 @@ void drop_implied(std::vector<std::vector<uint32_t>>& after) {
   }
 }
 
-// The entries that `who` must follow, ascending.
-void find_before(LastAccesses& last, const std::vector<Access>& accesses, uint32_t who,
+// The entries that `entry` must follow, ascending.
+void find_before(LastAccesses& last, const std::vector<Access>& accesses, uint32_t entry,
                  std::vector<uint32_t>& found) {
   found.clear();
   // Reads first: an entry that reads and writes the same bytes follows the last writer, not itself.
   for (const Access& access : accesses) {
-    if (!access.write) last.access(access, who, found);
+    if (!access.write) last.access(access, entry, found);
   }
   for (const Access& access : accesses) {
-    if (access.write) last.access(access, who, found);
+    if (access.write) last.access(access, entry, found);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

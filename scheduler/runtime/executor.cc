@@ -37,7 +37,7 @@ struct Executor::Core {
   std::condition_variable work, stopped_advancing;
   std::map<Run*, Place> places;
   std::vector<Run*> queue;  // for the driver; first come, first advanced
-  bool driving = false;     // somebody advances a run
+  bool driving = false;     // a thread advances a run
   bool stop = false;
   Neighbours neighbours;            // `ready` is queue.size(), for a look without the lock
   std::atomic<bool> wanted{false};  // the driver has something to do: for a look without the lock
@@ -88,7 +88,7 @@ void Executor::Core::tell_driver(std::unique_lock<std::mutex>& lock) {
   notifying.fetch_sub(1);
 }
 
-// `wait`: the one of the run's waits that is over; kNoWait if somebody gave it more to do.
+// `wait`: the one of the run's waits that is over; kNoWait if the run got more to do.
 void Executor::Core::wake(Run* run, size_t wait) {
   std::unique_lock lock(mutex);
   const auto it = places.find(run);
@@ -98,7 +98,7 @@ void Executor::Core::wake(Run* run, size_t wait) {
   const bool fired = wait != kNoWait;
   if (fired) place.registered[wait].timeline = nullptr;
   run->recorder().woken();
-  // Somebody has said already that there is work, and nobody has looked since.
+  // The run is in the queue already, and no thread has looked at it since.
   if (place.ready) return;
   place.ready = true;
   set_busy(place, true);
@@ -114,7 +114,7 @@ void Executor::Core::wake(Run* run, size_t wait) {
 }
 
 // Advances a ready run until it waits or is idle, or only as far as is cheap.
-// REQUIRES: nobody is driving.
+// REQUIRES: no thread is driving.
 void Executor::Core::drive(std::unique_lock<std::mutex>& lock, Run* run, Place& place,
                            bool cheaply) {
   driving = true;

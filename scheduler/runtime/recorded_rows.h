@@ -21,8 +21,8 @@ namespace leat {
 // then on (CUDA graphs). A row that the device cannot record is always issued entry by entry.
 //
 // Within a recording, an entry follows those that its bytes come from, so that a device may do
-// several at a time. A row has kernels, fetches, and at most one send, its last entry: nobody waits
-// for a value longer than without rows.
+// several at a time. A row has kernels, fetches, and at most one send, its last entry: no peer
+// waits for a value longer than without rows.
 //
 // Threads: the one that advances the run.
 class RecordedRows {

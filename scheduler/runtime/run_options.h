@@ -43,7 +43,7 @@ struct RunOptions {
   uint64_t seed = 0;
   uint64_t first_step = 0;  // the job's step of the run's first turn
   bool profile = false;     // the run's program times its kernels: see profile_text()
-  // Other runs decide when this one steps: it is allowed all steps, and nobody waits for its end.
+  // Other runs decide when this one steps: it is allowed all steps, and nothing waits for its end.
   bool endless = false;
   bool trains = false;  // the job counts this run's steps
 };

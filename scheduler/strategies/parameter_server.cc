@@ -75,7 +75,7 @@ class Placement {
   const std::vector<int> holders_;  // of the shards
   std::vector<NodeId> order_;
   std::vector<bool> sharded_;
-  std::vector<std::vector<NodeId>> readers_;  // by node: who reads its values or comes after it
+  std::vector<std::vector<NodeId>> readers_;  // by node: nodes that read it or come after it
   // By node: the one worker that has it.
   std::vector<int> place_;
   std::vector<int> anchor_;  // by node: the server that it works for; kAnywhere

@@ -258,7 +258,7 @@ Result<Graph> Splitter::closing(Borders& borders) {
   // they read the variables of the next step.
   for (int server = 0; server < options_.servers; ++server) {
     const NodeId advance = add("leat.AdvanceStep", {clock(server)}, {}, 0);
-    // A sum that nobody reads is gone from the graph, but for the clock.
+    // A sum that no node reads is gone from the graph, but for the clock.
     rewriter_.to().node(advance).after = before[server];
     out.targets.push_back(advance);
   }

@@ -4,7 +4,7 @@
 //
 // The borders between both are the collectives. leat.AllReduce sums its S inputs in one binary tree
 // over the shard indices (a tree of n splits at the largest power of two below n). The tree is the
-// same for every number of workers; only who adds changes. Hence the weights are the same to the
+// same for every number of workers; only the adders change. Hence the weights are the same to the
 // bit. A worker adds values as soon as it has them, between one shard and the next, so
 // that it holds as many sums as the tree has levels, and not a value of each shard. AllGather and
 // Broadcast give every worker one value; ReduceScatter and AllToAll give each shard its own.
@@ -96,7 +96,7 @@ class Replicator {
     return value != kNone && from_.value(value).producer != kNone &&
            sharded_[from_.value(value).producer];
   }
-  // The constraint of what no node of the graph stands for.
+  // The device of a node of `worker` that the strategy adds itself, such as a sum.
   std::string device_of(int worker) const {
     return division_.placed_by_hand ? "" : options_.workers[static_cast<size_t>(worker)].task;
   }
@@ -393,7 +393,7 @@ std::vector<ElementPiece> Replicator::pieces_to_reduce(NodeId id) const {
   return cut_in_pieces(*shape, type.dtype);
 }
 
-// Each piece has an owner, who gets it from all shards and gives the sum to all workers
+// Each piece has an owner, a worker that gets it from all shards and gives the sum to all workers
 // (reduce-scatter, then all-gather).
 std::vector<ValueId> Replicator::all_reduce_pieces(NodeId id) {
   const Node& node = from_.node(id);

@@ -112,7 +112,7 @@ class Express final : private Reactor::Watched {
   // Bytes of sending_ that the socket has taken.
   size_t sent_ = 0;
   bool blocked_ = false;
-  // filling_ has more than credits that can wait.
+  // filling_ has a frame that must leave now, and not only credits that can wait.
   bool due_ = false;
   int holds_ = 0;
   uint32_t frames_out_ = 0;

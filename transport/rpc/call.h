@@ -205,7 +205,7 @@ Outcome<PromisedBy<F>> call(RpcLoop& loop, F function, std::chrono::nanoseconds 
                           function = std::move(function)]() mutable -> std::invoke_result_t<F&> {
     {
       const std::lock_guard lock(wait->mutex);
-      if (wait->given_up) return to_exception(cancelled("nobody waits for it any more"));
+      if (wait->given_up) return to_exception(cancelled("its caller no longer waits for it"));
       wait->begun = true;
     }
     return function();

@@ -111,29 +111,29 @@ std::string_view refusal_name(Refusal refusal) {
 
 Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_view address) {
   // The other end has told one number. The text names the field and what this end has in it.
-  const std::string who = cat(address, " refused the hello: ");
+  const std::string start = cat(address, " refused the hello: ");
   switch (refusal) {
     case Refusal::version:
       return failed_precondition(
-          cat(who, "its protocol version differs from this end's ", identity.protocol_version));
+          cat(start, "its protocol version differs from this end's ", identity.protocol_version));
     case Refusal::features:
-      return failed_precondition(cat(who, "it needs features that this end has not, which are 0x",
+      return failed_precondition(cat(start, "it needs features that this end has not, which are 0x",
                                      std::hex, identity.features));
     case Refusal::cluster:
       return failed_precondition(
-          cat(who, "it does not belong to cluster '", identity.cluster, "'"));
+          cat(start, "it does not belong to cluster '", identity.cluster, "'"));
     case Refusal::role:
       return failed_precondition(
-          cat(who, "it has nothing for the role ", rpc_role_name(identity.role)));
+          cat(start, "it has nothing for the role ", rpc_role_name(identity.role)));
     case Refusal::authentication:
       return failed_precondition(
-          cat(who, "authentication failed, ",
+          cat(start, "authentication failed, ",
               identity.secret.empty() ? "this end has no secret" : "the secrets differ"));
     case Refusal::busy:
-      return unavailable(cat(who, "it has no room for more connections"));
+      return unavailable(cat(start, "it has no room for more connections"));
     // A later version may have further reasons.
     default:
-      return failed_precondition(cat(who, "for a reason that this end does not know"));
+      return failed_precondition(cat(start, "for a reason that this end does not know"));
   }
 }
 

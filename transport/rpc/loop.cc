@@ -40,7 +40,7 @@ class KjLog final : public kj::ExceptionCallback {
   const Logger& log_;
 };
 
-// Logs the errors of tasks that nobody waits for.
+// Logs the errors of tasks that no caller waits for.
 class LoggedErrors final : public kj::TaskSet::ErrorHandler {
  public:
   explicit LoggedErrors(const Logger& log) : log_(log) {}

@@ -1,4 +1,4 @@
-// A connection to an SQLite database that nobody changes. The source of tables and the guess of
+// A connection to an SQLite database that does not change. The source of tables and the guess of
 // their columns share it. Private to ops/data.
 #pragma once
 
@@ -21,7 +21,7 @@ enum class SqlKind : uint8_t { null, integer, number, text, blob };
 std::string sql_name(std::string_view name);
 
 // A connection to the database, with one statement. The file is opened read-only and as one that
-// nobody changes, so it takes no locks and needs no journal beside it. Errors are
+// does not change, so it takes no locks and needs no journal beside it. Errors are
 // failed_precondition, with the file. Threads: one at a time.
 class SqlConnection {
  public:
@@ -46,7 +46,7 @@ class SqlConnection {
   int64_t integer(int field) const;
   double number(int field) const;
   std::string_view text(int field) const;
-  // The bytes of a text or a blob as they are.
+  // The bytes of a text or a blob, without a conversion.
   std::string_view bytes(int field) const;
 
  private:

@@ -1,5 +1,5 @@
 // The rows of a table of an SQLite database, in the order of their rowids. The file is opened
-// read-only and as one that nobody changes, so it takes no locks and needs no journal beside it.
+// read-only and as one that does not change, so it takes no locks and needs no journal beside it.
 #include <sqlite3.h>
 
 #include <algorithm>

@@ -15,7 +15,7 @@ namespace leat {
 // small object is one request; a larger one goes in parts (a multipart upload), of which one is in
 // memory. sync() is unimplemented: a store keeps no part of an object.
 // A destructor without close() gives the upload up. If the process dies, the store has parts that
-// nobody sees, until its own rule for incomplete uploads removes them.
+// no reader sees, until its own rule for incomplete uploads removes them.
 Result<std::unique_ptr<WritableFile>> open_s3_upload(std::shared_ptr<StoreParts> parts,
                                                      const std::string& path);
 
