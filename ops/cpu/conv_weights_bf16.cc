@@ -17,7 +17,9 @@ constexpr int64_t kBlockChannels = 16;                   // channels of a block 
 constexpr int64_t kStripRows = 32;                       // output channels of a strip
 constexpr int64_t kBlockColumns = 512;                   // of a block, about
 constexpr int64_t kMostMatrixBytes = int64_t{64} << 20;  // of the matrix of x
-constexpr int64_t kMostPixels = 4096;                    // over all images
+// Pixels over all images. oneDNN's own kernels for a stride are slower, so that the product pays
+// for more of them.
+constexpr int64_t kMostPixels = 4096, kMostStridedPixels = 8192;
 
 // The matrix of x has a row for each pixel of y, and for each block of channels and each tap 16
 // columns: the channels of the block at the pixel that the tap reads, or zeros outside. These zeros
@@ -227,11 +229,12 @@ class WeightsProductKernel final : public Kernel {
 
 bool conv_weights_product_fits(const ConvSpec& spec) {
   const int64_t depth = spec.images * spec.window.output_area();
+  const bool strided = std::ranges::any_of(spec.window.stride, [](int64_t s) { return s > 1; });
   const auto bytes = static_cast<int64_t>(sizeof(BFloat16));
   return spec.kind == ConvKind::backward_weights && spec.dtype == DType::bf16 && spec.groups == 1 &&
          spec.inputs % kBlockChannels == 0 && spec.outputs % kStripRows == 0 &&
          spec.x_layout == Layout::channels16 && spec.y_layout == Layout::channels16 && depth > 0 &&
-         depth <= kMostPixels &&
+         depth <= (strided ? kMostStridedPixels : kMostPixels) &&
          depth * spec.inputs * spec.window.kernel_area() * bytes <= kMostMatrixBytes;
 }
 
