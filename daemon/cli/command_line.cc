@@ -9,7 +9,6 @@
 #include "daemon/cli/curve_arguments.h"
 #include "daemon/cli/look_arguments.h"
 #include "daemon/process/arguments.h"
-#include "daemon/process/manual.h"
 #include "devices/base/text.h"
 
 namespace leat {

@@ -5,7 +5,6 @@
 
 #include "daemon/base/json_line.h"
 #include "daemon/process/arguments.h"
-#include "daemon/process/manual.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/text.h"
 

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "daemon/base/version.h"
-#include "daemon/process/manual.h"
 #include "devices/base/text.h"
 
 namespace leat {
