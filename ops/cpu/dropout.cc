@@ -4,11 +4,10 @@
 
 #include "devices/base/philox.h"
 #include "devices/base/text.h"
-#include "ops/cpu/convert16.h"
+#include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/cpu_kernels.h"
-#include "ops/cpu/float_dispatch.h"
 #include "ops/cpu/vectorize.h"
-#include "ops/elements/tree_sum.h"
+#include "ops/elements/any_float.h"
 
 namespace leat {
 namespace {
@@ -52,39 +51,23 @@ LEAT_VECTOR_CLONES void undrop_f32(const float* dy, const bool* mask, float scal
   }
 }
 
-// At most kBlock elements.
-template <typename T>
-void drop(const T* x, const float* draws, float ratio, double scale, T* y, bool* mask, int64_t n) {
-  if constexpr (std::is_same_v<T, float>) {
-    drop_f32(x, draws, ratio, static_cast<float>(scale), y, mask, n);
-  } else if constexpr (std::is_same_v<Compute<T>, float>) {
-    float wide[kBlock];
-    widen(x, wide, n);
-    drop_f32(wide, draws, ratio, static_cast<float>(scale), wide, mask, n);
-    narrow(wide, y, n);
-  } else {
-    for (int64_t i = 0; i < n; ++i) {
-      mask[i] = draws[i] >= ratio;
-      y[i] = mask[i] ? x[i] * scale : 0;
-    }
+void drop(const float* x, const float* draws, float ratio, double scale, float* y, bool* mask,
+          int64_t n) {
+  drop_f32(x, draws, ratio, static_cast<float>(scale), y, mask, n);
+}
+void drop(const double* x, const float* draws, float ratio, double scale, double* y, bool* mask,
+          int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    mask[i] = draws[i] >= ratio;
+    y[i] = mask[i] ? x[i] * scale : 0;
   }
 }
 
-template <typename T>
-void undrop(const T* dy, const bool* mask, double scale, T* dx, int64_t n) {
-  if constexpr (std::is_same_v<T, float>) {
-    undrop_f32(dy, mask, static_cast<float>(scale), dx, n);
-  } else if constexpr (std::is_same_v<Compute<T>, float>) {
-    float wide[kBlock];
-    for (int64_t at = 0; at < n; at += kBlock) {
-      const int64_t count = std::min(kBlock, n - at);
-      widen(dy + at, wide, count);
-      undrop_f32(wide, mask + at, static_cast<float>(scale), wide, count);
-      narrow(wide, dx + at, count);
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) dx[i] = mask[i] ? dy[i] * scale : 0;
-  }
+void undrop(const float* dy, const bool* mask, double scale, float* dx, int64_t n) {
+  undrop_f32(dy, mask, static_cast<float>(scale), dx, n);
+}
+void undrop(const double* dy, const bool* mask, double scale, double* dx, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dx[i] = mask[i] ? dy[i] * scale : 0;
 }
 
 // Tiles of rows, or of elements if there are no rows.
@@ -94,12 +77,11 @@ struct ElementTiles {
     elements = shape.elements();
     row_elements = shape.rank() == 0 ? 1 : shape.elements(1, shape.rank());
     const int64_t rows = shape.rank() == 0 ? 1 : shape[0];
-    const int64_t tile_rows =
-        setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows, row_elements);
+    tile_rows = setup.tile_rows > 0 ? setup.tile_rows : default_tile_rows(rows, row_elements);
     tile_elements = tile_rows * row_elements;
     tiles = tile_count(rows, tile_rows);
   }
-  int64_t elements = 0, row_elements = 1, tile_elements = 1;
+  int64_t elements = 0, row_elements = 1, tile_rows = 1, tile_elements = 1;
   int tiles = 1;
 };
 
@@ -108,9 +90,10 @@ struct ElementTiles {
 template <typename T>
 class DropoutKernel final : public Kernel {
  public:
+  static constexpr int kRatio = 1;  // the input
   explicit DropoutKernel(const KernelSetup& setup)
       : tiles_(setup),
-        switches_(setup.types, 1),
+        switches_(setup.types, kRatio),
         subject_(setup.subject),
         has_mask_(setup.types.has_output(1)) {
     if (setup.node) {
@@ -166,7 +149,9 @@ class DropoutKernel final : public Kernel {
 template <typename T>
 class DropoutGradKernel final : public Kernel {
  public:
-  explicit DropoutGradKernel(const KernelSetup& setup) : tiles_(setup), switches_(setup.types, 2) {}
+  static constexpr int kRatio = 2;  // the input
+  explicit DropoutGradKernel(const KernelSetup& setup)
+      : tiles_(setup), switches_(setup.types, kRatio) {}
   int tiles(int) const override { return tiles_.tiles; }
   Progress run(KernelContext& context, int, int tile) override {
     // The forward kernel has checked the ratio in this step. The mask alone decides which elements
@@ -184,11 +169,17 @@ class DropoutGradKernel final : public Kernel {
   Switches switches_;
 };
 
+// The ratio keeps its type: Switches reads any.
 template <template <typename> class K>
 Result<std::unique_ptr<Kernel>> make_elements(const KernelSetup& setup) {
-  return dispatch_float(setup.input(0).dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
-    return std::make_unique<K<T>>(setup);
-  });
+  const DType dtype = setup.input(0).dtype;
+  if (is_16bit_float(dtype)) {
+    return compute_in_f32(
+        setup, make_elements<K>,
+        {.tile_rows = ElementTiles(setup).tile_rows, .kept_inputs = 1u << K<float>::kRatio});
+  }
+  if (dtype == DType::f64) return std::unique_ptr<Kernel>(std::make_unique<K<double>>(setup));
+  return std::unique_ptr<Kernel>(std::make_unique<K<float>>(setup));
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ constexpr int64_t kTileRows = 8;
 // With products of bf16: as many as a register of AMX has.
 constexpr int64_t kNarrowTileRows = 16;
 
+// --- What both kernels share -------------------------------------------------------------------
+//
 // A kernel computes with T and has operands of E: the same type, or f32 and bf16. Rows of E become
 // rows of T as they are read, in the cache, and are rounded as they are written.
-
-// --- What both kernels share -------------------------------------------------------------------
 
 struct Sequence {
   Sequence(const RecurrentSpec& of, const Shape& y, int64_t rows_of_tile)

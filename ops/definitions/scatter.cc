@@ -293,6 +293,19 @@ void add_scatter_ops(Catalogue& catalogue) {
                     .infer(infer_gather_nd_grad));
 }
 
+// An op that folds the elements of each line up to every element.
+Op cumulative(const char* name, int since) {
+  return Op(name, since)
+      .input("x", "T")
+      .input("axis", "Taxis")
+      .output("y", "T")
+      .type("T", kNumbers)
+      .type("Taxis", kIndexTypes)
+      .attr("exclusive", int64_t{0})
+      .attr("reverse", int64_t{0})
+      .infer(infer_cumulative);
+}
+
 }  // namespace
 
 void register_scatter_ops(Catalogue& catalogue) {
@@ -313,26 +326,8 @@ void register_scatter_ops(Catalogue& catalogue) {
                     .attr("upper", int64_t{1})
                     .infer(infer_trilu)
                     .gradient(trilu_gradient));
-  catalogue.add(Op("CumSum", 14)
-                    .input("x", "T")
-                    .input("axis", "Taxis")
-                    .output("y", "T")
-                    .type("T", kNumbers)
-                    .type("Taxis", kIndexTypes)
-                    .attr("exclusive", int64_t{0})
-                    .attr("reverse", int64_t{0})
-                    .infer(infer_cumulative)
-                    .gradient(cum_sum_gradient));
-  catalogue.add(Op("CumProd", 26)
-                    .input("x", "T")
-                    .input("axis", "Taxis")
-                    .output("y", "T")
-                    .type("T", kNumbers)
-                    .type("Taxis", kIndexTypes)
-                    .attr("exclusive", int64_t{0})
-                    .attr("reverse", int64_t{0})
-                    .infer(infer_cumulative)
-                    .gradient(cum_prod_gradient));
+  catalogue.add(cumulative("CumSum", 14).gradient(cum_sum_gradient));
+  catalogue.add(cumulative("CumProd", 26).gradient(cum_prod_gradient));
   catalogue.add(Op("leat.CumProdGrad", 1)
                     .input("x", "T")
                     .input("axis", "Taxis")
