@@ -81,6 +81,17 @@ JsonLine& JsonLine::add(std::string_view key, const JsonLine& object) {
   return *this;
 }
 
+JsonLine& JsonLine::add(std::string_view key, const std::vector<std::string>& texts) {
+  begin(key);
+  text_ += '[';
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) text_ += ", ";
+    append_string(texts[i]);
+  }
+  text_ += ']';
+  return *this;
+}
+
 JsonLine& JsonLine::add_null(std::string_view key) {
   begin(key);
   text_ += "null";

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace leat {
 
@@ -33,6 +34,7 @@ class JsonLine {
   JsonLine& add(std::string_view key, const std::optional<T>& value) {
     return value ? add(key, *value) : add_null(key);
   }
+  JsonLine& add(std::string_view key, const std::vector<std::string>& texts);  // an array
   JsonLine& add_null(std::string_view key);
   // Adds an object with the keys that were added to it; text() must not have been called on it.
   JsonLine& add(std::string_view key, const JsonLine& object);

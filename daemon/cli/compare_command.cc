@@ -7,10 +7,10 @@
 #include "daemon/base/exit_code.h"
 #include "daemon/base/json_line.h"
 #include "daemon/cli/curve_commands.h"
+#include "daemon/cli/print_plot.h"
 #include "daemon/cli/run_source.h"
 #include "daemon/cli/table.h"
 #include "daemon/curves/compare_runs.h"
-#include "daemon/curves/text_plot.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
@@ -108,10 +108,7 @@ void print_curves(const Compared& a, const Compared& b, ColorMode color) {
   for (const Compared* each : {&a, &b}) {
     if (each->loss) curves.push_back(*each->loss);
   }
-  if (curves.empty()) return;
-  TextPlotSize size{.lines = 12};
-  if (const size_t columns = stdout_columns(); columns > 0) size.columns = columns;
-  std::fputs(cat("\nloss\n", text_plot(curves, size, stdout_color(color))).c_str(), stdout);
+  if (!curves.empty()) print_plot("\nloss", curves, 12, color);
 }
 
 void print_text(const Compared& a, const Compared& b, const std::vector<KeyDifference>& keys,

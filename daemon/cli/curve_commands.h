@@ -45,8 +45,8 @@ struct PlotCommand {
 int run_plot(const PlotCommand& command);
 
 // Prints how two runs differ: the keys of their job files, their last epochs and best numbers,
-// their times, whether their weights are the same, and the curves of their losses. Exit code 0 in any case; kExitFailed if one
-// of them cannot be read.
+// their times, whether their weights are the same, and the curves of their losses. Exit code 0 in
+// any case; kExitFailed if one of them cannot be read.
 struct CompareCommand {
   ClusterOptions cluster;
   std::string first, second;

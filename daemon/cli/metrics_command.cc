@@ -9,10 +9,10 @@
 #include "daemon/cli/curve_commands.h"
 #include "daemon/cli/event_export.h"
 #include "daemon/cli/filter_program.h"
+#include "daemon/cli/print_plot.h"
 #include "daemon/cli/run_source.h"
 #include "daemon/cli/table.h"
 #include "daemon/curves/svg_plot.h"
-#include "daemon/curves/text_plot.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -169,13 +169,8 @@ int run_plot(const PlotCommand& command) {
     print_json_points(command, curves);
     return kExitOk;
   }
-  TextPlotSize size;
-  if (const size_t columns = stdout_columns(); columns > 0) size.columns = columns;
   const std::string title = curves.size() == 1 ? cat(" of ", curves[0].label) : "";
-  std::fputs(
-      cat(command.metric, title, "\n", text_plot(curves, size, stdout_color(command.cluster.color)))
-          .c_str(),
-      stdout);
+  print_plot(cat(command.metric, title), curves, 20, command.cluster.color);
   return kExitOk;
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/table.h"
 #include "daemon/status/job_order.h"
+#include "daemon/status/page_parts.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -46,22 +47,16 @@ std::string bytes_rate(double rate) {
   return std::isfinite(rate) ? human_bytes(static_cast<uint64_t>(rate)) + "/s" : "-";
 }
 
-// A time of a step for people; "-" at no rate.
-std::string step_time_text(double per_second) {
-  if (!std::isfinite(per_second) || per_second <= 0) return "-";
-  const double ms = 1000 / per_second;
-  return cat(fixed(ms, ms < 10 ? 2 : ms < 100 ? 1 : 0), " ms");
-}
-
 std::vector<std::string> job_cells(const JobView& job, const std::vector<NodeView>& nodes) {
   const ProgressReport& last = job.progress.last;
   const bool runs = job.condition.state == JobState::running;
+  const double rate = job.progress.steps_per_second;
   return {job.id,
           std::string(name_of(job.condition.state)),
           last.steps > 0 ? cat(last.step, "/", last.steps) : std::to_string(last.step),
           is_known(last.loss) ? fixed(last.loss, 4) : "-",
-          runs ? step_time_text(job.progress.steps_per_second) : "-",
-          runs ? fixed(job.progress.steps_per_second, 1) : "-",
+          runs && rate > 0 ? milliseconds_text(1000 / rate) : "-",
+          runs ? fixed(rate, 1) : "-",
           runs ? fixed(job.progress.samples_per_second, 0) : "-",
           or_dash(slowest_worker(job, nodes)),
           or_dash(job.condition.reason)};
@@ -204,7 +199,7 @@ std::string top_json(const TopSample& before, const TopSample& after) {
         .add("steps_per_second", known(rates.steps))
         .add("waiting", known(node.worker.waiting))
         .add("job", node.job.empty() ? std::nullopt : std::optional(node.job))
-        .add("jobs", join(node.jobs, ","));
+        .add("jobs", node.jobs);
     nodes.add(node.worker.info.worker.name, each);
   }
   return line.add("apiVersion", kApiVersion)

@@ -25,8 +25,8 @@ Tensor sequence_labels(int64_t rows, int64_t first, bool padded);
 // The same as f64.
 Tensor as_numbers(const Tensor& labels);
 
-// A model `units` wide, whose output y has gone through the nodes `end`, which read z. `output`: the
-// sizes of a row of y, or all sizes, with N among them. `batch`: "N", or a number.
+// A model `units` wide, whose output y has gone through the nodes `end`, which read z. `output`:
+// the sizes of a row of y, or all sizes, with N among them. `batch`: "N", or a number.
 std::string two_layers(int64_t units, const std::string& end, const std::string& output,
                        const std::string& batch = "N");
 

@@ -62,7 +62,7 @@ TEST_CASE("top shows what jobs and workers use") {
   const std::string text = top_text(before, after, 0);
   CHECK_THAT(text, Catch::StartsWith("leat 0.1.0, up 1m; 2 workers; 2 jobs, 1 ended\n"));
   CHECK_THAT(text, Catch::Matches("(?:.|\n)*fashion-mnist-cnn-7f3a +RUNNING +250/1000 +0.5000 "
-                                  "+80.0 ms +12.5 +1600 +worker-2(?:.|\n)*"));
+                                  "+80.000 ms +12.5 +1600 +worker-2(?:.|\n)*"));
   CHECK_THAT(text, Catch::Matches("(?:.|\n)*worker-1 +READY +150% +19% of 8 +4.0 GiB +25% +1.0 "
                                   "MiB/s +0 B/s +0.0 +75%(?:.|\n)*"));
   CHECK_THAT(text, !Catch::Contains("fashion-mnist-mlp"));  // has ended
@@ -75,7 +75,7 @@ TEST_CASE("top shows what jobs and workers use") {
   CHECK(node.at("cpu") == 1.5);
   CHECK(node.at("of_cores") == 1.5 / 8);
   CHECK(node.at("of_memory") == 0.25);
-  CHECK(node.at("jobs") == "fashion-mnist-cnn-7f3a");
+  CHECK(node.at("jobs") == nlohmann::json{"fashion-mnist-cnn-7f3a"});
   CHECK(node.at("bytes_sent_per_second") == 1 << 20);
   CHECK(node.at("resident_bytes") == uint64_t{4} << 30);
   CHECK(node.at("waiting") == 0.75);
