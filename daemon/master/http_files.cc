@@ -14,12 +14,12 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kMostJobFile = uint64_t{1} << 20;
-constexpr size_t kMostWaiting = 32;  // pages whose files nobody has read yet
+constexpr size_t kMostWaiting = 32;  // pages whose files are still to be read
 
 // The text of the job file; a sentence if the job has none yet, or if it cannot be read.
 std::string job_file_text(JobService& jobs, const std::string& id) {
   const auto path = jobs.file_path(id, "job.yaml");
-  if (!path.ok()) return "(the job has not begun: its job file is not here yet)";
+  if (!path.ok()) return "(the job has no job file yet)";
   const auto text = read_file(real_files(), *path, kMostJobFile);
   if (!text.ok()) return cat("(", text.status().message(), ")");
   return {reinterpret_cast<const char*>(text->data()), text->size()};
@@ -58,8 +58,9 @@ HttpResponse read_for_page(JobService& jobs, const StatusSource& source, TaskThr
   }
   HttpResponse response;
   response.pending = std::make_shared<PendingResponse>();
-  (void)reader.post(
+  const bool posted = reader.post(
       [&jobs, job = *job, pending = response.pending] { pending->set(files_page(jobs, job)); });
+  if (!posted) return html_error_page(503, "The master stops", "it reads no more files");
   return response;
 }
 

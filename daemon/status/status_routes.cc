@@ -41,11 +41,15 @@ HttpResponse log_page(const StatusSource& source, const HttpRequest& request) {
   return page.ok() ? json(log_json(job->id, *page)) : http_failure(page.status());
 }
 
+// The number of the first of the last `most` lines of a job's log.
+uint64_t first_of_last(const StatusSource& source, const std::string& job, uint64_t most) {
+  const auto end = source.log(job, std::numeric_limits<uint64_t>::max(), 1);
+  return end.ok() ? end->end - std::min(end->end, most) : 0;
+}
+
 // The page has the last lines of the job's log.
 HttpResponse page_of(const StatusSource& source, const JobView& job) {
-  const auto end = source.log(job.id, std::numeric_limits<uint64_t>::max(), 1);
-  const uint64_t lines = end.ok() ? end->end : 0;
-  const auto log = source.log(job.id, lines - std::min(lines, kShownLines), kShownLines);
+  const auto log = source.log(job.id, first_of_last(source, job.id, kShownLines), kShownLines);
   return job_page(job, log.ok() ? *log : LogPage(), source.cluster(), source.curves(job.id));
 }
 
@@ -53,9 +57,7 @@ HttpResponse page_of(const StatusSource& source, const JobView& job) {
 HttpResponse page_of_log(const StatusSource& source, const HttpRequest& request) {
   const auto job = source.job(request.captured[0]);
   if (!job.ok()) return http_failure(job.status());
-  const auto end = source.log(job->id, std::numeric_limits<uint64_t>::max(), 1);
-  if (!end.ok()) return http_failure(end.status());
-  const auto from = query_number(request, "from", end->end - std::min(end->end, kMostLines));
+  const auto from = query_number(request, "from", first_of_last(source, job->id, kMostLines));
   if (!from.ok()) return http_error(400, from.status().message());
   const auto log = source.log(job->id, *from, kMostLines);
   return log.ok() ? job_log_page(*job, *log, kMostLines) : http_failure(log.status());
