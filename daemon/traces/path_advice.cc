@@ -40,12 +40,28 @@ bool straggles(const Explanation& e) {
          e.devices[e.slowest].busy_ms >= kStraggles * others_busy(e, e.slowest);
 }
 
+// The part of the path that is a transfer to or from the straggler, and takes longer than a healthy
+// network needs.
+bool is_its_transfer(const Explanation& e, const PathNode& node) {
+  return straggles(e) && node.part == PathPart::wire && node.ms >= kQuickTransfer &&
+         node.worker == e.devices[e.slowest].worker;
+}
+
+// The time that the straggler itself adds to such a transfer. A process that gets a part of the
+// time is slower in all that it does: its transfers by the same share as its work.
+double slowed_by_straggler(const Explanation& e, const PathNode& transfer) {
+  return transfer.ms * (1 - others_busy(e, e.slowest) / e.devices[e.slowest].busy_ms);
+}
+
 void add_straggler(const Explanation& e, std::vector<PathAdvice>& out) {
   if (!straggles(e)) return;
   const DeviceShare& slow = e.devices[e.slowest];
   const double others = others_busy(e, e.slowest);
   // A worker that is late because of its data is a matter of input.
-  const double saves = slow.busy_ms - others - slow.input_ms;
+  double saves = slow.busy_ms - others - slow.input_ms;
+  for (const PathNode& node : e.nodes) {
+    if (is_its_transfer(e, node)) saves += slowed_by_straggler(e, node);
+  }
   out.push_back({"straggler",
                  cat(slow.worker, " works ", ms_text(slow.busy_ms), " a step and the others ",
                      ms_text(others), ": free its machine, or leave it out (leat nodes drain ",
@@ -78,15 +94,24 @@ double fixed_wire_time(const Explanation& e) {
   return ms;
 }
 
-// The time that a better link would save. A straggler is slow in handing its values to the
-// transport, too, and no link would change that.
+// The time that a better link would save. No link would change how slow a straggler is in handing
+// its values to the transport, which is a transfer without a name, nor its part of the others.
 double wire_time(const Explanation& e) {
-  double ms = e.ms(PathPart::wire);
+  double ms = e.ms(PathPart::wire) - fixed_wire_time(e);
   for (const PathNode& node : e.nodes) {
-    const bool hands_over = node.part == PathPart::wire && node.name.empty();
-    if (straggles(e) && hands_over && node.worker == e.devices[e.slowest].worker) ms -= node.ms;
+    if (is_its_transfer(e, node)) ms -= node.name.empty() ? node.ms : slowed_by_straggler(e, node);
   }
-  return std::max(0.0, ms - fixed_wire_time(e));
+  return std::max(0.0, ms);
+}
+
+// The time that a step costs at any size. A straggler's part of it stays until the straggler goes.
+double step_costs(const Explanation& e) {
+  double ms = e.ms(PathPart::queueing) + e.ms(PathPart::wake_up);
+  for (const PathNode& node : e.nodes) {
+    const bool waits = node.part == PathPart::queueing || node.part == PathPart::wake_up;
+    if (straggles(e) && waits && node.worker == e.devices[e.slowest].worker) ms -= node.ms;
+  }
+  return std::max(0.0, ms) + fixed_wire_time(e);
 }
 
 void add_parts(const Explanation& e, std::vector<PathAdvice>& out) {
@@ -100,7 +125,7 @@ void add_parts(const Explanation& e, std::vector<PathAdvice>& out) {
        wire_time(e)});
   out.push_back(
       {"batch", "do more in a step: a larger global_batch_size pays the costs of a step less often",
-       e.ms(PathPart::queueing) + e.ms(PathPart::wake_up) + fixed_wire_time(e)});
+       step_costs(e)});
 }
 
 void add_node(const Explanation& e, std::vector<PathAdvice>& out) {

@@ -85,6 +85,24 @@ TEST_CASE("a worker that works longer than the others is the first thing to chan
   CHECK(e.advice.front().text.find("w0") != std::string::npos);
 }
 
+TEST_CASE("the pauses of a straggler are no costs that a larger batch would pay less often") {
+  // w0 stands still for 20 ms between its nodes.
+  MadeUp made = two_workers(30, 0.2, 0);
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    const double at = 31.2 * static_cast<double>(turn);
+    std::erase_if(made.recording.partitions[0].events, [&](const RecordedEvent& event) {
+      return event.turn == turn && event.kind == Kind::kernel;
+    });
+    made.kernel(0, turn, "first", "MatMul", at, at + 2);
+    made.kernel(0, turn, "mm", "MatMul", at + 22, at + 30);
+  }
+  const Explanation e = must(explain(made.recording));
+  CHECK(e.ms(PathPart::queueing) == Approx(20).margin(0.5));
+  REQUIRE(!e.advice.empty());
+  CHECK(e.advice.front().kind == "straggler");
+  for (const PathAdvice& each : e.advice) CHECK(each.kind != "batch");
+}
+
 TEST_CASE("a worker that takes long to send is behind a slow link, and no straggler") {
   MadeUp made;
   made.add_device("w0");
