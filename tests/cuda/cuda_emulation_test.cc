@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -185,10 +186,17 @@ TEST_CASE("a copy that does not wait for the kernel before it shows for some see
   const auto copied = [](uint64_t seed, bool waits) {
     OnDevice on(seed);
     on.give_count();
+    // The GPU starts when all is enqueued; else a slow host would leave it no choice.
+    std::promise<void> all_enqueued;
+    (void)fake_cuda::enqueue(on.device->stream(), [&] {
+      all_enqueued.get_future().wait_for(kDeadline);
+      return cudaSuccess;
+    });
     for (int i = 0; i < 4; ++i) (void)launch_increment(on.in(), kThreads, on.device->stream());
     Queue& compute = on.device->queue(QueueFor::compute);
     if (waits) on.device->queue(QueueFor::copies_out).wait_for(compute.timeline(), compute.mark());
     on.device->copy_to_host(on.pinned(), on.in(), kThreads * sizeof(float));
+    all_enqueued.set_value();
     on.settle(QueueFor::copies_out);
     const float first = on.pinned()[0];
     on.settle(QueueFor::compute);
