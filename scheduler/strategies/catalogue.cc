@@ -7,12 +7,14 @@ namespace leat {
 Strategy single_strategy();
 Strategy mirrored_strategy();
 Strategy parameter_server_strategy();
+Strategy central_storage_strategy();
 
 const std::vector<Strategy>& all_strategies() {
   static const std::vector<Strategy> strategies = {
       single_strategy(),
       mirrored_strategy(),
       parameter_server_strategy(),
+      central_storage_strategy(),
   };
   return strategies;
 }
