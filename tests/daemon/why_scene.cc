@@ -81,7 +81,7 @@ WhyAnswer WhyScene::await_why(const std::string& job, const std::string& kind,
   };
   WhyAnswer answer = why(job);
   while (!is_wanted(answer) && since(begun) < std::chrono::minutes(1)) answer = why(job);
-  answer.took = since(begun);
+  answer.after_first = since(begun);
   return answer;
 }
 

@@ -16,8 +16,9 @@ namespace leat {
 struct WhyAnswer {
   std::string kind, subject, sentence;
   std::vector<std::string> chain;
-  std::string text;                   // all of it, for messages
-  std::chrono::milliseconds took{0};  // from the first question to this answer
+  std::string text;                          // all of it, for messages
+  std::chrono::milliseconds took{0};         // the command that gave it
+  std::chrono::milliseconds after_first{0};  // from the first question to this answer
 };
 
 // The environment that makes a failpoint of the workers' processes act: "transport/send_piece=...".
