@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <ctime>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <sstream>
@@ -51,9 +52,15 @@ std::optional<double> promise_in(const std::string& reason) {
 
 class Workload {
  public:
-  Workload(std::vector<WorkJob> jobs, uint32_t workers)
-      : jobs_(std::move(jobs)), workers_(workers) {
-    for (uint32_t i = 0; i < workers; ++i) driver_.join(cat("w", 100 + i));
+  // `cores`: of each worker, for jobs that share it; 0: jobs have whole workers.
+  Workload(std::vector<WorkJob> jobs, uint32_t workers, uint32_t cores = 0)
+      : jobs_(std::move(jobs)), workers_(workers), cores_(cores) {
+    for (uint32_t i = 0; i < workers; ++i) {
+      WorkerJoined joined{{cat("w", 100 + i), 1}};
+      joined.cores = cores;
+      joined.memory = uint64_t{8} << 30;
+      driver_.send(joined);
+    }
     began_ = wall();
   }
 
@@ -63,18 +70,29 @@ class Workload {
       arrive();
       act();
       note();
+      check_shares();
       if (!broken_.empty()) return broken_;
       if (std::all_of(jobs_.begin(), jobs_.end(), [](const WorkJob& j) { return j.ended >= 0; }))
         return "";
       pass(next_event());
     }
-    return "a job starves";
+    std::string all = "a job starves:";
+    for (const WorkJob& each : jobs_) {
+      if (each.ended >= 0 || each.id.empty()) continue;
+      const JobView view = this->view(each);
+      all += cat("\n", each.id, " of ", each.workers, " workers (", each.least,
+                 " at least), cores ", each.terms.cpu, ", memory ", each.terms.memory >> 30,
+                 ", priority ", each.terms.priority, each.terms.preemptible ? ", preemptible" : "",
+                 " is ", name_of(view.condition.state), " on ", join(view.condition.workers, " "),
+                 ": ", view.condition.reason);
+    }
+    return all;
   }
   // Of the workers' time until the last job ended.
   double utilisation() const {
     double work = 0, end = 0;
     for (const WorkJob& each : jobs_) {
-      work += each.seconds * each.workers;
+      work += each.seconds * each.workers * share_of(each);
       end = std::max(end, each.ended);
     }
     return work / (end * workers_);
@@ -82,6 +100,8 @@ class Workload {
   size_t preempted() const { return preempted_; }
   size_t shrunk() const { return shrunk_; }
   size_t promised() const { return promised_; }
+  // How often a job was seen on a worker beside another one.
+  size_t shared() const { return shared_; }
 
  private:
   int64_t wall() const { return moment_of(driver_.clock).wall_ms; }
@@ -89,6 +109,24 @@ class Workload {
   JobView view(const WorkJob& job) const { return *driver_.table->find(job.id); }
   WorkJob& at(const std::string& id) {
     return *std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& j) { return j.id == id; });
+  }
+  // Of each of its workers.
+  double share_of(const WorkJob& job) const {
+    return job.terms.cpu == 0 ? 1 : static_cast<double>(job.terms.cpu) / cores_;
+  }
+  // The jobs on a worker have no more than all of it.
+  void check_shares() {
+    std::map<std::string, double> used;
+    for (const WorkJob& each : jobs_) {
+      if (each.id.empty() || each.ended >= 0) continue;
+      const JobView view = this->view(each);
+      if (!has_workers(view.condition.state)) continue;
+      for (const std::string& worker : view.condition.workers) {
+        shared_ += used[worker] > 0;
+        used[worker] += share_of(each);
+        if (used[worker] > 1 + 1e-9) broken_ = cat(worker, " is shared by more than fit it");
+      }
+    }
   }
   // Seconds of work in a second.
   double rate(const WorkJob& job) const {
@@ -191,10 +229,10 @@ class Workload {
 
   TableDriver driver_;
   std::vector<WorkJob> jobs_;
-  const uint32_t workers_;
+  const uint32_t workers_, cores_;
   int64_t began_ = 0;
   std::string broken_;
-  size_t preempted_ = 0, shrunk_ = 0, promised_ = 0;
+  size_t preempted_ = 0, shrunk_ = 0, promised_ = 0, shared_ = 0;
 };
 
 // Mixed jobs, of which so many arrive that most have to wait.
@@ -242,6 +280,38 @@ TEST_CASE("in random workloads every job runs, and starts by the time that it wa
   CHECK(promised > workloads / 2);
   CHECK(preempted > workloads / 4);
   if (workloads >= 1000) CHECK(shrunk > workloads);  // fewer have fewer elastic jobs
+}
+
+TEST_CASE("in random workloads jobs that share workers run, and never take more than there is") {
+  constexpr uint32_t kCores = 4;
+  double used = 0;
+  size_t shared = 0, promised = 0, preempted = 0;
+  const uint64_t workloads = environment_number("LEAT_WORKLOADS", 500 / kSlowness);
+  for (uint64_t seed = 1; seed <= workloads; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto workers = static_cast<uint32_t>(3 + random() % 4);
+    std::vector<WorkJob> jobs = mixed_jobs(random, workers, 8 + random() % 12, seed % 2 == 0);
+    for (WorkJob& each : jobs) {
+      if (random() % 4 == 0) continue;  // wants whole workers
+      each.terms.cpu = static_cast<int64_t>(1 + random() % (kCores - 1));
+      if (random() % 2 == 0) each.terms.memory = uint64_t{1 + random() % 4} << 30;
+    }
+    Workload workload(std::move(jobs), workers, kCores);
+    const std::string broken = workload.run();
+    if (!broken.empty()) FAIL(broken);
+    used += workload.utilisation();
+    shared += workload.shared();
+    promised += workload.promised();
+    preempted += workload.preempted();
+  }
+  std::printf(
+      "%d workloads that share workers: utilisation %.1f %%, %zu promises kept, %zu jobs "
+      "made way, %zu times two jobs on a worker\n",
+      static_cast<int>(workloads), 100 * used / static_cast<double>(workloads), promised, preempted,
+      shared);
+  CHECK(shared > 10 * workloads);
+  CHECK(promised > 0);
 }
 
 // The end of the last job if they start in this order, each as early as it can.
