@@ -8,63 +8,16 @@ Needs Debian's chromium, and playwright and axe-core-python from PyPI.
 BIN is the folder of leat and leatd; SCREENSHOTS one for pictures of the light, wide pages, as docs/pictures
 has them. Exit status 1 if a page breaks a rule.
 """
-import json
-import pathlib
-import re
 import shutil
-import subprocess
 import sys
-import time
-import urllib.request
 
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-JOB = ROOT / "configs/jobs/fashion_mnist_mlp.yaml"
+from dev_cluster import Cluster
+
 SIZES = {"wide": (1300, 900), "phone": (390, 800)}
 LONGEST_LOAD = 1.0  # seconds
-
-
-class Cluster:
-    """A `leatd dev`, and the commands for it."""
-
-    def __init__(self, binaries):
-        self.leat = f"{binaries}/leat"
-        self.process = subprocess.Popen(
-            [f"{binaries}/leatd", "dev", "--workers", "2", "--threads", "1", "--listen",
-             "127.0.0.1:0", "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True)
-        self.master = self.http = ""
-        for line in self.process.stderr:
-            self.master = self.master or "".join(re.findall(r"the master at (\S+) as", line)[:1])
-            self.http = self.http or "".join(re.findall(r"http://127\.0\.0\.1:\d+", line)[:1])
-            if self.master and self.http:
-                return
-        sys.exit("leatd dev: expected the addresses of the master and of its page, received none")
-
-    def run(self, *arguments):
-        done = subprocess.run([self.leat, *arguments, "--master", self.master], check=True,
-                              stdout=subprocess.PIPE, text=True)
-        return done.stdout
-
-    def submit(self, *settings):
-        flags = [flag for each in settings for flag in ("--set", each)]
-        return self.run("submit", str(JOB), *flags).split()[0]
-
-    def job(self, name):
-        with urllib.request.urlopen(f"{self.http}/api/v1/jobs/{name}", timeout=10) as answer:
-            return json.load(answer)
-
-    def wait(self, name, state):
-        until = time.monotonic() + 120
-        while self.job(name)["state"] != state:
-            if time.monotonic() > until:
-                sys.exit(f"{name}: expected {state} within 2 min, it is {self.job(name)['state']}")
-            time.sleep(0.2)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(timeout=30)
 
 
 def jobs_of(cluster):
@@ -106,6 +59,36 @@ def check_rules(browser):
         sys.exit(f"axe-core: expected it to find {sorted(expected)}, received {sorted(found)}")
 
 
+def check_steps(page, url):
+    """Returns what is wrong with the ways to look at steps: the arrow keys choose a bar of the time
+    line, and clicks on the graph lead from the devices to a node's card."""
+    wrong = []
+    page.goto(url, wait_until="load")
+    page.focus(".lanes .scroll")
+    texts = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+        texts.append(page.inner_text("#bar"))
+    if not all(" ms" in text for text in texts) or len(set(texts)) < 2:
+        wrong.append(f"expected the text of a bar after each arrow key, received {texts}")
+    for _ in range(10):  # into scopes, until there are nodes
+        nodes = page.locator("section:visible a:has(rect.node)")
+        if nodes.count() > 0:
+            break
+        page.locator("section:visible a:has(rect.scope)").first.click()
+    nodes.first.click()
+    cards = page.locator(".card:visible")
+    text = cards.first.inner_text() if cards.count() == 1 else ""
+    if not all(part in text for part in ("Op", "Device", "Thread time")):
+        wrong.append(f"expected the card of one node, received {cards.count()} with '{text}'")
+    before = page.locator("section:visible svg").bounding_box()["width"]
+    page.check("#graphs .twice")
+    after = page.locator("section:visible svg").bounding_box()["width"]
+    if after < 1.9 * before:
+        wrong.append(f"expected a picture twice as wide as {before}, received {after}")
+    return wrong
+
+
 def check_all(browser, urls, host, screenshots):
     broken = 0
     for name, url in urls.items():
@@ -145,6 +128,9 @@ def main():
             check_rules(browser)
             urls = {name: cluster.http + path for name, path in pages.items()}
             broken = check_all(browser, urls, cluster.http, screenshots)
+            for each in check_steps(browser.new_page(), urls["steps"]):
+                print(f"steps: {each}")
+                broken += 1
             browser.close()
         finally:
             cluster.stop()
