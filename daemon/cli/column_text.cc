@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "daemon/base/json_line.h"
-#include "daemon/cli/table.h"
 #include "devices/base/float16.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"

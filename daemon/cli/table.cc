@@ -4,19 +4,12 @@
 
 #include "daemon/base/terminal.h"
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 namespace {
 
 constexpr size_t kGap = 2;  // spaces between columns
-
-// True for a byte that begins a character of UTF-8: all others have the bits 10 at their top.
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-// Returns the number of UTF-8 characters, each of which counts as one column.
-size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_character));
-}
 
 // The widths of a table's columns; columns of width 0 are left out.
 using Widths = std::vector<size_t>;
@@ -55,7 +48,7 @@ std::string line_of(const std::vector<std::string>& cells, const Widths& widths)
     if (widths[i] == 0) continue;
     const std::string cell = shortened(cells[i], widths[i]);
     line += std::string(gap, ' ') + cell;
-    gap = widths[i] - width_of(cell) + kGap;
+    gap = widths[i] - utf8_characters(cell) + kGap;
   }
   return line;
 }
@@ -75,7 +68,8 @@ std::string format_table(const std::vector<std::string>& headers,
   Widths widths(headers.size(), 0);
   // The widths are those of the widest cells; fit_in() then narrows some of them.
   for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
+    for (size_t i = 0; i < line.size(); ++i)
+      widths[i] = std::max(widths[i], utf8_characters(line[i]));
   }
   fit_in(widths, headers, fit);
   std::string out;
@@ -98,18 +92,5 @@ std::string format_age(int64_t milliseconds) {
 }
 
 std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
-
-std::string shortened(std::string_view text, size_t most) {
-  constexpr std::string_view kCut = "...";
-  if (width_of(text) <= most) return std::string(text);
-  // If not even the dots have room, as many of them as fit stand for the text.
-  const std::string_view cut = kCut.substr(0, std::min(most, kCut.size()));
-  size_t bytes = 0;
-  for (size_t characters = 0; bytes < text.size(); ++bytes) {
-    // Stops at the first byte of the character that is too many, so no character is cut in two.
-    if (begins_character(text[bytes]) && ++characters > most - cut.size()) break;
-  }
-  return cat(text.substr(0, bytes), cut);
-}
 
 }  // namespace leat

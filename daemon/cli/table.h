@@ -33,7 +33,5 @@ std::string format_table(const std::vector<std::string>& headers,
 std::string format_age(int64_t milliseconds);
 // Returns "-" for an empty text.
 std::string or_dash(std::string text);
-// Returns `text`, or its beginning and "..." if it has more than `most` characters of UTF-8.
-std::string shortened(std::string_view text, size_t most);
 
 }  // namespace leat

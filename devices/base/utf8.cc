@@ -1,6 +1,9 @@
 #include "devices/base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
+
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -51,6 +54,9 @@ std::string escaped_but(std::string_view text, std::string_view stay) {
       [&](std::string_view other) { append_escaped(other, out); });
   return out;
 }
+
+// True for a byte that begins a character of UTF-8: all others have the bits 10 at their top.
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 }  // namespace
 
@@ -111,6 +117,23 @@ std::string replaced_utf8(std::string_view text) {
       text, [&](std::string_view whole) { out += whole; },
       [&](std::string_view) { out += kReplacement; });
   return out;
+}
+
+size_t utf8_characters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+std::string shortened(std::string_view text, size_t most) {
+  constexpr std::string_view kCut = "...";
+  if (utf8_characters(text) <= most) return std::string(text);
+  // If not even the dots have room, as many of them as fit stand for the text.
+  const std::string_view cut = kCut.substr(0, std::min(most, kCut.size()));
+  size_t bytes = 0;
+  for (size_t characters = 0; bytes < text.size(); ++bytes) {
+    // Stops at the first byte of the character that is too many, so no character is cut in two.
+    if (begins_character(text[bytes]) && ++characters > most - cut.size()) break;
+  }
+  return cat(text.substr(0, bytes), cut);
 }
 
 }  // namespace leat

@@ -17,6 +17,13 @@ size_t utf8_sequence(std::string_view text);
 // True if `text` consists of such sequences only.
 bool is_utf8(std::string_view text);
 
+// The number of characters of UTF-8; other bytes count as one each, but for those with the bits 10
+// at their top.
+size_t utf8_characters(std::string_view text);
+
+// `text`, or its beginning and "..." if it has more than `most` of those characters.
+std::string shortened(std::string_view text, size_t most);
+
 // Appends a code point as its sequence. REQUIRES: code_point <= U+10FFFF; surrogates give bytes
 // that are no sequence.
 void append_utf8(uint32_t code_point, std::string& out);

@@ -44,6 +44,13 @@ TEST_CASE("bytes that are no text are escaped, and text stays as it is") {
   CHECK(replaced_utf8("a\xff\xc3") == "a\xef\xbf\xbd\xef\xbf\xbd");
 }
 
+TEST_CASE("a text that is too long is cut between characters") {
+  CHECK(shortened("caf\xc3\xa9 caf\xc3\xa9", 9) == "caf\xc3\xa9 caf\xc3\xa9");
+  CHECK(shortened("caf\xc3\xa9 caf\xc3\xa9", 7) == "caf\xc3\xa9...");
+  CHECK(shortened("abcdef", 2) == "..");
+  CHECK(utf8_characters("caf\xc3\xa9") == 4);
+}
+
 TEST_CASE("a status has text as its message, whatever it quotes and wherever it was cut") {
   const Status status = invalid_argument("received '\xfe\xff', größe");
   CHECK(status.message() == "received '\\xfe\\xff', größe");
