@@ -65,6 +65,22 @@ RecordedNode node_of(const Plan& plan, uint32_t partition, const PlanInstruction
   return node;
 }
 
+// Of each instruction, the earlier ones that make the values it takes.
+void add_inputs(const Partition& partition, std::vector<RecordedNode>& nodes) {
+  std::vector<uint32_t> maker(partition.values.size(), kNone);
+  for (size_t i = 0; i < partition.instructions.size(); ++i) {
+    const PlanInstruction& instruction = partition.instructions[i];
+    std::vector<uint32_t>& inputs = nodes[i].inputs;
+    for (const uint32_t value : instruction.inputs) {
+      if (value == kNone || maker[value] == kNone) continue;
+      if (std::find(inputs.begin(), inputs.end(), maker[value]) == inputs.end())
+        inputs.push_back(maker[value]);
+    }
+    for (const uint32_t value : instruction.outputs)
+      if (value != kNone) maker[value] = static_cast<uint32_t>(i);
+  }
+}
+
 // The two enums have the same order, so that the files of recordings need not know the runtime's.
 constexpr bool same(StepEvent::Kind kind, RecordedEvent::Kind as) {
   return static_cast<int>(kind) == static_cast<int>(as);
@@ -98,6 +114,7 @@ RecordedPartition take_recording(DeviceHost& host, HostedPartition& partition) {
   out.lost_from = events.lost_from;
   for (const PlanInstruction& each : plan.partitions[partition.partition()].instructions)
     out.nodes.push_back(node_of(plan, partition.partition(), each));
+  add_inputs(plan.partitions[partition.partition()], out.nodes);
   for (const StepEvent& each : events.events) {
     if (each.turn >= out.end) continue;
     out.events.push_back({each.begin, each.end, each.turn, each.instruction, each.pieces,

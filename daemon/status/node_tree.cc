@@ -3,63 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "daemon/status/page_parts.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
-#include "scheduler/graph/device_name.h"
 
 namespace leat {
 namespace {
 
-constexpr int kDeepestScope = 12;     // the rest of a name stays one
 constexpr size_t kMostRows = 40'000;  // of all devices
 // A browser takes seconds for the tables of more nodes, and a moment for their text.
 constexpr size_t kMostInTables = 3'000;
 // Among lines of text, the nodes of a smaller scope are lines of the scope around it.
 constexpr size_t kLeastFolded = 16;
-
-struct NodeScope {
-  std::map<std::string, NodeScope> scopes;
-  std::vector<uint32_t> nodes;  // instructions
-  size_t count = 0;             // nodes in it and below
-  double ms = 0;                // of a step, in it and below
-};
-
-// The time of a step that all threads of the device spent on each node, in milliseconds.
-std::vector<double> times_of(const RecordedPartition& part, uint64_t first, uint64_t end) {
-  std::vector<double> ms(part.nodes.size(), 0);
-  for (const RecordedEvent& event : part.events) {
-    const bool works = event.kind != RecordedEvent::Kind::wait &&
-                       event.kind != RecordedEvent::Kind::wake &&
-                       event.kind != RecordedEvent::Kind::limit;
-    if (!works || event.instruction >= ms.size() || event.turn < first || event.turn >= end)
-      continue;
-    ms[event.instruction] +=
-        1e-6 * static_cast<double>(event.end - event.begin) / static_cast<double>(end - first);
-  }
-  return ms;
-}
-
-void insert(NodeScope& root, const std::string& name, uint32_t instruction, double ms) {
-  NodeScope* scope = &root;
-  size_t from = 0;
-  for (int depth = 0; depth < kDeepestScope; ++depth) {
-    ++scope->count;
-    scope->ms += ms;
-    const size_t slash = name.find('/', from);
-    if (slash == std::string::npos) break;
-    scope = &scope->scopes[name.substr(from, slash - from)];
-    from = slash + 1;
-    if (depth + 1 == kDeepestScope) {
-      ++scope->count;
-      scope->ms += ms;
-    }
-  }
-  scope->nodes.push_back(instruction);
-}
 
 std::string folded(std::string_view name, const NodeScope& scope, const std::string& inside) {
   return cat("<details><summary>", html_escaped(name), " <span class=\"faint\">",
@@ -67,35 +24,28 @@ std::string folded(std::string_view name, const NodeScope& scope, const std::str
              inside, "</details>\n");
 }
 
-// Of nodes that run together, tile by tile, the first has the time of all.
-std::string time_of(const RecordedNode& node, double ms) {
-  return node.chain != kNotRecorded && ms == 0 ? "in its chain" : milliseconds_text(ms);
-}
-
-std::string table_of(const RecordedPartition& part, const std::vector<double>& ms,
-                     const std::vector<uint32_t>& nodes) {
+std::string table_of(const ScopedNodes& device, const std::vector<uint32_t>& nodes) {
   std::string html =
       "<table><thead><tr><th>Node</th><th>Op</th><th>Type</th><th class=\"number\">Bytes</th><th "
       "class=\"number\">Thread time</th></tr></thead><tbody>\n";
   for (const uint32_t at : nodes) {
-    const RecordedNode& node = part.nodes[at];
+    const RecordedNode& node = device.part->nodes[at];
     html += cat("<tr><td class=\"name\">", html_escaped(node.name), "</td><td>",
                 html_escaped(node.op), "</td><td>", html_escaped(node.type),
                 "</td><td class=\"number\">", node.bytes > 0 ? human_bytes(node.bytes) : "",
-                "</td><td class=\"number\">", time_of(node, ms[at]), "</td></tr>\n");
+                "</td><td class=\"number\">", device.time_of(at), "</td></tr>\n");
   }
   return html + "</tbody></table>\n";
 }
 
 // The same as lines of text in columns.
-std::string lines_of(const RecordedPartition& part, const std::vector<double>& ms,
-                     const std::vector<uint32_t>& nodes) {
+std::string lines_of(const ScopedNodes& device, const std::vector<uint32_t>& nodes) {
   std::vector<std::array<std::string, 5>> lines;
   std::array<size_t, 5> widths{};
   for (const uint32_t at : nodes) {
-    const RecordedNode& node = part.nodes[at];
+    const RecordedNode& node = device.part->nodes[at];
     lines.push_back({node.name, node.op, node.type, node.bytes > 0 ? human_bytes(node.bytes) : "-",
-                     time_of(node, ms[at])});
+                     device.time_of(at)});
     for (size_t i = 0; i < widths.size(); ++i)
       widths[i] = std::max(widths[i], lines.back()[i].size());
   }
@@ -114,13 +64,12 @@ struct Tree {
   size_t room = kMostRows;
 };
 
-std::string rows(const RecordedPartition& part, const std::vector<double>& ms,
-                 const std::vector<uint32_t>& nodes, Tree& tree) {
+std::string rows(const ScopedNodes& device, const std::vector<uint32_t>& nodes, Tree& tree) {
   if (nodes.empty()) return "";
   if (nodes.size() > tree.room)
     return cat("<p>", counted(nodes.size(), "node"), " not listed.</p>\n");
   tree.room -= nodes.size();
-  return tree.in_tables ? table_of(part, ms, nodes) : lines_of(part, ms, nodes);
+  return tree.in_tables ? table_of(device, nodes) : lines_of(device, nodes);
 }
 
 void add_nodes(const NodeScope& scope, std::vector<uint32_t>& nodes) {
@@ -129,8 +78,7 @@ void add_nodes(const NodeScope& scope, std::vector<uint32_t>& nodes) {
 }
 
 // Scopes come first, the most expensive one at the top.
-std::string inside_of(const RecordedPartition& part, const std::vector<double>& ms,
-                      const NodeScope& scope, Tree& tree) {
+std::string inside_of(const ScopedNodes& device, const NodeScope& scope, Tree& tree) {
   std::vector<std::pair<std::string_view, const NodeScope*>> scopes;
   for (const auto& [name, each] : scope.scopes) scopes.emplace_back(name, &each);
   std::stable_sort(scopes.begin(), scopes.end(),
@@ -139,35 +87,27 @@ std::string inside_of(const RecordedPartition& part, const std::vector<double>& 
   std::vector<uint32_t> nodes;
   for (const auto& [name, each] : scopes) {
     if (tree.in_tables || each->count >= kLeastFolded) {
-      html += folded(name, *each, inside_of(part, ms, *each, tree));
+      html += folded(name, *each, inside_of(device, *each, tree));
     } else {
       add_nodes(*each, nodes);
     }
   }
   nodes.insert(nodes.end(), scope.nodes.begin(), scope.nodes.end());
-  return html + rows(part, ms, nodes, tree);
+  return html + rows(device, nodes, tree);
 }
 
 }  // namespace
 
-std::string node_tree(const StepRecording& recording) {
-  const uint64_t first = recording.first();
-  const uint64_t end = recording.whole_end() > first ? recording.whole_end() : recording.end();
-  if (first >= end) return "";
+std::string node_tree(std::span<const ScopedNodes> devices) {
   size_t nodes = 0;
-  for (const RecordedPartition& part : recording.partitions) nodes += part.nodes.size();
+  for (const ScopedNodes& device : devices) nodes += device.part->nodes.size();
   Tree tree;
   tree.in_tables = nodes <= kMostInTables;
   std::string html;
   if (!tree.in_tables)
     html = "<p>Node, op, type, bytes and thread time of each node, in this order:</p>\n";
-  for (const RecordedPartition& part : recording.partitions) {
-    const std::vector<double> ms = times_of(part, first, end);
-    NodeScope root;
-    for (uint32_t i = 0; i < part.nodes.size(); ++i) insert(root, part.nodes[i].name, i, ms[i]);
-    html +=
-        folded(cat(part.node, " ", short_name(part.device)), root, inside_of(part, ms, root, tree));
-  }
+  for (const ScopedNodes& device : devices)
+    html += folded(device.title(), device.root, inside_of(device, device.root, tree));
   return html;
 }
 

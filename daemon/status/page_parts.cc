@@ -61,6 +61,19 @@ svg.key { width: 1.5rem; } svg.use { width: 7.5rem; background: var(--head); }
 rect.wake-up { fill: var(--warn); } rect.transfer { fill: var(--good); }
 .lanes line { stroke: var(--faint); vector-effect: non-scaling-stroke; }
 .lanes line.arrow { stroke: var(--good); stroke-opacity: .6; }
+.lanes rect.chosen { stroke: var(--text); stroke-width: 3; vector-effect: non-scaling-stroke; }
+#bar { min-height: 2.9em; white-space: pre-line; }
+.graph { display: none; } .graph:target, .graph:has(:target),
+#graphs:not(:has(.graph:target, .graph :target)) > .graph:first-of-type { display: block; }
+.graph svg { display: block; width: auto; height: auto; } .graph svg a { text-decoration: none; }
+#graphs:has(.half:checked) svg { zoom: .5; } #graphs:has(.twice:checked) svg { zoom: 2; }
+.graph path { fill: none; stroke: var(--faint); } .graph path.back { stroke-dasharray: 3 3; }
+.graph rect { fill: var(--back); stroke: var(--faint); } .graph text.name { fill: var(--text); }
+.graph rect.scope { fill: var(--head); stroke: var(--busy); }
+.graph rect.share { fill: var(--busy); stroke: none; }
+.card { display: none; position: sticky; bottom: 0; padding: .4rem .8rem; background: var(--head);
+  border: 1px solid var(--line); border-radius: 6px; } .card:target { display: block; }
+.card th, .card td { padding: .1rem .6rem .1rem 0; }
 summary { cursor: pointer; } details details, details table { margin-left: 1.2rem; width: auto; }
 progress { width: 6rem; accent-color: var(--busy); }
 code { font: .9em ui-monospace, monospace; }
@@ -131,35 +144,36 @@ std::string hash_source(std::string_view text) {
 }
 
 // `live`: with the script that updates the page.
-HttpResponse document(std::string_view title, std::string_view main, bool live) {
+HttpResponse document(std::string_view title, std::string_view main, bool live,
+                      std::string_view script) {
   HttpResponse response;
   response.type = "text/html; charset=utf-8";
   response.headers.emplace_back(
       "Content-Security-Policy",
       cat("default-src 'none'; ", live ? "connect-src 'self'; " : "", "img-src data:; style-src ",
-          hash_source(kStyle), live ? cat("; script-src ", hash_source(kScript)) : "",
+          hash_source(kStyle), script.empty() ? "" : cat("; script-src ", hash_source(script)),
           "; frame-ancestors 'none'; base-uri 'none'; form-action ", live ? "'self'" : "'none'"));
-  response.body = cat(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-      "<title>",
-      html_escaped(title), "</title><link rel=\"icon\" href=\"data:,\">",
-      live ? "<noscript><meta http-equiv=\"refresh\" content=\"2\"></noscript>" : "", "\n<style>",
-      kStyle, "</style></head>\n<body><main>", main, "</main>\n",
-      live ? cat("<p id=\"note\" class=\"warn\" role=\"status\"></p><script>", kScript, "</script>")
-           : "",
-      "</body></html>\n");
+  response.body =
+      cat("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+          "<title>",
+          html_escaped(title), "</title><link rel=\"icon\" href=\"data:,\">",
+          live ? "<noscript><meta http-equiv=\"refresh\" content=\"2\"></noscript>" : "",
+          "\n<style>", kStyle, "</style></head>\n<body><main>", main, "</main>\n",
+          live ? "<p id=\"note\" class=\"warn\" role=\"status\"></p>" : "",
+          script.empty() ? "" : cat("<script>", script, "</script>"), "</body></html>\n");
   return response;
 }
 
 }  // namespace
 
 HttpResponse html_page(std::string_view title, std::string_view main) {
-  return document(title, main, true);
+  return document(title, main, true, kScript);
 }
 
-HttpResponse html_still_page(std::string_view title, std::string_view main) {
-  return document(title, main, false);
+HttpResponse html_still_page(std::string_view title, std::string_view main,
+                             std::string_view script) {
+  return document(title, main, false, script);
 }
 
 HttpResponse html_error_page(int status, std::string_view phrase, std::string_view message) {
@@ -168,7 +182,7 @@ HttpResponse html_error_page(int status, std::string_view phrase, std::string_vi
                cat("<h1>", html_escaped(phrase), "</h1>\n<p>", html_escaped(message),
                    "</p>\n<p><a href=\"/\">All jobs and "
                    "workers</a></p>\n"),
-               false);
+               false, {});
   page.status = status;
   return page;
 }

@@ -17,8 +17,9 @@ namespace leat {
 // it requests itself each second and replaces the parts that changed: elements with data-part, and
 // in them rows with ids. `title` is text, `main` is HTML.
 HttpResponse html_page(std::string_view title, std::string_view main);
-// Returns a page that neither reloads itself nor runs a script.
-HttpResponse html_still_page(std::string_view title, std::string_view main);
+// Returns a page that does not reload itself, and runs no script but `script`.
+HttpResponse html_still_page(std::string_view title, std::string_view main,
+                             std::string_view script = {});
 // Returns the page of an error, which does not reload itself. `phrase`: "Unauthorized".
 HttpResponse html_error_page(int status, std::string_view phrase, std::string_view message);
 

@@ -1,5 +1,6 @@
 #include "daemon/status/step_page.h"
 
+#include "daemon/status/graph_picture.h"
 #include "daemon/status/node_tree.h"
 #include "daemon/status/page_parts.h"
 #include "daemon/status/step_timeline.h"
@@ -23,6 +24,7 @@ std::string lost_events(const StepRecording& recording) {
 
 HttpResponse step_page(const JobView& job, const StepRecording& recording) {
   const auto explanation = explain(recording);
+  const std::vector<ScopedNodes> devices = scoped_nodes(recording);
   const std::string path = job_path(job.id);
   return html_still_page(cat("Steps of ", job.id, " \xc2\xb7 Leat"),
                          cat("<p><a href=\"/\">All jobs and workers</a> \xc2\xb7 <a href=\"", path,
@@ -34,7 +36,9 @@ HttpResponse step_page(const JobView& job, const StepRecording& recording) {
                              "<h2>Critical path</h2>\n<div class=\"scroll\"><pre>",
                              html_escaped(explanation.ok() ? explanation_text(*explanation)
                                                            : explanation.status().message()),
-                             "</pre></div>\n<h2>Graph</h2>\n", node_tree(recording)));
+                             "</pre></div>\n<h2>Graph</h2>\n", graph_picture(devices),
+                             "<h2>Nodes</h2>\n", node_tree(devices)),
+                         kTimelineScript);
 }
 
 }  // namespace leat

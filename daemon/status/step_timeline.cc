@@ -83,7 +83,7 @@ class StepTimeline {
         "line\"><svg height=\"",
         height, "\" viewBox=\"0 0 ", kTimelineWidth, " ", height,
         "\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Work of each thread\">", bars(),
-        arrows(), "</svg></div></div></div></div>\n",
+        arrows(), "</svg></div></div></div></div>\n<p id=\"bar\" role=\"status\"></p>\n",
         left_out_ > 0 ? cat("<p>", counted(left_out_, "more lane"), " not drawn.</p>\n") : "");
   }
 
@@ -215,6 +215,51 @@ class StepTimeline {
 };
 
 }  // namespace
+
+const std::string_view kTimelineScript = R"js(
+"use strict";
+const region = document.querySelector(".lanes .scroll");
+const text = document.getElementById("bar");
+const bars = region ? [...region.querySelectorAll("rect")] : [];
+const number = (bar, name) => Number(bar.getAttribute(name));
+const middle = (bar) => number(bar, "x") + number(bar, "width") / 2;
+let chosen = null;
+function choose(bar) {
+  if (chosen) chosen.classList.remove("chosen");
+  chosen = bar;
+  bar.classList.add("chosen");
+  text.textContent = bar.querySelector("title").textContent;
+  bar.scrollIntoView({block: "nearest", inline: "nearest"});
+}
+// The nearest bar in the direction of an arrow: of the same lane, or of the next lane with bars.
+function next(key) {
+  if (!chosen) return bars[0];
+  const across = key === "ArrowLeft" || key === "ArrowRight";
+  const ahead = (bar) => across
+      ? bar !== chosen && number(bar, "y") === number(chosen, "y") &&
+        (middle(bar) > middle(chosen)) === (key === "ArrowRight")
+      : key === "ArrowDown" ? number(bar, "y") > number(chosen, "y")
+                            : number(bar, "y") < number(chosen, "y");
+  const lanes = 1e9;  // a lane counts more than any distance in it
+  const distance = (bar) => lanes * Math.abs(number(bar, "y") - number(chosen, "y")) +
+      Math.abs(middle(bar) - middle(chosen));
+  let best = chosen;
+  for (const bar of bars.filter(ahead))
+    if (best === chosen || distance(bar) < distance(best)) best = bar;
+  return best;
+}
+if (bars.length > 0) {
+  text.textContent = "Choose a bar: click it, or use the arrow keys.";
+  region.addEventListener("click", (event) => {
+    if (event.target.tagName === "rect") choose(event.target);
+  });
+  region.addEventListener("keydown", (event) => {
+    if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    choose(next(event.key));
+  });
+}
+)js";
 
 std::string step_timeline(const StepRecording& recording) {
   const StepTimeline timeline(recording);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "daemon/traces/recording.h"
 
@@ -14,5 +15,7 @@ namespace leat {
 // their neighbours of the same kind; if there are very many, with any neighbours. The picture has
 // at most 20,000 bars and 512 lanes. "" if no step was recorded on all devices.
 std::string step_timeline(const StepRecording& recording);
+// The script with which a click, or the arrow keys, choose a bar and show its text below.
+extern const std::string_view kTimelineScript;
 
 }  // namespace leat

@@ -22,10 +22,11 @@ struct RecordedNode {
   std::string op;    // "Conv", "leat.ReadBatch"; of a transfer "Send", "Receive"
   std::string type;  // of its first output, or of the value that it moves: "float[64,128]"
   Kind kind = Kind::kernel;
-  uint32_t edge = kNotRecorded;   // of a transfer: the plan's number of it
-  uint32_t peer = kNotRecorded;   // of a transfer: the partition at its other end
-  uint64_t bytes = 0;             // of a transfer
-  uint32_t chain = kNotRecorded;  // nodes with the same number run together, tile by tile
+  uint32_t edge = kNotRecorded;       // of a transfer: the plan's number of it
+  uint32_t peer = kNotRecorded;       // of a transfer: the partition at its other end
+  uint64_t bytes = 0;                 // of a transfer
+  uint32_t chain = kNotRecorded;      // nodes with the same number run together, tile by tile
+  std::vector<uint32_t> inputs = {};  // the nodes of this device whose values it takes
 };
 
 // A piece of time of one thread.

@@ -37,6 +37,7 @@ struct RecordingFile {
     peer @5 :UInt32;
     bytes @6 :UInt64;
     chain @7 :UInt32;
+    inputs @8 :List(UInt32);
   }
 
   struct Event {

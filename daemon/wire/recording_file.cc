@@ -27,6 +27,8 @@ void write_nodes(const RecordedPartition& part, PartitionBuilder out) {
     nodes[i].setPeer(node.peer);
     nodes[i].setBytes(node.bytes);
     nodes[i].setChain(node.chain);
+    auto inputs = nodes[i].initInputs(static_cast<unsigned>(node.inputs.size()));
+    for (unsigned k = 0; k < inputs.size(); ++k) inputs.set(k, node.inputs[k]);
   }
 }
 
@@ -67,12 +69,17 @@ Status wrong(const RecordedPartition& part, std::string_view what, uint64_t rece
 }
 
 Status read_nodes(PartitionReader in, RecordedPartition& part) {
+  const uint64_t count = in.getNodes().size();
   for (const auto each : in.getNodes()) {
     if (each.getKind() > static_cast<uint8_t>(RecordedNode::Kind::fetch))
       return wrong(part, "expected a kind of node from 0 to 4", each.getKind());
     part.nodes.push_back({each.getName().cStr(), each.getOp().cStr(), each.getType().cStr(),
                           static_cast<RecordedNode::Kind>(each.getKind()), each.getEdge(),
                           each.getPeer(), each.getBytes(), each.getChain()});
+    for (const uint32_t input : each.getInputs()) {
+      if (input >= count) return wrong(part, cat("expected an input of ", count, " nodes"), input);
+      part.nodes.back().inputs.push_back(input);
+    }
   }
   return {};
 }
