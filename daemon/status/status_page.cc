@@ -13,7 +13,7 @@
 namespace leat {
 namespace {
 
-constexpr size_t kMostJobs = 200;  // on the page
+constexpr size_t kJobsOnPage = 200;
 
 std::string cell(std::string_view html) { return cat("<td>", html, "</td>"); }
 std::string name_cell(std::string_view html) { return cat("<td class=\"name\">", html, "</td>"); }
@@ -87,7 +87,9 @@ std::string node_row(const NodeView& node, const ClusterView& cluster) {
   const bool lives = worker.state != WorkerState::lost;
   html += number_cell(lives ? human_bytes(worker.usage.resident_bytes) : "");
   html += cell(usage_picture(worker, cluster.now_ms));
-  html += number_cell(std::isfinite(worker.waiting) ? percent(worker.waiting) : "");
+  html += number_cell(
+      std::isfinite(worker.step_seconds) ? milliseconds_text(1000 * worker.step_seconds) : "",
+      std::isfinite(worker.waiting) ? percent(worker.waiting) + " waiting" : "");
   html += cell(html_escaped(join(worker.info.datasets, ", ")));
   html += cell(html_escaped(worker.info.version));
   return html + "</tr>\n";
@@ -133,6 +135,18 @@ bool takes(const JobFilter& filter, const JobView& job) {
   return group_of(filter).has(job.condition.state) && job.id.find(filter.name) != std::string::npos;
 }
 
+// The query for a group of jobs and a name, as part of an address in HTML; "" for all jobs.
+std::string query_of(std::string_view group, std::string_view name, uint64_t page = 1) {
+  std::string query;
+  const auto add = [&query](std::string_view key, const std::string& value) {
+    query += cat(query.empty() ? "?" : "&amp;", key, "=", value);
+  };
+  if (!group.empty()) add("show", std::string(group));
+  if (!name.empty()) add("name", url_encoded(name));
+  if (page > 1) add("page", std::to_string(page));
+  return query;
+}
+
 // Links to the groups, with the number of jobs in each, and a form to search for a name.
 std::string filter_bar(std::span<const JobView> jobs, const JobFilter& filter) {
   const JobGroup& chosen = group_of(filter);
@@ -141,11 +155,9 @@ std::string filter_bar(std::span<const JobView> jobs, const JobFilter& filter) {
     const auto count = std::count_if(jobs.begin(), jobs.end(), [&](const JobView& job) {
       return group.has(job.condition.state);
     });
-    std::string query = group.key.empty() ? "" : cat("?show=", group.key);
-    if (!filter.name.empty())
-      query += cat(query.empty() ? "?" : "&amp;", "name=", url_encoded(filter.name));
-    html += cat("<a href=\"/", query, "\"", &group == &chosen ? " aria-current=\"page\"" : "", ">",
-                group.label, " ", count, "</a>");
+    html += cat("<a href=\"/", query_of(group.key, filter.name), "\"",
+                &group == &chosen ? " aria-current=\"page\"" : "", ">", group.label, " ", count,
+                "</a>");
   }
   html += "</nav>\n<nav><form action=\"/\" method=\"get\">";
   if (!chosen.key.empty())
@@ -153,6 +165,18 @@ std::string filter_bar(std::span<const JobView> jobs, const JobFilter& filter) {
   return html +
          cat("<input type=\"search\" name=\"name\" value=\"", html_escaped(filter.name),
              "\" placeholder=\"Name of a job\" aria-label=\"Name of a job\"></form></nav>\n");
+}
+
+// Links to the pages before and after this one of `pages`; "" if it is the only one.
+std::string page_bar(const JobFilter& filter, uint64_t page, uint64_t pages) {
+  if (pages < 2) return "";
+  const auto link = [&](uint64_t to, std::string_view label) {
+    if (to < 1 || to > pages) return cat("<span>", label, "</span>");
+    return cat("<a href=\"/", query_of(group_of(filter).key, filter.name, to), "\">", label,
+               "</a>");
+  };
+  return cat("<nav aria-label=\"Pages of jobs\">", link(page - 1, "Newer"), "<span>Page ", page,
+             " of ", pages, "</span>", link(page + 1, "Older"), "</nav>");
 }
 
 std::string jobs_table(std::span<const JobView> all, const JobFilter& filter,
@@ -169,13 +193,11 @@ std::string jobs_table(std::span<const JobView> all, const JobFilter& filter,
       "<th class=\"number\">Accuracy<small>validation</small>"
       "</th><th class=\"number\">Steps/s</th><th class=\"number\">Time left</th>"
       "<th class=\"number\">Restarts</th><th>Workers</th></tr></thead>\n<tbody>";
-  const size_t shown = std::min(jobs.size(), kMostJobs);
-  for (size_t i = 0; i < shown; ++i) html += job_row(*jobs[i], cluster);
-  html += "</tbody></table></div>";
-  if (shown < jobs.size())
-    html += cat("<p class=\"faint\">and ", jobs.size() - shown,
-                " older ones: <a href=\"/api/v1/jobs\">/api/v1/jobs</a></p>");
-  return html + "</div>\n";
+  const size_t pages = (jobs.size() + kJobsOnPage - 1) / kJobsOnPage;
+  const size_t page = std::clamp<size_t>(filter.page, 1, pages);
+  const size_t end = std::min(jobs.size(), page * kJobsOnPage);
+  for (size_t i = (page - 1) * kJobsOnPage; i < end; ++i) html += job_row(*jobs[i], cluster);
+  return cat(html, "</tbody></table></div>", page_bar(filter, page, pages), "</div>\n");
 }
 
 std::string nodes_table(std::span<const NodeView> nodes, const ClusterView& cluster) {
@@ -187,8 +209,9 @@ std::string nodes_table(std::span<const NodeView> nodes, const ClusterView& clus
       "<th>State</th><th>Job</th><th>Devices</th><th class=\"number\">Memory</th>"
       "<th>Use<small><span class=\"busy\">threads</span>, <span class=\"warn\">memory</span>"
       "</small></th><th "
-      "class=\"number\">Waits"
-      "<small>for other workers</small></th><th>Data sets</th><th>Version</th></tr></thead>\n"
+      "class=\"number\">Step"
+      "<small>waiting for other workers</small></th><th>Data "
+      "sets</th><th>Version</th></tr></thead>\n"
       "<tbody>";
   for (const NodeView& node : nodes) html += node_row(node, cluster);
   return html + "</tbody></table></div></div>\n";

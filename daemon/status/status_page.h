@@ -3,6 +3,7 @@
 // Threads: pure functions.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -13,8 +14,9 @@ namespace leat {
 
 // The jobs that the page lists.
 struct JobFilter {
-  std::string show;  // "running", "waiting" or "ended"; anything else: all
-  std::string name;  // the id has this text in it
+  std::string show;   // "running", "waiting" or "ended"; anything else: all
+  std::string name;   // the id has this text in it
+  uint64_t page = 1;  // from 1; 200 jobs each, and the last one for any number behind it
 };
 
 // `ready` is the status from StatusSource::ready().

@@ -176,6 +176,8 @@ std::vector<HttpRoute> status_routes(const StatusSource& source,
     for (const auto& [key, text] : request.query) {
       if (key == "show") filter.show = text;
       if (key == "name") filter.name = text;
+      if (key != "page") continue;
+      if (const auto page = whole_number_of(key, text); page.ok()) filter.page = *page;
     }
     return status_page(source.cluster(), source.jobs(), source.nodes(), source.ready(), filter);
   });
