@@ -62,6 +62,22 @@ std::vector<std::string> job_cells(const JobView& job, const std::vector<NodeVie
           or_dash(job.condition.reason)};
 }
 
+// The memory of the worker's accelerators; 0 if it has none.
+uint64_t accelerator_memory(const NodeView& node) {
+  uint64_t bytes = 0;
+  for (const WorkerDevice& device : node.worker.info.devices)
+    bytes += device.kind == "cpu" ? 0 : device.memory_bytes;
+  return bytes;
+}
+
+// "3.1 GiB of 80.0 GiB": what its runners have reserved of that.
+std::string accelerator_cell(const NodeView& node) {
+  const uint64_t all = accelerator_memory(node);
+  return all == 0
+             ? "-"
+             : cat(human_bytes(total(node.worker.usage.accelerators)), " of ", human_bytes(all));
+}
+
 // The shares of a worker's cores and of its memory that it uses, 0 to 1; NaN if it is not known.
 struct UsedShares {
   double cores = kNoRate, memory = kNoRate;
@@ -87,9 +103,12 @@ std::vector<std::string> node_cells(const NodeView& node, const NodeRates& rates
           lives && cores > 0 ? cat(percent_text(shares.cores), " of ", cores) : "-",
           lives ? human_bytes(node.worker.usage.resident_bytes) : "-",
           lives ? percent_text(shares.memory) : "-",
+          lives ? accelerator_cell(node) : "-",
           lives ? bytes_rate(rates.sent) : "-",
           lives ? bytes_rate(rates.received) : "-",
-          lives ? fixed(rates.steps, 1) : "-",
+          lives && std::isfinite(node.worker.step_seconds)
+              ? milliseconds_text(1000 * node.worker.step_seconds)
+              : "-",
           lives ? percent_text(node.worker.waiting) : "-",
           or_dash(join(node.jobs, ", "))};
 }
@@ -160,10 +179,17 @@ std::string top_text(const TopSample& before, const TopSample& after, size_t col
   if (more > 0) text += cat("and ", counted(static_cast<int64_t>(more), "job"), " that wait\n");
   text += jobs.empty() ? "no jobs\n\n" : "\n";
   const TableFit fit_nodes = {columns, {{"JOB", 10}, {"OF CORES", 0}, {"OF MEMORY", 0}}};
-  text += nodes.empty() ? "no workers\n"
-                        : format_table({"WORKER", "STATE", "CPU", "OF CORES", "MEMORY", "OF MEMORY",
-                                        "SENT", "RECEIVED", "STEPS/S", "WAITS", "JOB"},
-                                       nodes, true, fit_nodes);
+  std::vector<std::string> headers = {"WORKER",   "STATE",     "CPU",        "OF CORES",
+                                      "MEMORY",   "OF MEMORY", "GPU MEMORY", "SENT",
+                                      "RECEIVED", "STEP TIME", "WAITS",      "JOB"};
+  // A cluster without accelerators needs no column for them.
+  if (std::all_of(after.nodes.begin(), after.nodes.end(),
+                  [](const NodeView& node) { return accelerator_memory(node) == 0; })) {
+    const auto at = std::find(headers.begin(), headers.end(), "GPU MEMORY") - headers.begin();
+    headers.erase(headers.begin() + at);
+    for (std::vector<std::string>& cells : nodes) cells.erase(cells.begin() + at);
+  }
+  text += nodes.empty() ? "no workers\n" : format_table(headers, nodes, true, fit_nodes);
   return text;
 }
 
@@ -194,9 +220,12 @@ std::string top_json(const TopSample& before, const TopSample& after) {
         .add("of_cores", known(shares.cores))
         .add("resident_bytes", node.worker.usage.resident_bytes)
         .add("of_memory", known(shares.memory))
+        .add("accelerators_reserved_bytes", total(node.worker.usage.accelerators))
+        .add("accelerators_memory_bytes", accelerator_memory(node))
         .add("bytes_sent_per_second", known(rates.sent))
         .add("bytes_received_per_second", known(rates.received))
         .add("steps_per_second", known(rates.steps))
+        .add("step_seconds", known(node.worker.step_seconds))
         .add("waiting", known(node.worker.waiting))
         .add("job", node.job.empty() ? std::nullopt : std::optional(node.job))
         .add("jobs", node.jobs);

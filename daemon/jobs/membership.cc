@@ -319,14 +319,16 @@ size_t Membership::living() const {
 }
 
 std::vector<WorkerView> Membership::workers(Moment now) const {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   std::vector<WorkerView> views;
   for (const auto& [name, member] : members_) {
     using std::chrono::milliseconds;
     const auto silent = std::chrono::duration_cast<milliseconds>(now.steady - member.heard_at);
+    const bool has_time = member.stepping && member.usual_step;
     views.push_back({member.info, member.state(), member.reason, member.since_ms, silent,
                      member.progress, member.traffic, member.usage,
-                     member.waiting.value_or(std::numeric_limits<double>::quiet_NaN()),
-                     member.recent.points()});
+                     member.waiting.value_or(kUnknown),
+                     has_time ? member.usual_step->count() : kUnknown, member.recent.points()});
   }
   return views;
 }

@@ -91,6 +91,9 @@ struct WorkerView {
   // The share of the last seconds in which its runners only waited for those of other workers, 0 to
   // 1. NaN if no step is in flight. The worker with the lowest share is the slowest of its job.
   double waiting = std::numeric_limits<double>::quiet_NaN();
+  // The time of a step of its runners, a moving average, in seconds. NaN if no step is in flight. The
+  // share `waiting` of it is communication that no computation hides.
+  double step_seconds = std::numeric_limits<double>::quiet_NaN();
   // Of the last half hour; null before there is a point. Only in the master's process.
   std::shared_ptr<const UsagePoints> recent = nullptr;
 };

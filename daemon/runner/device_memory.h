@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/reserved_memory.h"
 #include "daemon/wire/run_part.h"
 #include "scheduler/plan/plan.h"
 
@@ -41,6 +42,9 @@ class DeviceMemory {
   // Gives the partition's own memory back; variables and data stay. Does nothing for an unknown
   // one.
   void release(const RunPart& part);
+  // The reservations on the CPU, and on all other devices together.
+  ReservedMemory on_host() const;
+  ReservedMemory on_accelerators() const;
   // Of the CPU.
   uint64_t limit() const { return devices_[0].limit; }
   // To be set before there are runs.
@@ -51,15 +55,17 @@ class DeviceMemory {
   struct Reserved {
     explicit Reserved(uint64_t bytes) : limit(bytes) {}
     const uint64_t limit;
-    std::map<RunPart, uint64_t> runs;  // bytes
+    std::map<RunPart, ReservedMemory> runs;  // without variables and data
     Sizes resources;
     // The bytes of all runs but one.
     uint64_t of_runs(std::optional<RunPart> but = {}) const;
+    // All that is reserved, but for data.
+    ReservedMemory sum() const;
   };
-  static uint64_t total(const Sizes& sizes);
+  static uint64_t sum_of(const Sizes& sizes);
 
   OnVariables on_variables_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Reserved> devices_;
   Sizes data_;
 };

@@ -170,6 +170,8 @@ Status RunTable::settle() const {
 
 RunnerPulse RunTable::pulse() const {
   RunnerPulse pulse;
+  pulse.host = parts_.memory.on_host();
+  pulse.accelerators = parts_.memory.on_accelerators();
   std::lock_guard lock(mutex_);
   pulse.turns = released_.turns;
   pulse.traffic = released_.traffic;

@@ -62,8 +62,8 @@ class RunTable {
   // Blocks until no run has an unfinished allowed step. deadline_exceeded after 30 s. Callers read
   // or write variables next, so it runs on the job's strand. The deadline is for all runs together.
   Status settle() const;
-  // Sums over all runs, released ones included, so that turns and traffic never fall. Does not
-  // block on runs.
+  // Sums over all runs, released ones included, so that turns and traffic never fall; and the
+  // memory that is reserved now. Does not block on runs.
   RunnerPulse pulse() const;
   // Ends all runs with this cause. New runs are refused with it. Does not wait for the ends of the
   // runs. The first cause stays.

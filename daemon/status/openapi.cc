@@ -143,6 +143,10 @@ Json node_schema() {
   std::vector<std::pair<const char*, Json>> counters;
   for (const LinkCounterField& field : kLinkCounterFields)
     counters.emplace_back(field.name, count_from(0));
+  std::vector<std::pair<const char*, Json>> kinds;
+  for (const ReservedMemoryField& field : kReservedMemoryFields)
+    kinds.emplace_back(field.name, count_from(0));
+  const Json memory = object_of(kinds);
   const Json device = object_of({{"name", typed("string")},
                                  {"kind", typed("string")},
                                  {"description", typed("string")},
@@ -164,6 +168,8 @@ Json node_schema() {
                     {"datasets", list_of(typed("string"))},
                     {"cpu_seconds", typed("number")},
                     {"resident_bytes", count_from(0)},
+                    {"reserved_bytes", object_of({{"host", memory}, {"accelerators", memory}})},
+                    {"step_seconds", nullable(typed("number"))},
                     {"waiting", nullable(typed("number"))},
                     {"traffic", object_of(counters)}});
 }

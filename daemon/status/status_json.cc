@@ -134,6 +134,13 @@ Json device(const WorkerDevice& device) {
           {"threads", device.threads}};
 }
 
+Json reserved(const ReservedMemory& memory) {
+  Json json = Json::object();
+  for (const ReservedMemoryField& field : kReservedMemoryFields)
+    json[field.name] = memory.*field.bytes;
+  return json;
+}
+
 Json node(const NodeView& node) {
   const WorkerView& worker = node.worker;
   Json json = {{"name", worker.info.worker.name},
@@ -152,6 +159,9 @@ Json node(const NodeView& node) {
                {"datasets", worker.info.datasets}};
   json["cpu_seconds"] = static_cast<double>(worker.usage.cpu_ms) / 1000;
   json["resident_bytes"] = worker.usage.resident_bytes;
+  json["reserved_bytes"] = {{"host", reserved(worker.usage.host)},
+                            {"accelerators", reserved(worker.usage.accelerators)}};
+  json["step_seconds"] = number_or_null(worker.step_seconds);
   json["waiting"] = number_or_null(worker.waiting);
   for (const WorkerDevice& each : worker.info.devices) json["devices"].push_back(device(each));
   for (const LinkCounterField& field : kLinkCounterFields)

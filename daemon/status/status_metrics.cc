@@ -148,6 +148,9 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
                 {}};
   Metric resident =
       gauge("leat_node_resident_memory_bytes", "Resident memory of the worker and its runners", {});
+  Metric reserved = gauge("leat_node_reserved_memory_bytes",
+                          "Memory that the runners have reserved, by kind", {});
+  Metric step = gauge("leat_node_step_seconds", "Time of a step of the runners", {});
   Metric waiting =
       gauge("leat_node_waiting_ratio",
             "Share of the last seconds in which the runners only waited for others", {});
@@ -164,6 +167,9 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
     silent.samples.push_back({{name}, std::chrono::duration<double>(node.worker.silent).count()});
     cpu.samples.push_back({{name}, static_cast<double>(node.worker.usage.cpu_ms) / 1000});
     resident.samples.push_back({{name}, static_cast<double>(node.worker.usage.resident_bytes)});
+    add_reserved(node.worker.usage, {name}, reserved);
+    if (std::isfinite(node.worker.step_seconds))
+      step.samples.push_back({{name}, node.worker.step_seconds});
     if (std::isfinite(node.worker.waiting))
       waiting.samples.push_back({{name}, node.worker.waiting});
     for (const WorkerDevice& device : node.worker.info.devices)
@@ -173,7 +179,8 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
       traffic[i].samples.push_back(
           {{name}, static_cast<double>(node.worker.traffic.*kLinkCounterFields[i].value)});
   }
-  for (Metric* metric : {&states, &up, &leased, &silent, &memory, &cpu, &resident, &waiting})
+  for (Metric* metric :
+       {&states, &up, &leased, &silent, &memory, &cpu, &resident, &reserved, &step, &waiting})
     out.push_back(std::move(*metric));
   out.insert(out.end(), traffic.begin(), traffic.end());
 }
@@ -225,6 +232,21 @@ std::vector<Metric> cluster_metrics(const ClusterView& cluster, std::span<const 
   add_jobs(jobs, out);
   add_nodes(nodes, out);
   return out;
+}
+
+void add_reserved(const WorkerUsage& usage, std::vector<std::pair<std::string, std::string>> labels,
+                  Metric& out) {
+  const size_t own = labels.size();
+  const auto add = [&](const char* on, const ReservedMemory& memory) {
+    for (const ReservedMemoryField& field : kReservedMemoryFields) {
+      labels.resize(own);
+      labels.emplace_back("on", on);
+      labels.emplace_back("kind", field.name);
+      out.samples.push_back({labels, static_cast<double>(memory.*field.bytes)});
+    }
+  };
+  add("host", usage.host);
+  if (total(usage.accelerators) > 0) add("accelerators", usage.accelerators);
 }
 
 std::vector<Metric> process_metrics() {

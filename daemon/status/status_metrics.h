@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/status/status_source.h"
@@ -12,6 +14,12 @@ namespace leat {
 // of series stays bounded. Threads: a pure function.
 std::vector<Metric> cluster_metrics(const ClusterView& cluster, std::span<const JobView> jobs,
                                     std::span<const NodeView> nodes, const Status& ready);
+
+// Adds a sample of `usage` for each kind of memory that runners have reserved: with on="host" in
+// the machine's memory and, if they have reserved any there, with on="accelerators" in that of its
+// other devices. Threads: a pure function.
+void add_reserved(const WorkerUsage& usage, std::vector<std::pair<std::string, std::string>> labels,
+                  Metric& out);
 
 // Returns the memory, descriptors and processor time of this process. Leaves out values that the
 // system does not report. Threads: any.

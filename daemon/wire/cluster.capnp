@@ -446,12 +446,26 @@ struct NodeView {
   waiting @15 :Float64 = nan;     # the share of the last seconds in which its runners only waited for
                                   # those of other workers; nan: no step is in flight
   jobs @16 :List(Text);           # all jobs that lease it, if they share it; `job` is the first
+  stepSeconds @17 :Float64 = nan; # the time of a step of its runners, a moving average; nan: no step
+                                  # is in flight
 }
 
 struct Usage {
   # The use of a worker's process and of all its runners together.
   cpuMs @0 :UInt64;               # CPU time since the worker started; it only rises
   residentBytes @1 :UInt64;
+  host @2 :Reserved;              # what its runners have reserved in the machine's memory,
+  accelerators @3 :Reserved;      # and in that of its other devices
+}
+
+struct Reserved {
+  # Memory of runners by what it is for, in bytes.
+  variables @0 :UInt64;           # parameters, and the state of optimizers
+  activations @1 :UInt64;
+  constants @2 :UInt64;
+  transfers @3 :UInt64;           # slots for values of other devices
+  fetches @4 :UInt64;             # values that the master reads
+  data @5 :UInt64;                # data sets
 }
 
 struct Traffic {

@@ -16,18 +16,26 @@ uint64_t get_number(std::span<const std::byte, 8> bytes) {
   return number;
 }
 
+// Calls visit(number) for each number of a pulse, in the order of the message.
+template <typename Pulse, typename Visit>
+void visit_numbers(Pulse& pulse, const Visit& visit) {
+  visit(pulse.turns);
+  visit(pulse.tiles);
+  for (const LinkCounterField& field : kLinkCounterFields) visit(pulse.traffic.*field.value);
+  for (auto* memory : {&pulse.host, &pulse.accelerators})
+    for (const ReservedMemoryField& field : kReservedMemoryFields) visit(memory->*field.bytes);
+}
+
 }  // namespace
 
 std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse) {
   std::array<std::byte, kPulseBytes> bytes{};
   const std::span<std::byte, kPulseBytes> out(bytes);
-  put_number(pulse.turns, out.subspan<0, 8>());
-  put_number(pulse.tiles, out.subspan<8, 8>());
-  size_t at = 16;
-  for (const LinkCounterField& field : kLinkCounterFields) {
-    put_number(pulse.traffic.*field.value, out.subspan(at).first<8>());
+  size_t at = 0;
+  visit_numbers(pulse, [&](uint64_t number) {
+    put_number(number, out.subspan(at).first<8>());
     at += 8;
-  }
+  });
   out[at] = static_cast<std::byte>(pulse.activity);
   return bytes;
 }
@@ -37,13 +45,11 @@ std::optional<RunnerPulse> read_pulse(std::span<const std::byte, kPulseBytes> by
   // The byte becomes an enum below, so it has to be one of its values.
   if (activity > static_cast<std::byte>(RunnerActivity::waits_for_peers)) return std::nullopt;
   RunnerPulse pulse;
-  pulse.turns = get_number(bytes.subspan<0, 8>());
-  pulse.tiles = get_number(bytes.subspan<8, 8>());
-  size_t at = 16;
-  for (const LinkCounterField& field : kLinkCounterFields) {
-    pulse.traffic.*field.value = get_number(bytes.subspan(at).first<8>());
+  size_t at = 0;
+  visit_numbers(pulse, [&](uint64_t& number) {
+    number = get_number(bytes.subspan(at).first<8>());
     at += 8;
-  }
+  });
   pulse.activity = static_cast<RunnerActivity>(activity);
   return pulse;
 }

@@ -2,10 +2,13 @@
 // that the two share (see RunnerBoot in cluster.capnp). Worker and runner read and write it with
 // these functions.
 //
-//   bytes 0..7    turns   little-endian
-//   bytes 8..15   tiles   little-endian
-//   bytes 16..71  traffic: seven numbers in the order of kLinkCounterFields, little-endian
-//   byte  72      activity
+//   bytes 0..7      turns   little-endian
+//   bytes 8..15     tiles   little-endian
+//   bytes 16..71    traffic: seven numbers in the order of kLinkCounterFields, little-endian
+//   bytes 72..119   reserved in the memory of the machine: six numbers in the order of
+//                   kReservedMemoryFields, little-endian
+//   bytes 120..167  the same in that of its other devices
+//   byte  168       activity
 #pragma once
 
 #include <array>
@@ -15,6 +18,7 @@
 #include <optional>
 #include <span>
 
+#include "daemon/jobs/reserved_memory.h"
 #include "transport/link_counters.h"
 
 namespace leat {
@@ -33,12 +37,14 @@ struct RunnerPulse {
   uint64_t tiles =
       0;  // finished by the runs that the runner has now; it changes while they compute
   LinkCounters traffic;  // of all links that the runner ever had
+  ReservedMemory host, accelerators;
   RunnerActivity activity = RunnerActivity::idle;
 
   bool operator==(const RunnerPulse&) const = default;
 };
 
-inline constexpr size_t kPulseBytes = 8 * (2 + std::size(kLinkCounterFields)) + 1;
+inline constexpr size_t kPulseBytes =
+    8 * (2 + std::size(kLinkCounterFields) + 2 * std::size(kReservedMemoryFields)) + 1;
 
 std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse);
 // Returns nothing if the last byte is not an activity.

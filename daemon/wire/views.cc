@@ -251,12 +251,35 @@ LinkCounters read_traffic(wire::Traffic::Reader in) {
           in.getValuesSent(), in.getValuesReceived(), in.getLateValues()};
 }
 
+namespace {
+
+void write_reserved(const ReservedMemory& memory, wire::Reserved::Builder out) {
+  out.setVariables(memory.variables);
+  out.setActivations(memory.activations);
+  out.setConstants(memory.constants);
+  out.setTransfers(memory.transfers);
+  out.setFetches(memory.fetches);
+  out.setData(memory.data);
+}
+
+ReservedMemory read_reserved(wire::Reserved::Reader in) {
+  return {in.getVariables(), in.getActivations(), in.getConstants(),
+          in.getTransfers(), in.getFetches(),     in.getData()};
+}
+
+}  // namespace
+
 void write_usage(const WorkerUsage& usage, wire::Usage::Builder out) {
   out.setCpuMs(usage.cpu_ms);
   out.setResidentBytes(usage.resident_bytes);
+  write_reserved(usage.host, out.initHost());
+  write_reserved(usage.accelerators, out.initAccelerators());
 }
 
-WorkerUsage read_usage(wire::Usage::Reader in) { return {in.getCpuMs(), in.getResidentBytes()}; }
+WorkerUsage read_usage(wire::Usage::Reader in) {
+  return {in.getCpuMs(), in.getResidentBytes(), read_reserved(in.getHost()),
+          read_reserved(in.getAccelerators())};
+}
 
 void write_view(const NodeView& view, wire::NodeView::Builder out) {
   const WorkerInfo& info = view.worker.info;
@@ -285,6 +308,7 @@ void write_view(const NodeView& view, wire::NodeView::Builder out) {
   out.setMachine(text(info.machine));
   write_usage(view.worker.usage, out.initUsage());
   out.setWaiting(view.worker.waiting);
+  out.setStepSeconds(view.worker.step_seconds);
 }
 
 Result<NodeView> read_view(wire::NodeView::Reader in) {
@@ -320,6 +344,7 @@ Result<NodeView> read_view(wire::NodeView::Reader in) {
   info.machine = to_string(in.getMachine());
   view.worker.usage = read_usage(in.getUsage());
   view.worker.waiting = in.getWaiting();
+  view.worker.step_seconds = in.getStepSeconds();
   return view;
 }
 

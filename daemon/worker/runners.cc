@@ -147,6 +147,11 @@ class Runners::Core {
     return pulse_;
   }
 
+  std::vector<RunnerWork> works() const {
+    const std::lock_guard lock(mutex_);
+    return works_;
+  }
+
   bool wait_until_empty(Steady::time_point deadline) {
     std::unique_lock lock(mutex_);
     return emptied_.wait_until(lock, deadline, [this] { return doors_.empty() && !burying_; });
@@ -298,6 +303,8 @@ class Runners::Core {
     tell(child);
     if (const auto pulse = child.process->next_pulse()) {
       child.pulse = *pulse;
+      child.usage.host = pulse->host;
+      child.usage.accelerators = pulse->accelerators;
       child.beats = true;
       child.heard_at = Steady::now();
     }
@@ -362,25 +369,26 @@ class Runners::Core {
     for (auto& child : children_) {
       const WorkerUsage usage = usage_of(child->process->pid());
       // A runner that has just ended has no numbers any more; its time stays that of the last look.
-      child->usage = {std::max(child->usage.cpu_ms, usage.cpu_ms), usage.resident_bytes};
+      child->usage.cpu_ms = std::max(child->usage.cpu_ms, usage.cpu_ms);
+      child->usage.resident_bytes = usage.resident_bytes;
     }
   }
 
-  // Computes the progress of all runners.
+  // Computes the progress of all runners, and of each.
   void count() {
     measure_usage();
     const std::lock_guard lock(mutex_);
     pulse_ = ended_;
     pulse_.waits = true;
-    pulse_.usage.cpu_ms += own_.usage.cpu_ms;
-    pulse_.usage.resident_bytes = own_.usage.resident_bytes;
+    pulse_.usage += own_.usage;
+    works_.clear();
     for (const auto& child : children_) {
       const RunnerActivity activity = child->pulse.activity;
       pulse_.progress += child->pulse.turns;
       pulse_.work += child->pulse.tiles;
       pulse_.traffic += child->pulse.traffic;
-      pulse_.usage.cpu_ms += child->usage.cpu_ms;
-      pulse_.usage.resident_bytes += child->usage.resident_bytes;
+      pulse_.usage += child->usage;
+      works_.push_back({child->order.job, child->pulse.turns, child->pulse.traffic, child->usage});
       pulse_.stepping = pulse_.stepping || activity != RunnerActivity::idle;
       pulse_.waits = pulse_.waits && activity != RunnerActivity::computing;
       pulse_.quiet = pulse_.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);
@@ -404,6 +412,7 @@ class Runners::Core {
   std::map<uint64_t, Reachable> doors_;  // by incarnation
   bool burying_ = false;  // a runner is out of doors_, and its end is not reported yet
   RunnersPulse pulse_;
+  std::vector<RunnerWork> works_;
   RunnersPulse ended_;  // the progress and traffic of ended runners, so that the sums never fall
   std::thread thread_;
 };
@@ -460,5 +469,6 @@ std::optional<Runners::Door> Runners::door(uint64_t incarnation) const {
 }
 Status Runners::give(Connection connection) { return core_->give(std::move(connection)); }
 RunnersPulse Runners::pulse() const { return core_->pulse(); }
+std::vector<RunnerWork> Runners::works() const { return core_->works(); }
 
 }  // namespace leat

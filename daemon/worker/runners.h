@@ -79,6 +79,14 @@ struct RunnersPulse {
   WorkerUsage usage;     // of the worker's process and all runners, at most half a second old
 };
 
+// What one runner has done, and what it uses.
+struct RunnerWork {
+  std::string job;
+  uint64_t turns = 0;  // finished
+  LinkCounters traffic;
+  WorkerUsage usage;
+};
+
 // Threads: any. Each `done` is called once, on the thread "runners", and must not block. Worker
 // owns it. Calls post to the thread and return; only the members that say so block.
 //
@@ -136,6 +144,8 @@ class Runners {
 
   // Returns the progress at the last look of the thread.
   RunnersPulse pulse() const;
+  // Returns what each runner had done by then, those that are being ended too.
+  std::vector<RunnerWork> works() const;
 
  private:
   class Core;

@@ -113,6 +113,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
                                               std::function<void()> on_given_up,
                                               const std::optional<Gpu>& gpu) {
   std::unique_ptr<Worker> daemon(new Worker());
+  daemon->name_ = config.name;
   LEAT_RETURN_IF_ERROR(check_datasets(config));
   LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir, log));
   const auto threads =

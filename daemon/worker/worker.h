@@ -37,6 +37,7 @@ class Worker {
   // Calls stop() with no grace, if it was not called.
   ~Worker();
 
+  const std::string& name() const { return name_; }
   const std::string& data_address() const { return data_port_->address(); }
   // Ok while it is a member of the cluster.
   Status status() const { return master_->status(); }
@@ -56,6 +57,7 @@ class Worker {
 
   // The kernel drops the lock when the process ends in any way.
   Descriptor lock_;
+  std::string name_;
   std::string runners_directory_;
   Reactor reactor_;
   std::unique_ptr<MasterLink> master_;

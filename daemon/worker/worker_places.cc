@@ -6,6 +6,7 @@
 #include "daemon/process/field_reader.h"
 #include "daemon/process/leatd_exit.h"
 #include "daemon/status/status_routes.h"
+#include "daemon/worker/runner_metrics.h"
 #include "devices/base/text.h"
 #include "devices/cpu/cpu_device.h"
 
@@ -128,7 +129,11 @@ Status WorkerPlaces::open_http(const WorkerConfig& config, Logger log) {
   // The HTTP server calls this on the thread of the reactor.
   const auto metrics = [this, counters = options.counters] {
     uint64_t progress = 0;
-    for (const auto& worker : workers_) progress += worker->runners().pulse().progress;
+    std::vector<RunnersOfWorker> runners_of;
+    for (const auto& worker : workers_) {
+      progress += worker->runners().pulse().progress;
+      runners_of.push_back({worker->name(), worker->runners().works()});
+    }
     std::vector<Metric> all = http_metrics(*counters);
     const auto add = [&all](std::string name, std::string help, MetricKind kind, double value) {
       all.push_back({std::move(name), std::move(help), kind, {{{}, value}}});
@@ -141,6 +146,7 @@ Status WorkerPlaces::open_http(const WorkerConfig& config, Logger log) {
         static_cast<double>(runners()));
     add("leat_worker_steps_total", "Steps that its runners have done", MetricKind::counter,
         static_cast<double>(progress));
+    for (Metric& each : runner_metrics(runners_of)) all.push_back(std::move(each));
     return all;
   };
   LEAT_ASSIGN_OR_RETURN(

@@ -150,7 +150,8 @@ TEST_CASE("a worker reports what it uses, and events tell of its job") {
     const auto nodes = must(scene.client().nodes());
     const WorkerView& worker = nodes.at(0).worker;
     return worker.usage.cpu_ms > 100 && worker.usage.resident_bytes > 10 << 20 &&
-           worker.waiting < 0.5;
+           worker.waiting < 0.5 && worker.step_seconds > 0 && worker.usage.host.variables > 0 &&
+           worker.usage.host.activations > 0 && worker.usage.host.data > 0;
   });
   HttpClient of_job(http);
   CHECK(of_job.open_stream("/api/v1/jobs/" + id + "/events").status == 200);

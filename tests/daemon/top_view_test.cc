@@ -56,6 +56,7 @@ TEST_CASE("top shows what jobs and workers use") {
   WorkerView& worker = source.nodes_[0].worker;
   worker.usage = {3000, uint64_t{4} << 30};
   worker.waiting = 0.75;
+  worker.step_seconds = 0.08;
   worker.traffic.bytes_sent += 2 << 20;
   source.nodes_[1].worker.waiting = 0.25;
   const TopSample after = sample_of(source, 12s);
@@ -64,7 +65,8 @@ TEST_CASE("top shows what jobs and workers use") {
   CHECK_THAT(text, Catch::Matches("(?:.|\n)*fashion-mnist-cnn-7f3a +RUNNING +250/1000 +0.5000 "
                                   "+80.000 ms +12.5 +1600 +worker-2(?:.|\n)*"));
   CHECK_THAT(text, Catch::Matches("(?:.|\n)*worker-1 +READY +150% +19% of 8 +4.0 GiB +25% +1.0 "
-                                  "MiB/s +0 B/s +0.0 +75%(?:.|\n)*"));
+                                  "MiB/s +0 B/s +80.000 ms +75%(?:.|\n)*"));
+  CHECK_THAT(text, !Catch::Contains("GPU"));                // there is none
   CHECK_THAT(text, !Catch::Contains("fashion-mnist-mlp"));  // has ended
 
   const auto json = nlohmann::json::parse(top_json(before, after));
@@ -79,6 +81,21 @@ TEST_CASE("top shows what jobs and workers use") {
   CHECK(node.at("bytes_sent_per_second") == 1 << 20);
   CHECK(node.at("resident_bytes") == uint64_t{4} << 30);
   CHECK(node.at("waiting") == 0.75);
+  CHECK(node.at("step_seconds") == 0.08);
+}
+
+TEST_CASE("top shows how much of a worker's accelerators is reserved") {
+  ExampleSource source;
+  WorkerView& worker = source.nodes_[0].worker;
+  worker.info.devices.push_back({"gpu", "gpu:0", uint64_t{80} << 30, 1, "A GPU"});
+  worker.usage.accelerators.variables = uint64_t{2} << 30;
+  worker.usage.accelerators.activations = uint64_t{1} << 30;
+  const TopSample sample = sample_of(source, 10s);
+  const std::string text = top_text(sample, sample, 0);
+  CHECK_THAT(text, Catch::Contains("GPU MEMORY") && Catch::Contains("3.0 GiB of 80.0 GiB"));
+  const auto node = nlohmann::json::parse(top_json(sample, sample)).at("nodes").at("worker-1");
+  CHECK(node.at("accelerators_reserved_bytes") == uint64_t{3} << 30);
+  CHECK(node.at("accelerators_memory_bytes") == uint64_t{80} << 30);
 }
 
 TEST_CASE("an empty cluster has no jobs and no workers to show") {

@@ -146,6 +146,20 @@ TEST_CASE("each named number of a job is a sample with its name") {
   CHECK(samples.contains("leat_job_steps_per_second{job=\"fashion-mnist-cnn-7f3a\"}"));
 }
 
+TEST_CASE("a worker's memory has a sample for each kind, on the host and on accelerators") {
+  ExampleSource source;
+  source.nodes_[0].worker.usage.host.variables = 4096;
+  source.nodes_[0].worker.usage.accelerators.activations = 8192;
+  source.nodes_[0].worker.step_seconds = 0.25;
+  const auto samples = parsed(metrics_text(
+      cluster_metrics(source.cluster(), source.jobs(), source.nodes(), source.ready())));
+  const std::string memory = "leat_node_reserved_memory_bytes{node=\"worker-1\",on=";
+  CHECK(samples.at(memory + "\"host\",kind=\"variables\"}") == "4096");
+  CHECK(samples.at(memory + "\"host\",kind=\"data\"}") == "0");
+  CHECK(samples.at(memory + "\"accelerators\",kind=\"activations\"}") == "8192");
+  CHECK(samples.at("leat_node_step_seconds{node=\"worker-1\"}") == "0.25");
+}
+
 TEST_CASE("a process tells of its memory, descriptors and time") {
   const auto samples = parsed(metrics_text(process_metrics()));
   CHECK(std::stod(samples.at("process_resident_memory_bytes")) > 1e6);

@@ -155,7 +155,10 @@ TEST_CASE("nodes are a list, with their devices") {
         R"("address":"10.0.0.2:17463","machine":"boot-1","version":"0.1.0",)"
         R"("devices":[{"name":"cpu:0","kind":"cpu","description":"A processor",)"
         R"("memory_bytes":17179869184,"threads":8}],"datasets":["fashion-mnist"],)"
-        R"("cpu_seconds":0.0,"resident_bytes":0,"waiting":null,)"
+        R"("cpu_seconds":0.0,"resident_bytes":0,)"
+        R"("reserved_bytes":{"host":{"variables":0,"activations":0,"constants":0,"transfers":0,)"
+        R"("fetches":0,"data":0},"accelerators":{"variables":0,"activations":0,"constants":0,)"
+        R"("transfers":0,"fetches":0,"data":0}},"step_seconds":null,"waiting":null,)"
         R"("traffic":{"frames_sent":500,"frames_received":501,"bytes_sent":65536,)"
         R"("bytes_received":65537,"values_sent":750,"values_received":751,"late_values":2}}]})"
         "\n");

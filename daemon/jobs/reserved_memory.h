@@ -1,0 +1,43 @@
+// The memory that runners have reserved for their jobs, by what it is for.
+#pragma once
+
+#include <cstdint>
+
+namespace leat {
+
+// Bytes. Of one runner, or of several together.
+struct ReservedMemory {
+  uint64_t variables = 0;  // parameters, and the state of optimizers
+  uint64_t activations = 0;
+  uint64_t constants = 0;
+  uint64_t transfers = 0;  // slots for values of other devices
+  uint64_t fetches = 0;    // values that the master reads
+  uint64_t data = 0;       // data sets
+
+  bool operator==(const ReservedMemory&) const = default;
+};
+
+// A kind of memory with its name for JSON and metrics.
+struct ReservedMemoryField {
+  const char* name;
+  uint64_t ReservedMemory::*bytes;
+};
+inline constexpr ReservedMemoryField kReservedMemoryFields[] = {
+    {"variables", &ReservedMemory::variables}, {"activations", &ReservedMemory::activations},
+    {"constants", &ReservedMemory::constants}, {"transfers", &ReservedMemory::transfers},
+    {"fetches", &ReservedMemory::fetches},     {"data", &ReservedMemory::data},
+};
+
+inline ReservedMemory& operator+=(ReservedMemory& sum, const ReservedMemory& more) {
+  for (const ReservedMemoryField& field : kReservedMemoryFields)
+    sum.*field.bytes += more.*field.bytes;
+  return sum;
+}
+
+inline uint64_t total(const ReservedMemory& memory) {
+  uint64_t bytes = 0;
+  for (const ReservedMemoryField& field : kReservedMemoryFields) bytes += memory.*field.bytes;
+  return bytes;
+}
+
+}  // namespace leat
