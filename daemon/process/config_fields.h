@@ -94,6 +94,7 @@ void visit(Visitor& v, MasterConfig& c) {
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);
   v.duration("grow_after", c.grow_after);
   v.map("retention", [&](Visitor& retention) { visit(retention, c.retention); });
+  v.boolean("audit_to_log", c.audit_to_log);
   v.boolean("chaos", c.chaos);
   v.boolean("new_journal", c.new_journal);
   v.map("log", [&](Visitor& log) { visit(log, c.log); });

@@ -73,6 +73,7 @@ struct MasterConfig {
   // The master deletes its record of jobs that have ended, and their files, beyond max_age,
   // max_jobs and max_bytes.
   Retention retention;
+  bool audit_to_log = false;  // each entry of the audit log is a line of the master's log, too
   bool chaos = false;  // jobs may cause faults in themselves, their workers and this master
   // Start a new journal although there are folders of jobs that no journal lists. Nothing continues
   // these jobs.
