@@ -33,7 +33,7 @@ struct GraphPart {
   double ms = 0;
 };
 
-// What the second line of a node's box adds to the first, its label.
+// The text that the second line of a node's box begins with, below its label.
 std::string below_label(const RecordedNode& node) {
   return node.name.starts_with('%') ? node.name : node.op;
 }

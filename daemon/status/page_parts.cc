@@ -71,8 +71,9 @@ rect.wake-up { fill: var(--warn); } rect.transfer { fill: var(--good); }
 .graph rect { fill: var(--back); stroke: var(--faint); } .graph text.name { fill: var(--text); }
 .graph rect.scope { fill: var(--head); stroke: var(--busy); }
 .graph rect.share { fill: var(--busy); stroke: none; }
-.card { display: none; position: sticky; bottom: 0; padding: .4rem .8rem; background: var(--head);
-  border: 1px solid var(--line); border-radius: 6px; } .card:target { display: block; }
+.card { display: none; position: fixed; left: 1.5rem; right: 1.5rem; bottom: 1rem; max-height: 45vh;
+  overflow: auto; padding: .4rem .8rem; background: var(--head); border: 1px solid var(--line);
+  border-radius: 6px; } .card:target { display: block; }
 .card th, .card td { padding: .1rem .6rem .1rem 0; }
 summary { cursor: pointer; } details details, details table { margin-left: 1.2rem; width: auto; }
 progress { width: 6rem; accent-color: var(--busy); }

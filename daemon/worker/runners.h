@@ -79,7 +79,7 @@ struct RunnersPulse {
   WorkerUsage usage;     // of the worker's process and all runners, at most half a second old
 };
 
-// What one runner has done, and what it uses.
+// The work of one runner, and the resources that it uses.
 struct RunnerWork {
   std::string job;
   uint64_t turns = 0;  // finished

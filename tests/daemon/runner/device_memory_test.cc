@@ -24,7 +24,7 @@ TEST_CASE("a runner's memory is counted by its kind, on the host and on accelera
   CHECK(total(host) == 498);
   CHECK(memory.on_accelerators() == ReservedMemory{30, 230, 0, 0, 0, 0});
 
-  // What is refused is not counted; a released run keeps its variables.
+  // A refused run does not count, and a released one keeps its variables.
   CHECK(memory.reserve({3, 1}, 1, partition_of(300, 10), 0).code() == Code::resource_exhausted);
   memory.release({1, 0});
   memory.release({1, 1});

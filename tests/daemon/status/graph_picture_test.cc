@@ -38,7 +38,7 @@ TEST_CASE("boxes are below those whose values they take, and close to those that
   CHECK(rows_of_graph(3, {{0, 1}, {1, 2}}) == Rows{{0}, {1}, {2}});
   // 2 has no inputs, and stands above its user.
   CHECK(rows_of_graph(4, {{0, 1}, {1, 3}, {2, 3}}) == Rows{{0}, {1, 2}, {3}});
-  // What goes back to an earlier box moves nothing.
+  // An edge back to an earlier box moves nothing.
   CHECK(rows_of_graph(2, {{0, 1}, {1, 0}}) == Rows{{0}, {1}});
   // Those of one parent stand together.
   CHECK(rows_of_graph(6, {{0, 3}, {1, 2}, {0, 5}, {1, 4}}) == Rows{{0, 1}, {3, 5, 2, 4}});
