@@ -1,7 +1,10 @@
 #include "daemon/base/json_line.h"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 
 #include "devices/base/utf8.h"
 
@@ -101,6 +104,23 @@ JsonLine& JsonLine::add_null(std::string_view key) {
 const std::string& JsonLine::text() {
   text_ += text_.empty() ? "{}\n" : "}\n";
   return text_;
+}
+
+std::string iso_time(int64_t unix_ms) {
+  using namespace std::chrono;
+  // Years have four digits, so a wrong clock shows as the first or the last moment of that range.
+  constexpr int64_t kLast = 253'402'300'799'999;  // of year 9999
+  const sys_time<milliseconds> at{milliseconds(std::clamp<int64_t>(unix_ms, 0, kLast))};
+  const auto day = floor<days>(at);
+  const year_month_day date(day);
+  const hh_mm_ss<milliseconds> time(at - day);
+  char text[64];
+  std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ",
+                static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                static_cast<unsigned>(date.day()), static_cast<int>(time.hours().count()),
+                static_cast<int>(time.minutes().count()), static_cast<int>(time.seconds().count()),
+                static_cast<int>(time.subseconds().count()));
+  return text;
 }
 
 }  // namespace leat

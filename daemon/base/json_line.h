@@ -14,6 +14,9 @@ namespace leat {
 // Returns "NaN", "Infinity" or "-Infinity", for a number that JSON cannot represent.
 std::string_view name_of_number(double value);
 
+// Returns a time such as "2026-01-31T12:00:00.123Z".
+std::string iso_time(int64_t unix_ms);
+
 // Threads: one.
 class JsonLine {
  public:

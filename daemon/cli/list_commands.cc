@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "daemon/cli/attend.h"
+#include "daemon/base/json_line.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/event_program.h"

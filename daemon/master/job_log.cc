@@ -11,7 +11,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "daemon/status/status_json.h"
+#include "daemon/base/json_line.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/base/json_line.h"
 #include "daemon/status/compare_page.h"
 #include "daemon/status/curve_figures.h"
 #include "daemon/status/page_parts.h"

@@ -40,7 +40,4 @@ std::string live_json();
 std::string ready_json(const Status& status);
 std::string error_json(std::string_view code, std::string_view message);
 
-// Returns a time such as "2026-01-31T12:00:00.123Z".
-std::string iso_time(int64_t unix_ms);
-
 }  // namespace leat

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "daemon/base/json_line.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/daemon/jobs/table_driver.h"

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/json_line.h"
 #include "daemon/status/job_page.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/text.h"
