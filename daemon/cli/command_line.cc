@@ -39,6 +39,7 @@ constexpr int kSection = 1;  // of the manual
 struct Parsed {
   TrainCommand train;
   PlanCommand plan;
+  AuditCommand audit;
   PredictCommand predict;
   GraphShowCommand show;
   GraphCheckCommand check;
@@ -118,6 +119,19 @@ void add_plan(CLI::App& app, Parsed& parsed) {
   add_job_options(*sub, parsed.plan.job);
   add_gpu(*sub, parsed.plan.job.overrides.set);
   sub->add_flag("--json", parsed.plan.json, "JSON on stdout");
+  add_color(*sub, parsed.color);
+}
+
+void add_audit(CLI::App& app, Parsed& parsed) {
+  auto* sub =
+      add_command(app, "audit", "Print the audit log of a master, and check that it is whole");
+  add_argument(*sub, "PATH", parsed.audit.path, "The master's state folder, or its folder audit")
+      ->required();
+  sub->add_flag("--verify", parsed.audit.verify,
+                "Print no entries, but how many there are, and the hash of the last one");
+  sub->add_option("--head", parsed.audit.head, "One of the entries has to have this hash")
+      ->type_name("SHA256");
+  sub->add_flag("--json", parsed.audit.json, "At the end, number and hash as a JSON object");
   add_color(*sub, parsed.color);
 }
 
@@ -284,6 +298,7 @@ void build(CLI::App& app, Parsed& parsed) {
   add_curve_commands(app, parsed.curves, parsed.color);
   add_look_commands(app, parsed.looks, parsed.color);
   add_data(app, parsed);
+  add_audit(app, parsed);
   add_texts(app, parsed);
   add_help_commands(app);
 }
@@ -324,6 +339,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (name == "leat completion") return completion_of(app, parsed);
   if (name == "leat man") return manual_of(app, parsed.topic, kSection);
   if (name == "leat plan") return with_color(std::move(parsed.plan));
+  if (name == "leat audit") return with_color(std::move(parsed.audit));
   if (name == "leat predict") {
     // The parser cannot say that one of two is needed.
     if (parsed.predict.inputs.empty() == parsed.predict.data.empty()) {
@@ -370,6 +386,7 @@ int run_command(const Command& command) {
     }
     int operator()(const TrainCommand& train) const { return run_train(train); }
     int operator()(const PlanCommand& plan) const { return run_plan(plan); }
+    int operator()(const AuditCommand& audit) const { return run_audit(audit); }
     int operator()(const PredictCommand& predict) const { return run_predict(predict); }
     int operator()(const GraphShowCommand& show) const { return run_graph_show(show); }
     int operator()(const GraphCheckCommand& check) const { return run_graph_check(check); }

@@ -23,14 +23,14 @@ namespace leat {
 // A command with its arguments, or a text to print instead. run_command() needs an overload for
 // each alternative, so the compiler finds a command without one.
 using Command = std::variant<
-    PrintText, TrainCommand, PlanCommand, PredictCommand, GraphShowCommand, GraphCheckCommand,
-    GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand, CheckpointVerifyCommand,
-    CheckpointDiffCommand, CheckpointExportCommand, CheckpointCopyCommand, CheckpointSaveCommand,
-    EvaluateCommand, SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand,
-    PauseCommand, SupportBundleCommand, RmCommand, NodesCommand, TopCommand, ConfigCommand,
-    ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand, MetricsCommand,
-    PlotCommand, CompareCommand, DataTokenizeCommand, WhyCommand, TraceCommand, ExplainCommand,
-    DataInspectCommand, DataConvertCommand, DataLedgerCommand>;
+    PrintText, TrainCommand, PlanCommand, AuditCommand, PredictCommand, GraphShowCommand,
+    GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
+    CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand, CheckpointCopyCommand,
+    CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand, LogsCommand,
+    CancelCommand, PauseCommand, SupportBundleCommand, RmCommand, NodesCommand, TopCommand,
+    ConfigCommand, ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
+    MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand, WhyCommand, TraceCommand,
+    ExplainCommand, DataInspectCommand, DataConvertCommand, DataLedgerCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

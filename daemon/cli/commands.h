@@ -49,6 +49,18 @@ struct PlanCommand {
 };
 int run_plan(const PlanCommand& command);
 
+// Prints the entries of a master's audit log as they are, one JSON object a line, and checks that
+// their chain is whole.
+struct AuditCommand {
+  std::string path;     // the state folder of the master, or the folder of the log
+  bool verify = false;  // print no entries, but how many there are and the hash of the last one
+  std::string head;     // a hash that one of the entries has to have; empty: any
+  bool json = false;    // print number and hash as a JSON object, the last one
+  ColorMode color = ColorMode::automatic;
+};
+// Returns kExitFailed if the chain is broken.
+int run_audit(const AuditCommand& command);
+
 // Prints a graph as text. A table of layers with output shapes and numbers of parameters, or with
 // `expand` the text of the graph.
 struct GraphShowCommand {

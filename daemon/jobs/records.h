@@ -52,6 +52,7 @@ struct Submission {
   std::string dataset;             // only workers that have it run the job; "": all do
   uint32_t gpus = 0;               // of each worker
   QueueTerms terms;                // of its job file and its client, for the queue
+  std::string by = {};  // its client's address, for the audit log; the journal has it not
   bool operator==(const Submission&) const = default;
 };
 

@@ -211,6 +211,7 @@ class MasterServer final : public Service<wire::Master> {
     const auto resume = to_string(context.getParams().getRequest().getResume());
     if (resume.size() > kMaxId) return refuse(read_id(resume.c_str()).status(), context);
     const auto submission = std::make_shared<Submission>(std::move(request).value());
+    submission->by = connection_->peer;
     auto view =
         disk_.run<JobView>("Master.submit", resume.empty() ? kAnswer : kResume,
                            [submission, resume, shared = shared_](auto done) {
@@ -390,12 +391,13 @@ class MasterServer final : public Service<wire::Master> {
     auto opened = disk_.run<OpenFile>(
         "Master.fetch", kHash,
         [id = *id, name = to_string(context.getParams().getName()), shared = shared_,
-         asked_by = std::weak_ptr<ClientConnection>(connection_)](OpenDone done) {
-          auto path = shared->jobs.file_path(id, name);
+         asked_by = std::weak_ptr<ClientConnection>(connection_),
+         by = connection_->peer](OpenDone done) {
+          auto path = shared->jobs.file_path(id, name, by);
           if (!path.ok()) return done(path.status());
           auto file = shared->files.open(*path);
           if (!file.ok()) {  // the job may have removed it since
-            path = shared->jobs.file_path(id, name);
+            path = shared->jobs.file_path(id, name, by);
             return done(path.ok() ? file.status() : path.status());
           }
           std::make_shared<Hashing>(shared, asked_by, std::move(*file), std::move(done))->go_on();

@@ -18,7 +18,7 @@ constexpr size_t kMostWaiting = 32;  // pages whose files are still to be read
 
 // The text of the job file; a sentence if the job has none yet, or if it cannot be read.
 std::string job_file_text(JobService& jobs, const std::string& id) {
-  const auto path = jobs.file_path(id, "job.yaml");
+  const auto path = jobs.file_path(id, "job.yaml", "the page of files");
   if (!path.ok()) return "(the job has no job file yet)";
   const auto text = read_file(real_files(), *path, kMostJobFile);
   if (!text.ok()) return cat("(", text.status().message(), ")");

@@ -19,8 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kBy = "a client over HTTP";
-
 Status wrong_type(std::string_view key, std::string_view expected, const Json& received) {
   return invalid_argument(cat(key, ": expected ", expected, ", received ", received.type_name()));
 }
@@ -122,9 +120,15 @@ HttpResponse answer_later(int status, Ask ask) {
   return response;
 }
 
+// The client of a request, for logs.
+std::string http_client(const HttpRequest& request) {
+  return cat("a client over HTTP", request.client.empty() ? "" : " at ", request.client);
+}
+
 HttpResponse submit(JobService& jobs, const HttpRequest& request) {
   auto submission = read_http_submission(request.body);
   if (!submission.ok()) return http_error(400, submission.status().message());
+  submission->by = http_client(request);
   return answer_later(201, [&](JobService::Done<JobView> done) {
     jobs.submit(std::move(*submission), std::move(done));
   });
@@ -136,7 +140,7 @@ HttpResponse change_job(const StatusSource& source, const HttpRequest& request, 
   const auto job = source.job(request.captured[0]);
   if (!job.ok()) return http_failure(job.status());
   return answer_later(200, [&](JobService::Done<JobView> done) {
-    ask(job->id, std::string(kBy), std::move(done));
+    ask(job->id, http_client(request), std::move(done));
   });
 }
 

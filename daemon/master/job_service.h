@@ -81,8 +81,10 @@ class JobService {
   }
   // Lists the files of the job by name, without those that are still being written.
   virtual Result<std::vector<JobFile>> files(const std::string& id) = 0;
-  // Returns the path of such a file on this machine; invalid_argument if the job has no such file.
-  virtual Result<std::string> file_path(const std::string& id, const std::string& name) = 0;
+  // Returns the path of such a file on this machine, for `by`, who asks for it; invalid_argument if
+  // the job has no such file.
+  virtual Result<std::string> file_path(const std::string& id, const std::string& name,
+                                        const std::string& by) = 0;
 };
 
 }  // namespace leat

@@ -1,6 +1,8 @@
 #include "daemon/master/master.h"
 
+#include "daemon/audit/audit_log.h"
 #include "daemon/master/assembly_hosts.h"
+#include "daemon/master/audited_jobs.h"
 #include "daemon/master/heart_server.h"
 #include "daemon/master/job_curves.h"
 #include "daemon/master/job_logs.h"
@@ -78,6 +80,10 @@ Status Master::open() {
   // The folder is made private before anything in it is read or written.
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(parts_.config.state_dir));
   if (!warning.empty()) parts_.log.warning(warning);
+  LEAT_ASSIGN_OR_RETURN(
+      parts_.audit, AuditLog::open(real_files(), parts_.config.state_dir + "/audit", parts_.clock,
+                                   parts_.log.named("audit"), parts_.config.audit_to_log));
+  parts_.audited = std::make_unique<AuditedJobs>(*this, *parts_.audit);
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), parts_.config.state_dir, limits));
@@ -115,6 +121,10 @@ Status Master::open() {
     // The table learns the sizes of ended jobs as events, so that it can keep within their limit.
     if (has_ended(job.condition.state)) hands_.weigh(job.id);
   }
+  const AuditHead audited = parts_.audit->head();
+  parts_.log.info("audit log: ", audited.sequence, audited.sequence == 1 ? " entry" : " entries",
+                  ", the hash of the last one is ", audited.hash);
+  parts_.audit->add({"start", parts_.journal->cluster_id(), "the master"});
   parts_.log.info("journal of cluster ", parts_.journal->cluster_id(), ", start ",
                   parts_.journal->generation(), ": ", counted(jobs.size(), "job"));
   return {};
@@ -149,6 +159,12 @@ Status Master::open_workforce() {
   options.heartbeat = parts_.tuning.cluster.members.heartbeat;
   options.exit_deadline = parts_.tuning.runner_exit;
   options.shared_threads = static_cast<uint32_t>(parts_.config.shared_threads);
+  options.on_registered = [this](const std::string& worker, const std::string& from,
+                                 const Status& outcome) {
+    if (outcome.ok()) return parts_.audit->add({"register worker", worker, from});
+    // A stranger may try any number of times.
+    parts_.audit->add_refused(cat("worker '", worker, "' at ", from), outcome);
+  };
   options.log = parts_.log.named("workers");
   parts_.saved = std::make_unique<SavedFilesOfJobs>(*parts_.loop, real_files(), parts_.folders);
   parts_.workforce = std::make_unique<Workforce>(*parts_.loop, *parts_.state, *parts_.logs,
@@ -160,19 +176,22 @@ void Master::open_runs() {
   // The functions below are called on the threads of jobs and on the loop, so each change of the
   // table goes through its queue.
   ClusterState& state = *parts_.state;
-  parts_.sessions = std::make_unique<SessionHosts>(
-      SessionHostsParts{*parts_.loop, parts_.catalogue,
-                        [&state](Submission submission, Done<JobView> done) {
-                          state.submit(std::move(submission), std::move(done));
-                        },
-                        [&state](std::string id, std::string by) {
-                          state.cancel(std::move(id), std::move(by), [](const Result<JobView>&) {});
-                        },
-                        [&state](const std::string& id) {
-                          const auto view = state.tables().job(id);
-                          return view.ok() && view->condition.state == JobState::running;
-                        },
-                        parts_.tuning.session_lease});
+  parts_.sessions = std::make_unique<SessionHosts>(SessionHostsParts{
+      *parts_.loop, parts_.catalogue,
+      [this, &state](Submission submission, Done<JobView> done) {
+        parts_.audited->open_session(std::move(submission), std::move(done),
+                                     [&state](Submission audited, Done<JobView> then) {
+                                       state.submit(std::move(audited), std::move(then));
+                                     });
+      },
+      [&state](std::string id, std::string by) {
+        state.cancel(std::move(id), std::move(by), [](const Result<JobView>&) {});
+      },
+      [&state](const std::string& id) {
+        const auto view = state.tables().job(id);
+        return view.ok() && view->condition.state == JobState::running;
+      },
+      parts_.tuning.session_lease});
   parts_.runs = std::make_unique<RunningJobs>(RunningJobsParts{
       real_files(), parts_.catalogue, *parts_.journal, *parts_.logs, *parts_.sessions, parts_.clock,
       parts_.folders.path(), parts_.config.checkpoint_copies,
@@ -190,14 +209,17 @@ void Master::open_runs() {
 
 Status Master::listen() {
   LEAT_ASSIGN_OR_RETURN(
-      parts_.clients,
-      ClientService::start(*parts_.loop, *this, status_, real_files(), {}, parts_.sessions.get()));
+      parts_.clients, ClientService::start(*parts_.loop, *parts_.audited, status_, real_files(), {},
+                                           parts_.sessions.get()));
   RpcServerOptions options;
   options.address = parts_.config.listen;
   options.identity = identity_of(parts_.config);
   options.insecure_allow_network_without_authentication =
       parts_.config.security.insecure_allow_network_without_authentication;
   options.same_user = parts_.config.same_user;
+  options.on_refused = [this](const std::string& address, const Status& why) {
+    parts_.audit->add_refused(address, why);
+  };
   options.log = parts_.log.named("rpc");
   LEAT_ASSIGN_OR_RETURN(
       parts_.server,
@@ -252,8 +274,14 @@ Status Master::stop() {
   parts_.clients.reset();
   parts_.hearts.reset();
   if (parts_.journal != nullptr) parts_.journal->stop();
+  if (parts_.audit != nullptr) {
+    parts_.audit->add({"stop", "", "the master", stop_status_});
+    parts_.audit->stop();
+  }
   return stop_status_;
 }
+
+JobService& Master::audited() { return *parts_.audited; }
 
 void Master::beat_rpc(std::function<void()> beat) { (void)parts_.loop->post(std::move(beat)); }
 void Master::beat_hearts(std::function<void()> beat) {
@@ -403,7 +431,8 @@ Result<std::vector<JobFile>> Master::files(const std::string& id) {
   return parts_.folders.files(view.id);
 }
 
-Result<std::string> Master::file_path(const std::string& id, const std::string& name) {
+Result<std::string> Master::file_path(const std::string& id, const std::string& name,
+                                      const std::string& /*by*/) {
   LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.state->tables().job(id));
   return parts_.folders.file_path(view.id, name);
 }

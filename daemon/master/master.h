@@ -29,6 +29,9 @@ class Master final : public JobService {
   // "127.0.0.1:17461"
   const std::string& address() const { return address_; }
   MasterStatus& status() { return status_; }
+  // The requests of people, of which the audit log tells.
+  JobService& audited();
+  AuditLog& audit() { return *parts_.audit; }
 
   // For watchdogs: `beat` runs on one of the master's loops as soon as that loop takes it.
   void beat_rpc(std::function<void()> beat);
@@ -53,7 +56,8 @@ class Master final : public JobService {
   void record(std::string id, uint64_t steps, std::chrono::steady_clock::time_point deadline,
               Done<std::vector<std::byte>> done) override;
   Result<std::vector<JobFile>> files(const std::string& id) override;
-  Result<std::string> file_path(const std::string& id, const std::string& name) override;
+  Result<std::string> file_path(const std::string& id, const std::string& name,
+                                const std::string& by) override;
 
  private:
   Master(const MasterConfig& config, const MasterTuning& tuning, Logger log);

@@ -25,6 +25,8 @@
 
 namespace leat {
 
+class AuditLog;
+class AuditedJobs;
 class ClientService;
 class HeartServer;
 class JobLogs;
@@ -68,6 +70,8 @@ struct MasterParts {
   const JobFolders folders;
   PostMortems post_mortems;
 
+  std::unique_ptr<AuditLog> audit;
+  std::unique_ptr<AuditedJobs> audited;
   std::unique_ptr<JournalThread> journal;
   Status cannot_write;             // the journal's failure when it was opened, if any
   std::atomic<bool> wrote{false};  // the journal has been written since then

@@ -46,9 +46,12 @@ Status MasterProcess::open_http(const Logger& log) {
   options.policy.write_token = config_.http_write_token;
   if (const std::string host = this_host(); !host.empty()) options.policy.names = {host};
   options.log = log;
+  options.on_refused = [this](const std::string& client, const Status& why) {
+    daemon_->audit().add_refused(client, why);
+  };
   // The status page has a thread of its own, so that it answers while the master's loops are busy.
   reactor_ = std::make_unique<Reactor>();
-  std::vector<HttpRoute> routes = write_routes(*daemon_, daemon_->status());
+  std::vector<HttpRoute> routes = write_routes(daemon_->audited(), daemon_->status());
   for (auto* of : {step_routes, file_routes}) {
     for (HttpRoute& each : of(*daemon_, daemon_->status())) routes.push_back(std::move(each));
   }

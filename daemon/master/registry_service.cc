@@ -25,7 +25,10 @@ constexpr const char* kTooManySaved = "saved files: too many at a time";
 class RegistryService final : public Service<Registry> {
  public:
   RegistryService(std::shared_ptr<Workforce::Inside> inside, const RpcPeer& peer)
-      : inside_(std::move(inside)), role_(peer.role), connection_(peer.connection) {}
+      : inside_(std::move(inside)),
+        role_(peer.role),
+        connection_(peer.connection),
+        address_(peer.address) {}
 
   ~RegistryService() {
     // The object goes with its connection. The table hears of a lost worker by this, without the
@@ -52,11 +55,16 @@ class RegistryService final : public Service<Registry> {
   Status check_worker(std::string_view method) const;
   // The job of the runner of this connection. failed_precondition if it is the runner of none.
   Result<std::string> check_job(std::string_view method);
+  void tell_of_registration(const std::string& worker, const Status& outcome) const {
+    const auto& told = inside_->parts().options.on_registered;
+    if (told) told(worker, address_, outcome);
+  }
   Status take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner);
 
   const std::shared_ptr<Workforce::Inside> inside_;
   const RpcRole role_;
   const uint64_t connection_;
+  const std::string address_;         // of the connection's other end
   std::optional<WorkerRef> worker_;   // whose connection this is, once it has registered
   std::optional<RunnerPlace> place_;  // with which a runner has registered
   Permits saved_{kMaxSaved};
@@ -91,6 +99,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
   if (status.ok())
     status = inside_->worker_connects(info, *tokens, params.getWorker(), connection_);
   if (!status.ok()) {
+    tell_of_registration(info.worker.name, status);
     write_status(status, context.getResults().initOutcome().initError());
     return kj::READY_NOW;
   }
@@ -101,6 +110,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
   inside_->parts().state.join(info, answered.done);
   return answered.promise.then([this, context, worker = info.worker](Status&& joined) mutable {
     auto outcome = context.getResults().initOutcome();
+    tell_of_registration(worker.name, joined);
     if (!joined.ok()) {
       inside_->worker_refused(worker, connection_);
       // A repeated call may have been refused before this one.

@@ -28,7 +28,8 @@ struct HttpRequest {
   std::vector<HttpField> headers;     // names in lower case; a name may occur several times
   bool keep_alive = true;
   uint64_t content_length = 0;
-  std::string body;  // of a POST
+  std::string body;    // of a POST
+  std::string client;  // "127.0.0.1:40712"; "" over a Unix socket
 
   // The segments that match the `{...}` of the route's pattern, in order.
   std::vector<std::string> captured;

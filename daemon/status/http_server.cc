@@ -27,6 +27,7 @@
 #include "daemon/status/pending_response.h"
 #include "devices/base/text.h"
 #include "transport/io/handshake.h"
+#include "transport/rpc/socket.h"
 
 namespace leat {
 
@@ -141,6 +142,8 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
   Status start(Descriptor socket) {
     const int one = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    const SocketAddress client = remote_address(socket.get());
+    if (client.storage.ss_family != AF_UNIX) client_ = client.to_string();
     error_code error;
     socket_.assign(Stream(AF_UNSPEC, 0), socket.get(), error);
     if (error) return system_error("a connection", error.value());
@@ -300,6 +303,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
       response = std::move(*parse.refusal);
     } else {
       input_.erase(0, parse.bytes);
+      parse.request->client = client_;
       response = answer_http(std::move(*parse.request), core_->routes_, core_->options_.policy);
     }
     response = bounded(std::move(response));
@@ -308,6 +312,12 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
                                      " streams of events at once"));
     ++core_->counters().requests;
     if (response.status >= 400) ++core_->counters().refused;
+    const bool by_policy =
+        response.status == 401 || response.status == 403 || response.status == 421;
+    if (by_policy && core_->options_.on_refused) {
+      core_->options_.on_refused(
+          client_, failed_precondition(cat("HTTP ", response.status, ": ", response.error)));
+    }
     return response;
   }
 
@@ -366,6 +376,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
 
   const std::shared_ptr<Core> core_;
   const uint64_t id_;
+  std::string client_;  // its address; "" over a Unix socket
   Stream::socket socket_;
   bool idle_ = true;
   Steady::time_point since_;  // it is idle or busy

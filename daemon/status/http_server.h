@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ struct HttpOptions {
   size_t most_streams = 224;                           // connections with a stream of events
   std::chrono::milliseconds stream_pause{100};         // between two looks for new events
   std::chrono::milliseconds stream_silence{15'000};    // a stream without events sends a comment
+  // Called for each request that the policy refuses: without the token, or of a foreign site.
+  std::function<void(const std::string& client, const Status& why)> on_refused;
   Logger log;
   std::shared_ptr<HttpCounters> counters;  // null: the server makes its own
 };

@@ -204,7 +204,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, support-bundle, "
        "metrics, plot, "
        "compare, "
-       "why, explain, trace, data, completion, man, help, version\nSee "
+       "why, explain, trace, data, audit, completion, man, help, version\nSee "
        "'leat "
        "--help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
@@ -214,7 +214,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "logs, cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, "
        "support-bundle, metrics, "
        "plot, "
-       "compare, why, explain, trace, data, completion, "
+       "compare, why, explain, trace, data, audit, completion, "
        "man, "
        "help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},

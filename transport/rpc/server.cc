@@ -236,6 +236,9 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
     ++counters_->refused;
     options_.log.warning("rpc server: refused ", from.to_string(),
                          ": expected a process of this one's user");
+    if (options_.on_refused)
+      options_.on_refused(from.to_string(),
+                          failed_precondition("expected a process of the master's user"));
     ::close(fd);
     return;
   }
@@ -322,6 +325,7 @@ void RpcServer::Acceptor::end_half_open(uint64_t id, Status why) {
   const bool silent = why.code() == Code::deadline_exceeded;
   ++(silent ? counters_->half_open_ended : counters_->refused);
   options_.log.info("rpc: let go of ", found->second->address, ": ", why.message());
+  if (options_.on_refused) options_.on_refused(found->second->address, why);
   half_open_.erase(found);
 }
 

@@ -46,6 +46,8 @@ struct RpcServerOptions {
   // The ByteBudget of all connections.
   size_t held_bytes = 160u << 20;
 
+  // Called on the loop for each connection that is let go before its hello was accepted.
+  std::function<void(const std::string& address, const Status& why)> on_refused;
   Logger log;
 };
 

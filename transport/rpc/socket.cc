@@ -110,6 +110,12 @@ SocketAddress local_address(int socket) {
   return address;
 }
 
+SocketAddress remote_address(int socket) {
+  SocketAddress address;
+  ::getpeername(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.size);
+  return address;
+}
+
 void set_control_options(int socket) {
   const auto set = [socket](int level, int option, int value) {
     // Sockets that are not TCP refuse some of these, without harm.

@@ -30,8 +30,9 @@ Result<SocketAddress> parse_socket_address(std::string_view text);
 // A listening socket's descriptor, non-blocking and closed on exec, which the caller owns.
 // unavailable if the address cannot be had.
 Result<int> listen_on(const SocketAddress& address);
-// The address of a socket's own end.
+// The address of a socket's own end, and of the other one.
 SocketAddress local_address(int socket);
+SocketAddress remote_address(int socket);
 
 // Sends small messages without delay, and notices within about 3 s that a peer is gone without a
 // word, whether the connection is idle or not.

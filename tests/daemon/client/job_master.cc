@@ -183,7 +183,8 @@ Result<std::vector<JobFile>> FakeJobs::files(const std::string& id) {
   return out;
 }
 
-Result<std::string> FakeJobs::file_path(const std::string& id, const std::string& name) {
+Result<std::string> FakeJobs::file_path(const std::string& id, const std::string& name,
+                                        const std::string& /*by*/) {
   if (const std::lock_guard lock(mutex_); name == vanishing_) {
     const std::filesystem::path path = std::filesystem::path(folder_) / id / name;
     std::filesystem::remove_all(path.parent_path());

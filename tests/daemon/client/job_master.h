@@ -40,7 +40,8 @@ class FakeJobs final : public JobService, public StatusSource {
   void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
             Done<LogPage> done) override;
   Result<std::vector<JobFile>> files(const std::string& id) override;
-  Result<std::string> file_path(const std::string& id, const std::string& name) override;
+  Result<std::string> file_path(const std::string& id, const std::string& name,
+                                const std::string& by) override;
 
   ClusterView cluster() const override;
   uint64_t jobs_version() const override;

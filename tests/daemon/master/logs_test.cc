@@ -172,10 +172,10 @@ TEST_CASE("a job's files are listed by name, and no other file can be fetched", 
   CHECK(names ==
         std::vector<std::string>{"checkpoints/step-1/manifest.json", "log.txt", "notes.tmp.md"});
   CHECK((*files)[0].size == 2);
-  CHECK(contents(*host.master->file_path(id, "checkpoints/step-1/manifest.json")) == "{}");
-  CHECK(host.master->file_path(id, "../../journal.sqlite").status().code() ==
+  CHECK(contents(*host.master->file_path(id, "checkpoints/step-1/manifest.json", "ann")) == "{}");
+  CHECK(host.master->file_path(id, "../../journal.sqlite", "ann").status().code() ==
         Code::invalid_argument);
-  CHECK(host.master->file_path(id, "submitted/tiny.onnxtxt").status().code() ==
+  CHECK(host.master->file_path(id, "submitted/tiny.onnxtxt", "ann").status().code() ==
         Code::invalid_argument);
 }
 

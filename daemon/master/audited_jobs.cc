@@ -1,0 +1,95 @@
+#include "daemon/master/audited_jobs.h"
+
+#include <utility>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// "'ann' at 127.0.0.1:40712": the name is what the client says.
+std::string client_of(const Submission& submission) {
+  const std::string& user = submission.terms.user;
+  if (user.empty()) return submission.by;
+  return cat("'", user, "'", submission.by.empty() ? "" : " at ", submission.by);
+}
+
+// The subject of an entry, once the outcome names it in full.
+const std::string& name_of_subject(const JobView& job) { return job.id; }
+const std::string& name_of_subject(const NodeView& node) { return node.worker.info.worker.name; }
+
+}  // namespace
+
+template <typename T, typename Ask>
+void AuditedJobs::audit(AuditEntry entry, Done<T> done, Ask ask) {
+  if (const Status log = log_.status(); !log.ok()) {
+    const Status refused = unavailable(
+        cat("the audit log cannot be written, so that nothing is changed: ", log.message()));
+    entry.outcome = refused;
+    log_.add(std::move(entry));  // another attempt to write
+    return done(refused);
+  }
+  ask([&log = log_, entry = std::move(entry), done = std::move(done)](Result<T> result) mutable {
+    entry.outcome = result.status();
+    if (result.ok()) entry.subject = name_of_subject(*result);
+    // The request is done: its outcome is the answer, whether the log could be written or not.
+    log.add(std::move(entry), [done, result](const Status&) { done(result); });
+  });
+}
+
+void AuditedJobs::submit(Submission submission, Done<JobView> done) {
+  AuditEntry entry{"submit", submission.name, client_of(submission)};
+  audit(std::move(entry), std::move(done),
+        [&](Done<JobView> then) { jobs_.submit(std::move(submission), std::move(then)); });
+}
+
+void AuditedJobs::resume(std::string job, Submission submission, Done<JobView> done) {
+  AuditEntry entry{cat("submit with the checkpoint of ", job), job, client_of(submission)};
+  audit(std::move(entry), std::move(done), [&](Done<JobView> then) {
+    jobs_.resume(std::move(job), std::move(submission), std::move(then));
+  });
+}
+
+void AuditedJobs::open_session(Submission submission, Done<JobView> done,
+                               const std::function<void(Submission, Done<JobView>)>& submit) {
+  AuditEntry entry{"open session", submission.name, client_of(submission)};
+  audit(std::move(entry), std::move(done),
+        [&](Done<JobView> then) { submit(std::move(submission), std::move(then)); });
+}
+
+void AuditedJobs::cancel(std::string id, std::string by, Done<JobView> done) {
+  audit({"cancel", id, by}, std::move(done),
+        [&](Done<JobView> then) { jobs_.cancel(std::move(id), std::move(by), std::move(then)); });
+}
+
+void AuditedJobs::pause(std::string id, bool undo, std::string by, Done<JobView> done) {
+  audit({undo ? "resume" : "pause", id, by}, std::move(done), [&](Done<JobView> then) {
+    jobs_.pause(std::move(id), undo, std::move(by), std::move(then));
+  });
+}
+
+void AuditedJobs::save(std::string id, std::string by, Done<JobView> done) {
+  audit({"save", id, by}, std::move(done),
+        [&](Done<JobView> then) { jobs_.save(std::move(id), std::move(by), std::move(then)); });
+}
+
+void AuditedJobs::remove(std::string id, std::string by, Done<JobView> done) {
+  audit({"remove", id, by}, std::move(done),
+        [&](Done<JobView> then) { jobs_.remove(std::move(id), std::move(by), std::move(then)); });
+}
+
+void AuditedJobs::drain(std::string worker, bool draining, std::string by, Done<NodeView> done) {
+  audit({draining ? "drain" : "undrain", worker, by}, std::move(done), [&](Done<NodeView> then) {
+    jobs_.drain(std::move(worker), draining, std::move(by), std::move(then));
+  });
+}
+
+// The entry is written beside the file's way to the client, which does not wait for it.
+Result<std::string> AuditedJobs::file_path(const std::string& id, const std::string& name,
+                                           const std::string& by) {
+  auto path = jobs_.file_path(id, name, by);
+  log_.add({"fetch", cat(id, "/", name), by, path.status()});
+  return path;
+}
+
+}  // namespace leat

@@ -1,0 +1,65 @@
+// Has the audit log tell of every request that changes something, and of every file that is
+// fetched.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/audit/audit_log.h"
+#include "daemon/master/job_service.h"
+
+namespace leat {
+
+// Passes requests on to another service, and answers when the log has them with their outcome.
+// While the log cannot be written it refuses what changes anything with `unavailable`; requests
+// that read are passed on as they are. Threads: as JobService.
+class AuditedJobs final : public JobService {
+ public:
+  // Both outlive it.
+  AuditedJobs(JobService& jobs, AuditLog& log) : jobs_(jobs), log_(log) {}
+
+  void submit(Submission submission, Done<JobView> done) override;
+  void resume(std::string job, Submission submission, Done<JobView> done) override;
+  Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
+                                                   uint64_t size) override {
+    return jobs_.begin_blob(sha256, size);
+  }
+  // As submit(), for a session, whose job `submit` brings to the table.
+  void open_session(Submission submission, Done<JobView> done,
+                    const std::function<void(Submission, Done<JobView>)>& submit);
+  void cancel(std::string id, std::string by, Done<JobView> done) override;
+  void pause(std::string id, bool undo, std::string by, Done<JobView> done) override;
+  void save(std::string id, std::string by, Done<JobView> done) override;
+  void remove(std::string id, std::string by, Done<JobView> done) override;
+  void drain(std::string worker, bool draining, std::string by, Done<NodeView> done) override;
+  void watch(std::string id, uint64_t seen, std::chrono::steady_clock::time_point deadline,
+             Done<JobView> done) override {
+    jobs_.watch(std::move(id), seen, deadline, std::move(done));
+  }
+  void logs(std::string id, uint64_t from, std::chrono::steady_clock::time_point deadline,
+            Done<LogPage> done) override {
+    jobs_.logs(std::move(id), from, deadline, std::move(done));
+  }
+  void why(std::string id, Done<Diagnosis> done) override {
+    jobs_.why(std::move(id), std::move(done));
+  }
+  void record(std::string id, uint64_t steps, std::chrono::steady_clock::time_point deadline,
+              Done<std::vector<std::byte>> done) override {
+    jobs_.record(std::move(id), steps, deadline, std::move(done));
+  }
+  Result<std::vector<JobFile>> files(const std::string& id) override { return jobs_.files(id); }
+  Result<std::string> file_path(const std::string& id, const std::string& name,
+                                const std::string& by) override;
+
+ private:
+  // Calls `ask` with a Done that writes the entry with its outcome before it calls `done`.
+  template <typename T, typename Ask>
+  void audit(AuditEntry entry, Done<T> done, Ask ask);
+
+  JobService& jobs_;
+  AuditLog& log_;
+};
+
+}  // namespace leat
