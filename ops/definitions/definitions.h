@@ -58,6 +58,8 @@ void register_trigonometry_ops(Catalogue& catalogue);
 void register_bitwise_ops(Catalogue& catalogue);
 // grid_sample.cc: GridSample, and leat.GridSampleGrad.
 void register_grid_sample_ops(Catalogue& catalogue);
+// determinant.cc: Det, and leat.DetGrad.
+void register_determinant_ops(Catalogue& catalogue);
 // image.cc: leat.CropImages and leat.AugmentImages.
 void register_image_ops(Catalogue& catalogue);
 // attention.cc: Attention, and leat.AttentionGrad.

@@ -20,7 +20,6 @@ constexpr RefusedOp kRefused[] = {
     {"ConcatFromSequence", kSequence},
     {"DFT", kMissing},
     {"DeformConv", kMissing},
-    {"Det", kMissing},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},
     {"MaxRoiPool", kMissing},

@@ -2,6 +2,7 @@
 // condition can be tried. If the tile or the algorithm depends on the size, there is a larger case,
 // too.
 #include "tests/ops/conformance.h"
+#include "tests/ops/conformance_more_cases.h"
 #include "tests/ops/op_testing.h"
 
 namespace leat::testing {
@@ -684,6 +685,7 @@ std::vector<ConformanceCase> conformance_cases() {
   add_reductions(cases);
   add_randoms(cases);
   add_state(cases);
+  add_signal_cases(cases);
   return cases;
 }
 

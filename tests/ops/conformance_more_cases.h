@@ -1,0 +1,13 @@
+// Parts of the table of conformance cases that have a file of their own.
+#pragma once
+
+#include <vector>
+
+#include "tests/ops/conformance.h"
+
+namespace leat::testing {
+
+// Determinants, Fourier transforms, caches of sequences, and bits of numbers.
+void add_signal_cases(std::vector<ConformanceCase>& cases);
+
+}  // namespace leat::testing
