@@ -270,6 +270,7 @@ const std::map<std::string, Composite, std::less<>>& composites() {
       {"AffineGrid", {20, make_affine_grid}},
       {"BlackmanWindow", {17, make_blackman_window}},
       {"Celu", {12, celu}},
+      {"CenterCropPad", {18, make_center_crop_pad}},
       {"Col2Im", {18, make_col2im}},
       {"ConvInteger", {10, make_conv_integer}},
       {"DepthToSpace", {13, depth_to_space}},

@@ -15,7 +15,6 @@ constexpr std::string_view kMissing = "not implemented yet";
 constexpr RefusedOp kRefused[] = {
     {"BitCast", kMissing},
     {"CausalConvWithState", kMissing},
-    {"CenterCropPad", kMissing},
     {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
     {"DFT", kMissing},

@@ -50,6 +50,7 @@ constexpr struct {
     {"OneHot", 1, 1},
     {"TopK", 1, 1},
     {"ConstantOfShape", 0, 0},
+    {"CenterCropPad", 1, 1},
 };
 
 // The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If

@@ -137,6 +137,12 @@ TEST_CASE("gradients of activations and normalizations agree with finite differe
   check_composite("RMSNormalization (a, b)", {x, doubles({3}, 4)}, {0, 1});
 }
 
+TEST_CASE("CenterCropPad cuts and pads around the centre, and its gradient agrees") {
+  const std::string sizes = "n = Constant <value = int32[2] {2, 7}> ()";
+  check_composite("CenterCropPad <axes = [1, -1]> (a, n)", {doubles({2, 5, 4}, 1)}, {0}, sizes);
+  check_composite("CenterCropPad (a, n)", {doubles({5, 7}, 1)}, {0}, sizes);
+}
+
 TEST_CASE("values that follow from sizes are ONNX's") {
   const auto value = [](const std::string& node, const Tensor& x) {
     std::string type = x.dtype() == DType::f32 ? "float" : "int64";

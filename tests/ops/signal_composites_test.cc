@@ -1,0 +1,45 @@
+// Composites of signals and images: what they compute, and what they refuse.
+#include "devices/base/text.h"
+#include "ops/graph/interpret.h"
+#include "ops/graph/validate.h"
+#include "ops/text/parse.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+#include "tests/ops/op_testing.h"
+
+namespace leat::testing {
+namespace {
+
+// A graph "y = NODE" with the input x. `constants` are nodes in front of it.
+Result<Graph> graph_of(const std::string& constants, const std::string& node, const Tensor& x) {
+  auto graph = parse_graph(
+      cat("<ir_version: 10, opset_import: [\"\" : 23]>\ng (", dtype_name(x.dtype()), "[",
+          join(x.shape(), ","), "] x) => (y) {\n", constants, "\n  y = ", node, "\n}\n"),
+      test_catalogue(), "g");
+  if (graph.ok()) LEAT_RETURN_IF_ERROR(validate(*graph));
+  return graph;
+}
+
+Tensor value_of(const std::string& constants, const std::string& node, const Tensor& x) {
+  INFO(constants << node);
+  const Graph graph = must(graph_of(constants, node, x));
+  return must(interpret(graph, {{graph.inputs()[0], x}}, graph.outputs()))[0];
+}
+
+TEST_CASE("CenterCropPad has the smaller half of an odd number in front") {
+  const Tensor x = counting(DType::f32, {5});
+  const auto sized = [&](int64_t size) {
+    return value_of(cat("n = Constant <value = int64[1] {", size, "}> ()"), "CenterCropPad (x, n)",
+                    x);
+  };
+  check_identical(sized(2), Tensor::of<float>({2}, {1, 2}));
+  check_identical(sized(3), Tensor::of<float>({3}, {1, 2, 3}));
+  check_identical(sized(5), x);
+  check_identical(sized(8), Tensor::of<float>({8}, {0, 0, 1, 2, 3, 4, 0, 0}));
+  check_identical(value_of("n = Constant <value = int64[1] {1}> ()",
+                           "CenterCropPad <axes = [-1]> (x, n)", counting(DType::i32, {2, 3})),
+                  Tensor::of<int32_t>({2, 1}, {1, 4}));
+}
+
+}  // namespace
+}  // namespace leat::testing
