@@ -20,6 +20,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_dropout_kernels(catalogue);
   add_gather_kernels(catalogue);
   add_determinant_kernels(catalogue);
+  add_dft_kernels(catalogue);
   add_scatter_kernels(catalogue);
   add_trigonometry_kernels(catalogue);
   add_bitwise_kernels(catalogue);

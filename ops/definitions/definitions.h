@@ -60,6 +60,8 @@ void register_bitwise_ops(Catalogue& catalogue);
 void register_grid_sample_ops(Catalogue& catalogue);
 // determinant.cc: Det, and leat.DetGrad.
 void register_determinant_ops(Catalogue& catalogue);
+// dft.cc: DFT, and leat.DFTGrad.
+void register_dft_ops(Catalogue& catalogue);
 // image.cc: leat.CropImages and leat.AugmentImages.
 void register_image_ops(Catalogue& catalogue);
 // attention.cc: Attention, and leat.AttentionGrad.

@@ -28,6 +28,7 @@ constexpr std::pair<std::string_view, int64_t> kNewOps[] = {
     {"CenterCropPad", 18},
     {"Mish", 18},
     {"AffineGrid", 20},
+    {"DFT", 20},  // the axis was an attribute before
     {"Gelu", 20},
     {"GroupNormalization", 21},
     {"Attention", 23},

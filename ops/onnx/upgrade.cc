@@ -277,6 +277,10 @@ Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   if (op == "Scatter") node.op = "ScatterElements";
   if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
   if (opset_ < 9 && op == "Scan") LEAT_RETURN_IF_ERROR(batched_scan(node));
+  if (opset_ < 20 && op == "DFT") {
+    const int64_t axis = take_int(node, "axis", 1);
+    set_input(node, 2, constant(Tensor::scalar<int64_t>(axis), node.offset, out));
+  }
   if (opset_ < 21 && op == "GroupNormalization") node.attrs["per_group"] = Attr(int64_t{1});
   // Before opset 18, the number of outputs alone asked for equal parts.
   if (opset_ < 18 && op == "Split" && node.inputs.size() < 2) {

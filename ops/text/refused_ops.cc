@@ -17,7 +17,6 @@ constexpr RefusedOp kRefused[] = {
     {"CausalConvWithState", kMissing},
     {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
-    {"DFT", kMissing},
     {"DeformConv", kMissing},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},

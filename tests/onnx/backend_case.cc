@@ -51,6 +51,7 @@ constexpr struct {
     {"TopK", 1, 1},
     {"ConstantOfShape", 0, 0},
     {"CenterCropPad", 1, 1},
+    {"DFT", 1, 2},
 };
 
 // The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If

@@ -199,6 +199,15 @@ TEST_CASE("older opsets are upgraded") {
     add_node(g, "Split", {"x"}, {"a", "b"});
     CHECK(nodes_of(m) == "  a, b = Split <num_outputs = 2> (x)\n");
   }
+  SECTION("a transform was along axis 1") {
+    ModelProto m = model(17);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {2, 3, 4, 1});
+    add_node(g, "DFT", {"x"}, {"a"});
+    CHECK(nodes_of(m) ==
+          "  \"%1\" = Constant <value = int64 {1}> ()\n"
+          "  a = DFT (x, \"\", \"%1\")\n");
+  }
   SECTION("the newest is left as it is") {
     ModelProto m = model(20);
     GraphProto& g = *m.mutable_graph();

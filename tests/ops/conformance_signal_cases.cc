@@ -20,11 +20,45 @@ void add_determinants(std::vector<ConformanceCase>& cases) {
   cases.push_back({"leat.DetGrad", {signal({kBatch}, 0, 1), signal({kBatch, 30, 30}, -0.2, 0.2)}});
 }
 
+void add_transforms(std::vector<ConformanceCase>& cases) {
+  const Attrs inverse{{"inverse", int64_t{1}}}, one_side{{"onesided", int64_t{1}}},
+      real{{"inverse", int64_t{1}}, {"onesided", int64_t{1}}};
+  const auto add = [&](Tensor x, const Attrs& attrs, Tensor length = {}, Tensor axis = {}) {
+    cases.push_back(ConformanceCase{"DFT", {std::move(x), length, axis}, attrs}.grad({0}));
+  };
+  const auto number = [](int64_t value) { return Tensor::scalar<int64_t>(value); };
+  // Lengths of small factors, and primes; longer and shorter than the signal.
+  for (const Attrs& attrs : {Attrs{}, inverse}) {
+    add(signal({kBatch, 6, 2}), attrs);
+    add(signal({kBatch, 6, 1}), attrs, number(13));
+    add(signal({kBatch, 5, 2, 2}), attrs, number(4), number(1));
+  }
+  add(signal({kBatch, 5, 1}), one_side);
+  add(signal({kBatch, 5, 3, 1}), one_side, number(8), number(-3));
+  add(signal({kBatch, 9, 1}), one_side, number(6));
+  add(signal({kBatch, 4, 2}), real, number(6));
+  add(signal({kBatch, 4, 2}), real, number(7));
+  add(signal({kBatch, 6, 2}), real, number(5));
+  cases.push_back(ConformanceCase{"DFT", {signal({kBatch, 3, 2}), Tensor(), number(0)}}
+                      .grad({0})
+                      .known_batch()
+                      .whole());
+  cases.push_back({"DFT", {signal({kBatch, 720, 1})}, one_side});
+  cases.push_back({"DFT", {signal({kBatch, 521, 2})}});
+  const Tensor like = signal({kBatch, 6, 2}), shape = ints({kBatch, 6, 2});
+  cases.push_back(ConformanceCase{"leat.DFTGrad", {signal({kBatch, 6, 2}), like}}.grad({0}));
+  cases.push_back(ConformanceCase{"leat.DFTGrad", {signal({kBatch, 8, 1}), shape, number(8)}, real}
+                      .grad({0})
+                      .known_batch()
+                      .whole());
+}
+
 }  // namespace
 
 void add_signal_cases(std::vector<ConformanceCase>& cases) {
   signal_seed = 5000;
   add_determinants(cases);
+  add_transforms(cases);
 }
 
 }  // namespace leat::testing
