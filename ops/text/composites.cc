@@ -304,6 +304,7 @@ const std::map<std::string, Composite, std::less<>>& composites() {
       {"ReduceLogSumExp", {18, reduce_log_sum_exp}},
       {"ReverseSequence", {10, make_reverse_sequence}},
       {"RotaryEmbedding", {23, make_rotary_embedding}},
+      {"STFT", {17, make_stft}},
       {"Selu", {22, selu}},
       {"Shrink", {9, shrink}},
       {"Softsign", {22, softsign}},

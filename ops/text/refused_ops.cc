@@ -31,7 +31,6 @@ constexpr RefusedOp kRefused[] = {
     {"OptionalHasElement", kOptional},
     {"RegexFullMatch", kStrings},
     {"RoiAlign", kMissing},
-    {"STFT", kMissing},
     {"SequenceAt", kSequence},
     {"SequenceConstruct", kSequence},
     {"SequenceEmpty", kSequence},

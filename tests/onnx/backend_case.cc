@@ -52,6 +52,8 @@ constexpr struct {
     {"ConstantOfShape", 0, 0},
     {"CenterCropPad", 1, 1},
     {"DFT", 1, 2},
+    {"STFT", 1, 1},
+    {"STFT", 3, 3},
 };
 
 // The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If

@@ -143,6 +143,16 @@ TEST_CASE("CenterCropPad cuts and pads around the centre, and its gradient agree
   check_composite("CenterCropPad (a, n)", {doubles({5, 7}, 1)}, {0}, sizes);
 }
 
+TEST_CASE("STFT transforms the frames of a signal, and its gradients agree") {
+  const std::string numbers =
+      "n = Constant <value = int64 {3}> ()  l = Constant <value = int32 {5}> ()";
+  const Tensor real = doubles({2, 13, 1}, 1), complex = doubles({2, 13, 2}, 2),
+               window = doubles({5}, 3);
+  check_composite("STFT (a, n, b, l)", {real, window}, {0, 1}, numbers);
+  check_composite("STFT <onesided = 0> (a, n, b)", {complex, window}, {0, 1}, numbers);
+  check_composite("STFT (a, n, , l)", {real}, {0}, numbers);
+}
+
 TEST_CASE("values that follow from sizes are ONNX's") {
   const auto value = [](const std::string& node, const Tensor& x) {
     std::string type = x.dtype() == DType::f32 ? "float" : "int64";

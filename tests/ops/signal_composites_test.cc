@@ -41,5 +41,24 @@ TEST_CASE("CenterCropPad has the smaller half of an odd number in front") {
                   Tensor::of<int32_t>({2, 1}, {1, 4}));
 }
 
+TEST_CASE("STFT transforms the frames of a signal") {
+  const Tensor x = Tensor::of<float>({1, 5, 1}, {1, 2, 3, 4, 5});
+  const std::string numbers =
+      "n = Constant <value = int64 {2}> () l = Constant <value = int64 {2}> () "
+      "w = Constant <value = float[2] {1, 0.5}> () ";
+  // The last element is in no frame.
+  check_close(value_of(numbers, "STFT (x, n, , l)", x),
+              Tensor::of<float>({1, 2, 2, 2}, {3, 0, -1, 0, 7, 0, -1, 0}));
+  check_close(value_of(numbers, "STFT <onesided = 0> (x, n, w)", x),
+              Tensor::of<float>({1, 2, 2, 2}, {2, 0, 0, 0, 5, 0, 1, 0}));
+  // Without a length, the whole signal is a frame.
+  CHECK(value_of(numbers, "STFT (x, n)", x).shape() == Shape{1, 1, 3, 2});
+  CHECK(value_of("n = Constant <value = int64 {2}> () l = Constant <value = int64 {6}> ()",
+                 "STFT (x, n, , l)", x)
+            .shape() == Shape{1, 0, 4, 2});
+  CHECK_THAT(graph_of(numbers, "STFT (x, n)", Tensor(DType::f32, {1, 5, 2})).status().message(),
+             Catch::Contains("expected real numbers, since onesided is 1"));
+}
+
 }  // namespace
 }  // namespace leat::testing
