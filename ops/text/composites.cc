@@ -293,6 +293,7 @@ const std::map<std::string, Composite, std::less<>>& composites() {
       {"MatMulInteger", {10, make_mat_mul_integer}},
       {"Mean", {13, mean_of_inputs}},
       {"MeanVarianceNormalization", {13, mean_variance_normalization}},
+      {"MelWeightMatrix", {17, make_mel_weight_matrix}},
       {"Mish", {22, mish}},
       {"PRelu", {16, p_relu}},
       {"QLinearConv", {10, make_q_linear_conv}},

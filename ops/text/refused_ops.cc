@@ -22,7 +22,6 @@ constexpr RefusedOp kRefused[] = {
     {"LinearAttention", kMissing},
     {"MaxRoiPool", kMissing},
     {"MaxUnpool", kMissing},
-    {"MelWeightMatrix", kMissing},
     {"Multinomial", kMissing},
     {"NonMaxSuppression", kDynamic},
     {"NonZero", kDynamic},

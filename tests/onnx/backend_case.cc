@@ -54,6 +54,7 @@ constexpr struct {
     {"DFT", 1, 2},
     {"STFT", 1, 1},
     {"STFT", 3, 3},
+    {"MelWeightMatrix", 0, 4},
 };
 
 // The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If

@@ -60,5 +60,24 @@ TEST_CASE("STFT transforms the frames of a signal") {
              Catch::Contains("expected real numbers, since onesided is 1"));
 }
 
+TEST_CASE("MelWeightMatrix has triangles along the mel scale") {
+  const auto matrix = [](int64_t triangles, int64_t length, int64_t rate, int low, int high,
+                         const std::string& attrs) {
+    const auto whole = [](const char* name, int64_t value) {
+      return cat(name, " = Constant <value = int64 {", value, "}> () ");
+    };
+    return value_of(cat(whole("b", triangles), whole("l", length), whole("r", rate),
+                        "f = Constant <value = float {", low, "}> () ",
+                        "t = Constant <value = float {", high, "}> ()"),
+                    "MelWeightMatrix " + attrs + " (b, l, r, f, t)", Tensor(DType::f32, {1}));
+  };
+  check_close(matrix(3, 8, 8000, 0, 4000, ""),
+              Tensor::of<float>({5, 3}, {1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  check_close(matrix(3, 16, 16000, 100, 7000, ""),
+              Tensor::of<float>({9, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0.5f, 0, 0,
+                                         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0}));
+  CHECK(matrix(2, 8, 8000, 0, 4000, "<output_datatype = 11>").dtype() == DType::f64);
+}
+
 }  // namespace
 }  // namespace leat::testing
