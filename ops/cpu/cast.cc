@@ -14,6 +14,7 @@ using elementwise::Compute;
 using elementwise::convert;
 using elementwise::load;
 using elementwise::store;
+using elementwise::unary_loop;
 template <typename T>
 constexpr bool is_16_bits = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
@@ -50,11 +51,38 @@ Result<std::unique_ptr<Kernel>> make_cast(const KernelSetup& setup) {
   return make_elementwise(one, pick_cast(setup.input(0).dtype, setup.output(0).dtype));
 }
 
+struct SameBitsOf {
+  template <typename T>
+  LEAT_INLINE static T apply(T bits, const double*) {
+    return bits;
+  }
+};
+// A bool is 0 or 1: any other byte becomes 1.
+struct BoolOfBitsOf {
+  LEAT_INLINE static bool apply(uint8_t bits, const double*) { return bits != 0; }
+};
+
+Result<std::unique_ptr<Kernel>> make_bit_cast(const KernelSetup& setup) {
+  const DType to = setup.output(0).dtype;
+  if (to == DType::boolean) return make_elementwise(setup, unary_loop<BoolOfBitsOf, uint8_t, bool>);
+  switch (dtype_size(to)) {
+    case 1:
+      return make_elementwise(setup, unary_loop<SameBitsOf, uint8_t>);
+    case 2:
+      return make_elementwise(setup, unary_loop<SameBitsOf, uint16_t>);
+    case 4:
+      return make_elementwise(setup, unary_loop<SameBitsOf, uint32_t>);
+    default:
+      return make_elementwise(setup, unary_loop<SameBitsOf, uint64_t>);
+  }
+}
+
 }  // namespace
 
 void add_cast_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("Cast", "cpu", make_cast);
   catalogue.add_kernel("CastLike", "cpu", make_cast);
+  catalogue.add_kernel("BitCast", "cpu", make_bit_cast);
 }
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// Cast and CastLike.
+// Cast, CastLike and BitCast.
 #include "ops/definitions/cast.h"
 
 #include <cmath>
@@ -45,6 +45,19 @@ Status cast_gradient(GradientContext& ctx) {
   return {};
 }
 
+Status infer_bit_cast(InferContext& ctx) {
+  const int64_t code = attr_int(ctx.attrs(), "to");
+  const DType from = ctx.dtype(0), to = dtype_from_onnx_code(code);
+  if (to == DType::invalid)
+    return ctx.error(cat("to: expected the code of a numeric type or bool, received ", code));
+  if (dtype_size(to) != dtype_size(from)) {
+    return ctx.error(cat("to: expected a type with the ", 8 * dtype_size(from), " bits of ", from,
+                         ", received ", to));
+  }
+  ctx.set_tensor(0, to, ctx.shape(0));
+  return {};
+}
+
 // The target of CastLike is whole in every rule, because its shape is unrelated to the output's.
 std::vector<ShardingRule> shard_cast(const std::vector<OperandType>& inputs,
                                      const std::vector<OperandType>& outputs, const Attrs& attrs) {
@@ -76,6 +89,16 @@ void register_cast_ops(Catalogue& catalogue) {
                     .input("target_type", "T2")
                     .output("output", "T2")
                     .infer(infer_cast_like));
+  catalogue.add(Op("BitCast", 26)
+                    .input("input", "T1")
+                    .output("output", "T2")
+                    .type("T1", kAllTypes)
+                    .type("T2", kAllTypes)
+                    .attr_required("to", "int")
+                    .in_place(0, 0)
+                    .infer(infer_bit_cast)
+                    .tiling(elementwise_tiling)
+                    .sharding(shard_elementwise));
 }
 
 }  // namespace leat

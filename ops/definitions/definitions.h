@@ -21,7 +21,7 @@ void register_unary_math_ops(Catalogue& catalogue);
 void register_activation_ops(Catalogue& catalogue);
 // compare.cc: Equal Greater Less GreaterOrEqual LessOrEqual, And Or Xor Not, IsNaN IsInf, Where.
 void register_compare_ops(Catalogue& catalogue);
-// cast.cc: Cast CastLike.
+// cast.cc: Cast CastLike BitCast.
 void register_cast_ops(Catalogue& catalogue);
 // matmul.cc: MatMul Gemm, and leat.MatMul, a MatMul with transpositions, a factor and a bias.
 void register_matmul_ops(Catalogue& catalogue);

@@ -36,6 +36,7 @@ constexpr std::pair<std::string_view, int64_t> kNewOps[] = {
     {"RotaryEmbedding", 23},
     {"Swish", 24},
     {"TensorScatter", 24},
+    {"BitCast", 26},
 };
 
 // Attributes that came later, with the value that means the same as no attribute.

@@ -57,5 +57,29 @@ TEST_CASE("Cast refuses a type that it does not know") {
   CHECK(run_error("Cast", {x}).message() == "Cast: attribute 'to' (int) is missing");
 }
 
+TEST_CASE("BitCast keeps the bits, and gives them another type") {
+  const auto cast = [](const Tensor& x, DType to) {
+    return run1("BitCast", {x}, {{"to", int64_t{dtype_onnx_code(to)}}});
+  };
+  const Tensor x = Tensor::of<float>({4}, {1, -2, 0.5f, -0.0f});
+  const Tensor bits = cast(x, DType::u32);
+  check_identical(bits,
+                  Tensor::of<uint32_t>({4}, {0x3f800000, 0xc0000000, 0x3f000000, 0x80000000}));
+  check_identical(cast(bits, DType::f32), x);
+  check_identical(cast(Tensor::of<int64_t>({2}, {-1, 0}), DType::u64),
+                  Tensor::of<uint64_t>({2}, {~uint64_t{0}, 0}));
+  check_identical(cast(Tensor::of<uint16_t>({1}, {0x3c00}), DType::f16).cast(DType::f32),
+                  Tensor::of<float>({1}, {1}));
+  check_identical(cast(Tensor::of<bool>({2}, {true, false}), DType::i8),
+                  Tensor::of<int8_t>({2}, {1, 0}));
+  // A bool has two values: bits of another number are true.
+  check_identical(cast(Tensor::of<uint8_t>({3}, {0, 1, 6}), DType::boolean),
+                  Tensor::of<bool>({3}, {false, true, true}));
+  CHECK_THAT(run_error("BitCast", {x}, {{"to", int64_t{7}}}).message(),
+             Catch::Contains("to: expected a type with the 32 bits of float, received int64"));
+  CHECK_THAT(run_error("BitCast", {x}, {{"to", int64_t{8}}}).message(),
+             Catch::Contains("to: expected the code of a numeric type or bool, received 8"));
+}
+
 }  // namespace
 }  // namespace leat::testing

@@ -59,6 +59,9 @@ void add_signal_cases(std::vector<ConformanceCase>& cases) {
   signal_seed = 5000;
   add_determinants(cases);
   add_transforms(cases);
+  for (const int64_t to : {1, 6, 12}) {
+    cases.push_back(ConformanceCase{"BitCast", {signal({kBatch, 5, 3})}, {{"to", to}}}.one_dtype());
+  }
 }
 
 }  // namespace leat::testing
