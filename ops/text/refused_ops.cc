@@ -40,7 +40,6 @@ constexpr RefusedOp kRefused[] = {
     {"StringConcat", kStrings},
     {"StringNormalizer", kStrings},
     {"StringSplit", kStrings},
-    {"TensorScatter", kMissing},
     {"TfIdfVectorizer", kStrings},
     {"Unique", kDynamic},
 };

@@ -53,12 +53,28 @@ void add_transforms(std::vector<ConformanceCase>& cases) {
                       .whole());
 }
 
+void add_caches(std::vector<ConformanceCase>& cases) {
+  Tensor places(DType::i64, {kBatch});
+  for (int64_t i = 0; i < kBatch; ++i) places.set(i, static_cast<double>(i % 4));
+  const Attrs circular{{"mode", std::string("circular")}, {"axis", int64_t{1}}};
+  const auto cache = [](int64_t size) { return signal({kBatch, 2, size, 3}); };
+  cases.push_back(ConformanceCase{"TensorScatter", {cache(5), cache(2), places}}.grad({0, 1}));
+  cases.push_back(ConformanceCase{"TensorScatter", {cache(5), cache(2)}}.grad({0, 1}));
+  const Tensor wide = signal({kBatch, 4, 3}), news = signal({kBatch, 3, 3});
+  cases.push_back(ConformanceCase{"TensorScatter", {wide, news, places}, circular}.grad({0, 1}));
+  cases.push_back({"TensorScatter", {signal({kBatch, 90, 70}), signal({kBatch, 40, 70}), places}});
+  cases.push_back({"leat.TensorScatterGrad", {cache(5), cache(2), places}, {}, 2});
+  cases.push_back(
+      ConformanceCase{"leat.TensorScatterGrad", {wide, ints({kBatch, 3, 3}), places}, circular, 2});
+}
+
 }  // namespace
 
 void add_signal_cases(std::vector<ConformanceCase>& cases) {
   signal_seed = 5000;
   add_determinants(cases);
   add_transforms(cases);
+  add_caches(cases);
   for (const int64_t to : {1, 6, 12}) {
     cases.push_back(ConformanceCase{"BitCast", {signal({kBatch, 5, 3})}, {{"to", to}}}.one_dtype());
   }
