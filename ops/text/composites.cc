@@ -291,6 +291,7 @@ const std::map<std::string, Composite, std::less<>>& composites() {
       {"LpNormalization", {22, lp_normalization}},
       {"LpPool", {22, make_lp_pool}},
       {"MatMulInteger", {10, make_mat_mul_integer}},
+      {"MaxUnpool", {22, make_max_unpool}},
       {"Mean", {13, mean_of_inputs}},
       {"MeanVarianceNormalization", {13, mean_variance_normalization}},
       {"MelWeightMatrix", {17, make_mel_weight_matrix}},

@@ -20,7 +20,6 @@ constexpr RefusedOp kRefused[] = {
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},
     {"MaxRoiPool", kMissing},
-    {"MaxUnpool", kMissing},
     {"Multinomial", kMissing},
     {"NonMaxSuppression", kDynamic},
     {"NonZero", kDynamic},

@@ -55,6 +55,7 @@ constexpr struct {
     {"STFT", 1, 1},
     {"STFT", 3, 3},
     {"MelWeightMatrix", 0, 4},
+    {"MaxUnpool", 2, 2},
 };
 
 // The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If

@@ -143,6 +143,15 @@ TEST_CASE("CenterCropPad cuts and pads around the centre, and its gradient agree
   check_composite("CenterCropPad (a, n)", {doubles({5, 7}, 1)}, {0}, sizes);
 }
 
+TEST_CASE("MaxUnpool puts elements at their places, and so its gradient") {
+  const Tensor places = Tensor::of<int64_t>({1, 2, 2, 2}, {5, 7, 8, 10, 16, 19, 25, 31});
+  const std::string shape = "n = Constant <value = int64[4] {1, 2, 5, 3}> ()";
+  const std::string attrs = "<kernel_shape = [2, 2], strides = [2, 2]>";
+  check_composite("MaxUnpool " + attrs + " (a, b)", {doubles({1, 2, 2, 2}, 1), places}, {0});
+  check_composite("MaxUnpool " + attrs + " (a, b, n)", {doubles({1, 2, 2, 2}, 1), places}, {0},
+                  shape);
+}
+
 TEST_CASE("STFT transforms the frames of a signal, and its gradients agree") {
   const std::string numbers =
       "n = Constant <value = int64 {3}> ()  l = Constant <value = int32 {5}> ()";

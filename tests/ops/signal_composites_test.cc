@@ -41,6 +41,23 @@ TEST_CASE("CenterCropPad has the smaller half of an odd number in front") {
                   Tensor::of<int32_t>({2, 1}, {1, 4}));
 }
 
+TEST_CASE("MaxUnpool puts elements back, with zeros around them") {
+  const Tensor x = Tensor::of<float>({1, 1, 2, 2}, {1, 2, 3, 4});
+  const std::string places = "i = Constant <value = int64[1, 1, 2, 2] {5, 7, 13, 15}> () ",
+                    attrs = "<kernel_shape = [2, 2], strides = [2, 2]>";
+  check_identical(
+      value_of(places, "MaxUnpool " + attrs + " (x, i)", x),
+      Tensor::of<float>({1, 1, 4, 4}, {0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4}));
+  check_identical(value_of(places + "n = Constant <value = int64[4] {1, 1, 4, 5}> ()",
+                           "MaxUnpool " + attrs + " (x, i, n)", x),
+                  Tensor::of<float>({1, 1, 4, 5},
+                                    {0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 4, 0}));
+  CHECK_THAT(graph_of(places, "MaxUnpool <kernel_shape = [2, 2], strides = [2]> (x, i)", x)
+                 .status()
+                 .message(),
+             Catch::Contains("expected a kernel_shape, as many strides and twice as many pads"));
+}
+
 TEST_CASE("STFT transforms the frames of a signal") {
   const Tensor x = Tensor::of<float>({1, 5, 1}, {1, 2, 3, 4, 5});
   const std::string numbers =
