@@ -21,6 +21,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_gather_kernels(catalogue);
   add_determinant_kernels(catalogue);
   add_dft_kernels(catalogue);
+  add_roi_align_kernels(catalogue);
   add_tensor_scatter_kernels(catalogue);
   add_scatter_kernels(catalogue);
   add_trigonometry_kernels(catalogue);

@@ -40,6 +40,7 @@ void add_bitwise_kernels(Catalogue& catalogue);
 // ScatterElements, ScatterND, GatherND, Range, Trilu, CumSum and TopK.
 void add_determinant_kernels(Catalogue& catalogue);
 void add_dft_kernels(Catalogue& catalogue);
+void add_roi_align_kernels(Catalogue& catalogue);
 void add_tensor_scatter_kernels(Catalogue& catalogue);
 void add_scatter_kernels(Catalogue& catalogue);
 // leat.ReadBatch, which reads the next batch of a data set.

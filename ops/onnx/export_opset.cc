@@ -138,6 +138,7 @@ class OpsetFitter {
       if (node.op == each.op && text(node, each.name) == each.word) need(node, each.since);
     }
     if (node.op == "GridSample") name_mode(node);
+    if (node.op == "RoiAlign" && opset_ < 16) drop_coordinates(node);
     if (node.op == "Attention" && node.inputs.size() > 6) need(node, 24);
     if (node.op == "Split" && node.attrs.contains("num_outputs")) need(node, 18);
     if (node.op == "Pad" && node.inputs.size() > 3) need(node, 18);
@@ -166,6 +167,13 @@ class OpsetFitter {
       node.attrs.insert_or_assign("mode", Attr(std::string(old ? "bilinear" : "linear")));
     else if (mode == "cubic" || mode == "bicubic")
       node.attrs.insert_or_assign("mode", Attr(std::string(old ? "bicubic" : "cubic")));
+  }
+
+  // Before opset 16, there was one kind of coordinates, which is not the default of today.
+  void drop_coordinates(DraftNode& node) {
+    constexpr const char* kName = "coordinate_transformation_mode";
+    if (text(node, kName) != "output_half_pixel") return need(node, 16);
+    node.attrs.erase(kName);
   }
 
   void drop(DraftNode& node, const NewAttribute& of) {

@@ -277,6 +277,10 @@ Status OnnxUpgrade::add(DraftNode node, Nodes& out) {
   if (op == "Scatter") node.op = "ScatterElements";
   if (opset_ < 18 && reduces(op)) LEAT_RETURN_IF_ERROR(attr_to_input(node, "axes", 1, out));
   if (opset_ < 9 && op == "Scan") LEAT_RETURN_IF_ERROR(batched_scan(node));
+  if (opset_ < 16 && op == "RoiAlign") {
+    node.attrs.try_emplace("coordinate_transformation_mode",
+                           Attr(std::string("output_half_pixel")));
+  }
   if (opset_ < 20 && op == "DFT") {
     const int64_t axis = take_int(node, "axis", 1);
     set_input(node, 2, constant(Tensor::scalar<int64_t>(axis), node.offset, out));

@@ -27,7 +27,6 @@ constexpr RefusedOp kRefused[] = {
     {"OptionalGetElement", kOptional},
     {"OptionalHasElement", kOptional},
     {"RegexFullMatch", kStrings},
-    {"RoiAlign", kMissing},
     {"SequenceAt", kSequence},
     {"SequenceConstruct", kSequence},
     {"SequenceEmpty", kSequence},

@@ -359,6 +359,15 @@ TEST_CASE("an export takes the words of attributes that its opset has") {
                            "  y = GridSample (x, grid)\n}\n"));
   CHECK(must(check_onnx_export(volume, {.source_opset = 16})) == 20);
   CHECK_THAT(error_of(check_onnx_export(volume, {.opset = 19})), Catch::Contains("needs opset 20"));
+  // Opset 16 brought other coordinates of regions.
+  const auto regions = [](const std::string& attrs) {
+    return model_for_export(cat(kHeader,
+                                "m (float[1,1,3,3] x, float[1,4] r, int64[1] i) => (y) {\n",
+                                "  y = RoiAlign ", attrs, " (x, r, i)\n}\n"));
+  };
+  CHECK(must(check_onnx_export(regions(""), {.source_opset = 13})) == 16);
+  const Graph old = regions("<coordinate_transformation_mode = \"output_half_pixel\">");
+  CHECK(must(check_onnx_export(old, {.source_opset = 13})) == 13);
   const Graph scatter =
       model_for_export(cat(kHeader, "m (float[3] x, int64[2] i, float[2] u) => (y) {\n",
                            "  y = ScatterElements <reduction = \"max\"> (x, i, u)\n}\n"));

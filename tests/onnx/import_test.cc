@@ -208,6 +208,17 @@ TEST_CASE("older opsets are upgraded") {
           "  \"%1\" = Constant <value = int64 {1}> ()\n"
           "  a = DFT (x, \"\", \"%1\")\n");
   }
+  SECTION("the coordinates of regions were whole at the centres of elements") {
+    ModelProto m = model(15);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {1, 1, 3, 3});
+    add_input(g, "r", {1, 4});
+    add_input(g, "i", {1});
+    g.mutable_input(2)->mutable_type()->mutable_tensor_type()->set_elem_type(7);
+    add_node(g, "RoiAlign", {"x", "r", "i"}, {"a"});
+    CHECK(nodes_of(m) ==
+          "  a = RoiAlign <coordinate_transformation_mode = \"output_half_pixel\"> (x, r, i)\n");
+  }
   SECTION("the newest is left as it is") {
     ModelProto m = model(20);
     GraphProto& g = *m.mutable_graph();

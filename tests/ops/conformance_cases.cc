@@ -686,6 +686,7 @@ std::vector<ConformanceCase> conformance_cases() {
   add_randoms(cases);
   add_state(cases);
   add_signal_cases(cases);
+  add_region_cases(cases);
   return cases;
 }
 

@@ -9,5 +9,7 @@ namespace leat::testing {
 
 // Determinants, Fourier transforms, caches of sequences, and bits of numbers.
 void add_signal_cases(std::vector<ConformanceCase>& cases);
+// Regions of interest, and windows that read at places which an operand moves.
+void add_region_cases(std::vector<ConformanceCase>& cases);
 
 }  // namespace leat::testing

@@ -1,0 +1,54 @@
+// The cases of regions of interest, and of windows that read at places which an operand moves.
+#include "tests/ops/conformance_more_cases.h"
+#include "tests/ops/op_testing.h"
+
+namespace leat::testing {
+namespace {
+
+uint64_t pixels_seed = 0;  // from 7000 in each table
+
+Tensor pixels(const Shape& shape, double low = -2, double high = 2) {
+  return random_tensor(DType::f32, shape, ++pixels_seed, low, high);
+}
+
+// kBatch regions of images of about 6 by 7. `first` is a column in front of their corners.
+Tensor regions(bool first) {
+  const int64_t columns = first ? 5 : 4;
+  Tensor rois(DType::f32, {kBatch, columns});
+  for (int64_t i = 0; i < kBatch; ++i) {
+    const double x = 0.3 + 0.4 * static_cast<double>(i % 5), y = 0.2 + 0.3 * static_cast<double>(i);
+    const double values[5] = {static_cast<double>(i % 3), x, y, x + 2.7, y + 1.9};
+    for (int64_t c = 0; c < columns; ++c) rois.set(i * columns + c, values[c + 5 - columns]);
+  }
+  return rois;
+}
+
+void add_roi_align(std::vector<ConformanceCase>& cases) {
+  const Tensor rois = regions(false), x = pixels({3, 2, 6, 7});
+  Tensor images(DType::i64, {kBatch});
+  for (int64_t i = 0; i < kBatch; ++i) images.set(i, static_cast<double>(i % 3));
+  for (const char* mode : {"avg", "max"}) {
+    for (const int64_t samples : {0, 2}) {
+      const Attrs attrs{{"mode", std::string(mode)},
+                        {"sampling_ratio", samples},
+                        {"output_height", int64_t{2}},
+                        {"output_width", int64_t{3}},
+                        {"spatial_scale", 0.9},
+                        {"coordinate_transformation_mode",
+                         std::string(samples == 0 ? "half_pixel" : "output_half_pixel")}};
+      cases.push_back(ConformanceCase{"RoiAlign", {x, rois, images}, attrs}.grad({0, 1}));
+      for (const char* op : {"leat.RoiAlignGrad", "leat.RoiAlignRoisGrad"})
+        cases.push_back({op, {pixels({kBatch, 2, 2, 3}), x, rois, images}, attrs});
+    }
+  }
+  cases.push_back(ConformanceCase{"RoiAlign", {pixels({3, 20, 6, 7}), rois, images}});
+}
+
+}  // namespace
+
+void add_region_cases(std::vector<ConformanceCase>& cases) {
+  pixels_seed = 7000;
+  add_roi_align(cases);
+}
+
+}  // namespace leat::testing
