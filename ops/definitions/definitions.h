@@ -62,7 +62,7 @@ void register_grid_sample_ops(Catalogue& catalogue);
 void register_determinant_ops(Catalogue& catalogue);
 // dft.cc: DFT, and leat.DFTGrad.
 void register_dft_ops(Catalogue& catalogue);
-// roi.cc: RoiAlign, and their gradients.
+// roi.cc: RoiAlign MaxRoiPool, and their gradients.
 void register_roi_ops(Catalogue& catalogue);
 // tensor_scatter.cc: TensorScatter, and leat.TensorScatterGrad.
 void register_tensor_scatter_ops(Catalogue& catalogue);

@@ -126,6 +126,63 @@ Op roi_align_grad(const char* name, const char* output) {
                                        .output(output, "T1"));
 }
 
+// --- MaxRoiPool --------------------------------------------------------------------------------
+
+Result<SymbolicShape> max_roi_shape(const InferContext& ctx, const SymbolicShape& x, int rois) {
+  const std::vector<int64_t> sizes = attr_ints(ctx.attrs(), "pooled_shape");
+  if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1) {
+    return ctx.error(cat("pooled_shape: expected a height and a width of at least 1, received [",
+                         join(sizes, ","), "]"));
+  }
+  LEAT_RETURN_IF_ERROR(check_images(ctx, x));
+  LEAT_ASSIGN_OR_RETURN(const Dim regions, count_regions(ctx, rois, 5));
+  return SymbolicShape{regions, x[1], Dim::of(sizes[0]), Dim::of(sizes[1])};
+}
+
+Status infer_max_roi_pool(InferContext& ctx) {
+  LEAT_ASSIGN_OR_RETURN(const SymbolicShape y, max_roi_shape(ctx, ctx.shape(0), 1));
+  ctx.set_tensor(0, ctx.dtype(0), y);
+  return {};
+}
+
+// Inputs: dy, X, rois.
+Status infer_max_roi_pool_grad(InferContext& ctx) {
+  LEAT_ASSIGN_OR_RETURN(const SymbolicShape y, max_roi_shape(ctx, ctx.shape(1), 2));
+  LEAT_RETURN_IF_ERROR(check_pooled(ctx, 0, y));
+  ctx.set_output(0, ctx.input(1));
+  return {};
+}
+
+// The borders of the bins are rounded to whole elements, so the regions have no gradient.
+Status max_roi_pool_gradient(GradientContext& ctx) {
+  ctx.set_grad(0, ctx.emit("leat.MaxRoiPoolGrad", {ctx.grad(0), ctx.input(0), ctx.input(1)},
+                           ctx.node().attrs));
+  return {};
+}
+
+void add_max_roi_pool_ops(Catalogue& catalogue) {
+  catalogue.add(Op("MaxRoiPool", 22)
+                    .input("X", "T")
+                    .input("rois", "T")
+                    .output("Y", "T")
+                    .type("T", kFloats)
+                    .attr_required("pooled_shape", "ints")
+                    .attr("spatial_scale", 1.0)
+                    .infer(infer_max_roi_pool)
+                    .gradient(max_roi_pool_gradient)
+                    .sharding(sharding_of_regions({"xr", 'y'})));
+  catalogue.add(Op("leat.MaxRoiPoolGrad")
+                    .input("dY", "T")
+                    .input("X", "T")
+                    .input("rois", "T")
+                    .output("dX", "T")
+                    .type("T", kFloats)
+                    .attr_required("pooled_shape", "ints")
+                    .attr("spatial_scale", 1.0)
+                    .infer(infer_max_roi_pool_grad)
+                    .sharding(sharding_of_regions({"yxr", 'x'})));
+}
+
 }  // namespace
 
 void register_roi_ops(Catalogue& catalogue) {
@@ -143,6 +200,7 @@ void register_roi_ops(Catalogue& catalogue) {
   catalogue.add(roi_align_grad("leat.RoiAlignRoisGrad", "drois")
                     .infer(infer_roi_align_grad<2>)
                     .sharding(sharding_of_regions({"yxrr", 'r'})));
+  add_max_roi_pool_ops(catalogue);
 }
 
 }  // namespace leat

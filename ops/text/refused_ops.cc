@@ -19,7 +19,6 @@ constexpr RefusedOp kRefused[] = {
     {"DeformConv", kMissing},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},
-    {"MaxRoiPool", kMissing},
     {"Multinomial", kMissing},
     {"NonMaxSuppression", kDynamic},
     {"NonZero", kDynamic},

@@ -42,6 +42,11 @@ void add_roi_align(std::vector<ConformanceCase>& cases) {
     }
   }
   cases.push_back(ConformanceCase{"RoiAlign", {pixels({3, 20, 6, 7}), rois, images}});
+  const Attrs pooled{{"pooled_shape", std::vector<int64_t>{2, 3}}, {"spatial_scale", 0.9}};
+  const Tensor whole = regions(true);
+  cases.push_back(ConformanceCase{"MaxRoiPool", {x, whole}, pooled}.grad({0}));
+  cases.push_back({"MaxRoiPool", {pixels({3, 20, 6, 7}), whole}, pooled});
+  cases.push_back({"leat.MaxRoiPoolGrad", {pixels({kBatch, 2, 2, 3}), x, whole}, pooled});
 }
 
 }  // namespace
