@@ -43,6 +43,7 @@ Catalogue standard_catalogue() {
   register_determinant_ops(catalogue);
   register_dft_ops(catalogue);
   register_roi_ops(catalogue);
+  register_deform_ops(catalogue);
   register_tensor_scatter_ops(catalogue);
   register_constant_ops(catalogue);
   register_random_ops(catalogue);

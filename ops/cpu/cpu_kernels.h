@@ -42,6 +42,7 @@ void add_determinant_kernels(Catalogue& catalogue);
 void add_dft_kernels(Catalogue& catalogue);
 void add_roi_align_kernels(Catalogue& catalogue);
 void add_max_roi_pool_kernels(Catalogue& catalogue);
+void add_deform_kernels(Catalogue& catalogue);
 void add_tensor_scatter_kernels(Catalogue& catalogue);
 void add_scatter_kernels(Catalogue& catalogue);
 // leat.ReadBatch, which reads the next batch of a data set.

@@ -64,6 +64,8 @@ void register_determinant_ops(Catalogue& catalogue);
 void register_dft_ops(Catalogue& catalogue);
 // roi.cc: RoiAlign MaxRoiPool, and their gradients.
 void register_roi_ops(Catalogue& catalogue);
+// deform.cc: leat.DeformColumns, which DeformConv is made of.
+void register_deform_ops(Catalogue& catalogue);
 // tensor_scatter.cc: TensorScatter, and leat.TensorScatterGrad.
 void register_tensor_scatter_ops(Catalogue& catalogue);
 // image.cc: leat.CropImages and leat.AugmentImages.

@@ -273,6 +273,7 @@ const std::map<std::string, Composite, std::less<>>& composites() {
       {"CenterCropPad", {18, make_center_crop_pad}},
       {"Col2Im", {18, make_col2im}},
       {"ConvInteger", {10, make_conv_integer}},
+      {"DeformConv", {22, make_deform_conv}},
       {"DepthToSpace", {13, depth_to_space}},
       {"DequantizeLinear", {24, make_dequantize_linear}},
       {"DynamicQuantizeLinear", {11, make_dynamic_quantize_linear}},

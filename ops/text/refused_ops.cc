@@ -16,7 +16,6 @@ constexpr RefusedOp kRefused[] = {
     {"CausalConvWithState", kMissing},
     {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
-    {"DeformConv", kMissing},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},
     {"Multinomial", kMissing},

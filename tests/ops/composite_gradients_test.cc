@@ -162,6 +162,17 @@ TEST_CASE("STFT transforms the frames of a signal, and its gradients agree") {
   check_composite("STFT (a, n, , l)", {real}, {0}, numbers);
 }
 
+TEST_CASE("DeformConv is a convolution at moved places, and its gradients agree") {
+  const Tensor x = doubles({2, 4, 4, 5}, 1), weights = doubles({6, 2, 2, 3}, 2),
+               offset = doubles({2, 24, 4, 3}, 3, -1.3, 1.3), bias = doubles({6}, 4);
+  const std::string attrs = "<group = 2, offset_group = 2, pads = [1, 0, 0, 0]>";
+  check_composite("DeformConv " + attrs + " (a, b, c, d)", {x, weights, offset, bias},
+                  {0, 1, 2, 3});
+  const Tensor mask = doubles({2, 12, 4, 3}, 5);
+  check_composite("DeformConv " + attrs + " (a, b, c, , d)", {x, weights, offset, mask},
+                  {0, 1, 2, 3});
+}
+
 TEST_CASE("values that follow from sizes are ONNX's") {
   const auto value = [](const std::string& node, const Tensor& x) {
     std::string type = x.dtype() == DType::f32 ? "float" : "int64";

@@ -49,11 +49,32 @@ void add_roi_align(std::vector<ConformanceCase>& cases) {
   cases.push_back({"leat.MaxRoiPoolGrad", {pixels({kBatch, 2, 2, 3}), x, whole}, pooled});
 }
 
+void add_deformed_windows(std::vector<ConformanceCase>& cases) {
+  const Attrs attrs{{"strides", std::vector<int64_t>{1, 2}},
+                    {"pads", std::vector<int64_t>{1, 0, 0, 1}},
+                    {"dilations", std::vector<int64_t>{1, 2}},
+                    {"offset_group", int64_t{2}}};
+  // Images of 5 by 6, windows of 3 by 2: 4 by 3 of them.
+  const Tensor x = pixels({kBatch, 4, 5, 6}), kernel = ints({3, 2}),
+               offset = pixels({kBatch, 24, 4, 3}, -1.4, 1.4), mask = pixels({kBatch, 12, 4, 3}),
+               dy = pixels({kBatch, 4, 6, 12});
+  cases.push_back(
+      ConformanceCase{"leat.DeformColumns", {x, offset, kernel, mask}, attrs}.grad({0, 1, 3}));
+  cases.push_back({"leat.DeformColumnsGrad", {dy, x, offset, kernel, mask}, attrs, 3});
+  cases.push_back({"leat.DeformColumnsGrad", {dy, x, offset, kernel}, attrs, 2});
+  const Tensor line = pixels({kBatch, 2, 6}), along = pixels({kBatch, 2, 5}, -0.9, 0.9);
+  cases.push_back(ConformanceCase{"leat.DeformColumns", {line, along, ints({2})}}.grad({0, 1}));
+  const Tensor cube = pixels({kBatch, 1, 2, 3, 4}), moved = pixels({kBatch, 6, 2, 2, 4}, -1, 1);
+  cases.push_back(
+      ConformanceCase{"leat.DeformColumns", {cube, moved, ints({1, 2, 1})}}.grad({0, 1}));
+}
+
 }  // namespace
 
 void add_region_cases(std::vector<ConformanceCase>& cases) {
   pixels_seed = 7000;
   add_roi_align(cases);
+  add_deformed_windows(cases);
 }
 
 }  // namespace leat::testing

@@ -96,5 +96,21 @@ TEST_CASE("MelWeightMatrix has triangles along the mel scale") {
   CHECK(matrix(2, 8, 8000, 0, 4000, "<output_datatype = 11>").dtype() == DType::f64);
 }
 
+TEST_CASE("DeformConv without offsets is a convolution") {
+  const Tensor x = random_tensor(DType::f32, {2, 4, 5, 6}, 1);
+  const std::string weights =
+      "n = Constant <value = int64[4] {4, 2, 2, 3}> () m = Constant <value = int64[4] {2, 12, 3, "
+      "6}> "
+      "() w = ConstantOfShape <value = float[1] {0.5}> (n) o = ConstantOfShape (m) "
+      "b = Constant <value = float[4] {1, 2, 3, 4}> () ";
+  const std::string attrs = "<group = 2, strides = [2, 1], pads = [1, 1, 0, 1]> ";
+  check_close(value_of(weights, "DeformConv " + attrs + "(x, w, o, b)", x),
+              value_of(weights, "Conv " + attrs + "(x, w, b)", x), 1e-5, 1e-5);
+  CHECK_THAT(graph_of(weights, "DeformConv <group = 0> (x, w, o)", x).status().message(),
+             Catch::Contains("group: expected at least 1, received 0"));
+  CHECK_THAT(graph_of(weights, "DeformConv (x, w, o)", x).status().message(),
+             Catch::Contains("expected an offset for each axis, element and window"));
+}
+
 }  // namespace
 }  // namespace leat::testing
