@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
 
 #include "devices/base/philox.h"
 #include "devices/base/text.h"
@@ -100,6 +102,88 @@ class RandomKernel final : public Kernel {
   uint64_t seed_ = 0;
 };
 
+// Sample j of row i is the class in whose stretch of the row's probabilities, laid end to end, a
+// uniform number falls. The number is a function of (seed, source, step, i, j) alone.
+class MultinomialKernel final : public Kernel {
+ public:
+  explicit MultinomialKernel(const KernelSetup& setup)
+      : dtype_(setup.input(0).dtype),
+        to_(setup.output(0).dtype),
+        rows_(setup.input(0).shape[0]),
+        classes_(setup.input(0).shape[1]),
+        samples_(setup.output(0).shape[1]),
+        tile_rows_(setup.tile_rows > 0 ? setup.tile_rows
+                                       : default_tile_rows(rows_, classes_ + samples_)),
+        subject_(setup.subject) {
+    if (!setup.node) return;
+    source_ = setup.node->source;
+    first_row_ = setup.node->first_row;
+    has_seed_ = has_attr(setup.node->attrs, "seed");
+    seed_ = seed_of(attr_float(setup.node->attrs, "seed"));
+  }
+  int tiles(int) const override { return tile_count(rows_, tile_rows_); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(classes_) * sizeof(double); }
+  Progress run(KernelContext& context, int, int tile) override {
+    const RandomStream stream(has_seed_ ? seed_ : context.step->seed, source_, context.step->step);
+    auto* const ends = reinterpret_cast<double*>(context.scratch);
+    const int64_t first = tile * tile_rows_;
+    for (int64_t row = first; row < std::min(rows_, first + tile_rows_); ++row) {
+      if (!add_up(context.inputs[0], row, ends)) {
+        context.step->fail(
+            context.instruction,
+            invalid_argument(cat(subject_, ": input: expected rows with a finite largest ",
+                                 "log-probability and no NaN, received another one in row ",
+                                 first_row_ + row)));
+        return Progress::failed;
+      }
+      for (int64_t j = 0; j < samples_; ++j) {
+        const int64_t global = (first_row_ + row) * samples_ + j;
+        const double at = stream.uniform_f64(static_cast<uint64_t>(global)) * ends[classes_ - 1];
+        const int64_t drawn = std::upper_bound(ends, ends + classes_, at) - ends;
+        set(context, row * samples_ + j, std::min(drawn, classes_ - 1));
+      }
+    }
+    return Progress::done;
+  }
+
+ private:
+  // Sets the end of each class's stretch; false if the row has no probabilities. The largest one
+  // counts 1, so that none overflows.
+  bool add_up(const void* x, int64_t row, double* ends) const {
+    double largest = -std::numeric_limits<double>::infinity();
+    for (int64_t c = 0; c < classes_; ++c) {
+      const double value = float_at(x, dtype_, row * classes_ + c);
+      if (std::isnan(value)) return false;
+      largest = std::max(largest, value);
+    }
+    if (!std::isfinite(largest)) return false;
+    double sum = 0;
+    for (int64_t c = 0; c < classes_; ++c)
+      ends[c] = sum += std::exp(float_at(x, dtype_, row * classes_ + c) - largest);
+    return true;
+  }
+  void set(KernelContext& context, int64_t i, int64_t value) const {
+    if (to_ == DType::i32)
+      context.out<int32_t>(0)[i] = static_cast<int32_t>(value);
+    else
+      context.out<int64_t>(0)[i] = value;
+  }
+
+  const DType dtype_, to_;
+  const int64_t rows_, classes_, samples_, tile_rows_;
+  const std::string subject_;
+  uint64_t source_ = 0, seed_ = 0;
+  int64_t first_row_ = 0;
+  bool has_seed_ = false;
+};
+
+Result<std::unique_ptr<Kernel>> make_multinomial(const KernelSetup& setup) {
+  if (setup.input(0).shape[1] == 0)
+    return invalid_argument(cat(setup.subject, ": input: expected [rows,classes], received ",
+                                setup.input(0).shape.to_string()));
+  return std::unique_ptr<Kernel>(std::make_unique<MultinomialKernel>(setup));
+}
+
 KernelFactory kernel_of(RandomDraw draw) {
   return [draw](const KernelSetup& setup) -> Result<std::unique_ptr<Kernel>> {
     return dispatch_dtype(setup.output(0).dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
@@ -116,6 +200,7 @@ void add_random_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("RandomNormalLike", "cpu", kernel_of(RandomDraw::normal));
   catalogue.add_kernel("RandomUniformLike", "cpu", kernel_of(RandomDraw::uniform));
   catalogue.add_kernel("Bernoulli", "cpu", kernel_of(RandomDraw::bernoulli));
+  catalogue.add_kernel("Multinomial", "cpu", make_multinomial);
 }
 
 }  // namespace leat

@@ -82,7 +82,8 @@ void register_scatter_ops(Catalogue& catalogue);
 void register_rows_ops(Catalogue& catalogue);
 // constant.cc: Constant ConstantOfShape.
 void register_constant_ops(Catalogue& catalogue);
-// random.cc: RandomNormal RandomUniform, RandomNormalLike RandomUniformLike Bernoulli.
+// random.cc: RandomNormal RandomUniform, RandomNormalLike RandomUniformLike Bernoulli
+// Multinomial.
 void register_random_ops(Catalogue& catalogue);
 // variable.cc: leat.Variable Read Snapshot, Initialize Assign AssignAdd.
 void register_variable_ops(Catalogue& catalogue);

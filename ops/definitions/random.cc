@@ -69,6 +69,21 @@ auto infer_like(RandomDraw draw) {
   };
 }
 
+// A class is drawn for each sample of a row, by the log-probabilities of the row.
+Status infer_multinomial(InferContext& ctx) {
+  const SymbolicShape& x = ctx.shape(0);
+  if (x.rank() != 2 || x[1] == Dim::of(0))
+    return ctx.error(cat("input: expected [rows,classes], received ", ctx.text(x)));
+  const int64_t samples = attr_int(ctx.attrs(), "sample_size", 1),
+                code = attr_int(ctx.attrs(), "dtype", 6);
+  if (samples < 0) return ctx.error(cat("sample_size: expected at least 0, received ", samples));
+  const DType dtype = dtype_from_onnx_code(code);
+  if (dtype != DType::i32 && dtype != DType::i64)
+    return ctx.error(cat("dtype: expected that of int32 or int64, received ", code));
+  ctx.set_tensor(0, dtype, {x[0], Dim::of(samples)});
+  return {};
+}
+
 // A split of axis 0 draws the same numbers as the whole: Node::first_row is where a shard begins.
 std::vector<ShardingRule> shard_rows(const std::vector<OperandType>& inputs,
                                      const std::vector<OperandType>& outputs, const Attrs&) {
@@ -120,6 +135,18 @@ void register_random_ops(Catalogue& catalogue) {
   catalogue.add(like_op("RandomNormalLike", 1, RandomDraw::normal));
   catalogue.add(like_op("RandomUniformLike", 1, RandomDraw::uniform));
   catalogue.add(like_op("Bernoulli", 15, RandomDraw::bernoulli));
+  catalogue.add(Op("Multinomial", 22)
+                    .input("input", "T1")
+                    .output("output", "T2")
+                    .type("T1", kFloats)
+                    .type("T2", kIndexTypes)
+                    .attr("dtype", int64_t{6})
+                    .attr("sample_size", int64_t{1})
+                    .attr_optional("seed", "float")
+                    .random()
+                    .infer(infer_multinomial)
+                    .sharding(shard_rows)
+                    .tiling(random_tiling));
 }
 
 }  // namespace leat

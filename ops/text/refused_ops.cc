@@ -18,7 +18,6 @@ constexpr RefusedOp kRefused[] = {
     {"ConcatFromSequence", kSequence},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
     {"LinearAttention", kMissing},
-    {"Multinomial", kMissing},
     {"NonMaxSuppression", kDynamic},
     {"NonZero", kDynamic},
     {"Optional", kOptional},

@@ -78,6 +78,10 @@ void add_signal_cases(std::vector<ConformanceCase>& cases) {
   for (const int64_t to : {1, 6, 12}) {
     cases.push_back(ConformanceCase{"BitCast", {signal({kBatch, 5, 3})}, {{"to", to}}}.one_dtype());
   }
+  cases.push_back({"Multinomial", {signal({kBatch, 5})}, {{"sample_size", int64_t{7}}}});
+  cases.push_back({"Multinomial",
+                   {signal({kBatch, 300})},
+                   {{"sample_size", int64_t{200}}, {"dtype", int64_t{7}}, {"seed", 3.0}}});
 }
 
 }  // namespace leat::testing

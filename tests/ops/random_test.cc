@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "devices/base/philox.h"
 #include "tests/catch.h"
@@ -99,11 +102,63 @@ TEST_CASE("Bernoulli is one with the probability of its element") {
   CHECK(moments(draw("Bernoulli", {third}, {})).first == Approx(1.0 / 3).margin(0.02));
 }
 
+TEST_CASE("Multinomial draws each class as often as its probability says") {
+  // Unnormalized, and far from 0: the first class twice as often as the second, the third never.
+  const double second = 800, first = second + std::log(2);
+  const Tensor x = Tensor::of<double>(
+      {2, 3}, {first, second, -std::numeric_limits<double>::infinity(), -1e9, -5, -1e9});
+  const Tensor y = draw("Multinomial", {x}, {{"sample_size", int64_t{6000}}});
+  CHECK(y.dtype() == DType::i32);
+  CHECK(y.shape() == Shape{2, 6000});
+  std::array<int, 3> counts{};
+  for (int64_t i = 0; i < 6000; ++i) {
+    ++counts[static_cast<size_t>(y.at(i))];
+    REQUIRE(y.at(6000 + i) == 1);
+  }
+  CHECK(counts[0] == Approx(4000).margin(150));
+  CHECK(counts[2] == 0);
+  CHECK(draw("Multinomial", {x}, {{"dtype", int64_t{7}}}).dtype() == DType::i64);
+}
+
+TEST_CASE("a sample of Multinomial is a function of seed, node, step and its place") {
+  const Tensor x = testing::random_tensor(DType::f32, {6, 50}, 1), rows(DType::f32, {2, 50});
+  const Attrs attrs{{"sample_size", int64_t{40}}};
+  const Tensor y = draw("Multinomial", {x}, attrs);
+  std::copy_n(x.data<float>() + 150, 100, rows.data<float>());
+  const Tensor shard = draw("Multinomial", {rows}, attrs, 3);
+  for (int64_t i = 0; i < 80; ++i) REQUIRE(shard.at(i) == y.at(120 + i));
+  CHECK_FALSE(draw("Multinomial", {x}, attrs, 0, 4).identical(y));
+  CHECK_FALSE(draw("Multinomial", {x}, attrs, 0, 3, 12).identical(y));
+  CHECK_FALSE(draw("Multinomial", {x}, attrs, 0, 3, 11, 3).identical(y));
+  check_identical(
+      draw("Multinomial", {x}, {{"sample_size", int64_t{40}}, {"seed", 11.0}}, 0, 3, 500), y);
+}
+
+TEST_CASE("Multinomial refuses rows without probabilities, and other types than indices") {
+  const auto message = [](const Tensor& x, const Attrs& attrs = {}) {
+    return run_error("Multinomial", {x}, attrs).message();
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              none = -std::numeric_limits<float>::infinity();
+  CHECK_THAT(message(Tensor::of<float>({2, 2}, {0, 1, nan, 1})),
+             Catch::Contains("received another one in row 1"));
+  CHECK_THAT(message(Tensor::of<float>({1, 2}, {none, none})),
+             Catch::Contains("expected rows with a finite largest log-probability"));
+  CHECK_THAT(message(Tensor(DType::f32, {2, 0})), Catch::Contains("expected [rows,classes]"));
+  CHECK_THAT(message(Tensor(DType::f32, {2})), Catch::Contains("expected [rows,classes]"));
+  CHECK_THAT(message(Tensor(DType::f32, {1, 2}), {{"dtype", int64_t{1}}}),
+             Catch::Contains("dtype: expected that of int32 or int64, received 1"));
+  CHECK_THAT(message(Tensor(DType::f32, {1, 2}), {{"sample_size", int64_t{-1}}}),
+             Catch::Contains("sample_size: expected at least 0"));
+}
+
 TEST_CASE("random tensors are cut into rows") {
   check_tiles("RandomNormal", {}, shaped({7, 5}));
   check_tiles("RandomUniform", {}, shaped({7, 5}, {{"dtype", int64_t{11}}}));
   check_tiles("RandomUniformLike", {Tensor(DType::f32, {7, 5})});
   check_tiles("Bernoulli", {testing::random_tensor(DType::f32, {7, 5}, 1, 0, 1)});
+  check_tiles("Multinomial", {testing::random_tensor(DType::f32, {7, 5}, 1)},
+              {{"sample_size", int64_t{9}}});
 }
 
 TEST_CASE("wrong requests for random numbers are refused") {
