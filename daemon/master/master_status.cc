@@ -1,5 +1,6 @@
 #include "daemon/master/master_status.h"
 
+#include "daemon/audit/audit_log.h"
 #include "daemon/base/version.h"
 #include "daemon/master/job_curves.h"
 #include "daemon/master/job_logs.h"
@@ -64,9 +65,11 @@ Status MasterStatus::journal_status() const {
 }
 
 Status MasterStatus::ready() const {
-  // A master whose journal cannot be written takes no jobs, so it is not ready.
+  // A master whose journal or audit log cannot be written takes no jobs, so it is not ready.
   const Status journal = journal_status();
-  return journal.ok() ? journal : Status(journal.code(), "the journal: " + journal.message());
+  if (!journal.ok()) return Status(journal.code(), "the journal: " + journal.message());
+  const Status audit = parts_.audit->status();
+  return audit.ok() ? audit : Status(audit.code(), "the audit log: " + audit.message());
 }
 
 std::vector<Metric> MasterStatus::metrics() const {
@@ -75,7 +78,11 @@ std::vector<Metric> MasterStatus::metrics() const {
   const auto one = [](uint64_t value) {
     return std::vector<MetricSample>{{{}, static_cast<double>(value)}};
   };
-  return {{"leat_rpc_connections", "Control connections that are open", MetricKind::gauge,
+  return {{"leat_audit_ok", "1 if the last write of the audit log succeeded", MetricKind::gauge,
+           one(parts_.audit->status().ok() ? 1 : 0)},
+          {"leat_audit_entries_total", "Entries of the audit log that are on the disk",
+           MetricKind::counter, one(parts_.audit->head().sequence)},
+          {"leat_rpc_connections", "Control connections that are open", MetricKind::gauge,
            one(counts.live)},
           {"leat_rpc_accepted_total", "Control connections that were let in", MetricKind::counter,
            one(counts.accepted)},

@@ -119,7 +119,7 @@ mount -o remount,ro "$work/disk"
 start_master read_only
 grep -q 'read-only' "$work/read_only.log" || fail "a read-only disk is not logged"
 shows_all
-refuses 'read-only' "$2"
+refuses 'ead-only' "$2"
 leat cluster | grep -q 'Journal .*read-only' || fail "cluster does not say that it is read-only"
 stop_master
 echo "bad_disk: read-only: shown, fetched, refused"

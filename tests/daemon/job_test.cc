@@ -345,7 +345,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "18:14: num_workers: expected at most 1, the shards of the job, received 2; change "
        "num_workers, or shards at /jobs/job.yaml:16:9 (which changes the weights)"},
       {17, "strategy: mirorred",
-       "17:11: strategy: expected one of single, mirrored, parameter_server, received the string "
+       "17:11: strategy: expected one of single, mirrored, parameter_server, central_storage, "
+       "received the string "
        "'mirorred' (did you mean 'mirrored'?)"},
       {17, "strategy: {nam: single}", "17:12: strategy.nam: unknown key (did you mean 'name'?)"},
       {17, "strategy: {name: mirrored, num_ps: 2}",

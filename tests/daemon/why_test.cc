@@ -227,7 +227,7 @@ TEST_CASE("why names a kernel that hangs", "[minutes]") {
 TEST_CASE("why names the master's disk when it is full") {
   ProcessClusterOptions options;
   options.workers = 1;
-  options.master_environment = {"LEAT_FAILPOINTS=files/append=resource_exhausted"};
+  options.master_environment = {"LEAT_FAILPOINTS=files/append=resource_exhausted@4"};
   WhyScene scene(options);
   const std::string id = scene.start(1, 0);
   check_answer(scene.await_why(id, "disk"), "disk", "master", 6s);
