@@ -41,6 +41,7 @@ class FileUpload final : public Service<wire::Upload> {
         info_(parts.info),
         silence_(parts.silence),
         permit_(std::move(parts.permit)),
+        valid_(std::move(parts.valid)),
         arrival_(new Arrival{std::move(parts.begin), nullptr}) {
     await_byte();
   }
@@ -91,6 +92,9 @@ class FileUpload final : public Service<wire::Upload> {
     // This is the answer to a second finish(), and it makes later writes do nothing.
     status_ = failed_precondition("upload was finished before");
     silent_ = nullptr;
+    if (valid_) {
+      if (Status valid = valid_(); !valid.ok()) return valid;
+    }
     auto kept = on_disk("Upload.finish", [](Arrival& arrival) { return arrival.finish(); });
     return within(kj::mv(kept), loop_.context().timer, kOnDisk, "Upload.finish");
   }
@@ -136,6 +140,7 @@ class FileUpload final : public Service<wire::Upload> {
   const BlobInfo info_;
   const std::chrono::milliseconds silence_;
   std::shared_ptr<void> permit_;
+  const std::function<Status()> valid_;
   std::shared_ptr<Arrival> arrival_;  // null: it is over
   Status status_;
   uint64_t received_ = 0;

@@ -184,6 +184,7 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   // Runners that are kept from the last assembly may still hold the variables in memory.
   options.survivors = action_.assembly > 1;
   options.begin_anew = true;
+  options.forget_saved = [this] { return parts_.forget_saved(action_.job); };
   options.first_checkpoint = [this, folder] {
     return take_checkpoint(files_, folder + "/submitted", folder);
   };

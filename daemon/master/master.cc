@@ -199,6 +199,7 @@ void Master::open_runs() {
       [this](const RunJob& action) { return noter_of(parts_, action); },
       [this](const RunJob& action) { return processors_of(parts_, action); },
       [&state](const std::string& id) { return state.tables().job(id); },
+      [this](const std::string& job) { return parts_.saved->forget(job); },
       [&state](JobEvent event) { state.handle(std::move(event)); },
       [this](const RunJob& action, const auto& faults) {
         return arm_faults(parts_, action, faults);

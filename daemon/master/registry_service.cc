@@ -288,8 +288,13 @@ kj::Promise<void> RegistryService::saveFile(SaveFileContext context) {
   if (!sha256.ok()) return refuse(sha256.status(), context);
   const auto permit = saved_.take();
   if (permit == nullptr) return refuse(resource_exhausted(kTooManySaved), context);
-  auto upload = inside_->parts().saved.receive(*job, to_string(params.getPath()),
-                                               {params.getSize(), *sha256}, permit);
+  // A step of an assembly that is over may come again, and must not find what it has saved.
+  auto valid = [inside = inside_, connection = connection_, assembly = params.getAssembly()] {
+    return inside->is_in(connection, assembly);
+  };
+  if (const Status status = valid(); !status.ok()) return refuse(status, context);
+  auto upload = inside_->parts().saved.receive(
+      *job, to_string(params.getPath()), {params.getSize(), *sha256}, permit, std::move(valid));
   if (!upload.ok()) return refuse(upload.status(), context);
   context.getResults().initOutcome().setOk(*upload);
   return kj::READY_NOW;

@@ -57,6 +57,8 @@ struct RunningJobsParts {
   std::function<std::string(const RunJob&)> cpu_of;
   // A job of the cluster; failed_precondition if the table has none of that id.
   std::function<Result<JobView>(const std::string&)> job;
+  // Removes what the graph of a job has saved (leat.Save). Blocks on the disk.
+  std::function<Status(const std::string& job)> forget_saved;
   // Passes an event of the job to the table of jobs.
   std::function<void(JobEvent)> tell;
   // Arms the faults of the job's chaos on its runners; and asks whether a fault of the master may

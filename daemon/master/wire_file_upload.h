@@ -21,6 +21,8 @@ struct FileUploadParts {
   // Makes the file, on the thread `disk`, when the first byte has arrived.
   std::function<Result<std::unique_ptr<ArrivingBlob>>()> begin;
   std::shared_ptr<void> permit;  // released when the upload ends in any way
+  // Called on the loop before the file is finished, which fails with its error; may be empty.
+  std::function<Status()> valid = {};
 };
 
 // The receiving end of an upload. It holds one write in memory at a time, and takes the next one

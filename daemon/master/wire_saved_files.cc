@@ -1,5 +1,6 @@
 #include "daemon/master/wire_saved_files.h"
 
+#include <future>
 #include <utility>
 
 #include "daemon/jobs/blobs.h"
@@ -54,7 +55,8 @@ SavedFilesOfJobs::SavedFilesOfJobs(RpcLoop& loop, Files& files, const JobFolders
 Result<wire::Upload::Client> SavedFilesOfJobs::receive(const std::string& job,
                                                        const std::string& path,
                                                        const BlobInfo& info,
-                                                       std::shared_ptr<void> permit) {
+                                                       std::shared_ptr<void> permit,
+                                                       std::function<Status()> valid) {
   LEAT_RETURN_IF_ERROR(check_saved_path(path));
   if (!is_left_file(path))
     return invalid_argument(
@@ -65,7 +67,21 @@ Result<wire::Upload::Client> SavedFilesOfJobs::receive(const std::string& job,
   }
   auto begin_file = [&files = files_, folder = folders_.saved_of(job), path, number = received_++,
                      info] { return begin(files, folder, path, number, info); };
-  return receive_file({loop_, disk_, info, kSilence, std::move(begin_file), std::move(permit)});
+  return receive_file(
+      {loop_, disk_, info, kSilence, std::move(begin_file), std::move(permit), std::move(valid)});
+}
+
+Status SavedFilesOfJobs::forget(const std::string& job) {
+  const auto removed = std::make_shared<std::promise<Status>>();
+  std::future<Status> outcome = removed->get_future();
+  const std::string folder = folders_.saved_of(job);
+  if (!disk_.post(
+          [&files = files_, folder, removed] { removed->set_value(files.remove_all(folder)); }))
+    return cancelled("the master is stopping");
+  if (outcome.wait_for(kOpen) != std::future_status::ready)
+    return deadline_exceeded(
+        cat("'", folder, "': expected it to be removed within ", kOpen.count(), " s"));
+  return outcome.get();
 }
 
 kj::Promise<Result<std::optional<SavedFilesOfJobs::Offer>>> SavedFilesOfJobs::open(

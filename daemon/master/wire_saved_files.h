@@ -7,6 +7,7 @@
 #include <kj/async.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,9 +35,14 @@ class SavedFilesOfJobs {
   // Receives a file of the job. It is there, whole, when the upload's finish() is ok; until then
   // the job has the file that it had. The permit is released at the end of the upload.
   // resource_exhausted for more than 16 GiB, invalid_argument for a path that leads out of the
-  // folder or that no client could fetch.
+  // folder or that no client could fetch; finish() fails with the error of `valid`, if it has one
+  // then.
   Result<wire::Upload::Client> receive(const std::string& job, const std::string& path,
-                                       const BlobInfo& info, std::shared_ptr<void> permit);
+                                       const BlobInfo& info, std::shared_ptr<void> permit,
+                                       std::function<Status()> valid);
+  // Removes all files of the job, with those whose finish() was called before. Blocks, for 115 s at
+  // most. Threads: any but the loop's.
+  Status forget(const std::string& job);
   // Opens a file of the job and hashes it; nothing if there is none.
   kj::Promise<Result<std::optional<Offer>>> open(const std::string& job, const std::string& path);
   // Lets the client read a file that open() has returned, until the client drops the download.

@@ -373,6 +373,8 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
     if (const Status allowed = bound->allow_copies(bytes); !allowed.ok())
       log.warning(allowed.message());
   });
+  // A call that waits for the next master keeps the assembly of its step.
+  saved->stamp_with([&runner = *runner] { return runner.runs().assembly().number; });
   runner->save_files_at(saved);
   runner->on_training([faults](const std::shared_ptr<GatedRun>& run) { faults->watch(run); });
   tell_master_of_trouble(*runner, place);

@@ -156,9 +156,11 @@ void MasterFiles::write(const std::string& path, const SafeTensors& content,
   const auto blob = std::make_shared<const Blob>(std::move(*bytes));
   calls_->make<Status>(
       "Registry.saveFile",
-      [path, blob, info = describe(*blob)](wire::Registry::Client registry) {
+      [path, blob, info = describe(*blob),
+       assembly = assembly_()](wire::Registry::Client registry) {
         auto request = registry.saveFileRequest();
         request.setPath(path);
+        request.setAssembly(assembly);
         request.setSize(info.size);
         request.setSha256({info.sha256.data(), info.sha256.size()});
         return send_blob(std::move(request), blob);

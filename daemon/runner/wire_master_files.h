@@ -2,6 +2,7 @@
 // Proto: for .cc files.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,6 +22,8 @@ class MasterFiles final : public SavedFiles {
   explicit MasterFiles(RpcLoop& loop);
   ~MasterFiles() override;
 
+  // Sets the function that returns the assembly of the steps that save now. Before the first step.
+  void stamp_with(std::function<uint64_t()> assembly) { assembly_ = std::move(assembly); }
   // Sets the connection on which this runner is registered; null: there is none now.
   void use(std::shared_ptr<RpcClient> master);
   // Ends the calls that wait for a master, and all later ones, with `unavailable`. REQUIRES: the
@@ -34,6 +37,7 @@ class MasterFiles final : public SavedFiles {
  private:
   class Calls;
   const std::shared_ptr<Calls> calls_;
+  std::function<uint64_t()> assembly_;
 };
 
 }  // namespace leat

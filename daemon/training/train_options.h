@@ -38,6 +38,9 @@ struct TrainOptions {
   // returns whether there was one.
   bool begin_anew = false;
   std::function<Result<bool>()> first_checkpoint = {};
+  // Removes the files that the graph saved, when the job begins again; empty: the training removes
+  // their folder.
+  std::function<Status()> forget_saved = {};
   int workers = 0;  // the number of hosts that it trains on; 0: the job's num_workers
   // Makes the accelerators of each host, where Trainer::create() makes the hosts; empty: they have
   // none.

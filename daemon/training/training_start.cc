@@ -102,8 +102,10 @@ Result<TrainingStart> StartFinder::find() {
 // Removes what the graph saved after steps that are to come again. The files that a run in the same
 // folder finds are those of another training, and stay.
 Status StartFinder::forget_saved() {
-  return parts_.options.begin_anew ? parts_.files.remove_all(saved_folder(parts_.options))
-                                   : Status();
+  const TrainOptions& options = parts_.options;
+  if (!options.begin_anew) return {};
+  return options.forget_saved ? options.forget_saved()
+                              : parts_.files.remove_all(saved_folder(options));
 }
 
 // No host holds a step, and no checkpoint is whole, for the reason `why`. Returns the checkpoint

@@ -545,10 +545,13 @@ interface Registry {
   # Role runner: its run reads files of its machine, but the reads do not finish. The call comes
   # before the failure of the run. The runner's worker leaves the job.
 
-  saveFile @9 (path :Text, size :UInt64, sha256 :Data) -> (outcome :Outcome(Rpc.Upload));
+  saveFile @9 (path :Text, size :UInt64, sha256 :Data, assembly :UInt64)
+      -> (outcome :Outcome(Rpc.Upload));
   # Role runner: replaces a file that the job's graph saves (leat.Save), as a whole: it is on disk
   # when the upload's finish() is ok. The path is relative to the folder "saved" of the job's folder,
-  # and does not lead out of it. 16 GiB at most; the deadline is 120 s.
+  # and does not lead out of it. 16 GiB at most; the deadline is 120 s. `assembly`: that of the step
+  # which saves. failed_precondition, also of finish(), if the runner is in it no longer: the step may
+  # come again, and must not find what it has saved.
 
   savedFile @10 (path :Text) -> (outcome :Outcome(SavedFile));
   # Role runner: such a file, for leat.Restore. Deadline 120 s: the master hashes the file first.

@@ -130,6 +130,7 @@ TEST_CASE("a job goes on saving after its master was killed") {
   REQUIRE(eventually([&] { return scene.count(id) >= 20; }, std::chrono::seconds(60)));
   scene.cluster().restart_master(SIGKILL);
   CHECK(scene.cluster().await_state(id, {"SUCCEEDED", "FAILED"}) == "SUCCEEDED");
+  INFO(scene.cluster().logs());
   CHECK(scene.fetched(id, "weights.safetensors") == 600);
   CHECK(scene.fetched(id, "saved/deep/v.safetensors") == 600);
 }
