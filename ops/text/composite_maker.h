@@ -110,6 +110,7 @@ void make_reverse_sequence(CompositeMaker& m);
 void make_center_crop_pad(CompositeMaker& m);
 void make_max_unpool(CompositeMaker& m);
 void make_deform_conv(CompositeMaker& m);
+void make_causal_conv(CompositeMaker& m);
 void make_stft(CompositeMaker& m);
 void make_mel_weight_matrix(CompositeMaker& m);
 // Quantized values.

@@ -269,6 +269,7 @@ const std::map<std::string, Composite, std::less<>>& composites() {
   static const std::map<std::string, Composite, std::less<>> kAll{
       {"AffineGrid", {20, make_affine_grid}},
       {"BlackmanWindow", {17, make_blackman_window}},
+      {"CausalConvWithState", {27, make_causal_conv}},
       {"Celu", {12, celu}},
       {"CenterCropPad", {18, make_center_crop_pad}},
       {"Col2Im", {18, make_col2im}},

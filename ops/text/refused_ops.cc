@@ -13,7 +13,6 @@ constexpr std::string_view kSequence =
 constexpr std::string_view kMissing = "not implemented yet";
 
 constexpr RefusedOp kRefused[] = {
-    {"CausalConvWithState", kMissing},
     {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},

@@ -162,6 +162,14 @@ TEST_CASE("STFT transforms the frames of a signal, and its gradients agree") {
   check_composite("STFT (a, n, , l)", {real}, {0}, numbers);
 }
 
+TEST_CASE("CausalConvWithState sums up what came before, and its gradients agree") {
+  const Tensor x = doubles({2, 3, 5}, 1), weights = doubles({3, 1, 4}, 2), bias = doubles({3}, 3),
+               past = doubles({2, 3, 3}, 4);
+  check_composite("CausalConvWithState (a, b)", {x, weights}, {0, 1});
+  check_composite("CausalConvWithState <activation = \"silu\"> (a, b, c, d)",
+                  {x, weights, bias, past}, {0, 1, 2, 3});
+}
+
 TEST_CASE("DeformConv is a convolution at moved places, and its gradients agree") {
   const Tensor x = doubles({2, 4, 4, 5}, 1), weights = doubles({6, 2, 2, 3}, 2),
                offset = doubles({2, 24, 4, 3}, 3, -1.3, 1.3), bias = doubles({6}, 4);

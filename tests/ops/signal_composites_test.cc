@@ -96,6 +96,34 @@ TEST_CASE("MelWeightMatrix has triangles along the mel scale") {
   CHECK(matrix(2, 8, 8000, 0, 4000, "<output_datatype = 11>").dtype() == DType::f64);
 }
 
+TEST_CASE("CausalConvWithState goes on where its state ends") {
+  const Tensor x = Tensor::of<float>({1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const std::string weights =
+      "w = Constant <value = float[2, 1, 3] {1, 10, 100, 1, 0, -1}> () "
+      "b = Constant <value = float[2] {0.5, 0}> () "
+      "p = Constant <value = float[1, 2, 2] {7, 8, 9, 10}> () ";
+  check_close(value_of(weights, "CausalConvWithState (x, w)", x),
+              Tensor::of<float>({1, 2, 4}, {100, 210, 321, 432, -5, -6, -2, -2}));
+  check_close(value_of(weights, "CausalConvWithState (x, w, b, p)", x),
+              Tensor::of<float>({1, 2, 4}, {187.5f, 218.5f, 321.5f, 432.5f, 4, 4, -2, -2}));
+  const auto state_of = [&](const std::string& length, const std::string& past) {
+    return value_of(weights +
+                        "s = Constant <value = int64[1] {0}> () e = Constant <value = "
+                        "int64[1] {" +
+                        length +
+                        "}> () a = Constant <value = int64[1] {2}> () "
+                        "c = Slice (x, s, e, a) o, t = CausalConvWithState (c, w, , " +
+                        past + ")",
+                    "Identity (t)", x);
+  };
+  check_identical(state_of("4", ""), Tensor::of<float>({1, 2, 2}, {3, 4, 7, 8}));
+  check_identical(state_of("1", "p"), Tensor::of<float>({1, 2, 2}, {8, 1, 10, 5}));
+  check_identical(state_of("1", ""), Tensor::of<float>({1, 2, 2}, {0, 1, 0, 5}));
+  CHECK_THAT(
+      graph_of(weights, "CausalConvWithState <activation = \"relu\"> (x, w)", x).status().message(),
+      Catch::Contains("activation: expected none, silu or swish, received 'relu'"));
+}
+
 TEST_CASE("DeformConv without offsets is a convolution") {
   const Tensor x = random_tensor(DType::f32, {2, 4, 5, 6}, 1);
   const std::string weights =
