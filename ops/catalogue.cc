@@ -45,6 +45,7 @@ Catalogue standard_catalogue() {
   register_roi_ops(catalogue);
   register_deform_ops(catalogue);
   register_tensor_scatter_ops(catalogue);
+  register_linear_attention_ops(catalogue);
   register_constant_ops(catalogue);
   register_random_ops(catalogue);
   // Leat's own ops.

@@ -25,6 +25,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_max_roi_pool_kernels(catalogue);
   add_deform_kernels(catalogue);
   add_tensor_scatter_kernels(catalogue);
+  add_linear_attention_kernels(catalogue);
   add_scatter_kernels(catalogue);
   add_trigonometry_kernels(catalogue);
   add_bitwise_kernels(catalogue);

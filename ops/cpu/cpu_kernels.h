@@ -44,6 +44,7 @@ void add_roi_align_kernels(Catalogue& catalogue);
 void add_max_roi_pool_kernels(Catalogue& catalogue);
 void add_deform_kernels(Catalogue& catalogue);
 void add_tensor_scatter_kernels(Catalogue& catalogue);
+void add_linear_attention_kernels(Catalogue& catalogue);
 void add_scatter_kernels(Catalogue& catalogue);
 // leat.ReadBatch, which reads the next batch of a data set.
 void add_input_kernels(Catalogue& catalogue);

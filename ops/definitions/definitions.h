@@ -68,6 +68,8 @@ void register_roi_ops(Catalogue& catalogue);
 void register_deform_ops(Catalogue& catalogue);
 // tensor_scatter.cc: TensorScatter, and leat.TensorScatterGrad.
 void register_tensor_scatter_ops(Catalogue& catalogue);
+// linear_attention.cc: LinearAttention, and leat.LinearAttentionGrad.
+void register_linear_attention_ops(Catalogue& catalogue);
 // image.cc: leat.CropImages and leat.AugmentImages.
 void register_image_ops(Catalogue& catalogue);
 // attention.cc: Attention, and leat.AttentionGrad.

@@ -10,13 +10,11 @@ constexpr std::string_view kStrings = "tensors of strings";
 constexpr std::string_view kOptional = "values of the type optional";
 constexpr std::string_view kSequence =
     "a value of the type sequence; sequences are supported where they fold away on import";
-constexpr std::string_view kMissing = "not implemented yet";
 
 constexpr RefusedOp kRefused[] = {
     {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
     {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
-    {"LinearAttention", kMissing},
     {"NonMaxSuppression", kDynamic},
     {"NonZero", kDynamic},
     {"Optional", kOptional},

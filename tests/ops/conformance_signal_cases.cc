@@ -68,6 +68,39 @@ void add_caches(std::vector<ConformanceCase>& cases) {
       ConformanceCase{"leat.TensorScatterGrad", {wide, ints({kBatch, 3, 3}), places}, circular, 2});
 }
 
+// A rule of LinearAttention, with 2 heads of keys of 3 and of values of 2 elements.
+void add_linear_attention(std::vector<ConformanceCase>& cases) {
+  const auto add = [&](const char* rule, int64_t query_heads, int64_t steps, Tensor past,
+                       int64_t decays, int64_t betas) {
+    const Attrs attrs{{"update_rule", std::string(rule)},
+                      {"q_num_heads", query_heads},
+                      {"kv_num_heads", int64_t{2}}};
+    const auto gate = [&](int64_t size, double low, double high) {
+      return size == 0 ? Tensor() : signal({kBatch, steps, size}, low, high);
+    };
+    const std::vector<Tensor> inputs{signal({kBatch, steps, 3 * query_heads}),
+                                     signal({kBatch, steps, 6}, -0.6, 0.6),
+                                     signal({kBatch, steps, 4}),
+                                     std::move(past),
+                                     gate(decays, -1, 0),
+                                     gate(betas, 0.1, 0.9)};
+    std::vector<int> of;
+    for (int i = 0; i < 6; ++i) {
+      if (inputs[static_cast<size_t>(i)].valid()) of.push_back(i);
+    }
+    const int outputs = of.back() + 1;
+    cases.push_back(ConformanceCase{"LinearAttention", inputs, attrs, 2}.grad(of));
+    std::vector<Tensor> back = inputs;
+    back.push_back(signal({kBatch, steps, 2 * query_heads}));
+    back.push_back(signal({kBatch, 2, 3, 2}));
+    cases.push_back({"leat.LinearAttentionGrad", back, attrs, outputs});
+  };
+  add("linear", 2, 3, {}, 0, 0);
+  add("gated", 4, 5, signal({kBatch, 2, 3, 2}), 6, 0);
+  add("delta", 2, 4, signal({kBatch, 2, 3, 2}), 0, 2);
+  add("gated_delta", 2, 6, {}, 2, 1);
+}
+
 }  // namespace
 
 void add_signal_cases(std::vector<ConformanceCase>& cases) {
@@ -75,6 +108,7 @@ void add_signal_cases(std::vector<ConformanceCase>& cases) {
   add_determinants(cases);
   add_transforms(cases);
   add_caches(cases);
+  add_linear_attention(cases);
   for (const int64_t to : {1, 6, 12}) {
     cases.push_back(ConformanceCase{"BitCast", {signal({kBatch, 5, 3})}, {{"to", to}}}.one_dtype());
   }
