@@ -150,6 +150,38 @@ void move_sizes(const OpCall& call, OpOutcome& outcome) {
   }
 }
 
+// Sets the sizes of output 0, or of all outputs if the op moves elements, where nothing else tells
+// them.
+void find_sizes(const OpCall& call, SizeArithmetic& arithmetic, OpOutcome& outcome) {
+  if (!call.op->pure() || call.inputs.empty() || outcome.outputs.empty()) return;
+  if (outcome.constants[0].valid() || !outcome.sizes[0].empty()) return;
+  const bool any = std::any_of(call.sizes.begin(), call.sizes.end(),
+                               [](const SizeValues& sizes) { return !sizes.empty(); });
+  if (!any || small_count(outcome.outputs[0]) == 0) return;
+  if (call.op->moves && is_index(outcome.outputs[0].dtype)) return move_sizes(call, outcome);
+  if (call.inputs.size() != 2 || !call.inputs[0] || !call.inputs[1]) return;
+  const auto a = elements_of(call, 0), b = elements_of(call, 1);
+  if (!a || !b || !call.op->domain.empty()) return;
+  if (is_arithmetic(call.op->name)) compute_sizes(call, *a, *b, arithmetic, outcome);
+  if (call.op->name == "Equal") compare_sizes(*a, *b, arithmetic, outcome);
+}
+
+// Makes sizes without a symbol a constant: rules ask for that, and nodes are folded by it.
+void fix_known_sizes(OpOutcome& outcome, size_t i) {
+  SizeValues& sizes = outcome.sizes[i];
+  const auto shape = outcome.outputs[i].shape.concrete();
+  const bool known = std::all_of(sizes.begin(), sizes.end(),
+                                 [](const auto& size) { return size && size->is_constant(); });
+  if (sizes.empty() || !known || outcome.constants[i].valid() || !shape) return;
+  if (!is_index(outcome.outputs[i].dtype) ||
+      shape->elements() != static_cast<int64_t>(sizes.size()))
+    return;
+  std::vector<int64_t> values;
+  for (const auto& size : sizes) values.push_back(size->factor);
+  outcome.constants[i] = Tensor::of<int64_t>(*shape, values).cast(outcome.outputs[i].dtype);
+  sizes.clear();
+}
+
 }  // namespace
 
 std::optional<Dim> SizeArithmetic::apply(const std::string& op, Dim a, Dim b) {
@@ -183,17 +215,8 @@ std::optional<bool> SizeArithmetic::equal(Dim a, Dim b) const {
 }
 
 void propagate_sizes(const OpCall& call, SizeArithmetic& arithmetic, OpOutcome& outcome) {
-  if (!call.op->pure() || call.inputs.empty() || outcome.outputs.empty()) return;
-  if (outcome.constants[0].valid() || !outcome.sizes[0].empty()) return;
-  const bool any = std::any_of(call.sizes.begin(), call.sizes.end(),
-                               [](const SizeValues& sizes) { return !sizes.empty(); });
-  if (!any || small_count(outcome.outputs[0]) == 0) return;
-  if (call.op->moves && is_index(outcome.outputs[0].dtype)) return move_sizes(call, outcome);
-  if (call.inputs.size() != 2 || !call.inputs[0] || !call.inputs[1]) return;
-  const auto a = elements_of(call, 0), b = elements_of(call, 1);
-  if (!a || !b || !call.op->domain.empty()) return;
-  if (is_arithmetic(call.op->name)) compute_sizes(call, *a, *b, arithmetic, outcome);
-  if (call.op->name == "Equal") compare_sizes(*a, *b, arithmetic, outcome);
+  find_sizes(call, arithmetic, outcome);
+  for (size_t i = 0; i < outcome.outputs.size(); ++i) fix_known_sizes(outcome, i);
 }
 
 }  // namespace leat

@@ -124,6 +124,30 @@ TEST_CASE("CausalConvWithState goes on where its state ends") {
       Catch::Contains("activation: expected none, silu or swish, received 'relu'"));
 }
 
+TEST_CASE("composites of images and signals know their sizes beside a symbolic batch") {
+  const auto shape_of_y = [](const std::string& inputs, const std::string& nodes) {
+    INFO(nodes);
+    Graph graph = must(parse_graph(cat("<ir_version: 10, opset_import: [\"\" : 23]>\ng (", inputs,
+                                       ") => (y) {\n  ", nodes, "\n}\n"),
+                                   test_catalogue(), "g"));
+    must(validate(graph));
+    return graph.type_text(graph.value(graph.outputs()[0]).type);
+  };
+  CHECK(shape_of_y("float[N,3,30,40] x",
+                   "n = Constant <value = int64[2] {32, 32}> ()\n"
+                   "  y = CenterCropPad <axes = [2, 3]> (x, n)") == "float[N,3,32,32]");
+  CHECK(shape_of_y("float[N,3,30,40] x, int64[N,3,30,40] i",
+                   "y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (x, i)") ==
+        "float[N,3,60,80]");
+  CHECK(shape_of_y("float[N,16000,1] x, float[400] w",
+                   "n = Constant <value = int64 {160}> ()\n  y = STFT (x, n, w)") ==
+        "float[N,98,201,2]");
+  CHECK(shape_of_y("float[N,4,30,40] x, float[6,4,3,3] w, float[N,18,28,38] o",
+                   "y = DeformConv (x, w, o)") == "float[N,6,28,38]");
+  CHECK(shape_of_y("float[N,4,L] x, float[4,1,3] w", "y, t = CausalConvWithState (x, w)") ==
+        "float[N,4,L]");
+}
+
 TEST_CASE("DeformConv without offsets is a convolution") {
   const Tensor x = random_tensor(DType::f32, {2, 4, 5, 6}, 1);
   const std::string weights =

@@ -78,6 +78,13 @@ TEST_CASE("a Range, a Slice and a ConstantOfShape take symbolic sizes") {
   CHECK(s.text(s.g.op("Slice", {s.x, s.ints({0}), s.size(0), s.ints({1})})) != "float[N,T,64]");
 }
 
+// Pad asks for constants: half of the known size is one, though the shape beside it has symbols.
+TEST_CASE("sizes without a symbol are constants") {
+  Sized s;
+  const ValueId half = s.g.op("Div", {s.size(2), s.ints({2})});
+  CHECK(s.text(s.g.op("Pad", {s.x, s.concat({s.ints({0, 0, 0, 0, 0}), half})})) == "float[N,T,96]");
+}
+
 // The pattern with which PyTorch expands a value: -1 keeps a size.
 TEST_CASE("a comparison of sizes with -1 is known") {
   Sized s;
