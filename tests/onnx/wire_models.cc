@@ -12,9 +12,10 @@ const Catalogue& ops() {
   static const Catalogue kOps = [] {
     Catalogue ops = text_catalogue();
     const auto infer = [](InferContext&) { return Status(); };
-    for (const char* name : {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "Unsqueeze",
-                             "ReduceMean", "ReduceSum", "Dropout", "BatchNormalization", "Pad",
-                             "Slice", "Split", "Conv", "LeakyRelu", "Identity", "Concat"}) {
+    for (const char* name :
+         {"Softmax", "Flatten", "Shape", "Reshape", "Squeeze", "Unsqueeze", "ReduceMean",
+          "ReduceSum", "Dropout", "BatchNormalization", "Pad", "Slice", "Split", "Conv",
+          "LeakyRelu", "Identity", "Concat", "DFT", "RoiAlign"}) {
       ops.add(Op(name).infer(infer));
     }
     for (const char* name : {"leat.Initialize", "leat.Read"}) ops.add(Op(name).infer(infer));

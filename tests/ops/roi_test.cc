@@ -70,18 +70,18 @@ TEST_CASE("RoiAlign refuses regions and operands that do not fit") {
       Catch::Contains("batch_indices: expected one for each region, [1], received [2]"));
 }
 
-Tensor largest(const std::vector<float>& roi, std::vector<int64_t> pooled) {
+Tensor largest_in(const std::vector<float>& roi, std::vector<int64_t> pooled) {
   return run1("MaxRoiPool", {image_of_16(), Tensor::of<float>({1, 5}, roi)},
               {{"pooled_shape", std::move(pooled)}});
 }
 
 TEST_CASE("MaxRoiPool takes the largest element of each bin, whose ends it rounds outward") {
   const Shape two{1, 1, 2, 2};
-  check_identical(largest({0, 0, 0, 3, 3}, {2, 2}), Tensor::of<float>(two, {5, 7, 13, 15}));
-  check_identical(largest({0, 0, 0, 2, 2}, {2, 2}), Tensor::of<float>(two, {5, 6, 9, 10}));
-  check_identical(largest({0, 1, 1, 2, 2}, {1, 1}), Tensor::of<float>({1, 1, 1, 1}, {10}));
+  check_identical(largest_in({0, 0, 0, 3, 3}, {2, 2}), Tensor::of<float>(two, {5, 7, 13, 15}));
+  check_identical(largest_in({0, 0, 0, 2, 2}, {2, 2}), Tensor::of<float>(two, {5, 6, 9, 10}));
+  check_identical(largest_in({0, 1, 1, 2, 2}, {1, 1}), Tensor::of<float>({1, 1, 1, 1}, {10}));
   // Outside of the image.
-  check_identical(largest({0, 10, 10, 12, 12}, {1, 2}), Tensor(DType::f32, {1, 1, 1, 2}));
+  check_identical(largest_in({0, 10, 10, 12, 12}, {1, 2}), Tensor(DType::f32, {1, 1, 1, 2}));
   check_identical(run1("MaxRoiPool", {image_of_16(), Tensor::of<float>({1, 5}, {0, 2, 2, 6, 6})},
                        {{"pooled_shape", std::vector<int64_t>{1, 1}}, {"spatial_scale", 0.5}}),
                   Tensor::of<float>({1, 1, 1, 1}, {15}));
