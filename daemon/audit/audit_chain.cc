@@ -55,6 +55,7 @@ class SegmentReader {
       begin = at + 1;
     }
     unread_.erase(0, begin);
+    if (branch_) unread_.clear();
     if (unread_.size() > kLongestLine) return broken("expected a line of at most 64 KiB");
     return {};
   }
@@ -74,6 +75,8 @@ class SegmentReader {
   }
 
   Status follow(std::string_view line) {
+    // The next segment has all that follows; here a disk may have failed.
+    if (branch_) return {};
     std::string_view rest = line;
     if (!take_text(rest, "{\"previous\": \"") || rest.size() < head_.hash.size())
       return broken("expected an entry, which begins with the hash of the one before it");
@@ -87,7 +90,7 @@ class SegmentReader {
     if (!sequence || *sequence != head_.sequence + 1 || !line.ends_with('}'))
       return broken(cat("expected entry ", head_.sequence + 1, ", received ",
                         sequence ? cat("entry ", *sequence) : "none"));
-    if (take_ && (end_ == 0 || *sequence < end_)) take_(line);
+    if (take_) take_(line);
     head_ = {*sequence, audit_hash(line)};
     ++line_;
     note_branch();

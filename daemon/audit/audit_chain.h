@@ -9,9 +9,8 @@
 // The hash of the last line, kept elsewhere, shows also whether the end was cut off or all was
 // written anew.
 //
-// A segment that begins with an entry that an earlier segment has, too, replaces what that one has
-// from there on: it was written after a disk had failed. Bytes behind the last newline of a segment
-// are no entry.
+// A segment replaces all that the one before it has from the number of its first entry on: it was
+// written after a disk had failed. Bytes behind the last newline of a segment are no entry.
 #pragma once
 
 #include <cstdint>

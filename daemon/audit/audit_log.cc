@@ -1,6 +1,7 @@
 #include "daemon/audit/audit_log.h"
 
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <span>
 
@@ -13,6 +14,7 @@ namespace {
 constexpr uint64_t kSegmentBytes = 64 << 20;
 constexpr size_t kMostUnwritten = 10'000;
 constexpr size_t kMostText = 4'096;  // of a subject, a name or a message
+constexpr std::chrono::milliseconds kAgain{1'000};
 constexpr double kRefusalsAtOnce = 100, kRefusalsPerSecond = 10;
 
 int64_t ms_of(const Clock& clock) {
@@ -22,34 +24,52 @@ int64_t ms_of(const Clock& clock) {
 
 }  // namespace
 
-AuditLog::AuditLog(Files& files, std::string folder, const Clock& clock, Logger log, bool to_log,
-                   AuditHead head)
+AuditLog::AuditLog(Files& files, std::string folder, const Clock& clock, Logger log, bool to_log)
     : files_(files),
       folder_(std::move(folder)),
       clock_(clock),
       log_(std::move(log)),
       to_log_(to_log),
-      head_(std::move(head)),
       refusals_(kRefusalsAtOnce),
       refilled_at_(clock.steady()),
-      thread_("audit") {}
+      // Another attempt, if the last one failed.
+      thread_("audit", kAgain, [this] {
+        if (!status().ok()) write_all();
+      }) {}
 
-Result<std::unique_ptr<AuditLog>> AuditLog::open(Files& files, const std::string& folder,
-                                                 const Clock& clock, Logger log, bool to_log) {
-  auto head = read_audit(files, folder);
-  Status broken;
+std::unique_ptr<AuditLog> AuditLog::open(Files& files, const std::string& folder,
+                                         const Clock& clock, Logger log, bool to_log) {
+  std::unique_ptr<AuditLog> made(new AuditLog(files, folder, clock, std::move(log), to_log));
+  std::promise<void> read;
+  made->thread_.post([&] {
+    made->write_all();
+    read.set_value();
+  });
+  read.get_future().wait();
+  return made;
+}
+
+Status AuditLog::read_chain() {
+  auto head = read_audit(files_, folder_);
   if (!head.ok() && head.status().code() == Code::failed_precondition) {
-    broken = head.status();
-    const std::string aside = cat(folder, "-broken-", ms_of(clock));
-    log.error("the audit log was changed, and is kept as '", aside, "': ", broken.message());
-    LEAT_RETURN_IF_ERROR(files.rename(folder, aside));
+    LEAT_ASSIGN_OR_RETURN(const bool is_log, files_.exists(cat(folder_, "/", audit_segment(1))));
+    if (!is_log) return head.status();
+    const std::string aside = cat(folder_, "-broken-", ms_of(clock_));
+    log_.error("the audit log was changed, and is kept as '", aside,
+               "': ", head.status().message());
+    LEAT_RETURN_IF_ERROR(files_.rename(folder_, aside));
+    unwritten_.push_front(
+        {{"check audit log", folder_, "the master", head.status()}, ms_of(clock_), 0, {}});
     head = AuditHead();
   }
   LEAT_RETURN_IF_ERROR(head.status());
-  LEAT_RETURN_IF_ERROR(files.make_directories(folder));
-  std::unique_ptr<AuditLog> made(new AuditLog(files, folder, clock, std::move(log), to_log, *head));
-  if (!broken.ok()) made->add({"check audit log", folder, "the master", broken});
-  return made;
+  LEAT_RETURN_IF_ERROR(files_.make_directories(folder_));
+  {
+    const std::lock_guard lock(mutex_);
+    head_ = *head;
+  }
+  has_read_ = true;
+  return {};
 }
 
 void AuditLog::add(AuditEntry entry, Written written) {
@@ -57,7 +77,6 @@ void AuditLog::add(AuditEntry entry, Written written) {
 }
 
 void AuditLog::add_refused(const std::string& by, const Status& why) {
-  uint64_t left_out = 0;
   {
     const std::lock_guard lock(mutex_);
     const std::chrono::duration<double> passed = clock_.steady() - refilled_at_;
@@ -68,21 +87,29 @@ void AuditLog::add_refused(const std::string& by, const Status& why) {
       return;
     }
     --refusals_;
-    left_out = std::exchange(left_out_, 0);
   }
-  post({{"connect", "", by, why}, ms_of(clock_), left_out, {}});
+  add({"connect", "", by, why});
 }
 
 void AuditLog::post(Waiting waiting) {
-  std::deque<Waiting> late;
+  for (std::string* text : {&waiting.entry.subject, &waiting.entry.by})
+    text->resize(std::min(text->size(), kMostText));
+  Status refused;
   {
     const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(waiting));
-    // The entries that are there when the thread comes to it are written together.
-    if (waiting_.size() == 1 && !thread_.post([this] { write_all(); })) late.swap(waiting_);
+    if (waiting_.size() >= kMostUnwritten) {
+      refused = unavailable(cat("the audit log: ", kMostUnwritten, " entries wait for the disk"));
+    } else {
+      waiting.left_out = std::exchange(left_out_, 0);
+      waiting_.push_back(std::move(waiting));
+      // The entries that are there when the thread comes to it are written together.
+      if (waiting_.size() > 1 || thread_.post([this] { write_all(); })) return;
+      refused = cancelled("the audit log is closed");
+      waiting = std::move(waiting_.front());
+      waiting_.clear();
+    }
   }
-  for (Waiting& each : late)
-    if (each.written) each.written(cancelled("the audit log is closed"));
+  if (waiting.written) waiting.written(refused);
 }
 
 Status AuditLog::status() const {
@@ -98,14 +125,17 @@ AuditHead AuditLog::head() const {
 void AuditLog::stop() { thread_.stop(); }
 
 void AuditLog::write_all() {
-  AuditHead head;
   {
     const std::lock_guard lock(mutex_);
     std::move(waiting_.begin(), waiting_.end(), std::back_inserter(unwritten_));
     waiting_.clear();
-    head = head_;
   }
-  const Status written = write(unwritten_, head);
+  AuditHead head;
+  Status written = has_read_ ? Status() : read_chain();
+  if (written.ok()) {
+    head = this->head();
+    written = write(unwritten_, head);
+  }
   if (!written.ok()) file_.reset();
   {
     const std::lock_guard lock(mutex_);
@@ -123,6 +153,7 @@ void AuditLog::write_all() {
 }
 
 Status AuditLog::write(const std::deque<Waiting>& entries, AuditHead& head) {
+  if (entries.empty()) return {};
   std::string text;
   for (const Waiting& each : entries) {
     JsonLine line;

@@ -24,9 +24,9 @@ struct AuditEntry {
   Status outcome = {};
 };
 
-// An entry is on the disk before the one who asked gets an answer; entries that come together are
-// synced together. If the disk fails, entries wait in memory, at most 10,000, and each further
-// entry tries again; status() says so meanwhile, and the caller is to refuse what changes anything.
+// Entries that come together are synced together. If the disk fails, entries wait in memory, at
+// most 10,000, and the log tries again every second; status() says so meanwhile, and the caller is
+// to refuse what changes anything.
 //
 // Threads: any.
 class AuditLog {
@@ -35,11 +35,11 @@ class AuditLog {
 
   // Reads the chain in the folder, and goes on with it in a new segment. If the chain is broken the
   // folder is renamed, "audit-broken-<milliseconds of Unix time>", and a new chain begins with an
-  // entry that says so. `files` and `clock` outlive it. `to_log`: each entry that is on the disk is
-  // a line of `log`, too.
-  static Result<std::unique_ptr<AuditLog>> open(Files& files, const std::string& folder,
-                                                const Clock& clock, Logger log,
-                                                bool to_log = false);
+  // entry that says so. If the disk does not allow this, status() says so, and it is tried again.
+  // `files` and `clock` outlive it. `to_log`: each entry that is on the disk is a line of `log`,
+  // too.
+  static std::unique_ptr<AuditLog> open(Files& files, const std::string& folder, const Clock& clock,
+                                        Logger log, bool to_log = false);
   // Writes what waits.
   ~AuditLog() { stop(); }
   AuditLog(const AuditLog&) = delete;
@@ -49,7 +49,8 @@ class AuditLog {
   // written; with `cancelled`, by the caller, after stop().
   void add(AuditEntry entry, Written written = {});
   // The same for a refused connection or request, of which strangers can cause any number: at most
-  // 100 at once, and 10 in a second. The next entry has the number of those that were left out.
+  // 100 at once, and 10 in a second. The next entry of any kind has the number of those that were
+  // left out.
   void add_refused(const std::string& by, const Status& why);
   // Ok, or the failure of the last attempt to write.
   Status status() const;
@@ -66,10 +67,10 @@ class AuditLog {
     Written written;
   };
 
-  AuditLog(Files& files, std::string folder, const Clock& clock, Logger log, bool to_log,
-           AuditHead head);
+  AuditLog(Files& files, std::string folder, const Clock& clock, Logger log, bool to_log);
   void post(Waiting waiting);
   // The rest runs on the thread.
+  Status read_chain();
   void write_all();
   Status write(const std::deque<Waiting>& entries, AuditHead& head);
   Status open_segment();
@@ -79,6 +80,7 @@ class AuditLog {
   const Clock& clock_;
   const Logger log_;
   const bool to_log_;
+  bool has_read_ = false;               // the chain
   std::unique_ptr<WritableFile> file_;  // the segment that is being written; null: the next is new
   uint64_t segment_bytes_ = 0;
   std::deque<Waiting> unwritten_;

@@ -22,13 +22,7 @@ const std::string& name_of_subject(const NodeView& node) { return node.worker.in
 
 template <typename T, typename Ask>
 void AuditedJobs::audit(AuditEntry entry, Done<T> done, Ask ask) {
-  if (const Status log = log_.status(); !log.ok()) {
-    const Status refused = unavailable(
-        cat("the audit log cannot be written, so that nothing is changed: ", log.message()));
-    entry.outcome = refused;
-    log_.add(std::move(entry));  // another attempt to write
-    return done(refused);
-  }
+  if (const Status status = check_log(entry); !status.ok()) return done(status);
   ask([&log = log_, entry = std::move(entry), done = std::move(done)](Result<T> result) mutable {
     entry.outcome = result.status();
     if (result.ok()) entry.subject = name_of_subject(*result);
@@ -37,8 +31,19 @@ void AuditedJobs::audit(AuditEntry entry, Done<T> done, Ask ask) {
   });
 }
 
+Status AuditedJobs::check_log(const AuditEntry& entry) {
+  const Status log = log_.status();
+  if (log.ok()) return {};
+  AuditEntry refused = entry;
+  refused.outcome = Status(log.code(), cat("the audit log cannot be written, so that nothing is ",
+                                           "changed: ", log.message()));
+  const Status outcome = refused.outcome;
+  log_.add(std::move(refused));
+  return outcome;
+}
+
 void AuditedJobs::submit(Submission submission, Done<JobView> done) {
-  AuditEntry entry{"submit", submission.name, client_of(submission)};
+  AuditEntry entry{"submit", submission.request_id, client_of(submission)};
   audit(std::move(entry), std::move(done),
         [&](Done<JobView> then) { jobs_.submit(std::move(submission), std::move(then)); });
 }
@@ -52,9 +57,15 @@ void AuditedJobs::resume(std::string job, Submission submission, Done<JobView> d
 
 void AuditedJobs::open_session(Submission submission, Done<JobView> done,
                                const std::function<void(Submission, Done<JobView>)>& submit) {
-  AuditEntry entry{"open session", submission.name, client_of(submission)};
-  audit(std::move(entry), std::move(done),
-        [&](Done<JobView> then) { submit(std::move(submission), std::move(then)); });
+  AuditEntry entry{"open session", submission.request_id, client_of(submission)};
+  if (const Status status = check_log(entry); !status.ok()) return done(status);
+  submit(std::move(submission), [&log = log_, entry = std::move(entry),
+                                 done = std::move(done)](const Result<JobView>& view) mutable {
+    entry.outcome = view.status();
+    if (view.ok()) entry.subject = view->id;
+    log.add(std::move(entry));
+    done(view);
+  });
 }
 
 void AuditedJobs::cancel(std::string id, std::string by, Done<JobView> done) {

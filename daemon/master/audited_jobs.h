@@ -13,8 +13,8 @@
 namespace leat {
 
 // Passes requests on to another service, and answers when the log has them with their outcome.
-// While the log cannot be written it refuses what changes anything with `unavailable`; requests
-// that read are passed on as they are. Threads: as JobService.
+// While the log cannot be written it refuses what changes anything, with the code of the log's
+// failure; requests that read are passed on as they are. Threads: as JobService.
 class AuditedJobs final : public JobService {
  public:
   // Both outlive it.
@@ -26,7 +26,8 @@ class AuditedJobs final : public JobService {
                                                    uint64_t size) override {
     return jobs_.begin_blob(sha256, size);
   }
-  // As submit(), for a session, whose job `submit` brings to the table.
+  // As submit(), for a session, whose job `submit` brings to the table. `done` is called when the
+  // table has the job, before later events of it; the entry is written meanwhile.
   void open_session(Submission submission, Done<JobView> done,
                     const std::function<void(Submission, Done<JobView>)>& submit);
   void cancel(std::string id, std::string by, Done<JobView> done) override;
@@ -54,6 +55,8 @@ class AuditedJobs final : public JobService {
                                 const std::string& by) override;
 
  private:
+  // Ok if the log can be written; else what to answer, after an entry that says so.
+  Status check_log(const AuditEntry& entry);
   // Calls `ask` with a Done that writes the entry with its outcome before it calls `done`.
   template <typename T, typename Ask>
   void audit(AuditEntry entry, Done<T> done, Ask ask);

@@ -15,6 +15,7 @@
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
 #include "daemon/master/training_reporter.h"
+#include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -160,7 +161,8 @@ void JobThread::tell_wait(std::string for_what) {
 
 // Unpacks the job's files into `folder`, and waits while the disk is full.
 Result<Job> JobThread::unpack_job(const Submission& submission, const std::string& folder) {
-  const auto unpack_here = [&] {
+  const auto unpack_here = [&]() -> Status {
+    LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("jobs/unpack"));
     return unpack(submission, parts_.journal.blobs(), folder + "/submitted");
   };
   LEAT_RETURN_IF_ERROR(retry_while_full(

@@ -80,9 +80,8 @@ Status Master::open() {
   // The folder is made private before anything in it is read or written.
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(parts_.config.state_dir));
   if (!warning.empty()) parts_.log.warning(warning);
-  LEAT_ASSIGN_OR_RETURN(
-      parts_.audit, AuditLog::open(real_files(), parts_.config.state_dir + "/audit", parts_.clock,
-                                   parts_.log.named("audit"), parts_.config.audit_to_log));
+  parts_.audit = AuditLog::open(real_files(), parts_.config.state_dir + "/audit", parts_.clock,
+                                parts_.log.named("audit"), parts_.config.audit_to_log);
   parts_.audited = std::make_unique<AuditedJobs>(*this, *parts_.audit);
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;

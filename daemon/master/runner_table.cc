@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "daemon/master/wire_runner_table.h"
 #include "daemon/remote/wire_remote_host.h"
@@ -63,6 +64,14 @@ RunnerTable::Slot* RunnerTable::of_connection(uint64_t connection) {
   // Another runner may have the place by now; the connection of the slot tells one from the other.
   Slot* const slot = place != nullptr ? find(*place) : nullptr;
   return slot != nullptr && slot->connection == connection ? slot : nullptr;
+}
+
+uint64_t RunnerTable::newest_assembly(const std::string& job) const {
+  constexpr auto kBehind = std::numeric_limits<uint32_t>::max();
+  auto at = slots_.upper_bound({job, std::numeric_limits<uint64_t>::max(), kBehind});
+  if (at == slots_.begin()) return 0;
+  --at;
+  return at->first.job == job ? at->first.assembly : 0;
 }
 
 Result<std::shared_ptr<RemoteHost>> RunnerTable::runner(const RunnerPlace& place) {

@@ -57,6 +57,8 @@ class RunnerTable {
   Slot* of_connection(uint64_t connection);
   // The place of that runner; null if it is not connected.
   const RunnerPlace* place_of(uint64_t connection) const;
+  // The newest assembly of the job that has a slot; 0 if none has.
+  uint64_t newest_assembly(const std::string& job) const;
   // The runner at the place. unavailable if it is gone.
   Result<std::shared_ptr<RemoteHost>> runner(const RunnerPlace& place);
 

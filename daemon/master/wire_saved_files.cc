@@ -79,7 +79,7 @@ Status SavedFilesOfJobs::forget(const std::string& job) {
           [&files = files_, folder, removed] { removed->set_value(files.remove_all(folder)); }))
     return cancelled("the master is stopping");
   if (outcome.wait_for(kOpen) != std::future_status::ready)
-    return deadline_exceeded(
+    return unavailable(
         cat("'", folder, "': expected it to be removed within ", kOpen.count(), " s"));
   return outcome.get();
 }

@@ -126,9 +126,9 @@ class GraphPictures {
       users_.push_back(users_of(*device.part));
     }
     if (devices.size() > 1) add_devices();
-    for (size_t d = 0; d < devices.size(); ++d) {
-      const size_t own = pictures_.size();
-      if (devices.size() > 1) pictures_[0].boxes[d].inside = own;
+    for (size_t d = 0; d < std::min(devices.size(), kMostBoxes); ++d) {
+      if (boxes_ + roots_[d].parts.size() > kMostDrawn) continue;
+      if (devices.size() > 1) pictures_[0].boxes[d].inside = pictures_.size();
       add_picture(roots_[d], d, devices.size() > 1 ? 0 : kNoPicture);
     }
     // Pictures that are added here come behind, so the deepest are last.
@@ -169,14 +169,18 @@ class GraphPictures {
     Picture& all = pictures_.emplace_back();
     all.name = "All devices";
     all.of_devices = true;
-    for (size_t d = 0; d < devices_.size(); ++d) {
+    const size_t shown = std::min(devices_.size(), kMostBoxes);
+    if (shown < devices_.size())
+      all.name = cat("The first ", shown, " of ", devices_.size(), " devices");
+    for (size_t d = 0; d < shown; ++d) {
       all.boxes.push_back({&roots_[d]});
       for (const RecordedNode& node : devices_[d].part->nodes) {
+        if (node.kind != RecordedNode::Kind::send) continue;
         const size_t peer = device_of(node.peer);
-        if (node.kind == RecordedNode::Kind::send && peer != kNoPicture && peer != d)
-          all.edges.emplace(d, peer);
+        if (peer < shown && peer != d) all.edges.emplace(d, peer);
       }
     }
+    boxes_ += shown;
   }
 
   // The device with this partition of the plan.

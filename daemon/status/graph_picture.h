@@ -10,7 +10,7 @@
 
 namespace leat {
 
-// The HTML of a picture of the devices and their transfers, if there are several, and of one
+// The HTML of a picture of up to 120 devices and their transfers, if there are several, and of one
 // picture for each scope. It has a box for each part of the scope, and a line from each box to
 // those that take its values; more than 120 parts are grouped in their order. The box of a scope or
 // a group leads to its picture, and that of a node to a card with its op, type, device and time,

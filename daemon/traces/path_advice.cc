@@ -36,7 +36,7 @@ double others_busy(const Explanation& e, size_t than) {
 }
 
 bool straggles(const Explanation& e) {
-  return e.devices.size() > 1 &&
+  return e.devices.size() > 1 && e.devices[e.slowest].busy_ms > 0 &&
          e.devices[e.slowest].busy_ms >= kStraggles * others_busy(e, e.slowest);
 }
 

@@ -55,9 +55,7 @@ class FailingFiles final : public ForwardingFiles {
 
 class AuditScene {
  public:
-  std::unique_ptr<AuditLog> open() {
-    return must(AuditLog::open(files, folder(), clock, Logger()));
-  }
+  std::unique_ptr<AuditLog> open() { return AuditLog::open(files, folder(), clock, Logger()); }
   std::string folder() const { return directory / "audit"; }
   std::string segment(uint64_t first) const { return folder() + "/" + audit_segment(first); }
   // Writes an entry, and returns the outcome.
@@ -148,14 +146,14 @@ TEST_CASE("any change of an audit log is found, with its place") {
   CHECK_THAT(broken(whole.substr(0, second) + whole.substr(third)),
              Catch::Contains(audit_segment(1) + " line 2: expected the hash"));
   CHECK_THAT(broken(whole.substr(second)), Catch::Contains("line 1"));
-  CHECK_THAT(broken(whole + whole.substr(third)), Catch::Contains("line 4"));
   CHECK_THAT(broken(whole.substr(0, third)),
              Catch::Contains("expected entries up to 3, with which the next segment begins, the "
                              "last one is 2"));
   CHECK_THAT(broken(whole.substr(0, third) + "nonsense\n"), Catch::Contains("line 3"));
   std::filesystem::remove(path);
   CHECK_THAT(scene.check().message(), Catch::Contains("the first segment is " + audit_segment(4)));
-  put_contents(path, whole);
+  // Behind the entry with which the next segment goes on, a failing disk may have left anything.
+  put_contents(path, whole + std::string(100'000, '\0') + "\n{}\n");
   CHECK(scene.check().ok());
 }
 
@@ -195,15 +193,28 @@ TEST_CASE("entries that a failing disk does not take are written later") {
   CHECK(scene.actions() == std::vector<std::string>{"a", "b", "c", "d"});
 }
 
+TEST_CASE("an audit log that cannot be read at first is read later") {
+  AuditScene scene;
+  put_contents(scene.folder(), "no folder");
+  const auto log = scene.open();
+  CHECK_FALSE(log->status().ok());
+  CHECK_FALSE(AuditScene::write(*log, "a").ok());
+  std::filesystem::remove(scene.folder());
+  CHECK(eventually([&] { return log->status().ok(); }, 60s));
+  CHECK(AuditScene::write(*log, "b").ok());
+  CHECK(scene.actions() == std::vector<std::string>{"a", "b"});
+}
+
 TEST_CASE("a log that was changed is kept, and a new one begins by saying so") {
   AuditScene scene;
   CHECK(AuditScene::write(*scene.open(), "submit").ok());
   CHECK(AuditScene::write(*scene.open(), "cancel").ok());
-  const std::string changed = contents_of(scene.segment(1)) + "{}\n";
+  std::string changed = contents_of(scene.segment(1));
+  changed.replace(changed.find("submit"), 6, "cancel");
   put_contents(scene.segment(1), changed);
   scene.open().reset();
   CHECK(scene.actions() == std::vector<std::string>{"check audit log"});
-  CHECK_THAT(contents_of(scene.segment(1)), Catch::Contains("line 2: expected an entry"));
+  CHECK_THAT(contents_of(scene.segment(1)), Catch::Contains(audit_segment(2) + " line 1: expected the hash"));
   CHECK(contents_of(scene.folder() + "-broken-3600000/" + audit_segment(1)) == changed);
 }
 
@@ -243,13 +254,8 @@ TEST_CASE("nothing is changed while the audit log cannot be written") {
   CHECK(audited.files(id).ok());  // what reads goes on
   CHECK(jobs.jobs_version() == version);
   scene.files.fails = false;
-  // The refused request makes the next attempt to write.
-  CHECK(eventually(
-      [&] {
-        (void)pause(true);
-        return log->status().ok();
-      },
-      60s));
+  // The log tries again by itself.
+  CHECK(eventually([&] { return log->status().ok(); }, 60s));
   CHECK(pause(false).ok());
   const auto actions = scene.actions();
   CHECK(actions.front() == "pause");

@@ -132,6 +132,23 @@ TEST_CASE("many parts of a scope become groups, and the pictures have a bounded 
   CHECK(html.size() < 4'000'000);
 }
 
+TEST_CASE("pictures of very many devices have a bounded size") {
+  MadeUp made;
+  for (int d = 0; d < 400; ++d) {
+    made.add_device("w" + std::to_string(d));
+    for (int i = 0; i < 50; ++i) {
+      RecordedNode node;
+      node.name = "n" + std::to_string(i);
+      made.recording.partitions.back().nodes.push_back(node);
+    }
+  }
+  const std::string html = drawn(made);
+  CHECK_THAT(section(html, 0), Catch::Contains("The first 120 of 400 devices"));
+  const size_t boxes = count(html, "<rect class=\"node\"") + count(html, "<rect class=\"scope\"");
+  CHECK(boxes <= 2'000);
+  CHECK(boxes > 1'500);
+}
+
 TEST_CASE("names of any text are text in a picture, and no device has none") {
   MadeUp made;
   made.add_device("<w0>");
