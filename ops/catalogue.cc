@@ -9,9 +9,9 @@
 
 namespace leat {
 
-Catalogue standard_catalogue() {
-  Catalogue catalogue;
-  // The ops of ONNX.
+namespace {
+
+void register_onnx_ops(Catalogue& catalogue) {
   register_math_ops(catalogue);
   register_unary_math_ops(catalogue);
   register_activation_ops(catalogue);
@@ -48,6 +48,13 @@ Catalogue standard_catalogue() {
   register_linear_attention_ops(catalogue);
   register_constant_ops(catalogue);
   register_random_ops(catalogue);
+}
+
+}  // namespace
+
+Catalogue standard_catalogue() {
+  Catalogue catalogue;
+  register_onnx_ops(catalogue);
   // Leat's own ops.
   register_variable_ops(catalogue);
   register_rows_ops(catalogue);

@@ -30,8 +30,7 @@ AuditLog::AuditLog(Files& files, std::string folder, const Clock& clock, Logger 
       clock_(clock),
       log_(std::move(log)),
       to_log_(to_log),
-      refusals_(kRefusalsAtOnce),
-      refilled_at_(clock.steady()),
+      refusals_{kRefusalsAtOnce, clock.steady(), 0},
       // Another attempt, if the last one failed.
       thread_("audit", kAgain, [this] {
         if (!status().ok()) write_all();
@@ -79,14 +78,15 @@ void AuditLog::add(AuditEntry entry, Written written) {
 void AuditLog::add_refused(const std::string& by, const Status& why) {
   {
     const std::lock_guard lock(mutex_);
-    const std::chrono::duration<double> passed = clock_.steady() - refilled_at_;
-    refilled_at_ = clock_.steady();
-    refusals_ = std::min(kRefusalsAtOnce, refusals_ + kRefusalsPerSecond * passed.count());
-    if (refusals_ < 1) {
-      ++left_out_;
+    const std::chrono::duration<double> passed = clock_.steady() - refusals_.refilled_at;
+    refusals_.refilled_at = clock_.steady();
+    refusals_.allowed =
+        std::min(kRefusalsAtOnce, refusals_.allowed + kRefusalsPerSecond * passed.count());
+    if (refusals_.allowed < 1) {
+      ++refusals_.left_out;
       return;
     }
-    --refusals_;
+    --refusals_.allowed;
   }
   add({"connect", "", by, why});
 }
@@ -100,7 +100,7 @@ void AuditLog::post(Waiting waiting) {
     if (waiting_.size() >= kMostUnwritten) {
       refused = unavailable(cat("the audit log: ", kMostUnwritten, " entries wait for the disk"));
     } else {
-      waiting.left_out = std::exchange(left_out_, 0);
+      waiting.left_out = std::exchange(refusals_.left_out, 0);
       waiting_.push_back(std::move(waiting));
       // The entries that are there when the thread comes to it are written together.
       if (waiting_.size() > 1 || thread_.post([this] { write_all(); })) return;

@@ -89,9 +89,11 @@ class AuditLog {
   std::deque<Waiting> waiting_;
   Status status_;
   AuditHead head_;
-  double refusals_ = 0;  // that may be written at once
-  Clock::Steady refilled_at_;
-  uint64_t left_out_ = 0;
+  struct {
+    double allowed = 0;  // that may be written at once
+    Clock::Steady refilled_at;
+    uint64_t left_out = 0;  // that no entry has told of
+  } refusals_;
   TaskThread thread_;  // last, because it uses the other members
 };
 

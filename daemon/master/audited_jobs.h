@@ -20,6 +20,9 @@ class AuditedJobs final : public JobService {
   // Both outlive it.
   AuditedJobs(JobService& jobs, AuditLog& log) : jobs_(jobs), log_(log) {}
 
+  // As AuditLog::add_refused().
+  void refused(const std::string& by, const Status& why) { log_.add_refused(by, why); }
+
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
   Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,

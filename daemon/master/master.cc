@@ -281,8 +281,6 @@ Status Master::stop() {
   return stop_status_;
 }
 
-JobService& Master::audited() { return *parts_.audited; }
-
 void Master::beat_rpc(std::function<void()> beat) { (void)parts_.loop->post(std::move(beat)); }
 void Master::beat_hearts(std::function<void()> beat) {
   (void)parts_.hearts->loop().post(std::move(beat));

@@ -30,8 +30,7 @@ class Master final : public JobService {
   const std::string& address() const { return address_; }
   MasterStatus& status() { return status_; }
   // The requests of people, of which the audit log tells.
-  JobService& audited();
-  AuditLog& audit() { return *parts_.audit; }
+  AuditedJobs& audited() { return *parts_.audited; }
 
   // For watchdogs: `beat` runs on one of the master's loops as soon as that loop takes it.
   void beat_rpc(std::function<void()> beat);

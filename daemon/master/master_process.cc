@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "daemon/master/audited_jobs.h"
 #include "daemon/master/http_files.h"
 #include "daemon/master/http_steps.h"
 #include "daemon/master/http_writes.h"
@@ -47,7 +48,7 @@ Status MasterProcess::open_http(const Logger& log) {
   if (const std::string host = this_host(); !host.empty()) options.policy.names = {host};
   options.log = log;
   options.on_refused = [this](const std::string& client, const Status& why) {
-    daemon_->audit().add_refused(client, why);
+    daemon_->audited().refused(client, why);
   };
   // The status page has a thread of its own, so that it answers while the master's loops are busy.
   reactor_ = std::make_unique<Reactor>();

@@ -290,7 +290,7 @@ kj::Promise<void> RegistryService::saveFile(SaveFileContext context) {
   if (permit == nullptr) return refuse(resource_exhausted(kTooManySaved), context);
   // A step of an assembly that is over may come again, and must not find what it has saved.
   auto valid = [inside = inside_, connection = connection_, assembly = params.getAssembly()] {
-    return inside->is_in(connection, assembly);
+    return inside->runners().is_in(connection, assembly);
   };
   if (const Status status = valid(); !status.ok()) return refuse(status, context);
   auto upload = inside_->parts().saved.receive(

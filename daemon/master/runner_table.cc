@@ -74,6 +74,17 @@ uint64_t RunnerTable::newest_assembly(const std::string& job) const {
   return at->first.job == job ? at->first.assembly : 0;
 }
 
+Status RunnerTable::is_in(uint64_t connection, uint64_t assembly) {
+  if (of_connection(connection) == nullptr)
+    return failed_precondition("expected a runner whose assembly goes on");
+  const RunnerPlace* const place = place_of(connection);
+  // A runner that is to end may live on beside the runners of the next assembly.
+  const uint64_t newest = newest_assembly(place->job);
+  if (place->assembly == assembly && newest == assembly) return {};
+  return failed_precondition(cat("expected a step of assembly ", newest,
+                                 ", the newest of the job, received one of assembly ", assembly));
+}
+
 Result<std::shared_ptr<RemoteHost>> RunnerTable::runner(const RunnerPlace& place) {
   const Slot* const slot = find(place);
   if (slot != nullptr && slot->runner != nullptr) return slot->runner;

@@ -54,9 +54,6 @@ class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
   // The runner with that connection; null while it is on its way to another assembly.
   // failed_precondition if there is none.
   Result<RemoteHost*> runner_of(uint64_t connection);
-  // Ok if the runner with that connection is in this assembly now, and its job in no later one; else
-  // failed_precondition.
-  Status is_in(uint64_t connection, uint64_t assembly);
   // Both hand on an event of the assembly of the runner with that connection.
   Status link_failed(uint64_t connection, LinkFailed event);
   Status input_starved(uint64_t connection, InputStarved event);

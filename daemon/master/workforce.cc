@@ -215,16 +215,6 @@ Result<RemoteHost*> Workforce::Inside::runner_of(uint64_t connection) {
   return failed_precondition("expected a runner whose assembly goes on");
 }
 
-Status Workforce::Inside::is_in(uint64_t connection, uint64_t assembly) {
-  LEAT_RETURN_IF_ERROR(runner_of(connection).status());
-  const RunnerPlace* const place = runners_.place_of(connection);
-  // A runner that is to end may live on beside the runners of the next assembly.
-  const uint64_t newest = runners_.newest_assembly(place->job);
-  if (place->assembly == assembly && newest == assembly) return {};
-  return failed_precondition(cat("expected a step of assembly ", newest,
-                                 ", the newest of the job, received one of assembly ", assembly));
-}
-
 Status Workforce::Inside::link_failed(uint64_t connection, LinkFailed event) {
   const Slot* slot = runners_.of_connection(connection);
   if (slot == nullptr) return failed_precondition("expected a runner whose assembly goes on");

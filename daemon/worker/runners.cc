@@ -144,12 +144,12 @@ class Runners::Core {
 
   RunnersPulse pulse() const {
     const std::lock_guard lock(mutex_);
-    return pulse_;
+    return counted_.pulse;
   }
 
   std::vector<RunnerWork> works() const {
     const std::lock_guard lock(mutex_);
-    return works_;
+    return counted_.works;
   }
 
   bool wait_until_empty(Steady::time_point deadline) {
@@ -378,22 +378,24 @@ class Runners::Core {
   void count() {
     measure_usage();
     const std::lock_guard lock(mutex_);
-    pulse_ = ended_;
-    pulse_.waits = true;
-    pulse_.usage += own_.usage;
-    works_.clear();
+    counted_.pulse = ended_;
+    counted_.pulse.waits = true;
+    counted_.pulse.usage += own_.usage;
+    counted_.works.clear();
     for (const auto& child : children_) {
       const RunnerActivity activity = child->pulse.activity;
-      pulse_.progress += child->pulse.turns;
-      pulse_.work += child->pulse.tiles;
-      pulse_.traffic += child->pulse.traffic;
-      pulse_.usage += child->usage;
-      works_.push_back({child->order.job, child->pulse.turns, child->pulse.traffic, child->usage});
-      pulse_.stepping = pulse_.stepping || activity != RunnerActivity::idle;
-      pulse_.waits = pulse_.waits && activity != RunnerActivity::computing;
-      pulse_.quiet = pulse_.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);
+      counted_.pulse.progress += child->pulse.turns;
+      counted_.pulse.work += child->pulse.tiles;
+      counted_.pulse.traffic += child->pulse.traffic;
+      counted_.pulse.usage += child->usage;
+      counted_.works.push_back(
+          {child->order.job, child->pulse.turns, child->pulse.traffic, child->usage});
+      counted_.pulse.stepping = counted_.pulse.stepping || activity != RunnerActivity::idle;
+      counted_.pulse.waits = counted_.pulse.waits && activity != RunnerActivity::computing;
+      counted_.pulse.quiet =
+          counted_.pulse.quiet || (child->beats && looked_at_ - child->heard_at >= kQuiet);
     }
-    pulse_.waits = pulse_.waits && pulse_.stepping;
+    counted_.pulse.waits = counted_.pulse.waits && counted_.pulse.stepping;
   }
 
   const RunnerNews news_;
@@ -411,8 +413,10 @@ class Runners::Core {
   std::vector<std::function<void()>> asked_;
   std::map<uint64_t, Reachable> doors_;  // by incarnation
   bool burying_ = false;  // a runner is out of doors_, and its end is not reported yet
-  RunnersPulse pulse_;
-  std::vector<RunnerWork> works_;
+  struct {
+    RunnersPulse pulse;  // of all runners
+    std::vector<RunnerWork> works;
+  } counted_;           // at the last look
   RunnersPulse ended_;  // the progress and traffic of ended runners, so that the sums never fall
   std::thread thread_;
 };
