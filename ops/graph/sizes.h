@@ -38,8 +38,7 @@ class SizeArithmetic {
 
 // Sets outcome.sizes of an op that moves elements or computes with integers, where
 // outcome.constants and outcome.sizes do not tell the value yet. Sizes that have no symbol become
-// outcome.constants. REQUIRES: infer_op() made the
-// outcome of this call.
+// outcome.constants. REQUIRES: infer_op() made the outcome of this call.
 void propagate_sizes(const OpCall& call, SizeArithmetic& arithmetic, OpOutcome& outcome);
 
 }  // namespace leat
