@@ -1,7 +1,6 @@
 #include "daemon/audit/audit_log.h"
 
 #include <algorithm>
-#include <future>
 #include <iterator>
 #include <span>
 
@@ -39,12 +38,7 @@ AuditLog::AuditLog(Files& files, std::string folder, const Clock& clock, Logger 
 std::unique_ptr<AuditLog> AuditLog::open(Files& files, const std::string& folder,
                                          const Clock& clock, Logger log, bool to_log) {
   std::unique_ptr<AuditLog> made(new AuditLog(files, folder, clock, std::move(log), to_log));
-  std::promise<void> read;
-  made->thread_.post([&] {
-    made->write_all();
-    read.set_value();
-  });
-  read.get_future().wait();
+  made->thread_.post([log = made.get()] { log->write_all(); });
   return made;
 }
 
@@ -67,6 +61,8 @@ Status AuditLog::read_chain() {
     const std::lock_guard lock(mutex_);
     head_ = *head;
   }
+  log_.info("audit log: ", head->sequence, head->sequence == 1 ? " entry" : " entries",
+            ", the hash of the last one is ", head->hash);
   has_read_ = true;
   return {};
 }

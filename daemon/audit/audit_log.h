@@ -33,7 +33,8 @@ class AuditLog {
  public:
   using Written = std::function<void(const Status&)>;
 
-  // Reads the chain in the folder, and goes on with it in a new segment. If the chain is broken the
+  // Has the thread "audit" read the chain in the folder, tell the log of its last entry, and go on
+  // with it in a new segment. Does not wait for the disk. If the chain is broken the
   // folder is renamed, "audit-broken-<milliseconds of Unix time>", and a new chain begins with an
   // entry that says so. If the disk does not allow this, status() says so, and it is tried again.
   // `files` and `clock` outlive it. `to_log`: each entry that is on the disk is a line of `log`,

@@ -120,9 +120,6 @@ Status Master::open() {
     // The table learns the sizes of ended jobs as events, so that it can keep within their limit.
     if (has_ended(job.condition.state)) hands_.weigh(job.id);
   }
-  const AuditHead audited = parts_.audit->head();
-  parts_.log.info("audit log: ", audited.sequence, audited.sequence == 1 ? " entry" : " entries",
-                  ", the hash of the last one is ", audited.hash);
   parts_.audit->add({"start", parts_.journal->cluster_id(), "the master"});
   parts_.log.info("journal of cluster ", parts_.journal->cluster_id(), ", start ",
                   parts_.journal->generation(), ": ", counted(jobs.size(), "job"));

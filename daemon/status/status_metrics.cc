@@ -154,10 +154,7 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
   Metric waiting =
       gauge("leat_node_waiting_ratio",
             "Share of the last seconds in which the runners only waited for others", {});
-  std::vector<Metric> traffic;
-  for (const LinkCounterField& field : kLinkCounterFields)
-    traffic.push_back(
-        {cat("leat_node_", field.name, "_total"), field.help, MetricKind::counter, {}});
+  std::vector<Metric> traffic = traffic_metrics("leat_node");
   for (const NodeView& node : nodes) {
     const std::pair<std::string, std::string> name = {"node", node.worker.info.worker.name};
     const bool lives = node.worker.state != WorkerState::lost;
@@ -175,9 +172,7 @@ void add_nodes(std::span<const NodeView> nodes, std::vector<Metric>& out) {
     for (const WorkerDevice& device : node.worker.info.devices)
       memory.samples.push_back({{name, {"device", device.name}, {"kind", device.kind}},
                                 static_cast<double>(device.memory_bytes)});
-    for (size_t i = 0; i < traffic.size(); ++i)
-      traffic[i].samples.push_back(
-          {{name}, static_cast<double>(node.worker.traffic.*kLinkCounterFields[i].value)});
+    add_traffic(node.worker.traffic, {name}, traffic);
   }
   for (Metric* metric :
        {&states, &up, &leased, &silent, &memory, &cpu, &resident, &reserved, &step, &waiting})
@@ -247,6 +242,21 @@ void add_reserved(const WorkerUsage& usage, std::vector<std::pair<std::string, s
   };
   add("host", usage.host);
   if (total(usage.accelerators) > 0) add("accelerators", usage.accelerators);
+}
+
+std::vector<Metric> traffic_metrics(const std::string& prefix) {
+  std::vector<Metric> metrics;
+  for (const LinkCounterField& field : kLinkCounterFields)
+    metrics.push_back(
+        {cat(prefix, "_", field.name, "_total"), field.help, MetricKind::counter, {}});
+  return metrics;
+}
+
+void add_traffic(const LinkCounters& traffic,
+                 const std::vector<std::pair<std::string, std::string>>& labels,
+                 std::span<Metric> out) {
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i].samples.push_back({labels, static_cast<double>(traffic.*kLinkCounterFields[i].value)});
 }
 
 std::vector<Metric> process_metrics() {

@@ -21,6 +21,13 @@ std::vector<Metric> cluster_metrics(const ClusterView& cluster, std::span<const 
 void add_reserved(const WorkerUsage& usage, std::vector<std::pair<std::string, std::string>> labels,
                   Metric& out);
 
+// Returns a metric without samples for each of kLinkCounterFields, "PREFIX_bytes_sent_total", and
+// adds a sample of `traffic` to each of these. Threads: pure functions.
+std::vector<Metric> traffic_metrics(const std::string& prefix);
+void add_traffic(const LinkCounters& traffic,
+                 const std::vector<std::pair<std::string, std::string>>& labels,
+                 std::span<Metric> out);
+
 // Returns the memory, descriptors and processor time of this process. Leaves out values that the
 // system does not report. Threads: any.
 std::vector<Metric> process_metrics();

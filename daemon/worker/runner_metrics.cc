@@ -1,7 +1,6 @@
 #include "daemon/worker/runner_metrics.h"
 
 #include "daemon/status/status_metrics.h"
-#include "devices/base/text.h"
 
 namespace leat {
 
@@ -15,10 +14,7 @@ std::vector<Metric> runner_metrics(std::span<const RunnersOfWorker> workers) {
                      "Memory that the runner has reserved, by kind",
                      MetricKind::gauge,
                      {}};
-  std::vector<Metric> traffic;
-  for (const LinkCounterField& field : kLinkCounterFields)
-    traffic.push_back(
-        {cat("leat_runner_", field.name, "_total"), field.help, MetricKind::counter, {}});
+  std::vector<Metric> traffic = traffic_metrics("leat_runner");
   for (const RunnersOfWorker& worker : workers) {
     for (const RunnerWork& runner : worker.works) {
       const std::vector<std::pair<std::string, std::string>> labels = {{"node", worker.name},
@@ -27,9 +23,7 @@ std::vector<Metric> runner_metrics(std::span<const RunnersOfWorker> workers) {
       cpu.samples.push_back({labels, static_cast<double>(runner.usage.cpu_ms) / 1000});
       resident.samples.push_back({labels, static_cast<double>(runner.usage.resident_bytes)});
       add_reserved(runner.usage, labels, reserved);
-      for (size_t i = 0; i < traffic.size(); ++i)
-        traffic[i].samples.push_back(
-            {labels, static_cast<double>(runner.traffic.*kLinkCounterFields[i].value)});
+      add_traffic(runner.traffic, labels, traffic);
     }
   }
   std::vector<Metric> all = {std::move(steps), std::move(cpu), std::move(resident),
