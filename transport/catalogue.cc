@@ -44,11 +44,11 @@ class PairGate final : public Listener::Gate {
     std::lock_guard lock(mutex_);
     accepted_[connection.hello.role == SocketRole::bulk].set_value(std::move(connection.socket));
   }
-  Result<Descriptor> take(SocketRole role, Deadline deadline) {
+  Result<Wire> take(SocketRole role, Deadline deadline) {
     auto future = accepted_[role == SocketRole::bulk].get_future();
     if (future.wait_until(deadline) != std::future_status::ready)
       return deadline_exceeded("a pair of links: the dialer did not come");
-    return future.get();
+    return Wire(future.get());
   }
 
  private:
@@ -59,23 +59,37 @@ class PairGate final : public Listener::Gate {
 
 // The two ends of one connection.
 struct SocketPair {
-  Descriptor dialed, accepted;
+  Wire dialed, accepted;
 };
 
 // Dials the listener of this process and waits until it has accepted.
 Result<SocketPair> dial_pair(const Listener& listener, PairGate& gate, SocketRole role,
-                             const Listener::Expected& expected, Deadline deadline) {
+                             uint64_t features, const Listener::Expected& expected,
+                             Deadline deadline) {
   LinkHello hello;
   hello.identity = expected.identity;
   hello.role = role;
+  hello.features = features;
   LEAT_ASSIGN_OR_RETURN(Connection connection,
                         dial(listener.address(), hello, expected.key, deadline));
-  LEAT_ASSIGN_OR_RETURN(Descriptor accepted, gate.take(role, deadline));
-  return SocketPair{std::move(connection.socket), std::move(accepted)};
+  SocketPair pair{std::move(connection.socket), {}};
+  LEAT_ASSIGN_OR_RETURN(pair.accepted, gate.take(role, deadline));
+  if ((features & kSealed) == 0) return pair;
+  const TlsKey key = seal_key(expected.key, connection.hello);
+  // Each end waits for what the other one says.
+  auto other = std::async(std::launch::async, [&] {
+    return pair.accepted.seal(TlsSession::Side::server, key, deadline, "the dialer");
+  });
+  const Status dialed = pair.dialed.seal(TlsSession::Side::client, key, deadline, "the listener");
+  const Status accepted = other.get();
+  LEAT_RETURN_IF_ERROR(dialed);
+  LEAT_RETURN_IF_ERROR(accepted);
+  return pair;
 }
 
 // Each link has an io thread of its own, as in two processes.
-Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds spin) {
+Result<LinkPair> network_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds spin,
+                              uint64_t features) {
   struct Threads {
     explicit Threads(std::chrono::microseconds spin) : a(spin), b(spin) {}
     Reactor a, b;
@@ -90,10 +104,11 @@ Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds sp
   LEAT_ASSIGN_OR_RETURN(const auto listener,
                         Listener::open(threads->b, "127.0.0.1:0", gate, Listener::Options()));
   LEAT_ASSIGN_OR_RETURN(SocketPair express,
-                        dial_pair(*listener, gate, SocketRole::express, expected, deadline));
+                        dial_pair(*listener, gate, SocketRole::express, features, expected, deadline));
   SocketPair bulk;
   if (tcp::needs_bulk(a)) {
-    LEAT_ASSIGN_OR_RETURN(bulk, dial_pair(*listener, gate, SocketRole::bulk, expected, deadline));
+    LEAT_ASSIGN_OR_RETURN(
+        bulk, dial_pair(*listener, gate, SocketRole::bulk, features, expected, deadline));
   }
   LinkPair pair;
   LEAT_ASSIGN_OR_RETURN(pair.a, tcp::make_link(threads->a, std::move(express.dialed),
@@ -102,6 +117,14 @@ Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds sp
                                                std::move(bulk.accepted), std::move(b)));
   pair.threads = std::move(threads);
   return pair;
+}
+
+Result<LinkPair> tcp_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds spin) {
+  return network_pair(std::move(a), std::move(b), spin, 0);
+}
+
+Result<LinkPair> tls_pair(LinkSetup a, LinkSetup b, std::chrono::microseconds spin) {
+  return network_pair(std::move(a), std::move(b), spin, kSealed);
 }
 
 // The handshake is left out: a pair of unix sockets belongs to this process anyway.
@@ -143,6 +166,7 @@ std::vector<Transport> transports() {
       {"local", "process", false, false, local_pair},
       {"shm", "host", true, true, shm_pair},
       {"tcp", "network", true, true, tcp_pair},
+      {"tls", "network", true, true, tls_pair},
   };
 }
 

@@ -1,4 +1,4 @@
-// The transports of this build: local, shm and tcp. The conformance suite runs over all of them.
+// The transports of this build: local, shm, tcp, and tls, which is tcp with TLS. The conformance suite runs over all of them.
 #pragma once
 
 #include <chrono>

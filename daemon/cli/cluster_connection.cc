@@ -28,7 +28,7 @@ std::string config_path(const Environment& environment) {
 
 // The settings of the user's file; empty for keys that it lacks and if there is no file.
 Result<ClusterSettings> read_config(const Environment& environment) {
-  ClusterSettings settings = {"", "", ""};
+  ClusterSettings settings = {"", "", "", ""};
   const std::string path = config_path(environment);
   if (path.empty()) return settings;
   LEAT_ASSIGN_OR_RETURN(const bool exists, real_files().exists(path));
@@ -45,6 +45,8 @@ Result<ClusterSettings> read_config(const Environment& environment) {
   }
   top.get_string("cluster", Need::optional, settings.cluster, "the cluster's name");
   top.get_string("secret_file", Need::optional, settings.secret_file, "the path of a file");
+  top.get_string("insecure_plaintext", Need::optional, settings.insecure_plaintext,
+                 "\"true\" or \"false\"");
   top.finish();
   LEAT_RETURN_IF_ERROR(reader.status());
   return settings;
@@ -71,7 +73,7 @@ std::string shell_word(const std::string& text) {
 // The members of ClusterSettings, with the places that each may come from.
 struct SettingPlaces {
   const char* key;
-  const char* flag;
+  const char* flag;  // null, like `option`: none
   const char* variable;
   std::string ClusterSettings::*value;
   std::string ClusterOptions::*option;
@@ -81,13 +83,16 @@ constexpr SettingPlaces kSettings[] = {
     {"cluster", "--cluster", "LEAT_CLUSTER", &ClusterSettings::cluster, &ClusterOptions::cluster},
     {"secret_file", "--secret-file", "LEAT_SECRET_FILE", &ClusterSettings::secret_file,
      &ClusterOptions::secret_file},
+    {"insecure_plaintext", nullptr, "LEAT_INSECURE_PLAINTEXT", &ClusterSettings::insecure_plaintext,
+     nullptr},
 };
 
 // Takes the first value that is not empty, in the order of find_cluster().
 SettingOrigin find_setting(const SettingPlaces& places, const ClusterOptions& options,
                            const ClusterSettings& file, const Environment& environment) {
   const std::string from_environment = environment(places.variable);
-  if (!(options.*places.option).empty()) return {places.key, options.*places.option, places.flag};
+  if (places.option != nullptr && !(options.*places.option).empty())
+    return {places.key, options.*places.option, places.flag};
   if (!from_environment.empty()) return {places.key, from_environment, places.variable};
   if (!(file.*places.value).empty())
     return {places.key, file.*places.value, config_path(environment)};
@@ -119,9 +124,16 @@ Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options
   for (const SettingPlaces& places : kSettings)
     settings.push_back(find_setting(places, options, file, environment));
   // Flags and the file were checked before, so a wrong address is from the environment.
-  if (is_address(settings[0].value)) return settings;
-  return invalid_argument(
-      cat("the master's address: expected host:port, received '", settings[0].value, "'"));
+  if (!is_address(settings[0].value)) {
+    return invalid_argument(
+        cat("the master's address: expected host:port, received '", settings[0].value, "'"));
+  }
+  const std::string& plaintext = settings[3].value;
+  if (!plaintext.empty() && plaintext != "true" && plaintext != "false") {
+    return invalid_argument(
+        cat(settings[3].origin, ": expected true or false, received '", plaintext, "'"));
+  }
+  return settings;
 }
 
 Result<ClusterSettings> find_cluster(const ClusterOptions& options,
@@ -138,7 +150,8 @@ Result<std::string> write_setting(const std::string& key, const std::string& val
                                     [&](const SettingPlaces& each) { return each.key == key; });
   if (places == std::end(kSettings))
     return invalid_argument(
-        cat("key: expected master, cluster or secret_file, received '", key, "'"));
+        cat("key: expected master, cluster, secret_file or insecure_plaintext, received '", key,
+            "'"));
   if (key == "master" && !value.empty() && !is_address(value))
     return invalid_argument(cat("master: expected host:port, received '", value, "'"));
   const std::string path = config_path(environment);
@@ -172,6 +185,7 @@ Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings) 
   ClusterClientOptions options;
   options.address = settings.master;
   options.cluster = settings.cluster;
+  if (settings.insecure_plaintext == "true") options.seal = Seal::never;
   // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets
   // their folder.
   if (!settings.secret_file.empty()) {

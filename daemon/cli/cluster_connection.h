@@ -22,6 +22,8 @@ struct ClusterSettings {
   std::string master = "127.0.0.1:17461";
   std::string cluster = "leat";
   std::string secret_file;  // empty: none
+  // "true": no TLS, for a cluster whose daemons have the key of this name. "" and "false": TLS.
+  std::string insecure_plaintext;
 };
 
 // Returns the value of an environment variable; empty if it is not set.
@@ -29,9 +31,10 @@ using Environment = std::function<std::string(const char* name)>;
 std::string real_environment(const char* name);
 
 // Takes each setting from its flag, else from the environment (LEAT_MASTER, LEAT_CLUSTER,
-// LEAT_SECRET_FILE), else from the user's file (leat/config.yaml below $XDG_CONFIG_HOME or
-// ~/.config, with the keys master, cluster and secret_file), else its default. invalid_argument for
-// a file with other keys, or for an invalid address.
+// LEAT_SECRET_FILE, LEAT_INSECURE_PLAINTEXT), else from the user's file (leat/config.yaml below
+// $XDG_CONFIG_HOME or ~/.config, with the same names as keys), else its default.
+// `insecure_plaintext` has no flag. invalid_argument for a file with other keys, or for an invalid
+// value.
 Result<ClusterSettings> find_cluster(const ClusterOptions& options, const Environment& environment);
 
 // A setting and the place that it is from: "--master", "LEAT_MASTER", the path of the user's file,
@@ -41,7 +44,7 @@ struct SettingOrigin {
   std::string value;  // may be empty
   std::string origin;
 };
-// Returns the three settings of find_cluster() with their origins. Errors as of find_cluster().
+// Returns the settings of find_cluster() with their origins. Errors as of find_cluster().
 Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options,
                                                    const Environment& environment);
 // Writes a setting into the user's file, which is made if there is none; an empty value removes it.

@@ -22,6 +22,7 @@ struct ClusterClientOptions {
   std::string address;  // of the master: "127.0.0.1:17461"
   std::string cluster = "leat";
   std::string secret;                                 // of the cluster; may be empty
+  Seal seal = Seal::beyond_loopback;                  // which connections have TLS
   std::chrono::milliseconds connect_deadline{5'000};  // for connection and hello together
   std::chrono::milliseconds deadline{10'000};         // of a call, beyond the time that it waits
   // How long a call tries again when the connection is lost.

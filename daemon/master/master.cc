@@ -41,6 +41,7 @@ RpcIdentity identity_of(const MasterConfig& config) {
   identity.role = RpcRole::master;
   identity.cluster = config.cluster;
   identity.secret = config.security.secret;
+  identity.seal = config.security.seal();
   return identity;
 }
 

@@ -63,6 +63,10 @@ void want_loopback(YamlMap& top, const Port& port, std::string_view authenticate
 // `http`.
 void check_security(YamlMap& top, const SecurityConfig& security, std::span<const Port> control,
                     const Port& http) {
+  if (security.insecure_plaintext && security.seal_loopback) {
+    top.fail("seal_loopback",
+             "expected false with insecure_plaintext, which turns TLS off, received true");
+  }
   // The key has a long name so that nobody sets it by mistake, and it allows everything.
   if (security.insecure_allow_network_without_authentication) return;
   for (const Port& port : control) {

@@ -64,6 +64,8 @@ void visit(Visitor& v, SecurityConfig& c) {
   v.path("http_token_file", c.http_token_file);
   v.boolean("insecure_allow_network_without_authentication",
             c.insecure_allow_network_without_authentication);
+  v.boolean("insecure_plaintext", c.insecure_plaintext);
+  v.boolean("seal_loopback", c.seal_loopback);
 }
 
 template <typename Visitor>

@@ -17,6 +17,7 @@
 
 #include "daemon/jobs/retention.h"
 #include "devices/base/log.h"
+#include "transport/seal/seal.h"
 
 namespace leat {
 
@@ -46,6 +47,17 @@ struct SecurityConfig {
   // Key of the same name: the daemon listens and dials beyond loopback without a secret, and logs
   // it.
   bool insecure_allow_network_without_authentication = false;
+  // Key of the same name: connections beyond loopback have no TLS, for a network that encrypts by
+  // itself. All daemons and users of the cluster have to set it.
+  bool insecure_plaintext = false;
+  // Key of the same name: connections over loopback have TLS, too.
+  bool seal_loopback = false;
+
+  // The connections that get TLS, if there is a secret.
+  Seal seal() const {
+    if (insecure_plaintext) return Seal::never;
+    return seal_loopback ? Seal::always : Seal::beyond_loopback;
+  }
 };
 
 // The settings of `leatd master`.

@@ -86,14 +86,14 @@ std::optional<Connection> Arrivals::find(const Identity& expected, SocketRole ro
   return std::nullopt;
 }
 
-Result<Descriptor> Arrivals::take(const Identity& expected, SocketRole role, Deadline deadline,
+Result<Connection> Arrivals::take(const Identity& expected, SocketRole role, Deadline deadline,
                                   const std::function<Status()>& given_up) {
   std::unique_lock lock(mutex_);
   // After the timeout it looks once more, because a connection may have come together with the
   // timeout.
   for (bool late = false;;) {
     LEAT_RETURN_IF_ERROR(given_up());
-    if (auto connection = find(expected, role)) return std::move(connection->socket);
+    if (auto connection = find(expected, role)) return std::move(*connection);
     if (late) return deadline_exceeded("it did not dial in time");
     late = changed_.wait_until(lock, deadline) == std::cv_status::timeout;
   }

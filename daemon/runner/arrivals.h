@@ -41,7 +41,7 @@ class Arrivals final : public Listener::Gate {
   // come, or the status of `given_up` once that is not ok, see wake(). `given_up` is called under
   // the lock of this object, so it must not call back. Connections for the same place with another
   // identity are dropped.
-  Result<Descriptor> take(const Identity& expected, SocketRole role, Deadline deadline,
+  Result<Connection> take(const Identity& expected, SocketRole role, Deadline deadline,
                           const std::function<Status()>& given_up);
   // From now on lets in connections of this assembly. Drops the others that wait.
   // REQUIRES: no run of the old assembly is being connected.

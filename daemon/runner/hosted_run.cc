@@ -140,6 +140,7 @@ std::unique_ptr<RunLinks> HostedRun::make_links(const RunSetup& setup) {
   links.peers = setup.peers;
   links.transport = setup.transport;
   links.key = assembly_.key;
+  links.seal = parts_.config.seal;
   links.may_use_tcp = parts_.config.may_use_tcp;
   // A link calls this on any thread, and must not wait, so the strand does the work. The run may be
   // gone by then.

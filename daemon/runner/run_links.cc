@@ -21,12 +21,17 @@ constexpr std::chrono::milliseconds kDialDeadline{2000};
 constexpr std::chrono::milliseconds kAsk{500};
 
 // As dial(), but asks again while nothing answers. An address that refuses is an error at once.
-Result<Connection> dial_again(const std::string& address, const LinkHello& hello, const RunKey& key,
-                              Deadline deadline) {
+Result<Connection> dial_again(const std::string& address, LinkHello hello, Seal seal,
+                              const RunKey& key, Deadline deadline) {
   while (true) {
     const Deadline asked = std::chrono::steady_clock::now() + kAsk;
     auto socket = connect_socket(address, std::min(deadline, asked));
-    if (socket.ok()) return greet(std::move(*socket), hello, key, deadline, address);
+    if (socket.ok()) {
+      const bool sealed =
+          hello.role != SocketRole::shm && is_required(seal, is_local(socket->get()));
+      if (sealed) hello.features |= kSealed;
+      return greet(std::move(*socket), hello, key, deadline, address);
+    }
     if (socket.status().code() != Code::deadline_exceeded || asked >= deadline)
       return socket.status();
   }
@@ -84,7 +89,7 @@ void RunLinks::cancel(const Status& cause) {
     std::lock_guard lock(mutex_);
     if (!cancelled_.ok()) return;
     cancelled_ = cause;
-    // The shutdown ends the exchange of memory that open() may be waiting in.
+    // The shutdown ends the exchange of memory or the handshake that open() may be waiting in.
     if (in_progress_) ::shutdown(in_progress_.get(), SHUT_RDWR);
   }
   // Without the lock, because take() asks cancelled_with(), which locks mutex_ under the lock of
@@ -182,10 +187,10 @@ Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Dea
   if (peer.carrier == Carrier::shm) return link_memory(partition, peer, deadline);
   // The dialer opens the express socket first, then the bulk socket, and the other end takes them
   // by role.
-  LEAT_ASSIGN_OR_RETURN(Descriptor express, connection(partition, SocketRole::express, deadline));
-  Descriptor bulk;
+  LEAT_ASSIGN_OR_RETURN(Wire express, wire(partition, SocketRole::express, deadline));
+  Wire bulk;
   if (tcp::needs_bulk(peer.setup)) {
-    LEAT_ASSIGN_OR_RETURN(bulk, connection(partition, SocketRole::bulk, deadline));
+    LEAT_ASSIGN_OR_RETURN(bulk, wire(partition, SocketRole::bulk, deadline));
   }
   return tcp::make_link(threads_.reactor, std::move(express), std::move(bulk),
                         std::move(peer.setup));
@@ -193,18 +198,39 @@ Result<std::unique_ptr<Link>> RunLinks::link(uint32_t partition, Peer& peer, Dea
 
 Result<std::unique_ptr<Link>> RunLinks::link_memory(uint32_t partition, Peer& peer,
                                                     Deadline deadline) {
-  LEAT_ASSIGN_OR_RETURN(Descriptor socket, connection(partition, SocketRole::shm, deadline));
-  {
-    std::lock_guard lock(mutex_);
-    if (!cancelled_.ok()) return cancelled_;
-    // cancel() gets a descriptor of its own, because the link may close the socket while cancel()
-    // runs.
-    in_progress_ = Descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-  }
-  auto made = share_memory(std::move(socket), peer, deadline);
+  LEAT_ASSIGN_OR_RETURN(Connection made, connection(partition, SocketRole::shm, deadline));
+  LEAT_RETURN_IF_ERROR(begin_with(made.socket.get()));
+  auto link = share_memory(std::move(made.socket), peer, deadline);
+  settled();
+  return link;
+}
+
+Status RunLinks::begin_with(int socket) {
+  std::lock_guard lock(mutex_);
+  if (!cancelled_.ok()) return cancelled_;
+  // cancel() gets a descriptor of its own, because the link may close the socket while cancel()
+  // runs.
+  in_progress_ = Descriptor(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  return {};
+}
+
+void RunLinks::settled() {
   std::lock_guard lock(mutex_);
   in_progress_ = Descriptor();
-  return made;
+}
+
+Result<Wire> RunLinks::wire(uint32_t partition, SocketRole role, Deadline deadline) {
+  LEAT_ASSIGN_OR_RETURN(Connection made, connection(partition, role, deadline));
+  Wire wire(std::move(made.socket));
+  if ((made.hello.features & kSealed) == 0) return wire;
+  LEAT_RETURN_IF_ERROR(begin_with(wire.get()));
+  const bool dialed = made.hello.identity.source == setup_.partition;
+  const Status sealed =
+      wire.seal(dialed ? TlsSession::Side::client : TlsSession::Side::server,
+                seal_key(setup_.key, made.hello), deadline, name_of(setup_.peers[partition]));
+  settled();
+  LEAT_RETURN_IF_ERROR(sealed);
+  return wire;
 }
 
 Result<std::unique_ptr<Link>> RunLinks::share_memory(Descriptor socket, Peer& peer,
@@ -221,7 +247,7 @@ Result<std::unique_ptr<Link>> RunLinks::share_memory(Descriptor socket, Peer& pe
 }
 
 // Returns a connected socket to the peer, in its role. Both ends know the identity of the other.
-Result<Descriptor> RunLinks::connection(uint32_t partition, SocketRole role, Deadline deadline) {
+Result<Connection> RunLinks::connection(uint32_t partition, SocketRole role, Deadline deadline) {
   const Identity identity = identity_with(partition);
   LEAT_RETURN_IF_ERROR(cancelled_with());
   // The peer may begin to connect much later, so this end waits until the deadline of the run.
@@ -236,9 +262,9 @@ Result<Descriptor> RunLinks::connection(uint32_t partition, SocketRole role, Dea
   const std::string& address = role == SocketRole::shm ? peer.unix_address : peer.data_address;
   LEAT_ASSIGN_OR_RETURN(
       Connection connection,
-      dial_again(address, hello, setup_.key,
+      dial_again(address, hello, setup_.seal, setup_.key,
                  std::min(deadline, std::chrono::steady_clock::now() + kDialDeadline)));
-  return std::move(connection.socket);
+  return connection;
 }
 
 }  // namespace leat

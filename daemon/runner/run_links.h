@@ -17,6 +17,7 @@
 #include "scheduler/runtime/device_host.h"
 #include "transport/endpoint.h"
 #include "transport/io/reactor.h"
+#include "transport/io/wire.h"
 #include "transport/link.h"
 #include "transport/shm/bell.h"
 #include "transport/shm/outbox.h"
@@ -67,6 +68,9 @@ class RunLinks {
     std::string transport = "auto";
     // The key of the assembly.
     RunKey key{};
+    // Which peers over TCP it dials with TLS. A peer that dials chooses for itself, and its worker's
+    // listener has checked it.
+    Seal seal = Seal::beyond_loopback;
     // Whether this runner may use TCP. A peer that may not has no address.
     bool may_use_tcp = true;
     // As in LinkSetup, for every link. Any thread may call it, and it must not block.
@@ -119,7 +123,13 @@ class RunLinks {
   Result<std::unique_ptr<Link>> link_memory(uint32_t partition, Peer& peer, Deadline deadline);
   Result<std::unique_ptr<Link>> share_memory(Descriptor socket, Peer& peer, Deadline deadline);
   // Dials the peer, or waits for its connection if it has the lower number.
-  Result<Descriptor> connection(uint32_t partition, SocketRole role, Deadline deadline);
+  Result<Connection> connection(uint32_t partition, SocketRole role, Deadline deadline);
+  // The same, and with TLS if the dialer asked for it. Both ends do it when they come to this link,
+  // in the order of open().
+  Result<Wire> wire(uint32_t partition, SocketRole role, Deadline deadline);
+  // Lets cancel() end what is done with the socket, until settled(). The cause if it was cancelled.
+  Status begin_with(int socket);
+  void settled();
   // The identity of the link to that partition, which is equal at both ends.
   Identity identity_with(uint32_t partition) const;
   // The cause of cancel(); ok before.
@@ -130,7 +140,7 @@ class RunLinks {
   mutable std::mutex mutex_;
   Status cancelled_;
   std::shared_ptr<const shm::Outbox> outbox_;  // null: no value goes to several peers over memory
-  Descriptor in_progress_;  // a second descriptor of the socket that waits for the peer's memory
+  Descriptor in_progress_;  // a second descriptor of the socket that waits for the peer
 };
 
 }  // namespace leat

@@ -224,6 +224,7 @@ class Place {
     options.identity.role = RpcRole::runner;
     options.identity.cluster = config.cluster;
     options.identity.secret = config.secret;
+    options.identity.seal = config.seal;
     options.on_lost = lost;
     const auto until = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
     // The connection gets the time that is left, but enough for one attempt.

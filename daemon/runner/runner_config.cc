@@ -39,6 +39,9 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   config.cluster = boot.getCluster();
   const auto secret = boot.getSecret();
   config.secret.assign(reinterpret_cast<const char*>(secret.begin()), secret.size());
+  if (boot.getSeal() > static_cast<uint8_t>(Seal::always))
+    return bad(cat("seal: expected 0 to 2, received ", static_cast<int>(boot.getSeal())));
+  config.seal = static_cast<Seal>(boot.getSeal());
   config.directory = boot.getDirectory();
   for (const auto dataset : boot.getDatasets())
     config.datasets[dataset.getName()] = dataset.getPath();

@@ -46,6 +46,8 @@ struct RunnerConfig {
   // without one.
   std::string cluster;
   std::string secret;
+  // Which of its connections have TLS.
+  Seal seal = Seal::beyond_loopback;
   // A directory of this runner alone, empty at the start. Its unix socket is in it, and the worker
   // removes it.
   std::string directory;

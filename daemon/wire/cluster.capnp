@@ -934,6 +934,7 @@ struct RunnerBoot {
   logLevel @9 :Text;
   incarnation @10 :UInt64;        # of the runner; connections of the data port name it
   rejoinMs @11 :UInt32;           # how long it looks for a lost master; 0: not at all
+  seal @12 :UInt8;                # a value of Seal (transport/seal/seal.h)
 
   struct Dataset {
     name @0 :Text;

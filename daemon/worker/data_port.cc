@@ -3,9 +3,11 @@
 namespace leat {
 
 Result<std::unique_ptr<DataPort>> DataPort::open(Reactor& reactor, const std::string& address,
-                                                 Runners& runners, Logger log) {
+                                                 Seal seal, Runners& runners, Logger log) {
   std::unique_ptr<DataPort> port(new DataPort(runners, std::move(log)));
-  LEAT_ASSIGN_OR_RETURN(port->listener_, Listener::open(reactor, address, *port, {}));
+  Listener::Options options;
+  options.seal = seal;
+  LEAT_ASSIGN_OR_RETURN(port->listener_, Listener::open(reactor, address, *port, options));
   return port;
 }
 

@@ -21,8 +21,9 @@ class DataPort final : private Listener::Gate {
  public:
   // Returns the errors of Listener::open(). `reactor` and `runners` must outlive it. `address` is
   // "host:port"; with port 0 the system chooses one.
+  // `seal`: which dialers have to ask for TLS.
   static Result<std::unique_ptr<DataPort>> open(Reactor& reactor, const std::string& address,
-                                                Runners& runners, Logger log);
+                                                Seal seal, Runners& runners, Logger log);
   // Stops listening. Connections that were handed over stay with their runners.
   ~DataPort();
 

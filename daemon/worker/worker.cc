@@ -123,6 +123,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   options.identity.role = RpcRole::worker;
   options.identity.cluster = config.cluster;
   options.identity.secret = config.security.secret;
+  options.identity.seal = config.security.seal();
   options.log = log;
   options.name_patience = config.name_patience;
   options.on_given_up = std::move(on_given_up);
@@ -134,6 +135,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   around.master = config.master;
   around.cluster = config.cluster;
   around.secret = config.security.secret;
+  around.seal = config.security.seal();
   around.threads = threads;
   if (gpu) around.environment.push_back(cat("CUDA_VISIBLE_DEVICES=", gpu->visible));
   around.memory_limit = config.memory_limit;
@@ -155,7 +157,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
                     if (link) link->exited(job, assembly, end);
                   }};
   LEAT_ASSIGN_OR_RETURN(daemon->runners_, Runners::create(std::move(news), log.named("runners")));
-  LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data,
+  LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data, around.seal,
                                                            *daemon->runners_, log.named("data")));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         advertised_address(config.data_address, daemon->data_address()));

@@ -21,7 +21,7 @@ Status wait_credit(Channel& channel, uint32_t edge, uint64_t turn) {
 TEST_CASE("the catalogue has its transports", "[cluster]") {
   std::vector<std::string> names;
   for (const Transport& t : transports()) names.emplace_back(t.name);
-  CHECK(names == std::vector<std::string>{"local", "shm", "tcp"});
+  CHECK(names == std::vector<std::string>{"local", "shm", "tcp", "tls"});
 }
 
 TEST_CASE("values of every size arrive whole and in order, both ways", "[cluster]") {

@@ -153,16 +153,16 @@ TEST_CASE("bytes that are no message of the handshake are refused") {
   CHECK(roles == 4);
 
   const AnswerBytes answer = encode(LinkAnswer());
-  REQUIRE(decode_answer(with(answer, 4, static_cast<int>(LinkRefusal::busy))).ok());
+  REQUIRE(decode_answer(with(answer, 4, static_cast<int>(LinkRefusal::seal))).ok());
   for (const AnswerBytes& bytes :
-       {with(answer, 0, 'G'), with(answer, 4, static_cast<int>(LinkRefusal::busy) + 1)}) {
+       {with(answer, 0, 'G'), with(answer, 4, static_cast<int>(LinkRefusal::seal) + 1)}) {
     CHECK(decode_answer(bytes).status().message() ==
           "handshake: expected the answer of Leat, received other bytes");
   }
   const VerdictBytes verdict = encode(LinkRefusal::none);
-  REQUIRE(decode_verdict(with(verdict, 4, static_cast<int>(LinkRefusal::busy))).ok());
+  REQUIRE(decode_verdict(with(verdict, 4, static_cast<int>(LinkRefusal::seal))).ok());
   for (const VerdictBytes& bytes :
-       {with(verdict, 0, 'G'), with(verdict, 4, static_cast<int>(LinkRefusal::busy) + 1)}) {
+       {with(verdict, 0, 'G'), with(verdict, 4, static_cast<int>(LinkRefusal::seal) + 1)}) {
     CHECK(decode_verdict(bytes).status().message() ==
           "handshake: expected the verdict of Leat, received other bytes");
   }

@@ -121,6 +121,13 @@ Status apply(const SocketOptions& options, int socket) {
   return {};
 }
 
+bool is_local(int socket) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
+  return peer.ss_family == AF_UNIX || is_loopback(peer);
+}
+
 Result<Descriptor> connect_socket(const std::string& address, Deadline deadline,
                                   const SocketOptions& options) {
   LEAT_ASSIGN_OR_RETURN(const SocketAddress to, parse(address));
@@ -182,6 +189,9 @@ Result<Connection> greet(Descriptor socket, LinkHello hello, const RunKey& key, 
   // The listener proves itself first, so that this end shows nothing to a stranger.
   if (!same(answer.proof, prove(key, Prover::listener, hello_bytes, answer_bytes)))
     return failed_precondition(cat(subject, ": key: it does not know the run's"));
+  // The proof covers it: a listener that knows the key has no TLS.
+  if ((hello.features & ~answer.features) != 0)
+    return failed_precondition(cat(subject, ": TLS: it does not have it"));
   if (answer.version < hello.oldest || answer.version > hello.newest)
     return failed_precondition(cat(subject, ": version: it chose ", answer.version));
   const Sha256Digest proof = prove(key, Prover::dialer, hello_bytes, answer_bytes);

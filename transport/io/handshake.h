@@ -57,4 +57,8 @@ Result<ListeningSocket> listen_socket(const std::string& address);
 // a congestion control that the system does not have.
 Status apply(const SocketOptions& options, int socket);
 
+// True if the other end of a connected socket is on this machine: a unix socket, or one over
+// loopback.
+bool is_local(int socket);
+
 }  // namespace leat

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "devices/base/text.h"
 
@@ -21,7 +22,7 @@ constexpr size_t kProofAt = kAnswerBytes - sizeof(Sha256Digest);
 constexpr std::string_view kRefusalNames[] = {
     "none", "version", "cluster",     "assembly",           "run",
     "plan", "source",  "destination", "source incarnation", "destination incarnation",
-    "role", "key",     "busy"};
+    "role", "key",     "busy",        "TLS"};
 
 // Puts fields one after the other, and gets them back in the same order. The layout is drawn in
 // identity.h. REQUIRES: room for all of them, which the fixed sizes of the messages guarantee.
@@ -108,7 +109,7 @@ Result<LinkAnswer> decode_answer(std::span<const std::byte, kAnswerBytes> bytes)
   uint16_t refusal = 0;
   Reader(bytes) >> magic >> refusal >> answer.version >> answer.features >> answer.nonce;
   Reader(bytes.subspan(kProofAt)) >> answer.proof;
-  if (magic != kAnswerMagic || refusal > static_cast<uint16_t>(LinkRefusal::busy))
+  if (magic != kAnswerMagic || refusal > static_cast<uint16_t>(LinkRefusal::seal))
     return invalid_argument("handshake: expected the answer of Leat, received other bytes");
   answer.refusal = static_cast<LinkRefusal>(refusal);
   return answer;
@@ -123,7 +124,7 @@ VerdictBytes encode(LinkRefusal verdict) {
 Result<LinkRefusal> decode_verdict(std::span<const std::byte, kVerdictBytes> bytes) {
   uint32_t magic = 0, verdict = 0;
   Reader(bytes) >> magic >> verdict;
-  if (magic != kVerdictMagic || verdict > static_cast<uint32_t>(LinkRefusal::busy))
+  if (magic != kVerdictMagic || verdict > static_cast<uint32_t>(LinkRefusal::seal))
     return invalid_argument("handshake: expected the verdict of Leat, received other bytes");
   return static_cast<LinkRefusal>(verdict);
 }
@@ -185,6 +186,10 @@ Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& r
     case LinkRefusal::destination_incarnation:
       differ(expected.destination_incarnation, id.destination_incarnation);
       break;
+    case LinkRefusal::seal:
+      return failed_precondition(cat("handshake with ", peer,
+                                     ": TLS: expected a dialer that wants it, since it comes from "
+                                     "another machine and insecure_plaintext is not set here"));
     case LinkRefusal::role:
     case LinkRefusal::key:
     case LinkRefusal::busy:
@@ -213,6 +218,13 @@ Sha256Digest prove(const RunKey& key, Prover prover, const HelloBytes& hello,
   hash.update(std::as_bytes(std::span(outer)));
   hash.update(std::as_bytes(std::span(digest)));
   return hash.finish();
+}
+
+TlsKey seal_key(const RunKey& key, const LinkHello& hello) {
+  constexpr std::string_view kUse = "leat data seal";
+  std::vector<uint8_t> text(kUse.begin(), kUse.end());
+  for (const std::byte byte : encode(hello)) text.push_back(static_cast<uint8_t>(byte));
+  return derive_key(key, text);
 }
 
 // Looks at every byte, so that the time says nothing about the first difference.

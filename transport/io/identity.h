@@ -25,9 +25,8 @@
 // 140 20  zeros
 //
 // A proof is the HMAC-SHA256, under the run's key, of the prover's side, the hello, and the answer
-// up to its proof. Only a process that the master gave the key to can dial or answer. The frames
-// that follow are neither encrypted nor sealed: a proof shows the peer at the beginning, and no
-// more.
+// up to its proof. Only a process that the master gave the key to can dial or answer. Both proofs
+// cover the features, so no one between the two can take kSealed away.
 //
 // Threads: everything here is a value or a pure function.
 #pragma once
@@ -40,14 +39,17 @@
 
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
+#include "transport/seal/tls_session.h"
 
 namespace leat {
 
 // The versions of the protocol that this build speaks.
 inline constexpr uint16_t kOldestProtocol = 1;
 inline constexpr uint16_t kNewestProtocol = 1;
-// Features are bits, and both ends use those that both have. None is defined yet.
-inline constexpr uint64_t kFeatures = 0;
+// Features are bits, and both ends use those that both have. With kSealed, which the dialer sets if
+// it wants it, TLS begins after the verdict; its key is seal_key().
+inline constexpr uint64_t kSealed = 1;
+inline constexpr uint64_t kFeatures = kSealed;
 
 // A secret of the run, which the master hands out.
 using RunKey = std::array<uint8_t, 32>;
@@ -89,6 +91,7 @@ enum class LinkRefusal : uint8_t {
   role,
   key,
   busy,
+  seal,
 };
 // "assembly", "source incarnation".
 std::string_view refusal_name(LinkRefusal refusal);
@@ -96,7 +99,7 @@ std::string_view refusal_name(LinkRefusal refusal);
 // The fields of the messages, as the layout above has them.
 struct LinkHello {
   uint16_t oldest = kOldestProtocol, newest = kNewestProtocol;
-  uint64_t features = kFeatures;
+  uint64_t features = 0;
   Identity identity;
   SocketRole role = SocketRole::express;
   LinkNonce nonce{};
@@ -133,6 +136,10 @@ LinkRefusal judge(const Identity& expected, const LinkHello& received);
 // none.
 Status explain(LinkRefusal refusal, const Identity& expected, const LinkHello& received,
                std::string_view peer);
+
+// The key of the TLS over the connection that the hello began. The hello has the dialer's nonce, so
+// each connection has a key of its own.
+TlsKey seal_key(const RunKey& key, const LinkHello& hello);
 
 // The side that proves. Its number is in the proof, so that neither end can return the other's.
 enum class Prover : uint8_t { dialer = 1, listener = 2 };

@@ -72,6 +72,7 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       const auto expected = core_.gate_.expect(hello_);
       LinkAnswer answer;
       answer.refusal = expected ? judge(expected->identity, hello_) : LinkRefusal::run;
+      if (answer.refusal == LinkRefusal::none && lacks_seal()) answer.refusal = LinkRefusal::seal;
       answer.version = std::min(hello_.newest, kNewestProtocol);
       answer.features = hello_.features & kFeatures;
       answer.nonce = link_nonce();
@@ -86,6 +87,14 @@ class Listener::Core final : public Reactor::Watched, public std::enable_shared_
       answer.proof = prove(key_, Prover::listener, hello_bytes_, answer_bytes_);
       answer_bytes_ = encode(answer);
       return send(answer_bytes_) || end(unavailable("handshake: the dialer went"));
+    }
+
+    // Whether the dialer comes from another machine and does not ask for TLS, although it has to.
+    // Shared memory only has unix sockets.
+    bool lacks_seal() const {
+      const int fd = socket_.get();
+      return (hello_.features & kSealed) == 0 && hello_.role != SocketRole::shm &&
+             is_required(core_.options_.seal, is_local(fd));
     }
 
     // Gives the connection to the gate if the proof is right. Always ends this object.

@@ -10,6 +10,7 @@
 
 #include "transport/io/handshake.h"
 #include "transport/io/reactor.h"
+#include "transport/seal/seal.h"
 
 namespace leat {
 
@@ -40,6 +41,9 @@ class Listener {
     SocketOptions socket;
     // From the accept to the proof.
     std::chrono::milliseconds handshake = std::chrono::seconds(5);
+    // Which dialers have to ask for TLS. The listener only checks that they do: TLS begins when the
+    // connection has reached its run.
+    Seal seal = Seal::beyond_loopback;
     // The most handshakes at once. One more dialer is told that the listener is busy.
     size_t most_pending = 256;
   };

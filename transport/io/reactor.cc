@@ -184,6 +184,12 @@ void Reactor::Watch::want_write() {
   });
 }
 
+void Reactor::Watch::read_again() {
+  state_->reactor.loop_->post([state = state_] {
+    if (state->watched && state->reading) state->ready(EPOLLIN);
+  });
+}
+
 Reactor::Reactor(std::chrono::microseconds spin) : loop_(std::make_unique<Loop>(spin)) {
   loop_->thread = std::thread([loop = loop_.get()] { loop->run(); });
 }

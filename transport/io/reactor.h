@@ -44,6 +44,9 @@ class Reactor {
     // Asks for one call of writable(), when there is room.
     // Threads: any.
     void want_write();
+    // Asks for one more call of readable(), although the descriptor may have nothing to read.
+    // Threads: any.
+    void read_again();
 
    private:
     friend class Reactor;

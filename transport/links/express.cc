@@ -33,10 +33,10 @@ size_t outbox_bytes(const LinkSetup& setup) {
 
 }  // namespace
 
-Express::Express(Reactor& reactor, Descriptor socket, LinkState& state, bool values,
+Express::Express(Reactor& reactor, Wire wire, LinkState& state, bool values,
                  OnFailure on_failure)
     : reactor_(reactor),
-      socket_(std::move(socket)),
+      wire_(std::move(wire)),
       state_(state),
       on_failure_(std::move(on_failure)),
       lazy_credit_(
@@ -53,11 +53,11 @@ Express::Express(Reactor& reactor, Descriptor socket, LinkState& state, bool val
 }
 
 Status Express::open() {
-  LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(socket_.get(), *this));
+  LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(wire_.get(), *this));
   return {};
 }
 
-void Express::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
+void Express::shut() { wire_.shut(); }
 
 // --- Out.
 
@@ -119,8 +119,8 @@ Status Express::write() {
       sent_ = 0;
       due_ = false;
     }
-    const ssize_t n = ::send(socket_.get(), sending_.data() + sent_, sending_.size() - sent_,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec rest{sending_.data() + sent_, sending_.size() - sent_};
+    const ssize_t n = wire_.send({&rest, 1});
     if (n >= 0) {
       sent_ += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {
@@ -142,7 +142,7 @@ Status Express::await_room(std::unique_lock<std::mutex>& lock, size_t bytes) {
     LEAT_RETURN_IF_ERROR(write());
     if (has_room(bytes)) break;
     lock.unlock();
-    const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
+    const Status ready = wait_ready(wire_.get(), POLLOUT, deadline, subject_);
     lock.lock();
     if (!ready.ok())
       return state_.peer_gone(LinkFault::lost,
@@ -261,10 +261,17 @@ bool Express::readable() {
     const size_t space = inbox_.size() - received_;
     // `space` is never 0: each round takes all whole frames out of the inbox, which has room for
     // several.
-    const ssize_t n = ::recv(socket_.get(), inbox_.data() + received_, space, MSG_DONTWAIT);
+    const iovec room{inbox_.data() + received_, space};
+    const ssize_t n = wire_.receive({&room, 1});
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) {
+      if (n < 0 && errno == EBADMSG) {
+        on_failure_(state_.damaged(cat("a record of TLS from ", state_.setup().peer,
+                                       " is not what it sent")),
+                    true);
+        return false;
+      }
       // A connection that timed out is cut, and nothing more comes over it.
       const bool closed = n == 0 || errno != ETIMEDOUT;
       on_failure_(n == 0 ? state_.peer_gone(LinkFault::closed,

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/io/descriptor.h"
 #include "transport/io/reactor.h"
+#include "transport/io/wire.h"
 #include "transport/links/frame.h"
 #include "transport/links/link_state.h"
 
@@ -35,7 +35,7 @@ class Express final : private Reactor::Watched {
   // `state` and `reactor` outlive it. `on_failure` may be called more than once; the link then
   // calls shut(). `values`: the socket carries small values and credits, too; otherwise control
   // alone.
-  Express(Reactor& reactor, Descriptor socket, LinkState& state, bool values, OnFailure on_failure);
+  Express(Reactor& reactor, Wire wire, LinkState& state, bool values, OnFailure on_failure);
 
   // Start and stop reading. REQUIRES: both on the reactor's thread; closed before it is destroyed.
   Status open();
@@ -93,7 +93,7 @@ class Express final : private Reactor::Watched {
   Status take_abort(const FrameHeader& header, std::span<const std::byte> message);
 
   Reactor& reactor_;
-  const Descriptor socket_;
+  Wire wire_;
   LinkState& state_;
   const OnFailure on_failure_;
   // Whether a credit may wait for the next bundle.

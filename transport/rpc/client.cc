@@ -4,6 +4,7 @@
 
 #include "transport/rpc/dial.h"
 #include "transport/rpc/guard.h"
+#include "transport/rpc/sealed_stream.h"
 #include "transport/rpc/socket.h"
 
 namespace leat {
@@ -56,13 +57,18 @@ namespace {
 
 // The opener's side of the hello, and the stream that it runs over.
 struct Opening {
-  explicit Opening(const RpcIdentity& identity, const std::string& address)
-      : handshake(identity, address, random_nonce()) {}
-  OpenerHandshake handshake;
+  // The identity depends on the way to the other end, so it is made once that is known.
+  void begin(const RpcIdentity& whole, const std::string& address, bool loopback) {
+    identity = identity_over(whole, loopback);
+    handshake.emplace(identity, address, random_nonce());
+  }
+  RpcIdentity identity;
+  std::optional<OpenerHandshake> handshake;
   kj::Own<kj::AsyncIoStream> stream;
   RpcAnswer answer;
   Proof proof;
   Verdict verdict;
+  RpcPeer peer;
 };
 
 // Reads exactly one message of the hello. The caller keeps the opening and the address alive.
@@ -85,7 +91,7 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
   if (!sound.ok()) return Connected(sound);
   // Every step below holds `opening` and `options`, because the promise may be dropped between any
   // two.
-  const auto opening = std::make_shared<Opening>(options->identity, options->address);
+  const auto opening = std::make_shared<Opening>();
   auto& network = loop.context().io.provider->getNetwork();
   // Resolve, dial, hello, answer, proof, verdict. The deadline of the call covers all of it.
   return network.parseAddress(options->address.c_str())
@@ -94,34 +100,49 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
         auto connected = dial(*address, timer);
         return connected.attach(kj::mv(address));
       })
-      .then([opening](kj::Own<kj::AsyncIoStream> stream) {
+      .then([opening, options](kj::Own<kj::AsyncIoStream> stream) {
         opening->stream = kj::mv(stream);
+        bool loopback = false;
         // The options are set before the first byte, so that a hello is not delayed either.
         KJ_IF_MAYBE (fd, opening->stream->getFd()) {
           set_control_options(*fd);
+          loopback = remote_address(*fd).is_loopback();
         }
-        const Hello& hello = opening->handshake.hello();
+        opening->begin(options->identity, options->address, loopback);
+        const Hello& hello = opening->handshake->hello();
         return opening->stream->write(hello.data(), hello.size());
       })
       .then([opening, options] { return read(*opening, opening->answer, options->address); })
       .then([opening, options]() -> kj::Promise<Status> {
-        const auto proof = opening->handshake.on_answer(opening->answer);
+        const auto proof = opening->handshake->on_answer(opening->answer);
         if (!proof.ok()) return proof.status();
         opening->proof = *proof;
         return opening->stream->write(opening->proof.data(), opening->proof.size())
             .then([opening, options] { return read(*opening, opening->verdict, options->address); })
             .then([] { return Status(); });
       })
+      .then([opening](Status status) -> kj::Promise<Status> {
+        if (!status.ok()) return status;
+        auto peer = opening->handshake->on_verdict(opening->verdict);
+        if (!peer.ok()) return peer.status();
+        opening->peer = std::move(*peer);
+        if (!opening->peer.sealed) return Status();
+        return seal(kj::mv(opening->stream), TlsSession::Side::client,
+                    *opening->handshake->seal_key())
+            .then([opening](kj::Own<kj::AsyncIoStream> sealed) {
+              opening->stream = kj::mv(sealed);
+              return Status();
+            });
+      })
       .then([&loop, opening, options](Status status) -> Connected {
         if (!status.ok()) return status;
         // Only now Cap'n Proto gets the stream.
-        auto peer = opening->handshake.on_verdict(opening->verdict);
-        if (!peer.ok()) return peer.status();
         auto connection = kj::heap<Connection>(loop.context(), kj::mv(opening->stream), options,
-                                               peer->authenticated);
+                                               opening->peer.authenticated);
         Connection& there = *connection;
         const uint64_t id = loop.context().own(kj::mv(connection));
-        return std::unique_ptr<RpcClient>(new RpcClient(loop, id, there, std::move(*peer)));
+        return std::unique_ptr<RpcClient>(
+            new RpcClient(loop, id, there, std::move(opening->peer)));
       });
 }
 

@@ -70,6 +70,23 @@ bool same(std::span<const uint8_t> a, std::span<const uint8_t> b) {
 
 constexpr std::string_view kOpener = "leat opener";
 constexpr std::string_view kAcceptor = "leat acceptor";
+constexpr std::string_view kSealing = "leat seal";
+
+std::optional<TlsKey> seal_key_of(std::string_view secret, const Hello& hello,
+                                  const RpcAnswer& answer) {
+  const auto features = get<uint64_t>(hello, 8) & get<uint64_t>(answer, 8);
+  const auto required = get<uint64_t>(hello, 16) | get<uint64_t>(answer, 16);
+  if ((features & required & kSealFeature) == 0 || secret.empty()) return std::nullopt;
+  return prove(secret, kSealing, hello, answer);
+}
+
+// "0x6", or the name of the one feature that people turn on and off.
+std::string feature_names(uint64_t features) {
+  if (features == kSealFeature) {
+    return "TLS (insecure_plaintext has to be the same at both ends, and seal_loopback too)";
+  }
+  return cat("0x", std::hex, features);
+}
 
 }  // namespace
 
@@ -135,6 +152,14 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
     default:
       return failed_precondition(cat(start, "for a reason that this end does not know"));
   }
+}
+
+RpcIdentity identity_over(const RpcIdentity& identity, bool loopback) {
+  RpcIdentity over = identity;
+  if (identity.secret.empty() || identity.seal == Seal::never) return over;
+  over.features |= kSealFeature;
+  if (is_required(identity.seal, loopback)) over.required_features |= kSealFeature;
+  return over;
 }
 
 Status check_identity(const RpcIdentity& identity) {
@@ -210,7 +235,16 @@ RpcPeer AcceptorHandshake::peer() const {
   return {.role = static_cast<RpcRole>(get<uint16_t>(hello_, 6)),
           .features = get<uint64_t>(hello_, 8),
           .authenticated = !identity_.secret.empty(),
+          .sealed = seal_key().has_value(),
           .address = {}};
+}
+
+std::optional<TlsKey> AcceptorHandshake::seal_key() const {
+  return seal_key_of(identity_.secret, hello_, answer_);
+}
+
+std::optional<TlsKey> OpenerHandshake::seal_key() const {
+  return seal_key_of(identity_.secret, hello_, answer_);
 }
 
 OpenerHandshake::OpenerHandshake(const RpcIdentity& identity, std::string address, Nonce nonce)
@@ -241,15 +275,16 @@ Result<Proof> OpenerHandshake::on_answer(const RpcAnswer& answer) {
   // The answer has the features that the other end requires, so this message can name those that
   // lack.
   if (refusal == Refusal::features) {
-    return failed_precondition(cat("features of this end: ", address_, " expected also 0x",
-                                   std::hex, get<uint64_t>(answer, 16) & ~identity_.features,
-                                   ", this end has 0x", identity_.features));
+    return failed_precondition(
+        cat("features of this end: ", address_, " expected also ",
+            feature_names(get<uint64_t>(answer, 16) & ~identity_.features), ", this end has 0x",
+            std::hex, identity_.features));
   }
   if (refusal != Refusal::none) return refusal_status(refusal, identity_, address_);
   if ((identity_.required_features & ~features) != 0) {
-    return failed_precondition(cat("features of ", address_, ": expected also 0x", std::hex,
-                                   identity_.required_features & ~features, ", it has 0x",
-                                   features));
+    return failed_precondition(cat("features of ", address_, ": expected also ",
+                                   feature_names(identity_.required_features & ~features),
+                                   ", it has 0x", std::hex, features));
   }
   return prove(identity_.secret, kOpener, hello_, answer_);
 }
@@ -271,6 +306,7 @@ Result<RpcPeer> OpenerHandshake::on_verdict(const Verdict& verdict) const {
   return RpcPeer{.role = RpcRole::none,
                  .features = get<uint64_t>(answer_, 8),
                  .authenticated = !identity_.secret.empty(),
+                 .sealed = seal_key().has_value(),
                  .address = address_};
 }
 

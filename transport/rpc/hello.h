@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "devices/base/status.h"
+#include "transport/seal/seal.h"
+#include "transport/seal/tls_session.h"
 
 namespace leat {
 
@@ -18,6 +20,10 @@ namespace leat {
 enum class RpcRole : uint16_t { none = 0, client, worker, master, runner };
 // "client", "worker".
 std::string_view rpc_role_name(RpcRole role);
+
+// The feature of an end that can put TLS under the connection. The end that requires it has the bit
+// in both masks of its hello.
+inline constexpr uint64_t kSealFeature = uint64_t{1} << 32;
 
 // The facts that one end tells about itself.
 struct RpcIdentity {
@@ -30,7 +36,12 @@ struct RpcIdentity {
   std::string cluster;
   // Known to every member of the cluster; at least 16 bytes. Empty: neither end proves anything.
   std::string secret;
+  // Which connections this end makes or takes only with TLS. Without a secret there is no TLS.
+  Seal seal = Seal::beyond_loopback;
 };
+// The identity of an end of a connection over loopback or over a network: with the bits of
+// kSealFeature as its policy wants them.
+RpcIdentity identity_over(const RpcIdentity& identity, bool loopback);
 
 // invalid_argument, with the name of the field, if the hello has no room for it or the secret is
 // too short.
@@ -42,6 +53,8 @@ struct RpcPeer {
   uint64_t features = 0;
   // It has proved that it knows the secret.
   bool authenticated = false;
+  // TLS is under the connection.
+  bool sealed = false;
   // "127.0.0.1:4711".
   std::string address;
   // At a server, the number of the connection, for RpcServer::drop().
@@ -84,8 +97,11 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 //
 // Each proof covers both nonces and everything that was said before. So it cannot be replayed, and
 // it does not fit a hello that was changed on its way. The opener proves first, so that an end
-// without the secret gets nothing to guess it from. Without a secret, proofs are zeros. The bytes
-// that follow are not encrypted and not authenticated, since there is no TLS underneath yet.
+// without the secret gets nothing to guess it from. Without a secret, proofs are zeros.
+//
+// After the verdict, TLS 1.3 begins if both ends have kSealFeature and one of them requires it. Its
+// pre-shared key is an HMAC-SHA256 of the secret over "leat seal", Hello and Answer. The proofs
+// cover both masks, so no one between the two can take the feature away.
 inline constexpr size_t kRpcHelloBytes = 96;
 inline constexpr size_t kRpcAnswerBytes = 64;
 inline constexpr size_t kRpcProofBytes = 32;
@@ -115,6 +131,8 @@ class AcceptorHandshake {
 
   // The refusal in the answer.
   Refusal refusal() const { return refusal_; }
+  // The key of the TLS that follows; nothing if none does. REQUIRES: as peer().
+  std::optional<TlsKey> seal_key() const;
   // The opener, without its address. It counts as authenticated if there is a secret. REQUIRES:
   // on_proof() returned none.
   RpcPeer peer() const;
@@ -140,6 +158,8 @@ class OpenerHandshake {
   Result<Proof> on_answer(const RpcAnswer& answer);
   // Judges the verdict and returns the acceptor. REQUIRES: on_answer() returned a proof.
   Result<RpcPeer> on_verdict(const Verdict& verdict) const;
+  // The key of the TLS that follows; nothing if none does. REQUIRES: on_verdict() was ok.
+  std::optional<TlsKey> seal_key() const;
 
  private:
   const RpcIdentity& identity_;

@@ -14,6 +14,7 @@
 #include "transport/rpc/guard.h"
 #include "transport/rpc/loop_context.h"
 #include "transport/rpc/peer_user.h"
+#include "transport/rpc/sealed_stream.h"
 #include "transport/rpc/socket.h"
 
 namespace leat {
@@ -93,10 +94,14 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
  private:
   // A connection before its hello is accepted.
   struct HalfOpen {
-    HalfOpen(uint64_t i, const RpcIdentity& identity, kj::Own<kj::AsyncIoStream> s,
-             std::string from)
-        : id(i), stream(kj::mv(s)), address(std::move(from)), handshake(identity, random_nonce()) {}
+    HalfOpen(uint64_t i, RpcIdentity me, kj::Own<kj::AsyncIoStream> s, std::string from)
+        : id(i),
+          identity(std::move(me)),
+          stream(kj::mv(s)),
+          address(std::move(from)),
+          handshake(identity, random_nonce()) {}
     const uint64_t id;
+    const RpcIdentity identity;  // of this end on this connection
     kj::Own<kj::AsyncIoStream> stream;
     std::string address;
     AcceptorHandshake handshake;
@@ -149,6 +154,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   void admit(int fd, const SocketAddress& from);
   kj::Promise<void> handshake(HalfOpen& half);
   kj::Promise<void> say_verdict(HalfOpen& half);
+  kj::Promise<void> seal_stream(HalfOpen& half);
   Refusal judge(HalfOpen& half);
   void end_half_open(uint64_t id, Status why);
   void begin(uint64_t id);
@@ -255,7 +261,8 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
               kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
   auto& half =
       *half_open_
-           .emplace(id, kj::heap<HalfOpen>(id, options_.identity, kj::mv(stream), from.to_string()))
+           .emplace(id, kj::heap<HalfOpen>(id, identity_over(options_.identity, from.is_loopback()),
+                                           kj::mv(stream), from.to_string()))
            .first->second;
   // The entry holds this promise, so the promise must not erase it. A later task does.
   half.task = within(handshake(half), context_.timer, options_.handshake_deadline, "handshake")
@@ -288,7 +295,8 @@ kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
         }
         return read(half, half.proof);
       })
-      .then([this, &half] { return say_verdict(half); });
+      .then([this, &half] { return say_verdict(half); })
+      .then([this, &half] { return seal_stream(half); });
 }
 
 kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
@@ -299,6 +307,14 @@ kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
       kj::throwFatalException(given_up(cat("refused for its ", refusal_name(refusal))));
     }
   });
+}
+
+// Puts TLS under the connection if the two ends have agreed on it.
+kj::Promise<void> RpcServer::Acceptor::seal_stream(HalfOpen& half) {
+  const auto key = half.handshake.seal_key();
+  if (!key) return kj::READY_NOW;
+  return seal(kj::mv(half.stream), TlsSession::Side::server, *key)
+      .then([&half](kj::Own<kj::AsyncIoStream> sealed) { half.stream = kj::mv(sealed); });
 }
 
 // Judges a peer that has sent its proof, and takes its seat. The seat is taken before the verdict

@@ -19,9 +19,9 @@ constexpr int kPiecesPerCall = 16;  // after these the thread's other sockets ha
 
 }  // namespace
 
-BulkSocket::BulkSocket(Reactor& reactor, Descriptor socket, LinkState& state, OnFailure on_failure)
+BulkSocket::BulkSocket(Reactor& reactor, Wire wire, LinkState& state, OnFailure on_failure)
     : reactor_(reactor),
-      socket_(std::move(socket)),
+      wire_(std::move(wire)),
       state_(state),
       on_failure_(std::move(on_failure)),
       subject_(cat("link ", state.setup().self, " to ", state.setup().peer)) {
@@ -29,11 +29,11 @@ BulkSocket::BulkSocket(Reactor& reactor, Descriptor socket, LinkState& state, On
 }
 
 Status BulkSocket::open() {
-  LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(socket_.get(), *this));
+  LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(wire_.get(), *this));
   return {};
 }
 
-void BulkSocket::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
+void BulkSocket::shut() { wire_.shut(); }
 
 void BulkSocket::stop_sending() {
   std::lock_guard lock(mutex_);
@@ -70,7 +70,7 @@ Status BulkSocket::wait_for(Timeline& sent, uint64_t turn, uint32_t edge) {
       progress = now;
       deadline = std::chrono::steady_clock::now() + state_.setup().stall;
     }
-    const Status ready = wait_ready(socket_.get(), POLLOUT, deadline, subject_);
+    const Status ready = wait_ready(wire_.get(), POLLOUT, deadline, subject_);
     if (ready.ok()) continue;
     const Status stalled = state_.peer_gone(
         LinkFault::lost, cat(state_.setup().peer, " took no byte of edge ", edge, " turn ", turn,
@@ -123,10 +123,7 @@ Result<bool> BulkSocket::send_piece(Outgoing& out) {
       skipped -= part.size() - rest.size();
       parts[count++] = {const_cast<std::byte*>(rest.data()), rest.size()};
     }
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = count;
-    const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = wire_.send({parts, count});
     if (n > 0) {
       const size_t from = of_bytes(out.sent), to = of_bytes(out.sent + static_cast<size_t>(n));
       // The checksum goes on over the bytes that have just left.
@@ -188,7 +185,11 @@ bool BulkSocket::readable() {
       on_failure_(status, closed_);
       return false;
     }
-    if (frames_in_ == until) return true;
+    if (frames_in_ == until) {
+      // No event tells of bytes that the kernel no longer has.
+      if (wire_.has_input()) watch_->read_again();
+      return true;
+    }
   }
   return true;
 }
@@ -199,14 +200,17 @@ Status BulkSocket::receive_once(bool& more) {
   const size_t of_piece = incoming_.bytes - target_have_;
   iovec parts[2] = {{target_ + target_have_, of_piece},
                     {between_in_.data() + between_have_, between_in_.size() - between_have_}};
-  msghdr message{};
-  message.msg_iov = of_piece > 0 ? parts : parts + 1;
-  message.msg_iovlen = of_piece > 0 ? 2 : 1;
-  const ssize_t n = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  const std::span wanted(parts);
+  const ssize_t n = wire_.receive(of_piece > 0 ? wanted : wanted.last(1));
   if (n < 0 && errno == EINTR) return {};
   if (n < 0 && errno == EAGAIN) {
     more = false;
     return {};
+  }
+  if (n < 0 && errno == EBADMSG) {
+    closed_ = true;
+    return state_.damaged(
+        cat("a record of TLS from ", state_.setup().peer, " is not what it sent"));
   }
   if (n <= 0) {
     closed_ = n == 0 || errno != ETIMEDOUT;  // a peer that is cut off sends nothing more

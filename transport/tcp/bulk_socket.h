@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/io/descriptor.h"
 #include "transport/io/reactor.h"
+#include "transport/io/wire.h"
 #include "transport/links/frame.h"
 #include "transport/links/link_state.h"
 
@@ -37,7 +37,7 @@ class BulkSocket final : private Reactor::Watched {
 
   // `state` and `reactor` outlive it. `on_failure` is called for a failure to receive, on the
   // reactor's thread, and for a stall, on the pusher's.
-  BulkSocket(Reactor& reactor, Descriptor socket, LinkState& state, OnFailure on_failure);
+  BulkSocket(Reactor& reactor, Wire wire, LinkState& state, OnFailure on_failure);
 
   // Start and stop reading. REQUIRES: both on the reactor's thread; closed before it is destroyed.
   Status open();
@@ -89,7 +89,7 @@ class BulkSocket final : private Reactor::Watched {
   Status end_piece();
 
   Reactor& reactor_;
-  const Descriptor socket_;
+  Wire wire_;
   LinkState& state_;
   const OnFailure on_failure_;
   const std::string subject_;

@@ -13,7 +13,7 @@ namespace {
 
 class TcpLink final : public ExpressLink, private CreditSink {
  public:
-  TcpLink(Reactor& reactor, Descriptor express, Descriptor bulk, LinkSetup setup)
+  TcpLink(Reactor& reactor, Wire express, Wire bulk, LinkSetup setup)
       : ExpressLink(state_, express_),
         reactor_(reactor),
         state_(std::move(setup)),
@@ -140,7 +140,7 @@ bool needs_bulk(const LinkSetup& setup) {
          std::any_of(setup.outgoing.begin(), setup.outgoing.end(), large);
 }
 
-Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Descriptor express, Descriptor bulk,
+Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Wire express, Wire bulk,
                                         LinkSetup setup) {
   if (!express || (needs_bulk(setup) && !bulk)) {
     return invalid_argument(cat("link ", setup.self, " to ", setup.peer, ": expected ",

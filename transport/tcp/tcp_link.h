@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "transport/io/descriptor.h"
 #include "transport/io/reactor.h"
+#include "transport/io/wire.h"
 #include "transport/link.h"
 
 namespace leat::tcp {
@@ -15,7 +15,7 @@ bool needs_bulk(const LinkSetup& setup);
 
 // Makes a link over connected sockets whose handshake is done. `bulk` is open if needs_bulk().
 // `reactor` outlives the link. invalid_argument if a socket is missing.
-Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Descriptor express, Descriptor bulk,
+Result<std::unique_ptr<Link>> make_link(Reactor& reactor, Wire express, Wire bulk,
                                         LinkSetup setup);
 
 }  // namespace leat::tcp

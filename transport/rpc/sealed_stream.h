@@ -1,0 +1,19 @@
+// TLS under a connection of the control plane. Includes KJ: for .cc files.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "transport/seal/tls_session.h"
+
+namespace leat {
+
+// Shakes hands over a connected stream, and returns a stream that encrypts what is written to it
+// and decrypts what is read from it. The promise fails with a description for people if the peer
+// does not know the key; it has no deadline of its own.
+//
+// Reading fails if a byte was changed on its way, or if the stream ends before the peer has closed
+// it: an attacker who cuts a connection cannot make that look like the peer's own end.
+kj::Promise<kj::Own<kj::AsyncIoStream>> seal(kj::Own<kj::AsyncIoStream> stream,
+                                             TlsSession::Side side, const TlsKey& key);
+
+}  // namespace leat
