@@ -291,6 +291,48 @@ Command export_command(ClusterArguments arguments) {
   return std::move(exported);
 }
 
+void add_token(CLI::App& app, ClusterArguments& arguments, std::string& color) {
+  auto* token = add_command(app, "token", "Make and revoke keys for people and workers");
+  token->require_subcommand(1);
+  auto* create = add(*token, "create", "Make a token, and print it", arguments);
+  create->add_option("--role", arguments.token.role, "viewer, submitter, operator, admin or worker")
+      ->type_name("ROLE")
+      ->required()
+      ->check(CLI::IsMember({"viewer", "submitter", "operator", "admin", "worker"}));
+  create->add_option("--name", arguments.token.name, "Of the person, or of the worker")
+      ->type_name("NAME")
+      ->required();
+  create
+      ->add_option("--lasts", arguments.timeout, "How long it is good, e.g. 30d (default: always)")
+      ->type_name("TIME")
+      ->check(time_word());
+  create
+      ->add_option("-o,--output", arguments.token.output,
+                   "A new file for it, which only you may read (default: stdout)")
+      ->type_name("FILE");
+  auto* list = add(*token, "list", "List the tokens, without their keys", arguments);
+  list->add_flag("--no-headers", arguments.no_headers, "The table without its first line");
+  auto* revoke = add(*token, "revoke", "Refuse a token from now on", arguments);
+  add_argument(*revoke, "NUMBER|NAME", arguments.token.name,
+               "The token's number, or the name of all that are to go")
+      ->required();
+  for (CLI::App* each : {create, list, revoke}) add_color(*each, color);
+}
+
+std::optional<Command> token_command(const std::string& name, ClusterArguments& arguments,
+                                     Timeout lasts) {
+  const ClusterOptions& options = arguments.options;
+  if (name == "leat token create") {
+    return TokenCreateCommand{options, std::move(arguments.token.role),
+                              std::move(arguments.token.name), lasts,
+                              std::move(arguments.token.output)};
+  }
+  if (name == "leat token list") return TokenListCommand{options, !arguments.no_headers};
+  if (name == "leat token revoke")
+    return TokenRevokeCommand{options, std::move(arguments.token.name)};
+  return std::nullopt;
+}
+
 Command top_command(const ClusterArguments& arguments) {
   TopCommand top{.cluster = arguments.options, .count = arguments.count};
   if (const auto interval = parse_duration(arguments.interval)) top.interval = *interval;
@@ -320,7 +362,7 @@ CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool js
   app.add_option("--cluster", options.cluster, "Its cluster's name (LEAT_CLUSTER, leat)")
       ->type_name("NAME");
   app.add_option("--secret-file", options.secret_file,
-                 "File with the cluster's secret (LEAT_SECRET_FILE)")
+                 "File with the cluster's secret or a token (LEAT_SECRET_FILE)")
       ->type_name("FILE");
   if (!json) return nullptr;
   return app.add_flag("--json", options.json, "JSON on stdout, one object a line");
@@ -342,6 +384,7 @@ void add_data_options(CLI::App& sub, std::vector<std::string>& data,
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color) {
   add_color(*add_evaluate(app, arguments), color);
   add_checkpoint(app, arguments, color);
+  add_token(app, arguments, color);
   auto* submit = add_submit(app, arguments);
   auto* ps = add(app, "ps", "List the jobs of the cluster", arguments);
   ps->add_flag("-a,--all", arguments.all, "Those that have ended, too");
@@ -378,7 +421,9 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   drain->add_flag("--undo", arguments.undo, "Let it have jobs again");
   auto* config = add(app, "config", "Show how commands find the cluster", arguments);
   auto* config_set = config->add_subcommand("set", "Write a setting into your own file");
-  add_argument(*config_set, "KEY", arguments.id, "master, cluster or secret_file")->required();
+  add_argument(*config_set, "KEY", arguments.id,
+               "master, cluster, secret_file or insecure_plaintext")
+      ->required();
   add_argument(*config_set, "VALUE", arguments.second, "Its value; '' removes it")->required();
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
   auto* doctor = add_doctor(app, arguments);
@@ -454,7 +499,7 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
   if (name == "leat checkpoint diff")
     return CheckpointDiffCommand{options, arguments.id, arguments.second};
   if (name == "leat checkpoint export") return export_command(std::move(arguments));
-  return std::nullopt;
+  return token_command(name, arguments, timeout);
 }
 
 }  // namespace leat

@@ -32,6 +32,7 @@ struct ClusterArguments {
   // The second name of `leat checkpoint diff`.
   std::string second;
   std::string worker;
+  TokenCreateCommand token;  // its texts; its time is in `timeout`
   bool undo = false;
   uint64_t count = 0;    // of the looks of `leat top`
   std::string interval;  // between them, as `timeout`

@@ -20,7 +20,7 @@ struct ClusterOptions {
   std::string master;
   // The cluster's name, which the master must have, too.
   std::string cluster;
-  // The file with the secret that the members of the cluster share.
+  // The file with the secret that the daemons of the cluster share, or with a token.
   std::string secret_file;
   bool json = false;  // one JSON object on each line of stdout
   ColorMode color = ColorMode::automatic;
@@ -170,6 +170,30 @@ struct DrainCommand {
   bool undo = false;
 };
 int run_drain(const DrainCommand& command);
+
+// Makes a token for a person or a worker, and prints its text or writes it to a file.
+struct TokenCreateCommand {
+  ClusterOptions cluster;
+  std::string role;
+  std::string name;
+  std::optional<std::chrono::milliseconds> lasts;  // nothing: without end
+  std::string output;                              // a file that does not exist; empty: stdout
+};
+int run_token_create(const TokenCreateCommand& command);
+
+// Lists the tokens of the cluster, without their keys.
+struct TokenListCommand {
+  ClusterOptions cluster;
+  bool headers = true;
+};
+int run_token_list(const TokenListCommand& command);
+
+// Revokes the token of that number, or all tokens of that name.
+struct TokenRevokeCommand {
+  ClusterOptions cluster;
+  std::string which;
+};
+int run_token_revoke(const TokenRevokeCommand& command);
 
 // Lists the workers.
 // Warns on stderr if no worker has a data set, since no job can train then.

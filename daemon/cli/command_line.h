@@ -28,9 +28,10 @@ using Command = std::variant<
     CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand, CheckpointCopyCommand,
     CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand, LogsCommand,
     CancelCommand, PauseCommand, SupportBundleCommand, RmCommand, NodesCommand, TopCommand,
-    ConfigCommand, ConfigSetCommand, DrainCommand, FetchCommand, ClusterCommand, DoctorCommand,
-    MetricsCommand, PlotCommand, CompareCommand, DataTokenizeCommand, WhyCommand, TraceCommand,
-    ExplainCommand, DataInspectCommand, DataConvertCommand, DataLedgerCommand>;
+    ConfigCommand, ConfigSetCommand, DrainCommand, TokenCreateCommand, TokenListCommand,
+    TokenRevokeCommand, FetchCommand, ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand,
+    CompareCommand, DataTokenizeCommand, WhyCommand, TraceCommand, ExplainCommand,
+    DataInspectCommand, DataConvertCommand, DataLedgerCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -9,6 +9,7 @@
 #include "daemon/jobs/grammar.h"
 #include "daemon/jobs/records.h"
 #include "daemon/wire/submission.h"
+#include "daemon/wire/tokens.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
@@ -689,6 +690,42 @@ Result<NodeView> ClusterClient::drain(const std::string& worker, bool undo) {
           return internal_error(cat("expected the worker '", worker, "', received '",
                                     node.worker.info.worker.name, "'"));
         });
+      });
+}
+
+Result<ClusterClient::NewToken> ClusterClient::create_token(const std::string& role,
+                                                            const std::string& name,
+                                                            std::chrono::seconds lasts) {
+  return core_->call<NewToken>(
+      "Master.createToken", core_->options().deadline,
+      [role, name, lasts](wire::Master::Client master) {
+        auto request = master.createTokenRequest();
+        request.setRole(role.c_str());
+        request.setName(name.c_str());
+        request.setSeconds(static_cast<uint64_t>(lasts.count()));
+        return request.send().then([](auto&& response) -> Result<NewToken> {
+          const auto outcome = response.getOutcome();
+          if (outcome.isError()) return read_status(outcome.getError());
+          LEAT_ASSIGN_OR_RETURN(TokenView view, read_view(outcome.getOk().getView()));
+          return NewToken{std::move(view), to_string(outcome.getOk().getText())};
+        });
+      });
+}
+
+Result<TokenView> ClusterClient::revoke_token(uint64_t number) {
+  return core_->call<TokenView>(
+      "Master.revokeToken", core_->options().deadline, [number](wire::Master::Client master) {
+        auto request = master.revokeTokenRequest();
+        request.setNumber(number);
+        return request.send().then([](auto&& response) { return view_of<TokenView>(response); });
+      });
+}
+
+Result<std::vector<TokenView>> ClusterClient::tokens() {
+  return core_->call<std::vector<TokenView>>(
+      "Master.tokens", core_->options().deadline, [](wire::Master::Client master) {
+        return master.tokensRequest().send().then(
+            [](auto&& response) { return views_of<TokenView>(response); });
       });
 }
 

@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "daemon/jobs/token_view.h"
 #include "daemon/jobs/views.h"
 #include "daemon/traces/diagnosis.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
+#include "transport/seal/seal.h"
 
 namespace leat {
 
@@ -133,6 +135,17 @@ class ClusterClient {
   // Drains a worker: it gets no new job, and its job leaves it at a fence; with `undo`, it gets
   // jobs again. failed_precondition if there is no such worker.
   Result<NodeView> drain(const std::string& worker, bool undo = false);
+  // Makes a token for a person or a worker: see transport/rpc/grant.h. `role`: its right_name().
+  // `lasts`: 0 is without end. failed_precondition unless this client is an admin.
+  struct NewToken {
+    TokenView view;
+    std::string text;  // with its key
+  };
+  Result<NewToken> create_token(const std::string& role, const std::string& name,
+                                std::chrono::seconds lasts);
+  // Refuses the token from now on, and ends its connections within a second.
+  Result<TokenView> revoke_token(uint64_t number);
+  Result<std::vector<TokenView>> tokens();
   // Returns the state of the cluster.
   Result<ClusterView> cluster();
 

@@ -1,5 +1,6 @@
 #include "daemon/master/audited_jobs.h"
 
+#include <chrono>
 #include <utility>
 
 #include "devices/base/text.h"
@@ -10,13 +11,19 @@ namespace {
 // "'ann' at 127.0.0.1:40712": the name is what the client says.
 std::string client_of(const Submission& submission) {
   const std::string& user = submission.terms.user;
-  if (user.empty()) return submission.by;
+  // A token proves the name, and it is in `by` then.
+  if (user.empty() || submission.by.find(cat("'", user, "' at ")) != std::string::npos)
+    return submission.by;
   return cat("'", user, "'", submission.by.empty() ? "" : " at ", submission.by);
 }
 
 // The subject of an entry, once the outcome names it in full.
 const std::string& name_of_subject(const JobView& job) { return job.id; }
 const std::string& name_of_subject(const NodeView& node) { return node.worker.info.worker.name; }
+std::string name_of_subject(const TokenView& token) {
+  return cat(right_name(token.grant.right), " ", token.grant.name, " ", token.grant.number);
+}
+std::string name_of_subject(const TokenGiven& given) { return name_of_subject(given.view); }
 
 }  // namespace
 
@@ -66,6 +73,36 @@ void AuditedJobs::open_session(Submission submission, Done<JobView> done,
     log.add(std::move(entry));
     done(view);
   });
+}
+
+void AuditedJobs::create_token(const Grant& wanted, uint64_t seconds, std::string by,
+                               Done<TokenGiven> done) {
+  const std::string subject = cat(right_name(wanted.right), " ", wanted.name);
+  audit<TokenGiven>({"create token", subject, by}, std::move(done), [&](Done<TokenGiven> then) {
+    if (secret_.empty()) {
+      return then(
+          failed_precondition("tokens: expected a cluster with a secret_file, and this one "
+                              "has none: everyone on the machine may do everything"));
+    }
+    constexpr uint64_t kMostSeconds = uint64_t{100} * 365 * 24 * 3600;
+    if (seconds > kMostSeconds)
+      return then(invalid_argument(cat("expected at most 100 years, received ", seconds, " s")));
+    Grant grant = wanted;
+    if (seconds != 0) {
+      grant.expires = std::chrono::duration_cast<std::chrono::seconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count() +
+                      static_cast<int64_t>(seconds);
+    }
+    const auto view = tokens_.add(grant, by);
+    if (!view.ok()) return then(view.status());
+    then(TokenGiven{*view, write_token({view->grant, key_of(view->grant, secret_)})});
+  });
+}
+
+void AuditedJobs::revoke_token(uint64_t number, std::string by, Done<TokenView> done) {
+  audit<TokenView>({"revoke token", cat(number), by}, std::move(done),
+                   [&](Done<TokenView> then) { then(tokens_.revoke(number)); });
 }
 
 void AuditedJobs::cancel(std::string id, std::string by, Done<JobView> done) {

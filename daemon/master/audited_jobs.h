@@ -9,6 +9,7 @@
 
 #include "daemon/audit/audit_log.h"
 #include "daemon/master/job_service.h"
+#include "daemon/master/token_table.h"
 
 namespace leat {
 
@@ -17,11 +18,16 @@ namespace leat {
 // failure; requests that read are passed on as they are. Threads: as JobService.
 class AuditedJobs final : public JobService {
  public:
-  // Both outlive it.
-  AuditedJobs(JobService& jobs, AuditLog& log) : jobs_(jobs), log_(log) {}
+  // All outlive it. `secret`: of the cluster, which keys of tokens are made from; empty: none.
+  AuditedJobs(JobService& jobs, AuditLog& log, TokenTable& tokens, std::string secret)
+      : jobs_(jobs), log_(log), tokens_(tokens), secret_(std::move(secret)) {}
 
   // As AuditLog::add_refused().
-  void refused(const std::string& by, const Status& why) { log_.add_refused(by, why); }
+  void refused(const std::string& by, const Status& why) override { log_.add_refused(by, why); }
+  void create_token(const Grant& wanted, uint64_t seconds, std::string by,
+                    Done<TokenGiven> done) override;
+  void revoke_token(uint64_t number, std::string by, Done<TokenView> done) override;
+  Result<std::vector<TokenView>> tokens() override { return tokens_.all(); }
 
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
@@ -66,6 +72,8 @@ class AuditedJobs final : public JobService {
 
   JobService& jobs_;
   AuditLog& log_;
+  TokenTable& tokens_;
+  const std::string secret_;
 };
 
 }  // namespace leat

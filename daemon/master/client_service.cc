@@ -12,6 +12,7 @@
 #include "daemon/master/wire_session_service.h"
 #include "daemon/wire/session_messages.h"
 #include "daemon/wire/submission.h"
+#include "daemon/wire/tokens.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
@@ -40,6 +41,7 @@ namespace {
 
 constexpr size_t kMaxId = 256;                    // bytes of a job's id, or of a prefix
 constexpr size_t kMaxJobs = 1'000;                // in a list
+constexpr size_t kMaxTokens = 2'000;              // the same
 constexpr size_t kReplyBytes = 768u << 10;        // of a list: a message has 1 MiB
 constexpr size_t kLogBytes = 256u << 10;          // of a page of a log
 constexpr size_t kLogLines = 4'096;               // the same
@@ -50,15 +52,23 @@ constexpr auto kAnswer = std::chrono::seconds(30);
 constexpr auto kHash = std::chrono::seconds(120);
 constexpr auto kResume = std::chrono::seconds(125);  // a checkpoint is hashed
 
+// "submitter 'alice' at 127.0.0.1:40712": a token proves its name. A member has only an address.
+std::string name_of_peer(const RpcPeer& peer) {
+  if (peer.grant.right == Right::member) return peer.address;
+  return cat(right_name(peer.grant.right), " '", peer.grant.name, "' at ", peer.address);
+}
+
 // The state of a connection, which ends with its last capability. Work in the queue of the disk
 // thread checks whether a caller still waits for it.
 struct ClientConnection {
   ClientConnection(ClientService::Shared& shared, const RpcPeer& peer)
-      : peer(peer.address),
+      : peer(name_of_peer(peer)),
+        grant(peer.grant),
         waits(shared.limits.waits, &shared.waits),
         disk_calls(shared.limits.disk_calls, &shared.disk_calls),
         streams(shared.limits.streams, &shared.streams) {}
   const std::string peer;
+  const Grant grant;
   Permits waits;
   Permits disk_calls;
   Permits streams;
@@ -206,12 +216,15 @@ class MasterServer final : public Service<wire::Master> {
 
  protected:
   kj::Promise<void> submit(SubmitContext context) override {
+    if (const Status may = may_do(Right::submitter, "Master.submit"); !may.ok())
+      return refuse(may, context);
     auto request = read_submission(context.getParams().getRequest(), shared_->limits.submit);
     if (!request.ok()) return refuse(request.status(), context);
     const auto resume = to_string(context.getParams().getRequest().getResume());
     if (resume.size() > kMaxId) return refuse(read_id(resume.c_str()).status(), context);
     const auto submission = std::make_shared<Submission>(std::move(request).value());
     submission->by = connection_->peer;
+    take_name(submission->terms.user);
     auto view =
         disk_.run<JobView>("Master.submit", resume.empty() ? kAnswer : kResume,
                            [submission, resume, shared = shared_](auto done) {
@@ -225,6 +238,8 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> upload(UploadContext context) override {
+    if (const Status may = may_do(Right::submitter, "Master.upload"); !may.ok())
+      return refuse(may, context);
     const auto params = context.getParams();
     const auto sha256 = read_digest(params.getSha256());
     if (!sha256.ok()) return refuse(sha256.status(), context);
@@ -274,6 +289,7 @@ class MasterServer final : public Service<wire::Master> {
   kj::Promise<void> cancel(CancelContext context) override {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
+    if (const Status may = may_change(*id, "Master.cancel"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.cancel");
     shared_->jobs.cancel(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.cancel"),
@@ -283,6 +299,7 @@ class MasterServer final : public Service<wire::Master> {
   kj::Promise<void> pause(PauseContext context) override {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
+    if (const Status may = may_change(*id, "Master.pause"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.pause");
     shared_->jobs.pause(*id, context.getParams().getUndo(), connection_->peer,
                         shared_->lent->lend<JobView>(elsewhere.done));
@@ -293,6 +310,7 @@ class MasterServer final : public Service<wire::Master> {
   kj::Promise<void> save(SaveContext context) override {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
+    if (const Status may = may_change(*id, "Master.save"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.save");
     shared_->jobs.save(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.save"),
@@ -338,6 +356,7 @@ class MasterServer final : public Service<wire::Master> {
   kj::Promise<void> remove(RemoveContext context) override {
     const auto id = read_id(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
+    if (const Status may = may_change(*id, "Master.remove"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.remove");
     shared_->jobs.remove(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.remove"),
@@ -345,6 +364,8 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> drain(DrainContext context) override {
+    if (const Status may = may_do(Right::operate, "Master.drain"); !may.ok())
+      return refuse(may, context);
     const auto params = context.getParams();
     const auto worker = read_id(params.getWorker());
     if (!worker.ok()) return refuse(worker.status(), context);
@@ -424,10 +445,13 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> openSession(OpenSessionContext context) override {
+    if (const Status may = may_do(Right::submitter, "Master.openSession"); !may.ok())
+      return refuse(may, context);
     SessionHosts* const sessions = shared_->sessions;
     if (sessions == nullptr) return refuse(unimplemented("there are no sessions here"), context);
     auto request = read_opening(context.getParams().getRequest());
     if (!request.ok()) return refuse(request.status(), context);
+    take_name(request->user);
     // The journal must have the session's job before the client gets its capability.
     using Host = std::shared_ptr<SessionHost>;
     auto opened = answered_elsewhere<Host>(shared_->loop, "Master.openSession");
@@ -441,7 +465,83 @@ class MasterServer final : public Service<wire::Master> {
                  });
   }
 
+  kj::Promise<void> createToken(CreateTokenContext context) override {
+    if (const Status may = may_do(Right::admin, "Master.createToken"); !may.ok())
+      return refuse(may, context);
+    const auto params = context.getParams();
+    const auto right = right_named(to_string(params.getRole()));
+    if (!right.ok()) return refuse(right.status(), context);
+    Grant wanted;
+    wanted.right = *right;
+    wanted.name = to_string(params.getName());
+    auto made = disk_.run<TokenGiven>("Master.createToken", kAnswer,
+                                      [wanted, seconds = params.getSeconds(),
+                                       by = connection_->peer, shared = shared_](auto done) {
+                                        shared->jobs.create_token(
+                                            wanted, seconds, by,
+                                            shared->lent->lend<TokenGiven>(std::move(done)));
+                                      });
+    return reply(kj::mv(made), context, [](const TokenGiven& given, auto outcome) {
+      auto token = outcome.initOk();
+      write_view(given.view, token.initView());
+      token.setText(given.text.c_str());
+    });
+  }
+
+  kj::Promise<void> revokeToken(RevokeTokenContext context) override {
+    if (const Status may = may_do(Right::admin, "Master.revokeToken"); !may.ok())
+      return refuse(may, context);
+    auto revoked = disk_.run<TokenView>(
+        "Master.revokeToken", kAnswer,
+        [number = context.getParams().getNumber(), by = connection_->peer,
+         shared = shared_](auto done) {
+          shared->jobs.revoke_token(number, by, shared->lent->lend<TokenView>(std::move(done)));
+        });
+    return reply(kj::mv(revoked), context,
+                 [](const TokenView& view, auto outcome) { write_view(view, outcome.initOk()); });
+  }
+
+  kj::Promise<void> tokens(TokensContext context) override {
+    if (const Status may = may_do(Right::admin, "Master.tokens"); !may.ok())
+      return refuse(may, context);
+    const auto all = shared_->jobs.tokens();
+    if (!all.ok()) return refuse(all.status(), context);
+    const auto shown = std::span(*all).last(std::min(all->size(), kMaxTokens));
+    auto list = context.getResults().initOutcome().initOk(static_cast<uint32_t>(shown.size()));
+    for (uint32_t i = 0; i < list.size(); ++i) write_view(shown[i], list[i]);
+    return kj::READY_NOW;
+  }
+
  private:
+  // Ok if the connection's key has this right. A refusal is in the audit log.
+  Status may_do(Right needed, std::string_view method) const {
+    const Right right = connection_->grant.right;
+    if (includes(right, needed)) return {};
+    return refused(cat(method, ": expected the role ", right_name(needed), ", received ",
+                       right_name(right), " '", connection_->grant.name, "'"));
+  }
+  // Ok if the connection may change this job: an operator every one, a submitter its own.
+  Status may_change(const std::string& id, std::string_view method) const {
+    const Grant& grant = connection_->grant;
+    if (includes(grant.right, Right::operate)) return {};
+    LEAT_RETURN_IF_ERROR(may_do(Right::submitter, method));
+    LEAT_ASSIGN_OR_RETURN(const JobView job, shared_->status.job(id));
+    if (job.user == grant.name) return {};
+    return refused(cat(method, " of ", job.id, ": expected its owner",
+                       job.user.empty() ? "" : cat(" '", job.user, "'"),
+                       " or an operator, received ", right_name(grant.right), " '", grant.name,
+                       "'"));
+  }
+  Status refused(std::string why) const {
+    const Status status = failed_precondition(std::move(why));
+    shared_->jobs.refused(connection_->peer, status);
+    return status;
+  }
+  // The name of a token replaces the one that the client gives.
+  void take_name(std::string& user) const {
+    if (connection_->grant.right != Right::member) user = connection_->grant.name;
+  }
+
   // A call that may wait: `ask` hands it on, `fill` writes what came of it.
   template <typename T, typename Context, typename Ask, typename Fill>
   kj::Promise<void> waiting(std::string what, Context context, Ask ask, Fill fill) {

@@ -14,7 +14,7 @@ namespace {
 // Serves one connection of a worker, on the thread of the heart server's loop.
 class HeartService final : public Service<wire::Heart> {
  public:
-  explicit HeartService(HeartServer& hearts) : hearts_(hearts) {}
+  HeartService(HeartServer& hearts, const Grant& grant) : hearts_(hearts), grant_(grant) {}
 
  protected:
   kj::Promise<void> beat(BeatContext context) override {
@@ -29,7 +29,11 @@ class HeartService final : public Service<wire::Heart> {
     heartbeat.work = params.getWork();
     heartbeat.traffic = read_traffic(params.getTraffic());
     heartbeat.usage = read_usage(params.getUsage());
-    const Status status = hearts_.check(heartbeat.worker);
+    Status status = hearts_.check(heartbeat.worker);
+    if (!may_be_worker(grant_, heartbeat.worker.name)) {
+      status = failed_precondition(cat("Heart.beat: expected worker '", grant_.name,
+                                       "', whose token it has, received another one"));
+    }
     if (status.ok()) hearts_.state().heard(std::move(heartbeat));
     answer(status, context.getResults().initOutcome());
     return kj::READY_NOW;
@@ -37,6 +41,7 @@ class HeartService final : public Service<wire::Heart> {
 
  private:
   HeartServer& hearts_;
+  const Grant grant_;
 };
 
 }  // namespace
@@ -51,6 +56,7 @@ Result<std::unique_ptr<HeartServer>> HeartServer::open(ClusterState& state, Hear
   server.insecure_allow_network_without_authentication =
       options.insecure_allow_network_without_authentication;
   server.connections = options.connections;
+  server.is_revoked = options.is_revoked;
   server.log = options.log;
   LEAT_ASSIGN_OR_RETURN(
       hearts->server_,
@@ -60,7 +66,7 @@ Result<std::unique_ptr<HeartServer>> HeartServer::open(ClusterState& state, Hear
             // Clients and runners have nothing to do here; the server refuses a peer without a
             // capability.
             if (peer.role != RpcRole::worker) return nullptr;
-            return capnp::Capability::Client(kj::heap<HeartService>(*raw));
+            return capnp::Capability::Client(kj::heap<HeartService>(*raw, peer.grant));
           }));
   return hearts;
 }

@@ -23,6 +23,7 @@ class RpcServer;
 struct HeartOptions {
   std::string address;  // as the master's, with port 0
   RpcIdentity identity;
+  std::function<bool(const Grant&)> is_revoked = {};  // as that of RpcServerOptions
   bool insecure_allow_network_without_authentication = false;
   size_t connections = 512;  // at once; each worker has one
   Logger log;

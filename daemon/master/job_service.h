@@ -17,12 +17,19 @@
 #include "daemon/jobs/blobs.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
+#include "daemon/jobs/token_view.h"
 #include "daemon/status/status_source.h"
 #include "daemon/traces/diagnosis.h"
 #include "devices/base/sha256.h"
 #include "devices/base/status.h"
 
 namespace leat {
+
+// A new token with its text.
+struct TokenGiven {
+  TokenView view;
+  std::string text;  // never logged
+};
 
 // A file in the folder of a job.
 struct JobFile {
@@ -79,6 +86,18 @@ class JobService {
                       Done<std::vector<std::byte>> done) {
     done(unimplemented("record: not here"));
   }
+  // Makes a token of this right and name for so many seconds (0: without end), and calls `done`
+  // with its text, which has its key; revokes one; returns all. Block on the disk.
+  virtual void create_token(const Grant& /*wanted*/, uint64_t /*seconds*/, std::string /*by*/,
+                            Done<TokenGiven> done) {
+    done(unimplemented("tokens: not here"));
+  }
+  virtual void revoke_token(uint64_t /*number*/, std::string /*by*/, Done<TokenView> done) {
+    done(unimplemented("tokens: not here"));
+  }
+  virtual Result<std::vector<TokenView>> tokens() { return unimplemented("tokens: not here"); }
+  // Told of a request of `by` that was refused for lack of rights.
+  virtual void refused(const std::string& /*by*/, const Status& /*why*/) {}
   // Lists the files of the job by name, without those that are still being written.
   virtual Result<std::vector<JobFile>> files(const std::string& id) = 0;
   // Returns the path of such a file on this machine, for `by`, who asks for it; invalid_argument if

@@ -10,6 +10,7 @@
 #include "daemon/master/leftovers.h"
 #include "daemon/master/running_jobs.h"
 #include "daemon/master/session_hosts.h"
+#include "daemon/master/token_table.h"
 #include "daemon/master/wire_client_service.h"
 #include "daemon/master/wire_saved_files.h"
 #include "daemon/master/wire_workforce.h"
@@ -43,6 +44,13 @@ RpcIdentity identity_of(const MasterConfig& config) {
   identity.secret = config.security.secret;
   identity.seal = config.security.seal();
   return identity;
+}
+
+// A runner's key is good as long as its job runs, which its registration shows.
+std::function<bool(const Grant&)> revoked_by(const TokenTable& tokens) {
+  return [&tokens](const Grant& grant) {
+    return grant.right != Right::runner && !tokens.is_good(grant);
+  };
 }
 
 constexpr std::chrono::milliseconds kReadOfJournal{30'000};
@@ -83,7 +91,11 @@ Status Master::open() {
   if (!warning.empty()) parts_.log.warning(warning);
   parts_.audit = AuditLog::open(real_files(), parts_.config.state_dir + "/audit", parts_.clock,
                                 parts_.log.named("audit"), parts_.config.audit_to_log);
-  parts_.audited = std::make_unique<AuditedJobs>(*this, *parts_.audit);
+  LEAT_ASSIGN_OR_RETURN(parts_.tokens,
+                        TokenTable::open(real_files(), parts_.config.state_dir + "/tokens",
+                                         parts_.clock, random_number));
+  parts_.audited = std::make_unique<AuditedJobs>(*this, *parts_.audit, *parts_.tokens,
+                                                 parts_.config.security.secret);
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), parts_.config.state_dir, limits));
@@ -145,6 +157,7 @@ Status Master::open_workforce() {
       HeartServer::open(*parts_.state,
                         {.address = port_zero(parts_.config.listen),
                          .identity = identity_of(parts_.config),
+                         .is_revoked = revoked_by(*parts_.tokens),
                          .insecure_allow_network_without_authentication =
                              security.insecure_allow_network_without_authentication,
                          .connections = 2 * static_cast<size_t>(parts_.config.max_workers) + 16,
@@ -153,6 +166,7 @@ Status Master::open_workforce() {
   options.cluster_id = parts_.journal->cluster_id();
   options.generation = parts_.journal->generation();
   options.heart_address = parts_.hearts->address();
+  options.secret = parts_.config.security.secret;
   options.heartbeat = parts_.tuning.cluster.members.heartbeat;
   options.exit_deadline = parts_.tuning.runner_exit;
   options.shared_threads = static_cast<uint32_t>(parts_.config.shared_threads);
@@ -215,6 +229,7 @@ Status Master::listen() {
   options.insecure_allow_network_without_authentication =
       parts_.config.security.insecure_allow_network_without_authentication;
   options.same_user = parts_.config.same_user;
+  options.is_revoked = revoked_by(*parts_.tokens);
   options.on_refused = [this](const std::string& address, const Status& why) {
     parts_.audit->add_refused(address, why);
   };

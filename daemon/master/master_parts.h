@@ -37,6 +37,7 @@ class RpcServer;
 class RunningJobs;
 class SavedFilesOfJobs;
 class SessionHosts;
+class TokenTable;
 class Workforce;
 
 // Limits and deadlines of a master that no configuration sets.
@@ -71,6 +72,7 @@ struct MasterParts {
   PostMortems post_mortems;
 
   std::unique_ptr<AuditLog> audit;
+  std::unique_ptr<TokenTable> tokens;
   std::unique_ptr<AuditedJobs> audited;
   std::unique_ptr<JournalThread> journal;
   Status cannot_write;             // the journal's failure when it was opened, if any

@@ -28,7 +28,8 @@ class RegistryService final : public Service<Registry> {
       : inside_(std::move(inside)),
         role_(peer.role),
         connection_(peer.connection),
-        address_(peer.address) {}
+        address_(peer.address),
+        grant_(peer.grant) {}
 
   ~RegistryService() {
     // The object goes with its connection. The table hears of a lost worker by this, without the
@@ -53,6 +54,8 @@ class RegistryService final : public Service<Registry> {
  private:
   Status check_role(RpcRole role, std::string_view method) const;
   Status check_worker(std::string_view method) const;
+  // Whether the key of the connection is that of this worker, or of a member.
+  Status check_name_of_worker(const std::string& name) const;
   // The job of the runner of this connection. failed_precondition if it is the runner of none.
   Result<std::string> check_job(std::string_view method);
   void tell_of_registration(const std::string& worker, const Status& outcome) const {
@@ -64,7 +67,8 @@ class RegistryService final : public Service<Registry> {
   const std::shared_ptr<Workforce::Inside> inside_;
   const RpcRole role_;
   const uint64_t connection_;
-  const std::string address_;         // of the connection's other end
+  const std::string address_;  // of the connection's other end
+  const Grant grant_;
   std::optional<WorkerRef> worker_;   // whose connection this is, once it has registered
   std::optional<RunnerPlace> place_;  // with which a runner has registered
   Permits saved_{kMaxSaved};
@@ -84,6 +88,12 @@ Status RegistryService::check_worker(std::string_view method) const {
   return failed_precondition(cat("Registry.", method, ": expected the worker to register first"));
 }
 
+Status RegistryService::check_name_of_worker(const std::string& name) const {
+  if (may_be_worker(grant_, name)) return {};
+  return failed_precondition(cat("Registry.registerWorker: expected worker '", grant_.name,
+                                 "', whose token it has, received '", printable(name), "'"));
+}
+
 kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context) {
   const auto params = context.getParams();
   const WorkerInfo info = read_worker(params.getInfo());
@@ -93,6 +103,7 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
                                      "': expected a connection for each incarnation, and this one "
                                      "is that of another"));
   }
+  if (status.ok()) status = check_name_of_worker(info.worker.name);
   // Nothing is stored before all that the worker sent was read and checked.
   const auto tokens = read_tokens(params.getInfo());
   if (status.ok()) status = tokens.status();
@@ -131,6 +142,11 @@ Status RegistryService::take_runner(wire::RunnerInfo::Reader info, wire::Runner:
   RunnerFacts facts;
   LEAT_ASSIGN_OR_RETURN(static_cast<RunnerInfo&>(facts), read_runner(info));
   RunnerPlace place{facts.job, facts.assembly, facts.task};
+  if (grant_.right == Right::runner && grant_.name != facts.job) {
+    return failed_precondition(cat("Registry.registerRunner: expected a runner of job '",
+                                   grant_.name, "', whose key it has, received one of '",
+                                   printable(facts.job), "'"));
+  }
   if (place_ == place) return {};  // repeated
   if (place_) return failed_precondition("Registry.registerRunner: expected it once");
   LEAT_ASSIGN_OR_RETURN(const auto token, read_token(info.getToken(), "registerRunner"));

@@ -11,6 +11,7 @@
 #include "devices/base/status.h"
 #include "transport/io/descriptor.h"
 #include "transport/io/identity.h"
+#include "transport/seal/seal.h"
 
 namespace leat {
 
@@ -42,8 +43,8 @@ struct RunnerConfig {
   std::string worker;
   // "host:port".
   std::string master_address;
-  // The cluster's name, and the secret that its members share; the secret is empty in a cluster
-  // without one.
+  // The cluster's name, and the token of the job with which the runner connects to the master; it
+  // is empty in a cluster without a secret.
   std::string cluster;
   std::string secret;
   // Which of its connections have TLS.

@@ -27,6 +27,8 @@ struct SessionOpening {
   uint32_t num_workers = 1;  // to lease
   SessionSettings settings = {};
   uint32_t gpus = 0;  // 0 or 1: that each worker opens
+  // The owner, which the master knows by the client's token; not in the message.
+  std::string user = {};
 };
 
 }  // namespace leat

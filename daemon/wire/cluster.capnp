@@ -143,6 +143,32 @@ interface Master {
   # `undo`, it is QUEUED again and continues from its checkpoint. Ok when the journal has the
   # request; a job that is so already is no error. failed_precondition
   # if the job has ended, or is a session.
+
+  createToken @18 (role :Text, name :Text, seconds :UInt64) -> (outcome :Outcome(Token));
+  # A token of this role for a person or a worker, which expires after so many seconds; 0: never.
+  # Admins alone. Ok when the master's disk has it.
+
+  revokeToken @19 (number :UInt64) -> (outcome :Outcome(TokenView));
+  # Refuses the token from now on, and ends its connections. Admins alone. Ok when the master's disk
+  # has it.
+
+  tokens @20 () -> (outcome :Outcome(List(TokenView)));
+  # All tokens that are good, or were within 30 days, the oldest first. Admins alone.
+}
+
+struct TokenView {
+  role @0 :Text;                  # "viewer", "submitter", "operator", "admin", "worker"
+  name @1 :Text;
+  number @2 :UInt64;
+  expires @3 :Int64;              # seconds since 1970; 0: never
+  createdMs @4 :Int64;            # milliseconds since 1970
+  revokedMs @5 :Int64;            # 0: it was not
+  by @6 :Text;                    # the admin who made it
+}
+
+struct Token {
+  view @0 :TokenView;
+  text @1 :Text;                  # with its key: the content of a secret file
 }
 
 struct Diagnosis {
@@ -640,6 +666,8 @@ struct RunnerSpec {
   gpus @6 :UInt32;                # GPUs of the worker that the runner opens
   memory @7 :UInt64;              # bytes that it may use, at most those of the worker's own limit; 0:
                                   # that limit
+  credential @8 :Text;            # proves to the master that the runner is one of this job; empty in a
+                                  # cluster without a secret
 }
 
 # --------------------------------------------------------------------------------------------------
@@ -926,7 +954,7 @@ struct RunnerBoot {
   worker @1 :Text;                # the node's name
   masterAddress @2 :Text;
   cluster @3 :Text;
-  secret @4 :Data;                # of the cluster; may be empty
+  secret @4 :Data;                # RunnerSpec.credential
   directory @5 :Text;             # the runner's own, empty; the worker removes it afterwards
   datasets @6 :List(Dataset);
   transports @7 :List(Text);      # the transports that it may use: "shm", "tcp"

@@ -174,6 +174,7 @@ void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
   out.setMemory(order.memory);
   out.setToken(kj::arrayPtr(order.token.data(), order.token.size()));
   out.setKey(kj::arrayPtr(order.key.data(), order.key.size()));
+  out.setCredential(order.credential.c_str());
 }
 
 Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
@@ -191,6 +192,7 @@ Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
   order.memory = spec.getMemory();
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getKey(), order.key, "a runner's key"));
+  order.credential = to_string(spec.getCredential());
   return order;
 }
 

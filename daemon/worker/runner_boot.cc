@@ -41,7 +41,7 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   boot.setCluster(surroundings.cluster);
   // The secret travels over the socket and not in arguments or the environment, which others can
   // read.
-  boot.setSecret(data_of(surroundings.secret));
+  boot.setSecret(data_of(order.credential));
   boot.setSeal(static_cast<uint8_t>(surroundings.seal));
   boot.setDirectory(directory);
   boot.setMemoryLimit(memory_limit_of(order, surroundings));

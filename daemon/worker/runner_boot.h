@@ -12,7 +12,7 @@ namespace leat {
 uint64_t memory_limit_of(const RunnerOrder& order, const RunnerSurroundings& surroundings);
 
 // Returns the bytes of the message, after their length (8 bytes, little-endian). The message holds
-// the secret of the cluster, so the caller writes it to the runner's socket and nowhere else. The
+// the runner's credential, so the caller writes it to the runner's socket and nowhere else. The
 // order's number of threads counts; 0 there means that of `surroundings`. read_runner_config()
 // reads the message.
 std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroundings& surroundings,

@@ -40,7 +40,6 @@ struct RunnerSurroundings {
   std::string node;
   std::string master;
   std::string cluster;
-  std::string secret;
   Seal seal = Seal::beyond_loopback;
   std::array<uint8_t, 16> cluster_id{};
   // Compute threads of a runner whose order does not contain a number.

@@ -134,7 +134,6 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   around.node = config.name;
   around.master = config.master;
   around.cluster = config.cluster;
-  around.secret = config.security.secret;
   around.seal = config.security.seal();
   around.threads = threads;
   if (gpu) around.environment.push_back(cat("CUDA_VISIBLE_DEVICES=", gpu->visible));
@@ -157,8 +156,9 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
                     if (link) link->exited(job, assembly, end);
                   }};
   LEAT_ASSIGN_OR_RETURN(daemon->runners_, Runners::create(std::move(news), log.named("runners")));
-  LEAT_ASSIGN_OR_RETURN(daemon->data_port_, DataPort::open(daemon->reactor_, config.data, around.seal,
-                                                           *daemon->runners_, log.named("data")));
+  LEAT_ASSIGN_OR_RETURN(daemon->data_port_,
+                        DataPort::open(daemon->reactor_, config.data, around.seal,
+                                       *daemon->runners_, log.named("data")));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         advertised_address(config.data_address, daemon->data_address()));
   options.info = describe(config, address, threads);

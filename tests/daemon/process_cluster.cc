@@ -1,5 +1,6 @@
 #include "tests/daemon/process_cluster.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -47,7 +48,8 @@ void ProcessCluster::restart_master(int signal) {
 
 int ProcessCluster::number_of(const std::string& worker) { return std::stoi(worker.substr(1)); }
 
-void ProcessCluster::start_worker(int i) {
+void ProcessCluster::start_worker(int i, const std::vector<std::string>& more) {
+  if (i >= workers()) workers_.resize(static_cast<size_t>(i) + 1);
   auto& place = workers_[static_cast<size_t>(i)];
   place.reset();
   std::vector<std::string> arguments = {"worker",
@@ -68,6 +70,7 @@ void ProcessCluster::start_worker(int i) {
   if (!options_.data_path.empty())
     add(arguments, {"--set", cat("datasets.data=", options_.data_path)});
   add(arguments, options_.worker);
+  add(arguments, more);
   place = std::make_unique<LeatdProcess>(arguments, options_.worker_environment);
 }
 
@@ -76,6 +79,9 @@ Finished ProcessCluster::leat(const std::string& command,
   std::vector<std::string> all = {command};
   add(all, arguments);
   add(all, {"--master", master_->ready().listen});
+  // A test that gives the option itself wants its own.
+  if (std::find(arguments.begin(), arguments.end(), "--secret-file") == arguments.end())
+    add(all, options_.client);
   return run_leat(folder_.path(), all);
 }
 

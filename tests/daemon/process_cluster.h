@@ -21,6 +21,7 @@ struct ProcessClusterOptions {
   std::string worker_http = "off";        // of each worker: "127.0.0.1:0" takes a port
   std::string data_path = {};             // the path of the data set "data" on the workers
   std::vector<std::string> master = {}, worker = {};  // more arguments
+  std::vector<std::string> client = {};               // the same of `leat`
   // Changes to the environment of these daemons: "NAME=value".
   std::vector<std::string> master_environment = {}, worker_environment = {};
 };
@@ -38,10 +39,12 @@ class ProcessCluster {
   int workers() const { return static_cast<int>(workers_.size()); }
   // Ends the master by this signal, and starts another with the same address and state.
   void restart_master(int signal);
-  // Starts one more worker with the name "w<i>". Kills the worker that had the name before.
-  void start_worker(int i);
+  // Starts one more worker with the name "w<i>". Kills the worker that had the name before. `more`:
+  // arguments of this worker alone.
+  void start_worker(int i, const std::vector<std::string>& more = {});
 
-  // Runs `leat command arguments --master ...` until it ends. Its files go to folder().
+  // Runs `leat command arguments --master ...` until it ends. Its files go to folder(). A command
+  // of two words has the second one first among its arguments.
   Finished leat(const std::string& command, const std::vector<std::string>& arguments);
   const TemporaryDirectory& folder() const { return folder_; }
 

@@ -19,7 +19,7 @@ using namespace leat;
 constexpr size_t kCap = 1u << 20;
 
 void shake(std::span<const uint8_t> input) {
-  const RpcIdentity identity{.protocol_version = 1,
+  const RpcIdentity identity{.protocol_version = 2,
                              .features = 3,
                              .required_features = 1,
                              .role = RpcRole::master,

@@ -187,7 +187,7 @@ TEST_CASE("a difference between two ends is named to the caller", "[cluster]") {
   RpcIdentity wrong = test_identity();
   std::string named;
   SECTION("version") {
-    wrong.protocol_version = 2;
+    wrong.protocol_version = 1;
     named = "protocol version of";
   }
   SECTION("features") {

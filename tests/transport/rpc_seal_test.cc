@@ -13,12 +13,12 @@
 namespace leat {
 namespace {
 
-constexpr char kSecret[] = "a secret of the sealed cluster";
+constexpr char kSealSecret[] = "a secret of the sealed cluster";
 // The bytes of the handshake in the clear, each way.
 constexpr size_t kOpenerBytes = kRpcHelloBytes + kRpcProofBytes;
 constexpr size_t kAcceptorBytes = kRpcAnswerBytes + kRpcVerdictBytes;
 
-RpcServerOptions sealed_server(Seal seal, const std::string& secret = kSecret) {
+RpcServerOptions sealed_server(Seal seal, const std::string& secret = kSealSecret) {
   RpcServerOptions options;
   options.identity = test_identity(RpcRole::master);
   options.identity.secret = secret;
@@ -27,7 +27,7 @@ RpcServerOptions sealed_server(Seal seal, const std::string& secret = kSecret) {
 }
 
 RpcClientOptions sealed_client(const std::string& address, Seal seal,
-                               const std::string& secret = kSecret) {
+                               const std::string& secret = kSealSecret) {
   RpcClientOptions options;
   options.address = address;
   options.identity = test_identity();
@@ -51,12 +51,11 @@ TEST_CASE("a connection is sealed as soon as one end requires it", "[cluster]") 
     Seal server, client;
     bool sealed;
   };
-  for (const Ends& ends : {Ends{Seal::always, Seal::always, true},
-                           Ends{Seal::always, Seal::beyond_loopback, true},
-                           Ends{Seal::beyond_loopback, Seal::always, true},
-                           Ends{Seal::beyond_loopback, Seal::beyond_loopback, false},
-                           Ends{Seal::never, Seal::beyond_loopback, false},
-                           Ends{Seal::never, Seal::never, false}}) {
+  for (const Ends& ends :
+       {Ends{Seal::always, Seal::always, true}, Ends{Seal::always, Seal::beyond_loopback, true},
+        Ends{Seal::beyond_loopback, Seal::always, true},
+        Ends{Seal::beyond_loopback, Seal::beyond_loopback, false},
+        Ends{Seal::never, Seal::beyond_loopback, false}, Ends{Seal::never, Seal::never, false}}) {
     INFO(static_cast<int>(ends.server) << " " << static_cast<int>(ends.client));
     const ProbeHost host(sealed_server(ends.server));
     const Relay relay(host.server->address());
@@ -89,8 +88,8 @@ TEST_CASE("an end that must not seal and one that must refuse each other by name
     const ProbeHost host(sealed_server(Seal::never));
     const auto refused = connect_sealed(*loop, host.server->address(), Seal::always);
     CHECK(refused.status().code() == Code::failed_precondition);
-    CHECK_THAT(refused.status().message(), Catch::Contains("expected also TLS") &&
-                                               Catch::Contains("insecure_plaintext"));
+    CHECK_THAT(refused.status().message(),
+               Catch::Contains("expected also TLS") && Catch::Contains("insecure_plaintext"));
   }
   {
     const ProbeHost host(sealed_server(Seal::always));
@@ -173,8 +172,8 @@ TEST_CASE("what one end says is not taken as the other's: no reflection", "[clus
   REQUIRE(listening.ok());
   std::thread mirror([&] {
     const Descriptor one([&] {
-      (void)wait_ready(listening->socket.get(), POLLIN,
-                       std::chrono::steady_clock::now() + 30s, "accept");
+      (void)wait_ready(listening->socket.get(), POLLIN, std::chrono::steady_clock::now() + 30s,
+                       "accept");
       return ::accept4(listening->socket.get(), nullptr, nullptr, SOCK_CLOEXEC);
     }());
     std::array<std::byte, 4096> bytes;

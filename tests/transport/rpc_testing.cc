@@ -143,7 +143,7 @@ RpcServer::Bootstrap probe_bootstrap(RpcLoop& loop) {
 }
 
 RpcIdentity test_identity(RpcRole role) {
-  return {.protocol_version = 1,
+  return {.protocol_version = 2,
           .features = 3,
           .required_features = 1,
           .role = role,

@@ -40,6 +40,12 @@ void put_text(std::span<uint8_t> bytes, size_t offset, std::string_view text) {
   if (!text.empty()) std::memcpy(bytes.data() + offset, text.data(), text.size());
 }
 
+// The text up to its first zero.
+std::string get_text(std::span<const uint8_t> bytes, size_t offset, size_t most) {
+  const auto field = bytes.subspan(offset, most);
+  return std::string(field.begin(), std::find(field.begin(), field.end(), 0));
+}
+
 bool has_magic(std::span<const uint8_t> bytes) {
   return std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
 }
@@ -90,22 +96,6 @@ std::string feature_names(uint64_t features) {
 
 }  // namespace
 
-std::string_view rpc_role_name(RpcRole role) {
-  switch (role) {
-    case RpcRole::none:
-      return "none";
-    case RpcRole::client:
-      return "client";
-    case RpcRole::worker:
-      return "worker";
-    case RpcRole::master:
-      return "master";
-    case RpcRole::runner:
-      return "runner";
-  }
-  return "unknown";
-}
-
 std::string_view refusal_name(Refusal refusal) {
   switch (refusal) {
     case Refusal::none:
@@ -122,6 +112,10 @@ std::string_view refusal_name(Refusal refusal) {
       return "authentication";
     case Refusal::busy:
       return "busy";
+    case Refusal::expired:
+      return "expired token";
+    case Refusal::revoked:
+      return "revoked token";
   }
   return "unknown";
 }
@@ -146,6 +140,11 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
       return failed_precondition(
           cat(start, "authentication failed, ",
               identity.secret.empty() ? "this end has no secret" : "the secrets differ"));
+    case Refusal::expired:
+      return failed_precondition(cat(start, "this end's token has expired"));
+    case Refusal::revoked:
+      return failed_precondition(
+          cat(start, "this end's token was revoked, or the master has no record of it"));
     case Refusal::busy:
       return unavailable(cat(start, "it has no room for more connections"));
     // A later version may have further reasons.
@@ -172,7 +171,12 @@ Status check_identity(const RpcIdentity& identity) {
     return invalid_argument(
         cat("secret of ", identity.secret.size(), " bytes: expected at least ", kMinSecret));
   }
-  return {};
+  const auto credential = read_credential(identity.secret);
+  if (credential.ok() && credential->grant.right != Right::member &&
+      identity.role == RpcRole::master) {
+    return invalid_argument("secret: expected the secret of the cluster, received a token");
+  }
+  return credential.status();
 }
 
 Nonce random_nonce() {
@@ -185,11 +189,21 @@ Nonce random_nonce() {
   return nonce;
 }
 
+bool AcceptorHandshake::has_rest(const Hello& start) {
+  return has_magic(start) && get<uint16_t>(start, 4) >= 2;
+}
+
 std::optional<RpcAnswer> AcceptorHandshake::on_hello(const Hello& hello) {
   // Bytes that are no hello get no answer at all: they may be of any protocol.
   if (!has_magic(hello)) return std::nullopt;
   hello_ = hello;
   refusal_ = judge();
+  const auto right = static_cast<Right>(hello[72]);
+  grant_.right = right <= Right::runner ? right : Right::member;
+  grant_.expires = static_cast<int64_t>(get<uint64_t>(hello, 80));
+  grant_.number = get<uint64_t>(hello, 88);
+  grant_.name = get_text(hello, 96, Grant::kMostName);
+  key_ = identity_.secret.empty() ? "" : key_of(grant_, identity_.secret);
   // The answer is the same with and without a refusal, except for that field. Both proofs cover it.
   put_text(answer_, 0, kMagic);
   put<uint16_t>(answer_, 4, identity_.protocol_version);
@@ -216,8 +230,10 @@ Refusal AcceptorHandshake::judge() const {
 Refusal AcceptorHandshake::on_proof(const Proof& proof) const {
   // Without a secret both are zeros. An opener that has a secret is refused then, and the other way
   // round.
-  const Proof expected = prove(identity_.secret, kOpener, hello_, answer_);
-  return same(proof, expected) ? Refusal::none : Refusal::authentication;
+  const Proof expected = prove(key_, kOpener, hello_, answer_);
+  if (!same(proof, expected)) return Refusal::authentication;
+  return fits(grant_.right, static_cast<RpcRole>(get<uint16_t>(hello_, 6))) ? Refusal::none
+                                                                            : Refusal::role;
 }
 
 Verdict AcceptorHandshake::verdict(Refusal refusal) const {
@@ -225,7 +241,7 @@ Verdict AcceptorHandshake::verdict(Refusal refusal) const {
   put_text(verdict, 0, kMagic);
   put<uint16_t>(verdict, 4, static_cast<uint16_t>(refusal));
   if (refusal == Refusal::none) {
-    const Proof proof = prove(identity_.secret, kAcceptor, hello_, answer_);
+    const Proof proof = prove(key_, kAcceptor, hello_, answer_);
     std::copy(proof.begin(), proof.end(), verdict.begin() + 8);
   }
   return verdict;
@@ -235,20 +251,23 @@ RpcPeer AcceptorHandshake::peer() const {
   return {.role = static_cast<RpcRole>(get<uint16_t>(hello_, 6)),
           .features = get<uint64_t>(hello_, 8),
           .authenticated = !identity_.secret.empty(),
+          .grant = key_.empty() ? Grant() : grant_,
           .sealed = seal_key().has_value(),
           .address = {}};
 }
 
 std::optional<TlsKey> AcceptorHandshake::seal_key() const {
-  return seal_key_of(identity_.secret, hello_, answer_);
+  return seal_key_of(key_, hello_, answer_);
 }
 
 std::optional<TlsKey> OpenerHandshake::seal_key() const {
-  return seal_key_of(identity_.secret, hello_, answer_);
+  return seal_key_of(credential_.key, hello_, answer_);
 }
 
 OpenerHandshake::OpenerHandshake(const RpcIdentity& identity, std::string address, Nonce nonce)
-    : identity_(identity), address_(std::move(address)) {
+    : identity_(identity),
+      address_(std::move(address)),
+      credential_(read_credential(identity.secret).value()) {
   put_text(hello_, 0, kMagic);
   put<uint16_t>(hello_, 4, identity.protocol_version);
   put<uint16_t>(hello_, 6, static_cast<uint16_t>(identity.role));
@@ -256,6 +275,11 @@ OpenerHandshake::OpenerHandshake(const RpcIdentity& identity, std::string addres
   put<uint64_t>(hello_, 16, identity.required_features);
   std::copy(nonce.begin(), nonce.end(), hello_.begin() + 24);
   put_text(hello_, 40, identity.cluster);
+  const Grant& grant = credential_.grant;
+  hello_[72] = static_cast<uint8_t>(grant.right);
+  put<uint64_t>(hello_, 80, static_cast<uint64_t>(grant.expires));
+  put<uint64_t>(hello_, 88, grant.number);
+  put_text(hello_, 96, grant.name);
 }
 
 Result<Proof> OpenerHandshake::on_answer(const RpcAnswer& answer) {
@@ -275,10 +299,9 @@ Result<Proof> OpenerHandshake::on_answer(const RpcAnswer& answer) {
   // The answer has the features that the other end requires, so this message can name those that
   // lack.
   if (refusal == Refusal::features) {
-    return failed_precondition(
-        cat("features of this end: ", address_, " expected also ",
-            feature_names(get<uint64_t>(answer, 16) & ~identity_.features), ", this end has 0x",
-            std::hex, identity_.features));
+    return failed_precondition(cat("features of this end: ", address_, " expected also ",
+                                   feature_names(get<uint64_t>(answer, 16) & ~identity_.features),
+                                   ", this end has 0x", std::hex, identity_.features));
   }
   if (refusal != Refusal::none) return refusal_status(refusal, identity_, address_);
   if ((identity_.required_features & ~features) != 0) {
@@ -286,7 +309,7 @@ Result<Proof> OpenerHandshake::on_answer(const RpcAnswer& answer) {
                                    feature_names(identity_.required_features & ~features),
                                    ", it has 0x", std::hex, features));
   }
-  return prove(identity_.secret, kOpener, hello_, answer_);
+  return prove(credential_.key, kOpener, hello_, answer_);
 }
 
 Result<RpcPeer> OpenerHandshake::on_verdict(const Verdict& verdict) const {
@@ -297,7 +320,7 @@ Result<RpcPeer> OpenerHandshake::on_verdict(const Verdict& verdict) const {
   // A number that this version does not know is a refusal, too.
   const auto refusal = static_cast<Refusal>(get<uint16_t>(verdict, 4));
   if (refusal != Refusal::none) return refusal_status(refusal, identity_, address_);
-  const Proof expected = prove(identity_.secret, kAcceptor, hello_, answer_);
+  const Proof expected = prove(credential_.key, kAcceptor, hello_, answer_);
   // The opener has proved itself before, so it must not go on with an end that cannot do the same.
   if (!same(std::span(verdict).subspan(8), expected)) {
     return failed_precondition(
@@ -306,6 +329,7 @@ Result<RpcPeer> OpenerHandshake::on_verdict(const Verdict& verdict) const {
   return RpcPeer{.role = RpcRole::none,
                  .features = get<uint64_t>(answer_, 8),
                  .authenticated = !identity_.secret.empty(),
+                 .grant = {},
                  .sealed = seal_key().has_value(),
                  .address = address_};
 }

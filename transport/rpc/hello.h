@@ -1,5 +1,5 @@
 // The handshake of a control connection, before Cap'n Proto sees a byte: each end tells its role,
-// its protocol version and its features, and proves that it knows the cluster's secret.
+// its protocol version and its features, and proves its key.
 #pragma once
 
 #include <array>
@@ -10,16 +10,12 @@
 #include <string_view>
 
 #include "devices/base/status.h"
+#include "transport/rpc/grant.h"
+#include "transport/rpc/rpc_role.h"
 #include "transport/seal/seal.h"
 #include "transport/seal/tls_session.h"
 
 namespace leat {
-
-// The role of the end that opens a connection. All members share one secret, so the role is only
-// what its owner says: it chooses an interface, and proves no right.
-enum class RpcRole : uint16_t { none = 0, client, worker, master, runner };
-// "client", "worker".
-std::string_view rpc_role_name(RpcRole role);
 
 // The feature of an end that can put TLS under the connection. The end that requires it has the bit
 // in both masks of its hello.
@@ -27,14 +23,15 @@ inline constexpr uint64_t kSealFeature = uint64_t{1} << 32;
 
 // The facts that one end tells about itself.
 struct RpcIdentity {
-  uint16_t protocol_version = 1;
+  uint16_t protocol_version = 2;
   // Bits that this end has, and bits that the other end must have.
   uint64_t features = 0;
   uint64_t required_features = 0;
   RpcRole role = RpcRole::none;
   // The cluster's name: at most 32 bytes, none of them zero.
   std::string cluster;
-  // Known to every member of the cluster; at least 16 bytes. Empty: neither end proves anything.
+  // The secret of the cluster, at least 16 bytes, or for the end that opens a connection the text
+  // of a token (grant.h). Empty: neither end proves anything.
   std::string secret;
   // Which connections this end makes or takes only with TLS. Without a secret there is no TLS.
   Seal seal = Seal::beyond_loopback;
@@ -43,16 +40,18 @@ struct RpcIdentity {
 // kSealFeature as its policy wants them.
 RpcIdentity identity_over(const RpcIdentity& identity, bool loopback);
 
-// invalid_argument, with the name of the field, if the hello has no room for it or the secret is
-// too short.
+// invalid_argument, with the name of the field, if the hello has no room for it, the secret is too
+// short, or its token is none.
 Status check_identity(const RpcIdentity& identity);
 
 // The other end, after the handshake.
 struct RpcPeer {
   RpcRole role = RpcRole::none;
   uint64_t features = 0;
-  // It has proved that it knows the secret.
+  // It has proved its key.
   bool authenticated = false;
+  // The rights of its key. Without a secret every peer is a member.
+  Grant grant;
   // TLS is under the connection.
   bool sealed = false;
   // "127.0.0.1:4711".
@@ -70,6 +69,8 @@ enum class Refusal : uint16_t {
   role,
   authentication,
   busy,
+  expired,
+  revoked,
 };
 // "protocol version", "authentication".
 std::string_view refusal_name(Refusal refusal);
@@ -87,22 +88,29 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 //   16  8  required features           16  8  required features
 //   24 16  nonce                       24 16  nonce
 //   40 32  cluster, zeros after it     40 24  zeros
-//   72 24  zeros
+//   72  1  right
+//   73  7  zeros
+//   80  8  the token expires, in seconds since 1970; 0: never
+//   88  8  number of the token
+//   96 64  name of the grant, zeros after it
 //   Proof    opener -> acceptor        Verdict  acceptor -> opener
-//    0 32  HMAC-SHA256 of the secret    0  4  "LEAT"
+//    0 32  HMAC-SHA256 of the key       0  4  "LEAT"
 //          over "leat opener",          4  2  refusal
 //          Hello, Answer                6  2  zeros
-//                                       8 32  HMAC-SHA256 of the secret over "leat acceptor",
-//                                             Hello, Answer; zeros with a refusal
+//                                       8 32  HMAC-SHA256 of the key over "leat acceptor", Hello,
+//                                             Answer; zeros with a refusal
 //
-// Each proof covers both nonces and everything that was said before. So it cannot be replayed, and
-// it does not fit a hello that was changed on its way. The opener proves first, so that an end
-// without the secret gets nothing to guess it from. Without a secret, proofs are zeros.
+// A hello of version 1 has only the first 96 bytes, so an acceptor reads these first. The key is
+// that of the grant in the hello, which the acceptor derives from the secret. Each proof covers
+// both nonces and everything that was said before. So it cannot be replayed, and it does not fit a
+// hello that was changed on its way. The opener proves first, so that an end without the secret
+// gets nothing to guess it from. Without a secret, proofs are zeros.
 //
 // After the verdict, TLS 1.3 begins if both ends have kSealFeature and one of them requires it. Its
-// pre-shared key is an HMAC-SHA256 of the secret over "leat seal", Hello and Answer. The proofs
+// pre-shared key is an HMAC-SHA256 of the key over "leat seal", Hello and Answer. The proofs
 // cover both masks, so no one between the two can take the feature away.
-inline constexpr size_t kRpcHelloBytes = 96;
+inline constexpr size_t kRpcHelloBytes = 160;
+inline constexpr size_t kRpcHelloStart = 96;  // of all versions
 inline constexpr size_t kRpcAnswerBytes = 64;
 inline constexpr size_t kRpcProofBytes = 32;
 inline constexpr size_t kRpcVerdictBytes = 40;
@@ -122,9 +130,13 @@ class AcceptorHandshake {
   AcceptorHandshake(const RpcIdentity& identity, Nonce nonce)
       : identity_(identity), nonce_(nonce) {}
 
+  // Whether the rest of a hello follows its first kRpcHelloStart bytes. Otherwise on_hello() gets
+  // zeros for it, and refuses the version.
+  static bool has_rest(const Hello& start);
   // The answer, with or without a refusal. Nothing if the bytes are not a hello.
   std::optional<RpcAnswer> on_hello(const Hello& hello);
-  // Judges the opener's proof. REQUIRES: on_hello() answered without a refusal.
+  // Judges the opener's proof, and whether its right fits its role. REQUIRES: on_hello() answered
+  // without a refusal.
   Refusal on_proof(const Proof& proof) const;
   // The last message, with the acceptor's own proof if it refuses nothing.
   Verdict verdict(Refusal refusal) const;
@@ -145,12 +157,15 @@ class AcceptorHandshake {
   Hello hello_{};
   RpcAnswer answer_{};
   Refusal refusal_ = Refusal::none;
+  Grant grant_;
+  std::string key_;
 };
 
 // The opener's side of one handshake. Errors name the field that differs. `identity` outlives it.
 // Threads: one at a time.
 class OpenerHandshake {
  public:
+  // REQUIRES: check_identity() was ok.
   OpenerHandshake(const RpcIdentity& identity, std::string address, Nonce nonce);
 
   const Hello& hello() const { return hello_; }
@@ -164,6 +179,7 @@ class OpenerHandshake {
  private:
   const RpcIdentity& identity_;
   std::string address_;
+  Credential credential_;
   Hello hello_{};
   RpcAnswer answer_{};
 };

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <map>
+#include <vector>
 
 #include "devices/base/text.h"
 #include "transport/rpc/admission.h"
@@ -24,6 +25,8 @@ namespace {
 constexpr int kAcceptsPerTurn = 64;
 constexpr std::chrono::milliseconds kFirstBackOff{10};
 constexpr std::chrono::milliseconds kLastBackOff{1'000};
+// How long a token may go on after it expired or was revoked.
+constexpr std::chrono::milliseconds kTokenWatch{500};
 
 // True if the peer's process belongs to this process's user or to root.
 bool is_same_user(const SocketAddress& peer, int fd) {
@@ -88,6 +91,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   }
   void start(bool insecure) {
     tasks_.add(accept_loop());
+    if (!options_.identity.secret.empty()) tasks_.add(watch_tokens());
     if (insecure) tasks_.add(warn_loop());
   }
 
@@ -117,11 +121,13 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   struct Live {
     Live(LoopContext& context, HalfOpen& half, const RpcServerOptions& options, ByteBudget& budget)
         : address(std::move(half.address)),
+          grant(half.handshake.peer().grant),
           seat(kj::mv(half.seat)),
           network(kj::mv(half.stream), capnp::rpc::twoparty::Side::SERVER, options.limits,
                   half.handshake.peer().authenticated, context, budget),
           system(network, kj::mv(half.bootstrap)) {}
     const std::string address;
+    const Grant grant;
     const kj::Own<Seat> seat;
     GuardedNetwork network;
     capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
@@ -156,6 +162,9 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   kj::Promise<void> say_verdict(HalfOpen& half);
   kj::Promise<void> seal_stream(HalfOpen& half);
   Refusal judge(HalfOpen& half);
+  Refusal is_over(const Grant& grant) const;
+  kj::Promise<void> watch_tokens();
+  void end_granted(uint64_t id);
   void end_half_open(uint64_t id, Status why);
   void begin(uint64_t id);
   void end(uint64_t id);
@@ -281,7 +290,16 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
 // Reads the hello, answers, reads the proof, and says the verdict. A refusal is sent before the
 // connection ends, so that the opener learns the reason.
 kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
-  return read(half, half.hello)
+  return half.stream->tryRead(half.hello.data(), kRpcHelloStart, kRpcHelloStart)
+      .then([this, &half](size_t size) -> kj::Promise<void> {
+        if (size < kRpcHelloStart) kj::throwFatalException(given_up("it hung up"));
+        if (!AcceptorHandshake::has_rest(half.hello)) return kj::READY_NOW;
+        constexpr size_t kRest = kRpcHelloBytes - kRpcHelloStart;
+        return half.stream->tryRead(half.hello.data() + kRpcHelloStart, kRest, kRest)
+            .then([](size_t rest) {
+              if (rest < kRest) kj::throwFatalException(given_up("it hung up"));
+            });
+      })
       .then([this, &half] {
         const auto answer = half.handshake.on_hello(half.hello);
         if (!answer) kj::throwFatalException(given_up("what it sent is not a hello"));
@@ -324,6 +342,7 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
     return refusal;
   }
   RpcPeer peer = half.handshake.peer();
+  if (const Refusal over = is_over(peer.grant); over != Refusal::none) return over;
   const bool client = peer.role == RpcRole::client;
   const bool full = seats_.taken >= options_.connections;
   if (full || (client && seats_.clients >= options_.clients)) return Refusal::busy;
@@ -333,6 +352,41 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   if (half.bootstrap == nullptr) return Refusal::role;
   half.seat = kj::heap<Seat>(seats_, peer.role);
   return Refusal::none;
+}
+
+// Why the token of a grant is not good any more; none if it is.
+Refusal RpcServer::Acceptor::is_over(const Grant& grant) const {
+  if (grant.right == Right::member) return Refusal::none;
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  if (grant.expires != 0 && grant.expires <= now.count()) return Refusal::expired;
+  return options_.is_revoked && options_.is_revoked(grant) ? Refusal::revoked : Refusal::none;
+}
+
+// Ends the connections of tokens that have expired or were revoked meanwhile.
+kj::Promise<void> RpcServer::Acceptor::watch_tokens() {
+  return context_.timer.afterDelay(to_kj(kTokenWatch)).then([this] {
+    std::vector<uint64_t> over;
+    for (const auto& [id, live] : live_) {
+      if (is_over(live->grant) != Refusal::none) over.push_back(id);
+    }
+    for (const uint64_t id : over) end_granted(id);
+    return watch_tokens();
+  });
+}
+
+// Ends the connection of a token that is not good any more.
+void RpcServer::Acceptor::end_granted(uint64_t id) {
+  const auto found = live_.find(id);
+  if (found == live_.end()) return;
+  ++counters_->dropped;
+  const Live& live = *found->second;
+  const Status why =
+      failed_precondition(cat(refusal_name(is_over(live.grant)), " of ",
+                              right_name(live.grant.right), " '", live.grant.name, "'"));
+  options_.log.info("rpc: dropped ", live.address, ": ", why.message());
+  if (options_.on_refused) options_.on_refused(live.address, why);
+  end(id);
 }
 
 void RpcServer::Acceptor::end_half_open(uint64_t id, Status why) {

@@ -39,6 +39,11 @@ struct RpcServerOptions {
   // Lets in only processes of this process's user and of root. For an address of loopback.
   bool same_user = false;
 
+  // Whether the token of a grant is not good any more. Called on the loop for each peer that has
+  // proved the key of a token, and every half second while it is connected: a token that was
+  // revoked, or has expired, ends its connections. Empty: none was.
+  std::function<bool(const Grant&)> is_revoked;
+
   // Accepted connections at once. Clients have a smaller limit, so that people cannot keep workers
   // out.
   size_t connections = 4'096;
