@@ -47,6 +47,7 @@ Status MasterProcess::open_http(const Logger& log) {
   options.policy.write_token = config_.http_write_token;
   if (const std::string host = this_host(); !host.empty()) options.policy.names = {host};
   options.log = log;
+  LEAT_ASSIGN_OR_RETURN(options.tls, open_tls(config_.security, log));
   options.on_refused = [this](const std::string& client, const Status& why) {
     daemon_->audited().refused(client, why);
   };

@@ -67,12 +67,21 @@ void check_security(YamlMap& top, const SecurityConfig& security, std::span<cons
     top.fail("seal_loopback",
              "expected false with insecure_plaintext, which turns TLS off, received true");
   }
+  if (security.http_certificate_file.empty() != security.http_key_file.empty()) {
+    top.fail(security.http_key_file.empty() ? "http_certificate_file" : "http_key_file",
+             "expected both http_certificate_file and http_key_file, received one of them");
+  }
   // The key has a long name so that nobody sets it by mistake, and it allows everything.
   if (security.insecure_allow_network_without_authentication) return;
   for (const Port& port : control) {
     if (security.secret_file.empty()) want_loopback(top, port, "a secret_file");
   }
-  if (security.http_token_file.empty()) want_loopback(top, http, "an http_token_file");
+  if (security.http_token_file.empty()) {
+    want_loopback(top, http, "an http_token_file");
+  } else if (security.http_certificate_file.empty() && !security.insecure_http_plaintext) {
+    want_loopback(top, http,
+                  "an http_certificate_file with its http_key_file (or insecure_http_plaintext)");
+  }
 }
 
 // Two listeners of one daemon cannot have the same port. Port 0 is another free one each time.

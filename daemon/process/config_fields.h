@@ -62,6 +62,9 @@ template <typename Visitor>
 void visit(Visitor& v, SecurityConfig& c) {
   v.path("secret_file", c.secret_file);
   v.path("http_token_file", c.http_token_file);
+  v.path("http_certificate_file", c.http_certificate_file);
+  v.path("http_key_file", c.http_key_file);
+  v.boolean("insecure_http_plaintext", c.insecure_http_plaintext);
   v.boolean("insecure_allow_network_without_authentication",
             c.insecure_allow_network_without_authentication);
   v.boolean("insecure_plaintext", c.insecure_plaintext);

@@ -44,6 +44,12 @@ struct SecurityConfig {
   // Bearer ..."), also 32 to 4096 bytes. Without this key HTTP needs no authentication.
   std::string http_token_file;
   std::string http_token;  // the file's content, not a key; empty: none. Never printed or logged
+  // Keys `http_certificate_file` and `http_key_file`: the certificate of the HTTP port with its
+  // chain, and its key, both PEM. Without them HTTP is in the clear.
+  std::string http_certificate_file;
+  std::string http_key_file;
+  // Key of the same name: HTTP may be in the clear beyond loopback, for instance behind a proxy.
+  bool insecure_http_plaintext = false;
   // Key of the same name: the daemon listens and dials beyond loopback without a secret, and logs
   // it.
   bool insecure_allow_network_without_authentication = false;
@@ -86,7 +92,7 @@ struct MasterConfig {
   // max_jobs and max_bytes.
   Retention retention;
   bool audit_to_log = false;  // each entry of the audit log is a line of the master's log, too
-  bool chaos = false;  // jobs may cause faults in themselves, their workers and this master
+  bool chaos = false;         // jobs may cause faults in themselves, their workers and this master
   // Start a new journal although there are folders of jobs that no journal lists. Nothing continues
   // these jobs.
   bool new_journal = false;

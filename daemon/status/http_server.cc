@@ -15,6 +15,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -74,6 +76,7 @@ class HttpServer::Core final : public std::enable_shared_from_this<Core> {
 
   const std::string& address() const { return address_; }
   HttpCounters& counters() const { return *options_.counters; }
+  HttpTls* tls() const { return options_.tls.get(); }
   Status start(Descriptor listening);
   // Ends all connections, from any thread but that of a handler.
   void close();
@@ -148,6 +151,10 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     socket_.assign(Stream(AF_UNSPEC, 0), socket.get(), error);
     if (error) return system_error("a connection", error.value());
     socket.release();
+    if (core_->tls()) {
+      tls_context_ = core_->tls()->context();
+      tls_.emplace(socket_, *tls_context_);
+    }
     enter(true);
     asio::co_spawn(
         core_->reactor_.context(), [self = shared_from_this()] { return self->serve(); },
@@ -176,7 +183,36 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     since_ = Steady::now();
   }
 
+  // The three operations of the socket, or of the TLS over it.
+  awaitable<Outcome> read_some(asio::mutable_buffer bytes) {
+    if (tls_) co_return co_await tls_->async_read_some(bytes, kAwait);
+    co_return co_await socket_.async_read_some(bytes, kAwait);
+  }
+  awaitable<Outcome> write_all(const std::string& output) {
+    if (tls_) co_return co_await asio::async_write(*tls_, asio::buffer(output), kAwait);
+    co_return co_await asio::async_write(socket_, asio::buffer(output), kAwait);
+  }
+  // Tells the client that nothing more comes. With TLS it also waits for the client's word.
+  awaitable<Outcome> say_end() {
+    error_code error;
+    if (tls_) {
+      std::tie(error) = co_await tls_->async_shutdown(kAwait);
+    }
+    error_code ignored;
+    socket_.shutdown(Stream::socket::shutdown_send, ignored);
+    co_return Outcome(error, 0);
+  }
+  awaitable<Outcome> shake_hands() {
+    const auto [error] = co_await tls_->async_handshake(asio::ssl::stream_base::server, kAwait);
+    co_return Outcome(error, 0);
+  }
+
   awaitable<void> serve() {
+    if (tls_) {
+      const auto [error, none] = co_await within(core_->options_.header_deadline, shake_hands());
+      if (error) co_return end();
+      enter(true);
+    }
     milliseconds patience = core_->options_.header_deadline;
     for (bool last = false; !last;) {
       std::optional<HttpParse> parse = co_await next_request(patience);
@@ -222,8 +258,8 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
       HttpParse parse = parse_http_request(input_, options.most_header_bytes);
       if (parse.request || parse.refusal) co_return parse;
       char bytes[kReadBytes];
-      const auto [error, n] = co_await within(
-          patience, socket_.async_read_some(asio::buffer(bytes, sizeof bytes), kAwait));
+      const auto [error, n] =
+          co_await within(patience, read_some(asio::buffer(bytes, sizeof bytes)));
       if (error == asio::error::timed_out && !input_.empty()) {
         parse.refusal = http_error(408, cat("expected the header of a request within ",
                                             options.header_deadline.count(), " ms"));
@@ -263,8 +299,8 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
     while (request.body.size() < size) {
       char bytes[kReadBytes];
       const size_t most = std::min<size_t>(sizeof bytes, size - request.body.size());
-      const auto [error, n] = co_await within(
-          options.body_deadline, socket_.async_read_some(asio::buffer(bytes, most), kAwait));
+      const auto [error, n] =
+          co_await within(options.body_deadline, read_some(asio::buffer(bytes, most)));
       if (error)
         co_return http_error(
             408, cat("expected ", size, " bytes of a body within ", options.body_deadline.count(),
@@ -356,8 +392,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
   awaitable<bool> send(std::string output) {
     enter(false);
     core_->output_bytes_ += output.size();
-    const auto [error, n] = co_await within(
-        core_->options_.write_deadline, asio::async_write(socket_, asio::buffer(output), kAwait));
+    const auto [error, n] = co_await within(core_->options_.write_deadline, write_all(output));
     core_->output_bytes_ -= output.size();
     co_return !error;
   }
@@ -365,8 +400,7 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
   // If the socket were closed while it has unread bytes, the connection would be reset, and the
   // client might lose the response.
   awaitable<void> linger() {
-    error_code error;
-    socket_.shutdown(Stream::socket::shutdown_send, error);
+    auto [error, none] = co_await within(core_->options_.linger_deadline, say_end());
     char bytes[kReadBytes];
     for (size_t drained = 0, n = 0; !error && drained <= kMostDrained; drained += n)
       std::tie(error, n) =
@@ -378,6 +412,8 @@ class HttpServer::Core::Connection final : public std::enable_shared_from_this<C
   const uint64_t id_;
   std::string client_;  // its address; "" over a Unix socket
   Stream::socket socket_;
+  std::shared_ptr<asio::ssl::context> tls_context_;
+  std::optional<asio::ssl::stream<Stream::socket&>> tls_;
   bool idle_ = true;
   Steady::time_point since_;  // it is idle or busy
   std::string input_;         // not consumed yet
@@ -457,6 +493,7 @@ bool HttpServer::Core::end_idlest() {
 }
 
 void HttpServer::Core::turn_away(const Descriptor& socket) {
+  if (options_.tls) return;  // its client would not understand it
   const std::string bytes =
       http_message(http_error(503, "too many connections"), false, false, date_now());
   // The response fits into the empty send buffer.

@@ -18,6 +18,7 @@
 
 #include "daemon/status/http.h"
 #include "daemon/status/http_gate.h"
+#include "daemon/status/http_tls.h"
 #include "daemon/status/metrics_text.h"
 #include "devices/base/log.h"
 #include "transport/io/reactor.h"
@@ -40,6 +41,8 @@ std::vector<Metric> http_metrics(const HttpCounters& counters);
 // The settings of a server.
 struct HttpOptions {
   HttpPolicy policy;
+  // The certificate; null: connections are in the clear.
+  std::shared_ptr<HttpTls> tls;
   // From the first byte of a request, or from the connection, until the header is complete.
   std::chrono::milliseconds header_deadline{5'000};
   std::chrono::milliseconds idle_deadline{30'000};   // between requests

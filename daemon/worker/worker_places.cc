@@ -124,6 +124,7 @@ Status WorkerPlaces::open_http(const WorkerConfig& config, Logger log) {
   HttpOptions options;
   options.policy.names = {config.name};
   options.policy.token = config.security.http_token;
+  LEAT_ASSIGN_OR_RETURN(options.tls, open_tls(config.security, log));
   options.log = std::move(log);
   options.counters = std::make_shared<HttpCounters>();
   // The HTTP server calls this on the thread of the reactor.

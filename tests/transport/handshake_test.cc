@@ -8,13 +8,18 @@
 
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <thread>
 
+#include "devices/cpu/cpu_device.h"
+#include "tests/eventually.h"
 #include "tests/no_descriptors.h"
 #include "tests/transport/link_testing.h"
+#include "tests/transport/relay.h"
 #include "transport/io/handover.h"
 #include "transport/io/listener.h"
+#include "transport/tcp/tcp_link.h"
 
 using namespace leat;
 
@@ -180,6 +185,69 @@ TEST_CASE("a dialer with the right identity and key is let in", "[cluster]") {
     check_connected(dialed->socket, accepted.socket);
     check_connected(accepted.socket, dialed->socket);
   }
+}
+
+TEST_CASE("a dialer that has to ask for TLS and does not is refused", "[cluster]") {
+  Listener::Options options;
+  options.seal = Seal::always;
+  Door door(options);
+  const auto refused = door.dial();
+  CHECK(refused.status().code() == Code::failed_precondition);
+  CHECK_THAT(refused.status().message(), Catch::Contains("it refused: TLS is not what it expects"));
+  LinkHello asks = a_hello();
+  asks.features = kSealed;
+  auto dialed = door.dial(asks);
+  INFO(dialed.status());
+  REQUIRE(dialed.ok());
+  Connection accepted = door.gate.next();
+  CHECK(accepted.hello.features == kSealed);
+  // Both ends have the same key, and only for this connection.
+  CHECK(seal_key(a_key(), dialed->hello) == seal_key(a_key(), accepted.hello));
+  LinkHello other = accepted.hello;
+  other.nonce = link_nonce();
+  CHECK(seal_key(a_key(), other) != seal_key(a_key(), accepted.hello));
+}
+
+TEST_CASE("a byte changed behind the handshake ends a sealed link as damage", "[cluster]") {
+  // Far behind the handshakes in the clear and of TLS, so that it is in a value.
+  constexpr size_t kFlipped = 300'000;
+  LinkEnds ends({1u << 20}, {});
+  cpu::CpuDevice device(0, 1);
+  for (const LinkEdge& edge : ends.setup_b.incoming)
+    REQUIRE(ends.slots_b.open(edge.edge, edge.bytes, device).ok());
+  Reactor reactor_a, reactor_b;
+  TestGate gate;
+  auto listener = Listener::open(reactor_b, "127.0.0.1:0", gate, {});
+  REQUIRE(listener.ok());
+  const Relay relay(
+      (*listener)->address(), [](Relay::Way way, size_t before, std::vector<std::byte>& bytes) {
+        if (way == Relay::Way::up && before <= kFlipped && kFlipped < before + bytes.size())
+          bytes[kFlipped - before] ^= std::byte{1};
+      });
+  LinkHello hello = a_hello();
+  hello.features = kSealed;
+  std::vector<Wire> dialed, accepted;
+  // The bulk socket first, so that its bytes are those that the relay counts.
+  for (const std::string& address : {relay.address(), (*listener)->address()}) {
+    auto connection = dial(address, hello, a_key(), soon());
+    REQUIRE(connection.ok());
+    const TlsKey key = seal_key(a_key(), connection->hello);
+    dialed.emplace_back(std::move(connection->socket));
+    accepted.emplace_back(std::move(gate.next().socket));
+    auto other = std::async(std::launch::async, [&] {
+      return accepted.back().seal(TlsSession::Side::server, key, soon(), "a");
+    });
+    REQUIRE(dialed.back().seal(TlsSession::Side::client, key, soon(), "b").ok());
+    REQUIRE(other.get().ok());
+  }
+  auto a = tcp::make_link(reactor_a, std::move(dialed[1]), std::move(dialed[0]), ends.setup_a);
+  auto b = tcp::make_link(reactor_b, std::move(accepted[1]), std::move(accepted[0]), ends.setup_b);
+  REQUIRE((a.ok() && b.ok()));
+  static_cast<void>(push_value(**a, 0, 0, 1u << 20).ok());
+  CHECK(eventually([&] { return !(*b)->status().ok(); }));
+  CHECK(ends.slots_b.edge(0).arrived.value() == 0);
+  CHECK((*b)->fault() == LinkFault::damaged);
+  CHECK_THAT((*b)->status().message(), Catch::Contains("a record of TLS from worker-0"));
 }
 
 TEST_CASE("a unix address works like any other") {

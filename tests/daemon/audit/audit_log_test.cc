@@ -214,7 +214,8 @@ TEST_CASE("a log that was changed is kept, and a new one begins by saying so") {
   put_contents(scene.segment(1), changed);
   scene.open().reset();
   CHECK(scene.actions() == std::vector<std::string>{"check audit log"});
-  CHECK_THAT(contents_of(scene.segment(1)), Catch::Contains(audit_segment(2) + " line 1: expected the hash"));
+  CHECK_THAT(contents_of(scene.segment(1)),
+             Catch::Contains(audit_segment(2) + " line 1: expected the hash"));
   CHECK(contents_of(scene.folder() + "-broken-3600000/" + audit_segment(1)) == changed);
 }
 
@@ -235,7 +236,9 @@ TEST_CASE("nothing is changed while the audit log cannot be written") {
   AuditScene scene;
   const auto log = scene.open();
   FakeJobs jobs(scene.directory / "jobs");
-  AuditedJobs audited(jobs, *log);
+  const auto tokens = must(TokenTable::open(real_files(), scene.directory / "tokens", scene.clock,
+                                            [] { return uint64_t{7}; }));
+  AuditedJobs audited(jobs, *log, *tokens, "");
   const std::string id = jobs.add("mlp");
   const auto pause = [&](bool undo) {
     std::promise<Status> done;

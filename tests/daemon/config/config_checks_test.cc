@@ -41,7 +41,12 @@ TEST_CASE("a cluster's secret does not open the HTTP port") {
   const std::string http = "http: 0.0.0.0:17460\nsecret_file: secret\n";
   CHECK_THAT(master_refusal(http),
              Contains("http: expected a loopback address, or an http_token_file"));
-  CHECK(master_refusal(http + "http_token_file: secret\n") == "");
+  const std::string token = http + "http_token_file: secret\n";
+  CHECK_THAT(master_refusal(token), Contains("or an http_certificate_file with its http_key_file"));
+  CHECK(master_refusal(token + "insecure_http_plaintext: true\n") == "");
+  const std::string certificate = token + "http_certificate_file: c.pem\n";
+  CHECK(master_refusal(certificate + "http_key_file: k.pem\n") == "");
+  CHECK_THAT(master_refusal(certificate), Contains("received one of them"));
   CHECK_THAT(worker_refusal(http), Contains("or an http_token_file"));
 }
 

@@ -77,9 +77,12 @@ TEST_CASE("a mirrored job gives the bits of a local cluster over every transport
   constexpr uint64_t kSteps = 30;
   for (const int workers : {2, 3}) {
     const Trained trained = job.train_locally(workers, kSteps);
-    for (const char* transport : {"tcp", "shm", "auto"}) {
-      INFO(workers << " workers over " << transport);
-      RunnerTestCluster cluster(options_for(job, workers));
+    for (const std::string way : {"tcp", "shm", "auto", "tls"}) {
+      INFO(workers << " workers over " << way);
+      const std::string transport = way == "tls" ? "tcp" : way;
+      RunnerTestOptions options = options_for(job, workers);
+      options.seal = way == "tls" ? Seal::always : Seal::beyond_loopback;
+      RunnerTestCluster cluster(options);
       initialize(cluster, job, workers, transport);
       open(cluster, kTrain, job.train_plan(workers), transport);
       cluster.extend_all(kTrain, kSteps);  // far more than the fetches that are kept

@@ -161,11 +161,12 @@ Bytes boot_message(const RunnerConfig& config) {
   order.threads = static_cast<uint32_t>(config.threads);
   std::copy(config.token.begin(), config.token.end(), order.token.begin());
   order.key = config.assembly.key;
+  order.credential = config.secret;
   RunnerSurroundings around;
+  around.seal = config.seal;
   around.node = config.worker;
   around.master = config.master_address;
   around.cluster = config.cluster;
-  around.secret = config.secret;
   around.memory_limit = config.memory_limit;
   around.datasets = config.datasets;
   around.transports = {"tcp"};
@@ -312,13 +313,16 @@ struct RunnerTestCluster::Inside {
     config.worker = cat("node-", task);
     config.master_address = server->address();
     config.cluster = "test";
-    config.secret = kSecret;
+    config.secret = runner_credential(kSecret, config.job);
+    config.seal = options.seal;
     config.directory = node->directory.path();
     config.datasets = options.datasets;
     config.may_share_memory = options.may_share_memory;
     config.memory_limit = options.memory_limit;
     config.log_level = "off";
-    node->port = must(Listener::open(reactor, "127.0.0.1:0", *node, Listener::Options()));
+    Listener::Options listening;
+    listening.seal = options.seal;
+    node->port = must(Listener::open(reactor, "127.0.0.1:0", *node, listening));
     if (options.processes) {
       node->process = std::make_unique<Process>(boot_message(config));
     } else {

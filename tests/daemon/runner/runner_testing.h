@@ -43,7 +43,8 @@ struct RunnerTestOptions {
   std::map<std::string, std::string> datasets;
   std::chrono::milliseconds input_patience{10'000};  // not in processes
   bool accelerators = false;                         // each has an AsyncDevice; not in processes
-  bool processes = false;                            // `leatd runner`, each in its own process
+  Seal seal = Seal::beyond_loopback;
+  bool processes = false;  // `leatd runner`, each in its own process
 };
 
 // A cluster: the master, a data port for each runner, and the runners, registered.
