@@ -21,7 +21,8 @@ constexpr const char* kExamples = R"(Examples:
 
 A key is taken from a flag, else from the environment (key log.level of the master:
 LEAT_MASTER_LOG_LEVEL), else from the file, else from its default. SIGTERM and SIGINT stop in order,
-a second one at once; SIGHUP opens the log again; SIGUSR1 logs what the daemon is doing.
+a second one at once; SIGHUP opens the log and reads the secrets again; SIGUSR1 logs what the daemon
+is doing.
 
 Exit codes: 0 stopped in order, 1 failed, 2 wrong usage, 78 bad config, 79 another worker has the
 name.)";

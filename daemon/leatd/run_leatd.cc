@@ -13,6 +13,7 @@
 #include "daemon/process/config_reader.h"
 #include "daemon/process/lifetime.h"
 #include "daemon/process/log_output.h"
+#include "daemon/process/secret_file.h"
 #include "daemon/worker/worker_places.h"
 #include "devices/base/text.h"
 
@@ -63,6 +64,11 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
   const Registration reload = (*lifetime)->on_reload([&] {
     const Status reopened = (*output)->reopen();
     if (!reopened.ok()) log.error(reopened.message(), "; the log goes on where it was");
+    if constexpr (requires { config->security; }) {
+      const auto folder = process_sources().environment["CREDENTIALS_DIRECTORY"];
+      const Status read = reload_secrets(config->security, folder);
+      if (!read.ok()) log.error(read.message(), "; the secret stays as it was");
+    }
   });
   log.info("leatd ", leat_version(), " ", name, " starts, process ", ::getpid());
   const Status ended = run(*config, **lifetime, log);

@@ -79,7 +79,8 @@ void AuditedJobs::create_token(const Grant& wanted, uint64_t seconds, std::strin
                                Done<TokenGiven> done) {
   const std::string subject = cat(right_name(wanted.right), " ", wanted.name);
   audit<TokenGiven>({"create token", subject, by}, std::move(done), [&](Done<TokenGiven> then) {
-    if (secret_.empty()) {
+    const std::string secret = secret_();
+    if (secret.empty()) {
       return then(
           failed_precondition("tokens: expected a cluster with a secret_file, and this one "
                               "has none: everyone on the machine may do everything"));
@@ -96,7 +97,7 @@ void AuditedJobs::create_token(const Grant& wanted, uint64_t seconds, std::strin
     }
     const auto view = tokens_.add(grant, by);
     if (!view.ok()) return then(view.status());
-    then(TokenGiven{*view, write_token({view->grant, key_of(view->grant, secret_)})});
+    then(TokenGiven{*view, write_token({view->grant, key_of(view->grant, secret)})});
   });
 }
 

@@ -18,8 +18,10 @@ namespace leat {
 // failure; requests that read are passed on as they are. Threads: as JobService.
 class AuditedJobs final : public JobService {
  public:
-  // All outlive it. `secret`: of the cluster, which keys of tokens are made from; empty: none.
-  AuditedJobs(JobService& jobs, AuditLog& log, TokenTable& tokens, std::string secret)
+  // All outlive it. `secret` returns that of the cluster, which keys of tokens are made from;
+  // empty: none.
+  AuditedJobs(JobService& jobs, AuditLog& log, TokenTable& tokens,
+              std::function<std::string()> secret)
       : jobs_(jobs), log_(log), tokens_(tokens), secret_(std::move(secret)) {}
 
   // As AuditLog::add_refused().
@@ -73,7 +75,7 @@ class AuditedJobs final : public JobService {
   JobService& jobs_;
   AuditLog& log_;
   TokenTable& tokens_;
-  const std::string secret_;
+  const std::function<std::string()> secret_;
 };
 
 }  // namespace leat

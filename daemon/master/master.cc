@@ -42,6 +42,7 @@ RpcIdentity identity_of(const MasterConfig& config) {
   identity.role = RpcRole::master;
   identity.cluster = config.cluster;
   identity.secret = config.security.secret;
+  identity.secrets = config.security.secrets;
   identity.seal = config.security.seal();
   return identity;
 }
@@ -94,8 +95,9 @@ Status Master::open() {
   LEAT_ASSIGN_OR_RETURN(parts_.tokens,
                         TokenTable::open(real_files(), parts_.config.state_dir + "/tokens",
                                          parts_.clock, random_number));
-  parts_.audited = std::make_unique<AuditedJobs>(*this, *parts_.audit, *parts_.tokens,
-                                                 parts_.config.security.secret);
+  parts_.audited = std::make_unique<AuditedJobs>(
+      *this, *parts_.audit, *parts_.tokens,
+      [security = parts_.config.security] { return security.current_secret(); });
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), parts_.config.state_dir, limits));
@@ -166,7 +168,7 @@ Status Master::open_workforce() {
   options.cluster_id = parts_.journal->cluster_id();
   options.generation = parts_.journal->generation();
   options.heart_address = parts_.hearts->address();
-  options.secret = parts_.config.security.secret;
+  options.secret = [security = parts_.config.security] { return security.current_secret(); };
   options.heartbeat = parts_.tuning.cluster.members.heartbeat;
   options.exit_deadline = parts_.tuning.runner_exit;
   options.shared_threads = static_cast<uint32_t>(parts_.config.shared_threads);

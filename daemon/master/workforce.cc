@@ -30,7 +30,7 @@ void Workforce::Inside::start(const StartRunners& action) {
       parts_.options.shared_threads > 0 ? std::max(1u, parts_.options.shared_threads / sharers) : 0;
   // A job with a share of its workers computes on the cores of its share.
   const uint32_t threads = action.share.is_whole() ? of_machine : action.share.cores;
-  const std::string credential = runner_credential(parts_.options.secret, action.job);
+  const std::string credential = runner_credential(parts_.options.secret(), action.job);
   for (uint32_t task = 0; task < action.workers.size(); ++task) {
     const RunnerPlace place{action.job, action.assembly, task};
     const bool kept = task < action.kept.size() && action.kept[task];

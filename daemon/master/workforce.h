@@ -35,7 +35,8 @@ struct WorkforceOptions {
   // The time in which a worker reports the end of a runner whose connection is gone.
   std::chrono::milliseconds exit_deadline{2'000};
   uint32_t shared_threads = 0;  // as MasterConfig has it
-  std::string secret;  // of the cluster, from which runners' credentials are made; empty: none
+  // The secret of the cluster, from which runners' credentials are made; empty: none.
+  std::function<std::string()> secret = [] { return std::string(); };
   // Called when a worker has registered, or was refused. `from`: the address of its connection.
   std::function<void(const std::string& worker, const std::string& from, const Status& outcome)>
       on_registered;

@@ -1,5 +1,7 @@
 #include "daemon/process/config_checks.h"
 
+#include <unistd.h>
+
 #include <span>
 
 #include "daemon/process/field_reader.h"
@@ -47,6 +49,13 @@ std::string credentials_folder(const ConfigSources& sources) {
 void read_secrets(YamlMap& top, const ConfigSources& sources, SecurityConfig& security) {
   const std::string credentials = credentials_folder(sources);
   read_secret(top, "secret_file", credentials, security.secret_file, security.secret);
+  // The file is removed when the old secret is to end, and the key may stay.
+  if (::access(security.previous_secret_file.c_str(), F_OK) == 0) {
+    read_secret(top, "previous_secret_file", credentials, security.previous_secret_file,
+                security.previous_secret);
+  }
+  if (!security.secret.empty())
+    security.secrets = std::make_shared<Secrets>(security.secret, security.previous_secret);
   read_secret(top, "http_token_file", credentials, security.http_token_file, security.http_token);
 }
 

@@ -61,6 +61,7 @@ void visit(Visitor& v, LogConfig& c) {
 template <typename Visitor>
 void visit(Visitor& v, SecurityConfig& c) {
   v.path("secret_file", c.secret_file);
+  v.path("previous_secret_file", c.previous_secret_file);
   v.path("http_token_file", c.http_token_file);
   v.path("http_certificate_file", c.http_certificate_file);
   v.path("http_key_file", c.http_key_file);

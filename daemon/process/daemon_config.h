@@ -11,12 +11,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "daemon/jobs/retention.h"
 #include "devices/base/log.h"
+#include "transport/rpc/secrets.h"
 #include "transport/seal/seal.h"
 
 namespace leat {
@@ -40,6 +42,12 @@ struct SecurityConfig {
   // newline at the end of the file does not count.
   std::string secret_file;
   std::string secret;  // the file's content, not a key; empty: none. Never printed or logged
+  // Key `previous_secret_file`: the secret before, while it is replaced; peers that still prove it
+  // are let in. Only a master uses it.
+  std::string previous_secret_file;
+  std::string previous_secret;  // not a key
+  // Not a key: both secrets, as reload_secrets() has read them last; null: `secret` stays.
+  std::shared_ptr<Secrets> secrets;
   // Key `http_token_file`: the token that a request to the HTTP port must carry ("Authorization:
   // Bearer ..."), also 32 to 4096 bytes. Without this key HTTP needs no authentication.
   std::string http_token_file;
@@ -59,6 +67,8 @@ struct SecurityConfig {
   // Key of the same name: connections over loopback have TLS, too.
   bool seal_loopback = false;
 
+  // The secret of the moment; empty: none.
+  std::string current_secret() const { return secrets ? secrets->current() : secret; }
   // The connections that get TLS, if there is a secret.
   Seal seal() const {
     if (insecure_plaintext) return Seal::never;

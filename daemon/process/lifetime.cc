@@ -223,7 +223,7 @@ void Lifetime::Core::begin_stop() {
 }
 
 void Lifetime::Core::reload() {
-  options_.log.info("received SIGHUP: opening the log again");
+  options_.log.info("received SIGHUP: opening the log and reading the secrets again");
   const bool was_ready = notices_.is_ready();
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   // systemd wants the time of CLOCK_MONOTONIC with RELOADING, which is that of the steady clock.

@@ -44,7 +44,7 @@ class [[nodiscard]] Registration {
 // SIGTERM, SIGINT   ask for a graceful stop. The second of them ends the process at once, with
 //                   128 + its number. A signal within `same_signal` of the first counts as the same
 //                   one: timeout(1) and shells signal a process and also its group
-// SIGHUP            calls on_reload(): the daemon opens its log again
+// SIGHUP            calls on_reload(): the daemon opens its log again, reads secrets
 // SIGUSR1           calls on_dump(): the daemon logs what it is doing
 //
 // The signals are blocked. One thread, "lifetime", reads them from a signalfd and calls all

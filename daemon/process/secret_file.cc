@@ -10,6 +10,7 @@
 #include "daemon/process/state_folder.h"
 #include "devices/base/text.h"
 #include "transport/io/descriptor.h"
+#include "transport/rpc/grant.h"
 
 namespace leat {
 namespace {
@@ -64,6 +65,19 @@ Result<std::string> read_secret_file(const std::string& path, const std::string&
                                 text.size() > kMostSecretBytes ? "more" : cat(text.size())));
   }
   return text;
+}
+
+Status reload_secrets(const SecurityConfig& config, const std::string& credentials) {
+  if (!config.secrets) return {};
+  LEAT_ASSIGN_OR_RETURN(std::string current, read_secret_file(config.secret_file, credentials));
+  LEAT_RETURN_IF_ERROR(read_credential(current).status());
+  std::string previous;
+  const std::string& before = config.previous_secret_file;
+  if (!before.empty() && ::access(before.c_str(), F_OK) == 0) {
+    LEAT_ASSIGN_OR_RETURN(previous, read_secret_file(before, credentials));
+  }
+  config.secrets->set(std::move(current), std::move(previous));
+  return {};
 }
 
 }  // namespace leat

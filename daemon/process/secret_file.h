@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "daemon/process/daemon_config.h"
 #include "devices/base/status.h"
 
 namespace leat {
@@ -19,5 +20,11 @@ inline constexpr size_t kMostSecretBytes = 4096;
 // not checked: they appear to be readable by a group, which stands for an ACL of the service's
 // user.
 Result<std::string> read_secret_file(const std::string& path, const std::string& credentials);
+
+// Reads the files of `secret_file` and `previous_secret_file` again, and puts what they have into
+// `config.secrets`: connections that follow use it, and a master ends those of a secret that it no
+// longer accepts. A previous file that was removed is no error: the secret before is no longer
+// accepted. Errors leave all as it was. Nothing to do without a secret.
+Status reload_secrets(const SecurityConfig& config, const std::string& credentials);
 
 }  // namespace leat

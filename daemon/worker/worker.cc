@@ -123,6 +123,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   options.identity.role = RpcRole::worker;
   options.identity.cluster = config.cluster;
   options.identity.secret = config.security.secret;
+  options.identity.secrets = config.security.secrets;
   options.identity.seal = config.security.seal();
   options.log = log;
   options.name_patience = config.name_patience;

@@ -2,6 +2,7 @@
 // happens to one that was revoked or has expired.
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -37,7 +38,9 @@ struct TokenScene {
     options.workers = 0;
     options.transports = "[tcp]";
     options.data_path = small.path("");
-    options.master = {"--secret-file", secret, "--set", "seal_loopback=true"};
+    options.master = {"--secret-file", secret,
+                      "--set",         "seal_loopback=true",
+                      "--set",         cat("previous_secret_file=", file("previous"))};
     options.worker = {"--set", "seal_loopback=true"};
     options.client = {"--secret-file", secret};
     return options;
@@ -172,6 +175,47 @@ TEST_CASE("a token that was revoked or has expired ends what it began, also afte
   }
   const std::string list = scene.cluster.leat("token", {"list"}).out;
   CHECK_THAT(list, Catch::Contains("REVOKED") && Catch::Contains("EXPIRED"));
+}
+
+TEST_CASE("the secret of a cluster is replaced under a job that goes on") {
+  TokenScene scene;
+  const Finished submitted = scene.cluster.leat("submit", {scene.job_file("long.yaml"), "--json"});
+  INFO(submitted.err << scene.cluster.logs());
+  REQUIRE(submitted.exit_code == 0);
+  const std::string id = Json::parse(submitted.out).at("id");
+  const auto step = [&]() -> int {
+    const Finished shown = scene.cluster.leat("show", {id, "--json"});
+    return shown.exit_code == 0 ? Json::parse(shown.out).at("progress").at("step").get<int>() : -1;
+  };
+  CHECK(eventually([&] { return step() > 3; }));
+  const auto write = [](const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+    REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  };
+  std::stringstream old;
+  old << std::ifstream(scene.secret).rdbuf();
+  write(scene.file("previous"), old.str());
+  write(scene.file("old"), old.str());
+  write(scene.secret, "another secret of this cluster, which is the new one\n");
+  scene.cluster.master().signal(SIGHUP);
+  CHECK(eventually([&] { return scene.cluster.leat("ps", {}).exit_code == 0; }));
+  check_done(scene.as("old", "ps"));  // both are accepted
+
+  REQUIRE(::unlink(scene.file("w0").c_str()) == 0);
+  scene.give("worker", "w0");  // the token of the same name, made from the new secret
+  scene.cluster.worker(0).signal(SIGHUP);
+  REQUIRE(::unlink(scene.file("previous").c_str()) == 0);
+  CHECK(eventually([&] {
+    return scene.cluster.worker(0).log().find("reading the secrets again") != std::string::npos;
+  }));
+  const int before = step();
+  scene.cluster.master().signal(SIGHUP);
+  CHECK(eventually([&] {
+    return scene.as("old", "ps").err.find("authentication failed") != std::string::npos;
+  }));
+  CHECK(eventually([&] { return step() > before + 3; }, std::chrono::seconds(60)));
+  INFO(scene.cluster.logs());
+  check_done(scene.cluster.leat("cancel", {id, "--wait"}));
 }
 
 }  // namespace

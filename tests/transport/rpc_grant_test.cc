@@ -184,4 +184,27 @@ TEST_CASE("a connection ends when its token expires or is revoked", "[cluster]")
   CHECK(eventually([&] { return host.server->counts().live == 1; }));
 }
 
+TEST_CASE("two secrets are accepted while one replaces the other", "[cluster]") {
+  const std::string fresh = "the secret that comes after it";
+  const auto secrets = std::make_shared<Secrets>(kGrantSecret);
+  RpcServerOptions options = granting();
+  options.identity.secrets = secrets;
+  const ProbeHost host(options);
+  const auto loop = std::move(RpcLoop::start().value());
+  const auto old_member = connect_with(*loop, host, kGrantSecret);
+  const auto old_token = connect_with(*loop, host, token_of(a_grant()));
+  REQUIRE((old_member.ok() && old_token.ok()));
+  CHECK_FALSE(connect_with(*loop, host, fresh).ok());
+  secrets->set(fresh, kGrantSecret);
+  const auto fresh_member = connect_with(*loop, host, fresh);
+  CHECK(fresh_member.ok());
+  CHECK(connect_with(*loop, host, token_of(a_grant(), fresh)).ok());
+  CHECK(connect_with(*loop, host, kGrantSecret).ok());
+  CHECK(eventually([&] { return host.server->counts().live == 3; }));
+  secrets->set(fresh, "");
+  CHECK_FALSE(connect_with(*loop, host, kGrantSecret).ok());
+  // Those of the old one end, the other goes on.
+  CHECK(eventually([&] { return host.server->counts().live == 1; }));
+}
+
 }  // namespace leat

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ios>
+#include <tuple>
 
 #include "devices/base/text.h"
 
@@ -155,7 +156,8 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 
 RpcIdentity identity_over(const RpcIdentity& identity, bool loopback) {
   RpcIdentity over = identity;
-  if (identity.secret.empty() || identity.seal == Seal::never) return over;
+  if (identity.secrets) std::tie(over.secret, over.previous_secret) = identity.secrets->both();
+  if (over.secret.empty() || identity.seal == Seal::never) return over;
   over.features |= kSealFeature;
   if (is_required(identity.seal, loopback)) over.required_features |= kSealFeature;
   return over;
@@ -227,11 +229,16 @@ Refusal AcceptorHandshake::judge() const {
   return Refusal::none;
 }
 
-Refusal AcceptorHandshake::on_proof(const Proof& proof) const {
+Refusal AcceptorHandshake::on_proof(const Proof& proof) {
   // Without a secret both are zeros. An opener that has a secret is refused then, and the other way
   // round.
-  const Proof expected = prove(key_, kOpener, hello_, answer_);
-  if (!same(proof, expected)) return Refusal::authentication;
+  const auto fits_key = [&] { return same(proof, prove(key_, kOpener, hello_, answer_)); };
+  if (!fits_key()) {
+    if (identity_.previous_secret.empty()) return Refusal::authentication;
+    by_previous_ = true;
+    key_ = key_of(grant_, identity_.previous_secret);
+    if (!fits_key()) return Refusal::authentication;
+  }
   return fits(grant_.right, static_cast<RpcRole>(get<uint16_t>(hello_, 6))) ? Refusal::none
                                                                             : Refusal::role;
 }

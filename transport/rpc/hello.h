@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "devices/base/status.h"
 #include "transport/rpc/grant.h"
 #include "transport/rpc/rpc_role.h"
+#include "transport/rpc/secrets.h"
 #include "transport/seal/seal.h"
 #include "transport/seal/tls_session.h"
 
@@ -33,11 +35,15 @@ struct RpcIdentity {
   // The secret of the cluster, at least 16 bytes, or for the end that opens a connection the text
   // of a token (grant.h). Empty: neither end proves anything.
   std::string secret;
+  // If set, identity_over() takes the secret from there, so that it can be replaced.
+  std::shared_ptr<const Secrets> secrets = {};
+  // Of an acceptor: the secret before, with which it also lets peers in. Empty: none.
+  std::string previous_secret = {};
   // Which connections this end makes or takes only with TLS. Without a secret there is no TLS.
   Seal seal = Seal::beyond_loopback;
 };
-// The identity of an end of a connection over loopback or over a network: with the bits of
-// kSealFeature as its policy wants them.
+// The identity of an end for one connection, over loopback or over a network: with the secrets of
+// the moment, and the bits of kSealFeature as its policy wants them.
 RpcIdentity identity_over(const RpcIdentity& identity, bool loopback);
 
 // invalid_argument, with the name of the field, if the hello has no room for it, the secret is too
@@ -137,12 +143,16 @@ class AcceptorHandshake {
   std::optional<RpcAnswer> on_hello(const Hello& hello);
   // Judges the opener's proof, and whether its right fits its role. REQUIRES: on_hello() answered
   // without a refusal.
-  Refusal on_proof(const Proof& proof) const;
+  Refusal on_proof(const Proof& proof);
   // The last message, with the acceptor's own proof if it refuses nothing.
   Verdict verdict(Refusal refusal) const;
 
   // The refusal in the answer.
   Refusal refusal() const { return refusal_; }
+  // The secret that the peer's key is made from. REQUIRES: as peer().
+  const std::string& secret() const {
+    return by_previous_ ? identity_.previous_secret : identity_.secret;
+  }
   // The key of the TLS that follows; nothing if none does. REQUIRES: as peer().
   std::optional<TlsKey> seal_key() const;
   // The opener, without its address. It counts as authenticated if there is a secret. REQUIRES:
@@ -159,6 +169,7 @@ class AcceptorHandshake {
   Refusal refusal_ = Refusal::none;
   Grant grant_;
   std::string key_;
+  bool by_previous_ = false;  // the peer has proved a key of the previous secret
 };
 
 // The opener's side of one handshake. Errors name the field that differs. `identity` outlives it.

@@ -122,12 +122,14 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     Live(LoopContext& context, HalfOpen& half, const RpcServerOptions& options, ByteBudget& budget)
         : address(std::move(half.address)),
           grant(half.handshake.peer().grant),
+          secret(half.handshake.secret()),
           seat(kj::mv(half.seat)),
           network(kj::mv(half.stream), capnp::rpc::twoparty::Side::SERVER, options.limits,
                   half.handshake.peer().authenticated, context, budget),
           system(network, kj::mv(half.bootstrap)) {}
     const std::string address;
     const Grant grant;
+    const std::string secret;
     const kj::Own<Seat> seat;
     GuardedNetwork network;
     capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
@@ -163,6 +165,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   kj::Promise<void> seal_stream(HalfOpen& half);
   Refusal judge(HalfOpen& half);
   Refusal is_over(const Grant& grant) const;
+  Refusal is_over(const Live& live) const;
   kj::Promise<void> watch_tokens();
   void end_granted(uint64_t id);
   void end_half_open(uint64_t id, Status why);
@@ -363,12 +366,19 @@ Refusal RpcServer::Acceptor::is_over(const Grant& grant) const {
   return options_.is_revoked && options_.is_revoked(grant) ? Refusal::revoked : Refusal::none;
 }
 
+// The same for a connection, which also ends with the secret that its key was made from.
+Refusal RpcServer::Acceptor::is_over(const Live& live) const {
+  const auto& secrets = options_.identity.secrets;
+  if (secrets && !secrets->accepts(live.secret)) return Refusal::authentication;
+  return is_over(live.grant);
+}
+
 // Ends the connections of tokens that have expired or were revoked meanwhile.
 kj::Promise<void> RpcServer::Acceptor::watch_tokens() {
   return context_.timer.afterDelay(to_kj(kTokenWatch)).then([this] {
     std::vector<uint64_t> over;
     for (const auto& [id, live] : live_) {
-      if (is_over(live->grant) != Refusal::none) over.push_back(id);
+      if (is_over(*live) != Refusal::none) over.push_back(id);
     }
     for (const uint64_t id : over) end_granted(id);
     return watch_tokens();
@@ -382,8 +392,8 @@ void RpcServer::Acceptor::end_granted(uint64_t id) {
   ++counters_->dropped;
   const Live& live = *found->second;
   const Status why =
-      failed_precondition(cat(refusal_name(is_over(live.grant)), " of ",
-                              right_name(live.grant.right), " '", live.grant.name, "'"));
+      failed_precondition(cat(refusal_name(is_over(live)), " of ", right_name(live.grant.right),
+                              " '", live.grant.name, "'"));
   options_.log.info("rpc: dropped ", live.address, ": ", why.message());
   if (options_.on_refused) options_.on_refused(live.address, why);
   end(id);
