@@ -135,6 +135,17 @@ Result<std::vector<std::string>> Blobs::names() const {
   return files_.list(folder_);
 }
 
+Result<uint64_t> Blobs::bytes() const {
+  LEAT_ASSIGN_OR_RETURN(const auto all, names());
+  uint64_t bytes = 0;
+  for (const std::string& name : all) {
+    // One that is gone meanwhile takes no room.
+    const auto file = files_.open(cat(folder_, "/", name));
+    if (file.ok()) bytes += (*file)->size();
+  }
+  return bytes;
+}
+
 Status Blobs::remove(const std::string& name) { return files_.remove(cat(folder_, "/", name)); }
 
 }  // namespace leat

@@ -71,6 +71,8 @@ class Blobs {
   // The names of all files in the folder: hashes, and temporary files that a crash left.
   Result<std::vector<std::string>> names() const;
   Status remove(const std::string& name);
+  // The bytes of all files in the folder.
+  Result<uint64_t> bytes() const;
 
  private:
   std::string temporary(const Sha256Digest& sha256);

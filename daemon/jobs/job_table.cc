@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -124,6 +125,7 @@ void JobTable::on(SubmitAsked event) {
         cat("job '", asked.name, "' was not accepted: ", unfinished_.size(),
             " jobs are unfinished, expected at most ", context_.limits.max_unfinished)));
   }
+  if (const Status status = check_quota(asked); !status.ok()) return refuse(status);
   // The job exists from now on, but it is invisible until the journal has it.
   JobSubmitted record;
   record.number = ++last_number_;
@@ -135,6 +137,20 @@ void JobTable::on(SubmitAsked event) {
   unfinished_.insert(record.number);
   submitting_[record.number].push_back(event.ticket);
   job.write(ClusterJob::Write::submit, std::move(record));
+}
+
+Status JobTable::check_quota(const Submission& asked) const {
+  const int64_t most = context_.limits.quotas.jobs;
+  if (most == 0) return {};
+  const std::string& user = asked.terms.user;
+  const auto has = std::count_if(unfinished_.begin(), unfinished_.end(), [&](uint64_t number) {
+    return jobs_.at(number).stored().terms.user == user;
+  });
+  if (has < most) return {};
+  return resource_exhausted(cat("job '", asked.name, "' was not accepted: ",
+                                user.empty() ? "clients without a name" : cat("'", user, "'"),
+                                " may have ", counted(static_cast<size_t>(most), "job"),
+                                " that wait or run (quotas.jobs), and there are ", has));
 }
 
 void JobTable::on(const CancelAsked& event) {

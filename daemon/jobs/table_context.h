@@ -14,12 +14,14 @@
 
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/leases.h"
+#include "daemon/jobs/quotas.h"
 #include "daemon/jobs/retention.h"
 
 namespace leat {
 
 struct JobTableLimits {
   size_t max_unfinished = 10000;                   // further submits are refused
+  Quotas quotas = {};
   Retention retention = {};                        // of those that have ended
   std::chrono::milliseconds start_timeout{30000};  // for a runner to be there
   std::chrono::milliseconds stop_grace{1500};      // for a runner to end by itself

@@ -149,6 +149,7 @@ void Master::open_state() {
   options.jobs.grow_after = parts_.config.grow_after;
   options.jobs.taken_ids = parts_.folders.ids();
   options.jobs.retention = parts_.config.retention;
+  options.jobs.quotas = parts_.config.quotas;
   parts_.state = std::make_unique<ClusterState>(options, random_number, parts_.clock, hands_);
 }
 
@@ -329,6 +330,15 @@ void Master::resume(std::string job, Submission submission, Done<JobView> done) 
 
 Result<std::unique_ptr<ArrivingBlob>> Master::begin_blob(const Sha256Digest& sha256,
                                                          uint64_t size) {
+  const uint64_t most = parts_.config.quotas.uploads;
+  if (most != 0) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t there, parts_.journal->blobs().bytes());
+    if (size > most || there > most - size) {
+      return resource_exhausted(cat("upload of ", human_bytes(size), ": expected at most ",
+                                    human_bytes(most), " of all files together (quotas.uploads), ",
+                                    human_bytes(there), " are there"));
+    }
+  }
   return parts_.journal->blobs().begin(sha256, size);
 }
 

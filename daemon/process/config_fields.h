@@ -89,6 +89,12 @@ void visit(Visitor& v, Retention& c) {
 }
 
 template <typename Visitor>
+void visit(Visitor& v, Quotas& c) {
+  v.integer("jobs", {.min = 0, .max = 1'000'000}, c.jobs);
+  v.bytes("uploads", c.uploads);
+}
+
+template <typename Visitor>
 void visit(Visitor& v, MasterConfig& c) {
   v.name("cluster", kMaxClusterName, c.cluster);
   v.address("listen", AddressUse::bind, c.listen);
@@ -100,6 +106,7 @@ void visit(Visitor& v, MasterConfig& c) {
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);
   v.duration("grow_after", c.grow_after);
   v.map("retention", [&](Visitor& retention) { visit(retention, c.retention); });
+  v.map("quotas", [&](Visitor& quotas) { visit(quotas, c.quotas); });
   v.boolean("audit_to_log", c.audit_to_log);
   v.boolean("chaos", c.chaos);
   v.boolean("new_journal", c.new_journal);

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/jobs/quotas.h"
 #include "daemon/jobs/retention.h"
 #include "devices/base/log.h"
 #include "transport/rpc/secrets.h"
@@ -101,6 +102,7 @@ struct MasterConfig {
   // The master deletes its record of jobs that have ended, and their files, beyond max_age,
   // max_jobs and max_bytes.
   Retention retention;
+  Quotas quotas;
   bool audit_to_log = false;  // each entry of the audit log is a line of the master's log, too
   bool chaos = false;         // jobs may cause faults in themselves, their workers and this master
   // Start a new journal although there are folders of jobs that no journal lists. Nothing continues

@@ -568,6 +568,31 @@ TEST_CASE("more unfinished jobs than the limit are refused") {
   CHECK(driver.answers.at(1).status().code() == Code::resource_exhausted);
 }
 
+TEST_CASE("a user has no more jobs that wait or run than the quota, and others have theirs") {
+  JobTableLimits limits;
+  limits.quotas.jobs = 2;
+  TableDriver driver(limits);
+  const auto submit = [&](uint64_t ticket, const std::string& user) {
+    Submission submission = make_submission(cat("r", ticket), "a", 1);
+    submission.terms.user = user;
+    driver.send(SubmitAsked{ticket, std::move(submission)});
+    return driver.answers.at(ticket);
+  };
+  const auto first = submit(1, "ann");
+  REQUIRE(first.ok());
+  CHECK(submit(2, "ann").ok());
+  const auto third = submit(3, "ann");
+  CHECK(third.status().code() == Code::resource_exhausted);
+  CHECK_THAT(third.status().message(), Catch::Contains("'ann' may have 2 jobs that wait or run "
+                                                       "(quotas.jobs), and there are 2"));
+  CHECK(submit(4, "bob").ok());
+  CHECK(submit(5, "").ok());
+  // One that has ended makes room, and a repeated request counts once.
+  driver.send(CancelAsked{6, first->id, ""});
+  CHECK(submit(7, "ann").ok());
+  CHECK(submit(7, "ann").ok());
+}
+
 TEST_CASE("a restarted master gives jobs that had runners new ones, before the queue") {
   TableDriver driver;
   driver.join("w1");
