@@ -11,8 +11,8 @@
 namespace leat {
 namespace {
 
-// Encrypted in one go: it stays in a cache, and the kernel gets it in one call.
-constexpr size_t kSealedAtOnce = 64u << 10;
+// Encrypted in one go, a piece of a value: it stays in a cache, and the kernel gets it in one call.
+constexpr size_t kSealedAtOnce = 256u << 10;
 
 ssize_t fail(int error) {
   errno = error;

@@ -35,7 +35,7 @@ class Wire {
   Status seal(TlsSession::Side side, const TlsKey& key, Deadline deadline, std::string_view peer);
 
   // As sendmsg() and recvmsg() with MSG_DONTWAIT: the number of bytes, or -1 and errno. With TLS,
-  // send() takes up to 64 KiB and returns when all of it has left; after EAGAIN, the next call has
+  // send() takes up to 256 KiB and returns when all of it has left; after EAGAIN, the next call has
   // to begin with the same bytes. receive() fills the parts, or takes all that has come; 0 is the end
   // of the stream, as that of a process that was killed. EBADMSG: the bytes are not those that the
   // peer sent.

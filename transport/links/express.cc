@@ -64,7 +64,7 @@ void Express::shut() { wire_.shut(); }
 // Returns room for a record in the open bundle. Opens a new one if there is none or it is full.
 std::byte* Express::append_record(size_t payload) {
   const size_t bytes = record_bytes(payload);
-  if (bundle_open_ && filling_.size() + bytes > bundle_ + kFrameHeaderBytes + kBundleBytes) seal();
+  if (bundle_open_ && filling_.size() + bytes > bundle_ + kFrameHeaderBytes + kBundleBytes) close_bundle();
   if (!bundle_open_) {
     bundle_ = filling_.size();
     bundle_open_ = true;
@@ -75,7 +75,7 @@ std::byte* Express::append_record(size_t payload) {
 }
 
 // Closes the open bundle: writes its header and checksum, and counts its credits as told.
-void Express::seal() {
+void Express::close_bundle() {
   if (!bundle_open_) return;
   FrameHeader header;
   header.kind = FrameKind::bundle;
@@ -94,7 +94,7 @@ void Express::seal() {
 
 // The open bundle is sealed first, because frames go out in the order of their numbers.
 void Express::append_frame(FrameHeader header, std::span<const std::byte> payload) {
-  seal();
+  close_bundle();
   header.bytes = static_cast<uint32_t>(payload.size());
   header.sequence = frames_out_++;
   const size_t at = filling_.size();
@@ -111,7 +111,7 @@ Status Express::write() {
     if (sent_ == sending_.size()) {
       if (filling_.empty()) return {};
       if (due_) LEAT_RETURN_IF_ERROR(LEAT_FAILPOINT("transport/send_bundle"));
-      seal();
+      close_bundle();
       sending_.clear();
       sending_.swap(filling_);
       // The fault flips one bit on the wire.

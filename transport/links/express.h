@@ -73,11 +73,11 @@ class Express final : private Reactor::Watched {
   void writable() override;
 
   // The functions down to write() run under mutex_. append_record() makes room for a record in an
-  // open bundle, append_frame() adds a frame of control, seal() ends the open bundle, and write()
+  // open bundle, append_frame() adds a frame of control, close_bundle() ends the open one, and write()
   // sends until the socket is full or everything is gone.
   std::byte* append_record(size_t payload);
   void append_frame(FrameHeader header, std::span<const std::byte> payload);
-  void seal();
+  void close_bundle();
   Status write();
   bool has_room(size_t bytes) const { return filling_.size() + bytes <= room_; }
 
