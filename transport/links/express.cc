@@ -92,7 +92,7 @@ void Express::close_bundle() {
   owing_.clear();
 }
 
-// The open bundle is sealed first, because frames go out in the order of their numbers.
+// The open bundle is closed first, because frames go out in the order of their numbers.
 void Express::append_frame(FrameHeader header, std::span<const std::byte> payload) {
   close_bundle();
   header.bytes = static_cast<uint32_t>(payload.size());
@@ -155,7 +155,7 @@ Status Express::push(uint32_t edge, uint64_t turn, std::span<const std::byte> va
   Status status;
   {
     std::unique_lock lock(mutex_);
-    // The record may need a new bundle, and the open one may have to be sealed first.
+    // The record may need a new bundle, and the open one may have to be closed first.
     status = await_room(lock, record_bytes(value.size()) + 2 * kFrameHeaderBytes);
     if (status.ok()) {
       encode_record({Record::What::value, edge, turn, value}, append_record(value.size()));
