@@ -14,8 +14,8 @@
 #include "tests/catch.h"
 #include "tests/daemon/status/status_testing.h"
 #include "tests/eventually.h"
-#include "tests/must.h"
 #include "tests/temporary_directory.h"
+#include "transport/io/handshake.h"
 
 namespace leat {
 namespace {
@@ -55,7 +55,9 @@ struct TlsHost {
       : host(options(of, header_deadline)) {}
   static HttpOptions options(const Certificate& of, std::chrono::milliseconds header_deadline) {
     HttpOptions options;
-    options.tls = must(HttpTls::open(of.certificate, of.key, Logger(), 0ms));
+    auto tls = HttpTls::open(of.certificate, of.key, Logger(), 0ms);
+    REQUIRE(tls.ok());
+    options.tls = std::move(*tls);
     options.header_deadline = header_deadline;
     return options;
   }
@@ -66,7 +68,9 @@ struct TlsHost {
 // name of the certificate that the server has shown.
 std::string get_over_tls(const std::string& address, const std::string& path,
                          std::string* name = nullptr, int newest = TLS1_3_VERSION) {
-  auto socket = must(connect_socket(address, std::chrono::steady_clock::now() + 10s));
+  auto connected = connect_socket(address, std::chrono::steady_clock::now() + 10s);
+  REQUIRE(connected.ok());
+  const Descriptor socket = std::move(*connected);
   REQUIRE(::fcntl(socket.get(), F_SETFL, 0) == 0);
   const timeval patience{20, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
