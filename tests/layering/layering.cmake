@@ -13,7 +13,7 @@ set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,sl
   catalogue:catalogue)
 set(FLOORS_ops elements formats images graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
 set(FLOORS_scheduler recipes graph plan capnp strategies compile runtime)
-set(FLOORS_daemon base spec chaos metrics curves audit jobs traces checkpoint hosts session training wire process status
+set(FLOORS_daemon base spec chaos metrics curves audit jobs traces checkpoint hosts session training wire process confine status
   client remote master worker runner doctor cli leatd)
 # Parts of a folder that see less than their floor does: "<part> <rightmost layer> <also>". A program
 # that embeds a client needs neither plans nor daemons.
@@ -34,6 +34,7 @@ set(CONFINED
   "^sqlite3 ^(daemon/jobs/sqlite|ops/data/sources/sql(ite|_connection)|tests/ops/(source_tables|guess|hostile_tables)_test|tests/daemon/(lost_journal_test|data_formats_test|jobs/(sqlite_on_disk|journal_disk_test))|tests/daemon/sim/sim_journal)\\.cc$"
   "^(jpeglib|jerror|png|webp/) ^ops/images/[a-z]+\\.cc$"
   "^curl/ ^ops/data/stores/url_client\\.cc$"
+  "^seccomp\\.h$ ^daemon/confine/call_list\\.cc$"
   "^catch2/ ^tests/catch(\\.h|_main\\.cc)$")
 # Those that cost every build seconds: "<pattern of the header> <files of the layers at most>".
 set(HEAVY "^yaml-cpp/ 2" "^nlohmann/ 6" "^CLI/ 7" "^boost/beast 2")
