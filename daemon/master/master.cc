@@ -173,6 +173,7 @@ Status Master::open_workforce() {
   options.heartbeat = parts_.tuning.cluster.members.heartbeat;
   options.exit_deadline = parts_.tuning.runner_exit;
   options.shared_threads = static_cast<uint32_t>(parts_.config.shared_threads);
+  options.chaos = parts_.config.chaos;
   options.on_registered = [this](const std::string& worker, const std::string& from,
                                  const Status& outcome) {
     if (outcome.ok()) return parts_.audit->add({"register worker", worker, from});

@@ -40,7 +40,7 @@ void Workforce::Inside::start(const StartRunners& action) {
     }
     start(place, action.workers[task],
           {action.job, action.assembly, task, threads, random_token(), key, action.gpus,
-           action.share.memory, credential});
+           action.share.memory, parts_.options.chaos, credential});
   }
 }
 

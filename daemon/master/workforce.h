@@ -37,6 +37,7 @@ struct WorkforceOptions {
   uint32_t shared_threads = 0;  // as MasterConfig has it
   // The secret of the cluster, from which runners' credentials are made; empty: none.
   std::function<std::string()> secret = [] { return std::string(); };
+  bool chaos = false;           // likewise: faults of jobs may be of their workers, too
   // Called when a worker has registered, or was refused. `from`: the address of its connection.
   std::function<void(const std::string& worker, const std::string& from, const Status& outcome)>
       on_registered;

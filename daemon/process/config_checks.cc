@@ -125,9 +125,26 @@ void check_local_paths(YamlMap& top, const WorkerConfig& config) {
     top.fail("local_paths", cat("expected ", port.key, " on loopback beside it, received '",
                                 port.address, "'; name the data sets of a network"));
   }
+  if (config.runner.confine == Confine::required)
+    top.fail("local_paths",
+             "expected runner.confine to be auto or best_effort beside it, received "
+             "required: jobs read as the worker's user, and so have no own one");
+}
+
+// A runner must not have the user of an account.
+void check_users(YamlMap& top, const WorkerConfig& config) {
+  const RunnerUserRange& users = config.runner.users;
+  constexpr int64_t kLeast = 1000;
+  if (users.first == 0 || users.first >= kLeast) return;
+  top.fail("runner", cat("users.first: expected 0 or at least ", kLeast, ", received ", users.first,
+                         ", which may be the user of an account"));
 }
 
 }  // namespace
+
+bool is_on_loopback(const WorkerConfig& config) {
+  return is_loopback(config.data) && is_loopback(config.master);
+}
 
 void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& config) {
   const Port ports[] = {{"listen", config.listen}, {"http", config.http}};
@@ -147,6 +164,7 @@ void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& conf
   check_ports_differ(top, ports);
   check_data_address(top, config);
   check_local_paths(top, config);
+  check_users(top, config);
   read_secrets(top, sources, config.security);
 }
 

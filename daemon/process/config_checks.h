@@ -11,10 +11,14 @@ namespace leat {
 // reads the files of secrets into `config`. REQUIRES: every key by itself has a valid value. The
 // rules: addresses beyond loopback need authentication; listeners of one daemon have different
 // ports; a worker whose data port is bound to all interfaces names the address that peers dial;
-// local_paths is for loopback alone. The files of secrets are the only files that are opened, and
-// names are not resolved: a name other than localhost counts as the network.
+// local_paths is for loopback alone, and without the users that runner.confine may require. The
+// files of secrets are the only files that are opened, and names are not resolved: a name other
+// than localhost counts as the network.
 void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& config);
 void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config);
 void check_config(YamlMap& top, const ConfigSources& sources, DevConfig& config);
+
+// True if the worker's data port and its master are on loopback.
+bool is_on_loopback(const WorkerConfig& config);
 
 }  // namespace leat

@@ -38,6 +38,8 @@ enum class AddressUse : uint8_t {
 inline constexpr auto kLogLevels =
     std::to_array<std::string_view>({"debug", "info", "warning", "error", "off"});
 inline constexpr auto kLogFormats = std::to_array<std::string_view>({"text", "json"});
+inline constexpr auto kConfines =
+    std::to_array<std::string_view>({"auto", "required", "best_effort", "insecure_off"});
 inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "shm", "tcp"});
 
 // In bytes: the room for the cluster's name in a hello message.
@@ -73,12 +75,21 @@ void visit(Visitor& v, SecurityConfig& c) {
 }
 
 template <typename Visitor>
+void visit(Visitor& v, RunnerUserRange& c) {
+  // Below are the accounts of people and services.
+  v.integer("first", {.min = 0, .max = 4'000'000'000}, c.first);
+  v.integer("count", {.min = 1, .max = 65'536}, c.count);
+}
+
+template <typename Visitor>
 void visit(Visitor& v, RunnerLimits& c) {
   v.integer("max_runners", {.min = 1, .max = 1024}, c.max_runners);
   v.duration("start_deadline", c.start_deadline);
   v.duration("stop_deadline", c.stop_deadline);
   v.integer("open_files", {.min = 256, .max = 1 << 20}, c.open_files);
   v.boolean("core_dumps", c.core_dumps);
+  v.choice("confine", kConfines, c.confine);
+  v.map("users", [&](Visitor& users) { visit(users, c.users); });
 }
 
 template <typename Visitor>

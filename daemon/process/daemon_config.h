@@ -115,6 +115,20 @@ struct MasterConfig {
   LogConfig log;
 };
 
+// How a worker confines its runners: see daemon/confine/confinement.h.
+enum class Confine : uint8_t {
+  automatic,     // like required beyond loopback, else like best_effort
+  required,      // the worker does not start without the mandatory layers
+  best_effort,   // all layers that can be had
+  insecure_off,  // none
+};
+
+// The numbers of the users that runners get.
+struct RunnerUserRange {
+  int64_t first = 0;  // 0: 200000, or 60600 if the user namespace ends before, with 512 numbers
+  int64_t count = 1000;
+};
+
 // Limits of each runner that a worker starts, and of their number.
 struct RunnerLimits {
   int64_t max_runners = 16;  // at a time: the jobs that this worker takes part in
@@ -124,6 +138,8 @@ struct RunnerLimits {
   std::chrono::milliseconds stop_deadline{10'000};
   int64_t open_files = 4096;  // RLIMIT_NOFILE
   bool core_dumps = false;    // RLIMIT_CORE
+  Confine confine = Confine::automatic;
+  RunnerUserRange users;
 };
 
 // The ways in which values reach a peer. A worker tries them in the order in which it lists them.

@@ -1,5 +1,7 @@
 #include "daemon/runner/job_runner.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "devices/base/text.h"
@@ -76,9 +78,15 @@ std::vector<RunnerDevice> JobRunner::accelerators() {
 // long for a socket, they use TCP.
 void JobRunner::listen() {
   const std::string address = cat("unix:", config_.directory, "/peers");
-  auto listener = Listener::open(reactor_, address, arrivals_, Listener::Options());
+  // The kernel lists sockets by the paths that they were bound to, for every process of the network
+  // namespace: one that is relative to the working directory shows the way to no other job.
+  const bool is_confined = config_.confinement.is_on;
+  auto listener = Listener::open(reactor_, is_confined ? "unix:peers" : address, arrivals_,
+                                 Listener::Options());
   if (!listener.ok())
     return parts_.log.warning("shares no memory with its peers: ", listener.status().message());
+  // Its peers have other users. They know the path, and prove the key of the assembly.
+  if (config_.confinement.user != 0) (void)::chmod("peers", 0666);
   listener_ = std::move(*listener);
   unix_address_ = address;
 }

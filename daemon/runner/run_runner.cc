@@ -1,12 +1,10 @@
 // `leatd runner`: the process of one job on one machine.
 #include "daemon/runner/run_runner.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -24,7 +22,7 @@
 #include "daemon/process/memory_bound.h"
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
-#include "daemon/runner/runner_config.h"
+#include "daemon/runner/runner_start.h"
 #include "daemon/runner/wire_master_files.h"
 #include "daemon/runner/wire_runner_service.h"
 #include "daemon/runner/worker_socket.h"
@@ -43,7 +41,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr int kWorkerDescriptor = 3;
 // The exit codes of the process, besides kRunnerOutOfMemory.
 enum : int { kAsked = 0, kFailed = 1, kWorkerGone = 3, kMasterGone = 4, kDeviceFailed = 6 };
 constexpr auto kStart = 10s;  // from the start to being registered
@@ -51,6 +48,9 @@ constexpr auto kEnd = 3s;     // from the reason to the end, by force
 // The time for a restarted master to learn of this runner from its worker.
 constexpr auto kRefused = 5s;
 constexpr auto kLinkNews = 1s;  // for the master to take them
+// A worker commits a fault that it is asked for within this time.
+constexpr auto kFault = 10s;
+constexpr std::chrono::milliseconds kLookForFault{20};
 constexpr std::chrono::milliseconds kAgain{200}, kLeastDial{100}, kForEver{-1};
 
 // The reason to end the process: the first one counts, and a signal is one. Threads: any; wait():
@@ -310,15 +310,21 @@ void tell(RpcClient& master, const FailedLink& failed) {
       });
 }
 
-// A fault of a worker is committed by its runner, which ends with it.
-void commit_here(const ChaosFault& fault) {
-  const pid_t both[] = {::getppid(), ::getpid()};
-  const bool alone = fault.target == ChaosTarget::runner || fault.action == ChaosAction::exit ||
-                     fault.action == ChaosAction::hang;
-  // SIGTERM asks the worker, which is the parent of this process, to end in order. Its runner gets
-  // no signal then.
-  if (!alone && fault.action == ChaosAction::term) return commit_chaos(fault, {both, 1});
-  commit_chaos(fault, alone ? std::span(both).last(1) : std::span(both));
+std::atomic<bool> continued{false};
+
+// The other faults are committed by this process; its worker commits those that signal processes.
+// Steps do not go on before it has: the run stands at the gate of the fault.
+void commit_here(const ChaosFault& fault, WorkerSocket& worker) {
+  const bool signals = fault.action == ChaosAction::kill || fault.action == ChaosAction::term ||
+                       fault.action == ChaosAction::stop;
+  if (!signals) return commit_chaos(fault, {});
+  continued = false;
+  ::signal(SIGCONT, [](int) { continued = true; });
+  worker.ask(fault);
+  // A worker that ends in order needs the steps to go on.
+  if (fault.action == ChaosAction::term) return;
+  const Deadline until = SteadyClock::now() + kFault;
+  while (!continued && SteadyClock::now() < until) std::this_thread::sleep_for(kLookForFault);
 }
 
 // Has the runner tell the master of links that fail and of input that does not come. `place`
@@ -354,7 +360,9 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   const auto saved = std::make_shared<MasterFiles>(*loop);
   LEAT_ASSIGN_OR_RETURN(
       auto runner, JobRunner::create(config, catalogue, reporter.news(), log, std::move(gpus)));
-  const WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {
+  // The socket for its peers listens now, and the process needs no other one.
+  LEAT_RETURN_IF_ERROR(end_of_listening(config.confinement));
+  WorkerSocket worker(kWorkerDescriptor, *runner, [&ending](const Status& why) {
     ending.because(kWorkerGone, why.while_doing("listening to the worker"));
   });
   Place place(*loop, *runner, reporter, *saved, ending, log);
@@ -363,7 +371,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
         const auto master = place.client();
         return master ? announce(*master, *runner, fault) : unavailable("the master is gone");
       },
-      commit_here, log, config.rejoin_within);
+      [&worker](const auto& fault) { commit_here(fault, worker); }, log, config.rejoin_within);
   runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
     faults->arm(std::move(armed), ran);
   };
@@ -392,42 +400,28 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
   return served;
 }
 
-int run(int signals) {
-  // The log level is in the boot message, so a second logger follows once that is read.
-  const Logger boot_log("runner", LogLevel::info, make_stderr_sink());
-  const auto config = read_runner_config(kWorkerDescriptor, SteadyClock::now() + kStart);
-  if (!config.ok()) {
-    boot_log.error("cannot start: ", config.status().message());
-    return kFailed;
-  }
-  const auto level = log_level_from_name(config->log_level);
-  const Logger log(cat("task-", config->assembly.task), level.ok() ? *level : LogLevel::info,
-                   make_stderr_sink());
-  end_when_out_of_memory();
-  Ending ending(signals);
-  std::optional<Guillotine> guillotine;
-  const Status served = run_job(*config, log, ending, guillotine);
-  if (served.ok()) return ending.code();
-  log.error("cannot start: ", served.message());
-  return kFailed;
-}
-
 }  // namespace
 
 int run_runner(int, char**) {
-  // The kernel kills this process when its worker ends, so that no runner stays behind.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The worker sees the end of this process by the end of the socket, so no other process may
-  // inherit it.
-  ::fcntl(kWorkerDescriptor, F_SETFD, FD_CLOEXEC);
-  ::fcntl(kWorkerDescriptor, F_SETFL, ::fcntl(kWorkerDescriptor, F_GETFL) | O_NONBLOCK);
-  sigset_t asked;
-  sigemptyset(&asked);
-  sigaddset(&asked, SIGTERM);
-  sigaddset(&asked, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &asked, nullptr);  // on all threads to come
-  const Descriptor signals(::signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK));
-  return run(signals.get());
+  // The log level is in the boot message, so a second logger follows once that is read.
+  const Logger boot_log("runner", LogLevel::info, make_stderr_sink());
+  const auto started = start_runner(SteadyClock::now() + kStart);
+  if (!started.ok()) {
+    boot_log.error("cannot start: ", started.status().message());
+    return kFailed;
+  }
+  const RunnerConfig& config = started->config;
+  const auto level = log_level_from_name(config.log_level);
+  const Logger log(cat("task-", config.assembly.task), level.ok() ? *level : LogLevel::info,
+                   make_stderr_sink());
+  if (config.confinement.is_on) log.info(layers_text(started->layers));
+  end_when_out_of_memory();
+  Ending ending(started->signals.get());
+  std::optional<Guillotine> guillotine;
+  const Status served = run_job(config, log, ending, guillotine);
+  if (served.ok()) return ending.code();
+  log.error("cannot start: ", served.message());
+  return kFailed;
 }
 
 }  // namespace leat

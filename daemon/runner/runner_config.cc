@@ -16,6 +16,32 @@ constexpr uint64_t kMostConfigBytes = 1 << 20;
 
 Status bad(std::string_view what) { return invalid_argument(cat("runner's boot message: ", what)); }
 
+std::vector<std::string> texts_of(capnp::List<capnp::Text>::Reader list) {
+  std::vector<std::string> texts;
+  for (const auto text : list) texts.emplace_back(text.cStr());
+  return texts;
+}
+
+Confinement read_confinement(wire::RunnerConfinement::Reader in) {
+  Confinement c;
+  c.is_on = in.getIsOn();
+  c.required = in.getRequired();
+  c.user = in.getUser();
+  c.no_user = in.getNoUser();
+  c.has_namespaces = in.getHasNamespaces();
+  c.no_namespaces = in.getNoNamespaces();
+  c.reads_all = in.getReadsAll();
+  c.data = texts_of(in.getData());
+  c.hidden = texts_of(in.getHidden());
+  c.directory = in.getDirectory();
+  c.rooms = in.getRooms();
+  c.opens_gpus = in.getOpensGpus();
+  c.core_dumps = in.getCoreDumps();
+  c.most_threads = in.getMostThreads();
+  c.most_file_bytes = in.getMostFileBytes();
+  return c;
+}
+
 // Copies the fields out of the message. Cap'n Proto throws if the message is malformed.
 Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader message(words);
@@ -43,6 +69,7 @@ Result<RunnerConfig> decode(kj::ArrayPtr<const capnp::word> words) {
     return bad(cat("seal: expected 0 to 2, received ", static_cast<int>(boot.getSeal())));
   config.seal = static_cast<Seal>(boot.getSeal());
   config.directory = boot.getDirectory();
+  config.confinement = read_confinement(boot.getConfinement());
   for (const auto dataset : boot.getDatasets())
     config.datasets[dataset.getName()] = dataset.getPath();
   // The worker lists the transports that the runner may use; one that it does not list is

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/confine/confinement.h"
 #include "devices/base/status.h"
 #include "transport/io/descriptor.h"
 #include "transport/io/identity.h"
@@ -49,8 +50,10 @@ struct RunnerConfig {
   std::string secret;
   // Which of its connections have TLS.
   Seal seal = Seal::beyond_loopback;
+  // How the process confines itself, before it does anything else.
+  Confinement confinement;
   // A directory of this runner alone, empty at the start. Its unix socket is in it, and the worker
-  // removes it.
+  // removes it. A confined process has it as its working directory.
   std::string directory;
   // The names of data sets with their paths on this machine. "/" maps all absolute paths.
   std::map<std::string, std::string> datasets;

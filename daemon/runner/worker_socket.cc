@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "daemon/wire/runner_pulse.h"
 #include "transport/io/handover.h"
 
 namespace leat {
@@ -61,8 +60,23 @@ Status WorkerSocket::take_connection() {
 
 // A pulse for which the socket has no room is left out: the next one has newer numbers.
 void WorkerSocket::send_pulse() {
-  const auto bytes = write_pulse(runner_.runs().pulse());
+  RunnerPulse pulse = runner_.runs().pulse();
+  const std::lock_guard lock(mutex_);
+  pulse.fault = asked_;
+  const auto bytes = write_pulse(pulse);
   (void)!::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void WorkerSocket::ask(const ChaosFault& fault) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++asked_.number;
+    asked_.action = static_cast<uint64_t>(fault.action);
+    asked_.is_of_worker = fault.target == ChaosTarget::worker ? 1 : 0;
+    asked_.lasts_ms = static_cast<uint64_t>(fault.lasts.count());
+  }
+  // Every later pulse has it, too, in case that this one is left out.
+  send_pulse();
 }
 
 }  // namespace leat

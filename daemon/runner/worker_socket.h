@@ -4,9 +4,12 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include "daemon/runner/job_runner.h"
+#include "daemon/spec/chaos_fault.h"
+#include "daemon/wire/runner_pulse.h"
 #include "devices/base/status.h"
 
 namespace leat {
@@ -25,6 +28,10 @@ class WorkerSocket {
   WorkerSocket(const WorkerSocket&) = delete;
   WorkerSocket& operator=(const WorkerSocket&) = delete;
 
+  // Asks the worker to commit a fault of chaos: see AskedFault. Does not block, and returns before
+  // the fault happens. Threads: any.
+  void ask(const ChaosFault& fault);
+
  private:
   void run();
   // Takes one descriptor with its hello message; gives up after 5 s.
@@ -37,6 +44,8 @@ class WorkerSocket {
   JobRunner& runner_;
   const std::function<void(const Status&)> gone_;
   std::atomic<bool> stopped_{false};
+  std::mutex mutex_;
+  AskedFault asked_;
   std::thread thread_;
 };
 

@@ -668,6 +668,7 @@ struct RunnerSpec {
                                   # that limit
   credential @8 :Text;            # proves to the master that the runner is one of this job; empty in a
                                   # cluster without a secret
+  chaos @9 :Bool;                 # its faults may be of the worker, too
 }
 
 # --------------------------------------------------------------------------------------------------
@@ -963,9 +964,29 @@ struct RunnerBoot {
   incarnation @10 :UInt64;        # of the runner; connections of the data port name it
   rejoinMs @11 :UInt32;           # how long it looks for a lost master; 0: not at all
   seal @12 :UInt8;                # a value of Seal (transport/seal/seal.h)
+  confinement @13 :RunnerConfinement;  # how it confines itself, before it does anything else
 
   struct Dataset {
     name @0 :Text;
     path @1 :Text;
   }
+}
+
+# Confinement of daemon/confine/confinement.h, field by field.
+struct RunnerConfinement {
+  isOn @0 :Bool;
+  required @1 :Bool;
+  user @2 :UInt32;
+  noUser @3 :Text;
+  hasNamespaces @4 :Bool;
+  noNamespaces @5 :Text;
+  readsAll @6 :Bool;
+  data @7 :List(Text);
+  hidden @8 :List(Text);
+  directory @9 :Text;
+  rooms @10 :Text;
+  opensGpus @11 :Bool;
+  coreDumps @12 :Bool;
+  mostThreads @13 :UInt64;
+  mostFileBytes @14 :UInt64;
 }

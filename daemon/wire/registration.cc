@@ -172,6 +172,7 @@ void write_order(const RunnerOrder& order, wire::RunnerSpec::Builder out) {
   out.setThreads(order.threads);
   out.setGpus(order.gpus);
   out.setMemory(order.memory);
+  out.setChaos(order.chaos);
   out.setToken(kj::arrayPtr(order.token.data(), order.token.size()));
   out.setKey(kj::arrayPtr(order.key.data(), order.key.size()));
   out.setCredential(order.credential.c_str());
@@ -190,6 +191,7 @@ Result<RunnerOrder> read_order(wire::RunnerSpec::Reader spec) {
   order.threads = spec.getThreads();
   order.gpus = spec.getGpus();
   order.memory = spec.getMemory();
+  order.chaos = spec.getChaos();
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getToken(), order.token, "a runner's token"));
   LEAT_RETURN_IF_ERROR(copy_secret(spec.getKey(), order.key, "a runner's key"));
   order.credential = to_string(spec.getCredential());

@@ -22,6 +22,7 @@ struct RunnerOrder {
   RunKey key{};
   uint32_t gpus = 0;    // of its worker, which the runner opens
   uint64_t memory = 0;  // bytes that it may use; 0, or more than that: the limit of its worker
+  bool chaos = false;   // its faults may be of its worker, too
   // A token of its job (transport/rpc/grant.h), with which it connects to the master; empty in a
   // cluster without a secret.
   std::string credential = {};

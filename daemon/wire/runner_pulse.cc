@@ -24,6 +24,9 @@ void visit_numbers(Pulse& pulse, const Visit& visit) {
   for (const LinkCounterField& field : kLinkCounterFields) visit(pulse.traffic.*field.value);
   for (auto* memory : {&pulse.host, &pulse.accelerators})
     for (const ReservedMemoryField& field : kReservedMemoryFields) visit(memory->*field.bytes);
+  auto& fault = pulse.fault;
+  for (auto* number : {&fault.number, &fault.action, &fault.is_of_worker, &fault.lasts_ms})
+    visit(*number);
 }
 
 }  // namespace

@@ -8,7 +8,10 @@
 //   bytes 72..119   reserved in the memory of the machine: six numbers in the order of
 //                   kReservedMemoryFields, little-endian
 //   bytes 120..167  the same in that of its other devices
-//   byte  168       activity
+//   bytes 168..199  the last fault that it asks for: its number, action, whether it is of the
+//   worker,
+//                   and how many milliseconds it lasts, little-endian
+//   byte  200       activity
 #pragma once
 
 #include <array>
@@ -31,6 +34,18 @@ enum class RunnerActivity : uint8_t {
       2,  // every unfinished step waits for a value of a peer, or for a peer to take one
 };
 
+// A fault of chaos that a runner cannot commit itself: it may not signal its worker, and a process
+// that is the first one of its namespace cannot kill itself. The worker obeys if the master has
+// said that the job may have faults.
+struct AskedFault {
+  uint64_t number = 0;        // rises with each fault that the runner asks for; 0: none yet
+  uint64_t action = 0;        // ChaosAction
+  uint64_t is_of_worker = 0;  // 1: of both processes
+  uint64_t lasts_ms = 0;
+
+  bool operator==(const AskedFault&) const = default;
+};
+
 // The content of the message.
 struct RunnerPulse {
   uint64_t turns = 0;  // finished by all runs that the runner ever had; it never falls
@@ -39,12 +54,13 @@ struct RunnerPulse {
   LinkCounters traffic;  // of all links that the runner ever had
   ReservedMemory host, accelerators;
   RunnerActivity activity = RunnerActivity::idle;
+  AskedFault fault = {};
 
   bool operator==(const RunnerPulse&) const = default;
 };
 
 inline constexpr size_t kPulseBytes =
-    8 * (2 + std::size(kLinkCounterFields) + 2 * std::size(kReservedMemoryFields)) + 1;
+    8 * (2 + std::size(kLinkCounterFields) + 2 * std::size(kReservedMemoryFields) + 4) + 1;
 
 std::array<std::byte, kPulseBytes> write_pulse(const RunnerPulse& pulse);
 // Returns nothing if the last byte is not an activity.

@@ -15,6 +15,28 @@ capnp::Data::Reader data_of(const Bytes& bytes) {
   return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
 }
 
+void write_texts(const std::vector<std::string>& texts, capnp::List<capnp::Text>::Builder out) {
+  for (unsigned i = 0; i < out.size(); ++i) out.set(i, texts[i]);
+}
+
+void write_confinement(const Confinement& c, wire::RunnerConfinement::Builder out) {
+  out.setIsOn(c.is_on);
+  out.setRequired(c.required);
+  out.setUser(c.user);
+  out.setNoUser(c.no_user);
+  out.setHasNamespaces(c.has_namespaces);
+  out.setNoNamespaces(c.no_namespaces);
+  out.setReadsAll(c.reads_all);
+  write_texts(c.data, out.initData(static_cast<unsigned>(c.data.size())));
+  write_texts(c.hidden, out.initHidden(static_cast<unsigned>(c.hidden.size())));
+  out.setDirectory(c.directory);
+  out.setRooms(c.rooms);
+  out.setOpensGpus(c.opens_gpus);
+  out.setCoreDumps(c.core_dumps);
+  out.setMostThreads(c.most_threads);
+  out.setMostFileBytes(c.most_file_bytes);
+}
+
 }  // namespace
 
 uint64_t memory_limit_of(const RunnerOrder& order, const RunnerSurroundings& surroundings) {
@@ -23,7 +45,8 @@ uint64_t memory_limit_of(const RunnerOrder& order, const RunnerSurroundings& sur
 }
 
 std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroundings& surroundings,
-                                   const std::string& directory, uint64_t incarnation) {
+                                   const std::string& directory, uint64_t incarnation,
+                                   const Confinement& confinement) {
   capnp::MallocMessageBuilder message;
   auto boot = message.initRoot<wire::RunnerBoot>();
   auto spec = boot.initSpec();
@@ -48,6 +71,7 @@ std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroun
   boot.setLogLevel(surroundings.log_level);
   boot.setIncarnation(incarnation);
   boot.setRejoinMs(static_cast<uint32_t>(surroundings.rejoin_within.count()));
+  write_confinement(confinement, boot.initConfinement());
   auto datasets = boot.initDatasets(static_cast<unsigned>(surroundings.datasets.size()));
   unsigned i = 0;
   for (const auto& [name, path] : surroundings.datasets) {

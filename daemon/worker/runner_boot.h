@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "daemon/confine/confinement.h"
 #include "daemon/worker/runners.h"
 
 namespace leat {
@@ -16,6 +17,7 @@ uint64_t memory_limit_of(const RunnerOrder& order, const RunnerSurroundings& sur
 // order's number of threads counts; 0 there means that of `surroundings`. read_runner_config()
 // reads the message.
 std::vector<std::byte> runner_boot(const RunnerOrder& order, const RunnerSurroundings& surroundings,
-                                   const std::string& directory, uint64_t incarnation);
+                                   const std::string& directory, uint64_t incarnation,
+                                   const Confinement& confinement = {});
 
 }  // namespace leat

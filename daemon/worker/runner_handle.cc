@@ -7,10 +7,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -19,7 +21,9 @@
 #include "daemon/process/memory_bound.h"
 #include "daemon/worker/process_usage.h"
 #include "daemon/worker/runner_boot.h"
+#include "daemon/worker/runner_confinement.h"
 #include "devices/base/text.h"
+#include "ops/data/stores/store_files.h"
 
 extern char** environ;
 
@@ -47,14 +51,22 @@ bool is_of_a_crash(int signal) {
   return false;
 }
 
+bool reads_stores(const RunnerSurroundings& surroundings) {
+  return std::any_of(surroundings.datasets.begin(), surroundings.datasets.end(),
+                     [](const auto& each) { return is_store_path(each.second); });
+}
+
 // Returns this process's environment, with `own` in place of its variables of these names, and
-// without those that systemd sets for this process alone.
-std::vector<char*> environment(std::vector<std::string>& own) {
+// without those that systemd sets for this process alone. A confined runner gets only those that it
+// needs.
+std::vector<char*> environment(std::vector<std::string>& own, bool is_confined, bool of_stores) {
   std::vector<char*> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('=') + 1);
     if (text.starts_with("NOTIFY_SOCKET=") || text.starts_with("WATCHDOG_")) continue;
+    const std::string_view bare = text.substr(0, text.find('='));
+    if (is_confined && !is_for_runner(bare, of_stores)) continue;
     if (std::any_of(own.begin(), own.end(),
                     [&](const auto& each) { return each.starts_with(name); }))
       continue;
@@ -73,7 +85,16 @@ struct Launch {
   pid_t parent;
   int output, socket;
   rlimit files, core;
+  int namespaces;  // flags of clone(); 0: none
 };
+
+// A fork(), into new namespaces. The C library's own knows no flags; its preparations are for
+// copies that do more than system calls.
+pid_t fork_into(int namespaces) {
+  if (namespaces == 0) return fork();
+  return static_cast<pid_t>(
+      syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
 
 // Runs in the child, between fork and exec.
 [[noreturn]] void become_runner(const Launch& launch) {
@@ -87,10 +108,12 @@ struct Launch {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const int null = open("/dev/null", O_RDONLY);
   // The parent may have ended before prctl(), which then sends no signal; getppid() shows that.
+  // A parent outside of the namespace has no number in it.
+  const bool has_parent = launch.namespaces != 0 || getppid() == launch.parent;
   const bool ready =
-      prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == launch.parent && setpgid(0, 0) == 0 &&
-      null >= 0 && dup2(null, 0) == 0 && dup2(launch.output, 1) == 1 &&
-      dup2(launch.output, 2) == 2 && dup2(launch.socket, kSocketInChild) == kSocketInChild &&
+      prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && has_parent && setpgid(0, 0) == 0 && null >= 0 &&
+      dup2(null, 0) == 0 && dup2(launch.output, 1) == 1 && dup2(launch.output, 2) == 2 &&
+      dup2(launch.socket, kSocketInChild) == kSocketInChild &&
       close_range(kSocketInChild + 1, ~0U, 0) == 0 &&
       setrlimit(RLIMIT_NOFILE, &launch.files) == 0 && setrlimit(RLIMIT_CORE, &launch.core) == 0;
   if (ready) execve(launch.program, launch.arguments, launch.environment);
@@ -117,10 +140,18 @@ Result<std::unique_ptr<RunnerHandle>> RunnerHandle::start(const RunnerOrder& ord
   made->memory_limit_ = memory_limit_of(order, surroundings);
   made->is_of_share_ = made->memory_limit_ != surroundings.memory_limit;
   // Each runner has its own directory, also if two of one job follow each other.
-  made->directory_ = cat(surroundings.directory, "/", made->incarnation_);
-  std::error_code error;
-  if (!std::filesystem::create_directory(made->directory_, error))
-    return unavailable(cat("'", made->directory_, "': ", error.message()));
+  RunnerConfinement* const confines = surroundings.confinement;
+  const std::string& parent = confines ? confines->folder() : surroundings.directory;
+  made->directory_ = cat(parent, "/", made->incarnation_);
+  Confinement confinement;
+  if (confines) {
+    LEAT_ASSIGN_OR_RETURN(auto part, confines->take(order, surroundings.threads, made->directory_));
+    confinement = std::move(part.confinement);
+    made->user_ = std::move(part.user);
+    // The kernel ends a namespace of processes with its first one.
+    made->may_leave_others_ = made->user_.number() != 0 && !confinement.has_namespaces;
+  }
+  LEAT_RETURN_IF_ERROR(made->make_directory(made->directory_));
   LEAT_ASSIGN_OR_RETURN(auto sockets, socket_pair());
   int pipe[2];
   if (pipe2(pipe, O_CLOEXEC) < 0) return system_error("a pipe for a runner's output", errno);
@@ -129,21 +160,37 @@ Result<std::unique_ptr<RunnerHandle>> RunnerHandle::start(const RunnerOrder& ord
   // The thread "runners" must not wait in read(); it polls all runners at once.
   fcntl(made->output_.get(), F_SETFL, O_NONBLOCK);
   made->socket_ = std::move(sockets.first);
-  LEAT_RETURN_IF_ERROR(made->spawn(surroundings, output.get(), sockets.second.get()));
+  LEAT_RETURN_IF_ERROR(made->spawn(surroundings, confinement, output.get(), sockets.second.get()));
   // The runner waits for this message before it does anything. On failure here the destructor kills
   // it.
-  const auto boot = runner_boot(order, surroundings, made->directory_, made->incarnation_);
+  const auto boot =
+      runner_boot(order, surroundings, made->directory_, made->incarnation_, confinement);
   LEAT_RETURN_IF_ERROR(send_all(made->socket_.get(), boot,
                                 std::chrono::steady_clock::now() + kBootDeadline,
                                 cat("runner of job ", order.job)));
   return made;
 }
 
-Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, int output, int socket) {
+Status RunnerHandle::make_directory(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::create_directory(path, error))
+    return unavailable(cat("'", path, "': ", error.message()));
+  if (user_.number() == 0) return {};
+  // Peers have users of their own; they pass through to a socket whose path they know.
+  constexpr mode_t kPassThrough = 0711;
+  const auto id = static_cast<uid_t>(user_.number());
+  if (chmod(path.c_str(), kPassThrough) != 0 || chown(path.c_str(), id, id) != 0)
+    return system_error(cat("'", path, "'"), errno);
+  return {};
+}
+
+Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, const Confinement& confinement,
+                           int output, int socket) {
   std::string program = surroundings.program, verb = "runner";
   char* const arguments[] = {program.data(), verb.data(), nullptr};
   std::vector<std::string> own = surroundings.environment;
-  const std::vector<char*> variables = environment(own);
+  const std::vector<char*> variables =
+      environment(own, confinement.is_on, reads_stores(surroundings));
   // Above 3, so that the dup to the child's descriptor 3 does not close one of them.
   const Descriptor high_output(fcntl(output, F_DUPFD_CLOEXEC, 10));
   const Descriptor high_socket(fcntl(socket, F_DUPFD_CLOEXEC, 10));
@@ -156,13 +203,14 @@ Status RunnerHandle::spawn(const RunnerSurroundings& surroundings, int output, i
                       high_output.get(),
                       high_socket.get(),
                       lowered(RLIMIT_NOFILE, static_cast<rlim_t>(limits.open_files)),
-                      lowered(RLIMIT_CORE, limits.core_dumps ? RLIM_INFINITY : 0)};
+                      lowered(RLIMIT_CORE, limits.core_dumps ? RLIM_INFINITY : 0),
+                      confinement.has_namespaces ? kNamespacesOfRunner : 0};
   // Block all signals around the fork: a handler that runs in the child before exec would be this
   // process's.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_ = fork();
+  pid_ = fork_into(launch.namespaces);
   if (pid_ == 0) become_runner(launch);
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -179,8 +227,12 @@ RunnerHandle::~RunnerHandle() {
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
+  // The end of a process does not end those that it may have left.
+  if (may_leave_others_ && pid_ > 0) end_user(user_.number(), directory_);
+  // A worker that is not root may remove the directory of another user, but not look into it.
+  if (directory_.empty() || rmdir(directory_.c_str()) == 0) return;
   std::error_code ignored;  // the worker removes leftovers when it starts
-  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+  std::filesystem::remove_all(directory_, ignored);
 }
 
 void RunnerHandle::signal(int number) const {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/confine/confinement.h"
+#include "daemon/confine/runner_users.h"
 #include "daemon/jobs/runner_end.h"
 #include "daemon/wire/runner_pulse.h"
 #include "daemon/worker/runners.h"
@@ -28,7 +30,8 @@ class RunnerHandle {
   // resource_exhausted if it cannot start another process.
   static Result<std::unique_ptr<RunnerHandle>> start(const RunnerOrder& order,
                                                      const RunnerSurroundings& surroundings);
-  // Kills the process if it still runs, waits for it, and removes its directory.
+  // Kills the process if it still runs, waits for it, ends all that its user still runs, and
+  // removes its directory.
   ~RunnerHandle();
   RunnerHandle(const RunnerHandle&) = delete;
   RunnerHandle& operator=(const RunnerHandle&) = delete;
@@ -61,8 +64,12 @@ class RunnerHandle {
 
  private:
   RunnerHandle() = default;
-  // Starts the program with the descriptors of its end of the pipe and the socket.
-  Status spawn(const RunnerSurroundings& surroundings, int output, int socket);
+  // Starts the program with the descriptors of its end of the pipe and the socket, in namespaces of
+  // its own if the confinement says so.
+  Status spawn(const RunnerSurroundings& surroundings, const Confinement& confinement, int output,
+               int socket);
+  // Makes the directory, which belongs to the runner's user.
+  Status make_directory(const std::string& parent);
   // Moves whole lines from unfinished_ to `lines`; at the end, the rest as well.
   void take_lines(std::vector<std::string>& lines, bool at_end);
 
@@ -73,6 +80,8 @@ class RunnerHandle {
   uint64_t memory_limit_ = 0;  // for its counted memory; 0: none
   bool is_of_share_ = false;   // the limit is that of the job's share of the worker
   std::string directory_;
+  RunnerUser user_;                // that no other runner has; none: the worker's
+  bool may_leave_others_ = false;  // processes of its user, which do not end with it
   Descriptor exit_, output_, socket_;
   std::string unfinished_;         // a line without its newline yet
   std::vector<std::byte> unread_;  // bytes of pulses

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "daemon/chaos/commit_chaos.h"
 #include "daemon/worker/process_usage.h"
 #include "daemon/worker/runner_handle.h"
 #include "devices/base/seconds_text.h"
@@ -28,6 +29,7 @@ constexpr auto kEndOfAll = std::chrono::seconds(10);
 // A runner without a pulse for this time counts as dead, and is killed.
 constexpr auto kSilent = std::chrono::milliseconds(2500);
 constexpr auto kQuiet = std::chrono::milliseconds(500);  // reported to the master
+constexpr uint64_t kLongestFault = 86'400'000;           // milliseconds: a day
 // The thread looks at all runners at least this often.
 constexpr auto kLongestWait = std::chrono::seconds(1);
 
@@ -164,6 +166,7 @@ class Runners::Core {
     RunnerPulse pulse;
     WorkerUsage usage;
     bool beats = false;           // its first pulse has arrived
+    uint64_t faults = 0;          // the number of the last fault that it has asked for
     Steady::time_point heard_at;  // the time of the last pulse, or of the start
     std::string killed_for;       // why this worker has killed it, if it was not asked to
     std::optional<Steady::time_point> kill_at;
@@ -307,6 +310,7 @@ class Runners::Core {
       child.usage.accelerators = pulse->accelerators;
       child.beats = true;
       child.heard_at = Steady::now();
+      strike(child, pulse->fault);
     }
     // A runner that has closed its socket takes no more peers.
     if (child.process->socket() < 0) close_door(child);
@@ -322,6 +326,26 @@ class Runners::Core {
     log_.info("runner of job ", child.order.job, " assembly ", child.order.assembly, " ", end->how);
     child.end = std::move(*end);
     return false;
+  }
+
+  // Commits a fault that the runner asks for, if the master lets its job have any.
+  void strike(Child& child, const AskedFault& asked) {
+    if (asked.number == child.faults) return;
+    child.faults = asked.number;
+    const bool is_action = asked.action <= static_cast<uint64_t>(ChaosAction::stop);
+    if (!child.order.chaos || !is_action) {
+      return log_.warning("runner of job ", child.order.job,
+                          ": asks for a fault, which its job may not have");
+    }
+    ChaosFault fault;
+    fault.action = static_cast<ChaosAction>(asked.action);
+    fault.lasts = std::chrono::milliseconds(std::min<uint64_t>(asked.lasts_ms, kLongestFault));
+    // This process comes last, since the fault may end it. SIGTERM asks a worker to end in order;
+    // its runner then gets no signal.
+    const pid_t both[] = {child.process->pid(), ::getpid()};
+    const std::span<const pid_t> all(both);
+    if (asked.is_of_worker == 0) return commit_chaos(fault, all.first(1));
+    commit_chaos(fault, fault.action == ChaosAction::term ? all.last(1) : all);
   }
 
   bool tell(Child& child) {

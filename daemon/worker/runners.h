@@ -34,6 +34,8 @@
 namespace leat {
 
 // The settings that all runners of this worker get.
+class RunnerConfinement;
+
 struct RunnerSurroundings {
   std::string program;    // the absolute path of the running leatd
   std::string directory;  // the parent of the runners' directories, which only this worker uses
@@ -53,6 +55,9 @@ struct RunnerSurroundings {
   std::vector<std::string> transports;
   std::string log_level;
   RunnerLimits limits;
+  // Decides about their confinement, and about the parent of their directories in place of
+  // `directory`; null: they are not confined. Outlives the runners.
+  RunnerConfinement* confinement = nullptr;
   std::chrono::milliseconds rejoin_within{0};  // how long a runner looks for a lost master
 };
 

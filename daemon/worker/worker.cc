@@ -79,7 +79,8 @@ Status check_datasets(const WorkerConfig& config) {
 }  // namespace
 
 // Locks the state directory for this process, and removes the files of a killed worker.
-Status Worker::take_state(const std::string& directory, const Logger& log) {
+Status Worker::take_state(const WorkerConfig& config, const Logger& log) {
+  const std::string& directory = config.state_dir;
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(directory));
   if (!warning.empty()) log.warning(warning);
   const std::string path = directory + "/lock";
@@ -105,6 +106,7 @@ Status Worker::take_state(const std::string& directory, const Logger& log) {
   std::filesystem::create_directory(runners_directory_, error);
   std::filesystem::permissions(runners_directory_, std::filesystem::perms::owner_all, error);
   if (error) return unavailable(cat("'", runners_directory_, "': ", error.message()));
+  LEAT_ASSIGN_OR_RETURN(confinement_, RunnerConfinement::open(config, runners_directory_, log));
   return {};
 }
 
@@ -115,7 +117,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
   std::unique_ptr<Worker> daemon(new Worker());
   daemon->name_ = config.name;
   LEAT_RETURN_IF_ERROR(check_datasets(config));
-  LEAT_RETURN_IF_ERROR(daemon->take_state(config.state_dir, log));
+  LEAT_RETURN_IF_ERROR(daemon->take_state(config, log));
   const auto threads =
       static_cast<uint32_t>(config.threads > 0 ? config.threads : cpu::usable_cores());
   MasterLinkOptions options;
@@ -145,6 +147,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
     around.transports.emplace_back(transport_name(transport));
   around.log_level = log_level_name(config.log.level);
   around.limits = config.runner;
+  around.confinement = daemon->confinement_.get();
   around.rejoin_within = options.adopt_within = config.adopt_within;
 
   // The data port asks the runners which of them a connection is for, so they are made before it.

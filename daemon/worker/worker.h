@@ -13,6 +13,7 @@
 #include "daemon/worker/data_port.h"
 #include "daemon/worker/gpus.h"
 #include "daemon/worker/master_link.h"
+#include "daemon/worker/runner_confinement.h"
 #include "daemon/worker/runners.h"
 #include "devices/base/log.h"
 #include "transport/io/reactor.h"
@@ -27,9 +28,10 @@ class Worker {
   // Opens the data port and starts to connect to the master. `program` is the path of the leatd
   // that runners execute. failed_precondition if another worker has the state directory, or a data
   // set does not exist. `on_given_up` is called if another worker has its name and keeps it; see
-  // MasterLinkOptions. Also fails if the state directory's path is too long for sockets below it
-  // (invalid_argument), or if a port cannot be bound. Returns before the worker is registered.
-  // `on_given_up` runs on the thread "master". `gpu`: the one that its runners may open.
+  // MasterLinkOptions. Also fails with the errors of RunnerConfinement::open(), and if the state
+  // directory's path is too long for sockets below it (invalid_argument), or if a port cannot be
+  // bound. Returns before the worker is registered. `on_given_up` runs on the thread "master".
+  // `gpu`: the one that its runners may open.
   static Result<std::unique_ptr<Worker>> start(const WorkerConfig& config,
                                                const std::string& program, Logger log,
                                                std::function<void()> on_given_up = {},
@@ -52,13 +54,15 @@ class Worker {
 
  private:
   Worker() = default;
-  // Locks the directory, and removes the files of a worker that was killed.
-  Status take_state(const std::string& directory, const Logger& log);
+  // Locks the directory, removes the files of a worker that was killed, and finds out how runners
+  // can be confined.
+  Status take_state(const WorkerConfig& config, const Logger& log);
 
   // The kernel drops the lock when the process ends in any way.
   Descriptor lock_;
   std::string name_;
   std::string runners_directory_;
+  std::unique_ptr<RunnerConfinement> confinement_;  // of the runners
   Reactor reactor_;
   std::unique_ptr<MasterLink> master_;
   std::unique_ptr<Runners> runners_;

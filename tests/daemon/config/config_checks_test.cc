@@ -76,6 +76,16 @@ TEST_CASE("two ports of one daemon differ") {
   CHECK(worker_refusal("data: 127.0.0.1:0\nhttp: 127.0.0.1:0\n") == "");
 }
 
+TEST_CASE("runners have users that no account has, and none beside local_paths") {
+  CHECK_THAT(worker_refusal("local_paths: true\nrunner: {confine: required}\n"),
+             Contains("local_paths: expected runner.confine to be auto or best_effort beside it"));
+  CHECK(worker_refusal("local_paths: true\nrunner: {confine: best_effort}\n") == "");
+  CHECK_THAT(worker_refusal("runner: {users: {first: 33}}\n"),
+             Contains("users.first: expected 0 or at least 1000, received 33"));
+  CHECK(worker_refusal("runner: {users: {first: 300000, count: 10}}\n") == "");
+  CHECK_THAT(worker_refusal("runner: {confine: sometimes}\n"), Contains("insecure_off"));
+}
+
 TEST_CASE("dev listens on loopback alone") {
   ConfigSources sources;
   sources.flags = {{"http", "0.0.0.0:17460", "--http 0.0.0.0:17460"}};

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "daemon/confine/runner_users.h"
 #include "daemon/spec/job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -437,9 +438,11 @@ void FaultBench::check_remains(FaultReport& report) {
     report.misses.push_back(cat(cluster_.runners().size(), " runners are left"));
   const auto folders_empty = [&] {
     for (int i = 0; i < cluster_.workers(); ++i) {
-      std::error_code none;
-      const fs::path folder = cluster_.folder() / cat("w", i, "/runners");
-      if (!fs::is_empty(folder, none) && !none) return false;
+      const std::string state = cluster_.folder() / cat("w", i);
+      for (const std::string& folder : {state + "/runners", rooms_path("/run/leat", state)}) {
+        std::error_code none;
+        if (!fs::is_empty(folder, none) && !none) return false;
+      }
     }
     return true;
   };

@@ -41,6 +41,7 @@ struct Scene {
     config.http = "off";
     config.state_dir = folder.path() + "/state";
     config.adopt_within = adopt_within;
+    config.runner.confine = Confine::insecure_off;  // a script confines nothing
     auto started = Worker::start(config, script(folder, body), {});
     REQUIRE(started.status().message() == "");
     worker = std::move(*started);
