@@ -7,6 +7,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/base/version.h"
 #include "daemon/cli/cluster_connection.h"
+#include "daemon/doctor/confinement.h"
 #include "daemon/doctor/gpu.h"
 #include "daemon/doctor/machine.h"
 #include "daemon/training/trainer.h"
@@ -138,6 +139,7 @@ std::vector<FindingGroup> examine(const ClusterOptions& cluster, const JobOption
   const MachineFacts machine = read_machine();
   std::vector<FindingGroup> groups;
   groups.push_back({"machine", judge_machine(machine)});
+  groups.push_back({"runners", judge_confinement(expected_layers(find_abilities({0, 1}), false))});
   // Before the client of the cluster, which has a thread.
   groups.push_back({"GPUs", examine_gpus(kGpuDeadline)});
   groups.push_back({"cluster", examine_cluster(cluster)});

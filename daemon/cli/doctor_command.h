@@ -9,7 +9,8 @@
 
 namespace leat {
 
-// The findings about one thing: the machine, its GPUs, the cluster, or the job.
+// The findings about one thing: the machine, its GPUs, the runners of a worker, the cluster, or the
+// job.
 struct FindingGroup {
   std::string name;
   Findings findings;

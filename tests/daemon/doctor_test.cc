@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "daemon/doctor/confinement.h"
 #include "daemon/doctor/gpu.h"
 #include "daemon/doctor/machine.h"
 #include "daemon/spec/job.h"
@@ -206,6 +207,28 @@ TEST_CASE("a driver that crashes or hangs costs the doctor one finding") {
     CHECK(findings[0].found == "it did not answer within 0.3 s");
     CHECK(std::chrono::steady_clock::now() - begun < 10s);
   }
+}
+
+TEST_CASE(
+    "the doctor tells of each layer of a runner's confinement whether it can be had, and why") {
+  ConfineAbilities abilities;
+  abilities.landlock = 7;
+  Findings findings = judge_confinement(expected_layers(abilities, false));
+  REQUIRE(findings.size() == kConfineLayers);
+  for (const Finding& each : findings) CHECK(each.verdict == FindingVerdict::fine);
+  CHECK(about(findings, "files").found == "Landlock 7");
+  CHECK_THAT(about(findings, "own network").found, Catch::StartsWith("not had: runners dial"));
+  abilities.user = failed_precondition("the worker is not root and lacks CAP_SETUID");
+  abilities.files = unavailable("the kernel has no Landlock");
+  findings = judge_confinement(expected_layers(abilities, false));
+  CHECK(about(findings, "own user").verdict == FindingVerdict::note);
+  CHECK(about(findings, "own user").found ==
+        "not had: the worker is not root and lacks CAP_SETUID");
+  CHECK_THAT(about(findings, "own user").advice, Catch::Contains("runner.confine"));
+  CHECK_THAT(about(findings, "files").advice, Catch::Contains("lsm="));
+  CHECK(about(findings, "own root").verdict == FindingVerdict::fine);
+  findings = judge_confinement(expected_layers({}, true));
+  CHECK_THAT(about(findings, "own user").found, Catch::Contains("local_paths"));
 }
 
 // The lines of `leat doctor --json`.
