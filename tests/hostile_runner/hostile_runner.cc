@@ -35,7 +35,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -47,10 +46,13 @@
 #include <string>
 #include <vector>
 
+#include "daemon/runner/arrivals.h"
 #include "daemon/runner/runner_start.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
 #include "transport/io/handshake.h"
+#include "transport/io/listener.h"
+#include "transport/io/reactor.h"
 
 namespace leat {
 namespace {
@@ -143,7 +145,8 @@ bool joins_other_job() {
   LinkHello hello;
   hello.role = SocketRole::shm;
   const auto done = dial(cat("unix:", target("other_folder"), "/peers"), hello, RunKey{},
-                         std::chrono::steady_clock::now() + 2s);
+                         std::chrono::steady_clock::now() + 5s);
+  std::printf("the other job's socket: %s\n", done.status().message().c_str());
   errno = EACCES;
   return done.ok();
 }
@@ -175,25 +178,28 @@ bool listens() {
 }
 
 // Starts threads without an end, up to `most`.
-bool starts_threads(int most) {
-  static std::atomic<bool> over{false};
+bool starts_threads(size_t most) {
+  static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   std::vector<pthread_t> threads;
   pthread_attr_t small;
   ::pthread_attr_init(&small);
   ::pthread_attr_setstacksize(&small, 64 << 10);
+  // They wait for the mutex, and end one after the other once it is free.
+  ::pthread_mutex_lock(&gate);
   int error = 0;
-  while (static_cast<int>(threads.size()) < most && error == 0) {
+  while (threads.size() < most && error == 0) {
     pthread_t thread;
     error = ::pthread_create(
         &thread, &small,
         [](void*) -> void* {
-          while (!over) ::usleep(10'000);
+          ::pthread_mutex_lock(&gate);
+          ::pthread_mutex_unlock(&gate);
           return nullptr;
         },
         nullptr);
     if (error == 0) threads.push_back(thread);
   }
-  over = true;
+  ::pthread_mutex_unlock(&gate);
   for (const pthread_t thread : threads) ::pthread_join(thread, nullptr);
   errno = error;
   return error == 0;
@@ -268,6 +274,9 @@ struct Named {
   Attempt attempt;
 };
 
+// These come first: later attempts open some of their own.
+std::vector<Named> descriptors() { return {{"use inherited descriptors", has_inherited}}; }
+
 // Files, sockets and memory of the daemon, of the other job, and of the machine.
 std::vector<Named> files() {
   const std::string data = config.datasets.at("data"), room = config.directory;
@@ -321,7 +330,11 @@ std::vector<Named> files() {
       {"open the terminal", [] { return opens("/dev/tty", O_RDWR); }},
       {"set the kernel's core pattern",
        [] { return opens("/proc/sys/kernel/core_pattern", O_WRONLY); }},
-      {"escape by a cgroup", [] { return opens("/sys/fs/cgroup/cgroup.procs", O_WRONLY); }},
+      {"escape by a cgroup",
+       [] {
+         return opens("/sys/fs/cgroup/cgroup.procs", O_WRONLY) ||
+                opens("/sys/fs/cgroup/pids/tasks", O_WRONLY);
+       }},
       {"open a file by its handle",
        [] {
          char handle[128] = {};
@@ -403,7 +416,7 @@ std::vector<Named> rights() {
        }},
       {"leave its session", [] { return call(::setsid()); }},
       {"outlive its worker", [] { return call(::prctl(PR_SET_PDEATHSIG, 0)); }},
-      {"start threads without an end", [] { return starts_threads(5000); }},
+      {"start threads without an end", [] { return starts_threads(1500); }},
       {"unshare a user namespace", [] { return call(::unshare(CLONE_NEWUSER)); }},
       {"unshare a network", [] { return call(::unshare(CLONE_NEWNET)); }},
       {"clone a thread into a network",
@@ -466,7 +479,6 @@ std::vector<Named> rights() {
       {"bind a TCP port", [] { return binds_port(SOCK_STREAM); }},
       {"bind a UDP port", [] { return binds_port(SOCK_DGRAM); }},
       {"listen on a TCP port", listens},
-      {"use inherited descriptors", has_inherited},
       {"read a secret of the environment", [] { return has_variable("LEAT_TEST_SECRET"); }},
       {"read credentials of stores", [] { return has_variable("AWS_SECRET_ACCESS_KEY"); }},
   };
@@ -483,6 +495,35 @@ void try_all(const std::vector<Named>& attempts) {
   }
 }
 
+// A victim is a runner with a socket for peers, which it serves.
+[[noreturn]] void be_victim() {
+  Reactor reactor;
+  Arrivals::Options options;
+  options.assembly = config.assembly;
+  options.incarnation = config.incarnation;
+  Arrivals arrivals(options);
+  const bool is_confined = config.confinement.is_on;
+  const auto listener =
+      Listener::open(reactor, cat("unix:", is_confined ? "" : config.directory + "/", "peers"),
+                     arrivals, Listener::Options());
+  if (!listener.ok()) std::printf("no socket: %s\n", listener.status().message().c_str());
+  ::chmod("peers", 0666);
+  if (const Status sealed = end_of_listening(config.confinement); !sealed.ok())
+    std::printf("cannot start: %s\n", sealed.message().c_str());
+  std::printf("done as %u\n", ::getuid());
+  std::fflush(stdout);
+  while (true) ::pause();
+}
+
+void read_targets() {
+  std::ifstream list(config.datasets.at("targets") + "/targets");
+  for (std::string name, value; list >> name >> value;) targets[name] = value;
+  std::ifstream granted(config.datasets.at("data") + "/file");
+  std::string words;
+  std::getline(granted, words);
+  std::printf("granted data: %s\n", words.c_str());
+}
+
 int run() {
   auto started = start_runner(std::chrono::steady_clock::now() + 10s);
   if (!started.ok()) {
@@ -491,26 +532,24 @@ int run() {
   }
   config = std::move(started->config);
   std::printf("layers: %s\n", layers_text(started->layers).c_str());
+  if (config.job == "job-2") be_victim();
   // As every runner does, once its socket listens.
-  const int listening = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strcpy(address.sun_path, "peers");
-  if (::bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(listening, 8) != 0)
-    std::printf("no socket for peers: %s\n", std::strerror(errno));
-  ::chmod("peers", 0666);
   if (const Status sealed = end_of_listening(config.confinement); !sealed.ok())
     std::printf("cannot start: %s\n", sealed.message().c_str());
-  if (config.job != "job-2") {
-    std::ifstream list(config.datasets.at("targets") + "/targets");
-    for (std::string name, value; list >> name >> value;) targets[name] = value;
-    std::ifstream granted(config.datasets.at("data") + "/file");
-    std::string words;
-    std::getline(granted, words);
-    std::printf("granted data: %s\n", words.c_str());
-    ::close(listening);
-    for (const auto& attempts : {files(), processes(), rights()}) try_all(attempts);
+  read_targets();
+  // The counter-check of the test: no confinement, but some other user than root.
+  const bool is_control = targets.contains("become");
+  if (is_control) {
+    const auto id = std::stoul(target("become"));
+    (void)::setgroups(0, nullptr);
+    if (::syscall(SYS_setresgid, id, id, id) != 0 || ::syscall(SYS_setresuid, id, id, id) != 0)
+      return 1;
+  }
+  for (auto attempts : {descriptors(), files(), processes(), rights()}) {
+    // A program that really starts would end the list.
+    if (is_control)
+      std::erase_if(attempts, [](const Named& each) { return each.name.starts_with("run a "); });
+    try_all(attempts);
   }
   std::printf("done as %u\n", ::getuid());
   std::fflush(stdout);

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -79,13 +80,14 @@ std::vector<pid_t> processes_of(uint32_t user) {
 
 // A worker in this process, the daemon, with a victim, and places that an attacker would like.
 struct HostileScene {
-  explicit HostileScene(bool without_namespaces) {
+  explicit HostileScene(bool without_namespaces, Confine mode = Confine::required) {
     for (const char* name : {"data", "other", "targets"}) fs::create_directory(folder / name);
     std::ofstream(folder / "data/file") << "these are granted\n";
     std::ofstream(folder / "other/file") << "these are not\n";
     std::ofstream(folder / "secret") << std::string(32, 's');
     // Permissions alone must not be what keeps a runner out of data that it was not granted.
-    for (const char* open : {"", "other", "other/file"}) ::chmod((folder / open).c_str(), 0777);
+    for (const char* open : {"", "other", "other/file", "data", "data/file", "targets"})
+      ::chmod((folder / open).c_str(), 0777);
     ::chmod((folder / "secret").c_str(), 0400);
     ::setenv("LEAT_TEST_SECRET", "of the daemon", 1);
     ::setenv("AWS_SECRET_ACCESS_KEY", "of the daemon", 1);
@@ -105,7 +107,7 @@ struct HostileScene {
     config.http = "off";
     config.state_dir = folder / "state";
     config.datasets = {{"data", folder / "data"}, {"targets", folder / "targets"}};
-    config.runner.confine = Confine::required;
+    config.runner.confine = mode;
     {
       const WithoutNamespaces narrowed(without_namespaces);
       auto started = Worker::start(config, HOSTILE_RUNNER, {});
@@ -136,6 +138,16 @@ struct HostileScene {
     REQUIRE(done != "");
     return static_cast<uint32_t>(std::stoul(done.substr(done.rfind(' ') + 1)));
   }
+  // The directory of the only runner.
+  std::string runner_folder() {
+    for (const std::string& parent :
+         {rooms_path("/run/leat", folder / "state"), folder / "state/runners"}) {
+      std::error_code none;
+      for (const auto& each : fs::directory_iterator(parent, none)) return each.path();
+    }
+    FAIL("no directory of a runner");
+    throw 0;
+  }
   std::string text() {
     std::string all;
     for (const std::string& event : master.events()) all += event + "\n";
@@ -150,42 +162,57 @@ struct HostileScene {
   key_t shm_key = 0;
 };
 
-// Has job-1 try everything against this process and job-2. Returns how many attempts were made.
-int expect_no_harm(HostileScene& scene) {
+// Starts the victim, and writes the places to try for the other job. Returns the victim's process.
+pid_t set_targets(HostileScene& scene, const std::string& more = "") {
   const uint32_t victim = scene.run("job-2");
   const pid_t other = scene.pid_of("job-2");
-  const std::string folder = fs::read_symlink(cat("/proc/", other, "/cwd")).string();
-  std::string rooms;
-  for (const auto& each : fs::recursive_directory_iterator("/run/leat/rooms")) {
-    struct stat about {};
-    if (::stat(each.path().c_str(), &about) == 0 && about.st_uid == victim &&
-        S_ISDIR(about.st_mode))
-      rooms = each.path().parent_path();
-  }
-  REQUIRE(rooms != "");
   const int here = 0;
+  const std::string folder = scene.runner_folder();
   std::ofstream(scene.folder / "targets/targets")
       << "daemon " << ::getpid() << "\nother " << other << "\naddress "
       << reinterpret_cast<uintptr_t>(&here) << "\nother_user " << victim << "\nother_folder "
-      << folder << "\nrooms " << rooms << "\nsecret " << scene.folder / "secret"
+      << folder << "\nrooms " << fs::path(folder).parent_path().string() << "\nsecret "
+      << scene.folder / "secret"
       << "\nstate " << scene.folder / "state"
       << "\nother_data " << scene.folder / "other"
       << "\nsocket " << scene.folder / "sockets/daemon"
       << "\nabstract leat-test-" << ::getpid() << "\nshm " << scene.shm << "\nshm_key "
-      << scene.shm_key << "\n";
+      << scene.shm_key << "\n"
+      << more;
+  return other;
+}
+
+// What the runner of job-1 has said, without the prefix.
+std::vector<std::string> lines_of_attacker(HostileScene& scene) {
+  constexpr std::string_view kSaid = "said job-1: ";
+  std::vector<std::string> lines;
+  for (const std::string& event : scene.master.events()) {
+    if (event.starts_with(kSaid)) lines.push_back(event.substr(kSaid.size()));
+  }
+  return lines;
+}
+
+// Has job-1 try everything against this process and job-2. Returns how many attempts were made.
+int expect_no_harm(HostileScene& scene) {
+  const pid_t other = set_targets(scene);
+  const std::string folder = scene.runner_folder();
+  struct stat about {};
+  REQUIRE(::stat(folder.c_str(), &about) == 0);
+  const uint32_t victim = about.st_uid;
   const uint32_t user = scene.run("job-1");
   CHECK(user != victim);
   CHECK(user != ::getuid());
   int refused = 0;
-  for (const std::string& event : scene.master.events()) {
-    if (!event.starts_with("said job-1: ")) continue;
-    const std::string line = event.substr(std::string("said job-1: ").size());
+  for (const std::string& line : lines_of_attacker(scene)) {
     std::cout << "  " << line << "\n";
     CHECK_THAT(line, !Catch::Contains("HAPPENED"));
     CHECK_THAT(line, !Catch::StartsWith("cannot start"));
     if (line.find(": refused (") != std::string::npos) ++refused;
   }
   CHECK_THAT(scene.text(), Catch::Contains("job-1: granted data: these are granted"));
+  // It got as far as the socket, and the key of the job is what keeps it out.
+  CHECK_THAT(scene.text(), Catch::Contains("the other job's socket: "));
+  CHECK_THAT(scene.text(), !Catch::Contains("the other job's socket: \n"));
   CHECK(contents_of(scene.folder / "data/file") == "these are granted\n");
   // The victim lives, and so does the daemon.
   CHECK(::kill(other, 0) == 0);
@@ -196,7 +223,7 @@ int expect_no_harm(HostileScene& scene) {
   CHECK_FALSE(processes_of(victim).empty());
   scene.worker.reset();
   CHECK(processes_of(victim).empty());
-  CHECK_FALSE(fs::exists(rooms));
+  CHECK_FALSE(fs::exists(fs::path(folder).parent_path()));
   return refused;
 }
 
@@ -221,6 +248,50 @@ TEST_CASE("a hostile runner without namespaces gets at nothing of others, either
   HostileScene scene(true);
   CHECK(expect_no_harm(scene) >= 110);
   CHECK_THAT(scene.text(), Catch::Contains("without own root (the worker lacks CAP_SYS_ADMIN)"));
+}
+
+// Each attempt has to be one that works where nothing keeps it from it.
+TEST_CASE("what the hostile runner tries happens to runners that are not confined") {
+  if (!may_test()) return;
+  HostileScene scene(false, Confine::insecure_off);
+  (void)set_targets(scene, "become 65534\n");
+  (void)scene.run("job-1");
+  const std::vector<std::string> lines = lines_of_attacker(scene);
+  for (const char* attempt : {"read data that are not granted",
+                              "list data that are not granted",
+                              "reach them by ..",
+                              "overwrite granted data",
+                              "read /etc/passwd",
+                              "write into /tmp",
+                              "grow a memory file to 1 PiB",
+                              "open a shared memory object",
+                              "make a shared memory object",
+                              "open System V shared memory",
+                              "make a message queue",
+                              "connect to an abstract socket",
+                              "read /proc/.../cmdline of the daemon",
+                              "read /proc/.../stat of the other",
+                              "hold the daemon by a descriptor",
+                              "see other processes",
+                              "make a process",
+                              "make a process by clone()",
+                              "make a process by clone3()",
+                              "outlive its worker",
+                              "start threads without an end",
+                              "unshare a user namespace",
+                              "add a key",
+                              "let itself be dumped",
+                              "bind a TCP port",
+                              "bind a UDP port",
+                              "listen on a TCP port",
+                              "read a secret of the environment",
+                              "read credentials of stores"}) {
+    INFO(attempt);
+    CHECK(std::find(lines.begin(), lines.end(), cat(attempt, ": HAPPENED")) != lines.end());
+  }
+  ::unlink("/tmp/leat-hostile");
+  ::shm_unlink("/leat-hostile");
+  ::syscall(SYS_mq_unlink, "leat-hostile");
 }
 
 }  // namespace leat
