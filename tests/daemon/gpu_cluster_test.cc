@@ -131,6 +131,7 @@ TEST_CASE("a job goes on after a GPU has failed, with another process") {
   const std::string fails = files / "fails";
   ProcessClusterOptions options = with_gpus(2, "1");
   options.worker_environment.push_back("LEAT_TEST_GPU_FAILS=" + fails);
+  options.worker = {"--set", "runner.confine=insecure_off"};  // a confined one removes no file
   GpuScene scene(options);
   std::ofstream(fails) << "now";  // the workers have looked at their GPUs
   const auto ended = scene.read(scene.submit({"num_workers=2"}, {"--wait"}));
