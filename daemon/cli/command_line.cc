@@ -52,6 +52,7 @@ struct Parsed {
   DataInspectCommand inspect;
   DataConvertCommand rows;
   DataLedgerCommand ledger;
+  VersionCommand version;
   std::string shell;   // of `leat completion`
   bool words = false;  // of `leat completion`: as JSON, for no shell
   std::string topic;   // of `leat man`: the name of a command, "checkpoint ls"
@@ -275,6 +276,13 @@ void add_texts(CLI::App& app, Parsed& parsed) {
   add_man_command(app, parsed.topic);
 }
 
+// `leat version` alone is as --version, which add_help_commands() has made.
+void add_version_options(CLI::App& app, VersionCommand& version) {
+  auto* sub = app.get_subcommand("version");
+  sub->add_flag("--all", version.all, "And the libraries of others, with their versions");
+  sub->add_flag("--json", version.json, "One JSON object a line");
+}
+
 // The script for the shell, or the words as JSON; an error of usage without either.
 PrintText completion_of(const CLI::App& app, const Parsed& parsed) {
   if (parsed.words) return {completion_json(app)};
@@ -301,6 +309,7 @@ void build(CLI::App& app, Parsed& parsed) {
   add_audit(app, parsed);
   add_texts(app, parsed);
   add_help_commands(app);
+  add_version_options(app, parsed.version);
 }
 
 // Returns the command that was given, with `color` in it.
@@ -338,6 +347,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (name == "leat data convert") return with_color(std::move(parsed.rows));
   if (name == "leat completion") return completion_of(app, parsed);
   if (name == "leat man") return manual_of(app, parsed.topic, kSection);
+  if (name == "leat version") return with_color(std::move(parsed.version));
   if (name == "leat plan") return with_color(std::move(parsed.plan));
   if (name == "leat audit") return with_color(std::move(parsed.audit));
   if (name == "leat predict") {
@@ -430,6 +440,7 @@ int run_command(const Command& command) {
     int operator()(const DataInspectCommand& data) const { return run_data_inspect(data); }
     int operator()(const DataConvertCommand& data) const { return run_data_convert(data); }
     int operator()(const DataLedgerCommand& data) const { return run_data_ledger(data); }
+    int operator()(const VersionCommand& version) const { return run_version(version); }
   };
   return std::visit(Runner{}, command);
 }

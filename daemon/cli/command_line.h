@@ -31,7 +31,7 @@ using Command = std::variant<
     ConfigCommand, ConfigSetCommand, DrainCommand, TokenCreateCommand, TokenListCommand,
     TokenRevokeCommand, FetchCommand, ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand,
     CompareCommand, DataTokenizeCommand, WhyCommand, TraceCommand, ExplainCommand,
-    DataInspectCommand, DataConvertCommand, DataLedgerCommand>;
+    DataInspectCommand, DataConvertCommand, DataLedgerCommand, VersionCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -61,6 +61,16 @@ struct AuditCommand {
 // Returns kExitFailed if the chain is broken.
 int run_audit(const AuditCommand& command);
 
+// Prints the version of Leat, its commit and the compiler; with `all` also the code of others that
+// it is made of, and on a machine with GPUs the libraries that they need. Blocks for at most 20 s,
+// and only if a GPU's driver hangs.
+struct VersionCommand {
+  bool all = false;
+  bool json = false;  // one object a line: a Version, and then a Dependency for each
+  ColorMode color = ColorMode::automatic;
+};
+int run_version(const VersionCommand& command);
+
 // Prints a graph as text. A table of layers with output shapes and numbers of parameters, or with
 // `expand` the text of the graph.
 struct GraphShowCommand {

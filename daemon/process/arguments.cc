@@ -72,11 +72,16 @@ CLI::Validator color_word() {
   return CLI::Validator(check, "");
 }
 
-// Returns the arguments that "help" and "version" stand for; nothing for another command.
+// Returns the arguments that "help" and "version" stand for; nothing for another command, or for
+// "version" with options of its own.
 std::optional<std::vector<std::string>> spelled_out(const CLI::App& app) {
   const CLI::App& command = innermost(app);
   if (command.get_parent() != &app) return std::nullopt;
-  if (command.get_name() == kVersion) return std::vector<std::string>{"--version"};
+  if (command.get_name() == kVersion) {
+    const auto is_given = [](const CLI::Option* option) { return option->count() > 0; };
+    if (!command.get_options(is_given).empty()) return std::nullopt;
+    return std::vector<std::string>{"--version"};
+  }
   if (command.get_name() != kHelp) return std::nullopt;
   std::vector<std::string> words = command.get_option(kTopic)->results();
   words.push_back("--help");

@@ -22,6 +22,16 @@ install(FILES ${debian}/copyright ${changelog}
 install(FILES ${debian}/copyright ${changelog}
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/leat-dev COMPONENT dev)
 
+# The bill of materials of this build: deploy/sbom.
+set(sbom ${CMAKE_CURRENT_BINARY_DIR}/leat.spdx.json)
+add_custom_command(OUTPUT ${sbom}
+  COMMAND ${CMAKE_COMMAND} -DLEAT=$<TARGET_FILE:leat> -DOUTPUT=${sbom}
+    -P ${CMAKE_SOURCE_DIR}/deploy/cmake/sbom.cmake
+  DEPENDS leat leat_daemon ${CMAKE_SOURCE_DIR}/deploy/cmake/sbom.cmake
+  COMMENT "Making the bill of materials")
+add_custom_target(leat_sbom ALL DEPENDS ${sbom})
+install(FILES ${sbom} DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/leat COMPONENT runtime)
+
 set(CPACK_GENERATOR DEB)
 set(CPACK_SET_DESTDIR ON)  # /etc is outside of the prefix
 set(CPACK_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})

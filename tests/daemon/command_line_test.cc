@@ -62,6 +62,18 @@ TEST_CASE("--gpu asks for a GPU for each worker") {
   CHECK(std::get<PlanCommand>(plan).job.overrides.set == gpu);
 }
 
+TEST_CASE("leat version takes --all and --json, and is --version without them") {
+  const Command all = parse_command_line({"version", "--all"});
+  REQUIRE(std::holds_alternative<VersionCommand>(all));
+  CHECK(std::get<VersionCommand>(all).all);
+  CHECK_FALSE(std::get<VersionCommand>(all).json);
+  const Command json = parse_command_line({"version", "--json"});
+  REQUIRE(std::holds_alternative<VersionCommand>(json));
+  CHECK_FALSE(std::get<VersionCommand>(json).all);
+  CHECK(std::get<VersionCommand>(json).json);
+  CHECK_THAT(help({"version", "--help"}), Catch::Contains("--all"));
+}
+
 TEST_CASE("leat train leaves what no flag gives unset") {
   const Command command = parse_command_line({"train", "job.yaml"});
   REQUIRE(std::holds_alternative<TrainCommand>(command));
