@@ -147,10 +147,11 @@ Status CheckpointWriter::wrote_part(size_t index, CheckpointPart part) {
   return {};
 }
 
-Result<Manifest> CheckpointWriter::commit(Manifest manifest) {
+Result<Manifest> CheckpointWriter::commit(Manifest manifest, const SigningKey* key) {
   manifest.step = step_;
   // In the order of the parts, whichever was written first.
   manifest.parts = parts_;
+  if (key != nullptr) LEAT_RETURN_IF_ERROR(sign(manifest, *key));
   LEAT_RETURN_IF_ERROR(
       publish(print_manifest(manifest)).while_doing(cat("writing checkpoint '", path(), "'")));
   committed_ = true;

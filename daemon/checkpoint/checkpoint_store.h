@@ -62,9 +62,9 @@ class CheckpointWriter {
   PartPlace place(size_t index) const;
   Status wrote_part(size_t index, CheckpointPart part);
   // Publishes the checkpoint, which is on disk when this returns. It replaces an earlier checkpoint
-  // of the same step. Returns the manifest with its step and parts filled in. REQUIRES: all parts
-  // are written.
-  Result<Manifest> commit(Manifest manifest);
+  // of the same step. Returns the manifest with its step and parts filled in, and signed if there
+  // is a key; without one a signature stays as it is. REQUIRES: all parts are written.
+  Result<Manifest> commit(Manifest manifest, const SigningKey* key = nullptr);
   std::string path() const;  // of the checkpoint once it is committed
 
  private:

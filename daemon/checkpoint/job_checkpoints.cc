@@ -10,9 +10,8 @@ JobCheckpoints::JobCheckpoints(Files& files, const Clock& clock, std::string fol
 
 Result<Checkpoint> JobCheckpoints::resume(std::vector<std::string>& refused) {
   LEAT_ASSIGN_OR_RETURN(Checkpoint from, read_latest_checkpoint(files_, folder_, refused));
-  last_ = parent_of(from.manifest);
-  metrics_ = from.manifest.metrics;
-  last_path_ = cat(folder_, "/", checkpoint_name(last_->step));
+  follow(from.manifest);
+  last_metrics_ = from.manifest.metrics;
   return from;
 }
 
@@ -32,10 +31,16 @@ std::optional<Manifest> JobCheckpoints::newest() const {
 std::optional<int64_t> JobCheckpoints::follow_newest() {
   const auto manifest = newest();
   if (!manifest) return std::nullopt;
-  last_ = parent_of(*manifest);
-  metrics_ = manifest->metrics;
-  last_path_ = cat(folder_, "/", checkpoint_name(manifest->step));
+  follow(*manifest);
+  last_metrics_ = manifest->metrics;
   return manifest->step;
+}
+
+void JobCheckpoints::follow(const Manifest& parent) {
+  last_ = parent_of(parent);
+  last_job_ = parent.job;
+  last_provenance_ = parent.provenance;
+  last_path_ = cat(folder_, "/", checkpoint_name(parent.step));
 }
 
 void JobCheckpoints::follow_none() {
@@ -64,6 +69,25 @@ bool JobCheckpoints::is_overdue() const {
 
 void JobCheckpoints::start() { since_ = clock_.steady(); }
 
+// A checkpoint without provenance says nothing of its run: it counts as that of another one.
+std::string JobCheckpoints::foreign_parent(const std::string& run) const {
+  if (!last_ || (last_provenance_ && last_provenance_->run == run)) return "";
+  return last_->sha256;
+}
+
+// A checkpoint of a run that went on from another one names it, also when that one is gone.
+void JobCheckpoints::inherit(Provenance& provenance) const {
+  if (last_provenance_) {
+    provenance.weights = last_provenance_->weights;
+    provenance.lineage = last_provenance_->lineage;
+  }
+  if (foreign_parent(provenance.run).empty()) return;
+  auto& lineage = provenance.lineage;
+  if (lineage.size() >= kMostAncestors) lineage.erase(lineage.begin());
+  lineage.push_back(
+      {last_provenance_ ? last_provenance_->run : "", last_job_, last_->step, last_->sha256});
+}
+
 Result<Manifest> JobCheckpoints::begin(Manifest manifest) {
   // The check comes before any file is written.
   if (last_ && manifest.step <= last_->step) {
@@ -72,14 +96,12 @@ Result<Manifest> JobCheckpoints::begin(Manifest manifest) {
                                    manifest.step));
   }
   manifest.previous = last_;
+  if (manifest.provenance) inherit(*manifest.provenance);
   start();
   return manifest;
 }
 
-void JobCheckpoints::written(const Manifest& manifest) {
-  last_ = parent_of(manifest);
-  last_path_ = cat(folder_, "/", checkpoint_name(manifest.step));
-}
+void JobCheckpoints::written(const Manifest& manifest) { follow(manifest); }
 
 Status JobCheckpoints::write(Manifest manifest, const Variables& variables) {
   LEAT_ASSIGN_OR_RETURN(manifest, begin(std::move(manifest)));

@@ -60,7 +60,8 @@ class JobCheckpoints {
   Status write(Manifest manifest, const Variables& variables);
 
   // The parts of write() for a caller that writes the checkpoint itself. begin() fills in the
-  // parent and restarts the time; written() makes the checkpoint the parent of the next one. The
+  // parent, and what a provenance has of it: the first weights and the runs before. It restarts the
+  // time; written() makes the checkpoint the parent of the next one. The
   // caller then removes old checkpoints down to keep().
   Result<Manifest> begin(Manifest manifest);
   void written(const Manifest& manifest);
@@ -69,17 +70,30 @@ class JobCheckpoints {
   // The path and step of the parent; "" and -1 if there is none.
   const std::string& last_path() const { return last_path_; }
   int64_t last_step() const { return last_ ? last_->step : -1; }
+  // True if the next checkpoint has no parent.
+  bool is_first() const { return !last_; }
+  // The SHA-256 of the manifest of the parent, if it is of another run than `run` or says nothing
+  // of its run; else "".
+  std::string foreign_parent(const std::string& run) const;
   // The digest of the metrics in the checkpoint that resume() or follow_newest() found.
-  const std::optional<MetricsDigest>& metrics() const { return metrics_; }
+  const std::optional<MetricsDigest>& metrics() const { return last_metrics_; }
 
  private:
+  void follow(const Manifest& parent);
+  // Adds what the parent says of its origin.
+  void inherit(Provenance& provenance) const;
+
   Files& files_;
   const Clock& clock_;
   const std::string folder_;
   const CheckpointRule rule_;
   std::string last_path_;
   std::optional<CheckpointParent> last_;
-  std::optional<MetricsDigest> metrics_;
+  // Of the parent: its name of the job, its provenance, and the digest of its metrics as resume()
+  // or follow_newest() found it.
+  std::string last_job_;
+  std::optional<Provenance> last_provenance_;
+  std::optional<MetricsDigest> last_metrics_;
   Clock::Steady since_{};
 };
 

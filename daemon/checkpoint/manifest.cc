@@ -1,7 +1,10 @@
 #include "daemon/checkpoint/manifest.h"
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "daemon/checkpoint/signing_key.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
@@ -22,6 +25,11 @@ bool is_hash(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+// Digits and letters, as hexadecimal texts have them: JSON needs no escapes for them.
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c); });
+}
+
 // Returns the text without its last line, if the hash in that line is correct.
 Result<std::string_view> check_own_hash(std::string_view text, std::string_view subject) {
   const size_t tail = kBeforeHash.size() + kHexDigits + kAfterHash.size();
@@ -39,6 +47,40 @@ bool is_labelled(const DataOrder& data) {
   return data.files.size() == kLabelled.size() &&
          std::all_of(kLabelled.begin(), kLabelled.end(),
                      [&](const char* name) { return data.files.contains(name); });
+}
+
+nlohmann::ordered_json json_of_provenance(const Provenance& provenance) {
+  nlohmann::ordered_json json = {
+      {"code", provenance.code}, {"run", provenance.run}, {"job_sha256", provenance.job_sha256}};
+  if (const auto& weights = provenance.weights)
+    json["weights"] = {{"file", weights->file}, {"sha256", weights->sha256}};
+  if (!provenance.metrics_sha256.empty()) json["metrics_sha256"] = provenance.metrics_sha256;
+  for (const Ancestor& each : provenance.lineage) {
+    json["lineage"].push_back(
+        {{"run", each.run}, {"job", each.job}, {"step", each.step}, {"sha256", each.sha256}});
+  }
+  return json;
+}
+
+// Throws the exceptions of nlohmann::json.
+Provenance provenance_of(const nlohmann::json& json) {
+  Provenance provenance;
+  json.at("code").get_to(provenance.code);
+  json.at("run").get_to(provenance.run);
+  json.at("job_sha256").get_to(provenance.job_sha256);
+  if (json.contains("weights")) {
+    const auto& weights = json.at("weights");
+    provenance.weights = {weights.at("file").get<std::string>(),
+                          weights.at("sha256").get<std::string>()};
+  }
+  provenance.metrics_sha256 = json.value("metrics_sha256", "");
+  if (!json.contains("lineage")) return provenance;
+  for (const auto& each : json.at("lineage")) {
+    provenance.lineage.push_back({each.at("run").get<std::string>(),
+                                  each.at("job").get<std::string>(), each.at("step").get<int64_t>(),
+                                  each.at("sha256").get<std::string>()});
+  }
+  return provenance;
 }
 
 // The keys are in a fixed order, so equal manifests give equal bytes: a child names its parent by
@@ -82,6 +124,7 @@ nlohmann::ordered_json to_json(const Manifest& manifest) {
                              {"bytes", manifest.parts[i].bytes},
                              {"sha256", manifest.parts[i].sha256}});
   }
+  if (manifest.provenance) json["provenance"] = json_of_provenance(*manifest.provenance);
   return json;
 }
 
@@ -120,6 +163,12 @@ Manifest from_json(const nlohmann::json& json) {
   for (const auto& part : json.at("parts"))
     manifest.parts.push_back(
         {part.at("bytes").get<uint64_t>(), part.at("sha256").get<std::string>()});
+  if (json.contains("provenance")) manifest.provenance = provenance_of(json.at("provenance"));
+  if (json.contains("signature")) {
+    const auto& signature = json.at("signature");
+    manifest.signature = {signature.at("key").get<std::string>(),
+                          signature.at("value").get<std::string>()};
+  }
   return manifest;
 }
 
@@ -141,7 +190,13 @@ Status check(const nlohmann::json& json, const Manifest& manifest, std::string_v
   }
   if (json.contains("trains") && json.at("trains") != kTrainsParameters)
     return expected(cat("trains to be \"", kTrainsParameters, "\""), json.at("trains").dump());
+  if (const auto& signature = manifest.signature;
+      signature && (!is_plain(signature->key) || !is_plain(signature->value)))
+    return expected("a signature in hexadecimal", cat(signature->key, " ", signature->value));
   if (manifest.step < 0) return expected("a step of at least 0", manifest.step);
+  if (manifest.provenance && manifest.provenance->lineage.size() > kMostAncestors)
+    return expected(cat("at most ", kMostAncestors, " runs before"),
+                    manifest.provenance->lineage.size());
   if (manifest.previous && manifest.previous->step >= manifest.step)
     return expected(cat("a checkpoint before step ", manifest.step), manifest.previous->step);
   return {};
@@ -149,10 +204,31 @@ Status check(const nlohmann::json& json, const Manifest& manifest, std::string_v
 
 }  // namespace
 
-std::string print_manifest(const Manifest& manifest) {
+std::string signed_text(const Manifest& manifest) {
   std::string text = to_json(manifest).dump(2);
-  // The hash becomes the last key of the object, so the file is still JSON.
   text.resize(text.rfind('\n'));  // without the closing brace
+  return text;
+}
+
+Status sign(Manifest& manifest, const SigningKey& key) {
+  LEAT_ASSIGN_OR_RETURN(std::string value, key.sign(signed_text(manifest)));
+  manifest.signature = {key.public_key(), std::move(value)};
+  return {};
+}
+
+Status check_signature(const Manifest& manifest, std::string_view subject) {
+  if (!manifest.signature) return {};
+  return check_signature(signed_text(manifest), manifest.signature->key, manifest.signature->value,
+                         subject);
+}
+
+std::string print_manifest(const Manifest& manifest) {
+  // The signature and the hash become the last keys of the object, so the file is still JSON.
+  std::string text = signed_text(manifest);
+  if (const auto& signature = manifest.signature) {
+    text += cat(",\n  \"signature\": {\n    \"key\": \"", signature->key, "\",\n    \"value\": \"",
+                signature->value, "\"\n  }");
+  }
   return cat(text, kBeforeHash, hash_of(text), kAfterHash);
 }
 

@@ -3,6 +3,7 @@
 // The manifest lists every part with its size and SHA-256, and says to which job and step the
 // variables belong. It also names the previous checkpoint, so that the checkpoints of a job form a
 // chain. Its last line is the SHA-256 of all lines above, so that any change of a byte is detected.
+// A master signs the manifests of its jobs; the signature stands before that line.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +16,13 @@
 #include <vector>
 
 #include "daemon/checkpoint/checkpoint_part.h"
+#include "daemon/checkpoint/provenance.h"
 #include "daemon/metrics/metrics_log.h"
 #include "devices/base/status.h"
 
 namespace leat {
+
+class SigningKey;
 
 // The settings that decide, with the step, the seed and the shards, which records each step reads.
 struct DataOrder {
@@ -66,6 +70,10 @@ struct Manifest {
   // The digest of the job's log, whose last row is that of `step`. Nothing in checkpoints that have
   // no log.
   std::optional<MetricsDigest> metrics;
+  // Nothing in manifests of older versions.
+  std::optional<Provenance> provenance;
+  // Of all that stands above. Nothing if no key was given, as in `leat train`.
+  std::optional<ManifestSignature> signature;
   bool operator==(const Manifest&) const = default;
 };
 
@@ -79,6 +87,14 @@ inline constexpr uint64_t kManifestBytes = 1 << 20;
 // Returns the text of manifest.json. Equal manifests give equal bytes. JSON in format 2, with the
 // keys in a fixed order.
 std::string print_manifest(const Manifest& manifest);
+
+// The text that a signature is of: that of the manifest before its signature.
+std::string signed_text(const Manifest& manifest);
+// Signs the manifest, whose parts are complete.
+Status sign(Manifest& manifest, const SigningKey& key);
+// Checks the signature with the key that it names. Ok without a signature. invalid_argument begins
+// with `subject`. Whether that key is to be trusted is for the caller to decide.
+Status check_signature(const Manifest& manifest, std::string_view subject);
 
 // Returns the entry for this checkpoint in the manifest of the next one.
 CheckpointParent parent_of(const Manifest& manifest);

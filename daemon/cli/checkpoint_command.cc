@@ -48,24 +48,14 @@ Newest newest(const std::string& name, const ClusterOptions& options) {
   return newest(source);
 }
 
-uint64_t bytes_of(const Manifest& manifest) {
-  uint64_t bytes = 0;
-  for (const CheckpointPart& part : manifest.parts) bytes += part.bytes;
-  return bytes;
-}
-
-// One line of JSON for a checkpoint, or for the error of its manifest. `verified`: its bytes were
-// compared with the hashes.
+// One line of JSON for a checkpoint, or for the error of its manifest.
 void print_json(const CheckpointSource& source, const Found& found,
-                const Result<Manifest>& manifest, bool verified) {
+                const Result<Manifest>& manifest) {
   JsonLine line;
   line.add("path", found.shown).add("ok", manifest.ok());
   if (manifest.ok()) {
-    line.add("step", manifest->step).add("job", manifest->job).add("bytes", bytes_of(*manifest));
-    line.add("parts", static_cast<uint64_t>(manifest->parts.size()));
-    line.add("strategy", manifest->strategy).add("workers", manifest->workers);
-    line.add("shards", manifest->shards).add("seed", manifest->seed);
-    line.add("verified", verified).add("sha256", parent_of(*manifest).sha256);
+    add_checkpoint(line, *manifest).add("verified", false);
+    line.add("sha256", parent_of(*manifest).sha256);
   } else {
     line.add("error", source.message(found, manifest.status()));
   }
@@ -81,17 +71,6 @@ std::vector<std::string> row_of(const std::string& path, const Manifest& manifes
           std::to_string(manifest.workers),
           manifest.previous ? std::to_string(manifest.previous->step) : "-",
           path};
-}
-
-// Compares the entry for the previous checkpoint with that checkpoint, `before`. Returns "" if it
-// is correct or names another step.
-std::string broken_chain(const Manifest& manifest, const Manifest& before) {
-  if (!manifest.previous || manifest.previous->step != before.step) return "";
-  const std::string received = parent_of(before).sha256;
-  if (manifest.previous->sha256 == received) return "";
-  return cat("step ", manifest.step, " came after a checkpoint of step ", before.step,
-             " whose manifest has SHA-256 ", manifest.previous->sha256, ", not after this one, ",
-             received);
 }
 
 // The format that the command names, or else the extension of its file.
@@ -131,6 +110,19 @@ Result<std::string> write_export(CheckpointSource& source, const Newest& from,
 
 }  // namespace
 
+uint64_t bytes_of(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const CheckpointPart& part : manifest.parts) bytes += part.bytes;
+  return bytes;
+}
+
+JsonLine& add_checkpoint(JsonLine& line, const Manifest& manifest) {
+  line.add("step", manifest.step).add("job", manifest.job).add("bytes", bytes_of(manifest));
+  line.add("parts", static_cast<uint64_t>(manifest.parts.size()));
+  line.add("strategy", manifest.strategy).add("workers", manifest.workers);
+  return line.add("shards", manifest.shards).add("seed", manifest.seed);
+}
+
 int run_checkpoint_copy(const CheckpointCopyCommand& command) {
   std::vector<std::string> refused;
   const auto step = bring_run(store_files(), command.from, command.to, refused);
@@ -156,7 +148,7 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
     const Status here = source.bring(found, Extent::manifest);
     const auto manifest = here.ok() ? read_manifest(store_files(), found.path) : here;
     if (command.cluster.json) {
-      print_json(source, found, manifest, false);
+      print_json(source, found, manifest);
       if (!manifest.ok()) code = exit_code_of(manifest.status());
     } else if (manifest.ok()) {
       rows.push_back(row_of(found.shown, *manifest));
@@ -169,35 +161,6 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
       format_table({"STEP", "SIZE", "PARTS", "STRATEGY", "WORKERS", "AFTER", "PATH"}, rows, true)
           .c_str(),
       stdout);
-  return code;
-}
-
-int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
-  CheckpointSource source(command.cluster);
-  if (const int code = source.open(command.name); code != kExitOk) return code;
-  const bool json = command.cluster.json;
-  int code = kExitOk;
-  // The manifest of the checkpoint that is next in time, because the list begins with the newest.
-  std::optional<Manifest> after;
-  for (const Found& found : source.checkpoints()) {
-    const Status here = source.bring(found, Extent::whole);
-    const auto manifest = here.ok() ? verify_checkpoint(store_files(), found.path) : here;
-    if (json) print_json(source, found, manifest, true);
-    if (!manifest.ok()) {
-      code = json ? exit_code_of(manifest.status()) : source.report(found, manifest.status());
-      continue;
-    }
-    // A damaged checkpoint is skipped. The entry of the next one names its step, so that entry is
-    // compared with no other checkpoint.
-    const std::string broken = after ? broken_chain(*after, *manifest) : "";
-    if (!broken.empty())
-      code = source.report(found, invalid_argument(cat("'", found.shown, "': ", broken)));
-    if (!json && broken.empty())
-      std::printf("%s: whole, %zu part%s of %s\n", printable(found.shown).c_str(),
-                  manifest->parts.size(), manifest->parts.size() == 1 ? "" : "s",
-                  human_bytes(bytes_of(*manifest)).c_str());
-    after = *manifest;
-  }
   return code;
 }
 

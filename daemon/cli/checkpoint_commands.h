@@ -8,9 +8,16 @@
 #include <optional>
 #include <string>
 
+#include "daemon/base/json_line.h"
+#include "daemon/checkpoint/manifest.h"
 #include "daemon/cli/cluster_commands.h"
 
 namespace leat {
+
+// The bytes of all parts.
+uint64_t bytes_of(const Manifest& manifest);
+// Adds the facts of a checkpoint that every list of them has.
+JsonLine& add_checkpoint(JsonLine& line, const Manifest& manifest);
 
 // Lists checkpoints. Prints a table, the newest first, from the manifests alone; with --json one
 // object for each. A damaged manifest is an error on stderr and in the exit code, and the others
@@ -21,14 +28,19 @@ struct CheckpointLsCommand {
 };
 int run_checkpoint_ls(const CheckpointLsCommand& command);
 
-// Reads checkpoints and compares their bytes with their hashes. Also checks that each names the one
-// before it with the right hash. Copies all files of a job's checkpoints to a temporary folder
-// first.
+// Reads checkpoints and compares their bytes with their hashes. Also checks their origin: that each
+// names the one before it with the right hash, that they are of this run, and by which key they are
+// signed (daemon/checkpoint/origin_check.h); and prints by what each was made from what. Copies all
+// files of a job's checkpoints to a temporary folder first.
 struct CheckpointVerifyCommand {
   ClusterOptions cluster;
   std::string name;
+  // The public key that has to have signed them, or a file with it; empty: the one that the run's
+  // folder names, if it does.
+  std::string key;
+  bool gaps = false;  // checkpoints between two may be missing
 };
-// Returns kExitInvalid if any checkpoint is damaged.
+// Returns kExitInvalid if any checkpoint is damaged, or is not what it should be.
 int run_checkpoint_verify(const CheckpointVerifyCommand& command);
 
 // Compares the variables of two checkpoints. Prints a line for each variable that differs; both

@@ -1,5 +1,7 @@
 #include "daemon/cli/checkpoint_source.h"
 
+#include <algorithm>
+
 #include "daemon/base/exit_code.h"
 #include "daemon/base/terminal.h"
 #include "daemon/checkpoint/checkpoint_store.h"
@@ -109,6 +111,19 @@ Result<std::string> CheckpointSource::run_of(const Found& found) {
   if (is_store_path(run)) return std::string();
   LEAT_ASSIGN_OR_RETURN(const bool is_run, real_files().exists(run + "/job.yaml"));
   return is_run ? run : "";
+}
+
+Result<std::string> CheckpointSource::file_of_run(const Found& found, const std::string& name) {
+  if (!job_.empty()) {
+    if (std::find(files_.begin(), files_.end(), name) == files_.end()) return std::string();
+    LEAT_RETURN_IF_ERROR(connection_->client().fetch(job_, name, folder_->path()).status());
+    return cat(folder_->path(), "/", name);
+  }
+  const std::string checkpoints = directory_of(found.path);
+  if (checkpoints != "checkpoints" && !checkpoints.ends_with("/checkpoints")) return std::string();
+  std::string path = cat(directory_of(checkpoints), "/", name);
+  LEAT_ASSIGN_OR_RETURN(const bool there, store_files().exists(path));
+  return there ? path : "";
 }
 
 std::string CheckpointSource::message(const Found& found, const Status& status) const {

@@ -50,6 +50,10 @@ class CheckpointSource {
   // The folder of the run that the checkpoint belongs to, with its job file and graph; "" if it is
   // not known. For a job of the cluster, copies these files to a folder here first.
   Result<std::string> run_of(const Found& found);
+  // The path of a file of the run that the checkpoint belongs to, "metrics.jsonl" for instance; ""
+  // if the run has none of that name, or is not known. For a job the file is copied to a folder
+  // here.
+  Result<std::string> file_of_run(const Found& found, const std::string& name);
   // The id of the job; "" for a folder of this machine.
   const std::string& job() const { return job_; }
   // Reports an error of a checkpoint under its name for people, and returns the exit code.

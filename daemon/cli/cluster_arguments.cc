@@ -192,7 +192,8 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
   auto* checkpoint = add_command(app, "checkpoint", "Look at, check and compare checkpoints");
   checkpoint->require_subcommand(1);
   auto* ls = add(*checkpoint, "ls", "List checkpoints, the newest first", arguments);
-  auto* verify = add(*checkpoint, "verify", "Check that every byte is what was written", arguments);
+  auto* verify = add(*checkpoint, "verify",
+                     "Check that every byte is what was written, and by whom", arguments);
   auto* diff = add(*checkpoint, "diff", "Show which variables of two checkpoints differ, and how",
                    arguments, false);
   auto* copy =
@@ -203,6 +204,12 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
                   arguments, false);
   add_argument(*ls, "PATH|JOB", arguments.id, kName)->required();
   add_argument(*verify, "PATH|JOB", arguments.id, kName)->required();
+  verify
+      ->add_option("--key", arguments.verified.key,
+                   "The public key that has to have signed them, or a file with it")
+      ->type_name("KEY|FILE");
+  verify->add_flag("--gaps", arguments.verified.gaps,
+                   "Checkpoints between two may be missing, as in a copy on another disk");
   add_argument(*diff, "FIRST", arguments.id, kName)->required();
   add_argument(*diff, "SECOND", arguments.second, kName)->required();
   add_argument(*out, "PATH|JOB", arguments.id, kName)->required();
@@ -490,7 +497,10 @@ std::optional<Command> cluster_command(const std::string& name, ClusterArguments
     return SupportBundleCommand{options, arguments.ids, arguments.fetch.output};
   if (name == "leat doctor") return DoctorCommand{options, std::move(arguments.doctor.job)};
   if (name == "leat checkpoint ls") return CheckpointLsCommand{options, arguments.id};
-  if (name == "leat checkpoint verify") return CheckpointVerifyCommand{options, arguments.id};
+  if (name == "leat checkpoint verify") {
+    return CheckpointVerifyCommand{options, arguments.id, arguments.verified.key,
+                                   arguments.verified.gaps};
+  }
   if (name == "leat evaluate") return evaluate_command(std::move(arguments), timeout);
   if (name == "leat checkpoint copy")
     return CheckpointCopyCommand{options, arguments.id, arguments.second};

@@ -23,6 +23,7 @@ struct ClusterArguments {
   FetchCommand fetch;
   DoctorCommand doctor;
   CheckpointExportCommand exported;
+  CheckpointVerifyCommand verified;
   EvaluateCommand evaluate;
   // The job, or the first name of a checkpoint command.
   std::string id;

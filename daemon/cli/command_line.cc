@@ -105,6 +105,9 @@ void add_train(CLI::App& app, Parsed& parsed) {
       ->type_name("N")
       ->check(whole_number(1, 1000))
       ->needs(trace);
+  sub->add_option("--sign-key", train.sign_key,
+                  "Sign the checkpoints with the key of this file, which is made if need be")
+      ->type_name("FILE");
   sub->add_flag("--gpu", train.gpu,
                 "Compute on the GPU of this machine what there are kernels for (docs/gpu.md)");
   sub->add_option("--on-event", train.on_event,

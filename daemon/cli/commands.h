@@ -35,6 +35,9 @@ struct TrainCommand {
   // A file for a recording of `trace_steps` steps, as of `leat trace`; empty: none.
   std::string trace;
   int64_t trace_steps = 10;
+  // The file of the key that signs the checkpoints, which is made if it is not there; empty: they
+  // are not signed.
+  std::string sign_key;
   ColorMode color = ColorMode::automatic;
 };
 int run_train(const TrainCommand& command);

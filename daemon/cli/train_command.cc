@@ -308,6 +308,12 @@ Status open_accelerators(const Job& job, Catalogue& catalogue, TrainOptions& opt
   return {};
 }
 
+Status open_sign_key(const TrainCommand& command, TrainOptions& options) {
+  if (command.sign_key.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(options.key, SigningKey::open_or_make(command.sign_key));
+  return {};
+}
+
 // Workers that each step by themselves have no steps in common to record.
 Status check_traced(const TrainCommand& command, const Job& job) {
   if (command.trace.empty() || !job.depends_on_timing()) return {};
@@ -343,6 +349,7 @@ int run_train(const TrainCommand& command) {
   std::string accelerator;
   Status opened = check_traced(command, *job);
   if (opened.ok()) opened = open_accelerators(*job, catalogue, options, accelerator);
+  if (opened.ok()) opened = open_sign_key(command, options);
   if (!opened.ok()) return report(opened, command.color);
   options.folder = folder_of(command, job->name);
   options.resume = resume;

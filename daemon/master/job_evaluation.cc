@@ -142,8 +142,9 @@ Result<ValidationResult> JobEvaluation::evaluate(RunWeights weights) {
   if (!evaluator_) {
     LEAT_ASSIGN_OR_RETURN(evaluator_, RunEvaluator::create(catalogue_, files_, job_,
                                                            weights.every_float, std::move(hosts_)));
-    LEAT_RETURN_IF_ERROR(write(
-        [&] { return keep_run_job(files_, folders_.own, job_, evaluator_->graph_data(), true); }));
+    LEAT_RETURN_IF_ERROR(write([&] {
+      return keep_run_job(files_, folders_.own, job_, evaluator_->graph_data(), true).status();
+    }));
   }
   auto result =
       evaluator_->evaluate(std::move(weights.values), weights.step.value_or(0), calls_.stop);

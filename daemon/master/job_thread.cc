@@ -179,6 +179,8 @@ Result<Job> JobThread::unpack_job(const Submission& submission, const std::strin
 Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   TrainOptions options;
   options.folder = folder;
+  options.run = action_.job;
+  options.key = parts_.key;
   // An elastic job trains with the workers that this assembly has.
   options.workers = static_cast<int>(action_.workers.size());
   options.yields = [this] { return yields_.load(); };

@@ -71,6 +71,24 @@ MasterParts::MasterParts(const MasterConfig& of, const MasterTuning& with, Logge
 
 MasterParts::~MasterParts() = default;
 
+namespace {
+
+// A key that is there and cannot be used stops the start: a person has to look at it. A disk
+// without room for a new one costs the signatures alone.
+Status open_signing_key(MasterParts& parts) {
+  auto key = SigningKey::open_or_make(parts.config.state_dir + "/checkpoints.key");
+  if (key.ok()) {
+    parts.key = *std::move(key);
+    parts.log.info("checkpoints are signed by key ", parts.key->public_key());
+    return {};
+  }
+  if (key.status().code() == Code::invalid_argument) return key.status();
+  parts.log.error("checkpoints are not signed: ", key.status().message());
+  return {};
+}
+
+}  // namespace
+
 // Life --------------------------------------------------------------------------------------------
 
 Master::Master(const MasterConfig& config, const MasterTuning& tuning, Logger log)
@@ -98,6 +116,7 @@ Status Master::open() {
   parts_.audited = std::make_unique<AuditedJobs>(
       *this, *parts_.audit, *parts_.tokens,
       [security = parts_.config.security] { return security.current_secret(); });
+  LEAT_RETURN_IF_ERROR(open_signing_key(parts_));
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), parts_.config.state_dir, limits));
@@ -209,7 +228,7 @@ void Master::open_runs() {
       parts_.tuning.session_lease});
   parts_.runs = std::make_unique<RunningJobs>(RunningJobsParts{
       real_files(), parts_.catalogue, *parts_.journal, *parts_.logs, *parts_.sessions, parts_.clock,
-      parts_.folders.path(), parts_.config.checkpoint_copies,
+      parts_.folders.path(), parts_.config.checkpoint_copies, parts_.key,
       [this](const RunJob& action) { return make_assembly_hosts(parts_, action); },
       [this](const RunJob& action) { return noter_of(parts_, action); },
       [this](const RunJob& action) { return processors_of(parts_, action); },

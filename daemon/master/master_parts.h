@@ -13,6 +13,7 @@
 #include <chrono>
 #include <memory>
 
+#include "daemon/checkpoint/signing_key.h"
 #include "daemon/jobs/journal.h"
 #include "daemon/master/cluster_state.h"
 #include "daemon/master/job_folders.h"
@@ -75,8 +76,9 @@ struct MasterParts {
   std::unique_ptr<TokenTable> tokens;
   std::unique_ptr<AuditedJobs> audited;
   std::unique_ptr<JournalThread> journal;
-  Status cannot_write;             // the journal's failure when it was opened, if any
-  std::atomic<bool> wrote{false};  // the journal has been written since then
+  std::shared_ptr<const SigningKey> key;  // signs checkpoints; null: none could be made
+  Status cannot_write;                    // the journal's failure when it was opened, if any
+  std::atomic<bool> wrote{false};         // the journal has been written since then
   std::unique_ptr<JobLogs> logs;
   std::unique_ptr<JobCurves> curves;
   std::unique_ptr<SessionHosts> sessions;   // before the loop, on which calls use it

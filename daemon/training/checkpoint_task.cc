@@ -155,7 +155,13 @@ Result<Manifest> CheckpointTask::write(const std::stop_token& stop) {
   // The order matters: the parts, then what must be on the disk before the manifest, then the
   // manifest by commit(), and only then may older checkpoints go.
   LEAT_RETURN_IF_ERROR(order_.first());
-  LEAT_ASSIGN_OR_RETURN(Manifest manifest, writer->commit(order_.manifest));
+  Manifest whole = order_.manifest;
+  if (order_.metrics && whole.metrics && whole.provenance) {
+    // A log that cannot be read is told of when the job goes on; it costs no checkpoint.
+    auto hash = order_.metrics->until(whole.metrics->bytes);
+    if (hash.ok()) whole.provenance->metrics_sha256 = *std::move(hash);
+  }
+  LEAT_ASSIGN_OR_RETURN(Manifest manifest, writer->commit(std::move(whole), order_.key.get()));
   tidied_ = prune_checkpoints(files, order_.folder, order_.keep);
   return manifest;
 }

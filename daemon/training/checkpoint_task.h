@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "daemon/checkpoint/manifest.h"
+#include "daemon/checkpoint/prefix_hash.h"
+#include "daemon/checkpoint/signing_key.h"
 #include "daemon/hosts/host_handle.h"
 #include "devices/base/files.h"
 
@@ -51,8 +53,12 @@ struct CheckpointOrder {
   std::vector<CheckpointShare> shares;
   // True if the hosts have copied the variables in passing, after the step of the manifest.
   bool taken = false;
-  // The task adds the parts.
+  // The task adds the parts, the hash of the metrics, and the signature.
   Manifest manifest;
+  // Signs the manifest; null: it stays without a signature.
+  std::shared_ptr<const SigningKey> key;
+  // Of the metrics' file; null: the manifest has no hash of it. Used on another thread.
+  std::shared_ptr<PrefixHash> metrics;
   // Writes everything that must be on the disk before the manifest. Called on another thread.
   std::function<Status()> first;
 };

@@ -25,8 +25,14 @@ Manifest manifest_of(const TrainingParts& parts, int64_t step) {
 }
 
 Checkpointer::Checkpointer(const TrainingParts& parts, const JobPlans& plans, JobCheckpoints& store,
-                           MetricsLog& metrics, TrainObserver& observer)
-    : parts_(parts), plans_(plans), store_(store), metrics_(metrics), observer_(observer) {}
+                           MetricsLog& metrics, TrainObserver& observer, Provenance provenance)
+    : parts_(parts),
+      plans_(plans),
+      store_(store),
+      metrics_(metrics),
+      observer_(observer),
+      provenance_(std::move(provenance)),
+      metrics_hash_(std::make_shared<PrefixHash>(parts.files, parts.metrics_path())) {}
 
 void Checkpointer::begin_steps(int64_t done) {
   // With one announced its step stays the newest that hosts know of.
@@ -54,7 +60,11 @@ Status Checkpointer::begin(int64_t step, bool taken) {
   order.job = parts_.job.name;
   order.shares = plans_.shares();
   order.taken = taken;
-  LEAT_ASSIGN_OR_RETURN(order.manifest, store_.begin(manifest_of(parts_, step)));
+  Manifest manifest = manifest_of(parts_, step);
+  manifest.provenance = provenance_;
+  LEAT_ASSIGN_OR_RETURN(order.manifest, store_.begin(std::move(manifest)));
+  order.key = parts_.options.key;
+  order.metrics = metrics_hash_;
   // Rows after the step may be in the log already if the snapshot was taken in passing: mark() has
   // kept the digest of the step itself.
   order.manifest.metrics = metrics_.digest_at(step);

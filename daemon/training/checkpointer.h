@@ -30,9 +30,10 @@ Manifest manifest_of(const TrainingParts& parts, int64_t step);
 // Threads: one.
 class Checkpointer {
  public:
-  // All outlive it. Before a manifest is written, the rows of `metrics` are on the disk.
+  // All outlive it. Before a manifest is written, the rows of `metrics` are on the disk. The
+  // checkpoints get `provenance`, with what their parents add to it.
   Checkpointer(const TrainingParts& parts, const JobPlans& plans, JobCheckpoints& store,
-               MetricsLog& metrics, TrainObserver& observer);
+               MetricsLog& metrics, TrainObserver& observer, Provenance provenance);
 
   // The steps will continue after step `done`, at which all hosts are.
   // REQUIRES: no step is in flight.
@@ -71,6 +72,8 @@ class Checkpointer {
   JobCheckpoints& store_;
   MetricsLog& metrics_;
   TrainObserver& observer_;
+  const Provenance provenance_;
+  const std::shared_ptr<PrefixHash> metrics_hash_;
   std::optional<Clock::Steady> no_room_;  // when the last checkpoint found none
   uint64_t served_ = 0;                   // of those that were asked for
   int64_t announced_ = 0;           // no checkpoint up to this step is to be announced any more

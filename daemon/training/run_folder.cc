@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "daemon/checkpoint/checkpoint_part.h"
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -88,17 +89,20 @@ std::string print_run_job(const Job& job, const std::string& folder, const std::
 
 // Older runs name the graph where it was loaded from. An .onnx file of theirs may have its data
 // there and is read there, as long as there is one.
-Status keep_run_job(Files& files, const std::string& folder, const Job& job,
-                    const std::vector<std::string>& graph_data, bool keep) {
+Result<std::string> keep_run_job(Files& files, const std::string& folder, const Job& job,
+                                 const std::vector<std::string>& graph_data, bool keep) {
   LEAT_RETURN_IF_ERROR(files.make_directories(folder));
   LEAT_ASSIGN_OR_RETURN(const std::string graph,
                         keep_graph(files, folder, {job.model.graph, graph_data}, keep));
   const std::string text = print_run_job(job, folder, graph);
   const std::string path = folder + "/job.yaml";
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  const std::string hash = to_hex(sha256(bytes));
   const auto there = read_file(files, path, text.size());
-  if (there.ok() && std::equal(there->begin(), there->end(), bytes.begin(), bytes.end())) return {};
-  return write_file_atomically(files, path, bytes);
+  if (there.ok() && std::equal(there->begin(), there->end(), bytes.begin(), bytes.end()))
+    return hash;
+  LEAT_RETURN_IF_ERROR(write_file_atomically(files, path, bytes));
+  return hash;
 }
 
 Result<Job> load_run_job(Files& files, const std::string& folder, const JobOverrides& overrides) {

@@ -32,9 +32,10 @@ Result<std::string> keep_graph(Files& files, const std::string& folder, const Gr
 std::string print_run_job(const Job& job, const std::string& folder, const std::string& graph);
 
 // Makes the folder, and writes its graph as keep_graph() does and its job.yaml. A file that is as
-// it is to be already is not written again, and so does not wait for the disk.
-Status keep_run_job(Files& files, const std::string& folder, const Job& job,
-                    const std::vector<std::string>& graph_data, bool keep);
+// it is to be already is not written again, and so does not wait for the disk. Returns the SHA-256
+// of job.yaml.
+Result<std::string> keep_run_job(Files& files, const std::string& folder, const Job& job,
+                                 const std::vector<std::string>& graph_data, bool keep);
 
 // The job of a run's folder, with the copy of the graph that the run left there: nothing outside
 // the folder decides what is resumed. The job starts from a checkpoint, so it names no file of

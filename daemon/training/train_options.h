@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/checkpoint/signing_key.h"
 #include "daemon/hosts/local_hosts.h"
 #include "devices/base/status.h"
 
@@ -57,6 +58,10 @@ struct TrainOptions {
   // A training that is to save its variables before it yields, but finds no room for a checkpoint,
   // trains on and tries again after this time.
   std::chrono::milliseconds save_again{10000};
+  // The id that its checkpoints give the run (Provenance::run), and the key that signs them; both
+  // may be empty, as in `leat train`.
+  std::string run = {};
+  std::shared_ptr<const SigningKey> key = nullptr;
   // When a step has taken this long, the observer gets a warning that names the hosts that wait.
   // The training continues to wait.
   std::chrono::milliseconds slow_step{120000};

@@ -14,6 +14,7 @@
 #include "daemon/training/export_model.h"
 #include "daemon/training/nan_search.h"
 #include "daemon/training/run_folder.h"
+#include "daemon/training/run_provenance.h"
 #include "daemon/training/train_specs.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -47,8 +48,14 @@ Status TrainingLoop::open(TrainingStart start, PhaseTimes& times) {
   times.end("runs");
   LEAT_RETURN_IF_ERROR(restore(start));
   times.end("variables");
-  LEAT_RETURN_IF_ERROR(retry_for_room([&] { return open_folder(start); }));
+  Provenance provenance;
+  LEAT_RETURN_IF_ERROR(retry_for_room([&]() -> Status {
+    LEAT_ASSIGN_OR_RETURN(provenance, open_folder(start));
+    return {};
+  }));
   LEAT_RETURN_IF_ERROR(open_log(start));
+  checkpointer_ = std::make_unique<Checkpointer>(parts_, plans_, checkpoints_, log_->metrics(),
+                                                 observer_, std::move(provenance));
   observer_.resumed(done_, start.source());
   times.end("folder");
   return {};
@@ -71,17 +78,18 @@ Status TrainingLoop::restore(const TrainingStart& start) {
 }
 
 // Makes the run's folder with its job file and its graph, and opens the log of metrics.
-Status TrainingLoop::open_folder(const TrainingStart& start) {
+Result<Provenance> TrainingLoop::open_folder(const TrainingStart& start) {
   if (!start.held) LEAT_RETURN_IF_ERROR(set_aside_refused(parts_, checkpoints_, observer_));
   const std::string& folder = parts_.options.folder;
   Files& files = parts_.files;
   LEAT_RETURN_IF_ERROR(files.make_directories(folder));
   LEAT_RETURN_IF_ERROR(files.make_directories(checkpoints_.folder()));
-  LEAT_RETURN_IF_ERROR(
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string job_sha256,
       keep_run_job(files, folder, parts_.job, parts_.input.model.data, parts_.options.resume));
   LEAT_RETURN_IF_ERROR(keep_class_names(files, folder, parts_.input.train.classes));
   LEAT_ASSIGN_OR_RETURN(log_, StepLog::open(parts_, done_, checkpoints_.metrics()));
-  return {};
+  return keep_provenance(parts_, checkpoints_, job_sha256);
 }
 
 // Brings the log to step done_, and reports the rows that it has lost.
@@ -91,7 +99,6 @@ Status TrainingLoop::open_log(const TrainingStart& start) {
   metrics.expect_rows_until(done_);
   LEAT_RETURN_IF_ERROR(recall_epochs());
   if (done_ > 0) LEAT_RETURN_IF_ERROR(set_rate());
-  checkpointer_ = std::make_unique<Checkpointer>(parts_, plans_, checkpoints_, metrics, observer_);
   const std::string lost = metrics.loss().text();
   if (lost.empty()) return {};
   observer_.warned(cat("metrics.jsonl: ", lost));

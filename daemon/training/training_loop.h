@@ -60,7 +60,8 @@ class TrainingLoop {
   // the checkpoint. Does nothing for a job that begins at step 0.
   Status restore(const TrainingStart& start);
   // Sets refused checkpoints aside, and writes the folder's job file and its copy of the graph.
-  Status open_folder(const TrainingStart& start);
+  // Returns what checkpoints are to say of their origin.
+  Result<Provenance> open_folder(const TrainingStart& start);
   // Adds the rows that hosts hold, and warns the observer of rows that are lost.
   Status open_log(const TrainingStart& start);
 

@@ -74,6 +74,18 @@ TEST_CASE("leat version takes --all and --json, and is --version without them") 
   CHECK_THAT(help({"version", "--help"}), Catch::Contains("--all"));
 }
 
+TEST_CASE("keys of checkpoints are named on the command line") {
+  const Command train = parse_command_line({"train", "job.yaml", "--sign-key", "my.key"});
+  CHECK(std::get<TrainCommand>(train).sign_key == "my.key");
+  const Command verify =
+      parse_command_line({"checkpoint", "verify", "run", "--key", "my.pub", "--gaps"});
+  CHECK(std::get<CheckpointVerifyCommand>(verify).key == "my.pub");
+  CHECK(std::get<CheckpointVerifyCommand>(verify).gaps);
+  const Command plain = parse_command_line({"checkpoint", "verify", "run"});
+  CHECK(std::get<CheckpointVerifyCommand>(plain).key.empty());
+  CHECK_FALSE(std::get<CheckpointVerifyCommand>(plain).gaps);
+}
+
 TEST_CASE("leat train leaves what no flag gives unset") {
   const Command command = parse_command_line({"train", "job.yaml"});
   REQUIRE(std::holds_alternative<TrainCommand>(command));
