@@ -326,17 +326,28 @@ void add_token(CLI::App& app, ClusterArguments& arguments, std::string& color) {
   for (CLI::App* each : {create, list, revoke}) add_color(*each, color);
 }
 
+void add_config(CLI::App& app, ClusterArguments& arguments, std::string& color) {
+  auto* config = add(app, "config", "Show how commands find the cluster", arguments);
+  auto* set = config->add_subcommand("set", "Write a setting into your own file");
+  add_argument(*set, "KEY", arguments.id, "master, cluster, secret_file or insecure_plaintext")
+      ->required();
+  add_argument(*set, "VALUE", arguments.second, "Its value; '' removes it")->required();
+  add_color(*config, color);
+  add_color(*set, color);
+}
+
 std::optional<Command> token_command(const std::string& name, ClusterArguments& arguments,
                                      Timeout lasts) {
   const ClusterOptions& options = arguments.options;
   if (name == "leat token create") {
-    return TokenCreateCommand{options, std::move(arguments.token.role),
-                              std::move(arguments.token.name), lasts,
-                              std::move(arguments.token.output)};
+    return TokenCommand(TokenCreateCommand{options, std::move(arguments.token.role),
+                                           std::move(arguments.token.name), lasts,
+                                           std::move(arguments.token.output)});
   }
-  if (name == "leat token list") return TokenListCommand{options, !arguments.no_headers};
+  if (name == "leat token list")
+    return TokenCommand(TokenListCommand{options, !arguments.no_headers});
   if (name == "leat token revoke")
-    return TokenRevokeCommand{options, std::move(arguments.token.name)};
+    return TokenCommand(TokenRevokeCommand{options, std::move(arguments.token.name)});
   return std::nullopt;
 }
 
@@ -391,7 +402,6 @@ void add_data_options(CLI::App& sub, std::vector<std::string>& data,
 void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::string& color) {
   add_color(*add_evaluate(app, arguments), color);
   add_checkpoint(app, arguments, color);
-  add_token(app, arguments, color);
   auto* submit = add_submit(app, arguments);
   auto* ps = add(app, "ps", "List the jobs of the cluster", arguments);
   ps->add_flag("-a,--all", arguments.all, "Those that have ended, too");
@@ -426,12 +436,8 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
   auto* drain = add(*nodes, "drain", "Take a worker out of use: its job leaves it", arguments);
   add_argument(*drain, "NAME", arguments.worker, "The worker's name")->required();
   drain->add_flag("--undo", arguments.undo, "Let it have jobs again");
-  auto* config = add(app, "config", "Show how commands find the cluster", arguments);
-  auto* config_set = config->add_subcommand("set", "Write a setting into your own file");
-  add_argument(*config_set, "KEY", arguments.id,
-               "master, cluster, secret_file or insecure_plaintext")
-      ->required();
-  add_argument(*config_set, "VALUE", arguments.second, "Its value; '' removes it")->required();
+  add_token(app, arguments, color);
+  add_config(app, arguments, color);
   auto* cluster = add(app, "cluster", "Describe the cluster and its master", arguments);
   auto* doctor = add_doctor(app, arguments);
   auto* bundle = add(app, "support-bundle",
@@ -447,7 +453,7 @@ void add_cluster_commands(CLI::App& app, ClusterArguments& arguments, std::strin
       ->type_name("FILE");
   // --color comes last, so that it is the last option in the help of each command.
   for (CLI::App* each : {submit, ps, show, logs, cancel, pause, resume, fetch, rm, nodes, top,
-                         drain, config, config_set, cluster, doctor, bundle}) {
+                         drain, cluster, doctor, bundle}) {
     add_color(*each, color);
   }
 }

@@ -179,21 +179,20 @@ struct TokenCreateCommand {
   std::optional<std::chrono::milliseconds> lasts;  // nothing: without end
   std::string output;                              // a file that does not exist; empty: stdout
 };
-int run_token_create(const TokenCreateCommand& command);
 
 // Lists the tokens of the cluster, without their keys.
 struct TokenListCommand {
   ClusterOptions cluster;
   bool headers = true;
 };
-int run_token_list(const TokenListCommand& command);
 
 // Revokes the token of that number, or all tokens of that name.
 struct TokenRevokeCommand {
   ClusterOptions cluster;
   std::string which;
 };
-int run_token_revoke(const TokenRevokeCommand& command);
+using TokenCommand = std::variant<TokenCreateCommand, TokenListCommand, TokenRevokeCommand>;
+int run_token(const TokenCommand& command);
 
 // Lists the workers.
 // Warns on stderr if no worker has a data set, since no job can train then.

@@ -423,9 +423,7 @@ int run_command(const Command& command) {
     int operator()(const RmCommand& rm) const { return run_rm(rm); }
     int operator()(const SupportBundleCommand& bundle) const { return run_support_bundle(bundle); }
     int operator()(const DrainCommand& drain) const { return run_drain(drain); }
-    int operator()(const TokenCreateCommand& token) const { return run_token_create(token); }
-    int operator()(const TokenListCommand& token) const { return run_token_list(token); }
-    int operator()(const TokenRevokeCommand& token) const { return run_token_revoke(token); }
+    int operator()(const TokenCommand& token) const { return run_token(token); }
     int operator()(const ConfigCommand& config) const { return run_config(config); }
     int operator()(const ConfigSetCommand& set) const { return run_config_set(set); }
     int operator()(const TopCommand& top) const { return run_top(top); }

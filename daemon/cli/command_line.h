@@ -22,16 +22,17 @@ namespace leat {
 
 // A command with its arguments, or a text to print instead. run_command() needs an overload for
 // each alternative, so the compiler finds a command without one.
-using Command = std::variant<
-    PrintText, TrainCommand, PlanCommand, AuditCommand, PredictCommand, GraphShowCommand,
-    GraphCheckCommand, GraphConvertCommand, GraphOpsCommand, CheckpointLsCommand,
-    CheckpointVerifyCommand, CheckpointDiffCommand, CheckpointExportCommand, CheckpointCopyCommand,
-    CheckpointSaveCommand, EvaluateCommand, SubmitCommand, PsCommand, ShowCommand, LogsCommand,
-    CancelCommand, PauseCommand, SupportBundleCommand, RmCommand, NodesCommand, TopCommand,
-    ConfigCommand, ConfigSetCommand, DrainCommand, TokenCreateCommand, TokenListCommand,
-    TokenRevokeCommand, FetchCommand, ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand,
-    CompareCommand, DataTokenizeCommand, WhyCommand, TraceCommand, ExplainCommand,
-    DataInspectCommand, DataConvertCommand, DataLedgerCommand, VersionCommand>;
+using Command =
+    std::variant<PrintText, TrainCommand, PlanCommand, AuditCommand, PredictCommand,
+                 GraphShowCommand, GraphCheckCommand, GraphConvertCommand, GraphOpsCommand,
+                 CheckpointLsCommand, CheckpointVerifyCommand, CheckpointDiffCommand,
+                 CheckpointExportCommand, CheckpointCopyCommand, CheckpointSaveCommand,
+                 EvaluateCommand, SubmitCommand, PsCommand, ShowCommand, LogsCommand, CancelCommand,
+                 PauseCommand, SupportBundleCommand, RmCommand, NodesCommand, TopCommand,
+                 ConfigCommand, ConfigSetCommand, DrainCommand, TokenCommand, FetchCommand,
+                 ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand, CompareCommand,
+                 DataTokenizeCommand, WhyCommand, TraceCommand, ExplainCommand, DataInspectCommand,
+                 DataConvertCommand, DataLedgerCommand, VersionCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -74,8 +74,6 @@ Status write_private_file(const std::string& path, const std::string& text) {
   return written ? Status() : system_error(cat("writing '", path, "'"), error);
 }
 
-}  // namespace
-
 int run_token_create(const TokenCreateCommand& command) {
   ClusterConnection connection(command.cluster);
   if (const int code = connection.open(); code != kExitOk) return code;
@@ -152,6 +150,17 @@ int run_token_revoke(const TokenRevokeCommand& command) {
                               "': expected the number or the name of tokens that are good, as "
                               "`leat token list` shows them")),
       About::name);
+}
+
+}  // namespace
+
+int run_token(const TokenCommand& command) {
+  struct Run {
+    int operator()(const TokenCreateCommand& create) const { return run_token_create(create); }
+    int operator()(const TokenListCommand& list) const { return run_token_list(list); }
+    int operator()(const TokenRevokeCommand& revoke) const { return run_token_revoke(revoke); }
+  };
+  return std::visit(Run(), command);
 }
 
 }  // namespace leat

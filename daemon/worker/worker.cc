@@ -110,6 +110,20 @@ Status Worker::take_state(const WorkerConfig& config, const Logger& log) {
   return {};
 }
 
+namespace {
+
+RpcIdentity identity_of(const WorkerConfig& config) {
+  RpcIdentity identity;
+  identity.role = RpcRole::worker;
+  identity.cluster = config.cluster;
+  identity.secret = config.security.secret;
+  identity.secrets = config.security.secrets;
+  identity.seal = config.security.seal();
+  return identity;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
                                               const std::string& program, Logger log,
                                               std::function<void()> on_given_up,
@@ -122,11 +136,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
       static_cast<uint32_t>(config.threads > 0 ? config.threads : cpu::usable_cores());
   MasterLinkOptions options;
   options.master = config.master;
-  options.identity.role = RpcRole::worker;
-  options.identity.cluster = config.cluster;
-  options.identity.secret = config.security.secret;
-  options.identity.secrets = config.security.secrets;
-  options.identity.seal = config.security.seal();
+  options.identity = identity_of(config);
   options.log = log;
   options.name_patience = config.name_patience;
   options.on_given_up = std::move(on_given_up);

@@ -31,7 +31,8 @@ std::string text_of_settings(const Result<std::vector<SettingOrigin>>& settings)
 TEST_CASE("a setting is from its flag, the environment, the user's file or its default") {
   const TemporaryDirectory home;
   CHECK(text_of_settings(explain_cluster({}, of({}))) ==
-        "master=127.0.0.1:17461 (default)\ncluster=leat (default)\nsecret_file= (default)\n");
+        "master=127.0.0.1:17461 (default)\ncluster=leat (default)\nsecret_file= (default)\n"
+        "insecure_plaintext= (default)\n");
   const Environment environment = of({{"XDG_CONFIG_HOME", home.path()}, {"LEAT_CLUSTER", "lab"}});
   const std::string path = must(write_setting("master", "10.0.0.1:1", environment));
   CHECK(path == home / "leat/config.yaml");
@@ -40,7 +41,7 @@ TEST_CASE("a setting is from its flag, the environment, the user's file or its d
   options.secret_file = "s";
   CHECK(text_of_settings(explain_cluster(options, environment)) ==
         cat("master=10.0.0.1:1 (", path, ")\ncluster=lab (LEAT_CLUSTER)\n",
-            "secret_file=s (--secret-file)\n"));
+            "secret_file=s (--secret-file)\ninsecure_plaintext= (default)\n"));
   CHECK(must(find_cluster(options, environment)).cluster == "lab");
 }
 
@@ -56,11 +57,22 @@ TEST_CASE("a setting is written into the user's file and leaves the others") {
   CHECK(must(find_cluster({}, environment)).secret_file == "/etc/leat/secret");
 }
 
+TEST_CASE("TLS is turned off for a client by the environment or the file, and by no mistake") {
+  for (const auto& [value, seal] :
+       {std::pair{"true", Seal::never}, std::pair{"false", Seal::beyond_loopback},
+        std::pair{"", Seal::beyond_loopback}}) {
+    const auto settings = must(find_cluster({}, of({{"LEAT_INSECURE_PLAINTEXT", value}})));
+    CHECK(must(client_options_of(settings)).seal == seal);
+  }
+  CHECK(find_cluster({}, of({{"LEAT_INSECURE_PLAINTEXT", "yes"}})).status().message() ==
+        "LEAT_INSECURE_PLAINTEXT: expected true or false, received 'yes'");
+}
+
 TEST_CASE("a setting that is none, or a file with an error, is left as it was") {
   const TemporaryDirectory home;
   const Environment environment = of({{"HOME", home.path()}});
   CHECK(write_setting("masters", "x", environment).status().message() ==
-        "key: expected master, cluster or secret_file, received 'masters'");
+        "key: expected master, cluster, secret_file or insecure_plaintext, received 'masters'");
   CHECK(write_setting("master", "nowhere", environment).status().message() ==
         "master: expected host:port, received 'nowhere'");
   CHECK(write_setting("master", "a:1", of({})).status().code() == Code::failed_precondition);

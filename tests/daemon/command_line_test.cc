@@ -225,7 +225,8 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{},
        "expected a command: train, plan, predict, graph, evaluate, checkpoint, submit, ps, show, "
        "logs, "
-       "cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, support-bundle, "
+       "cancel, pause, resume, fetch, rm, nodes, top, token, config, cluster, doctor, "
+       "support-bundle, "
        "metrics, plot, "
        "compare, "
        "why, explain, trace, data, audit, completion, man, help, version\nSee "
@@ -235,7 +236,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{"launch"},
        "unknown command 'launch'; the commands are train, plan, predict, graph, evaluate, "
        "checkpoint, submit, ps, show, "
-       "logs, cancel, pause, resume, fetch, rm, nodes, top, config, cluster, doctor, "
+       "logs, cancel, pause, resume, fetch, rm, nodes, top, token, config, cluster, doctor, "
        "support-bundle, metrics, "
        "plot, "
        "compare, why, explain, trace, data, audit, completion, "

@@ -43,7 +43,7 @@ Status Wire::shake_hands(Deadline deadline, std::string_view peer) {
   const std::string subject = cat("TLS with ", peer);
   while (true) {
     const Status shaken = session.shake_hands();
-    // What is left to say is said also after a failure: it is the reason.
+    // The output is sent also after a failure: it is the reason.
     const auto output = session.output();
     const Status sent = send_all(get(), output, deadline, subject);
     session.sent(output.size());

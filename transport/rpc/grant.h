@@ -34,7 +34,7 @@ bool includes(Right has, Right needs);
 // Whether an end with this right may be in this role.
 bool fits(Right right, RpcRole role);
 
-// What a key is for.
+// The use of a key: whose it is, and until when.
 struct Grant {
   static constexpr size_t kMostName = 64;
 

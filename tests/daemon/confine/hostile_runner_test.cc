@@ -182,7 +182,7 @@ pid_t set_targets(HostileScene& scene, const std::string& more = "") {
   return other;
 }
 
-// What the runner of job-1 has said, without the prefix.
+// The lines that the runner of job-1 has said, without the prefix.
 std::vector<std::string> lines_of_attacker(HostileScene& scene) {
   constexpr std::string_view kSaid = "said job-1: ";
   std::vector<std::string> lines;

@@ -572,8 +572,8 @@ TEST_CASE("a user has no more jobs that wait or run than the quota, and others h
   JobTableLimits limits;
   limits.quotas.jobs = 2;
   TableDriver driver(limits);
-  const auto submit = [&](uint64_t ticket, const std::string& user) {
-    Submission submission = make_submission(cat("r", ticket), "a", 1);
+  const auto submit = [&](uint64_t ticket, const std::string& user, uint64_t request = 0) {
+    Submission submission = make_submission(cat("r", request == 0 ? ticket : request), "a", 1);
     submission.terms.user = user;
     driver.send(SubmitAsked{ticket, std::move(submission)});
     return driver.answers.at(ticket);
@@ -590,7 +590,7 @@ TEST_CASE("a user has no more jobs that wait or run than the quota, and others h
   // One that has ended makes room, and a repeated request counts once.
   driver.send(CancelAsked{6, first->id, ""});
   CHECK(submit(7, "ann").ok());
-  CHECK(submit(7, "ann").ok());
+  CHECK(submit(8, "ann", 7).ok());
 }
 
 TEST_CASE("a restarted master gives jobs that had runners new ones, before the queue") {
