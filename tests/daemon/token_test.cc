@@ -61,8 +61,9 @@ struct TokenScene {
     return cluster.leat(command, words);
   }
   std::string job_file(const std::string& name) {
-    std::ofstream(small.path(name))
-        << print_job(small.with_endless_epoch(small.job({"num_workers=1", "data.root=data"})));
+    Job job = small.with_endless_epoch(small.job({"num_workers=1"}));
+    job.data.root = "data";
+    std::ofstream(small.path(name)) << print_job(job);
     return small.path(name);
   }
 
