@@ -56,6 +56,45 @@ constexpr const char* kCalls[] = {
     "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp",
     "getpgid", "getsid", "getrlimit", "setrlimit", "getrusage", "sysinfo", "uname", "capget"};
 
+// The driver of GPUs and its libraries are closed, so these are the harmless rest of the calls that
+// containers with GPUs are allowed by default.
+constexpr const char* kCallsOfGpus[] = {"mlockall",
+                                        "munlockall",
+                                        "pkey_alloc",
+                                        "pkey_free",
+                                        "pkey_mprotect",
+                                        "sched_setparam",
+                                        "sched_setscheduler",
+                                        "sched_getattr",
+                                        "sched_setattr",
+                                        "sched_rr_get_interval",
+                                        "timer_create",
+                                        "timer_settime",
+                                        "timer_gettime",
+                                        "timer_getoverrun",
+                                        "timer_delete",
+                                        "setitimer",
+                                        "alarm",
+                                        "inotify_init1",
+                                        "inotify_add_watch",
+                                        "inotify_rm_watch",
+                                        "ioprio_get",
+                                        "ioprio_set",
+                                        "eventfd",
+                                        "signalfd",
+                                        "getxattr",
+                                        "fgetxattr",
+                                        "lgetxattr",
+                                        "tee",
+                                        "vmsplice",
+                                        "sync",
+                                        "syncfs",
+                                        "wait4",
+                                        "waitid",
+                                        "getdents",
+                                        "mknod",
+                                        "mknodat"};
+
 #ifdef LEAT_SANITIZED
 // The leak detector stops the process's threads from a copy of the process, which it traces; the
 // sanitizers read their own memory by calls, and end their copies.
@@ -134,13 +173,15 @@ void allow_threads(CallList& list) {
 }
 
 // The kinds of sockets: raw ones and packets are not among them.
-void allow_sockets(CallList& list) {
+void allow_sockets(CallList& list, bool opens_gpus) {
   constexpr scmp_datum_t kKind = 0xf;  // the other bits are flags
   for (const scmp_datum_t family : {AF_INET, AF_INET6}) {
     list.allow("socket", {is(0, family), has(1, kKind, SOCK_STREAM)});
     list.allow("socket", {is(0, family), has(1, kKind, SOCK_DGRAM)});
   }
   list.allow("socket", {is(0, AF_UNIX), has(1, kKind, SOCK_STREAM)});
+  // CUDA makes one when it begins.
+  if (opens_gpus) list.allow("socket", {is(0, AF_UNIX), has(1, kKind, SOCK_SEQPACKET)});
   list.allow("socketpair", {is(0, AF_UNIX), has(1, kKind, SOCK_STREAM)});
   // getaddrinfo() asks for the machine's addresses: NETLINK_ROUTE is 0.
   list.allow("socket", {is(0, AF_NETLINK), has(1, kKind, SOCK_RAW), is(2, 0)});
@@ -170,12 +211,14 @@ Status can_filter_calls() {
 Status allow_calls_of_runner(const CallListOptions& options) {
   CallList list(SCMP_ACT_ERRNO(EPERM));
   for (const char* name : kCalls) list.allow(name);
+  if (options.opens_gpus)
+    for (const char* name : kCallsOfGpus) list.allow(name);
 #ifdef LEAT_SANITIZED
   for (const char* name : kCallsOfSanitizers) list.allow(name);
 #endif
   list.allow("seccomp");  // which can only forbid more
   allow_threads(list);
-  allow_sockets(list);
+  allow_sockets(list, options.opens_gpus);
   allow_ioctl(list, options.opens_gpus);
   return list.load();
 }

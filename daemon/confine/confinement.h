@@ -40,11 +40,11 @@ bool is_mandatory(ConfineLayer layer);
 struct LayerState {
   ConfineLayer layer = ConfineLayer::user;
   bool active = false;
-  // If active, its measure: "200003", "ABI 7"; else the reason. May be empty if active.
+  // If active, its measure: "70003", "ABI 7"; else the reason. May be empty if active.
   std::string how;
 };
 
-// One line: "confined by own user (200003), system calls, ...; without network (...)".
+// One line: "confined by own user (70003), system calls, ...; without network (...)".
 std::string layers_text(const std::vector<LayerState>& layers);
 
 // The decisions of a worker for one runner. A value, which the boot message carries.

@@ -22,7 +22,8 @@
 namespace leat {
 namespace {
 
-constexpr uint32_t kUsual = 200'000, kLow = 60'600, kCount = 1'000, kLowCount = 512;
+// Above the accounts of people and the users of systemd, below the ranges of /etc/subuid.
+constexpr uint32_t kUsual = 70'000, kLow = 60'600, kCount = 1'000, kLowCount = 512;
 constexpr mode_t kPassThrough = 0711;
 
 // Makes a folder of this user that others can only pass through.

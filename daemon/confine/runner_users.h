@@ -49,7 +49,7 @@ struct UserRange {
 class RunnerUsers {
  public:
   // Ok if this process may start runners as users of the range: it has the capabilities for that,
-  // and its user namespace has the numbers. With `first` 0 the range is 200000 and the following,
+  // and its user namespace has the numbers. With `first` 0 the range is 70000 and the following,
   // or 60600 where the namespace ends before.
   static Result<RunnerUsers> open(UserRange range, const std::string& shared);
   // resource_exhausted if all are in use.

@@ -125,7 +125,7 @@ enum class Confine : uint8_t {
 
 // The numbers of the users that runners get.
 struct RunnerUserRange {
-  int64_t first = 0;  // 0: 200000, or 60600 if the user namespace ends before, with 512 numbers
+  int64_t first = 0;  // 0: 70000, or 60600 if the user namespace ends before, with 512 numbers
   int64_t count = 1000;
 };
 

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "daemon/chaos/commit_chaos.h"
 #include "daemon/worker/process_usage.h"
@@ -167,6 +168,7 @@ class Runners::Core {
     WorkerUsage usage;
     bool beats = false;           // its first pulse has arrived
     uint64_t faults = 0;          // the number of the last fault that it has asked for
+    bool was_refused = false;     // such a fault, which one line of the log tells
     Steady::time_point heard_at;  // the time of the last pulse, or of the start
     std::string killed_for;       // why this worker has killed it, if it was not asked to
     std::optional<Steady::time_point> kill_at;
@@ -334,6 +336,7 @@ class Runners::Core {
     child.faults = asked.number;
     const bool is_action = asked.action <= static_cast<uint64_t>(ChaosAction::stop);
     if (!child.order.chaos || !is_action) {
+      if (std::exchange(child.was_refused, true)) return;
       return log_.warning("runner of job ", child.order.job,
                           ": asks for a fault, which its job may not have");
     }

@@ -2,7 +2,7 @@
 // at all that is not its job's. A test starts it in place of `leatd runner`, through the code of
 // the worker, and reads its lines:
 //
-//   layers: confined by own user (200003), ...
+//   layers: confined by own user (70003), ...
 //   <what it tried>: refused (EPERM)
 //   <what it tried>: HAPPENED
 //

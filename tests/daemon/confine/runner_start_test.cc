@@ -1,6 +1,9 @@
 // How `leatd runner` starts when it is confined, and how long that takes.
+#include <linux/capability.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -67,6 +70,22 @@ std::chrono::microseconds median_start(Confine mode) {
   return took[7];
 }
 
+// Gives up a capability for this thread while it lives.
+class WithoutCapability {
+ public:
+  explicit WithoutCapability(int capability) {
+    ::syscall(SYS_capget, &header_, before_);
+    __user_cap_data_struct less[2] = {before_[0], before_[1]};
+    less[0].effective &= ~(1U << capability);
+    ::syscall(SYS_capset, &header_, less);
+  }
+  ~WithoutCapability() { ::syscall(SYS_capset, &header_, before_); }
+
+ private:
+  __user_cap_header_struct header_{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct before_[2] = {};
+};
+
 // The lines of /proc/PID/status that begin with `key`, without it.
 std::string status_of(pid_t process, const std::string& key) {
   const std::string text = contents_of(cat("/proc/", process, "/status"));
@@ -104,6 +123,30 @@ TEST_CASE("runners that read as the worker's user have it, with the right to rea
   const auto runner = scene.start();
   CHECK(status_of(runner->pid(), "Uid") == status_of(::getpid(), "Uid"));
   CHECK(status_of(runner->pid(), "CapEff") == "0000000000000004");  // CAP_DAC_READ_SEARCH
+  CHECK(status_of(runner->pid(), "Seccomp") == "2");
+}
+
+TEST_CASE("a worker that cannot give its runners users does not start, if they are required") {
+  if (!may_confine()) return;
+  const WithoutCapability narrowed(CAP_SETUID);
+  const TemporaryDirectory folder;
+  WorkerConfig config;
+  config.state_dir = folder.path();
+  config.runner.confine = Confine::required;
+  const Status refused = RunnerConfinement::open(config, folder.path(), {}).status();
+  CHECK(refused.code() == Code::failed_precondition);
+  CHECK_THAT(refused.message(),
+             Catch::StartsWith("runner.confine: expected 'own user' for runners"));
+  CHECK_THAT(refused.message(), Catch::Contains("lacks CAP_SETUID; 'leat doctor' tells"));
+  // Beyond loopback, that is the default; on loopback, a runner gives up the rights of root
+  // instead.
+  config.runner.confine = Confine::automatic;
+  config.master = "192.0.2.1:17461";
+  CHECK_FALSE(RunnerConfinement::open(config, folder.path(), {}).ok());
+  StartScene scene(Confine::automatic);
+  const auto runner = scene.start();
+  CHECK(status_of(runner->pid(), "Uid") == status_of(::getpid(), "Uid"));
+  CHECK(status_of(runner->pid(), "CapEff") == "0000000000000000");
   CHECK(status_of(runner->pid(), "Seccomp") == "2");
 }
 
