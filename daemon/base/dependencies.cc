@@ -121,6 +121,7 @@ std::vector<Dependency> known_dependencies() {
        built_with("libpng"),
        told_by<const void*>("png_get_libpng_ver", nullptr),
        {"libpng16"}},
+      {"libseccomp", "LGPL-2.1-or-later", built_with("libseccomp"), "", {"libseccomp"}},
       {"libsystemd", "LGPL-2.1-or-later", built_with("libsystemd"), "", {"libsystemd"}},
       {"libwebp", "BSD-3-Clause", built_with("libwebp"), told_by_webp(), {"libwebp"}},
       {"nlohmann-json", "MIT", built_with("nlohmann_json")},
