@@ -286,6 +286,10 @@ Result<std::vector<LayerState>> confine_process(const Confinement& c) {
   return layers.take();
 }
 
-Status end_of_listening(const Confinement& c) { return c.is_on ? forbid_listening() : Status(); }
+Status end_of_listening(const Confinement& c) {
+  // A process whose calls the kernel cannot filter was told so when it confined itself.
+  if (!c.is_on || !can_filter_calls().ok()) return {};
+  return forbid_listening();
+}
 
 }  // namespace leat
