@@ -53,6 +53,7 @@
 #include "transport/io/handshake.h"
 #include "transport/io/listener.h"
 #include "transport/io/reactor.h"
+#include "transport/rpc/grant.h"
 
 namespace leat {
 namespace {
@@ -479,6 +480,11 @@ std::vector<Named> rights() {
       {"bind a TCP port", [] { return binds_port(SOCK_STREAM); }},
       {"bind a UDP port", [] { return binds_port(SOCK_DGRAM); }},
       {"listen on a TCP port", listens},
+      {"have a key that is more than its job's",
+       [] {
+         const auto key = read_credential(config.secret);
+         return !key.ok() || key->grant.right != Right::runner || key->grant.name != config.job;
+       }},
       {"read a secret of the environment", [] { return has_variable("LEAT_TEST_SECRET"); }},
       {"read credentials of stores", [] { return has_variable("AWS_SECRET_ACCESS_KEY"); }},
   };

@@ -213,6 +213,7 @@ kj::Promise<Status> FakeMaster::send_start(const std::string& job, uint64_t asse
   const std::vector<kj::byte> secret(32, 7);
   spec.setToken(kj::arrayPtr(secret.data(), 32));
   spec.setKey(kj::arrayPtr(secret.data(), 32));
+  spec.setCredential(runner_credential(std::string(32, 's'), job).c_str());
   return request.send().then([](auto&& r) { return status_of(r.getOutcome()); });
 }
 
@@ -237,7 +238,8 @@ Status FakeMaster::advance(const std::string& job, uint64_t assembly) {
       60s, "Worker.advance");
 }
 
-Status FakeMaster::stop(const std::string& job, uint64_t assembly, std::chrono::milliseconds grace) {
+Status FakeMaster::stop(const std::string& job, uint64_t assembly,
+                        std::chrono::milliseconds grace) {
   return call(
       *loop_,
       [&]() -> kj::Promise<Status> {
