@@ -61,7 +61,7 @@ struct TokenScene {
     return cluster.leat(command, words);
   }
   std::string job_file(const std::string& name) {
-    Job job = small.with_endless_epoch(small.job({"num_workers=1"}));
+    Job job = small.with_endless_epoch(small.job({"num_workers=1", "steps=1000000"}));
     job.data.root = "data";
     std::ofstream(small.path(name)) << print_job(job);
     return small.path(name);
