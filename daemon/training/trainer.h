@@ -7,6 +7,7 @@
 //   classes.txt           the names of the classes, if the data has them: class_names.h
 //   metrics.jsonl         one object a step, and one an epoch: daemon/metrics/metrics_log.h
 //   checkpoints/step-N/   see daemon/checkpoint/checkpoint_store.h
+//   provenance.txt        the run's id, key and job files: see daemon/checkpoint/provenance.h
 //   weights.safetensors   the trained weights, written at the end
 //   best_weights.safetensors  those of the best epoch, if the job keeps them
 //   confusion_matrix.json     of the last validation, if the job has that metric
