@@ -18,14 +18,15 @@ TEST_CASE("the job that these tests spoil is good") {
   const TinyJob tiny;
   check_ok(tiny.train("run"));
   const auto left = tiny.snapshot("run");
-  for (const char* name : {"run/job.yaml", "run/net.onnxtxt", "run/metrics.jsonl",
-                           "run/weights.safetensors", "run/checkpoints/step-00000004/manifest.json",
-                           "run/checkpoints/step-00000008/part-00000-of-00002.safetensors",
-                           "run/checkpoints/step-00000008/part-00001-of-00002.safetensors"}) {
+  for (const char* name :
+       {"run/job.yaml", "run/net.onnxtxt", "run/metrics.jsonl", "run/weights.safetensors",
+        "run/provenance.txt", "run/checkpoints/step-00000004/manifest.json",
+        "run/checkpoints/step-00000008/part-00000-of-00002.safetensors",
+        "run/checkpoints/step-00000008/part-00001-of-00002.safetensors"}) {
     INFO(name);
     CHECK(left.count(name) == 1);
   }
-  CHECK(left.size() == 10);
+  CHECK(left.size() == 11);
 }
 
 TEST_CASE("a wrong job file is refused with the place") {
