@@ -77,8 +77,13 @@ Status write_private_file(const std::string& path, const std::string& text) {
 int run_token_create(const TokenCreateCommand& command) {
   ClusterConnection connection(command.cluster);
   if (const int code = connection.open(); code != kExitOk) return code;
-  const auto lasts = std::chrono::duration_cast<std::chrono::seconds>(
-      command.lasts.value_or(std::chrono::milliseconds(0)));
+  const auto lasts =
+      std::chrono::ceil<std::chrono::seconds>(command.lasts.value_or(std::chrono::milliseconds(0)));
+  // 0 would be without end.
+  if (command.lasts && lasts.count() < 1) {
+    return connection.report(invalid_argument("--lasts: expected a time to come, received 0"),
+                             About::content);
+  }
   const auto made = connection.client().create_token(command.role, command.name, lasts);
   if (!made.ok()) return connection.report(made.status(), About::content);
   if (command.output.empty()) {

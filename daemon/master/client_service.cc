@@ -287,9 +287,10 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> cancel(CancelContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto named = read_id(context.getParams().getId());
+    if (!named.ok()) return refuse(named.status(), context);
+    const auto id = may_change(*named, "Master.cancel");
     if (!id.ok()) return refuse(id.status(), context);
-    if (const Status may = may_change(*id, "Master.cancel"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.cancel");
     shared_->jobs.cancel(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.cancel"),
@@ -297,9 +298,10 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> pause(PauseContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto named = read_id(context.getParams().getId());
+    if (!named.ok()) return refuse(named.status(), context);
+    const auto id = may_change(*named, "Master.pause");
     if (!id.ok()) return refuse(id.status(), context);
-    if (const Status may = may_change(*id, "Master.pause"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.pause");
     shared_->jobs.pause(*id, context.getParams().getUndo(), connection_->peer,
                         shared_->lent->lend<JobView>(elsewhere.done));
@@ -308,9 +310,10 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> save(SaveContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto named = read_id(context.getParams().getId());
+    if (!named.ok()) return refuse(named.status(), context);
+    const auto id = may_change(*named, "Master.save");
     if (!id.ok()) return refuse(id.status(), context);
-    if (const Status may = may_change(*id, "Master.save"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.save");
     shared_->jobs.save(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.save"),
@@ -331,7 +334,9 @@ class MasterServer final : public Service<wire::Master> {
 
   kj::Promise<void> record(RecordContext context) override {
     const auto params = context.getParams();
-    const auto id = read_id(params.getId());
+    const auto named = read_id(params.getId());
+    if (!named.ok()) return refuse(named.status(), context);
+    const auto id = may_change(*named, "Master.record");
     if (!id.ok()) return refuse(id.status(), context);
     const auto permit = connection_->waits.take();
     if (permit == nullptr) return refuse(too_many("calls that wait"), context);
@@ -354,9 +359,10 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> remove(RemoveContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto named = read_id(context.getParams().getId());
+    if (!named.ok()) return refuse(named.status(), context);
+    const auto id = may_change(*named, "Master.remove");
     if (!id.ok()) return refuse(id.status(), context);
-    if (const Status may = may_change(*id, "Master.remove"); !may.ok()) return refuse(may, context);
     auto elsewhere = answered_elsewhere<JobView>(shared_->loop, "Master.remove");
     shared_->jobs.remove(*id, connection_->peer, shared_->lent->lend<JobView>(elsewhere.done));
     return reply_job(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.remove"),
@@ -452,6 +458,7 @@ class MasterServer final : public Service<wire::Master> {
     auto request = read_opening(context.getParams().getRequest());
     if (!request.ok()) return refuse(request.status(), context);
     take_name(request->user);
+    request->by = connection_->peer;
     // The journal must have the session's job before the client gets its capability.
     using Host = std::shared_ptr<SessionHost>;
     auto opened = answered_elsewhere<Host>(shared_->loop, "Master.openSession");
@@ -520,13 +527,14 @@ class MasterServer final : public Service<wire::Master> {
     return refused(cat(method, ": expected the role ", right_name(needed), ", received ",
                        right_name(right), " '", connection_->grant.name, "'"));
   }
-  // Ok if the connection may change this job: an operator every one, a submitter its own.
-  Status may_change(const std::string& id, std::string_view method) const {
+  // The id of the job if the connection may change it: an operator every one, a submitter its own.
+  // A member's prefix stays one, since it may stand for any job.
+  Result<std::string> may_change(const std::string& id, std::string_view method) const {
     const Grant& grant = connection_->grant;
-    if (includes(grant.right, Right::operate)) return {};
+    if (includes(grant.right, Right::operate)) return id;
     LEAT_RETURN_IF_ERROR(may_do(Right::submitter, method));
     LEAT_ASSIGN_OR_RETURN(const JobView job, shared_->status.job(id));
-    if (job.user == grant.name) return {};
+    if (job.user == grant.name) return job.id;
     return refused(cat(method, " of ", job.id, ": expected its owner",
                        job.user.empty() ? "" : cat(" '", job.user, "'"),
                        " or an operator, received ", right_name(grant.right), " '", grant.name,

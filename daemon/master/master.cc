@@ -351,7 +351,9 @@ void Master::resume(std::string job, Submission submission, Done<JobView> done) 
 Result<std::unique_ptr<ArrivingBlob>> Master::begin_blob(const Sha256Digest& sha256,
                                                          uint64_t size) {
   const uint64_t most = parts_.config.quotas.uploads;
-  if (most != 0) {
+  // A repeated upload of a file that is there takes no room.
+  const auto has = parts_.journal->blobs().has(sha256, size);
+  if (most != 0 && !(has.ok() && *has)) {
     LEAT_ASSIGN_OR_RETURN(const uint64_t there, parts_.journal->blobs().bytes());
     if (size > most || there > most - size) {
       return resource_exhausted(cat("upload of ", human_bytes(size), ": expected at most ",

@@ -47,6 +47,7 @@ void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<Sess
   submission.num_workers = opening.num_workers;
   submission.gpus = opening.gpus;
   submission.terms.user = opening.user;
+  submission.by = opening.by;
   submission.max_restarts = 0;  // what it held is gone with a runner
   // The request id makes a repeated call find the job of the first one.
   parts_.submit(std::move(submission), [this, options, done](Result<JobView> view) {

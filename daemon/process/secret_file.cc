@@ -70,10 +70,18 @@ Result<std::string> read_secret_file(const std::string& path, const std::string&
 Status reload_secrets(const SecurityConfig& config, const std::string& credentials) {
   if (!config.secrets) return {};
   LEAT_ASSIGN_OR_RETURN(std::string current, read_secret_file(config.secret_file, credentials));
-  LEAT_RETURN_IF_ERROR(read_credential(current).status());
+  LEAT_ASSIGN_OR_RETURN(const Credential now, read_credential(current));
+  LEAT_ASSIGN_OR_RETURN(const Credential then, read_credential(config.secrets->current()));
+  // A master has a secret, and a worker has what it had at its start: either the one or the other.
+  if ((now.grant.right == Right::member) != (then.grant.right == Right::member)) {
+    return invalid_argument(cat("'", config.secret_file, "': expected ",
+                                then.grant.right == Right::member ? "a secret" : "a token",
+                                " as at the start of this daemon, received ",
+                                now.grant.right == Right::member ? "a secret" : "a token"));
+  }
   std::string previous;
   const std::string& before = config.previous_secret_file;
-  if (!before.empty() && ::access(before.c_str(), F_OK) == 0) {
+  if (!before.empty() && (::access(before.c_str(), F_OK) == 0 || errno != ENOENT)) {
     LEAT_ASSIGN_OR_RETURN(previous, read_secret_file(before, credentials));
   }
   config.secrets->set(std::move(current), std::move(previous));

@@ -29,6 +29,7 @@ struct SessionOpening {
   uint32_t gpus = 0;  // 0 or 1: that each worker opens
   // The owner, which the master knows by the client's token; not in the message.
   std::string user = {};
+  std::string by = {};  // the client, for the audit log; not in the message either
 };
 
 }  // namespace leat

@@ -59,6 +59,8 @@ Status HttpTls::read() {
   SSL_CTX* const native = context->native_handle();
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  // A key with a passphrase is an error, and no question on the terminal.
+  SSL_CTX_set_default_passwd_cb(native, [](char*, int, int, void*) { return 0; });
   boost::system::error_code error;
   const auto wrong = [&](const std::string& file, std::string_view what) {
     return invalid_argument(cat("'", file, "': expected ", what, ": ", error.message()));
@@ -67,6 +69,10 @@ Status HttpTls::read() {
     return wrong(certificate_file_, "a certificate in PEM");
   if (context->use_private_key_file(key_file_, TlsContext::pem, error); error)
     return wrong(key_file_, "the certificate's key in PEM");
+  // A key of another type than the certificate's loads all the same.
+  if (SSL_CTX_check_private_key(native) != 1)
+    return invalid_argument(
+        cat("'", key_file_, "': expected the key of the certificate ", certificate_file_));
   context_ = std::move(context);
   return {};
 }

@@ -11,8 +11,8 @@
 namespace leat {
 namespace {
 
-// Encrypted in one go, a piece of a value: it stays in a cache, and the kernel gets it in one call.
-constexpr size_t kSealedAtOnce = 256u << 10;
+// Encrypted in one go: it stays in a cache, and a slow peer is seen to take it.
+constexpr size_t kSealedAtOnce = 64u << 10;
 
 ssize_t fail(int error) {
   errno = error;
@@ -114,7 +114,8 @@ ssize_t Wire::receive_sealed(std::span<const iovec> parts) {
         const std::lock_guard lock(tls_->mutex);
         read = session.read(rest);
       }
-      if (!read.ok()) return got > 0 ? got : fail(EBADMSG);
+      // The bytes before it do not count any more: the link ends.
+      if (!read.ok()) return fail(EBADMSG);
       if (*read > 0) {
         rest = rest.subspan(*read);
         got += static_cast<ssize_t>(*read);
@@ -133,6 +134,12 @@ ssize_t Wire::receive_sealed(std::span<const iovec> parts) {
     }
   }
   return got;
+}
+
+bool Wire::has_input() const {
+  if (!tls_) return false;
+  const std::lock_guard lock(tls_->mutex);
+  return tls_->session->has_input();
 }
 
 void Wire::shut() {

@@ -35,14 +35,14 @@ class Wire {
   Status seal(TlsSession::Side side, const TlsKey& key, Deadline deadline, std::string_view peer);
 
   // As sendmsg() and recvmsg() with MSG_DONTWAIT: the number of bytes, or -1 and errno. With TLS,
-  // send() takes up to 256 KiB and returns when all of it has left; after EAGAIN, the next call has
-  // to begin with the same bytes. receive() fills the parts, or takes all that has come; 0 is the end
-  // of the stream, as that of a process that was killed. EBADMSG: the bytes are not those that the
-  // peer sent.
+  // send() takes up to 64 KiB and returns when all of it has left; after EAGAIN, the next call has
+  // to begin with the same bytes. receive() fills the parts, or takes all that has come; 0 is the
+  // end of the stream, as that of a process that was killed. EBADMSG: the bytes are not those that
+  // the peer sent.
   ssize_t send(std::span<const iovec> parts);
   ssize_t receive(std::span<const iovec> parts);
   // Bytes have come which the kernel no longer has, so that no event tells of them.
-  bool has_input() const { return tls_ && tls_->session->has_input(); }
+  bool has_input() const;
 
   // Tells the peer that nothing more comes, and ends both directions of the socket.
   void shut();

@@ -33,8 +33,7 @@ size_t outbox_bytes(const LinkSetup& setup) {
 
 }  // namespace
 
-Express::Express(Reactor& reactor, Wire wire, LinkState& state, bool values,
-                 OnFailure on_failure)
+Express::Express(Reactor& reactor, Wire wire, LinkState& state, bool values, OnFailure on_failure)
     : reactor_(reactor),
       wire_(std::move(wire)),
       state_(state),
@@ -54,6 +53,8 @@ Express::Express(Reactor& reactor, Wire wire, LinkState& state, bool values,
 
 Status Express::open() {
   LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(wire_.get(), *this));
+  // The first frames may have come together with the end of the handshake of TLS.
+  if (wire_.has_input()) watch_->read_again();
   return {};
 }
 
@@ -64,7 +65,8 @@ void Express::shut() { wire_.shut(); }
 // Returns room for a record in the open bundle. Opens a new one if there is none or it is full.
 std::byte* Express::append_record(size_t payload) {
   const size_t bytes = record_bytes(payload);
-  if (bundle_open_ && filling_.size() + bytes > bundle_ + kFrameHeaderBytes + kBundleBytes) close_bundle();
+  if (bundle_open_ && filling_.size() + bytes > bundle_ + kFrameHeaderBytes + kBundleBytes)
+    close_bundle();
   if (!bundle_open_) {
     bundle_ = filling_.size();
     bundle_open_ = true;
@@ -267,8 +269,8 @@ bool Express::readable() {
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) {
       if (n < 0 && errno == EBADMSG) {
-        on_failure_(state_.damaged(cat("a record of TLS from ", state_.setup().peer,
-                                       " is not what it sent")),
+        on_failure_(state_.damaged(
+                        cat("a record of TLS from ", state_.setup().peer, " is not what it sent")),
                     true);
         return false;
       }

@@ -165,6 +165,9 @@ std::span<std::byte> TlsSession::space() {
   return std::span(in_).subspan(in_end_);
 }
 
+// OpenSSL reads ahead, so that bytes may also be in its own buffer.
+bool TlsSession::has_input() const { return in_end_ > in_begin_ || SSL_has_pending(ssl_) == 1; }
+
 void TlsSession::sent(size_t bytes) {
   out_begin_ += bytes;
   if (out_begin_ < out_.size()) return;
@@ -185,7 +188,8 @@ Status TlsSession::shake_hands() {
   const int done = SSL_do_handshake(ssl_);
   if (done == 1) {
     // The key counts, and nothing else: a handshake that did not use it proves nothing.
-    if (SSL_session_reused(ssl_) != 1) return failed_precondition("TLS: the peer has not used the key");
+    if (SSL_session_reused(ssl_) != 1)
+      return failed_precondition("TLS: the peer has not used the key");
     established_ = true;
     return {};
   }

@@ -32,8 +32,8 @@ TlsKey derive_key(std::span<const uint8_t> secret, std::span<const uint8_t> text
 //
 // A record that was changed, repeated, left out or moved makes read() fail, and the session is then
 // over. A stream that ends before the peer has said its end is told by at_end(), which stays false.
-// Threads: one at a time; the four members of the input may be called while another thread calls
-// write(), output() and sent().
+// Threads: one at a time; space() and received() may be called while another thread calls write(),
+// output() and sent().
 class TlsSession {
  public:
   enum class Side : uint8_t { client, server };
@@ -54,7 +54,7 @@ class TlsSession {
   std::span<std::byte> space();
   void received(size_t bytes) { in_end_ += bytes; }
   // Whether bytes of the peer wait for read(), which may still be less than a record.
-  bool has_input() const { return in_end_ > in_begin_; }
+  bool has_input() const;
 
   // The bytes for the peer, and how many of them were sent.
   std::span<const std::byte> output() const { return std::span(out_).subspan(out_begin_); }

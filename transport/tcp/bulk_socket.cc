@@ -30,6 +30,8 @@ BulkSocket::BulkSocket(Reactor& reactor, Wire wire, LinkState& state, OnFailure 
 
 Status BulkSocket::open() {
   LEAT_ASSIGN_OR_RETURN(watch_, reactor_.watch(wire_.get(), *this));
+  // The first bytes may have come together with the end of the handshake of TLS.
+  if (wire_.has_input()) watch_->read_again();
   return {};
 }
 
