@@ -33,7 +33,7 @@ class SealedStream final : public kj::AsyncIoStream {
   }
 
   kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
-    return read({static_cast<std::byte*>(buffer), most}, least, 0);
+    return fill({static_cast<std::byte*>(buffer), most}, least, 0);
   }
   kj::Promise<void> write(const void* buffer, size_t size) override {
     return write({static_cast<const std::byte*>(buffer), size});
@@ -55,7 +55,7 @@ class SealedStream final : public kj::AsyncIoStream {
   kj::Maybe<int> getFd() const override { return inner_->getFd(); }
 
  private:
-  kj::Promise<size_t> read(std::span<std::byte> out, size_t least, size_t have) {
+  kj::Promise<size_t> fill(std::span<std::byte> out, size_t least, size_t have) {
     while (have < out.size()) {
       const auto got = session_->read(out.subspan(have));
       if (!got.ok()) fail(got.status());
@@ -67,7 +67,7 @@ class SealedStream final : public kj::AsyncIoStream {
       if (!more) {
         fail(unavailable("TLS: the connection was cut: the peer has not said that it ends"));
       }
-      return read(out, least, have);
+      return fill(out, least, have);
     });
   }
   // Takes what the peer has sent. False at the end of the stream.

@@ -294,7 +294,7 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
 // connection ends, so that the opener learns the reason.
 kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
   return half.stream->tryRead(half.hello.data(), kRpcHelloStart, kRpcHelloStart)
-      .then([this, &half](size_t size) -> kj::Promise<void> {
+      .then([&half](size_t size) -> kj::Promise<void> {
         if (size < kRpcHelloStart) kj::throwFatalException(given_up("it hung up"));
         if (!AcceptorHandshake::has_rest(half.hello)) return kj::READY_NOW;
         constexpr size_t kRest = kRpcHelloBytes - kRpcHelloStart;
