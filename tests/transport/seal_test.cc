@@ -23,7 +23,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-TlsKey a_key(uint8_t seed = 7) {
+TlsKey tls_key(uint8_t seed = 7) {
   TlsKey key;
   for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<uint8_t>(seed + i);
   return key;
@@ -34,7 +34,7 @@ Bytes bytes_of(std::string_view text) {
   return Bytes(span.begin(), span.end());
 }
 
-std::unique_ptr<TlsSession> session(TlsSession::Side side, const TlsKey& key = a_key(),
+std::unique_ptr<TlsSession> session(TlsSession::Side side, const TlsKey& key = tls_key(),
                                     uint64_t bytes_of_a_key = TlsSession::kBytesOfAKey) {
   auto made = TlsSession::create(side, key, bytes_of_a_key);
   REQUIRE(made.ok());
@@ -62,7 +62,7 @@ Status give(TlsSession& to, std::span<const std::byte> bytes, Bytes* plaintext =
 }
 
 struct Ends {
-  explicit Ends(const TlsKey& client_key = a_key(), const TlsKey& server_key = a_key(),
+  explicit Ends(const TlsKey& client_key = tls_key(), const TlsKey& server_key = tls_key(),
                 uint64_t bytes_of_a_key = TlsSession::kBytesOfAKey)
       : client(session(TlsSession::Side::client, client_key, bytes_of_a_key)),
         server(session(TlsSession::Side::server, server_key, bytes_of_a_key)) {}
@@ -95,7 +95,8 @@ TEST_CASE("two ends with one key exchange what they say, encrypted", "[cluster]"
   Ends ends;
   REQUIRE(ends.shake_hands().ok());
   std::mt19937 random(1);
-  for (const size_t size : {size_t{1}, size_t{100}, size_t{16'384}, size_t{16'385}, size_t{1'000'000}}) {
+  for (const size_t size :
+       {size_t{1}, size_t{100}, size_t{16'384}, size_t{16'385}, size_t{1'000'000}}) {
     Bytes sent(size);
     for (std::byte& byte : sent) byte = static_cast<std::byte>(random());
     for (TlsSession* from : {ends.client.get(), ends.server.get()}) {
@@ -129,7 +130,7 @@ TEST_CASE("each connection has keys of its own", "[cluster]") {
 }
 
 TEST_CASE("ends whose keys differ never meet", "[cluster]") {
-  Ends ends(a_key(1), a_key(2));
+  Ends ends(tls_key(1), tls_key(2));
   const Status status = ends.shake_hands();
   CHECK(status.code() == Code::failed_precondition);
   CHECK_THAT(status.message(), Catch::StartsWith("TLS: handshake: "));
@@ -297,10 +298,11 @@ TEST_CASE("bytes of any other protocol end the session, and nothing else", "[clu
 }
 
 TEST_CASE("keys change on the way, and no byte is lost", "[cluster]") {
-  Ends ends(a_key(), a_key(), 100'000);
+  Ends ends(tls_key(), tls_key(), 100'000);
   REQUIRE(ends.shake_hands().ok());
   for (int i = 0; i < 40; ++i) {
-    const Bytes up(30'000, static_cast<std::byte>(i)), down(20'000, static_cast<std::byte>(100 + i));
+    const Bytes up(30'000, static_cast<std::byte>(i)),
+        down(20'000, static_cast<std::byte>(100 + i));
     Bytes got;
     REQUIRE(ends.client->write(up).ok());
     REQUIRE(give(*ends.server, ends.client->take_output(), &got).ok());
@@ -321,9 +323,9 @@ TEST_CASE("a wire with TLS carries bytes both ways at once over a slow socket", 
   Wire a(std::move(sockets->first)), b(std::move(sockets->second));
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   auto other = std::async(std::launch::async, [&] {
-    return b.seal(TlsSession::Side::server, a_key(), deadline, "a");
+    return b.seal(TlsSession::Side::server, tls_key(), deadline, "a");
   });
-  REQUIRE(a.seal(TlsSession::Side::client, a_key(), deadline, "b").ok());
+  REQUIRE(a.seal(TlsSession::Side::client, tls_key(), deadline, "b").ok());
   REQUIRE(other.get().ok());
   Bytes sent(3'000'000);
   std::mt19937 random(5);
