@@ -14,7 +14,6 @@
 #include "daemon/master/wire_client_service.h"
 #include "daemon/master/wire_saved_files.h"
 #include "daemon/master/wire_workforce.h"
-#include "daemon/process/secret_file.h"
 #include "daemon/process/state_folder.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -39,7 +38,13 @@ std::string port_zero(const std::string& address) {
 }
 
 RpcIdentity identity_of(const MasterConfig& config) {
-  return identity_of_daemon(RpcRole::master, config.cluster, config.security);
+  RpcIdentity identity;
+  identity.role = RpcRole::master;
+  identity.cluster = config.cluster;
+  identity.secret = config.security.secret;
+  identity.secrets = config.security.secrets;
+  identity.seal = config.security.seal();
+  return identity;
 }
 
 // A runner's key is good as long as its job runs, which its registration shows.

@@ -67,17 +67,6 @@ Result<std::string> read_secret_file(const std::string& path, const std::string&
   return text;
 }
 
-RpcIdentity identity_of_daemon(RpcRole role, const std::string& cluster,
-                               const SecurityConfig& security) {
-  RpcIdentity identity;
-  identity.role = role;
-  identity.cluster = cluster;
-  identity.secret = security.secret;
-  identity.secrets = security.secrets;
-  identity.seal = security.seal();
-  return identity;
-}
-
 Status reload_secrets(const SecurityConfig& config, const std::string& credentials) {
   if (!config.secrets) return {};
   LEAT_ASSIGN_OR_RETURN(std::string current, read_secret_file(config.secret_file, credentials));

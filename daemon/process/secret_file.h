@@ -5,7 +5,6 @@
 
 #include "daemon/process/daemon_config.h"
 #include "devices/base/status.h"
-#include "transport/rpc/hello.h"
 
 namespace leat {
 
@@ -21,10 +20,6 @@ inline constexpr size_t kMostSecretBytes = 4096;
 // not checked: they appear to be readable by a group, which stands for an ACL of the service's
 // user.
 Result<std::string> read_secret_file(const std::string& path, const std::string& credentials);
-
-// The identity of a daemon of this cluster in this role, with its secrets and its policy of TLS.
-RpcIdentity identity_of_daemon(RpcRole role, const std::string& cluster,
-                               const SecurityConfig& security);
 
 // Reads the files of `secret_file` and `previous_secret_file` again, and puts what they have into
 // `config.secrets`: connections that follow use it, and a master ends those of a secret that it no

@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "daemon/base/version.h"
-#include "daemon/process/secret_file.h"
 #include "daemon/process/state_folder.h"
 #include "daemon/worker/advertised_address.h"
 #include "daemon/worker/machine.h"
@@ -111,6 +110,20 @@ Status Worker::take_state(const WorkerConfig& config, const Logger& log) {
   return {};
 }
 
+namespace {
+
+RpcIdentity identity_of(const WorkerConfig& config) {
+  RpcIdentity identity;
+  identity.role = RpcRole::worker;
+  identity.cluster = config.cluster;
+  identity.secret = config.security.secret;
+  identity.secrets = config.security.secrets;
+  identity.seal = config.security.seal();
+  return identity;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
                                               const std::string& program, Logger log,
                                               std::function<void()> on_given_up,
@@ -123,7 +136,7 @@ Result<std::unique_ptr<Worker>> Worker::start(const WorkerConfig& config,
       static_cast<uint32_t>(config.threads > 0 ? config.threads : cpu::usable_cores());
   MasterLinkOptions options;
   options.master = config.master;
-  options.identity = identity_of_daemon(RpcRole::worker, config.cluster, config.security);
+  options.identity = identity_of(config);
   options.log = log;
   options.name_patience = config.name_patience;
   options.on_given_up = std::move(on_given_up);
