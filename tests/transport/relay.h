@@ -35,6 +35,8 @@ class Relay {
     stopped_ = true;
     thread_.join();
   }
+  // From now on, the destructor resets the connections, as a network does that loses their state.
+  void reset_at_the_end() { resets_ = true; }
   Relay(const Relay&) = delete;
 
   const std::string& address() const { return listening_.address; }
@@ -60,6 +62,16 @@ class Relay {
   };
 
   void run() {
+    carry_all();
+    if (!resets_) return;
+    constexpr linger kNow{1, 0};
+    for (const Pair& pair : pairs_) {
+      for (const Descriptor* end : {&pair.client, &pair.server})
+        (void)::setsockopt(end->get(), SOL_SOCKET, SO_LINGER, &kNow, sizeof kNow);
+    }
+    pairs_.clear();
+  }
+  void carry_all() {
     while (!stopped_) {
       std::vector<pollfd> wanted{{listening_.socket.get(), POLLIN, 0}};
       for (const Pair& pair : pairs_) {
@@ -100,7 +112,7 @@ class Relay {
   const std::string target_;
   const Attack attack_;
   ListeningSocket listening_;
-  std::atomic<bool> stopped_{false};
+  std::atomic<bool> stopped_{false}, resets_{false};
   mutable std::mutex mutex_;
   std::vector<std::byte> seen_[2];
   std::list<Pair> pairs_;

@@ -190,22 +190,26 @@ TEST_CASE("what one end says is not taken as the other's: no reflection", "[clus
 
 TEST_CASE("a connection that is cut looks different from one that its peer has ended",
           "[cluster]") {
-  const ProbeHost host(sealed_server(Seal::always));
-  std::promise<std::string> lost;
-  const auto loop = a_loop();
-  std::unique_ptr<RpcClient> client;
-  {
-    const Relay relay(host.server->address());
-    RpcClientOptions options = sealed_client(relay.address(), Seal::always);
-    options.on_lost = [&](const Status& cause) { lost.set_value(cause.message()); };
-    auto made = RpcClient::connect(*loop, options);
-    REQUIRE(made.ok());
-    client = std::move(*made);
-    // The relay ends here, without a word of the server.
+  for (const bool reset : {false, true}) {
+    INFO((reset ? "reset" : "closed") << " by what is between the ends");
+    const ProbeHost host(sealed_server(Seal::always));
+    std::promise<std::string> lost;
+    const auto loop = a_loop();
+    std::unique_ptr<RpcClient> client;
+    {
+      Relay relay(host.server->address());
+      if (reset) relay.reset_at_the_end();
+      RpcClientOptions options = sealed_client(relay.address(), Seal::always);
+      options.on_lost = [&](const Status& cause) { lost.set_value(cause.message()); };
+      auto made = RpcClient::connect(*loop, options);
+      REQUIRE(made.ok());
+      client = std::move(*made);
+      // The relay ends here, without a word of the server.
+    }
+    auto told = lost.get_future();
+    REQUIRE(told.wait_for(30s) == std::future_status::ready);
+    CHECK_THAT(told.get(), Catch::Contains("TLS: the connection was cut"));
   }
-  auto told = lost.get_future();
-  REQUIRE(told.wait_for(30s) == std::future_status::ready);
-  CHECK_THAT(told.get(), Catch::Contains("TLS: the connection was cut"));
 }
 
 TEST_CASE("a peer that proves the secret and then does not speak TLS is let go", "[cluster]") {

@@ -16,6 +16,13 @@ void check(const Status& status) {
   if (!status.ok()) fail(status);
 }
 
+// The socket has failed: no end of the peer came before.
+[[noreturn]] void cut(kj::Exception&& cause) {
+  if (cause.getType() != kj::Exception::Type::DISCONNECTED) kj::throwFatalException(kj::mv(cause));
+  fail(unavailable(
+      cat("TLS: the connection was cut: ", std::string_view(cause.getDescription().cStr()))));
+}
+
 class SealedStream final : public kj::AsyncIoStream {
  public:
   SealedStream(kj::Own<kj::AsyncIoStream> inner, std::unique_ptr<TlsSession> session)
@@ -73,16 +80,21 @@ class SealedStream final : public kj::AsyncIoStream {
   // Takes what the peer has sent. False at the end of the stream.
   kj::Promise<bool> receive() {
     const auto space = session_->space();
-    return inner_->tryRead(space.data(), 1, space.size()).then([this](size_t size) {
-      session_->received(size);
-      return size > 0;
-    });
+    return kj::evalNow([&] { return inner_->tryRead(space.data(), 1, space.size()); })
+        .then(
+            [this](size_t size) {
+              session_->received(size);
+              return size > 0;
+            },
+            [](kj::Exception&& cause) -> bool { cut(kj::mv(cause)); });
   }
   // Sends all output. REQUIRES: one write at a time, which is the rule of all streams of KJ.
   kj::Promise<void> send() {
     sending_ = session_->take_output();
     if (sending_.empty()) return kj::READY_NOW;
-    return inner_->write(sending_.data(), sending_.size());
+    // write() throws if the socket has failed before.
+    return kj::evalNow([this] { return inner_->write(sending_.data(), sending_.size()); })
+        .catch_([](kj::Exception&& cause) { cut(kj::mv(cause)); });
   }
   // Encrypts and sends in chunks.
   kj::Promise<void> write(std::span<const std::byte> plaintext) {

@@ -231,6 +231,8 @@ Status TlsSession::write(std::span<const std::byte> plaintext) {
 }
 
 void TlsSession::say_end() {
+  // A second call of SSL_shutdown() would read the peer's end, beside a thread that receives.
+  if ((SSL_get_shutdown(ssl_) & SSL_SENT_SHUTDOWN) != 0) return;
   ERR_clear_error();
   static_cast<void>(SSL_shutdown(ssl_));
 }

@@ -33,7 +33,7 @@ TlsKey derive_key(std::span<const uint8_t> secret, std::span<const uint8_t> text
 // A record that was changed, repeated, left out or moved makes read() fail, and the session is then
 // over. A stream that ends before the peer has said its end is told by at_end(), which stays false.
 // Threads: one at a time; space() and received() may be called while another thread calls write(),
-// output() and sent().
+// output(), sent() and say_end().
 class TlsSession {
  public:
   enum class Side : uint8_t { client, server };
@@ -75,7 +75,7 @@ class TlsSession {
   bool at_end() const { return at_end_; }
   // Adds records with all of `plaintext` to the output. REQUIRES: established().
   Status write(std::span<const std::byte> plaintext);
-  // Adds this end's word that nothing more comes.
+  // Adds this end's word that nothing more comes. Only the first call does; none reads the input.
   void say_end();
 
  private:
