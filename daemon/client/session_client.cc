@@ -130,6 +130,7 @@ struct RemoteStepState {
   std::vector<PackedValue> feeds;
   std::vector<Staging> staging;
   uint64_t number = 0;
+  uint64_t answered = 0;  // of a lasting session
   uint64_t link = 0;
   milliseconds timeout{0};  // 0: the session's
   RpcLoop* loop = nullptr;
@@ -137,6 +138,7 @@ struct RemoteStepState {
 
   // Threads: the loop's.
   bool sent = false, cancelled = false;
+  bool told = false;  // the master has answered the last request
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -171,6 +173,7 @@ Status no_link() { return unavailable("the connection to the master was lost"); 
 // Writes the request. The staged values are named in the order in which start() has numbered them.
 void write_step(const RemoteStepState& state, wire::StepRequest::Builder out) {
   write_order({state.number, state.timeout, state.what}, out);
+  out.setAnswered(state.answered);
   auto feeds = out.initFeeds(static_cast<uint32_t>(state.feeds.size()));
   size_t staged = 0;
   for (uint32_t i = 0; i < feeds.size(); ++i) {
@@ -184,20 +187,26 @@ void write_step(const RemoteStepState& state, wire::StepRequest::Builder out) {
   }
 }
 
+template <typename Outcome>
+kj::Promise<Result<Fetches>> take_fetches(Outcome outcome) {
+  if (outcome.isError()) return Result<Fetches>(read_status(outcome.getError()));
+  auto arriving = read_result(outcome.getOk());
+  if (!arriving.ok()) return Result<Fetches>(arriving.status());
+  return download_all(*arriving, 0);
+}
+
 kj::Promise<Result<Fetches>> send_step(wire::Session::Client session,
                                        std::shared_ptr<RemoteStepState> state) {
   // cancel() may come while values are uploaded. The master does not know the step yet, so it ends
   // here.
-  if (state->cancelled) return Result<Fetches>(cancelled("a step was cancelled before it began"));
+  if (state->cancelled && !state->sent)
+    return Result<Fetches>(cancelled("a step was cancelled before it began"));
   auto request = session.runRequest();
   write_step(*state, request.initStep());
   state->sent = true;
-  return request.send().then([](auto&& response) -> kj::Promise<Result<Fetches>> {
-    const auto outcome = response.getOutcome();
-    if (outcome.isError()) return Result<Fetches>(read_status(outcome.getError()));
-    auto arriving = read_result(outcome.getOk());
-    if (!arriving.ok()) return Result<Fetches>(arriving.status());
-    return download_all(*arriving, 0);
+  return request.send().then([state](auto&& response) -> kj::Promise<Result<Fetches>> {
+    state->told = true;
+    return take_fetches(response.getOutcome());
   });
 }
 
@@ -259,10 +268,75 @@ void RemoteStep::cancel() {
 
 // --- The session ---
 
+// The steps of a lasting session, which a thread asks for one after the other.
+class StepQueue {
+ public:
+  using State = std::shared_ptr<RemoteStepState>;
+  using Run = std::function<Result<Fetches>(const State&)>;
+
+  explicit StepQueue(Run run) : run_(std::move(run)), thread_([this] { work(); }) {}
+  // Ends the steps that wait with `cancelled`, and waits for the one that is being asked for.
+  ~StepQueue() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+  // resource_exhausted if too many wait.
+  Status add(const State& state) {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() >= kMost)
+      return resource_exhausted(cat(kMost, " steps of the session wait; expected fewer"));
+    waiting_.push_back(state);
+    changed_.notify_all();
+    return {};
+  }
+
+ private:
+  static constexpr size_t kMost = 4'096;
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      const State state = std::move(waiting_.front());
+      waiting_.pop_front();
+      const bool stop = stop_;
+      lock.unlock();
+      state->finish(stop
+                        ? Result<Fetches>(cancelled("the session was closed before the step began"))
+                        : run_(state));
+      lock.lock();
+    }
+  }
+
+  const Run run_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<State> waiting_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
 class RemoteSession::Core {
  public:
-  Core(ClusterClientOptions cluster, RemoteSessionOptions options, std::unique_ptr<RpcLoop> loop)
-      : cluster_(std::move(cluster)), options_(std::move(options)), loop_(std::move(loop)) {}
+  // `attached`: the id of the job of a lasting session that is there; "": makes a session.
+  Core(ClusterClientOptions cluster, RemoteSessionOptions options, std::unique_ptr<RpcLoop> loop,
+       std::string attached)
+      : cluster_(std::move(cluster)),
+        options_(std::move(options)),
+        attached_(std::move(attached)),
+        loop_(std::move(loop)) {
+    if (lasts())
+      steps_ =
+          std::make_unique<StepQueue>([this](const auto& state) { return run_lasting(state); });
+  }
+
+  bool lasts() const { return options_.lasts() || !attached_.empty(); }
 
   const std::string& job() const { return job_; }
   const RemoteSessionOptions& options() const { return options_; }
@@ -270,9 +344,28 @@ class RemoteSession::Core {
 
   // Connects, which opens the session, and waits until its job has all workers.
   Status open() {
-    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
-    (void)link;
-    return await_workers();
+    const auto give_up = Steady::now() + options_.wait;
+    while (true) {
+      const Status linked = this->link().status();
+      if (linked.ok()) break;
+      // After a restart of the master, it takes a moment until a lasting session is there.
+      if (attached_.empty() || linked.code() != Code::unavailable ||
+          Steady::now() + kPause > give_up)
+        return linked;
+      std::this_thread::sleep_for(kPause);
+    }
+    LEAT_RETURN_IF_ERROR(await_workers());
+    if (!attached_.empty()) LEAT_RETURN_IF_ERROR(learn_version());
+    return {};
+  }
+
+  // The client lets go of a lasting session, which goes on.
+  void detach() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    steps_.reset();
   }
 
   // Calls a method that answers with a T. `function` takes a Session::Client and returns a promise
@@ -285,32 +378,89 @@ class RemoteSession::Core {
 
   Result<RemoteStep> start(std::variant<Signature, CallableId> what,
                            std::span<const Tensor> tensors, Deadline deadline, Finished finished) {
-    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
     const auto state = std::make_shared<RemoteStepState>();
     state->what = std::move(what);
     state->feeds = pack_values(tensors);
-    // Steps and staged values share one counter, so no number is used twice on a connection.
-    state->number = next_number_++;
-    state->link = link;
     state->loop = loop_.get();
     state->finished = std::move(finished);
-    // The master ends the step in time. This bound is for a master that does not answer at all, so
-    // it allows for all transfers.
-    milliseconds within = options_.timeout + kAnswer + kTransfer;
-    for (const PackedValue& value : state->feeds) {
-      if (value.blob == nullptr) continue;
-      state->staging.push_back({next_number_++, value.blob, value.info});
-      within += kTransfer;
-    }
     if (deadline) {
       const auto left = std::chrono::ceil<milliseconds>(*deadline - Steady::now());
       state->timeout = std::clamp(left, milliseconds(1), milliseconds(INT32_MAX));
-      within += state->timeout;
     }
+    if (steps_ != nullptr) {
+      LEAT_RETURN_IF_ERROR(steps_->add(state));
+      return RemoteStep(state);
+    }
+    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
+    // Steps and staged values share one counter, so no number is used twice on a connection.
+    state->number = next_number_++;
+    state->link = link;
+    const milliseconds within = number_staging(*state, state->staging);
     start_call(
         *loop_, [state] { return run_step(state); }, within, subject(),
         [state](Result<Fetches> result) { state->finish(std::move(result)); });
     return RemoteStep(state);
+  }
+
+  // Gives the large feeds their numbers. Returns the bound of the call: the master ends the step in
+  // time, and the bound is for a master that does not answer at all, so it allows for all
+  // transfers.
+  milliseconds number_staging(const RemoteStepState& state, std::vector<Staging>& staging) {
+    milliseconds within = options_.timeout + kAnswer + kTransfer + state.timeout;
+    for (const PackedValue& value : state.feeds) {
+      if (value.blob == nullptr) continue;
+      staging.push_back({next_number_++, value.blob, value.info});
+      within += kTransfer;
+    }
+    return within;
+  }
+
+  // --- Lasting sessions ---
+
+  // Asks for a step until there is an outcome. Threads: that of the steps.
+  Result<Fetches> run_lasting(const std::shared_ptr<RemoteStepState>& state) {
+    const auto give_up = Steady::now() + options_.patience;
+    uint64_t number = 0;
+    while (true) {
+      auto done = try_lasting(state, number);
+      const bool again = done.status().code() == Code::unavailable && !is_closed() &&
+                         Steady::now() + kPause < give_up;
+      if (again) {
+        std::this_thread::sleep_for(kPause);
+        continue;
+      }
+      // A step with an error may not have been taken: the next one asks for its number.
+      if (!done.ok()) in_step_ = false;
+      if (number > 0 && done.status().code() != Code::unavailable) answered_ = number;
+      return done;
+    }
+  }
+
+  Result<uint64_t> steps() { return patient<uint64_t>("Session.state", kAnswer, steps_of); }
+
+  Result<Fetches> outcome(uint64_t step) {
+    return patient<Fetches>(
+        "Session.outcome", kAnswer + kTransfer, [step](wire::Session::Client session) {
+          auto request = session.outcomeRequest();
+          request.setNumber(step);
+          return request.send().then([](auto&& response) -> kj::Promise<Result<Fetches>> {
+            return take_fetches(response.getOutcome());
+          });
+        });
+  }
+
+  // The same call again after the connection or the workers were lost.
+  template <typename T, typename F>
+  Result<T> patient(const char* what, milliseconds deadline, F function) {
+    const auto give_up = Steady::now() + (lasts() ? options_.patience : milliseconds(0));
+    while (true) {
+      Result<T> done = call<T>(what, deadline, function);
+      const Code code = done.status().code();
+      // The master answers in time unless the session waits for workers.
+      const bool again = code == Code::unavailable || code == Code::deadline_exceeded;
+      if (done.ok() || !again || is_closed() || Steady::now() + kPause > give_up) return done;
+      std::this_thread::sleep_for(kPause);
+    }
   }
 
   Result<uint64_t> extend(uint64_t version, const Graph& graph) {
@@ -342,7 +492,7 @@ class RemoteSession::Core {
           });
     };
     LEAT_ASSIGN_OR_RETURN(const uint64_t made,
-                          call<uint64_t>("Session.extend", deadline, std::move(ask)));
+                          patient<uint64_t>("Session.extend", deadline, std::move(ask)));
     this->version = made;
     return made;
   }
@@ -367,7 +517,63 @@ class RemoteSession::Core {
  private:
   struct Nothing {};
 
-  std::string subject() const { return cat("session '", options_.name, "'"); }
+  std::string subject() const {
+    return cat("session '", attached_.empty() ? options_.name : attached_, "'");
+  }
+  bool is_closed() {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
+  // One attempt. `number` becomes that of the step, which is the next one: the session knows it.
+  // unavailable if the master has not answered.
+  Result<Fetches> try_lasting(const std::shared_ptr<RemoteStepState>& state, uint64_t& number) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
+    if (number == 0 && !in_step_) {
+      auto taken = ask_state();
+      if (taken.status().code() == Code::deadline_exceeded)
+        return unavailable(taken.status().message());
+      if (!taken.ok()) return taken.status();
+      number_ = *taken;
+      in_step_ = true;
+    }
+    if (number == 0) number = ++number_;
+    std::vector<Staging> staging;
+    const milliseconds within = number_staging(*state, staging);
+    // cancel() reads these on the loop.
+    auto ask = [state, number, link, staging, answered = answered_] {
+      state->number = number;
+      state->answered = answered;
+      state->link = link;
+      state->staging = staging;
+      state->told = false;
+      return run_step(state);
+    };
+    auto done = leat::call(*loop_, std::move(ask), within, subject());
+    const bool ended = state->told || done.status().code() == Code::cancelled;
+    return done.ok() || ended ? std::move(done) : unavailable(done.status().message());
+  }
+
+  Result<uint64_t> ask_state() { return call<uint64_t>("Session.state", kAnswer, steps_of); }
+  static kj::Promise<Result<uint64_t>> steps_of(wire::Session::Client session) {
+    return session.stateRequest().send().then([](auto&& response) -> Result<uint64_t> {
+      const auto outcome = response.getOutcome();
+      if (outcome.isError()) return read_status(outcome.getError());
+      return outcome.getOk().getSteps();
+    });
+  }
+  Status learn_version() {
+    LEAT_ASSIGN_OR_RETURN(
+        const uint64_t now, patient<uint64_t>("Session.state", kAnswer, [](auto session) {
+          return session.stateRequest().send().then([](auto&& response) -> Result<uint64_t> {
+            const auto outcome = response.getOutcome();
+            if (outcome.isError()) return read_status(outcome.getError());
+            return outcome.getOk().getVersion();
+          });
+        }));
+    version = now;
+    return {};
+  }
   bool is_lost() const { return client_ == nullptr || *lost_; }
 
   template <typename T, typename F>
@@ -417,8 +623,10 @@ class RemoteSession::Core {
     LEAT_ASSIGN_OR_RETURN(client_, RpcClient::connect(*loop_, std::move(options)));
     lost_ = lost;
     auto opened = client_->call<wire::Master>(
-        "Master.openSession", kAnswer,
-        [this](wire::Master::Client master) { return open_session(kj::mv(master)); });
+        attached_.empty() ? "Master.openSession" : "Master.attachSession", kAnswer,
+        [this](wire::Master::Client master) {
+          return attached_.empty() ? open_session(kj::mv(master)) : attach_session(kj::mv(master));
+        });
     if (!opened.ok()) {
       client_.reset();
       return opened.status();
@@ -434,18 +642,28 @@ class RemoteSession::Core {
     write_opening({request_id_, static_cast<uint32_t>(std::max(0, options_.workers)), options_,
                    options_.gpus ? 1u : 0u},
                   request.initRequest());
-    return request.send().then([this](auto&& response) -> Result<OpenedSession> {
-      const auto outcome = response.getOutcome();
-      if (outcome.isError()) return read_status(outcome.getError());
-      OpenedSession opened;
-      opened.job = to_string(outcome.getOk().getJob());
-      if (!is_job_id(opened.job)) {
-        return internal_error(
-            cat("a session: expected the id of its job, received ", quoted_start(opened.job)));
-      }
-      opened.link = loop_->context().own(kj::heap<Link>(outcome.getOk().getSession()));
-      return opened;
-    });
+    return request.send().then(
+        [this](auto&& response) { return take_opened(response.getOutcome()); });
+  }
+
+  kj::Promise<Result<OpenedSession>> attach_session(wire::Master::Client master) {
+    auto request = master.attachSessionRequest();
+    request.setJob(attached_.c_str());
+    return request.send().then(
+        [this](auto&& response) { return take_opened(response.getOutcome()); });
+  }
+
+  template <typename Outcome>
+  Result<OpenedSession> take_opened(Outcome outcome) {
+    if (outcome.isError()) return read_status(outcome.getError());
+    OpenedSession opened;
+    opened.job = to_string(outcome.getOk().getJob());
+    if (!is_job_id(opened.job)) {
+      return internal_error(
+          cat("a session: expected the id of its job, received ", quoted_start(opened.job)));
+    }
+    opened.link = loop_->context().own(kj::heap<Link>(outcome.getOk().getSession()));
+    return opened;
   }
 
   Status await_workers() {
@@ -485,6 +703,7 @@ class RemoteSession::Core {
 
   const ClusterClientOptions cluster_;
   const RemoteSessionOptions options_;
+  const std::string attached_;
   const std::string request_id_ = new_request_id();
   std::atomic<uint64_t> next_number_{1};
   std::mutex mutex_;
@@ -494,19 +713,53 @@ class RemoteSession::Core {
   std::shared_ptr<std::atomic<bool>> lost_;
   const std::unique_ptr<RpcLoop> loop_;
   std::unique_ptr<RpcClient> client_;
+
+  // Of a lasting session, for the thread of its steps: the number of the last step, whether it is
+  // known, and the last step with an outcome here.
+  uint64_t number_ = 0, answered_ = 0;
+  bool in_step_ = false;
+  std::unique_ptr<StepQueue> steps_;  // null: the session is no lasting one
 };
 
 RemoteSession::RemoteSession(std::unique_ptr<Core> core) : core_(std::move(core)) {}
-RemoteSession::~RemoteSession() { core_->close(); }
+RemoteSession::~RemoteSession() { core_->lasts() ? core_->detach() : core_->close(); }
 
 Result<std::unique_ptr<RemoteSession>> RemoteSession::open(ClusterClientOptions cluster,
                                                            RemoteSessionOptions options) {
   LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start({}, RpcLoop::kSpin));
   std::unique_ptr<RemoteSession> session(new RemoteSession(
-      std::make_unique<Core>(std::move(cluster), std::move(options), std::move(loop))));
-  // If this fails, the destructor closes the session, so its job leaves the queue.
+      std::make_unique<Core>(std::move(cluster), std::move(options), std::move(loop), "")));
+  const Status opened = session->core_->open();
+  // The job of a session that did not begin leaves the queue.
+  if (!opened.ok()) session->core_->close();
+  LEAT_RETURN_IF_ERROR(opened);
+  return session;
+}
+
+Result<std::unique_ptr<RemoteSession>> RemoteSession::attach(ClusterClientOptions cluster,
+                                                             const std::string& job,
+                                                             RemoteSessionOptions options) {
+  LEAT_ASSIGN_OR_RETURN(std::unique_ptr<RpcLoop> loop, RpcLoop::start({}, RpcLoop::kSpin));
+  std::unique_ptr<RemoteSession> session(new RemoteSession(
+      std::make_unique<Core>(std::move(cluster), std::move(options), std::move(loop), job)));
   LEAT_RETURN_IF_ERROR(session->core_->open());
   return session;
+}
+
+Result<uint64_t> RemoteSession::steps() { return core_->steps(); }
+Result<std::vector<Tensor>> RemoteSession::outcome(uint64_t step) { return core_->outcome(step); }
+
+Status RemoteSession::save() {
+  return core_
+      ->patient<bool>(
+          "Session.save", kAnswer,
+          [](wire::Session::Client session) {
+            return session.saveRequest().send().then([](auto&& response) -> Result<bool> {
+              LEAT_RETURN_IF_ERROR(status_of(response.getOutcome()));
+              return true;
+            });
+          })
+      .status();
 }
 
 const std::string& RemoteSession::job() const { return core_->job(); }
@@ -545,7 +798,7 @@ Result<std::vector<Tensor>> RemoteSession::run_callable(CallableId id,
 }
 
 Result<CallableId> RemoteSession::make_callable(const Signature& signature) {
-  return core_->call<CallableId>(
+  return core_->patient<CallableId>(
       "Session.makeCallable", kAnswer, [signature](wire::Session::Client session) {
         auto request = session.makeCallableRequest();
         write_signature(signature, request.initSignature());

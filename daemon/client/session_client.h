@@ -32,6 +32,8 @@ struct RemoteSessionOptions : SessionSettings {
   // Lease workers with a GPU, and compute on it what there are kernels for.
   bool gpus = false;
   std::chrono::milliseconds wait = std::chrono::minutes(1);  // in the queue, for the workers
+  // The longest time that a call of a lasting session waits for a master or workers that are gone.
+  std::chrono::milliseconds patience = std::chrono::minutes(10);
 };
 
 struct RemoteStepState;
@@ -62,6 +64,11 @@ class RemoteStep {
 // again. If it comes within 30 s, the graph, callables and variables still exist. If the session's
 // job has ended (it was cancelled, or a worker was lost), calls return the reason.
 //
+// A lasting session (RemoteSessionOptions::save_every) survives the loss of its client, its workers
+// and the master, and applies each step once. Its steps run one after the other, in the order in
+// which they were started. If the connection is lost, its calls connect again and ask for the same
+// step, for as long as `patience`; then the error is `unavailable`, and outcome() tells later.
+//
 // Threads: any, for all members; run() and similar calls block only the calling thread. The session
 // has its own thread, "rpc". The master may be of any version that has the interface.
 class RemoteSession {
@@ -75,7 +82,14 @@ class RemoteSession {
   // `stop` and `on_lost` of `cluster`.
   static Result<std::unique_ptr<RemoteSession>> open(ClusterClientOptions cluster,
                                                      RemoteSessionOptions options);
-  // Closes the session. REQUIRES: no RemoteStep exists.
+  // Attaches to a lasting session, by the id of its job: its owner or an operator can. The client
+  // that had it before is refused from now on. Of the options only `wait` and `patience` count.
+  // failed_precondition if the session has ended, or is no lasting one.
+  static Result<std::unique_ptr<RemoteSession>> attach(ClusterClientOptions cluster,
+                                                       const std::string& job,
+                                                       RemoteSessionOptions options = {});
+  // Closes the session, unless it is a lasting one: that goes on until close(), or until it had no
+  // client for as long as `keep`. REQUIRES: no RemoteStep exists.
   ~RemoteSession();
   RemoteSession(const RemoteSession&) = delete;
   RemoteSession& operator=(const RemoteSession&) = delete;
@@ -100,6 +114,15 @@ class RemoteSession {
   Result<RemoteStep> start_callable(CallableId id, const std::vector<Tensor>& feeds,
                                     Deadline deadline = {}, Finished finished = {});
   Status release_callable(CallableId id);
+
+  // Of a lasting session; failed_precondition for others. The steps that it has taken: they count
+  // from 1, and each has an outcome, which may be an error.
+  Result<uint64_t> steps();
+  // The outcome of a step, also of one that another client started. failed_precondition if the
+  // session has not taken it, or if a client had the outcome already.
+  Result<std::vector<Tensor>> outcome(uint64_t step);
+  // Saves the variables now, and not only after each `save_every` steps.
+  Status save();
 
   // Makes every step in flight end with `cancelled`, and returns when none of them is being
   // computed. The session's job ends. Later calls fail. May be called again.

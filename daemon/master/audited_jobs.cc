@@ -75,6 +75,13 @@ void AuditedJobs::open_session(Submission submission, Done<JobView> done,
   });
 }
 
+Status AuditedJobs::attaches(const std::string& job, const std::string& by) {
+  AuditEntry entry{"attach session", job, by};
+  LEAT_RETURN_IF_ERROR(check_log(entry));
+  log_.add(std::move(entry));
+  return {};
+}
+
 void AuditedJobs::create_token(const Grant& wanted, uint64_t seconds, std::string by,
                                Done<TokenGiven> done) {
   const std::string subject = cat(right_name(wanted.right), " ", wanted.name);

@@ -26,6 +26,7 @@ class AuditedJobs final : public JobService {
 
   // As AuditLog::add_refused().
   void refused(const std::string& by, const Status& why) override { log_.add_refused(by, why); }
+  Status attaches(const std::string& job, const std::string& by) override;
   void create_token(const Grant& wanted, uint64_t seconds, std::string by,
                     Done<TokenGiven> done) override;
   void revoke_token(uint64_t number, std::string by, Done<TokenView> done) override;

@@ -472,6 +472,22 @@ class MasterServer final : public Service<wire::Master> {
                  });
   }
 
+  kj::Promise<void> attachSession(AttachSessionContext context) override {
+    auto id = may_change(to_string(context.getParams().getJob()), "Master.attachSession");
+    if (!id.ok()) return refuse(id.status(), context);
+    if (shared_->sessions == nullptr)
+      return refuse(unimplemented("there are no sessions here"), context);
+    const auto host = shared_->sessions->attach(*id);
+    if (!host.ok()) return refuse(host.status(), context);
+    const Status audited = shared_->jobs.attaches((*host)->job(), connection_->peer);
+    if (!audited.ok()) return refuse(audited, context);
+    auto opened = context.getResults().initOutcome().initOk();
+    opened.setJob((*host)->job().c_str());
+    opened.setSession(
+        make_session_server(shared_->loop, *shared_->sessions, *host, shared_->uploads));
+    return kj::READY_NOW;
+  }
+
   kj::Promise<void> createToken(CreateTokenContext context) override {
     if (const Status may = may_do(Right::admin, "Master.createToken"); !may.ok())
       return refuse(may, context);

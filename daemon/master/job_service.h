@@ -98,6 +98,8 @@ class JobService {
   virtual Result<std::vector<TokenView>> tokens() { return unimplemented("tokens: not here"); }
   // Told of a request of `by` that was refused for lack of rights.
   virtual void refused(const std::string& /*by*/, const Status& /*why*/) {}
+  // Told that `by` attaches to a lasting session. An error refuses it.
+  virtual Status attaches(const std::string& /*job*/, const std::string& /*by*/) { return {}; }
   // Lists the files of the job by name, without those that are still being written.
   virtual Result<std::vector<JobFile>> files(const std::string& id) = 0;
   // Returns the path of such a file on this machine, for `by`, who asks for it; invalid_argument if

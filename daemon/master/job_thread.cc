@@ -50,7 +50,9 @@ void JobThread::end() {
   }
   parts_.sessions.wake();
   // The session is ended without the mutex, since that calls completions of clients.
-  if (session != nullptr) session->end(told_to_end());
+  if (session == nullptr) return;
+  // The next assembly goes on with a lasting session.
+  session->options().lasts() ? session->halt() : session->end(told_to_end());
 }
 
 // A request to save a checkpoint stays in force even if a later call does not ask to save.
@@ -61,6 +63,8 @@ void JobThread::yield(bool save) {
   } else {
     yields_.compare_exchange_strong(before, TrainYield::kept);
   }
+  const std::lock_guard lock(mutex_);
+  if (session_ != nullptr) session_->halt();
 }
 
 bool JobThread::save() {
@@ -112,17 +116,17 @@ Status JobThread::told_to_end() const {
 Result<JobResult> JobThread::work() {
   LEAT_ASSIGN_OR_RETURN(const Submission submission,
                         parts_.journal.submission(action_.job, kJournal));
-  return is_session(submission) ? serve_session() : train(submission);
+  return is_session(submission) ? serve_session(submission) : train(submission);
 }
 
-Result<JobResult> JobThread::serve_session() {
-  // The variables of a session live in its runners only, and no checkpoint has them.
-  if (action_.assembly > 1) {
+Result<JobResult> JobThread::serve_session(const Submission& submission) {
+  // The variables of a session live in its runners only, unless it is a lasting one.
+  if (action_.assembly > 1 && !is_lasting_session(submission)) {
     return failed_precondition(
         cat("session '", action_.job, "': what it held is gone with the master's restart"));
   }
-  LEAT_ASSIGN_OR_RETURN(const auto host,
-                        parts_.sessions.await(action_.job, [&] { return ended_.load(); }));
+  LEAT_ASSIGN_OR_RETURN(const auto host, parts_.sessions.await(action_.job, submission,
+                                                               [&] { return ended_.load(); }));
   if (host == nullptr) return told_to_end();
   LEAT_ASSIGN_OR_RETURN(const auto hosts, parts_.make_hosts(action_));
   {
@@ -131,7 +135,14 @@ Result<JobResult> JobThread::serve_session() {
     if (ended_) return told_to_end();
     session_ = host;
   }
-  LEAT_RETURN_IF_ERROR(host->serve(*hosts));
+  const auto leaves = [this] { return ended_.load() || yields_.load() != TrainYield::no; };
+  const Status served = host->serve(*hosts, leaves);
+  // The record has all that the workers hold.
+  if (!served.ok() && !ended_ && leaves() && host->options().lasts()) {
+    tell_yielded(static_cast<int64_t>(host->steps()), true);
+    return JobResult();
+  }
+  LEAT_RETURN_IF_ERROR(served);
   return JobResult();
 }
 

@@ -75,7 +75,7 @@ class JobThread {
   // The faults of the job's chaos schedule that have not happened yet.
   Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
   // failed_precondition in a second assembly: the variables of a session were in its runners alone.
-  Result<JobResult> serve_session();
+  Result<JobResult> serve_session(const Submission& submission);
   // The error of a run that end() has ended.
   Status told_to_end() const;
 

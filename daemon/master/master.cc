@@ -225,6 +225,7 @@ void Master::open_runs() {
         const auto view = state.tables().job(id);
         return view.ok() && view->condition.state == JobState::running;
       },
+      [&state](const std::string& id) { return state.tables().job(id); }, parts_.folders.path(),
       parts_.tuning.session_lease});
   parts_.runs = std::make_unique<RunningJobs>(RunningJobsParts{
       real_files(), parts_.catalogue, *parts_.journal, *parts_.logs, *parts_.sessions, parts_.clock,

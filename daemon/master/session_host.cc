@@ -31,8 +31,15 @@ class SessionHost::Step final : public Call {
   std::optional<StepHandle> handle;
 };
 
-SessionHost::SessionHost(std::string job, SessionOptions options)
-    : job_(std::move(job)), options_(std::move(options)), bytes_(kMaxBytes) {}
+SessionHost::SessionHost(std::string job, SessionOptions options, ReadGraph read_graph,
+                         std::string record)
+    : job_(std::move(job)),
+      options_(std::move(options)),
+      read_graph_(std::move(read_graph)),
+      lasting_(options_.lasts()
+                   ? std::make_unique<LastingSession>(options_, read_graph_, std::move(record))
+                   : nullptr),
+      bytes_(kMaxBytes) {}
 SessionHost::~SessionHost() = default;
 
 // Questions ---------------------------------------------------------------------------------------
@@ -69,16 +76,22 @@ void SessionHost::enqueue(Task task) {
   if (!refused.ok()) task.refuse(refused);
 }
 
-std::shared_ptr<SessionHost::Call> SessionHost::extend(uint64_t version,
-                                                       std::function<Result<Graph>()> graph,
-                                                       Done<uint64_t> done) {
+Status SessionHost::check_client(uint64_t client) const {
+  if (lasting_ == nullptr || client == clients_) return {};
+  return failed_precondition(
+      cat("session '", options_.name, "': another client has attached to it"));
+}
+
+std::shared_ptr<SessionHost::Call> SessionHost::extend(LoggedGraph graph, Done<uint64_t> done) {
   const auto call = std::make_shared<Call>();
   enqueue({call,
-           [version, graph = std::move(graph), done](Session& session) {
+           [this, graph = std::move(graph), done](Session* session) {
+             if (session == nullptr) return done(lasting_->extend(graph));
              // The graph is decoded here, on a thread of the host, since that takes a while for a
              // large one.
-             auto made = graph();
-             done(made.ok() ? session.extend(version, *made) : Result<uint64_t>(made.status()));
+             auto made = read_graph_(graph);
+             done(made.ok() ? session->extend(graph.version, *made)
+                            : Result<uint64_t>(made.status()));
            },
            done});
   return call;
@@ -88,8 +101,9 @@ std::shared_ptr<SessionHost::Call> SessionHost::make_callable(Signature signatur
                                                               Done<CallableId> done) {
   const auto call = std::make_shared<Call>();
   enqueue({call,
-           [signature = std::move(signature), done](Session& session) {
-             done(session.make_callable(signature));
+           [this, signature = std::move(signature), done](Session* session) {
+             done(session != nullptr ? session->make_callable(signature)
+                                     : lasting_->make_callable(signature));
            },
            done});
   return call;
@@ -98,8 +112,44 @@ std::shared_ptr<SessionHost::Call> SessionHost::make_callable(Signature signatur
 std::shared_ptr<SessionHost::Call> SessionHost::release_callable(CallableId id,
                                                                  std::function<void(Status)> done) {
   const auto call = std::make_shared<Call>();
-  enqueue({call, [id, done](Session& session) { done(session.release_callable(id)); }, done});
+  enqueue({call,
+           [this, id, done](Session* session) {
+             done(session != nullptr ? session->release_callable(id)
+                                     : lasting_->release_callable(id));
+           },
+           done});
   return call;
+}
+
+template <typename T, typename F>
+std::shared_ptr<SessionHost::Call> SessionHost::ask_lasting(Done<T> done, F ask) {
+  const auto call = std::make_shared<Call>();
+  if (lasting_ == nullptr) {
+    done(failed_precondition(
+        cat("session '", options_.name, "': expected a lasting session, it is none")));
+    return call;
+  }
+  enqueue({call, [done, ask](Session*) { done(ask()); }, done});
+  return call;
+}
+
+std::shared_ptr<SessionHost::Call> SessionHost::state(Done<State> done) {
+  return ask_lasting<State>(std::move(done), [this]() -> Result<State> {
+    return State{lasting_->steps(), lasting_->version()};
+  });
+}
+
+std::shared_ptr<SessionHost::Call> SessionHost::outcome(uint64_t number, Done<Fetches> done) {
+  return ask_lasting<Fetches>(std::move(done),
+                              [this, number] { return lasting_->outcome(number); });
+}
+
+std::shared_ptr<SessionHost::Call> SessionHost::save(std::function<void(Status)> done) {
+  auto saved = [done = std::move(done)](const Result<State>& out) { done(out.status()); };
+  return ask_lasting<State>(std::move(saved), [this]() -> Result<State> {
+    LEAT_RETURN_IF_ERROR(lasting_->save());
+    return State{};
+  });
 }
 
 void SessionHost::close(std::function<void(Status)> done) {
@@ -112,6 +162,7 @@ void SessionHost::close(std::function<void(Status)> done) {
     if (!served_ && cause_.ok()) {
       closers_.push_back(std::move(done));
       changed_.notify_all();
+      if (lasting_ != nullptr) lasting_->halt();
       return;
     }
     status = cause_;
@@ -124,7 +175,11 @@ void SessionHost::close(std::function<void(Status)> done) {
 std::shared_ptr<SessionHost::Step> SessionHost::run(HostedRequest request, Done<Fetches> done) {
   // `done` is here twice: for a step that runs, and for a task that is refused.
   auto step = std::make_shared<Step>(std::move(request), done);
-  enqueue({step, [this, step](Session& session) { start(session, step); }, done});
+  enqueue({step,
+           [this, step](Session* session) {
+             session != nullptr ? start(*session, step) : run_lasting(step);
+           },
+           done});
   return step;
 }
 
@@ -163,7 +218,7 @@ void SessionHost::start(Session& session, const std::shared_ptr<Step>& step) {
     // Results come before new calls: they free the memory of steps that are over. The limit of the
     // queue does not hold for them, and they have no `refuse`, so they are taken in any case.
     self->tasks_.push_front(
-        {step, [self = self.get(), step](Session&) { self->take(step); }, nullptr});
+        {step, [self = self.get(), step](Session*) { self->take(step); }, nullptr});
     self->changed_.notify_all();
   };
   Status failed;
@@ -208,19 +263,21 @@ void SessionHost::taken(Step& step) {
 }
 
 void SessionHost::drop(const std::shared_ptr<Step>& step) {
+  if (lasting_ != nullptr) return;
   step->drop();
   cancel(step);
 }
 
 void SessionHost::cancel(const std::shared_ptr<Step>& step) {
   step->cancelled = true;  // for start(), if that comes later
+  if (lasting_ != nullptr) return lasting_->cancel(step->request.number);
   {
     const std::lock_guard lock(mutex_);
     // A step that is over needs no task.
     if (step->taken) return;
   }
   // A thread of the host does it, because start() may hold the step's mutex while a plan is made.
-  const auto cancel = [step](Session&) {
+  const auto cancel = [step](Session*) {
     const std::lock_guard lock(step->mutex);
     if (step->handle) step->handle->cancel();
   };
@@ -229,7 +286,8 @@ void SessionHost::cancel(const std::shared_ptr<Step>& step) {
 
 // Life --------------------------------------------------------------------------------------------
 
-Status SessionHost::serve(HostGroup& hosts) {
+Status SessionHost::serve(HostGroup& hosts, const std::function<bool()>& ended) {
+  if (lasting_ != nullptr) return serve_lasting(hosts, ended);
   // On failure the job fails. Its end comes back as end(), which answers the calls that wait.
   LEAT_ASSIGN_OR_RETURN(const auto session, Session::open(hosts, options_));
   std::unique_lock lock(mutex_);
@@ -281,7 +339,7 @@ void SessionHost::work(Session& session) {
     if (!refused.ok()) {
       task.refuse(refused);
     } else if (!task.refuse || !task.call->dropped()) {
-      task.work(session);
+      task.work(&session);
     }
     task = {};  // what it holds goes now
     lock.lock();
@@ -289,6 +347,91 @@ void SessionHost::work(Session& session) {
     note_idle();
     changed_.notify_all();
   }
+}
+
+// Lasting sessions -------------------------------------------------------------------------------
+
+void SessionHost::run_lasting(const std::shared_ptr<Step>& step) {
+  const HostedRequest& request = step->request;
+  auto feeds = request.feeds();
+  if (!feeds.ok()) return step->done(feeds.status());
+  lasting_->answered(request.answered);
+  StepOutcome outcome =
+      step->cancelled && request.number > lasting_->steps()
+          ? StepOutcome(cancelled(cat("step ", request.number, " of session '", options_.name,
+                                      "' was cancelled before it began")))
+          : lasting_->run({request.number, request.what, request.timeout, std::move(*feeds)});
+  // The step is in the record, or was not taken: the next run does it.
+  redo_ = lasting_->broken() && outcome.status().code() == Code::unavailable;
+  if (!redo_) step->done(std::move(outcome));
+}
+
+void SessionHost::work_lasting(const std::function<bool()>& ended) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return over_ || ended() || !tasks_.empty(); });
+    if (over_ || ended() || lasting_->broken()) return;
+    // It stays first in the queue while it is done, and calls that come go behind it.
+    const Task task = tasks_.front();
+    ++load_.busy;
+    redo_ = false;
+    lock.unlock();
+    const bool wanted = !task.call->dropped();
+    if (wanted) task.work(nullptr);
+    lock.lock();
+    --load_.busy;
+    if (!redo_) tasks_.pop_front();
+    note_idle();
+  }
+}
+
+Status SessionHost::serve_lasting(HostGroup& hosts, const std::function<bool()>& ended) {
+  Status status = lasting_->resume(hosts, ended);
+  if (status.ok()) {
+    {
+      const std::lock_guard lock(mutex_);
+      serving_ = true;
+      note_idle();
+    }
+    work_lasting(ended);
+  }
+  lasting_->suspend();
+  std::unique_lock lock(mutex_);
+  serving_ = false;
+  if (over_) {
+    lock.unlock();
+    close_lasting();
+    return cause_;
+  }
+  if (ended()) return cancelled(cat("session '", options_.name, "' left its workers"));
+  const std::string subject = cat("session '", options_.name, "'");
+  if (status.ok()) return unavailable(subject + ": its workers failed in a step");
+  return status.while_doing("resuming " + subject);
+}
+
+// The session is over: answers all calls.
+void SessionHost::close_lasting() {
+  std::deque<Task> tasks;
+  std::vector<std::function<void(Status)>> closers;
+  Status before, cause;
+  {
+    const std::lock_guard lock(mutex_);
+    served_ = true;
+    tasks.swap(tasks_);
+    closers.swap(closers_);
+    before = cause_before();
+    cause = cause_;
+  }
+  if (cause.ok()) lasting_->forget();
+  for (const Task& task : tasks) task.refuse(before);
+  for (const auto& done : closers) done(cause);
+}
+
+void SessionHost::halt() {
+  if (lasting_ == nullptr) return;
+  lasting_->halt();
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
 }
 
 void SessionHost::end(const Status& cause) {
@@ -304,6 +447,7 @@ void SessionHost::end(const Status& cause) {
       refused.swap(tasks_);
       closers.swap(closers_);
     }
+    if (lasting_ != nullptr) lasting_->halt();
     changed_.notify_all();
   }
   for (const Task& task : refused) task.refuse(cause);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "daemon/hosts/host_group.h"
+#include "daemon/lasting/lasting_session.h"
 #include "daemon/master/permits.h"
 #include "daemon/master/session_lease.h"
 #include "daemon/session/session.h"
@@ -28,6 +29,8 @@ namespace leat {
 
 // A request for a step.
 struct HostedRequest {
+  // Of a lasting session: the number of the step, and the last one whose outcome the client has.
+  uint64_t number = 0, answered = 0;
   std::variant<Signature, CallableId> what;
   // In the signature's order. Called on one of the host's threads.
   std::function<Result<std::vector<Tensor>>()> feeds;
@@ -38,6 +41,10 @@ struct HostedRequest {
 // tasks from the queue, and results of steps come before new calls, since they free memory. Once
 // the session is over, calls that have not begun fail with the cause of its end, or with
 // `cancelled` if it was closed.
+//
+// A lasting session (daemon/lasting) is served by several runs of its job, one after the other. One
+// thread does its calls, in their order. Between two runs the calls wait; only close() and end()
+// end it. It has one client, the last that took it over, and the calls of others are refused.
 //
 // Limits: 4,096 calls may wait, and the host holds 1 GiB for its clients (bytes()); a call beyond
 // them fails with resource_exhausted, and its client may try again.
@@ -63,7 +70,10 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   };
   class Step;
 
-  SessionHost(std::string job, SessionOptions options);
+  using ReadGraph = LastingSession::ReadGraph;
+
+  // `record`: the file of a lasting session.
+  SessionHost(std::string job, SessionOptions options, ReadGraph read_graph, std::string record);
   ~SessionHost();
 
   const std::string& job() const { return job_; }
@@ -71,17 +81,28 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // The bytes that the host may hold for its clients.
   Permits& bytes() { return bytes_; }
 
-  // The calls of Session (daemon/session/session.h), with its results and errors. `graph` decodes
-  // the graph on a thread of the host. A caller that no longer wants the answer calls drop() of the
-  // returned object.
-  std::shared_ptr<Call> extend(uint64_t version, std::function<Result<Graph>()> graph,
-                               Done<uint64_t> done);
+  // A client begins to use the session. Returns its number, for check_client().
+  uint64_t take_over() { return ++clients_; }
+  // failed_precondition if the session is a lasting one, and another client has taken it over.
+  Status check_client(uint64_t client) const;
+
+  // The calls of Session (daemon/session/session.h), with its results and errors. A thread of the
+  // host reads the graph. A caller that no longer wants the answer calls drop() of the returned
+  // object.
+  std::shared_ptr<Call> extend(LoggedGraph graph, Done<uint64_t> done);
   std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done);
   std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done);
+  // The calls of LastingSession with these names, failed_precondition for another session.
+  struct State {
+    uint64_t steps = 0, version = 0;
+  };
+  std::shared_ptr<Call> state(Done<State> done);
+  std::shared_ptr<Call> outcome(uint64_t number, Done<Fetches> done);
+  std::shared_ptr<Call> save(std::function<void(Status)> done);
   // Begins a step when a thread takes it from the queue; its timeout counts from there.
   // invalid_argument if the feeds are not as many as the signature names.
   std::shared_ptr<Step> run(HostedRequest request, Done<Fetches> done);
-  // The caller no longer waits for the step.
+  // The caller no longer waits for the step. One of a lasting session is done nevertheless.
   void drop(const std::shared_ptr<Step>& step);
   // Ends the step with `cancelled`, unless it is over.
   void cancel(const std::shared_ptr<Step>& step);
@@ -89,11 +110,17 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   void close(std::function<void(Status)> done);
 
   // Serves on `hosts` until the session is over and all calls are answered. Returns ok if it was
-  // closed, else the cause of its end. Blocks until then. Called once.
-  Status serve(HostGroup& hosts);
+  // closed, else the cause of its end. Blocks until then. Called once, but for a lasting session:
+  // it also returns when `ended()` is true, `cancelled`, or the hosts have failed, `unavailable`,
+  // and the next call goes on.
+  Status serve(HostGroup& hosts, const std::function<bool()>& ended);
+  // `ended()` of serve() has become true. Only a lasting session cares.
+  void halt();
   // Fails all present and later calls with the cause. The first cause stays.
   void end(const Status& cause);
 
+  // The steps of a lasting session that were taken. REQUIRES: it is not served.
+  uint64_t steps() const { return lasting_ != nullptr ? lasting_->steps() : 0; }
   // Counts the clients that hold the session.
   SessionLease& lease() { return lease_; }
   // The time since its clients have had no call open; nothing while one is, or before serve().
@@ -104,7 +131,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
  private:
   struct Task {
     std::shared_ptr<Call> call;
-    std::function<void(Session&)> work;
+    std::function<void(Session*)> work;         // null: the session is a lasting one
     std::function<void(const Status&)> refuse;  // null: the task is done in any case
   };
 
@@ -112,6 +139,14 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   void enqueue(Task task);
   // The life of a thread: does tasks until serve() sets stop_.
   void work(Session& session);
+  Status serve_lasting(HostGroup& hosts, const std::function<bool()>& ended);
+  // Does the calls until the session is over, or has to leave its hosts.
+  void work_lasting(const std::function<bool()>& ended);
+  void run_lasting(const std::shared_ptr<Step>& step);
+  // A call of a lasting session alone.
+  template <typename T, typename F>
+  std::shared_ptr<Call> ask_lasting(Done<T> done, F ask);
+  void close_lasting();
   // Calls the session for a request. A step in flight occupies no thread: `finished` queues the
   // task that takes its result.
   Result<StepHandle> launch(Session& session, const HostedRequest& request,
@@ -131,8 +166,11 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
 
   const std::string job_;
   const SessionOptions options_;
+  const ReadGraph read_graph_;
+  const std::unique_ptr<LastingSession> lasting_;  // null: the session is none
   Permits bytes_;
   SessionLease lease_;
+  std::atomic<uint64_t> clients_{0};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -143,6 +181,7 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
     std::chrono::steady_clock::time_point idle_since;  // unless has_calls()
   };
   Load load_;
+  bool redo_ = false;     // the call that is being done must wait for the next run
   bool serving_ = false;  // threads take the tasks, so end() leaves those to them
   bool over_ = false;     // closed or ended: no call is taken any more
   bool stop_ = false;     // nothing is left to do, and the threads end

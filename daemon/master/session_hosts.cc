@@ -1,9 +1,12 @@
 #include "daemon/master/session_hosts.h"
 
+#include <cstdlib>
 #include <vector>
 
 #include "daemon/master/gpu_plugin.h"
+#include "daemon/session/graph_version.h"
 #include "devices/base/text.h"
+#include "ops/capnp/graph_file.h"
 #include "transport/rpc/call.h"
 
 namespace leat {
@@ -12,12 +15,45 @@ namespace {
 // No valid job file begins like this, so the first line tells sessions from jobs.
 constexpr std::string_view kSession = "session:\n";
 
-// Never read: it tells one session from another, and from jobs.
+// It tells one session from another, and from jobs. Only that of a lasting session is read.
 std::string text_of(const SessionOptions& options) {
-  return cat(kSession, "  strategy: ", options.strategy, "\n  shards: ", options.shards,
-             "\n  seed: ", options.seed, "\n  plans: ", options.plans,
-             "\n  timeout: ", options.timeout.count(), "ms\n");
+  std::string text = cat(kSession, "  strategy: ", options.strategy, "\n  shards: ", options.shards,
+                         "\n  seed: ", options.seed, "\n  plans: ", options.plans,
+                         "\n  timeout: ", options.timeout.count(), "ms\n");
+  if (options.lasts()) {
+    text += cat("  save_every: ", options.save_every, "\n  keep: ", options.keep.count(), "ms\n");
+  }
+  return text;
 }
+
+// The value behind "  key: " in such a text; "" if there is none.
+std::string value_of(std::string_view text, std::string_view key) {
+  const std::string start = cat("\n  ", key, ": ");
+  const size_t at = text.find(start);
+  if (at == std::string_view::npos) return "";
+  const size_t from = at + start.size();
+  return std::string(text.substr(from, text.find('\n', from) - from));
+}
+
+// The options of which text_of() made the text of a submission.
+SessionOptions options_of(const Submission& submission) {
+  const auto number = [&](std::string_view key) {
+    return std::strtoull(value_of(submission.text, key).c_str(), nullptr, 10);
+  };
+  SessionOptions options;
+  options.name = submission.name;
+  options.strategy = value_of(submission.text, "strategy");
+  options.shards = static_cast<int>(number("shards"));
+  options.seed = number("seed");
+  options.plans = number("plans");
+  options.timeout = std::chrono::milliseconds(number("timeout"));
+  options.save_every = static_cast<uint32_t>(number("save_every"));
+  options.keep = std::chrono::milliseconds(number("keep"));
+  return options;
+}
+
+// The restarts of a lasting session that its workers force on it without a step in between.
+constexpr uint32_t kRestarts = 1'000;
 
 // Returns the error for calls of a session whose job ends: unavailable if it failed, else
 // cancelled.
@@ -32,6 +68,9 @@ Status ended(const JobView& job) {
 }  // namespace
 
 bool is_session(const Submission& submission) { return submission.text.starts_with(kSession); }
+bool is_lasting_session(const Submission& submission) {
+  return is_session(submission) && !value_of(submission.text, "save_every").empty();
+}
 
 void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<SessionHost>> done) {
   if (opening.gpus > 0) {
@@ -48,7 +87,8 @@ void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<Sess
   submission.gpus = opening.gpus;
   submission.terms.user = opening.user;
   submission.by = opening.by;
-  submission.max_restarts = 0;  // what it held is gone with a runner
+  // Unless it is a lasting one, what it held is gone with a runner.
+  submission.max_restarts = options.lasts() ? kRestarts : 0;
   // The request id makes a repeated call find the job of the first one.
   parts_.submit(std::move(submission), [this, options, done](Result<JobView> view) {
     opened(std::move(view), options, done);
@@ -64,13 +104,47 @@ void SessionHosts::opened(Result<JobView> view, SessionOptions options,
     const std::lock_guard lock(mutex_);
     // The host exists already if the client opens its session again. After a restart of the master
     // it is made anew, and the thread of the job waits in await() for it.
-    auto& found = hosts_[view->id];
-    if (found == nullptr) found = std::make_shared<SessionHost>(view->id, std::move(options));
-    host = found;
-    changed_.notify_all();
+    host = host_of(view->id, std::move(options));
   }
   left(host);  // no client holds it yet
   done(std::move(host));
+}
+
+std::shared_ptr<SessionHost> SessionHosts::host_of(const std::string& job, SessionOptions options) {
+  auto& host = hosts_[job];
+  if (host == nullptr) {
+    const auto read = [this](const LoggedGraph& sent) -> Result<Graph> {
+      LEAT_ASSIGN_OR_RETURN(const Graph graph, read_graph(sent.file, catalogue()));
+      const std::vector<ValueId> ids(sent.input_ids.begin(), sent.input_ids.end());
+      return with_input_ids(graph, ids);
+    };
+    host = std::make_shared<SessionHost>(job, std::move(options), read,
+                                         cat(parts_.folder, "/", job, "/session.db"));
+    changed_.notify_all();
+  }
+  return host;
+}
+
+Result<std::shared_ptr<SessionHost>> SessionHosts::attach(const std::string& job) {
+  LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.job(job));
+  if (has_ended(view.condition.state)) return failed_precondition(ended(view).message());
+  std::shared_ptr<SessionHost> host;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = hosts_.find(view.id); found != hosts_.end()) host = found->second;
+  }
+  if (host == nullptr) {
+    return unavailable(cat("job '", view.id,
+                           "': expected a lasting session that has workers, it is ",
+                           name_of(view.condition.state), " and no session is served"));
+  }
+  if (!host->options().lasts())
+    return failed_precondition(cat("session '", view.id, "': expected a lasting one, it is none"));
+  return host;
+}
+
+std::chrono::milliseconds SessionHosts::lease_of(const SessionHost& host) const {
+  return host.options().lasts() ? host.options().keep : parts_.lease;
 }
 
 void SessionHosts::left(const std::shared_ptr<SessionHost>& host) {
@@ -78,18 +152,19 @@ void SessionHosts::left(const std::shared_ptr<SessionHost>& host) {
   // it.
   auto check = [this, host = std::weak_ptr(host)] {
     const auto held = host.lock();
-    if (held != nullptr && held->is_abandoned(parts_.lease)) give_up(held->job());
+    if (held != nullptr && held->is_abandoned(lease_of(*held))) give_up(*held);
   };
   // The check comes one millisecond after the end of the lease, and not just before it.
-  const auto later = parts_.lease + std::chrono::milliseconds(1);
+  const auto later = lease_of(*host) + std::chrono::milliseconds(1);
   (void)parts_.loop.post([this, check = std::move(check), later]() mutable {
     LoopContext& context = parts_.loop.context();
     context.tasks.add(context.timer.afterDelay(to_kj(later)).then(kj::mv(check)));
   });
 }
 
-void SessionHosts::give_up(const std::string& job) {
-  parts_.cancel(job, cat("the master: its client was gone for ", parts_.lease.count(), " ms"));
+void SessionHosts::give_up(const SessionHost& host) {
+  parts_.cancel(host.job(),
+                cat("the master: its client was gone for ", lease_of(host).count(), " ms"));
 }
 
 void SessionHosts::close(const std::shared_ptr<SessionHost>& host,
@@ -101,8 +176,15 @@ void SessionHosts::close(const std::shared_ptr<SessionHost>& host,
 }
 
 Result<std::shared_ptr<SessionHost>> SessionHosts::await(const std::string& job,
+                                                         const Submission& submission,
                                                          const std::function<bool()>& ended) {
   std::unique_lock lock(mutex_);
+  if (is_lasting_session(submission) && !hosts_.contains(job)) {
+    const auto host = host_of(job, options_of(submission));
+    lock.unlock();
+    left(host);  // no client holds it yet
+    return host;
+  }
   // changed_ also wakes this thread for other sessions, and for the end of this run.
   const auto here = [&] { return hosts_.contains(job) || ended(); };
   if (!changed_.wait_for(lock, parts_.lease, here)) {

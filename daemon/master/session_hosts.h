@@ -31,12 +31,17 @@ struct SessionHostsParts {
   std::function<void(std::string job, std::string by)> cancel;
   // True if the job is RUNNING.
   std::function<bool(const std::string& job)> runs;
-  // The master cancels a session that no client has held for this long.
+  std::function<Result<JobView>(const std::string& job)> job;
+  // The folder of the jobs' folders: the record of a lasting session is in that of its job.
+  std::string folder;
+  // The master cancels a session that no client has held for this long, unless it is a lasting one.
   std::chrono::milliseconds lease{30'000};
 };
 
 // True if the submission opens a session: it has the options of one in place of a job file.
 bool is_session(const Submission& submission);
+// True if it opens a lasting session.
+bool is_lasting_session(const Submission& submission);
 
 // Threads: any. It outlives the tasks on the loop, which call it.
 class SessionHosts {
@@ -51,6 +56,10 @@ class SessionHosts {
   // Returns the host of a new session, or of the one that the same request opened before. `done`:
   // see JobService. failed_precondition if the session has ended.
   void open(const SessionOpening& opening, Done<std::shared_ptr<SessionHost>> done);
+  // Returns the host of a lasting session by the id of its job. unavailable if the session has no
+  // host yet after a restart of the master; failed_precondition if it is no lasting session, or has
+  // ended; invalid_argument if there is no such job.
+  Result<std::shared_ptr<SessionHost>> attach(const std::string& job);
   // A client has released the session, or does not hold it yet. If no client holds it before the
   // lease runs out, cancels the job.
   void left(const std::shared_ptr<SessionHost>& host);
@@ -58,9 +67,9 @@ class SessionHosts {
   void close(const std::shared_ptr<SessionHost>& host, std::function<void(Status)> done);
 
   // Waits for the host of a job that has its workers. After a restart of the master the client has
-  // the time of the lease to open the session again: unavailable if it does not. Null once
-  // `ended()`.
-  Result<std::shared_ptr<SessionHost>> await(const std::string& job,
+  // the time of the lease to open the session again: unavailable if it does not. A lasting session
+  // needs no client for it. Null once `ended()`.
+  Result<std::shared_ptr<SessionHost>> await(const std::string& job, const Submission& submission,
                                              const std::function<bool()>& ended);
   // The clients of a session and their calls; nothing if the job is no session.
   std::optional<SessionSituation> situation(const std::string& job);
@@ -75,7 +84,10 @@ class SessionHosts {
  private:
   void opened(Result<JobView> view, SessionOptions options,
               const Done<std::shared_ptr<SessionHost>>& done);
-  void give_up(const std::string& job);
+  void give_up(const SessionHost& host);
+  // The host of a job, made if there is none. REQUIRES: mutex_ is held.
+  std::shared_ptr<SessionHost> host_of(const std::string& job, SessionOptions options);
+  std::chrono::milliseconds lease_of(const SessionHost& host) const;
 
   const SessionHostsParts parts_;
   std::mutex mutex_;

@@ -2,11 +2,9 @@
 
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
-#include "daemon/session/graph_version.h"
 #include "daemon/wire/session_messages.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
-#include "ops/capnp/graph_file.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"
 #include "transport/rpc/service.h"
@@ -19,6 +17,7 @@ constexpr auto kSessionAnswer = std::chrono::seconds(30);
 // One upload has this many bytes at most.
 constexpr uint64_t kMaxStaged = 256u << 20;
 constexpr auto kUpload = std::chrono::seconds(90);
+constexpr auto kPatience = std::chrono::seconds(3'600);
 
 // Bytes that came before the call that names them; counted as long as they are here.
 struct Staged {
@@ -79,13 +78,22 @@ void write_fetched(const Fetched& fetched, wire::FetchedValue::Builder out) {
   blob.setContent(offer_download(fetched.blob));
 }
 
+constexpr auto write_all = [](const std::vector<Fetched>& all, auto outcome) {
+  auto fetches = outcome.initOk().initFetches(static_cast<uint32_t>(all.size()));
+  for (uint32_t i = 0; i < fetches.size(); ++i) write_fetched(all[i], fetches[i]);
+};
+
 // Holds a session for one client: while one of these objects lives, the session's lease does not
 // run.
 class SessionServer final : public Service<wire::Session> {
  public:
   SessionServer(RpcLoop& loop, SessionHosts& hosts, std::shared_ptr<SessionHost> host,
                 std::shared_ptr<ByteBudget> uploads)
-      : loop_(loop), hosts_(hosts), host_(std::move(host)), uploads_(std::move(uploads)) {
+      : loop_(loop),
+        hosts_(hosts),
+        host_(std::move(host)),
+        client_(host_->take_over()),
+        uploads_(std::move(uploads)) {
     host_->lease().hold();
   }
   ~SessionServer() noexcept(false) {
@@ -96,6 +104,7 @@ class SessionServer final : public Service<wire::Session> {
 
  protected:
   kj::Promise<void> stage(StageContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     const auto params = context.getParams();
     const auto digest = read_digest(params.getSha256());
     if (!digest.ok()) return refuse(digest.status(), context);
@@ -120,23 +129,20 @@ class SessionServer final : public Service<wire::Session> {
   }
 
   kj::Promise<void> extend(ExtendContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     const auto params = context.getParams();
     auto file = take(params.getGraph());
     if (!file.ok()) return refuse(file.status(), context);
-    std::vector<ValueId> ids;
-    for (const uint32_t id : params.getInputIds()) ids.push_back(id);
-    // This runs on one of the host's threads.
-    auto graph = [&hosts = hosts_, file = *file, ids]() -> Result<Graph> {
-      LEAT_ASSIGN_OR_RETURN(const Graph graph, read_graph(*file.blob, hosts.catalogue()));
-      return with_input_ids(graph, ids);
-    };
+    LoggedGraph graph{params.getVersion(), {}, *file->blob};
+    for (const uint32_t id : params.getInputIds()) graph.input_ids.push_back(id);
     auto extended = answered_elsewhere<uint64_t>(loop_, "Session.extend");
-    auto call = host_->extend(params.getVersion(), std::move(graph), std::move(extended.done));
+    auto call = host_->extend(std::move(graph), std::move(extended.done));
     return reply(bounded(kj::mv(extended.promise), "Session.extend", call), context,
                  [](uint64_t version, auto outcome) { outcome.initOk().setVersion(version); });
   }
 
   kj::Promise<void> makeCallable(MakeCallableContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     auto made = answered_elsewhere<CallableId>(loop_, "Session.makeCallable");
     auto call = host_->make_callable(read_signature(context.getParams().getSignature()),
                                      std::move(made.done));
@@ -145,6 +151,7 @@ class SessionServer final : public Service<wire::Session> {
   }
 
   kj::Promise<void> releaseCallable(ReleaseCallableContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     auto released = answered_elsewhere<void>(loop_, "Session.releaseCallable");
     auto call =
         host_->release_callable(context.getParams().getCallable(), std::move(released.done));
@@ -155,10 +162,13 @@ class SessionServer final : public Service<wire::Session> {
   }
 
   kj::Promise<void> run(RunContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     const auto in = context.getParams().getStep();
     StepOrder order = read_order(in);
     const uint64_t number = order.number;
     HostedRequest request;
+    request.number = number;
+    request.answered = in.getAnswered();
     request.timeout = order.timeout;
     request.what = std::move(order.what);
     auto feeds = read_feeds(in.getFeeds());
@@ -178,14 +188,13 @@ class SessionServer final : public Service<wire::Session> {
         steps->erase(found);
       host->drop(step);
     });
-    const auto deadline =
-        (order.timeout.count() > 0 ? order.timeout : host_->options().timeout) + kSessionAnswer;
+    // A lasting session may have to get other workers first, for which its client decides how long.
+    const auto deadline = (order.timeout.count() > 0 ? order.timeout : host_->options().timeout) +
+                          kSessionAnswer +
+                          (host_->options().lasts() ? kPatience : std::chrono::seconds(0));
     auto answer =
         within(kj::mv(over.promise), timer(), deadline, "Session.run").attach(kj::mv(gone));
-    return reply(kj::mv(answer), context, [](const All& all, auto outcome) {
-      auto fetches = outcome.initOk().initFetches(static_cast<uint32_t>(all.size()));
-      for (uint32_t i = 0; i < fetches.size(); ++i) write_fetched(all[i], fetches[i]);
-    });
+    return reply(kj::mv(answer), context, write_all);
   }
 
   kj::Promise<void> cancel(CancelContext context) override {
@@ -196,7 +205,40 @@ class SessionServer final : public Service<wire::Session> {
     return kj::READY_NOW;
   }
 
+  kj::Promise<void> state(StateContext context) override {
+    auto asked = answered_elsewhere<SessionHost::State>(loop_, "Session.state");
+    auto call = host_->state(std::move(asked.done));
+    return reply(bounded(kj::mv(asked.promise), "Session.state", call), context,
+                 [](const SessionHost::State& state, auto outcome) {
+                   auto out = outcome.initOk();
+                   out.setSteps(state.steps);
+                   out.setVersion(state.version);
+                 });
+  }
+
+  kj::Promise<void> outcome(OutcomeContext context) override {
+    using All = std::vector<Fetched>;
+    auto asked = answered_elsewhere<All>(loop_, "Session.outcome");
+    auto call = host_->outcome(
+        context.getParams().getNumber(),
+        [host = host_, done = std::move(asked.done)](auto fetches) {
+          done(fetches.ok() ? fetched_of(*host, *fetches) : Result<All>(fetches.status()));
+        });
+    return reply(bounded(kj::mv(asked.promise), "Session.outcome", call), context, write_all);
+  }
+
+  kj::Promise<void> save(SaveContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
+    auto saved = answered_elsewhere<void>(loop_, "Session.save");
+    auto call = host_->save(std::move(saved.done));
+    return bounded(kj::mv(saved.promise), "Session.save", call)
+        .then([context](Status&& status) mutable {
+          answer(status, context.getResults().initOutcome());
+        });
+  }
+
   kj::Promise<void> close(CloseContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     auto closed = answered_elsewhere<void>(loop_, "Session.close");
     hosts_.close(host_, std::move(closed.done));
     return within(kj::mv(closed.promise), timer(), kSessionAnswer, "Session.close")
@@ -207,6 +249,7 @@ class SessionServer final : public Service<wire::Session> {
 
  private:
   kj::Timer& timer() { return loop_.context().timer; }
+  Status mine_still() const { return host_->check_client(client_); }
 
   // The answer in bounded time; the call is dropped with the promise.
   template <typename T>
@@ -254,6 +297,7 @@ class SessionServer final : public Service<wire::Session> {
   RpcLoop& loop_;
   SessionHosts& hosts_;
   const std::shared_ptr<SessionHost> host_;
+  const uint64_t client_;
   const std::shared_ptr<ByteBudget> uploads_;
   // By the caller's numbers. Uploads and answers that come after this hold them too.
   const std::shared_ptr<std::map<uint64_t, Staged>> staged_ =

@@ -202,6 +202,7 @@ Result<std::shared_ptr<SessionStep>> SessionCore::step_of(const std::shared_ptr<
     run = hosts_.run(entry->made.plan, options_.job, options);
   }
   if (!run.ok()) return run.status();
+  if (on_plan_) LEAT_RETURN_IF_ERROR(on_plan_(*entry->made.plan));
   return std::make_shared<SessionStep>(*this, entry, std::move(*run));
 }
 
@@ -255,6 +256,11 @@ Result<StepHandle> SessionCore::start_callable(CallableId id, std::span<const Te
     callable->last = entry;
   }
   return launch(entry, feeds, until, std::move(finished));
+}
+
+void SessionCore::set_next_number(uint64_t number) {
+  std::lock_guard lock(mutex_);
+  steps_.set_next_number(number);
 }
 
 void SessionCore::give_back(SessionStep& step) {

@@ -28,6 +28,7 @@ class StepsInFlight {
 
   // Numbers count from 0 in the order of the launches, over all plans of the session.
   uint64_t next_number() { return next_number_++; }
+  void set_next_number(uint64_t number) { next_number_ = number; }
   // The map keeps the step alive until remove().
   void add(std::shared_ptr<SessionStep> step) { steps_.emplace(step.get(), std::move(step)); }
   // Takes the step out and returns the reference. REQUIRES: the step is in the map.

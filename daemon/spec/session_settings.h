@@ -19,6 +19,12 @@ struct SessionSettings {
   // for longest.
   size_t plans = 64;
   std::chrono::milliseconds timeout = std::chrono::minutes(1);  // of a step without a deadline
+  // Not 0: the session is a lasting one (docs/session.md), which only a cluster has, and saves its
+  // variables after so many steps.
+  uint32_t save_every = 0;
+  // A lasting session ends when it had no client for so long.
+  std::chrono::milliseconds keep = std::chrono::hours(1);
+  bool lasts() const { return save_every > 0; }
 };
 
 // The request of a client for a session on a cluster.

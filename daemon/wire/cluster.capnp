@@ -110,7 +110,7 @@ interface Master {
   # A session is a job: it waits in the queue for its workers, leases whole workers, and is shown
   # and cancelled like every job. Ok when the journal has it. The same request id with the same
   # content is the same session, on this connection or on another. failed_precondition if the
-  # session has ended.
+  # session has ended. A lasting session has one client: the last one that opened or attached to it.
 
   drain @12 (worker :Text, undo :Bool) -> (outcome :Outcome(NodeView));
   # From now on the worker gets no job, and its current job leaves it at a fence; with `undo`, it
@@ -154,6 +154,11 @@ interface Master {
 
   tokens @20 () -> (outcome :Outcome(List(TokenView)));
   # All tokens that are good, or were within 30 days, the oldest first. Admins alone.
+
+  attachSession @21 (job :Text) -> (outcome :Outcome(OpenedSession));
+  # A lasting session by its id, for its owner and operators. The calls of the client that had it
+  # before are refused from now on. unavailable while the session waits for its first workers after
+  # a restart of the master; failed_precondition if it has ended, or is no lasting session.
 }
 
 struct TokenView {
@@ -248,6 +253,18 @@ interface Session {
 
   close @6 () -> (outcome :Outcome(Nothing));
   # Cancels the steps in flight. Ok when no step is being computed: the job has SUCCEEDED then.
+
+  # The next three are for lasting sessions; others answer failed_precondition.
+
+  state @7 () -> (outcome :Outcome(SessionState));
+  # Answers when the calls before it are done, and the session has its workers.
+
+  outcome @8 (number :UInt64) -> (outcome :Outcome(StepResult));
+  # The outcome of a step, as run() answers it. failed_precondition if the session has not taken the
+  # step, or if a later step said that its client has the outcome.
+
+  save @9 () -> (outcome :Outcome(Nothing));
+  # Saves the variables now. Ok when they are on the master's disk.
 }
 
 struct SessionRequest {
@@ -260,6 +277,9 @@ struct SessionRequest {
   plans @6 :UInt32;               # number of plans to keep
   timeoutMs @7 :UInt32;           # of a step that has no timeout
   gpus @8 :UInt32;                # 0 or 1: GPUs of each worker, which its nodes may run on
+  saveEvery @9 :UInt32;           # a lasting session saves its variables after so many steps; 0: it
+                                  # is none
+  keepMs @10 :UInt64;             # a lasting session ends when it had no client for so long
 }
 
 struct OpenedSession {
@@ -297,6 +317,7 @@ struct StepRequest {
   }
   feeds @3 :List(FedValue);       # in the signature's order
   timeoutMs @4 :UInt32;           # 0: the session's
+  answered @5 :UInt64;            # of a lasting session: its client has the outcomes up to this step
 }
 
 struct TensorType {
@@ -311,6 +332,19 @@ struct FedValue {
 
 struct StepResult {
   fetches @0 :List(FetchedValue);
+}
+
+struct LoggedOutcome {
+  # Of a step of a lasting session, in the record on the master's disk; fetches are bytes.
+  union {
+    fetches @0 :List(FetchedValue);
+    error @1 :Rpc.Status;
+  }
+}
+
+struct SessionState {
+  steps @0 :UInt64;               # the number of the last step that the session has taken
+  version @1 :UInt64;             # of its graph
 }
 
 struct FetchedValue {

@@ -12,6 +12,8 @@ using std::chrono::milliseconds;
 
 constexpr uint32_t kMaxPlans = 1'024;
 constexpr int kMaxShards = 4'096;
+constexpr uint32_t kMaxSaveEvery = 1'000'000;
+constexpr uint64_t kMaxKeepMs = uint64_t{366} * 24 * 3600 * 1000;
 
 }  // namespace
 
@@ -111,6 +113,9 @@ void write_opening(const SessionOpening& opening, wire::SessionRequest::Builder 
   out.setPlans(static_cast<uint32_t>(std::min<size_t>(settings.plans, UINT32_MAX)));
   out.setTimeoutMs(static_cast<uint32_t>(
       std::clamp(settings.timeout, milliseconds(0), milliseconds(INT32_MAX)).count()));
+  out.setSaveEvery(settings.save_every);
+  if (settings.lasts())
+    out.setKeepMs(static_cast<uint64_t>(std::max(settings.keep, milliseconds(0)).count()));
 }
 
 Result<SessionOpening> read_opening(wire::SessionRequest::Reader in) {
@@ -125,6 +130,7 @@ Result<SessionOpening> read_opening(wire::SessionRequest::Reader in) {
   settings.seed = in.getSeed();
   settings.plans = in.getPlans();
   settings.timeout = milliseconds(in.getTimeoutMs());
+  settings.save_every = in.getSaveEvery();
   const auto expected = [&](const char* what, auto most, uint64_t received) {
     return invalid_argument(cat("session '", settings.name, "': ", what, ": expected 1 to ", most,
                                 ", received ", received));
@@ -136,6 +142,13 @@ Result<SessionOpening> read_opening(wire::SessionRequest::Reader in) {
   if (opening.gpus > 1) {
     return invalid_argument(
         cat("session '", settings.name, "': gpus: expected 0 or 1, received ", opening.gpus));
+  }
+  if (settings.lasts()) {
+    settings.keep = milliseconds(std::min(in.getKeepMs(), kMaxKeepMs + 1));
+    if (settings.save_every > kMaxSaveEvery)
+      return expected("save_every", kMaxSaveEvery, settings.save_every);
+    if (settings.keep.count() < 1 || in.getKeepMs() > kMaxKeepMs)
+      return expected("keep in ms", kMaxKeepMs, in.getKeepMs());
   }
   if (settings.timeout.count() < 1) return expected("timeout in ms", UINT32_MAX, in.getTimeoutMs());
   return opening;

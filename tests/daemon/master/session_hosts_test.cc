@@ -8,6 +8,7 @@
 #include "tests/catch.h"
 #include "tests/daemon/master/fake_worker.h"
 #include "tests/must.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -22,6 +23,11 @@ JobView job(JobState state, const std::string& reason = "") {
   return view;
 }
 
+void check_unavailable(const Status& status) {
+  CHECK(status.code() == Code::unavailable);
+  CHECK_THAT(status.message(), Catch::Contains("expected a lasting session that has workers"));
+}
+
 struct Fixture {
   explicit Fixture(std::chrono::milliseconds lease)
       : hosts({*loop, catalogue,
@@ -30,7 +36,9 @@ struct Fixture {
                  done(answer);
                },
                [this](const std::string&, const std::string&) { ++cancels; },
-               [](const std::string&) { return false; }, lease}) {}
+               [](const std::string&) { return false; },
+               [this](const std::string&) -> Result<JobView> { return answer; }, folder.path(),
+               lease}) {}
   ~Fixture() { loop->stop(); }
 
   Result<std::shared_ptr<SessionHost>> open() {
@@ -39,6 +47,7 @@ struct Fixture {
     return out;
   }
 
+  const TemporaryDirectory folder;
   const Catalogue catalogue = standard_catalogue();
   JobView answer = job(JobState::queued);
   Submission submitted;
@@ -91,6 +100,40 @@ TEST_CASE("a session is a job of its own kind that does not restart") {
   CHECK_FALSE(is_session(other));
 }
 
+TEST_CASE("a lasting session is a job that restarts, and is there without its client") {
+  Fixture f(10s);
+  SessionOpening opening{"request", 2, {}};
+  opening.settings.name = "notebook";
+  opening.settings.strategy = "mirrored";
+  opening.settings.shards = 4;
+  opening.settings.seed = 77;
+  opening.settings.save_every = 25;
+  opening.settings.keep = 90s;
+  opening.settings.timeout = 1234ms;
+  f.hosts.open(opening, [](const auto&) {});
+  CHECK(is_session(f.submitted));
+  CHECK(is_lasting_session(f.submitted));
+  CHECK(f.submitted.max_restarts > 0);
+  // Another process of the master has only the submission.
+  Fixture later(10s);
+  check_unavailable(later.hosts.attach("session-1").status());
+  const auto host = must(later.hosts.await("session-1", f.submitted, [] { return false; }));
+  CHECK(host->options().name == "notebook");
+  CHECK(host->options().strategy == "mirrored");
+  CHECK(host->options().shards == 4);
+  CHECK(host->options().seed == 77);
+  CHECK(host->options().save_every == 25);
+  CHECK(host->options().keep == 90s);
+  CHECK(host->options().timeout == 1234ms);
+  CHECK(must(later.hosts.attach("session-1")) == host);
+  // The last client has it.
+  const uint64_t first = host->take_over(), second = host->take_over();
+  CHECK(host->check_client(first).code() == Code::failed_precondition);
+  CHECK(host->check_client(second).ok());
+  later.answer = job(JobState::cancelled, "it was cancelled");
+  CHECK(later.hosts.attach("session-1").status().code() == Code::failed_precondition);
+}
+
 TEST_CASE("calls of a session whose job has ended fail with the reason") {
   Fixture f(10s);
   const auto host = must(f.open());
@@ -107,10 +150,10 @@ TEST_CASE("calls of a session whose job has ended fail with the reason") {
 TEST_CASE("a session's job waits for a client that was there before the master's restart") {
   Fixture f(20ms);
   const auto never = [] { return false; };
-  CHECK(f.hosts.await("session-1", never).status().code() == Code::unavailable);
-  CHECK(must(f.hosts.await("session-1", [] { return true; })) == nullptr);
+  CHECK(f.hosts.await("session-1", f.submitted, never).status().code() == Code::unavailable);
+  CHECK(must(f.hosts.await("session-1", f.submitted, [] { return true; })) == nullptr);
   const auto host = must(f.open());
-  CHECK(must(f.hosts.await("session-1", never)) == host);
+  CHECK(must(f.hosts.await("session-1", f.submitted, never)) == host);
 }
 
 }  // namespace leat
