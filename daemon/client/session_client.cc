@@ -430,8 +430,8 @@ class RemoteSession::Core {
         continue;
       }
       // A step with an error may not have been taken: the next one asks for its number.
-      if (!done.ok()) in_step_ = false;
-      if (number > 0 && done.status().code() != Code::unavailable) answered_ = number;
+      if (!done.ok()) numbering_.known = false;
+      if (number > 0 && done.status().code() != Code::unavailable) numbering_.answered = number;
       return done;
     }
   }
@@ -529,19 +529,19 @@ class RemoteSession::Core {
   // unavailable if the master has not answered.
   Result<Fetches> try_lasting(const std::shared_ptr<RemoteStepState>& state, uint64_t& number) {
     LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
-    if (number == 0 && !in_step_) {
+    if (number == 0 && !numbering_.known) {
       auto taken = ask_state();
       if (taken.status().code() == Code::deadline_exceeded)
         return unavailable(taken.status().message());
       if (!taken.ok()) return taken.status();
-      number_ = *taken;
-      in_step_ = true;
+      numbering_.last = *taken;
+      numbering_.known = true;
     }
-    if (number == 0) number = ++number_;
+    if (number == 0) number = ++numbering_.last;
     std::vector<Staging> staging;
     const milliseconds within = number_staging(*state, staging);
     // cancel() reads these on the loop.
-    auto ask = [state, number, link, staging, answered = answered_] {
+    auto ask = [state, number, link, staging, answered = numbering_.answered] {
       state->number = number;
       state->answered = answered;
       state->link = link;
@@ -714,10 +714,13 @@ class RemoteSession::Core {
   const std::unique_ptr<RpcLoop> loop_;
   std::unique_ptr<RpcClient> client_;
 
-  // Of a lasting session, for the thread of its steps: the number of the last step, whether it is
-  // known, and the last step with an outcome here.
-  uint64_t number_ = 0, answered_ = 0;
-  bool in_step_ = false;
+  // Of the steps of a lasting session, for their thread.
+  struct Numbering {
+    uint64_t last = 0;      // the last step
+    uint64_t answered = 0;  // the last one with an outcome here
+    bool known = false;     // `last` is that of the session
+  };
+  Numbering numbering_;
   std::unique_ptr<StepQueue> steps_;  // null: the session is no lasting one
 };
 

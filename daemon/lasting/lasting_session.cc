@@ -4,13 +4,7 @@
 #include <filesystem>
 
 #include "daemon/hosts/session_job.h"
-#include "daemon/session/signature.h"
 #include "devices/base/text.h"
-#include "ops/graph/attrs.h"
-#include "ops/graph/op.h"
-#include "ops/graph/validate.h"
-#include "scheduler/graph/device_name.h"
-#include "scheduler/graph/prune.h"
 
 namespace leat {
 namespace {
@@ -21,8 +15,15 @@ constexpr size_t kMostBytes = size_t{1} << 30;
 
 }  // namespace
 
-LastingSession::LastingSession(SessionOptions options, ReadGraph read_graph, std::string path)
-    : options_(std::move(options)), read_graph_(std::move(read_graph)), path_(std::move(path)) {}
+LastingSession::LastingSession(SessionOptions options, SentGraph::Read read_graph, std::string path)
+    : options_(std::move(options)),
+      path_(std::move(path)),
+      graph_(std::move(read_graph)),
+      callables_(cat("session '", options_.name, "'")) {
+  options_.on_plan = [this](const Plan& plan) {
+    return variables_.place(plan, *hosts_, options_.job);
+  };
+}
 LastingSession::~LastingSession() = default;
 
 // --- the hosts come and go ---
@@ -33,8 +34,13 @@ Status LastingSession::open_log() {
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
   if (error) return unavailable(cat("'", path_, "': its folder: ", error.message()));
   LEAT_ASSIGN_OR_RETURN(auto log, SessionLog::open(path_));
-  LEAT_ASSIGN_OR_RETURN(graph_, log->graph());
-  LEAT_ASSIGN_OR_RETURN(callables_, log->callables());
+  LEAT_ASSIGN_OR_RETURN(LoggedGraph sent, log->graph());
+  if (sent.version > 0) {
+    LEAT_ASSIGN_OR_RETURN(Graph graph, graph_.read(sent));
+    graph_.set(std::move(sent), std::move(graph));
+  }
+  LEAT_ASSIGN_OR_RETURN(auto callables, log->callables());
+  callables_.set(std::move(callables));
   LEAT_ASSIGN_OR_RETURN(last_, log->last_step());
   LEAT_ASSIGN_OR_RETURN(outcomes_, log->outcomes());
   log_ = std::move(log);
@@ -42,10 +48,7 @@ Status LastingSession::open_log() {
 }
 
 Status LastingSession::resume(HostGroup& hosts, const std::function<bool()>& ended) {
-  {
-    const std::lock_guard lock(mutex_);
-    halted_ = false;
-  }
+  stop_->go_on();
   // A halt() before this line is seen here, and a later one there.
   if (ended()) return unavailable(cat("session '", options_.name, "' lets its hosts go"));
   LEAT_RETURN_IF_ERROR(open_log());
@@ -58,45 +61,44 @@ void LastingSession::suspend() {
   hosts_ = nullptr;
 }
 
-void LastingSession::halt() {
-  const std::lock_guard lock(mutex_);
-  halted_ = true;
-  changed_.notify_all();
-}
-
 void LastingSession::forget() {
   suspend();
   log_.reset();
-  std::error_code ignored;
-  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(path_ + end, ignored);
+  SessionLog::remove(path_);
 }
 
 Status LastingSession::rebuild() {
   broken_ = true;  // until all of it has succeeded
+  LEAT_RETURN_IF_ERROR(make_session());
+  LEAT_RETURN_IF_ERROR(repeat_steps());
+  broken_ = false;
+  return {};
+}
+
+Status LastingSession::make_session() {
   session_.reset();
-  placed_.clear();
-  inner_callables_.clear();
+  callables_.forget_inner();
   inner_version_ = 0;
-  LEAT_ASSIGN_OR_RETURN(to_place_, log_->saved());
-  saved_at_ = to_place_.step;
+  LEAT_ASSIGN_OR_RETURN(SavedState saved, log_->saved());
+  saved_at_ = saved.step;
   {
     const auto job = hosts_->session_job(options_.job);
     const std::unique_lock compiling(job->compiling,
                                      std::chrono::steady_clock::now() + options_.timeout);
     if (!compiling.owns_lock())
       return deadline_exceeded(cat("session '", options_.name, "': a plan of it is being made"));
-    for (const auto& [resource, device] : to_place_.homes) job->homes.emplace(resource, device);
+    for (const auto& [resource, device] : saved.homes) job->homes.emplace(resource, device);
   }
+  variables_.begin(std::move(saved));
   LEAT_ASSIGN_OR_RETURN(session_, Session::open(*hosts_, options_));
-  session_->set_on_plan([this](const Plan& plan) { return place(plan); });
-  if (graph_.version > 0) LEAT_RETURN_IF_ERROR(extend_inner());
-  for (const LoggedCallable& callable : callables_) {
-    if (callable.released) continue;
-    LEAT_ASSIGN_OR_RETURN(inner_callables_[callable.id],
-                          session_->make_callable(callable.signature));
+  if (graph_.graph() != nullptr) {
+    LEAT_ASSIGN_OR_RETURN(inner_version_, session_->extend(0, *graph_.graph()));
   }
-  LEAT_RETURN_IF_ERROR(repeat_steps());
-  broken_ = false;
+  for (const LoggedCallable& callable : callables_.all()) {
+    if (callable.released) continue;
+    LEAT_ASSIGN_OR_RETURN(const CallableId inner, session_->make_callable(callable.signature));
+    callables_.set_inner(callable.id, inner);
+  }
   return {};
 }
 
@@ -124,64 +126,14 @@ Status LastingSession::repeat_steps() {
   }
 }
 
-bool LastingSession::is_of_hosts(const Status& error) {
-  const std::lock_guard lock(mutex_);
-  return error.code() == Code::unavailable || halted_;
-}
-
-// --- variables ---
-
-Status LastingSession::place(const Plan& plan) {
-  std::map<std::string, std::set<std::string>> wanted;  // by task
-  for (const Partition& partition : plan.partitions) {
-    const std::string task = task_of(partition.device);
-    for (const PlanResource& resource : partition.resources) {
-      if (resource.op->full_name() != "leat.Variable") continue;
-      std::string name(attr_string(resource.attrs, "name"));
-      if (!placed_.contains({task, name})) wanted[task].insert(std::move(name));
-    }
-  }
-  for (const auto& [task, names] : wanted) {
-    for (HostHandle* host : hosts_->hosts()) {
-      if (host->task() == task) LEAT_RETURN_IF_ERROR(place_on(*host, names));
-    }
-  }
-  return {};
-}
-
-// A host may still hold the variables of an earlier run of the session, so that those without a
-// saved value are written, too.
-Status LastingSession::place_on(HostHandle& host, const std::set<std::string>& names) {
-  LEAT_ASSIGN_OR_RETURN(auto held, host.read_variables(options_.job));
-  auto& saved = to_place_.variables[host.task()];
-  std::map<std::string, Tensor> values;
-  for (const std::string& name : names) {
-    const auto found = held.find(name);
-    if (found == held.end()) continue;
-    if (const auto value = saved.find(name); value != saved.end()) {
-      values.emplace(name, std::move(value->second));
-      saved.erase(value);
-    } else {
-      values.emplace(name, Tensor(found->second.dtype(), found->second.shape()));
-    }
-  }
-  if (!values.empty())
-    LEAT_RETURN_IF_ERROR(host.write_variables(options_.job, values, Restore::some, {}));
-  for (const std::string& name : names) placed_.emplace(host.task(), name);
-  return {};
+bool LastingSession::is_of_hosts(const Status& error) const {
+  return error.code() == Code::unavailable || stop_->halted();
 }
 
 Status LastingSession::save() {
   SavedState state;
   state.step = last_;
-  state.variables = to_place_.variables;
-  for (HostHandle* host : hosts_->hosts()) {
-    LEAT_ASSIGN_OR_RETURN(auto held, host->read_variables(options_.job));
-    for (auto& [name, value] : held) {
-      if (placed_.contains({host->task(), name}))
-        state.variables[host->task()].insert_or_assign(name, std::move(value));
-    }
-  }
+  LEAT_ASSIGN_OR_RETURN(state.variables, variables_.read(*hosts_, options_.job));
   state.homes = hosts_->session_job(options_.job)->homes;
   LEAT_RETURN_IF_ERROR(log_->save(state, outcomes_));
   saved_at_ = last_;
@@ -190,24 +142,16 @@ Status LastingSession::save() {
 
 // --- the graph ---
 
-Status LastingSession::extend_inner() {
-  if (!read_) {
-    LEAT_ASSIGN_OR_RETURN(Graph graph, read_graph_(graph_));
-    read_.emplace(std::move(graph));
-  }
-  LEAT_ASSIGN_OR_RETURN(inner_version_, session_->extend(inner_version_, *read_));
-  return {};
-}
-
 Result<uint64_t> LastingSession::extend(LoggedGraph graph) {
   // The answer to the same call was lost.
-  if (graph.version + 1 == graph_.version && graph.file == graph_.file) return graph_.version;
-  if (graph.version != graph_.version) {
+  if (graph.version + 1 == graph_.version() && graph.file == graph_.sent().file)
+    return graph_.version();
+  if (graph.version != graph_.version()) {
     return failed_precondition(cat("session '", options_.name, "': expected to extend version ",
-                                   graph_.version, " of the graph, received version ",
+                                   graph_.version(), " of the graph, received version ",
                                    graph.version));
   }
-  LEAT_ASSIGN_OR_RETURN(Graph read, read_graph_(graph));
+  LEAT_ASSIGN_OR_RETURN(Graph read, graph_.read(graph));
   LEAT_ASSIGN_OR_RETURN(inner_version_, session_->extend(inner_version_, read));
   ++graph.version;
   const Status written = log_->write_graph(graph);
@@ -216,40 +160,28 @@ Result<uint64_t> LastingSession::extend(LoggedGraph graph) {
     (void)rebuild();
     return written;
   }
-  graph_ = std::move(graph);
-  read_.emplace(std::move(read));
-  touches_.clear();
-  return graph_.version;
+  graph_.set(std::move(graph), std::move(read));
+  return graph_.version();
 }
 
 Result<CallableId> LastingSession::make_callable(const Signature& signature) {
   LEAT_ASSIGN_OR_RETURN(const CallableId inner, session_->make_callable(signature));
-  const CallableId id = callables_.empty() ? 1 : callables_.back().id + 1;
+  const CallableId id = callables_.next();
   const Status written = log_->write_callable(id, signature);
   if (!written.ok()) {
     (void)session_->release_callable(inner);
     return written;
   }
-  callables_.push_back({id, signature, false});
-  inner_callables_[id] = inner;
+  callables_.add({id, signature, false});
+  callables_.set_inner(id, inner);
   return id;
-}
-
-Result<CallableId> LastingSession::inner_callable(CallableId id) const {
-  const auto found = inner_callables_.find(id);
-  if (found != inner_callables_.end()) return found->second;
-  const bool was = !callables_.empty() && id >= 1 && id <= callables_.back().id;
-  const std::string text = cat("session '", options_.name, "': callable ", id,
-                               was ? " was released" : ": there is none of that number");
-  return was ? failed_precondition(text) : invalid_argument(text);
 }
 
 // Steps that are to be repeated may name it, so that the record keeps its signature.
 Status LastingSession::release_callable(CallableId id) {
-  LEAT_ASSIGN_OR_RETURN(const CallableId inner, inner_callable(id));
+  LEAT_ASSIGN_OR_RETURN(const CallableId inner, callables_.inner(id));
   LEAT_RETURN_IF_ERROR(log_->write_release(id));
-  callables_[id - 1].released = true;
-  inner_callables_.erase(id);
+  callables_.release(id);
   return session_->release_callable(inner);
 }
 
@@ -257,52 +189,17 @@ Status LastingSession::release_callable(CallableId id) {
 
 Result<Signature> LastingSession::signature_of(const LoggedStep& step) const {
   if (const auto* signature = std::get_if<Signature>(&step.what)) return *signature;
-  const CallableId id = std::get<CallableId>(step.what);
-  if (id < 1 || id > callables_.size()) return inner_callable(id).status();
-  return callables_[id - 1].signature;
-}
-
-Result<LastingSession::Touches> LastingSession::touches(const LoggedStep& step) {
-  LEAT_ASSIGN_OR_RETURN(const Signature signature, signature_of(step));
-  const std::string key = cat(join(signature.feeds, "\n"), "\n\n", join(signature.fetches, "\n"),
-                              "\n\n", join(signature.targets, "\n"));
-  if (const auto found = touches_.find(key); found != touches_.end()) return found->second;
-  LEAT_ASSIGN_OR_RETURN(const Touches made, find_touches(signature));
-  // The client chooses the signatures, so that there may be any number.
-  if (touches_.size() >= options_.plans) touches_.clear();
-  touches_.emplace(key, made);
-  return made;
-}
-
-Result<LastingSession::Touches> LastingSession::find_touches(const Signature& signature) const {
-  Touches out;
-  if (!read_) return out;
-  Graph graph = *read_;
-  LEAT_RETURN_IF_ERROR(validate(graph));
-  LEAT_ASSIGN_OR_RETURN(const GraphNames names, GraphNames::of(graph));
-  LEAT_ASSIGN_OR_RETURN(Borders borders, names.resolve(graph, signature));
-  LEAT_ASSIGN_OR_RETURN(const Graph part, prune(graph, borders));
-  for (NodeId id = 0; id < part.nodes(); ++id) {
-    const OpDef& op = *part.node(id).op;
-    const std::string name = op.full_name();
-    if (name == "leat.Restore") out.files = true;
-    if (op.make_resource && name != "leat.Variable") out.queue = true;
-  }
-  return out;
+  return callables_.signature(std::get<CallableId>(step.what));
 }
 
 Result<StepHandle> LastingSession::start(const LoggedStep& step) {
   Session::Deadline deadline;
   if (step.timeout.count() > 0) deadline = std::chrono::steady_clock::now() + step.timeout;
-  const auto finished = [this] {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-    changed_.notify_all();
-  };
+  const auto finished = [stop = stop_, number = step.number] { stop->finish(number); };
   session_->set_next_number(step.number - 1);
   LEAT_ASSIGN_OR_RETURN(const Signature signature, signature_of(step));
   if (const auto* id = std::get_if<CallableId>(&step.what)) {
-    const auto inner = inner_callable(*id);
+    const auto inner = callables_.inner(*id);
     if (inner.ok()) return session_->start_callable(*inner, step.feeds, deadline, finished);
     // A step that is repeated may be of a callable that was released after it.
     if (!step.applied) return inner.status();
@@ -318,28 +215,18 @@ Result<StepHandle> LastingSession::start(const LoggedStep& step) {
 }
 
 StepOutcome LastingSession::execute(const LoggedStep& step, bool& ran) {
-  {
-    const std::lock_guard lock(mutex_);
-    running_ = step.number;
-    over_ = cancelled_ = false;
+  stop_->begin(step.number);
+  auto started = start(step);
+  if (!started.ok()) {
+    stop_->end();
+    return started.status();
   }
-  LEAT_ASSIGN_OR_RETURN(StepHandle handle, start(step));
+  StepHandle handle = std::move(*started);
   ran = true;
-  std::unique_lock lock(mutex_);
   // The session itself ends the step at its deadline.
-  changed_.wait(lock, [&] { return over_ || cancelled_ || halted_; });
-  const bool stop = !over_;
-  running_ = 0;
-  lock.unlock();
-  if (stop) handle.cancel();
+  if (stop_->wait()) handle.cancel();
+  stop_->end();
   return handle.wait();
-}
-
-void LastingSession::cancel(uint64_t number) {
-  const std::lock_guard lock(mutex_);
-  if (running_ != number) return;
-  cancelled_ = true;
-  changed_.notify_all();
 }
 
 StepOutcome LastingSession::outcome(uint64_t number) const {
@@ -396,7 +283,9 @@ StepOutcome LastingSession::run(LoggedStep step) {
   LEAT_RETURN_IF_ERROR(log_->write_step(step));
   const uint64_t number = step.number;
   last_ = number;
-  const auto touched = touches(step);
+  const auto signature = signature_of(step);
+  if (!signature.ok()) return failed(number, signature.status(), false);
+  const auto touched = graph_.touches(*signature, options_.plans);
   if (!touched.ok()) return failed(number, touched.status(), false);
   if (touched->queue) {
     return failed(

@@ -1,39 +1,32 @@
 // A session that survives the loss of its hosts and of its process, and applies every step exactly
 // once. docs/session.md, *Lasting sessions*, is its contract.
 //
-// A step is written to the record (session_log.h) before it runs. What the hosts hold can always be
-// computed again: from the saved variables, and the steps after them in the order of their numbers.
-// The steps run one after the other, and a step that fails changes nothing: the hosts go back to
-// the saved variables and repeat the steps before it.
+// A step is written to the record (session_log.h) before it runs. So the state of the hosts can
+// always be computed again: from the saved variables, and the steps after them in the order of
+// their numbers. The steps run one after the other, and a step that fails changes nothing: the
+// hosts go back to the saved variables and repeat the steps before it.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "daemon/hosts/host_group.h"
+#include "daemon/lasting/kept_callables.h"
+#include "daemon/lasting/kept_variables.h"
+#include "daemon/lasting/sent_graph.h"
 #include "daemon/lasting/session_log.h"
+#include "daemon/lasting/step_stop.h"
 #include "daemon/session/session.h"
 #include "devices/base/status.h"
 
 namespace leat {
 
-class Catalogue;
-
-// Threads: one, which may block for long; halt() and cancel() any.
+// Threads: one, which may block for long; halt(), cancel() and runs() any.
 class LastingSession {
  public:
-  // Makes the graph of a file; the ids are those of its inputs.
-  using ReadGraph = std::function<Result<Graph>(const LoggedGraph&)>;
-
   // `path` is the file of the record. REQUIRES: options.lasts().
-  LastingSession(SessionOptions options, ReadGraph read_graph, std::string path);
+  LastingSession(SessionOptions options, SentGraph::Read read_graph, std::string path);
   ~LastingSession();
 
   // Opens the record, makes the session on `hosts`, and repeats what is not in the saved variables.
@@ -44,7 +37,7 @@ class LastingSession {
   void suspend();
   // The step that runs ends at once, and stays to be done; so does all else until the next
   // resume().
-  void halt();
+  void halt() { stop_->halt(); }
   // Deletes the record: the session is closed.
   void forget();
 
@@ -62,31 +55,24 @@ class LastingSession {
   // The client has the outcomes up to this step: they need not be kept.
   void answered(uint64_t number);
   // The step ends with `cancelled` if it runs now.
-  void cancel(uint64_t number);
+  void cancel(uint64_t number) { stop_->cancel(number); }
+  // True while the step of this number runs, and was not told to end.
+  bool runs(uint64_t number) const { return stop_->runs(number); }
   // Saves the variables in the record.
   Status save();
 
   // The number of the last step that was taken; the version of the graph. REQUIRES: resume().
   uint64_t steps() const { return last_; }
-  uint64_t version() const { return graph_.version; }
+  uint64_t version() const { return graph_.version(); }
   // The hosts have failed, or halt() was called: only suspend() and resume() make sense.
   bool broken() const { return broken_; }
 
  private:
-  // What a step does beside computing.
-  struct Touches {
-    bool queue = false;  // state that is in no variable
-    bool files = false;  // it reads a file, which may be another one when the step is repeated
-  };
-
   Status open_log();
   // Opens the inner session, and puts into it what the record has.
   Status rebuild();
   Status repeat_steps();
-  Status extend_inner();
-  Result<CallableId> inner_callable(CallableId id) const;
-  Result<Touches> touches(const LoggedStep& step);
-  Result<Touches> find_touches(const Signature& signature) const;
+  Status make_session();
   Result<Signature> signature_of(const LoggedStep& step) const;
   // Begins a step of the record.
   Result<StepHandle> start(const LoggedStep& step);
@@ -94,40 +80,28 @@ class LastingSession {
   StepOutcome execute(const LoggedStep& step, bool& ran);
   // Handles an error of a step: it failed by itself, or the hosts did.
   StepOutcome failed(uint64_t number, const Status& error, bool ran);
-  // Writes the saved variables to those of a plan that the hosts have just made.
-  Status place(const Plan& plan);
-  Status place_on(HostHandle& host, const std::set<std::string>& names);
   // True for an error that is not the step's.
-  bool is_of_hosts(const Status& error);
+  bool is_of_hosts(const Status& error) const;
   // Too much is kept for a client that does not say what it has.
   Status check_outcomes() const;
 
-  const SessionOptions options_;
-  const ReadGraph read_graph_;
+  SessionOptions options_;
   const std::string path_;
-
   std::unique_ptr<SessionLog> log_;
-  LoggedGraph graph_;
-  std::optional<Graph> read_;               // of graph_
-  std::vector<LoggedCallable> callables_;   // ids 1, 2, 3, ...
-  std::map<std::string, Touches> touches_;  // by signature, in the graph of now
+  SentGraph graph_;
+  KeptCallables callables_;
   StepOutcomes outcomes_;
+  // Numbers of steps: the last that was taken, the one of the saved variables, and the last whose
+  // outcome the client has.
   uint64_t last_ = 0, saved_at_ = 0, answered_ = 0;
 
   HostGroup* hosts_ = nullptr;
   std::unique_ptr<Session> session_;
   uint64_t inner_version_ = 0;
-  std::map<CallableId, CallableId> inner_callables_;
-  // Saved variables that are not on the hosts yet, by task and name, and those that are.
-  SavedState to_place_;
-  std::set<std::pair<std::string, std::string>> placed_;
+  KeptVariables variables_;
   bool broken_ = false;
-
-  // Of the step that runs.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t running_ = 0;
-  bool over_ = false, cancelled_ = false, halted_ = false;
+  // A step may tell that it is over when the session is gone.
+  const std::shared_ptr<StepStop> stop_ = std::make_shared<StepStop>();
 };
 
 }  // namespace leat

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "daemon/jobs/sqlite.h"
 #include "daemon/wire/session_messages.h"
@@ -23,8 +24,8 @@ constexpr char kSchema[] = R"sql(
   CREATE TABLE callables(id INTEGER PRIMARY KEY, signature BLOB, crc INTEGER, released INTEGER) STRICT;
   CREATE TABLE steps(number INTEGER PRIMARY KEY, request BLOB, request_crc INTEGER,
                      outcome BLOB, outcome_crc INTEGER, applied INTEGER) STRICT;
-  CREATE TABLE variables(task TEXT, name TEXT, piece INTEGER, value BLOB, crc INTEGER,
-                         PRIMARY KEY(task, name, piece)) STRICT;
+  CREATE TABLE variables(task TEXT, name TEXT, piece INTEGER, dtype TEXT, dims BLOB, value BLOB,
+                         crc INTEGER, PRIMARY KEY(task, name, piece)) STRICT;
   CREATE TABLE homes(resource TEXT PRIMARY KEY, device TEXT) STRICT;
   CREATE TABLE saved(step INTEGER) STRICT;
   INSERT INTO saved VALUES (0);
@@ -111,14 +112,6 @@ Packed pack(const StepOutcome& outcome) {
   return Packed(message);
 }
 
-Packed pack(const Tensor& value) {
-  capnp::MallocMessageBuilder message;
-  auto out = message.initRoot<wire::FetchedValue>();
-  write_type(value, out.initType());
-  out.setBytes(bytes_of(value));
-  return Packed(message);
-}
-
 Result<LoggedStep> unpack_step(std::string_view bytes) {
   Unpacked message(bytes);
   const auto in = message.root<wire::StepRequest>();
@@ -135,6 +128,17 @@ Result<LoggedStep> unpack_step(std::string_view bytes) {
 Result<Tensor> unpack_value(wire::FetchedValue::Reader in) {
   LEAT_ASSIGN_OR_RETURN(const TensorType type, read_type(in.getType()));
   return make_tensor(type, bytes_of(in.getBytes()));
+}
+
+// A tensor for the bytes of a variable.
+Result<Tensor> empty_tensor(std::string_view dtype, std::string_view dims,
+                            std::string_view subject) {
+  std::vector<int64_t> sizes(dims.size() / sizeof(int64_t));
+  if (!sizes.empty()) std::memcpy(sizes.data(), dims.data(), sizes.size() * sizeof(int64_t));
+  const auto type = dtype_from_name(dtype);
+  const auto shape = Shape::checked(sizes);
+  if (!type || !shape) return damaged(subject);
+  return Tensor::create(*type, *shape);
 }
 
 // The outer status is that of reading it.
@@ -170,6 +174,11 @@ Result<std::unique_ptr<SessionLog>> SessionLog::open(const std::string& path) {
                                    version));
   }
   return std::unique_ptr<SessionLog>(new SessionLog(std::move(database)));
+}
+
+void SessionLog::remove(const std::string& path) {
+  std::error_code ignored;
+  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(path + end, ignored);
 }
 
 // --- the graph and the callables ---
@@ -322,23 +331,35 @@ Status SessionLog::save(const SavedState& state, const StepOutcomes& outcomes) {
   return written;
 }
 
+// The first piece of a value is there also if it is empty, and the type stands beside each.
+Status SessionLog::write_variable(const std::string& task, const std::string& name,
+                                  const Tensor& value) {
+  LEAT_ASSIGN_OR_RETURN(auto insert,
+                        database_->prepare("INSERT INTO variables VALUES (?, ?, ?, ?, ?, ?, ?)"));
+  const std::string_view bytes(static_cast<const char*>(value.raw()), value.bytes());
+  const std::string_view dims = text_of(std::as_bytes(std::span(value.shape().dims())));
+  size_t at = 0;
+  do {
+    const std::string_view piece = bytes.substr(at, kPiece);
+    const uint32_t sum = crc32c(span_of(piece), crc32c(span_of(dims)));
+    LEAT_RETURN_IF_ERROR(insert.bind(1, task)
+                             .bind(2, name)
+                             .bind(3, static_cast<int64_t>(at / kPiece))
+                             .bind(4, dtype_name(value.dtype()))
+                             .bind_blob(5, dims)
+                             .bind_blob(6, piece)
+                             .bind(7, int64_t{sum})
+                             .run());
+    at += kPiece;
+  } while (at < bytes.size());
+  return {};
+}
+
 Status SessionLog::write_rows(const SavedState& state, const StepOutcomes& outcomes) {
   LEAT_RETURN_IF_ERROR(database_->run("DELETE FROM variables; DELETE FROM homes"));
-  LEAT_ASSIGN_OR_RETURN(auto insert,
-                        database_->prepare("INSERT INTO variables VALUES (?, ?, ?, ?, ?)"));
   for (const auto& [task, variables] : state.variables) {
-    for (const auto& [name, value] : variables) {
-      const Packed packed = pack(value);
-      for (size_t at = 0; at < packed.text().size(); at += kPiece) {
-        const std::string_view piece = packed.text().substr(at, kPiece);
-        LEAT_RETURN_IF_ERROR(insert.bind(1, task)
-                                 .bind(2, name)
-                                 .bind(3, static_cast<int64_t>(at / kPiece))
-                                 .bind_blob(4, piece)
-                                 .bind(5, checksum(piece))
-                                 .run());
-      }
-    }
+    for (const auto& [name, value] : variables)
+      LEAT_RETURN_IF_ERROR(write_variable(task, name, value));
   }
   LEAT_ASSIGN_OR_RETURN(auto home, database_->prepare("INSERT INTO homes VALUES (?, ?)"));
   for (const auto& [resource, device] : state.homes)
@@ -370,28 +391,31 @@ Result<SavedState> SessionLog::saved() {
     state.homes.emplace(homes.bytes(0), homes.bytes(1));
   }
   LEAT_ASSIGN_OR_RETURN(auto select,
-                        database_->prepare("SELECT task, name, piece, value, crc FROM variables "
-                                           "ORDER BY task, name, piece"));
-  std::string task, name, packed;
-  const auto end_value = [&]() -> Status {
-    if (packed.empty()) return {};
-    Unpacked message(packed);
-    LEAT_ASSIGN_OR_RETURN(Tensor value, unpack_value(message.root<wire::FetchedValue>()));
-    state.variables[task].emplace(name, std::move(value));
-    packed.clear();
-    return {};
-  };
+                        database_->prepare("SELECT task, name, piece, dtype, dims, value, crc "
+                                           "FROM variables ORDER BY task, name, piece"));
+  Tensor* value = nullptr;
+  size_t filled = 0;
   while (true) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
-    if (!row || select.integer(2) == 0) LEAT_RETURN_IF_ERROR(end_value());
+    const bool begins = row && select.integer(2) == 0;
+    if (value != nullptr && (!row || begins) && filled != value->bytes())
+      return damaged("the list of variables");
     if (!row) return state;
-    if (select.integer(2) == 0) {
-      task = select.bytes(0);
-      name = select.bytes(1);
+    const std::string subject = cat("variable '", select.bytes(1), "' of ", select.bytes(0));
+    const std::string_view dims = select.bytes(4), piece = select.bytes(5);
+    if (int64_t{crc32c(span_of(piece), crc32c(span_of(dims)))} != select.integer(6))
+      return damaged(subject);
+    if (begins) {
+      LEAT_ASSIGN_OR_RETURN(Tensor made, empty_tensor(select.bytes(3), dims, subject));
+      auto& variables = state.variables[std::string(select.bytes(0))];
+      value =
+          &variables.insert_or_assign(std::string(select.bytes(1)), std::move(made)).first->second;
+      filled = 0;
     }
-    if (checksum(select.bytes(3)) != select.integer(4))
-      return damaged(cat("variable '", name, "' of ", task));
-    packed += select.bytes(3);
+    if (value == nullptr || piece.size() > value->bytes() - filled) return damaged(subject);
+    if (!piece.empty())
+      std::memcpy(static_cast<char*>(value->raw()) + filled, piece.data(), piece.size());
+    filled += piece.size();
   }
 }
 

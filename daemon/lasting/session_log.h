@@ -59,14 +59,16 @@ struct SavedState {
   std::map<std::string, std::string> homes = {};
 };
 
-// Errors name the file: resource_exhausted if the disk is full or a value is larger than SQLite
-// takes (1 GB), failed_precondition if the file is damaged or foreign, unavailable if the disk
-// fails. Threads: one at a time.
+// Errors name the file: resource_exhausted if the disk is full or the feeds of a step are
+// more than SQLite takes (1 GB), failed_precondition if the file is damaged or foreign, unavailable
+// if the disk fails. Threads: one at a time.
 class SessionLog {
  public:
   // Opens the file, or makes it.
   static Result<std::unique_ptr<SessionLog>> open(const std::string& path);
   ~SessionLog();
+  // Deletes the files of a record, also one that is open. One that is not there is no error.
+  static void remove(const std::string& path);
 
   Result<LoggedGraph> graph();
   Status write_graph(const LoggedGraph& graph);
@@ -94,6 +96,7 @@ class SessionLog {
 
  private:
   explicit SessionLog(std::unique_ptr<SqliteDatabase> database);
+  Status write_variable(const std::string& task, const std::string& name, const Tensor& value);
   Status write_rows(const SavedState& state, const StepOutcomes& outcomes);
   Result<uint64_t> saved_step();
 

@@ -10,6 +10,7 @@
 #include "daemon/master/job_evaluation.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
+#include "daemon/master/lasting_host.h"
 #include "daemon/master/master_faults.h"
 #include "daemon/master/resumed_job.h"
 #include "daemon/master/session_hosts.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr std::chrono::milliseconds kJournal{30'000};
 // The longest wait for the last assembly's thread to finish with the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
+constexpr std::chrono::milliseconds kTells{250};  // between two reports of a lasting session
 
 }  // namespace
 
@@ -52,7 +54,8 @@ void JobThread::end() {
   // The session is ended without the mutex, since that calls completions of clients.
   if (session == nullptr) return;
   // The next assembly goes on with a lasting session.
-  session->options().lasts() ? session->halt() : session->end(told_to_end());
+  LastingHost* const lasting = session->as_lasting();
+  lasting != nullptr ? lasting->halt() : session->end(told_to_end());
 }
 
 // A request to save a checkpoint stays in force even if a later call does not ask to save.
@@ -64,7 +67,8 @@ void JobThread::yield(bool save) {
     yields_.compare_exchange_strong(before, TrainYield::kept);
   }
   const std::lock_guard lock(mutex_);
-  if (session_ != nullptr) session_->halt();
+  LastingHost* const lasting = session_ != nullptr ? session_->as_lasting() : nullptr;
+  if (lasting != nullptr) lasting->halt();
 }
 
 bool JobThread::save() {
@@ -136,10 +140,21 @@ Result<JobResult> JobThread::serve_session(const Submission& submission) {
     session_ = host;
   }
   const auto leaves = [this] { return ended_.load() || yields_.load() != TrainYield::no; };
-  const Status served = host->serve(*hosts, leaves);
+  // As often as a training tells its progress.
+  auto told_at = std::chrono::steady_clock::time_point::min();
+  const auto taken = [&](uint64_t steps) {
+    const auto now = std::chrono::steady_clock::now();
+    if (told_at != std::chrono::steady_clock::time_point::min() && now - told_at < kTells) return;
+    told_at = now;
+    ProgressReport report;
+    report.step = steps;
+    parts_.tell(ProgressMade{action_.job, action_.assembly, report});
+  };
+  const Status served = host->serve(*hosts, {leaves, taken});
   // The record has all that the workers hold.
-  if (!served.ok() && !ended_ && leaves() && host->options().lasts()) {
-    tell_yielded(static_cast<int64_t>(host->steps()), true);
+  LastingHost* const lasting = host->as_lasting();
+  if (!served.ok() && !ended_ && leaves() && lasting != nullptr) {
+    tell_yielded(static_cast<int64_t>(lasting->steps()), true);
     return JobResult();
   }
   LEAT_RETURN_IF_ERROR(served);

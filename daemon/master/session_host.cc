@@ -31,14 +31,10 @@ class SessionHost::Step final : public Call {
   std::optional<StepHandle> handle;
 };
 
-SessionHost::SessionHost(std::string job, SessionOptions options, ReadGraph read_graph,
-                         std::string record)
+SessionHost::SessionHost(std::string job, SessionOptions options, ReadGraph read_graph)
     : job_(std::move(job)),
       options_(std::move(options)),
       read_graph_(std::move(read_graph)),
-      lasting_(options_.lasts()
-                   ? std::make_unique<LastingSession>(options_, read_graph_, std::move(record))
-                   : nullptr),
       bytes_(kMaxBytes) {}
 SessionHost::~SessionHost() = default;
 
@@ -76,17 +72,10 @@ void SessionHost::enqueue(Task task) {
   if (!refused.ok()) task.refuse(refused);
 }
 
-Status SessionHost::check_client(uint64_t client) const {
-  if (lasting_ == nullptr || client == clients_) return {};
-  return failed_precondition(
-      cat("session '", options_.name, "': another client has attached to it"));
-}
-
 std::shared_ptr<SessionHost::Call> SessionHost::extend(LoggedGraph graph, Done<uint64_t> done) {
   const auto call = std::make_shared<Call>();
   enqueue({call,
            [this, graph = std::move(graph), done](Session* session) {
-             if (session == nullptr) return done(lasting_->extend(graph));
              // The graph is decoded here, on a thread of the host, since that takes a while for a
              // large one.
              auto made = read_graph_(graph);
@@ -101,9 +90,8 @@ std::shared_ptr<SessionHost::Call> SessionHost::make_callable(Signature signatur
                                                               Done<CallableId> done) {
   const auto call = std::make_shared<Call>();
   enqueue({call,
-           [this, signature = std::move(signature), done](Session* session) {
-             done(session != nullptr ? session->make_callable(signature)
-                                     : lasting_->make_callable(signature));
+           [signature = std::move(signature), done](Session* session) {
+             done(session->make_callable(signature));
            },
            done});
   return call;
@@ -112,44 +100,8 @@ std::shared_ptr<SessionHost::Call> SessionHost::make_callable(Signature signatur
 std::shared_ptr<SessionHost::Call> SessionHost::release_callable(CallableId id,
                                                                  std::function<void(Status)> done) {
   const auto call = std::make_shared<Call>();
-  enqueue({call,
-           [this, id, done](Session* session) {
-             done(session != nullptr ? session->release_callable(id)
-                                     : lasting_->release_callable(id));
-           },
-           done});
+  enqueue({call, [id, done](Session* session) { done(session->release_callable(id)); }, done});
   return call;
-}
-
-template <typename T, typename F>
-std::shared_ptr<SessionHost::Call> SessionHost::ask_lasting(Done<T> done, F ask) {
-  const auto call = std::make_shared<Call>();
-  if (lasting_ == nullptr) {
-    done(failed_precondition(
-        cat("session '", options_.name, "': expected a lasting session, it is none")));
-    return call;
-  }
-  enqueue({call, [done, ask](Session*) { done(ask()); }, done});
-  return call;
-}
-
-std::shared_ptr<SessionHost::Call> SessionHost::state(Done<State> done) {
-  return ask_lasting<State>(std::move(done), [this]() -> Result<State> {
-    return State{lasting_->steps(), lasting_->version()};
-  });
-}
-
-std::shared_ptr<SessionHost::Call> SessionHost::outcome(uint64_t number, Done<Fetches> done) {
-  return ask_lasting<Fetches>(std::move(done),
-                              [this, number] { return lasting_->outcome(number); });
-}
-
-std::shared_ptr<SessionHost::Call> SessionHost::save(std::function<void(Status)> done) {
-  auto saved = [done = std::move(done)](const Result<State>& out) { done(out.status()); };
-  return ask_lasting<State>(std::move(saved), [this]() -> Result<State> {
-    LEAT_RETURN_IF_ERROR(lasting_->save());
-    return State{};
-  });
 }
 
 void SessionHost::close(std::function<void(Status)> done) {
@@ -162,7 +114,7 @@ void SessionHost::close(std::function<void(Status)> done) {
     if (!served_ && cause_.ok()) {
       closers_.push_back(std::move(done));
       changed_.notify_all();
-      if (lasting_ != nullptr) lasting_->halt();
+      interrupt();
       return;
     }
     status = cause_;
@@ -172,14 +124,10 @@ void SessionHost::close(std::function<void(Status)> done) {
 
 // Steps -------------------------------------------------------------------------------------------
 
-std::shared_ptr<SessionHost::Step> SessionHost::run(HostedRequest request, Done<Fetches> done) {
+std::shared_ptr<SessionHost::Call> SessionHost::run(HostedRequest request, Done<Fetches> done) {
   // `done` is here twice: for a step that runs, and for a task that is refused.
   auto step = std::make_shared<Step>(std::move(request), done);
-  enqueue({step,
-           [this, step](Session* session) {
-             session != nullptr ? start(*session, step) : run_lasting(step);
-           },
-           done});
+  enqueue({step, [this, step](Session* session) { start(*session, step); }, done});
   return step;
 }
 
@@ -262,15 +210,14 @@ void SessionHost::taken(Step& step) {
   changed_.notify_all();
 }
 
-void SessionHost::drop(const std::shared_ptr<Step>& step) {
-  if (lasting_ != nullptr) return;
+void SessionHost::drop(const std::shared_ptr<Call>& step) {
   step->drop();
   cancel(step);
 }
 
-void SessionHost::cancel(const std::shared_ptr<Step>& step) {
+void SessionHost::cancel(const std::shared_ptr<Call>& call) {
+  const auto step = std::static_pointer_cast<Step>(call);
   step->cancelled = true;  // for start(), if that comes later
-  if (lasting_ != nullptr) return lasting_->cancel(step->request.number);
   {
     const std::lock_guard lock(mutex_);
     // A step that is over needs no task.
@@ -286,8 +233,7 @@ void SessionHost::cancel(const std::shared_ptr<Step>& step) {
 
 // Life --------------------------------------------------------------------------------------------
 
-Status SessionHost::serve(HostGroup& hosts, const std::function<bool()>& ended) {
-  if (lasting_ != nullptr) return serve_lasting(hosts, ended);
+Status SessionHost::serve(HostGroup& hosts, const SessionRun& /*run*/) {
   // On failure the job fails. Its end comes back as end(), which answers the calls that wait.
   LEAT_ASSIGN_OR_RETURN(const auto session, Session::open(hosts, options_));
   std::unique_lock lock(mutex_);
@@ -349,91 +295,6 @@ void SessionHost::work(Session& session) {
   }
 }
 
-// Lasting sessions -------------------------------------------------------------------------------
-
-void SessionHost::run_lasting(const std::shared_ptr<Step>& step) {
-  const HostedRequest& request = step->request;
-  auto feeds = request.feeds();
-  if (!feeds.ok()) return step->done(feeds.status());
-  lasting_->answered(request.answered);
-  StepOutcome outcome =
-      step->cancelled && request.number > lasting_->steps()
-          ? StepOutcome(cancelled(cat("step ", request.number, " of session '", options_.name,
-                                      "' was cancelled before it began")))
-          : lasting_->run({request.number, request.what, request.timeout, std::move(*feeds)});
-  // The step is in the record, or was not taken: the next run does it.
-  redo_ = lasting_->broken() && outcome.status().code() == Code::unavailable;
-  if (!redo_) step->done(std::move(outcome));
-}
-
-void SessionHost::work_lasting(const std::function<bool()>& ended) {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return over_ || ended() || !tasks_.empty(); });
-    if (over_ || ended() || lasting_->broken()) return;
-    // It stays first in the queue while it is done, and calls that come go behind it.
-    const Task task = tasks_.front();
-    ++load_.busy;
-    redo_ = false;
-    lock.unlock();
-    const bool wanted = !task.call->dropped();
-    if (wanted) task.work(nullptr);
-    lock.lock();
-    --load_.busy;
-    if (!redo_) tasks_.pop_front();
-    note_idle();
-  }
-}
-
-Status SessionHost::serve_lasting(HostGroup& hosts, const std::function<bool()>& ended) {
-  Status status = lasting_->resume(hosts, ended);
-  if (status.ok()) {
-    {
-      const std::lock_guard lock(mutex_);
-      serving_ = true;
-      note_idle();
-    }
-    work_lasting(ended);
-  }
-  lasting_->suspend();
-  std::unique_lock lock(mutex_);
-  serving_ = false;
-  if (over_) {
-    lock.unlock();
-    close_lasting();
-    return cause_;
-  }
-  if (ended()) return cancelled(cat("session '", options_.name, "' left its workers"));
-  const std::string subject = cat("session '", options_.name, "'");
-  if (status.ok()) return unavailable(subject + ": its workers failed in a step");
-  return status.while_doing("resuming " + subject);
-}
-
-// The session is over: answers all calls.
-void SessionHost::close_lasting() {
-  std::deque<Task> tasks;
-  std::vector<std::function<void(Status)>> closers;
-  Status before, cause;
-  {
-    const std::lock_guard lock(mutex_);
-    served_ = true;
-    tasks.swap(tasks_);
-    closers.swap(closers_);
-    before = cause_before();
-    cause = cause_;
-  }
-  if (cause.ok()) lasting_->forget();
-  for (const Task& task : tasks) task.refuse(before);
-  for (const auto& done : closers) done(cause);
-}
-
-void SessionHost::halt() {
-  if (lasting_ == nullptr) return;
-  lasting_->halt();
-  const std::lock_guard lock(mutex_);
-  changed_.notify_all();
-}
-
 void SessionHost::end(const Status& cause) {
   std::deque<Task> refused;
   std::vector<std::function<void(Status)>> closers;
@@ -447,7 +308,7 @@ void SessionHost::end(const Status& cause) {
       refused.swap(tasks_);
       closers.swap(closers_);
     }
-    if (lasting_ != nullptr) lasting_->halt();
+    interrupt();
     changed_.notify_all();
   }
   for (const Task& task : refused) task.refuse(cause);

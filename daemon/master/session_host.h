@@ -19,13 +19,15 @@
 #include <vector>
 
 #include "daemon/hosts/host_group.h"
-#include "daemon/lasting/lasting_session.h"
+#include "daemon/lasting/session_log.h"
 #include "daemon/master/permits.h"
 #include "daemon/master/session_lease.h"
 #include "daemon/session/session.h"
 #include "devices/base/status.h"
 
 namespace leat {
+
+class LastingHost;
 
 // A request for a step.
 struct HostedRequest {
@@ -37,14 +39,16 @@ struct HostedRequest {
   std::chrono::milliseconds timeout{0};  // 0: that of the session
 };
 
+// The run of a job, for the session that it serves. Threads: that of serve().
+struct SessionRun {
+  std::function<bool()> ended;          // serve() is to return
+  std::function<void(uint64_t)> taken;  // so many steps of a lasting session were taken
+};
+
 // The order of calls: a call that is queued before serve() begins waits for it. Four threads take
 // tasks from the queue, and results of steps come before new calls, since they free memory. Once
 // the session is over, calls that have not begun fail with the cause of its end, or with
 // `cancelled` if it was closed.
-//
-// A lasting session (daemon/lasting) is served by several runs of its job, one after the other. One
-// thread does its calls, in their order. Between two runs the calls wait; only close() and end()
-// end it. It has one client, the last that took it over, and the calls of others are refused.
 //
 // Limits: 4,096 calls may wait, and the host holds 1 GiB for its clients (bytes()); a call beyond
 // them fails with resource_exhausted, and its client may try again.
@@ -68,59 +72,43 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
    private:
     std::atomic<bool> dropped_{false};
   };
-  class Step;
 
-  using ReadGraph = LastingSession::ReadGraph;
+  // Makes the graph of a file.
+  using ReadGraph = std::function<Result<Graph>(const LoggedGraph&)>;
 
-  // `record`: the file of a lasting session.
-  SessionHost(std::string job, SessionOptions options, ReadGraph read_graph, std::string record);
-  ~SessionHost();
+  SessionHost(std::string job, SessionOptions options, ReadGraph read_graph);
+  virtual ~SessionHost();
+  // This host, if it has a lasting session.
+  virtual LastingHost* as_lasting() { return nullptr; }
 
   const std::string& job() const { return job_; }
   const SessionOptions& options() const { return options_; }
   // The bytes that the host may hold for its clients.
   Permits& bytes() { return bytes_; }
 
-  // A client begins to use the session. Returns its number, for check_client().
-  uint64_t take_over() { return ++clients_; }
-  // failed_precondition if the session is a lasting one, and another client has taken it over.
-  Status check_client(uint64_t client) const;
-
   // The calls of Session (daemon/session/session.h), with its results and errors. A thread of the
   // host reads the graph. A caller that no longer wants the answer calls drop() of the returned
   // object.
-  std::shared_ptr<Call> extend(LoggedGraph graph, Done<uint64_t> done);
-  std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done);
-  std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done);
-  // The calls of LastingSession with these names, failed_precondition for another session.
-  struct State {
-    uint64_t steps = 0, version = 0;
-  };
-  std::shared_ptr<Call> state(Done<State> done);
-  std::shared_ptr<Call> outcome(uint64_t number, Done<Fetches> done);
-  std::shared_ptr<Call> save(std::function<void(Status)> done);
+  virtual std::shared_ptr<Call> extend(LoggedGraph graph, Done<uint64_t> done);
+  virtual std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done);
+  virtual std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done);
   // Begins a step when a thread takes it from the queue; its timeout counts from there.
   // invalid_argument if the feeds are not as many as the signature names.
-  std::shared_ptr<Step> run(HostedRequest request, Done<Fetches> done);
-  // The caller no longer waits for the step. One of a lasting session is done nevertheless.
-  void drop(const std::shared_ptr<Step>& step);
+  virtual std::shared_ptr<Call> run(HostedRequest request, Done<Fetches> done);
+  // The caller no longer waits for the step, which run() returned.
+  virtual void drop(const std::shared_ptr<Call>& step);
   // Ends the step with `cancelled`, unless it is over.
-  void cancel(const std::shared_ptr<Step>& step);
+  virtual void cancel(const std::shared_ptr<Call>& step);
   // Ends steps in flight with `cancelled`. `done` is called when the session is over.
   void close(std::function<void(Status)> done);
 
   // Serves on `hosts` until the session is over and all calls are answered. Returns ok if it was
-  // closed, else the cause of its end. Blocks until then. Called once, but for a lasting session:
-  // it also returns when `ended()` is true, `cancelled`, or the hosts have failed, `unavailable`,
-  // and the next call goes on.
-  Status serve(HostGroup& hosts, const std::function<bool()>& ended);
-  // `ended()` of serve() has become true. Only a lasting session cares.
-  void halt();
+  // closed, else the cause of its end. Blocks until then. Called once; `run` is for lasting
+  // sessions.
+  virtual Status serve(HostGroup& hosts, const SessionRun& run);
   // Fails all present and later calls with the cause. The first cause stays.
   void end(const Status& cause);
 
-  // The steps of a lasting session that were taken. REQUIRES: it is not served.
-  uint64_t steps() const { return lasting_ != nullptr ? lasting_->steps() : 0; }
   // Counts the clients that hold the session.
   SessionLease& lease() { return lease_; }
   // The time since its clients have had no call open; nothing while one is, or before serve().
@@ -128,34 +116,18 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   // True if the session is not over and no client has held it for as long as `lease`.
   bool is_abandoned(std::chrono::milliseconds lease) const;
 
- private:
+ protected:
+  // Up to the fields: for this host and for that of a lasting session.
   struct Task {
     std::shared_ptr<Call> call;
-    std::function<void(Session*)> work;         // null: the session is a lasting one
+    std::function<void(Session*)> work;         // null for a lasting session
     std::function<void(const Status&)> refuse;  // null: the task is done in any case
   };
 
   // Adds a task to the queue, or refuses it at once, on the caller's thread.
   void enqueue(Task task);
-  // The life of a thread: does tasks until serve() sets stop_.
-  void work(Session& session);
-  Status serve_lasting(HostGroup& hosts, const std::function<bool()>& ended);
-  // Does the calls until the session is over, or has to leave its hosts.
-  void work_lasting(const std::function<bool()>& ended);
-  void run_lasting(const std::shared_ptr<Step>& step);
-  // A call of a lasting session alone.
-  template <typename T, typename F>
-  std::shared_ptr<Call> ask_lasting(Done<T> done, F ask);
-  void close_lasting();
-  // Calls the session for a request. A step in flight occupies no thread: `finished` queues the
-  // task that takes its result.
-  Result<StepHandle> launch(Session& session, const HostedRequest& request,
-                            Session::Finished finished);
-  void start(Session& session, const std::shared_ptr<Step>& step);
-  // Passes the result of a step that is over to its caller.
-  void take(const std::shared_ptr<Step>& step);
-  // Counts a step as over, whether it has a result or did not start.
-  void taken(Step& step);
+  // The session is over while it is being served: what runs must end.
+  virtual void interrupt() {}
   // A call is answered. REQUIRES: mutex_ is held.
   void note_idle();
   bool has_calls() const { return !tasks_.empty() || load_.busy > 0 || load_.running > 0; }
@@ -167,10 +139,8 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
   const std::string job_;
   const SessionOptions options_;
   const ReadGraph read_graph_;
-  const std::unique_ptr<LastingSession> lasting_;  // null: the session is none
   Permits bytes_;
   SessionLease lease_;
-  std::atomic<uint64_t> clients_{0};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -181,13 +151,26 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
     std::chrono::steady_clock::time_point idle_since;  // unless has_calls()
   };
   Load load_;
-  bool redo_ = false;     // the call that is being done must wait for the next run
   bool serving_ = false;  // threads take the tasks, so end() leaves those to them
   bool over_ = false;     // closed or ended: no call is taken any more
   bool stop_ = false;     // nothing is left to do, and the threads end
   bool served_ = false;   // serve() has returned
   std::vector<std::function<void(Status)>> closers_;  // called when the session is over
   Status cause_;                                      // of the end; ok: it was closed
+
+ private:
+  class Step;
+  // The life of a thread: does tasks until serve() sets stop_.
+  void work(Session& session);
+  // Calls the session for a request. A step in flight occupies no thread: `finished` queues the
+  // task that takes its result.
+  Result<StepHandle> launch(Session& session, const HostedRequest& request,
+                            Session::Finished finished);
+  void start(Session& session, const std::shared_ptr<Step>& step);
+  // Passes the result of a step that is over to its caller.
+  void take(const std::shared_ptr<Step>& step);
+  // Counts a step as over, whether it has a result or did not start.
+  void taken(Step& step);
 };
 
 }  // namespace leat

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "daemon/master/gpu_plugin.h"
+#include "daemon/master/lasting_host.h"
 #include "daemon/session/graph_version.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
@@ -118,8 +119,11 @@ std::shared_ptr<SessionHost> SessionHosts::host_of(const std::string& job, Sessi
       const std::vector<ValueId> ids(sent.input_ids.begin(), sent.input_ids.end());
       return with_input_ids(graph, ids);
     };
-    host = std::make_shared<SessionHost>(job, std::move(options), read,
-                                         cat(parts_.folder, "/", job, "/session.db"));
+    if (options.lasts()) {
+      host = std::make_shared<LastingHost>(job, std::move(options), read, record_of(job));
+    } else {
+      host = std::make_shared<SessionHost>(job, std::move(options), read);
+    }
     changed_.notify_all();
   }
   return host;
@@ -229,6 +233,9 @@ void SessionHosts::changed(const JobView& job) {
     if (has_ended(state)) hosts_.erase(found);
   }
   host->end(ended(job));
+  // A session that has FAILED leaves its record to people: it has all that the session had.
+  const bool useless = state == JobState::cancelled || state == JobState::succeeded;
+  if (useless && host->options().lasts()) SessionLog::remove(record_of(job.id));
 }
 
 void SessionHosts::stop(const Status& cause) {

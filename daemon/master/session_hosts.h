@@ -87,6 +87,9 @@ class SessionHosts {
   void give_up(const SessionHost& host);
   // The host of a job, made if there is none. REQUIRES: mutex_ is held.
   std::shared_ptr<SessionHost> host_of(const std::string& job, SessionOptions options);
+  std::string record_of(const std::string& job) const {
+    return parts_.folder + "/" + job + "/session.db";
+  }
   std::chrono::milliseconds lease_of(const SessionHost& host) const;
 
   const SessionHostsParts parts_;

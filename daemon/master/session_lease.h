@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 namespace leat {
@@ -14,10 +15,17 @@ class SessionLease {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A client holds the session from this call until its release().
-  void hold() {
+  // A client holds the session from this call until its release(). Returns the client's number,
+  // which is higher than those before.
+  uint64_t hold() {
     const std::lock_guard lock(mutex_);
     ++holders_;
+    return ++clients_;
+  }
+  // True if no client has come after the one of this number.
+  bool is_last(uint64_t client) const {
+    const std::lock_guard lock(mutex_);
+    return client == clients_;
   }
   void release() {
     const std::lock_guard lock(mutex_);
@@ -42,6 +50,7 @@ class SessionLease {
  private:
   mutable std::mutex mutex_;
   size_t holders_ = 0;
+  uint64_t clients_ = 0;
   Clock::time_point left_at_ = Clock::now();
 };
 

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "daemon/master/lasting_host.h"
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_session_service.h"
 #include "daemon/wire/session_messages.h"
@@ -92,10 +93,8 @@ class SessionServer final : public Service<wire::Session> {
       : loop_(loop),
         hosts_(hosts),
         host_(std::move(host)),
-        client_(host_->take_over()),
-        uploads_(std::move(uploads)) {
-    host_->lease().hold();
-  }
+        client_(host_->lease().hold()),
+        uploads_(std::move(uploads)) {}
   ~SessionServer() noexcept(false) {
     // The lease begins to run, and the master looks at its end whether another client came.
     host_->lease().release();
@@ -206,10 +205,12 @@ class SessionServer final : public Service<wire::Session> {
   }
 
   kj::Promise<void> state(StateContext context) override {
-    auto asked = answered_elsewhere<SessionHost::State>(loop_, "Session.state");
-    auto call = host_->state(std::move(asked.done));
+    LastingHost* const lasting = host_->as_lasting();
+    if (lasting == nullptr) return refuse(no_lasting(), context);
+    auto asked = answered_elsewhere<LastingHost::State>(loop_, "Session.state");
+    auto call = lasting->state(std::move(asked.done));
     return reply(bounded(kj::mv(asked.promise), "Session.state", call), context,
-                 [](const SessionHost::State& state, auto outcome) {
+                 [](const LastingHost::State& state, auto outcome) {
                    auto out = outcome.initOk();
                    out.setSteps(state.steps);
                    out.setVersion(state.version);
@@ -218,8 +219,10 @@ class SessionServer final : public Service<wire::Session> {
 
   kj::Promise<void> outcome(OutcomeContext context) override {
     using All = std::vector<Fetched>;
+    LastingHost* const lasting = host_->as_lasting();
+    if (lasting == nullptr) return refuse(no_lasting(), context);
     auto asked = answered_elsewhere<All>(loop_, "Session.outcome");
-    auto call = host_->outcome(
+    auto call = lasting->outcome(
         context.getParams().getNumber(),
         [host = host_, done = std::move(asked.done)](auto fetches) {
           done(fetches.ok() ? fetched_of(*host, *fetches) : Result<All>(fetches.status()));
@@ -229,8 +232,10 @@ class SessionServer final : public Service<wire::Session> {
 
   kj::Promise<void> save(SaveContext context) override {
     if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
+    LastingHost* const lasting = host_->as_lasting();
+    if (lasting == nullptr) return refuse(no_lasting(), context);
     auto saved = answered_elsewhere<void>(loop_, "Session.save");
-    auto call = host_->save(std::move(saved.done));
+    auto call = lasting->save(std::move(saved.done));
     return bounded(kj::mv(saved.promise), "Session.save", call)
         .then([context](Status&& status) mutable {
           answer(status, context.getResults().initOutcome());
@@ -249,7 +254,16 @@ class SessionServer final : public Service<wire::Session> {
 
  private:
   kj::Timer& timer() { return loop_.context().timer; }
-  Status mine_still() const { return host_->check_client(client_); }
+  // failed_precondition if another client has taken over a lasting session.
+  Status mine_still() {
+    if (!host_->options().lasts() || host_->lease().is_last(client_)) return {};
+    return failed_precondition(
+        cat("session '", host_->options().name, "': another client has attached to it"));
+  }
+  Status no_lasting() const {
+    return failed_precondition(
+        cat("session '", host_->options().name, "': expected a lasting session, it is none"));
+  }
 
   // The answer in bounded time; the call is dropped with the promise.
   template <typename T>
@@ -302,8 +316,8 @@ class SessionServer final : public Service<wire::Session> {
   // By the caller's numbers. Uploads and answers that come after this hold them too.
   const std::shared_ptr<std::map<uint64_t, Staged>> staged_ =
       std::make_shared<std::map<uint64_t, Staged>>();
-  const std::shared_ptr<std::map<uint64_t, std::shared_ptr<SessionHost::Step>>> steps_ =
-      std::make_shared<std::map<uint64_t, std::shared_ptr<SessionHost::Step>>>();
+  const std::shared_ptr<std::map<uint64_t, std::shared_ptr<SessionHost::Call>>> steps_ =
+      std::make_shared<std::map<uint64_t, std::shared_ptr<SessionHost::Call>>>();
 };
 
 }  // namespace

@@ -94,9 +94,6 @@ Result<std::vector<Tensor>> Session::run_callable(CallableId id, const std::vect
 Status Session::release_callable(CallableId id) { return core_->release_callable(id); }
 
 void Session::set_next_number(uint64_t number) { core_->set_next_number(number); }
-void Session::set_on_plan(std::function<Status(const Plan&)> on_plan) {
-  core_->set_on_plan(std::move(on_plan));
-}
 
 void Session::close() { core_->close(); }
 

@@ -31,6 +31,9 @@ namespace leat {
 struct SessionOptions : SessionSettings {
   std::string job = "job";  // whose variables
   int workers = 0;  // the first so many; 0: all. With `single`, constraints of the graph choose
+  // Called when a plan has been registered on the hosts, so that its variables are there, and
+  // before its first step. An error ends that step. May be empty.
+  std::function<Status(const Plan&)> on_plan = {};
 };
 
 class SessionCore;
@@ -100,9 +103,6 @@ class Session {
 
   // Gives the next step this number; without it, they count from 0. Random ops draw by it.
   void set_next_number(uint64_t number);
-  // Called when a plan has been registered on the hosts, so that its variables are there, and
-  // before its first step. An error ends that step. REQUIRES: no step was started yet.
-  void set_on_plan(std::function<Status(const Plan&)> on_plan);
 
   // Ends every step in flight with `cancelled`, which names the session, and returns when none of
   // them is being computed. All later calls fail. May be repeated.

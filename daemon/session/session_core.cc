@@ -202,7 +202,7 @@ Result<std::shared_ptr<SessionStep>> SessionCore::step_of(const std::shared_ptr<
     run = hosts_.run(entry->made.plan, options_.job, options);
   }
   if (!run.ok()) return run.status();
-  if (on_plan_) LEAT_RETURN_IF_ERROR(on_plan_(*entry->made.plan));
+  if (options_.on_plan) LEAT_RETURN_IF_ERROR(options_.on_plan(*entry->made.plan));
   return std::make_shared<SessionStep>(*this, entry, std::move(*run));
 }
 

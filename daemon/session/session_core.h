@@ -4,7 +4,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -67,9 +66,8 @@ class SessionCore {
                            Session::Deadline deadline, Session::Finished finished);
   Result<StepHandle> start_callable(CallableId id, std::span<const Tensor> feeds,
                                     Session::Deadline deadline, Session::Finished finished);
-  // As the functions of Session with these names.
+  // As the function of Session with this name.
   void set_next_number(uint64_t number);
-  void set_on_plan(std::function<Status(const Plan&)> on_plan) { on_plan_ = std::move(on_plan); }
   // Ends all steps with `cancelled` and waits until each is over. May be called by several threads.
   void close();
 
@@ -111,7 +109,6 @@ class SessionCore {
   // The state that the sessions of the job share: tickets, homes of variables, the compilation
   // lock.
   const std::shared_ptr<SessionJob> job_;
-  std::function<Status(const Plan&)> on_plan_;  // may be empty
   // Held for a whole extend(), which may check a large graph for long.
   std::mutex extending_;
 

@@ -18,6 +18,7 @@
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/session_testing.h"
 #include "tests/environment_number.h"
+#include "tests/eventually.h"
 #include "tests/lasting_client/lasting_steps.h"
 #include "tests/must.h"
 

@@ -15,9 +15,10 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-EXAMPLES = ["tests/daemon/session_example_test.cc", "docs/examples/fit_a_line.cc"]
+EXAMPLES = ["tests/daemon/session_example_test.cc", "docs/examples/fit_a_line.cc",
+            "tests/lasting_client/lasting_client.cc"]
 # Lines of session.md that stand for those of an example: they show an option.
-VARIANTS = ['cluster.address = "127.0.0.1:17461";',
+VARIANTS = ['cluster.address = "127.0.0.1:17461";', "options.save_every = 100;",
             "LEAT_ASSIGN_OR_RETURN(auto session, RemoteSession::open(cluster, {.workers = 2}));"]
 PATTERNS = re.compile(r"bin/(\w+)_tests\s+(?:\\\s+)?'([^']*)'")
 PATH = re.compile(r"(?:^|[\s=])((?:deploy|configs|tests)/[\w./-]+)")

@@ -251,7 +251,9 @@ TEST_CASE("a step of a lasting session is cancelled, and nothing of it stays", "
   });
   REQUIRE(eventually([&] { return gate.reached > 0; }));
   const bool halts = GENERATE(false, true);
+  CHECK(session.runs(1));
   halts ? session.halt() : session.cancel(1);
+  REQUIRE(eventually([&] { return !session.runs(1); }));
   gate.open = true;
   const Status status = step.get();
   if (halts) {

@@ -2,6 +2,8 @@
 #include "daemon/master/session_hosts.h"
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <future>
 
 #include "ops/catalogue.h"
@@ -127,9 +129,16 @@ TEST_CASE("a lasting session is a job that restarts, and is there without its cl
   CHECK(host->options().timeout == 1234ms);
   CHECK(must(later.hosts.attach("session-1")) == host);
   // The last client has it.
-  const uint64_t first = host->take_over(), second = host->take_over();
-  CHECK(host->check_client(first).code() == Code::failed_precondition);
-  CHECK(host->check_client(second).ok());
+  const uint64_t first = host->lease().hold(), second = host->lease().hold();
+  CHECK_FALSE(host->lease().is_last(first));
+  CHECK(host->lease().is_last(second));
+  // Its record goes with it, but for one that has FAILED.
+  const std::filesystem::path record = later.folder.path() + "/session-1/session.db";
+  std::filesystem::create_directories(record.parent_path());
+  const JobState end = GENERATE(JobState::cancelled, JobState::failed);
+  std::ofstream(record) << "a record";
+  later.hosts.changed(job(end));
+  CHECK(std::filesystem::exists(record) == (end == JobState::failed));
   later.answer = job(JobState::cancelled, "it was cancelled");
   CHECK(later.hosts.attach("session-1").status().code() == Code::failed_precondition);
 }

@@ -1,0 +1,174 @@
+#include "daemon/master/lasting_host.h"
+
+#include <atomic>
+
+#include "devices/base/text.h"
+
+namespace leat {
+
+class LastingHost::Step final : public Call {
+ public:
+  Step(HostedRequest request, Done<Fetches> done)
+      : request(std::move(request)), done(std::move(done)) {}
+
+  const HostedRequest request;
+  const Done<Fetches> done;
+  std::atomic<bool> cancelled{false};
+};
+
+LastingHost::LastingHost(std::string job, SessionOptions options, ReadGraph read_graph,
+                         std::string record)
+    : SessionHost(std::move(job), std::move(options), std::move(read_graph)),
+      lasting_(this->options(), read_graph_, std::move(record)) {}
+
+// Calls -------------------------------------------------------------------------------------------
+
+template <typename T, typename F>
+std::shared_ptr<SessionHost::Call> LastingHost::ask(Done<T> done, F question) {
+  const auto call = std::make_shared<Call>();
+  enqueue({call, [done, question = std::move(question)](Session*) { done(question()); }, done});
+  return call;
+}
+
+std::shared_ptr<SessionHost::Call> LastingHost::extend(LoggedGraph graph, Done<uint64_t> done) {
+  return ask<uint64_t>(std::move(done),
+                       [this, graph = std::move(graph)] { return lasting_.extend(graph); });
+}
+
+std::shared_ptr<SessionHost::Call> LastingHost::make_callable(Signature signature,
+                                                              Done<CallableId> done) {
+  return ask<CallableId>(std::move(done), [this, signature = std::move(signature)] {
+    return lasting_.make_callable(signature);
+  });
+}
+
+std::shared_ptr<SessionHost::Call> LastingHost::release_callable(CallableId id,
+                                                                 std::function<void(Status)> done) {
+  const auto call = std::make_shared<Call>();
+  enqueue({call, [this, id, done](Session*) { done(lasting_.release_callable(id)); }, done});
+  return call;
+}
+
+std::shared_ptr<SessionHost::Call> LastingHost::state(Done<State> done) {
+  return ask<State>(std::move(done), [this]() -> Result<State> {
+    return State{lasting_.steps(), lasting_.version()};
+  });
+}
+
+std::shared_ptr<SessionHost::Call> LastingHost::outcome(uint64_t number, Done<Fetches> done) {
+  return ask<Fetches>(std::move(done), [this, number] { return lasting_.outcome(number); });
+}
+
+std::shared_ptr<SessionHost::Call> LastingHost::save(std::function<void(Status)> done) {
+  const auto call = std::make_shared<Call>();
+  enqueue({call, [this, done](Session*) { done(lasting_.save()); }, done});
+  return call;
+}
+
+// Steps -------------------------------------------------------------------------------------------
+
+std::shared_ptr<SessionHost::Call> LastingHost::run(HostedRequest request, Done<Fetches> done) {
+  const auto step = std::make_shared<Step>(std::move(request), done);
+  enqueue({step, [this, step](Session*) { do_step(step); }, std::move(done)});
+  return step;
+}
+
+// The client asks for the outcome when it comes back.
+void LastingHost::drop(const std::shared_ptr<Call>& /*step*/) {}
+
+void LastingHost::cancel(const std::shared_ptr<Call>& call) {
+  const auto step = std::static_pointer_cast<Step>(call);
+  step->cancelled = true;
+  lasting_.cancel(step->request.number);
+}
+
+void LastingHost::do_step(const std::shared_ptr<Step>& step) {
+  const HostedRequest& request = step->request;
+  auto feeds = request.feeds();
+  if (!feeds.ok()) return step->done(feeds.status());
+  lasting_.answered(request.answered);
+  if (step->cancelled && request.number > lasting_.steps()) {
+    return step->done(cancelled(cat("step ", request.number, " of session '", options().name,
+                                    "' was cancelled before it began")));
+  }
+  StepOutcome outcome =
+      lasting_.run({request.number, request.what, request.timeout, std::move(*feeds), false});
+  // Then the step is in the record, or was not taken, and the next serve() does it.
+  redo_ = lasting_.broken() && outcome.status().code() == Code::unavailable;
+  if (!redo_) step->done(std::move(outcome));
+}
+
+// Life --------------------------------------------------------------------------------------------
+
+void LastingHost::work(const SessionRun& run) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return over_ || run.ended() || !tasks_.empty(); });
+    if (over_ || run.ended() || lasting_.broken()) return;
+    // It stays first in the queue while it is done, and calls that come go behind it.
+    const Task task = tasks_.front();
+    ++load_.busy;
+    redo_ = false;
+    lock.unlock();
+    if (!task.call->dropped()) task.work(nullptr);
+    run.taken(lasting_.steps());
+    lock.lock();
+    --load_.busy;
+    if (!redo_) tasks_.pop_front();
+    note_idle();
+  }
+}
+
+Status LastingHost::serve(HostGroup& hosts, const SessionRun& run) {
+  const Status resumed = lasting_.resume(hosts, run.ended);
+  if (resumed.ok()) {
+    {
+      const std::lock_guard lock(mutex_);
+      serving_ = true;
+      note_idle();
+    }
+    run.taken(lasting_.steps());
+    work(run);
+  }
+  lasting_.suspend();
+  bool over = false;
+  {
+    const std::lock_guard lock(mutex_);
+    serving_ = false;
+    over = over_;
+  }
+  if (over) {
+    answer_all();
+    return cause_;  // which stays
+  }
+  const std::string subject = cat("session '", options().name, "'");
+  if (run.ended()) return cancelled(subject + " left its workers");
+  if (resumed.ok()) return unavailable(subject + ": its workers failed in a step");
+  return resumed.while_doing("resuming " + subject);
+}
+
+void LastingHost::answer_all() {
+  std::deque<Task> tasks;
+  std::vector<std::function<void(Status)>> closers;
+  Status before, end;
+  {
+    const std::lock_guard lock(mutex_);
+    served_ = true;
+    tasks.swap(tasks_);
+    closers.swap(closers_);
+    before = cause_before();
+    end = cause_;
+  }
+  // It was closed. After another end, for instance that of the master, it may go on.
+  if (end.ok()) lasting_.forget();
+  for (const Task& task : tasks) task.refuse(before);
+  for (const auto& done : closers) done(end);
+}
+
+void LastingHost::halt() {
+  lasting_.halt();
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+}  // namespace leat

@@ -1,0 +1,65 @@
+// A lasting session (daemon/lasting) that is served to a client elsewhere. Several runs of its job
+// serve it, one after the other: serve() goes on where the last one stopped, and between two of
+// them the calls wait. Only close() and end() end it.
+//
+// One thread does the calls, in their order. It has one client, the last that holds it
+// (SessionLease::is_last()), and a step that this client gives up is done nevertheless.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/lasting/lasting_session.h"
+#include "daemon/master/session_host.h"
+
+namespace leat {
+
+// Threads and limits: those of SessionHost.
+class LastingHost final : public SessionHost {
+ public:
+  // `record`: the file of the session.
+  LastingHost(std::string job, SessionOptions options, ReadGraph read_graph, std::string record);
+  LastingHost* as_lasting() override { return this; }
+
+  std::shared_ptr<Call> extend(LoggedGraph graph, Done<uint64_t> done) override;
+  std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done) override;
+  std::shared_ptr<Call> release_callable(CallableId id, std::function<void(Status)> done) override;
+  std::shared_ptr<Call> run(HostedRequest request, Done<Fetches> done) override;
+  void drop(const std::shared_ptr<Call>& step) override;
+  void cancel(const std::shared_ptr<Call>& step) override;
+
+  // The numbers of the last step that was taken, and of the graph's version.
+  struct State {
+    uint64_t steps = 0, version = 0;
+  };
+  std::shared_ptr<Call> state(Done<State> done);
+  // The calls of LastingSession with these names.
+  std::shared_ptr<Call> outcome(uint64_t number, Done<Fetches> done);
+  std::shared_ptr<Call> save(std::function<void(Status)> done);
+
+  // Returns as SessionHost::serve() when the session is over; `cancelled` when `run.ended()` is
+  // true; another error if the hosts or the record have failed.
+  Status serve(HostGroup& hosts, const SessionRun& run) override;
+  // `ended()` of the run has become true.
+  void halt();
+  // The steps that were taken. REQUIRES: serve() has returned.
+  uint64_t steps() const { return lasting_.steps(); }
+
+ private:
+  class Step;
+  void interrupt() override { lasting_.halt(); }
+  // Does the calls until the session is over, or has to leave its hosts.
+  void work(const SessionRun& run);
+  void do_step(const std::shared_ptr<Step>& step);
+  // A call that no other session has.
+  template <typename T, typename F>
+  std::shared_ptr<Call> ask(Done<T> done, F question);
+  // The session is over: answers all calls.
+  void answer_all();
+
+  LastingSession lasting_;
+  bool redo_ = false;  // the call that is being done waits for the next serve()
+};
+
+}  // namespace leat
