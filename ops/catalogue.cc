@@ -62,6 +62,7 @@ Catalogue standard_catalogue() {
   register_exchange_ops(catalogue);
   register_piece_ops(catalogue);
   register_sum_tree_op(catalogue);
+  register_digest_op(catalogue);
   register_queue_ops(catalogue);
   register_input_ops(catalogue);
   register_save_ops(catalogue);

@@ -29,6 +29,7 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_scatter_kernels(catalogue);
   add_trigonometry_kernels(catalogue);
   add_bitwise_kernels(catalogue);
+  add_digest_kernels(catalogue);
   add_input_kernels(catalogue);
   add_layout_kernels(catalogue);
   add_loss_kernels(catalogue);

@@ -29,6 +29,8 @@ void add_compare_kernels(Catalogue& catalogue);
 void add_constant_kernels(Catalogue& catalogue);
 // Conv, ConvTranspose, leat.ConvGradInput, leat.ConvGradWeights.
 void add_conv_kernels(Catalogue& catalogue);
+// leat.Digest, by which an audit compares values.
+void add_digest_kernels(Catalogue& catalogue);
 // Dropout and leat.DropoutGrad.
 void add_dropout_kernels(Catalogue& catalogue);
 // Gather, GatherElements, leat.ReadRows, OneHot, and the gradients of the first two.

@@ -99,6 +99,8 @@ void register_exchange_ops(Catalogue& catalogue);
 void register_piece_ops(Catalogue& catalogue);
 // sum_tree.cc: leat.SumTree (see sum_tree.h).
 void register_sum_tree_op(Catalogue& catalogue);
+// digest.cc: leat.Digest (see digest.h).
+void register_digest_op(Catalogue& catalogue);
 // save.cc: leat.Save Restore.
 void register_save_ops(Catalogue& catalogue);
 // queue.cc: leat.Queue Enqueue Dequeue Close QueueSize.

@@ -651,6 +651,7 @@ void add_state(Cases& cases) {
   }
   cases.push_back({"leat.Step", {}});
   cases.push_back({"leat.ReplicaId", {}});
+  cases.push_back({"leat.Digest", {f({5, 7})}});
   add_attention(cases);
   add_grid_samples(cases);
   add_images(cases);
