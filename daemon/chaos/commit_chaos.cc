@@ -99,6 +99,8 @@ void commit_chaos(const ChaosFault& fault, std::span<const pid_t> processes) {
       return corrupt_what_is_sent_next();
     case ChaosAction::slow:
       return slow_disk(fault.lasts);
+    case ChaosAction::flip:
+      return;  // needs the memory of the job: flip_bit()
     case ChaosAction::stop:
       // The child must exist before the signal, which may stop this very process.
       if (fault.lasts.count() > 0) continue_later(processes, fault.lasts);

@@ -19,6 +19,7 @@
 
 #include "daemon/chaos/commit_chaos.h"
 #include "daemon/chaos/fault_injector.h"
+#include "daemon/chaos/flip_bit.h"
 #include "daemon/process/memory_bound.h"
 #include "daemon/runner/job_runner.h"
 #include "daemon/runner/reporter.h"
@@ -314,7 +315,9 @@ std::atomic<bool> continued{false};
 
 // The other faults are committed by this process; its worker commits those that signal processes.
 // Steps do not go on before it has: the run stands at the gate of the fault.
-void commit_here(const ChaosFault& fault, WorkerSocket& worker) {
+void commit_here(const ChaosFault& fault, WorkerSocket& worker, JobRunner& runner) {
+  if (fault.action == ChaosAction::flip)
+    return flip_bit(fault, runner.host().all_resources(runner.config().job));
   const bool signals = fault.action == ChaosAction::kill || fault.action == ChaosAction::term ||
                        fault.action == ChaosAction::stop;
   if (!signals) return commit_chaos(fault, {});
@@ -371,7 +374,8 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
         const auto master = place.client();
         return master ? announce(*master, *runner, fault) : unavailable("the master is gone");
       },
-      [&worker](const auto& fault) { commit_here(fault, worker); }, log, config.rejoin_within);
+      [&worker, &runner](const auto& fault) { commit_here(fault, worker, *runner); }, log,
+      config.rejoin_within);
   runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
     faults->arm(std::move(armed), ran);
   };

@@ -13,9 +13,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::array<std::string_view, 7> kActions = {"kill", "stop",    "term", "exit",
-                                                      "hang", "corrupt", "slow"};
-constexpr std::array<std::string_view, 3> kTargets = {"worker", "runner", "master"};
+constexpr std::array<std::string_view, 8> kActions = {"kill", "stop",    "term", "exit",
+                                                      "hang", "corrupt", "slow", "flip"};
+constexpr std::array<std::string_view, 5> kTargets = {"worker", "runner", "master", "weight",
+                                                      "gradient"};
 // The number of faults of a seed, if its entry does not say it, and the most that it may say.
 constexpr uint64_t kDefaultCount = 20;
 constexpr uint64_t kMostCount = 1000;
@@ -71,8 +72,8 @@ Status parse_when(std::string_view spec, std::string_view text, ChaosFault& faul
   return {};
 }
 
-// Reads "worker:1", "runner:0" or "master". Tasks end at 4095, because a job has at most 4096
-// workers.
+// Reads "worker:1", "runner:0", "weight:0", "gradient:0" or "master". Tasks end at 4095, because a
+// job has at most 4096 workers.
 Status parse_target(std::string_view spec, std::string_view text, ChaosFault& fault) {
   std::string_view task = text;
   const std::string_view name = take_until(task, ':');
@@ -80,7 +81,8 @@ Status parse_target(std::string_view spec, std::string_view text, ChaosFault& fa
   const bool is_master = target == ChaosTarget::master;
   const auto number = number_of(task);
   if (!target || is_master != task.empty() || (!is_master && (!number || *number > 4095))) {
-    return wrong(spec, "worker:N, runner:N or master, N a task from 0 on", text);
+    return wrong(spec, "worker:N, runner:N, weight:N, gradient:N or master, N a task from 0 on",
+                 text);
   }
   fault.target = *target;
   fault.task = is_master ? 0 : static_cast<uint32_t>(*number);
@@ -89,6 +91,8 @@ Status parse_target(std::string_view spec, std::string_view text, ChaosFault& fa
 
 // True if the action has a meaning for that target.
 bool can_happen_to(ChaosAction action, ChaosTarget target) {
+  const bool is_value = target == ChaosTarget::weight || target == ChaosTarget::gradient;
+  if (is_value || action == ChaosAction::flip) return is_value && action == ChaosAction::flip;
   switch (action) {
     case ChaosAction::exit:
     case ChaosAction::corrupt:
@@ -208,7 +212,9 @@ Result<ChaosFault> parse_chaos_fault(std::string_view spec) {
   LEAT_RETURN_IF_ERROR(parse_target(spec, target, fault));
   LEAT_RETURN_IF_ERROR(parse_when(spec, take_until(rest, ','), fault));
   if (!can_happen_to(fault.action, fault.target)) {
-    return wrong(spec, cat(action_name, "=runner:N"), target);
+    const bool flips = fault.action == ChaosAction::flip;
+    return wrong(spec, flips ? "flip=weight:N or flip=gradient:N" : cat(action_name, "=runner:N"),
+                 target);
   }
   if (rest.empty()) return fault;
   std::string_view value = rest;

@@ -9,12 +9,14 @@
 //   hang=runner:0@step=9              a kernel that does not return
 //   corrupt=runner:1@step=9           changes a bit of the next bytes that it sends to a peer
 //   slow=master@step=9,for=5s         each write to its disk takes 100 ms longer
+//   flip=weight:1@step=9              changes a bit of a variable in the memory of its runner
+//   flip=gradient:1@step=9            the same of a gradient, in the next step that is audited
 //   seed=7,every=15s                  random ones of these, one in each 15 s, or in each so many
 //   seed=7,every=200,count=5          steps
 //
-// `worker:1` is the whole worker that has task 1 of the job, with the job's runner; `runner:1` is
-// only the job's process there. A step is a number of steps that are done; a time is measured from
-// the job's first run.
+// `worker:1` is the whole worker that has task 1 of the job, with the job's runner; `runner:1`,
+// `weight:1` and `gradient:1` are only the job's process there. A step is a number of steps that
+// are done; a time is measured from the job's first run.
 //
 // Threads: pure functions.
 #pragma once
@@ -30,14 +32,14 @@
 
 namespace leat {
 
-enum class ChaosAction : uint8_t { kill, stop, term, exit, hang, corrupt, slow };
-enum class ChaosTarget : uint8_t { worker, runner, master };
+enum class ChaosAction : uint8_t { kill, stop, term, exit, hang, corrupt, slow, flip };
+enum class ChaosTarget : uint8_t { worker, runner, master, weight, gradient };
 
 // One fault of the schedule.
 struct ChaosFault {
   ChaosAction action = ChaosAction::kill;
   ChaosTarget target = ChaosTarget::worker;
-  uint32_t task = 0;                   // of a worker or runner
+  uint32_t task = 0;                   // of any target but the master
   uint64_t step = 0;                   // 0: at `time` instead
   std::chrono::milliseconds time{0};   // since the job first ran
   std::chrono::milliseconds lasts{0};  // of stop and slow; 0: until the process ends

@@ -194,6 +194,10 @@ struct Job {
   enum class OnNan { fail, ignore, skip };
   OnNan on_nan = OnNan::fail;
 
+  // The probability with which a step is audited: other workers compute it once more, and all bits
+  // are compared. 0: no audits.
+  double audit = 0;
+
   bool computes_in_16_bits() const { return is_16bit_float(precision); }
   // The type of weights, of the optimizer's state, of losses and of running statistics.
   DType master_dtype() const { return computes_in_16_bits() ? DType::f32 : precision; }

@@ -242,6 +242,7 @@ std::string print_job(const Job& job) {
   }
   text += cat("precision: ", print_precision(job), "\n");
   text += cat("on_nan: ", name_of(job.on_nan), "\n");
+  if (job.audit > 0) text += cat("audit: ", shortest(job.audit), "\n");
   std::vector<std::string_view> exports;
   for (const Job::ExportFormat format : job.exports) exports.push_back(name_of(format));
   return exports.empty() ? text : text + cat("export: [", join(exports, ", "), "]\n");

@@ -309,6 +309,28 @@ std::string batch_sizes_that_fit(int64_t batch, int64_t shards) {
   return cat(below, " and ", below + shards, " fit");
 }
 
+// An audit compares what workers compute alike: it needs two of them that do each step together.
+void check_audit(YamlMap& top, const Job& job) {
+  if (job.audit == 0) return;
+  std::string what;
+  if (!strategy_of(job).replicates_variables) {
+    what =
+        cat("expected strategy: mirrored, with which each worker can compute what another one "
+            "does, received strategy ",
+            job.strategy);
+  } else if (job.num_workers < 2) {
+    what =
+        "expected num_workers of 2 or more, of which one computes what another one did, received 1";
+  } else if (job.program) {
+    what = "expected a job with a loss and an optimizer, received a program, which has its own";
+  } else if (job.on_nan == Job::OnNan::skip) {
+    what = "expected on_nan: fail or ignore in a job that is audited, received skip";
+  } else if (!job.evaluates.empty()) {
+    what = "expected a job that trains, received one that evaluates another one";
+  }
+  if (!what.empty()) top.fail("audit", what);
+}
+
 // Checks the rules between keys. REQUIRES: every key by itself has a valid value.
 void check_together(YamlMap& top, const Job& job) {
   const std::string shards_at =
@@ -480,6 +502,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   read_checkpoint(top.get_map("checkpoint", Need::optional), folder, job);
   read_precision(top, job);
   top.get_enum("on_nan", Need::optional, kOnNan, job.on_nan);
+  top.get_float("audit", Need::optional, {.min = 0, .max = 1}, job.audit);
   std::vector<size_t> exports;
   top.get_choices("export", Need::optional, kExports, exports);
   for (const size_t format : exports) job.exports.push_back(static_cast<Job::ExportFormat>(format));
@@ -487,6 +510,7 @@ Job read_job(YamlReader& reader, int64_t file_workers, const std::filesystem::pa
   // Rules between keys only make sense if each value is valid by itself.
   if (reader.ok()) check_quorum(top, job, replicas);
   if (reader.ok()) check_together(top, job);
+  if (reader.ok()) check_audit(top, job);
   if (reader.ok()) check_updates(top, job);
   if (reader.ok()) check_evaluation(top, job);
   return job;

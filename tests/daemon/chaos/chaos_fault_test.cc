@@ -12,7 +12,8 @@ TEST_CASE("a fault of --chaos is read, and printed as it was written") {
        {"kill=worker:1@step=700", "stop=worker:2@step=300,for=5s", "stop=runner:0@step=1",
         "kill=master@step=500", "term=worker:1@time=1500ms", "exit=runner:1@step=9",
         "hang=worker:1@step=20", "stop=master@time=2m,for=250ms", "corrupt=runner:1@step=7",
-        "slow=master@step=9,for=4s", "slow=runner:1@time=1s"}) {
+        "slow=master@step=9,for=4s", "slow=runner:1@time=1s", "flip=weight:1@step=9",
+        "flip=gradient:0@step=12"}) {
     INFO(text);
     const auto fault = parse_chaos_fault(text);
     REQUIRE(fault.status().message() == "");
@@ -38,7 +39,10 @@ TEST_CASE("a wrong --chaos is refused with what was expected") {
   CHECK(message("kil=worker:1@step=7") ==
         "--chaos 'kil=worker:1@step=7': expected ACTION=TARGET@step=N or @time=TIME, as "
         "kill=worker:1@step=700, or seed=N,every=TIME; 'kil' is none of kill, stop, term, exit, "
-        "hang, corrupt, slow, seed");
+        "hang, corrupt, slow, flip, seed");
+  CHECK(message("flip=runner:1@step=7") ==
+        "--chaos 'flip=runner:1@step=7': expected flip=weight:N or flip=gradient:N, received "
+        "'runner:1'");
   CHECK(message("kill=worker:1@steps=7s") ==
         "--chaos 'kill=worker:1@steps=7s': expected step=N or time=TIME behind the '@', received "
         "'steps=7s'");
@@ -72,6 +76,12 @@ TEST_CASE("a wrong --chaos is refused with what was expected") {
                            "corrupt=master@step=7",
                            "corrupt=runner:1@step=7,for=5s",
                            "slow=worker:1@step=7",
+                           "flip=worker:1@step=7",
+                           "flip=master@step=7",
+                           "flip=weight@step=7",
+                           "flip=weight:1@step=7,for=1s",
+                           "kill=gradient:1@step=7",
+                           "stop=weight:1@step=7,for=1s",
                            "kill=worker:99999999999999999999@step=7",
                            "seed=",
                            "seed=x,every=1s",
