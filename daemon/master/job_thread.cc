@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <future>
 
 #include "daemon/base/retry_while_full.h"
 #include "daemon/checkpoint/run_copier.h"
@@ -26,6 +27,8 @@ constexpr std::chrono::milliseconds kJournal{30'000};
 // The longest wait for the last assembly's thread to finish with the job's folder.
 constexpr std::chrono::milliseconds kBefore{30'000};
 constexpr std::chrono::milliseconds kTells{250};  // between two reports of a lasting session
+// The longest wait for the journal to have a drain.
+constexpr std::chrono::milliseconds kDrain{10'000};
 
 }  // namespace
 
@@ -259,6 +262,18 @@ void JobThread::tell_yielded(int64_t step, bool saved) {
   log(cat("came to a fence at step ", step));
 }
 
+// The next assembly must not begin with it, so this waits for the drain.
+void JobThread::drain(const std::string& worker) {
+  const auto told = std::make_shared<std::promise<Status>>();
+  parts_.drain(worker, cat("the audit of job '", action_.job, "'"),
+               [told](const Status& status) { told->set_value(status); });
+  auto answer = told->get_future();
+  const bool came = answer.wait_for(kDrain) == std::future_status::ready;
+  const Status drained = came ? answer.get() : deadline_exceeded("no answer");
+  log(drained.ok() ? cat("worker '", worker, "' drains now")
+                   : cat("warning: worker '", worker, "' is not drained: ", drained.message()));
+}
+
 Result<JobResult> JobThread::evaluate(const Job& job, const std::string& folder) {
   LEAT_ASSIGN_OR_RETURN(auto hosts, parts_.make_hosts(action_));
   const std::string& id = action_.job;
@@ -315,6 +330,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   reporter.on_wait([this](std::string for_what) { tell_wait(std::move(for_what)); });
   reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
   LEAT_ASSIGN_OR_RETURN(const auto copier, start_copier(job, folder));
+  reporter.on_wrong_worker([this](const std::string& worker) { drain(worker); });
   reporter.on_checkpoint([&](int64_t step) { offer_to(copier.get(), step); });
   trains_ = true;
   const auto ran = trainer->run(reporter, [&] { return ended_.load(); });

@@ -64,6 +64,8 @@ class JobThread {
   Result<JobResult> evaluate(const Job& job, const std::string& folder);
   // Tells the table that the job goes on in another assembly.
   void tell_yielded(int64_t step, bool saved);
+  // Drains a worker that computes wrong bits, and logs it. Blocks for 10 s at most.
+  void drain(const std::string& worker);
   // Copies the job's checkpoints elsewhere, if the master is to do so; else null.
   Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const std::string& folder);
   // Has it copy the checkpoint of that step, and logs its warnings. `copier`: may be null.

@@ -240,6 +240,10 @@ void Master::open_runs() {
         return arm_faults(parts_, action, faults);
       },
       [&state](FaultAsked fault, auto done) { state.fault_due(std::move(fault), std::move(done)); },
+      [this](const std::string& worker, const std::string& by, auto done) {
+        parts_.audited->drain(worker, true, by,
+                              [done](const Result<NodeView>& drained) { done(drained.status()); });
+      },
       parts_.log.named("jobs")});
 }
 

@@ -68,6 +68,10 @@ struct RunningJobsParts {
   // happen now.
   std::function<Status(const RunJob&, const std::vector<ArmedFault>&)> arm;
   std::function<void(FaultAsked, std::function<void(Status)>)> fault_due;
+  // Drains a worker, as `leat drain` does; calls back when the journal and the table know it, or
+  // with the reason why they do not.
+  std::function<void(const std::string& worker, const std::string& by, std::function<void(Status)>)>
+      drain;
   Logger log;
 };
 

@@ -144,6 +144,13 @@ void TrainingReporter::checkpointed(int64_t step, const std::string&) {
 
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }
 
+void TrainingReporter::differed(const std::vector<std::string>& wrong, const std::string& message) {
+  line_(message);
+  for (const std::string& worker : wrong) {
+    if (on_wrong_worker_) on_wrong_worker_(worker);
+  }
+}
+
 void TrainingReporter::waits(const std::string& for_what) {
   // The training says each time what it waits for, and the table hears of changes only.
   if (for_what == std::exchange(waits_for_, for_what)) return;

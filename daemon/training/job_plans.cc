@@ -60,12 +60,13 @@ void JobPlans::keep_devices(Graph& graph) const {
   }
 }
 
-Result<JobPlans::SharedPlan> JobPlans::compile(JobGraph graph, const PlanOptions& options) {
-  const auto& hosts = parts_.hosts.hosts();
+Result<JobPlans::SharedPlan> JobPlans::compile(HostGroup& group, JobGraph graph,
+                                               const PlanOptions& options) {
+  const auto& hosts = group.hosts();
   const bool choice = std::any_of(hosts.begin(), hosts.end(),
                                   [](HostHandle* host) { return host->devices().size() > 1; });
   if (choice) keep_devices(graph.graph);
-  LEAT_ASSIGN_OR_RETURN(auto plan, parts_.hosts.compile(std::move(graph), options));
+  LEAT_ASSIGN_OR_RETURN(auto plan, group.compile(std::move(graph), options));
   for (const Partition& partition : plan->partitions) {
     for (const PlanResource& resource : partition.resources) {
       // Queues and other resources are not part of a checkpoint.
@@ -79,7 +80,12 @@ Result<JobPlans::SharedPlan> JobPlans::compile(JobGraph graph, const PlanOptions
 
 Result<JobPlans::SharedPlan> JobPlans::compile(JobGraph graph, const std::string& what,
                                                int64_t shards) {
-  return compile(std::move(graph), options(what, shards));
+  return compile(parts_.hosts, std::move(graph), options(what, shards));
+}
+
+Result<JobPlans::SharedPlan> JobPlans::compile_on(HostGroup& hosts, JobGraph graph,
+                                                  const std::string& what, int64_t shards) {
+  return compile(hosts, std::move(graph), options(what, shards));
 }
 
 Result<std::vector<JobPlans::SharedPlan>> JobPlans::compile_training() {
@@ -98,19 +104,19 @@ Result<std::vector<JobPlans::SharedPlan>> JobPlans::compile_training() {
                    servers.dropped_samples == Job::DroppedSamples::requeue};
   }
   if (mode == StepMode::together) {
-    LEAT_ASSIGN_OR_RETURN(auto plan, compile(std::move(graph), each));
+    LEAT_ASSIGN_OR_RETURN(auto plan, compile(parts_.hosts, std::move(graph), each));
     plans.push_back(std::move(plan));
     return plans;
   }
   if (mode == StepMode::quorum) {
-    LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, each));
+    LEAT_ASSIGN_OR_RETURN(auto plan, compile(parts_.hosts, graph, each));
     plans.push_back(std::move(plan));
   }
   for (int w = 0; w < static_cast<int>(parts_.workers); ++w) {
     each.name = cat(parts_.job.name, "/train ", w);
     // These plans differ in their names and in this number only.
     (mode == StepMode::quorum ? each.quorum.replica : each.asynchronous_worker) = w;
-    LEAT_ASSIGN_OR_RETURN(auto plan, compile(graph, each));
+    LEAT_ASSIGN_OR_RETURN(auto plan, compile(parts_.hosts, graph, each));
     plans.push_back(std::move(plan));
   }
   return plans;

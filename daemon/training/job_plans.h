@@ -38,6 +38,10 @@ class JobPlans {
   // on another device than the plans before it, unless the strategy replicates variables.
   Result<SharedPlan> compile(JobGraph graph, const std::string& what, int64_t shards);
 
+  // The same on hosts that are those of the job in another order, or some of them.
+  Result<SharedPlan> compile_on(HostGroup& hosts, JobGraph graph, const std::string& what,
+                                int64_t shards);
+
   // The results of compile(). Null if the model has no variables.
   const SharedPlan& init() const { return init_; }
   const std::vector<SharedPlan>& training() const { return training_; }
@@ -63,7 +67,7 @@ class JobPlans {
   void keep_devices(Graph& graph) const;
   // The options that all plans of the job have in common.
   PlanOptions options(const std::string& what, int64_t shards) const;
-  Result<SharedPlan> compile(JobGraph graph, const PlanOptions& options);
+  Result<SharedPlan> compile(HostGroup& hosts, JobGraph graph, const PlanOptions& options);
 
   const TrainingParts& parts_;
   VariableServers servers_;                             // strategy parameter_server

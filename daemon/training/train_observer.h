@@ -121,6 +121,12 @@ class TrainObserver {
   virtual void checkpointed(int64_t step, const std::string& path) = 0;
   // A message that somebody should read; the training goes on.
   virtual void warned(const std::string& message) = 0;
+  // Bits that should be equal differ between workers, see Job::audit: the training fails next, and
+  // another one goes back to a checkpoint. `wrong`: the names of the workers that are wrong; none
+  // if that cannot be told.
+  virtual void differed(const std::vector<std::string>& /*wrong*/, const std::string& message) {
+    warned(message);
+  }
   // Before started(): metrics.jsonl has lost rows for good. The observer is warned of it, too.
   virtual void lost_metrics(const MetricsLoss& /*loss*/) {}
   // The training stands still until something outside changes. "": it continues.

@@ -9,6 +9,7 @@
 #include "daemon/base/number_text.h"
 #include "daemon/base/retry_while_full.h"
 #include "daemon/spec/read_recipes.h"
+#include "daemon/training/audited_steps.h"
 #include "daemon/training/averaged_weights.h"
 #include "daemon/training/class_names.h"
 #include "daemon/training/export_model.h"
@@ -43,7 +44,7 @@ Status TrainingLoop::open(TrainingStart start, PhaseTimes& times) {
   // opened before a step costs time, and the folder is changed after all of that has succeeded.
   LEAT_RETURN_IF_ERROR(variables_.make(!start.held, done_));
   for (const std::string& note : variables_.notes()) observer_.noted(note);
-  LEAT_ASSIGN_OR_RETURN(steps_, start_steps(parts_, plans_.training(), done_));
+  LEAT_ASSIGN_OR_RETURN(steps_, start_audited_steps(parts_, plans_, observer_, done_));
   LEAT_RETURN_IF_ERROR(validation_.prepare());
   times.end("runs");
   LEAT_RETURN_IF_ERROR(restore(start));
