@@ -4,8 +4,8 @@
 #include <cmath>
 #include <iostream>
 
-#include "daemon/cli/attend.h"
 #include "daemon/base/json_line.h"
+#include "daemon/cli/attend.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/event_program.h"
@@ -262,6 +262,10 @@ void describe(const JobView& job) {
   for (const NamedNumber& each : last.input_wait)
     waits.push_back(cat(printable(each.name), " ", number(each.value), " s"));
   if (!waits.empty()) line("Input wait", join(waits, ", "));
+  std::vector<std::string> audits;
+  for (const NamedNumber& each : last.audits)
+    audits.push_back(cat(static_cast<uint64_t>(each.value), " ", printable(each.name)));
+  if (!audits.empty()) line("Audits", join(audits, ", "));
   if (last.steps_skipped > 0) {
     line("Skipped", cat(counted(static_cast<int64_t>(last.steps_skipped), "step"),
                         ", whose numbers were not finite"));

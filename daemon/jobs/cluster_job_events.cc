@@ -67,7 +67,7 @@ struct ClusterJob::Listener {
   }
   bool operator()(const JobBroke& event) {
     if (!is_meant(event) || assembly.all_gone()) return true;
-    failures.of_run(event.cause);
+    failures.of_run(event.cause, event.culprit);
     return decide();
   }
   bool operator()(const RunYielded& event) {

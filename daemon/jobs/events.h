@@ -146,6 +146,7 @@ struct JobBroke {
   std::string job;
   uint64_t assembly = 0;
   Status cause;
+  std::string culprit = {};  // the worker that an audit found to be wrong; "" if it found none
 };
 // The run has stopped as YieldRun asked: all of its runners have done the same steps.
 struct RunYielded {

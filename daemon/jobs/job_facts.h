@@ -100,6 +100,11 @@ void visit_progress(Visitor& v, Progress& progress) {
              .help = "Time for which the steps of each worker have waited for rows of the data",
              .by = "worker"},
             last.input_wait);
+  v.numbers({.key = "audits",
+             .metric = "leat_job_audits",
+             .help = "Audited steps of the job, pairs of a step and a shard, and differences",
+             .by = "of"},
+            last.audits);
   v.rate({"steps_per_second", "", "leat_job_steps_per_second",
           "Steps a second, over the last 20 seconds"},
          progress.steps_per_second);

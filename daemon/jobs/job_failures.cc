@@ -92,7 +92,7 @@ void JobFailures::of_stuck(const WorkerRef& worker, std::string subject, std::st
   if (now_ && now_->culprit == worker.name) now_->stuck = true;
 }
 
-void JobFailures::of_run(const Status& error) {
+void JobFailures::of_run(const Status& error, const std::string& culprit) {
   if (runners_.assembly().mode() != Assembly::Mode::going || has_ended(job_.condition.state))
     return;
   if (now_) {
@@ -114,6 +114,10 @@ void JobFailures::of_run(const Status& error) {
   failure.keeps = error.code() == Code::unavailable;
   failure.crash = missing.empty();
   if (!missing.empty()) failure.culprit = missing.back().worker;
+  if (!culprit.empty()) {
+    failure.culprit = culprit;
+    failure.crash = false;
+  }
   failure.step = runners_.run().progress().last().step;
   failure.seen = context_.now.steady;
   if (may_follow_loss(error.code()))

@@ -70,7 +70,8 @@ class JobFailures {
   // The worker does not do its part and does not end by itself: its runner is not kept.
   void of_stuck(const WorkerRef& worker, std::string subject, std::string how,
                 std::chrono::milliseconds detected_after);
-  void of_run(const Status& error);
+  // `culprit`: the worker that the run itself blames; may be empty.
+  void of_run(const Status& error, const std::string& culprit = {});
   // Ends the assembly without a failure.
   void give_up(RunYield why, uint64_t step);
   void link_failed(const LinkFailed& event);

@@ -50,6 +50,9 @@ struct ProgressReport {
   // By the name of each worker, the seconds for which steps of this assembly have waited for rows
   // of the data. The journal does not keep them.
   std::vector<NamedNumber> input_wait = {};
+  // Of a job with audits: "steps" that were audited, "pairs" of a step and a shard, and
+  // "differences", over all assemblies that this master knows. The journal does not keep them.
+  std::vector<NamedNumber> audits = {};
 
   bool operator==(const ProgressReport& other) const;  // bit by bit: a NaN equals itself
 };

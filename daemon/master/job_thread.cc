@@ -113,7 +113,8 @@ void JobThread::live(std::shared_ptr<JobThread> before) {
 // Reports the failure once. After end() this reports only that the run was ended, which the table
 // ignores.
 void JobThread::broke(const Status& cause) {
-  if (!std::exchange(told_, true)) parts_.tell(JobBroke{action_.job, action_.assembly, cause});
+  if (!std::exchange(told_, true))
+    parts_.tell(JobBroke{action_.job, action_.assembly, cause, wrong_worker_});
 }
 
 Status JobThread::told_to_end() const {
@@ -205,7 +206,7 @@ Result<Job> JobThread::unpack_job(const Submission& submission, const std::strin
   return read_submitted_job(submission, folder + "/submitted");
 }
 
-Result<TrainOptions> JobThread::train_options(const std::string& folder) {
+Result<TrainOptions> JobThread::train_options(const std::string& folder, const std::string& cpu) {
   TrainOptions options;
   options.folder = folder;
   options.run = action_.job;
@@ -217,6 +218,9 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder) {
   // Runners that are kept from the last assembly may still hold the variables in memory.
   options.survivors = action_.assembly > 1;
   options.begin_anew = true;
+  // As processors_of() joins them.
+  if (cpu.find(" and ") != std::string::npos)
+    options.no_audit = cat("the workers' processors differ (", cpu, "), and so may their bits");
   options.forget_saved = [this] { return parts_.forget_saved(action_.job); };
   options.first_checkpoint = [this, folder] {
     return take_checkpoint(files_, folder + "/submitted", folder);
@@ -264,6 +268,7 @@ void JobThread::tell_yielded(int64_t step, bool saved) {
 
 // The next assembly must not begin with it, so this waits for the drain.
 void JobThread::drain(const std::string& worker) {
+  wrong_worker_ = worker;
   const auto told = std::make_shared<std::promise<Status>>();
   parts_.drain(worker, cat("the audit of job '", action_.job, "'"),
                [told](const Status& status) { told->set_value(status); });
@@ -316,7 +321,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   MasterFaults master_faults(parts_, action_, faults, job.asynchronous() || job.has_quorum());
   // The runners must have their faults before the first step.
   if (!faults.empty()) LEAT_RETURN_IF_ERROR(parts_.arm(action_, master_faults.of_runners()));
-  LEAT_ASSIGN_OR_RETURN(TrainOptions options, train_options(folder));
+  LEAT_ASSIGN_OR_RETURN(TrainOptions options, train_options(folder, cpu));
   LEAT_ASSIGN_OR_RETURN(auto trainer, Trainer::create(parts_.catalogue, files_, job,
                                                       std::move(options), std::move(hosts)));
   for (const std::string& note : trainer->notes()) log("note: " + note);
@@ -330,6 +335,7 @@ Result<JobResult> JobThread::train(const Submission& submission) {
   reporter.on_wait([this](std::string for_what) { tell_wait(std::move(for_what)); });
   reporter.on_step([&](uint64_t step) { master_faults.on_step(step); });
   LEAT_ASSIGN_OR_RETURN(const auto copier, start_copier(job, folder));
+  if (const auto view = parts_.job(id); view.ok()) reporter.add_audits(view->progress.last.audits);
   reporter.on_wrong_worker([this](const std::string& worker) { drain(worker); });
   reporter.on_checkpoint([&](int64_t step) { offer_to(copier.get(), step); });
   trains_ = true;

@@ -58,7 +58,8 @@ class JobThread {
   // the job's log and its state say so.
   Result<Job> unpack_job(const Submission& submission, const std::string& folder);
   // The options of the trainer: where to resume, and whether runners may still hold the variables.
-  Result<TrainOptions> train_options(const std::string& folder);
+  // `cpu`: the model of the workers' processors, as RunningJobsParts::cpu_of() tells it.
+  Result<TrainOptions> train_options(const std::string& folder, const std::string& cpu);
   Result<JobResult> train(const Submission& submission);
   // Evaluates the checkpoints of another job: Job::evaluates.
   Result<JobResult> evaluate(const Job& job, const std::string& folder);
@@ -91,6 +92,7 @@ class JobThread {
   std::atomic<bool> trains_{false};  // the trainer runs
   std::atomic<uint64_t> asked_{0};   // checkpoints that save() asked for
   bool done_ = false;
+  std::string wrong_worker_;              // the last that drain() was called for; likewise
   bool told_ = false;                     // the end was reported; used by the thread only
   std::shared_ptr<SessionHost> session_;  // the session that the thread serves
   std::thread thread_;

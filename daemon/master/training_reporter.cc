@@ -1,5 +1,6 @@
 #include "daemon/master/training_reporter.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,6 +144,14 @@ void TrainingReporter::checkpointed(int64_t step, const std::string&) {
 }
 
 void TrainingReporter::warned(const std::string& message) { line_("warning: " + message); }
+
+void TrainingReporter::audited(int64_t steps, int64_t pairs, int64_t differences) {
+  progress_.audits = {{"steps", static_cast<double>(steps)},
+                      {"pairs", static_cast<double>(pairs)},
+                      {"differences", static_cast<double>(differences)}};
+  for (size_t i = 0; i < std::min(audits_before_.size(), progress_.audits.size()); ++i)
+    progress_.audits[i].value += audits_before_[i].value;
+}
 
 void TrainingReporter::differed(const std::vector<std::string>& wrong, const std::string& message) {
   line_(message);

@@ -36,6 +36,7 @@ class TrainingReporter final : public TrainObserver {
   void epoch_ended(const EpochResult& result) override;
   void checkpointed(int64_t step, const std::string& path) override;
   void warned(const std::string& message) override;
+  void audited(int64_t steps, int64_t pairs, int64_t differences) override;
   void differed(const std::vector<std::string>& wrong, const std::string& message) override;
   void lost_metrics(const MetricsLoss& loss) override;
   void waits(const std::string& for_what) override;
@@ -47,6 +48,10 @@ class TrainingReporter final : public TrainObserver {
   void on_wait(std::function<void(std::string)> told) { on_wait_ = std::move(told); }
   // Told of the step of each checkpoint; before the run.
   void on_checkpoint(std::function<void(int64_t)> told) { on_checkpoint_ = std::move(told); }
+  // The audits of the job's earlier assemblies, as ProgressReport has them; before the run.
+  void add_audits(std::vector<NamedNumber> before) {
+    audits_before_ = progress_.audits = std::move(before);
+  }
   // Told of each worker that an audit found to be wrong; before the run.
   void on_wrong_worker(std::function<void(const std::string&)> told) {
     on_wrong_worker_ = std::move(told);
@@ -66,6 +71,7 @@ class TrainingReporter final : public TrainObserver {
   std::function<void(std::string)> on_wait_;
   std::function<void(int64_t)> on_checkpoint_;
   std::function<void(const std::string&)> on_wrong_worker_;
+  std::vector<NamedNumber> audits_before_;
   std::string waits_for_;  // as on_wait_ was told
   // The first worker that a quorum may do without; 0 if the job has no quorum.
   const uint32_t spared_from_;

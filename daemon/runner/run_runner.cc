@@ -330,6 +330,11 @@ void commit_here(const ChaosFault& fault, WorkerSocket& worker, JobRunner& runne
   while (!continued && SteadyClock::now() < until) std::this_thread::sleep_for(kLookForFault);
 }
 
+// Both outlive the result.
+FaultInjector::Commit committer(WorkerSocket& worker, JobRunner& runner) {
+  return [&](const ChaosFault& fault) { commit_here(fault, worker, runner); };
+}
+
 // Has the runner tell the master of links that fail and of input that does not come. `place`
 // outlives the runner.
 void tell_master_of_trouble(JobRunner& runner, Place& place) {
@@ -374,8 +379,7 @@ Status run_job(const RunnerConfig& config, const Logger& log, Ending& ending,
         const auto master = place.client();
         return master ? announce(*master, *runner, fault) : unavailable("the master is gone");
       },
-      [&worker, &runner](const auto& fault) { commit_here(fault, worker, *runner); }, log,
-      config.rejoin_within);
+      committer(worker, *runner), log, config.rejoin_within);
   runner->arm = [faults](std::vector<ArmedFault> armed, std::chrono::milliseconds ran) {
     faults->arm(std::move(armed), ran);
   };

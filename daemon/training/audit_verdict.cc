@@ -62,7 +62,7 @@ void judge_sum(const std::vector<Witness>& witnesses, size_t runs, std::set<size
 
 AuditFinding finding_of(size_t value, int64_t shard, const std::set<size_t>& wrong,
                         const std::set<size_t>& suspects) {
-  // Where some cannot be told, none is named.
+  // If some cannot be told, none is named.
   if (!suspects.empty()) {
     std::set<size_t> all = suspects;
     all.insert(wrong.begin(), wrong.end());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/training/step_audit.h"
+#include "devices/base/text.h"
 
 namespace leat {
 namespace {
@@ -135,8 +136,10 @@ Result<std::unique_ptr<TrainingSteps>> start_audited_steps(const TrainingParts& 
                                                            JobPlans& plans, TrainObserver& observer,
                                                            int64_t done) {
   if (parts.job.audit == 0) return start_steps(parts, plans.training(), done);
-  if (parts.workers < 2) {
-    observer.noted("no step is audited: that takes two workers, and the job has one now");
+  const std::string obstacle = parts.workers < 2 ? "that takes two workers, and the job has one now"
+                                                 : parts.options.no_audit;
+  if (!obstacle.empty()) {
+    observer.warned(cat("no step is audited: ", obstacle));
     return start_steps(parts, plans.training(), done);
   }
   auto steps = std::make_unique<AuditedSteps>(parts, plans, observer, done);

@@ -74,9 +74,9 @@ Status StepAudit::compare_variables(int64_t done) {
   if (!variables_.plan) {
     HostGroup own = rotated(parts_.hosts, hosts(), 0);
     LEAT_ASSIGN_OR_RETURN(
-        variables_,
-        compile(make_variable_audit_graph(parts_.input.model.training, parts_.spec, parts_.workers),
-                own, "variables", parts_.workers));
+        variables_, compile(make_variable_audit_graph(parts_.input.model.training, parts_.spec,
+                                                      plans_.held_by_any(), parts_.workers),
+                            own, "variables", parts_.workers));
     LEAT_ASSIGN_OR_RETURN(variables_run_, parts_.hosts.run(variables_.plan, parts_.job.name,
                                                            {"audit", parts_.job.seed, 0}));
   }
@@ -113,6 +113,7 @@ Status StepAudit::end(int64_t step, PlanRun& run) {
   ++steps_;
   const auto found = compare_computations(training_.values, runs_, parts_.job.shards, hosts());
   if (found) return differs(*found, cat("audit of step ", step + 1), training_.values);
+  observer_.audited(steps_, pairs(), differences_);
   LEAT_RETURN_IF_ERROR(compare_variables(step + 1));
   // The plan has no Commit, so that the hosts do not know of which step their variables are.
   for (HostHandle* host : parts_.hosts.hosts())
@@ -129,7 +130,7 @@ Status StepAudit::differs(const AuditFinding& finding, const std::string& when,
     for (const size_t host : hosts) out.push_back(parts_.hosts.hosts()[host]->name());
     return out;
   };
-  // What the hosts hold may be wrong: a training that goes on takes none of it.
+  // Any host may hold a wrong value: a training that goes on takes none of them.
   for (HostHandle* host : parts_.hosts.hosts())
     (void)host->write_variables(parts_.job.name, {}, Restore::some, {});
   const std::vector<std::string> wrong = names(finding.wrong);
@@ -142,13 +143,14 @@ Status StepAudit::differs(const AuditFinding& finding, const std::string& when,
           : cat(when, ": ", wrong.size() == 1 ? "worker '" : "workers '", join(wrong, "', '"),
                 wrong.size() == 1 ? "' has" : "' have", " other bits of ", what,
                 " than the others");
+  observer_.audited(steps_, pairs(), differences_);
   observer_.differed(wrong, cat(text, "; ", summary()));
   return unavailable(text);
 }
 
 std::string StepAudit::summary() const {
-  return cat("audited ", counted(static_cast<size_t>(steps_), "step"), ": ",
-             steps_ * parts_.job.shards, " pairs of a step and a shard, ",
+  return cat("audited ", counted(static_cast<size_t>(steps_), "step"), ": ", pairs(),
+             " pairs of a step and a shard, ",
              counted(static_cast<size_t>(differences_), "difference"));
 }
 

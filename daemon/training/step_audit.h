@@ -56,6 +56,7 @@ class StepAudit {
     std::vector<AuditedValue> values;
   };
 
+  int64_t pairs() const { return steps_ * parts_.job.shards; }
   size_t hosts() const { return static_cast<size_t>(parts_.workers); }
   Status compile();
   Result<Audit> compile(Result<AuditGraph> graph, HostGroup& hosts, const std::string& what,

@@ -121,6 +121,9 @@ class TrainObserver {
   virtual void checkpointed(int64_t step, const std::string& path) = 0;
   // A message that somebody should read; the training goes on.
   virtual void warned(const std::string& message) = 0;
+  // After each audited step, see Job::audit, and before differed(): how many steps this training
+  // has audited, how many pairs of a step and a shard, and how many differences it has found.
+  virtual void audited(int64_t /*steps*/, int64_t /*pairs*/, int64_t /*differences*/) {}
   // Bits that should be equal differ between workers, see Job::audit: the training fails next, and
   // another one goes back to a checkpoint. `wrong`: the names of the workers that are wrong; none
   // if that cannot be told.

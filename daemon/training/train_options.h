@@ -62,6 +62,8 @@ struct TrainOptions {
   // may be empty, as in `leat train`.
   std::string run = {};
   std::shared_ptr<const SigningKey> key = nullptr;
+  // Why no step of a job with audits is audited, for people; empty: nothing is in the way.
+  std::string no_audit = {};
   // When a step has taken this long, the observer gets a warning that names the hosts that wait.
   // The training continues to wait.
   std::chrono::milliseconds slow_step{120000};

@@ -443,6 +443,8 @@ struct Progress {
   metrics @20 :List(NamedNumber); # of the last epoch that has ended, as in EpochResult
   inputWaitSeconds @21 :List(NamedNumber);  # of each worker of the assembly, by its name: the time
                                   # for which steps waited for rows of the data
+  audits @22 :List(NamedNumber);  # of a job with audits: "steps", "pairs" of a step and a shard, and
+                                  # "differences"
 }
 
 struct EpochResult {

@@ -2,7 +2,6 @@
 #include "ops/definitions/digest.h"
 
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "ops/definitions/definitions.h"
@@ -12,11 +11,15 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;  // odd
-constexpr size_t kLanes = 4, kWord = sizeof(uint64_t);
+constexpr size_t kLanes = 4;
 
 // A bijection of the digest for each word, and of the word for each digest: so one changed word
-// changes the result. The rotation takes a changed top bit to where the next product spreads it.
-uint64_t mix(uint64_t digest, uint64_t word) { return std::rotl((digest ^ word) * kFactor, 29); }
+// changes the result. The product spreads a changed bit upwards, and the shift down again, so that
+// one changed bit of the next word cannot take it back.
+uint64_t mix(uint64_t digest, uint64_t word) {
+  const uint64_t product = (digest ^ word) * kFactor;
+  return product ^ (product >> 32);
+}
 
 Status infer_digest(InferContext& ctx) {
   ctx.set_tensor(0, DType::i64, Shape{1});

@@ -12,7 +12,8 @@ namespace leat {
 namespace {
 
 // Kinds of values, as the attribute `of` of their digests names them.
-constexpr const char* kShare = "gradient";
+constexpr const char* kGradient = "gradient";
+constexpr const char* kShare = "share";  // any other
 constexpr const char* kSum = "sum";
 constexpr const char* kVariable = "variable";
 
@@ -59,7 +60,7 @@ Result<AuditGraph> make_audited_train_graph(const Graph& model, const TrainSpec&
     const ValueId share = graph.node(id).inputs[0], sum = graph.node(id).outputs[0];
     const std::string name = name_of_sum(graph, sum, readers[sum]);
     audit.values.push_back({name, false});
-    digests.push_back(add_digest(g, share, kShare));
+    digests.push_back(add_digest(g, share, name.starts_with("gradient of ") ? kGradient : kShare));
     audit.values.push_back({name, true});
     digests.push_back(add_digest(g, sum, kSum));
   }
@@ -76,7 +77,7 @@ Result<AuditGraph> make_step_audit_graph(const Graph& model, const TrainSpec& sp
 }
 
 Result<AuditGraph> make_variable_audit_graph(const Graph& model, const TrainSpec& spec,
-                                             int64_t workers) {
+                                             const std::set<std::string>& held, int64_t workers) {
   LEAT_ASSIGN_OR_RETURN(JobGraph job, make_train_graph(model, spec));
   AuditGraph audit{std::move(job), 0, {}};
   audit.job.fetches.clear();
@@ -85,8 +86,9 @@ Result<AuditGraph> make_variable_audit_graph(const Graph& model, const TrainSpec
   std::map<std::string, ValueId> variables;
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (is_op(node, "leat.Variable"))
-      variables.emplace(attr_string(node.attrs, "name"), node.outputs[0]);
+    if (!is_op(node, "leat.Variable")) continue;
+    const std::string name = attr_string(node.attrs, "name");
+    if (held.contains(name)) variables.emplace(name, node.outputs[0]);
   }
   GraphBuilder g(graph);
   std::vector<ValueId> digests;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,10 @@ struct AuditGraph {
 Result<AuditGraph> make_audited_train_graph(const Graph& model, const TrainSpec& spec);
 // The same values of a step that writes nothing.
 Result<AuditGraph> make_step_audit_graph(const Graph& model, const TrainSpec& spec);
-// The digests of all variables of the training, the optimizer's among them, as each of `workers`
-// workers holds them: it is to be compiled for so many shards, one on each worker.
+// The digests of the variables of the training, the optimizer's among them, as each of `workers`
+// workers holds them: it is to be compiled for so many shards, one on each worker. `held`: the
+// names of variables that workers hold; others are left out.
 Result<AuditGraph> make_variable_audit_graph(const Graph& model, const TrainSpec& spec,
-                                             int64_t workers);
+                                             const std::set<std::string>& held, int64_t workers);
 
 }  // namespace leat
