@@ -467,6 +467,16 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {17, "strategy: {name: parameter_server, mode: async}\non_nan: skip",
        "18:9: on_nan: expected fail or ignore with a strategy whose workers do not do each step "
        "together, so that they could not all skip it, received skip"},
+      {19, "audit: 1.5",
+       "19:8: audit: expected a number of at least 0 and of at most 1, received the number 1.5"},
+      {17, "strategy: parameter_server\naudit: 0.1",
+       "18:8: audit: expected strategy: mirrored, with which each worker can compute what another "
+       "one does, received strategy parameter_server"},
+      {18, "num_workers: 1\naudit: 0.1",
+       "19:8: audit: expected num_workers of 2 or more, of which one computes what another one did, "
+       "received 1"},
+      {19, "on_nan: skip\naudit: 0.1",
+       "20:8: audit: expected on_nan: fail or ignore in a job that is audited, received skip"},
       {19, "precision: 32",
        "19:12: precision: expected one of float32, float64, bfloat16, float16, bf16, fp16, "
        "received "
@@ -523,6 +533,8 @@ TEST_CASE("a printed job parses back equal") {
       {"checkpoint=null", "data.validation=null", "metrics=[]", "precision=float64",
        "on_nan=ignore"},
       {"on_nan=skip"},
+      {"audit=0.01"},
+      {"audit=1"},
       {"precision=bfloat16"},
       {"precision=float16"},
       {"precision={compute: bf16, float32: [Softmax, 'layer3.*'], bfloat16: [Exp]}"},

@@ -132,6 +132,17 @@ TEST_CASE("a training goes on from a fence on fewer workers and on more, from me
   job.check_end(job.train({2, 0, 1, 3}, 0, TrainYield::no));
 }
 
+TEST_CASE("a training with audits goes on from a fence in the memory of its workers", "[cluster]") {
+  const char* share = GENERATE("audit=1", "audit=0.5");
+  Job4 job({"num_workers=[1, 4]", share});
+  (void)job.train({0, 1, 2, 3}, 5, TrainYield::kept);
+  (void)job.train({3, 1}, 7, TrainYield::kept);
+  (void)job.train({3}, 4, TrainYield::kept);
+  (void)job.train({3, 2, 0}, 9, TrainYield::kept);
+  CHECK_FALSE(job.saved());
+  job.check_end(job.train({2, 0, 1, 3}, 0, TrainYield::no));
+}
+
 TEST_CASE("a training saved at a fence goes on from there without its old workers", "[cluster]") {
   Job4 job({"num_workers=[1, 4]"});
   (void)job.train({0, 1}, 8, TrainYield::saved);
