@@ -473,7 +473,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "18:8: audit: expected strategy: mirrored, with which each worker can compute what another "
        "one does, received strategy parameter_server"},
       {18, "num_workers: 1\naudit: 0.1",
-       "19:8: audit: expected num_workers of 2 or more, of which one computes what another one did, "
+       "19:8: audit: expected num_workers of 2 or more, of which one computes what another one "
+       "did, "
        "received 1"},
       {19, "on_nan: skip\naudit: 0.1",
        "20:8: audit: expected on_nan: fail or ignore in a job that is audited, received skip"},
