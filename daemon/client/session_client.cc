@@ -136,9 +136,9 @@ struct RemoteStepState {
   RpcLoop* loop = nullptr;
   RemoteSession::Finished finished;
 
-  // Threads: the loop's.
-  bool sent = false, cancelled = false;
-  bool told = false;  // the master has answered the last request
+  // Set on the loop; that of a lasting session's steps reads them.
+  std::atomic<bool> sent{false}, cancelled{false};
+  std::atomic<bool> told{false};  // the session has answered the last request with an error
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -195,6 +195,8 @@ kj::Promise<Result<Fetches>> take_fetches(Outcome outcome) {
   return download_all(*arriving, 0);
 }
 
+void cancel_step(RemoteStepState& state);
+
 kj::Promise<Result<Fetches>> send_step(wire::Session::Client session,
                                        std::shared_ptr<RemoteStepState> state) {
   // cancel() may come while values are uploaded. The master does not know the step yet, so it ends
@@ -203,10 +205,14 @@ kj::Promise<Result<Fetches>> send_step(wire::Session::Client session,
     return Result<Fetches>(cancelled("a step was cancelled before it began"));
   auto request = session.runRequest();
   write_step(*state, request.initStep());
-  state->sent = true;
-  return request.send().then([state](auto&& response) -> kj::Promise<Result<Fetches>> {
-    state->told = true;
-    return take_fetches(response.getOutcome());
+  const bool again = state->sent.exchange(true);
+  auto sending = request.send();
+  // A cancel() that came when there was no connection.
+  if (again && state->cancelled) cancel_step(*state);
+  return sending.then([state](auto&& response) -> kj::Promise<Result<Fetches>> {
+    const auto outcome = response.getOutcome();
+    state->told = outcome.isError();
+    return take_fetches(outcome);
   });
 }
 
@@ -295,6 +301,12 @@ class StepQueue {
     return {};
   }
 
+  // Waits until all steps that were added are over.
+  void await_all() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_.empty() && !busy_; });
+  }
+
  private:
   static constexpr size_t kMost = 4'096;
 
@@ -306,6 +318,7 @@ class StepQueue {
       const State state = std::move(waiting_.front());
       waiting_.pop_front();
       const bool stop = stop_;
+      busy_ = true;
       lock.unlock();
       state->finish(stop
                         ? Result<Fetches>(cancelled("the session was closed before the step began"))
@@ -318,7 +331,7 @@ class StepQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<State> waiting_;
-  bool stop_ = false;
+  bool stop_ = false, busy_ = false;
   std::thread thread_;
 };
 
@@ -419,34 +432,53 @@ class RemoteSession::Core {
 
   // Asks for a step until there is an outcome. Threads: that of the steps.
   Result<Fetches> run_lasting(const std::shared_ptr<RemoteStepState>& state) {
-    const auto give_up = Steady::now() + options_.patience;
     uint64_t number = 0;
+    std::optional<Steady::time_point> give_up;
     while (true) {
       auto done = try_lasting(state, number);
-      const bool again = done.status().code() == Code::unavailable && !is_closed() &&
-                         Steady::now() + kPause < give_up;
-      if (again) {
-        std::this_thread::sleep_for(kPause);
-        continue;
+      if (done.ok()) return done;
+      // The step may not have been taken, so that the next one asks for its number.
+      if (done.status().code() != Code::unavailable) {
+        numbering_.known = false;
+        return done;
       }
-      // A step with an error may not have been taken: the next one asks for its number.
-      if (!done.ok()) numbering_.known = false;
-      if (number > 0 && done.status().code() != Code::unavailable) numbering_.answered = number;
-      return done;
+      if (is_closed()) return cancelled(cat(subject(), " was closed before a step was over"));
+      if (!give_up) give_up = Steady::now() + options_.patience;
+      if (Steady::now() + kPause > *give_up) {
+        numbering_.known = false;
+        return done;
+      }
+      std::this_thread::sleep_for(kPause);
     }
+  }
+  // For calls that must not come before the steps that were started.
+  void await_steps() {
+    if (steps_ != nullptr) steps_->await_all();
   }
 
   Result<uint64_t> steps() { return patient<uint64_t>("Session.state", kAnswer, steps_of); }
 
   Result<Fetches> outcome(uint64_t step) {
-    return patient<Fetches>(
-        "Session.outcome", kAnswer + kTransfer, [step](wire::Session::Client session) {
-          auto request = session.outcomeRequest();
-          request.setNumber(step);
-          return request.send().then([](auto&& response) -> kj::Promise<Result<Fetches>> {
-            return take_fetches(response.getOutcome());
-          });
-        });
+    // The inner result is the session's answer, which is not asked for again.
+    using Answer = Result<Fetches>;
+    LEAT_ASSIGN_OR_RETURN(
+        const std::shared_ptr<Answer> answer,
+        patient<std::shared_ptr<Answer>>(
+            "Session.outcome", kAnswer + kTransfer, [step](wire::Session::Client session) {
+              auto request = session.outcomeRequest();
+              request.setNumber(step);
+              return request.send().then(
+                  [](auto&& response) -> kj::Promise<Result<std::shared_ptr<Answer>>> {
+                    const auto outcome = response.getOutcome();
+                    const bool error = outcome.isError();
+                    return take_fetches(outcome).then(
+                        [error](Answer&& got) -> Result<std::shared_ptr<Answer>> {
+                          if (!got.ok() && !error) return got.status();
+                          return std::make_shared<Answer>(std::move(got));
+                        });
+                  });
+            }));
+    return std::move(*answer);
   }
 
   // The same call again after the connection or the workers were lost.
@@ -526,32 +558,38 @@ class RemoteSession::Core {
   }
 
   // One attempt. `number` becomes that of the step, which is the next one: the session knows it.
-  // unavailable if the master has not answered.
+  // `unavailable` stands for all errors that do not say how the step ended.
   Result<Fetches> try_lasting(const std::shared_ptr<RemoteStepState>& state, uint64_t& number) {
-    LEAT_ASSIGN_OR_RETURN(const uint64_t link, this->link());
+    const auto link = this->link();
+    if (!link.ok()) return final_or_again(link.status());
     if (number == 0 && !numbering_.known) {
-      auto taken = ask_state();
-      if (taken.status().code() == Code::deadline_exceeded)
-        return unavailable(taken.status().message());
-      if (!taken.ok()) return taken.status();
-      numbering_.last = *taken;
-      numbering_.known = true;
+      const auto taken = ask_state();
+      if (!taken.ok()) return final_or_again(taken.status());
+      numbering_ = {*taken, true};
     }
     if (number == 0) number = ++numbering_.last;
     std::vector<Staging> staging;
     const milliseconds within = number_staging(*state, staging);
     // cancel() reads these on the loop.
-    auto ask = [state, number, link, staging, answered = numbering_.answered] {
+    auto ask = [state, number, link = *link, staging] {
       state->number = number;
-      state->answered = answered;
+      // A client that goes on with a step has what it wants of those before it.
+      state->answered = number - 1;
       state->link = link;
       state->staging = staging;
       state->told = false;
       return run_step(state);
     };
     auto done = leat::call(*loop_, std::move(ask), within, subject());
-    const bool ended = state->told || done.status().code() == Code::cancelled;
-    return done.ok() || ended ? std::move(done) : unavailable(done.status().message());
+    if (done.ok() || state->told) return done;
+    if (state->cancelled && !state->sent) return done;  // before it began
+    return unavailable(done.status().message());
+  }
+  // The refusals of a session that make it useless to ask again.
+  static Status final_or_again(const Status& error) {
+    const bool final =
+        error.code() == Code::failed_precondition || error.code() == Code::invalid_argument;
+    return final ? error : unavailable(error.message());
   }
 
   Result<uint64_t> ask_state() { return call<uint64_t>("Session.state", kAnswer, steps_of); }
@@ -649,6 +687,7 @@ class RemoteSession::Core {
   kj::Promise<Result<OpenedSession>> attach_session(wire::Master::Client master) {
     auto request = master.attachSessionRequest();
     request.setJob(attached_.c_str());
+    request.setClient(request_id_.c_str());
     return request.send().then(
         [this](auto&& response) { return take_opened(response.getOutcome()); });
   }
@@ -716,9 +755,8 @@ class RemoteSession::Core {
 
   // Of the steps of a lasting session, for their thread.
   struct Numbering {
-    uint64_t last = 0;      // the last step
-    uint64_t answered = 0;  // the last one with an outcome here
-    bool known = false;     // `last` is that of the session
+    uint64_t last = 0;   // the last step
+    bool known = false;  // `last` is that of the session
   };
   Numbering numbering_;
   std::unique_ptr<StepQueue> steps_;  // null: the session is no lasting one
@@ -814,6 +852,7 @@ Result<CallableId> RemoteSession::make_callable(const Signature& signature) {
 }
 
 Status RemoteSession::release_callable(CallableId id) {
+  core_->await_steps();
   return core_
       ->call<bool>("Session.releaseCallable", kAnswer,
                    [id](wire::Session::Client session) {

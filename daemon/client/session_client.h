@@ -67,7 +67,8 @@ class RemoteStep {
 // A lasting session (RemoteSessionOptions::save_every) survives the loss of its client, its workers
 // and the master, and applies each step once. Its steps run one after the other, in the order in
 // which they were started. If the connection is lost, its calls connect again and ask for the same
-// step, for as long as `patience`; then the error is `unavailable`, and outcome() tells later.
+// step, for as long as `patience`; then the error is `unavailable`, and outcome() tells later how
+// the step ended. release_callable() and save() wait for the steps that were started.
 //
 // Threads: any, for all members; run() and similar calls block only the calling thread. The session
 // has its own thread, "rpc". The master may be of any version that has the interface.
@@ -121,7 +122,7 @@ class RemoteSession {
   // The outcome of a step, also of one that another client started. failed_precondition if the
   // session has not taken it, or if a client had the outcome already.
   Result<std::vector<Tensor>> outcome(uint64_t step);
-  // Saves the variables now, and not only after each `save_every` steps.
+  // Saves the variables after the steps that were started, and not only after each `save_every` steps.
   Status save();
 
   // Makes every step in flight end with `cancelled`, and returns when none of them is being

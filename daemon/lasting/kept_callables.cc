@@ -15,4 +15,9 @@ Result<Signature> KeptCallables::signature(CallableId id) const {
   return invalid_argument(cat(session_, ": callable ", id, ": there is none of that number"));
 }
 
+Result<Signature> KeptCallables::signature_of(const LoggedStep& step) const {
+  if (const auto* signature = std::get_if<Signature>(&step.what)) return *signature;
+  return signature(std::get<CallableId>(step.what));
+}
+
 }  // namespace leat

@@ -31,6 +31,8 @@ class KeptCallables {
 
   // Also of one that was released. invalid_argument as above.
   Result<Signature> signature(CallableId id) const;
+  // That of the step's callable, or its own.
+  Result<Signature> signature_of(const LoggedStep& step) const;
   // REQUIRES: inner(id) is ok.
   void release(CallableId id) {
     all_[id - 1].released = true;

@@ -35,14 +35,17 @@ Status KeptVariables::place_on(HostHandle& host, const std::string& job,
     const auto found = held.find(name);
     if (found == held.end()) continue;
     if (const auto value = saved.find(name); value != saved.end()) {
-      values.emplace(name, std::move(value->second));
-      saved.erase(value);
+      values.emplace(name, value->second);
     } else {
       values.emplace(name, Tensor(found->second.dtype(), found->second.shape()));
     }
   }
   if (!values.empty()) LEAT_RETURN_IF_ERROR(host.write_variables(job, values, Restore::some, {}));
-  for (const std::string& name : names) placed_.emplace(host.task(), name);
+  // Not before: after an error the saved values are still needed.
+  for (const std::string& name : names) {
+    placed_.emplace(host.task(), name);
+    saved.erase(name);
+  }
   return {};
 }
 

@@ -12,6 +12,21 @@ namespace {
 // The outcomes that are kept for a client that does not say that it has them.
 constexpr size_t kMostOutcomes = 4'096;
 constexpr size_t kMostBytes = size_t{1} << 30;
+// For StepStop: the number of no step.
+constexpr uint64_t kNotCancelled = UINT64_MAX;
+
+// Too much must not be kept for a client that does not say what it has.
+Status check_outcomes(const StepOutcomes& outcomes, const std::string& session) {
+  size_t bytes = 0;
+  for (const auto& [number, kept] : outcomes) {
+    if (!kept.outcome.ok()) continue;
+    for (const Tensor& value : *kept.outcome) bytes += value.bytes();
+  }
+  if (outcomes.size() < kMostOutcomes && bytes < kMostBytes) return {};
+  return resource_exhausted(cat("session '", session, "': the outcomes of ", outcomes.size(),
+                                " steps, ", human_bytes(bytes),
+                                ", wait for a client that says that it has them"));
+}
 
 }  // namespace
 
@@ -41,7 +56,7 @@ Status LastingSession::open_log() {
   }
   LEAT_ASSIGN_OR_RETURN(auto callables, log->callables());
   callables_.set(std::move(callables));
-  LEAT_ASSIGN_OR_RETURN(last_, log->last_step());
+  LEAT_ASSIGN_OR_RETURN(numbers_.last, log->last_step());
   LEAT_ASSIGN_OR_RETURN(outcomes_, log->outcomes());
   log_ = std::move(log);
   return {};
@@ -49,9 +64,9 @@ Status LastingSession::open_log() {
 
 Status LastingSession::resume(HostGroup& hosts, const std::function<bool()>& ended) {
   stop_->go_on();
-  // A halt() before this line is seen here, and a later one there.
-  if (ended()) return unavailable(cat("session '", options_.name, "' lets its hosts go"));
   LEAT_RETURN_IF_ERROR(open_log());
+  // A halt() before go_on() is seen here, and a later one in the steps.
+  if (ended()) return unavailable(cat("session '", options_.name, "' lets its hosts go"));
   hosts_ = &hosts;
   return rebuild();
 }
@@ -68,11 +83,10 @@ void LastingSession::forget() {
 }
 
 Status LastingSession::rebuild() {
-  broken_ = true;  // until all of it has succeeded
-  LEAT_RETURN_IF_ERROR(make_session());
-  LEAT_RETURN_IF_ERROR(repeat_steps());
-  broken_ = false;
-  return {};
+  Status rebuilt = make_session();
+  if (rebuilt.ok()) rebuilt = repeat_steps();
+  broken_ = rebuilt;
+  return rebuilt;
 }
 
 Status LastingSession::make_session() {
@@ -80,7 +94,7 @@ Status LastingSession::make_session() {
   callables_.forget_inner();
   inner_version_ = 0;
   LEAT_ASSIGN_OR_RETURN(SavedState saved, log_->saved());
-  saved_at_ = saved.step;
+  numbers_.saved = numbers_.done = saved.step;
   {
     const auto job = hosts_->session_job(options_.job);
     const std::unique_lock compiling(job->compiling,
@@ -103,26 +117,26 @@ Status LastingSession::make_session() {
 }
 
 Status LastingSession::repeat_steps() {
-  uint64_t done = saved_at_;
   while (true) {
-    LEAT_ASSIGN_OR_RETURN(auto step, log_->next_step(done));
+    LEAT_ASSIGN_OR_RETURN(auto step, log_->next_step(numbers_.done));
     if (!step) return {};
-    done = step->number;
+    answered(step->answered);
     // Plans are made anew, which a deadline of the client did not allow for.
     step->timeout = std::max(step->timeout, options_.timeout);
-    bool ran = false;
-    StepOutcome outcome = execute(*step, ran);
+    Attempt attempt;
+    const StepOutcome outcome = execute(*step, attempt);
     if (outcome.ok()) {
-      if (!step->applied) LEAT_RETURN_IF_ERROR(log_->write_applied(done));
-      if (done > answered_) outcomes_.insert_or_assign(done, std::move(outcome));
+      LEAT_RETURN_IF_ERROR(finish(*step, attempt, outcome));
       continue;
     }
     // A step that was applied once cannot fail by itself.
     if (step->applied || is_of_hosts(outcome.status()))
-      return unavailable(cat("repeating step ", done, ": ", outcome.status().message()));
-    LEAT_RETURN_IF_ERROR(log_->write_failure(done, outcome.status()));
-    outcomes_.insert_or_assign(done, std::move(outcome));
-    if (ran) return rebuild();
+      return unavailable(cat("repeating step ", step->number, ": ", outcome.status().message()));
+    const Status written = log_->write_failure(step->number, outcome.status());
+    if (!written.ok()) return unavailable(written.message());
+    outcomes_.insert_or_assign(step->number, KeptOutcome{outcome, step->request});
+    if (attempt.ran) return rebuild();
+    numbers_.done = step->number;
   }
 }
 
@@ -132,11 +146,11 @@ bool LastingSession::is_of_hosts(const Status& error) const {
 
 Status LastingSession::save() {
   SavedState state;
-  state.step = last_;
+  state.step = numbers_.done;
   LEAT_ASSIGN_OR_RETURN(state.variables, variables_.read(*hosts_, options_.job));
   state.homes = hosts_->session_job(options_.job)->homes;
   LEAT_RETURN_IF_ERROR(log_->save(state, outcomes_));
-  saved_at_ = last_;
+  numbers_.saved = numbers_.done;
   return {};
 }
 
@@ -187,17 +201,12 @@ Status LastingSession::release_callable(CallableId id) {
 
 // --- steps ---
 
-Result<Signature> LastingSession::signature_of(const LoggedStep& step) const {
-  if (const auto* signature = std::get_if<Signature>(&step.what)) return *signature;
-  return callables_.signature(std::get<CallableId>(step.what));
-}
-
-Result<StepHandle> LastingSession::start(const LoggedStep& step) {
+Result<StepHandle> LastingSession::start(const LoggedStep& step, const Signature& signature,
+                                         uint64_t stop) {
   Session::Deadline deadline;
   if (step.timeout.count() > 0) deadline = std::chrono::steady_clock::now() + step.timeout;
-  const auto finished = [stop = stop_, number = step.number] { stop->finish(number); };
+  const auto finished = [stops = stop_, stop] { stops->finish(stop); };
   session_->set_next_number(step.number - 1);
-  LEAT_ASSIGN_OR_RETURN(const Signature signature, signature_of(step));
   if (const auto* id = std::get_if<CallableId>(&step.what)) {
     const auto inner = callables_.inner(*id);
     if (inner.ok()) return session_->start_callable(*inner, step.feeds, deadline, finished);
@@ -214,103 +223,113 @@ Result<StepHandle> LastingSession::start(const LoggedStep& step) {
   return session_->start(feeds, signature.fetches, signature.targets, deadline, finished);
 }
 
-StepOutcome LastingSession::execute(const LoggedStep& step, bool& ran) {
-  stop_->begin(step.number);
-  auto started = start(step);
+StepOutcome LastingSession::execute(const LoggedStep& step, Attempt& attempt) {
+  // A client may not cancel a step that was applied.
+  const uint64_t stop = step.applied ? kNotCancelled : step.number;
+  stop_->begin(stop);
+  const auto start_it = [&]() -> Result<StepHandle> {
+    LEAT_ASSIGN_OR_RETURN(const Signature signature, callables_.signature_of(step));
+    LEAT_ASSIGN_OR_RETURN(const auto touched, graph_.touches(signature, options_.plans));
+    attempt.files = touched.files;
+    if (!touched.state.empty()) {
+      return invalid_argument(cat("session '", options_.name,
+                                  "': expected a step with variables alone, received one with ",
+                                  touched.state, ", which a lasting session cannot save"));
+    }
+    return start(step, signature, stop);
+  };
+  auto started = start_it();
   if (!started.ok()) {
     stop_->end();
     return started.status();
   }
   StepHandle handle = std::move(*started);
-  ran = true;
+  attempt.ran = true;
   // The session itself ends the step at its deadline.
   if (stop_->wait()) handle.cancel();
   stop_->end();
   return handle.wait();
 }
 
+Status LastingSession::finish(const LoggedStep& step, const Attempt& attempt,
+                              const StepOutcome& outcome) {
+  numbers_.done = step.number;
+  if (step.number > numbers_.answered)
+    outcomes_.insert_or_assign(step.number, KeptOutcome{outcome, step.request});
+  // A file may be another one when the step is repeated: a save makes it never be.
+  const bool must_save = attempt.files && !step.applied;
+  if (must_save) {
+    const Status saved = save();
+    return saved.ok() ? saved : unavailable(saved.message());
+  }
+  if (!step.applied) {
+    // Without that note, and room for it, the step is in the record all the same.
+    const Status written = log_->write_applied(step.number);
+    if (!written.ok() && written.code() != Code::resource_exhausted)
+      return unavailable(written.message());
+  }
+  if (numbers_.done - numbers_.saved < options_.save_every) return {};
+  const Status saved = save();
+  if (saved.ok() || saved.code() == Code::unavailable) return saved;
+  // The steps since the last save take longer to repeat, and their record longer.
+  warning_ = cat("the variables after step ", numbers_.done, " were not saved: ", saved.message());
+  return {};
+}
+
 StepOutcome LastingSession::outcome(uint64_t number) const {
   const auto found = outcomes_.find(number);
-  if (found != outcomes_.end()) return found->second;
-  if (number == 0 || number > last_) {
+  if (found != outcomes_.end()) return found->second.outcome;
+  if (number == 0 || number > numbers_.last) {
     return failed_precondition(cat("session '", options_.name, "' has not taken step ", number,
-                                   ": its last one is ", last_));
+                                   ": its last one is ", numbers_.last));
   }
   return failed_precondition(cat("session '", options_.name, "': step ", number,
                                  " was taken, and its client has had the outcome"));
 }
 
 void LastingSession::answered(uint64_t number) {
-  answered_ = std::max(answered_, std::min(number, last_));
-  outcomes_.erase(outcomes_.begin(), outcomes_.upper_bound(answered_));
+  numbers_.answered = std::max(numbers_.answered, std::min(number, numbers_.last));
+  outcomes_.erase(outcomes_.begin(), outcomes_.upper_bound(numbers_.answered));
 }
 
-StepOutcome LastingSession::failed(uint64_t number, const Status& error, bool ran) {
-  if (is_of_hosts(error)) {
-    broken_ = true;
-    return unavailable(error.message());
-  }
-  const Status written = log_->write_failure(number, error);
-  if (!written.ok()) {
-    broken_ = true;
-    return unavailable(written.message());
-  }
-  outcomes_.insert_or_assign(number, StepOutcome(error));
-  // The step may have written some of its variables.
-  if (ran) (void)rebuild();  // if it fails, the session is broken
+Status LastingSession::break_off(const Status& cause) {
+  broken_ = unavailable(cause.message());
+  return broken_;
+}
+
+StepOutcome LastingSession::failed(const LoggedStep& step, const Status& error,
+                                   const Attempt& attempt) {
+  if (is_of_hosts(error)) return break_off(error);
+  const Status written = log_->write_failure(step.number, error);
+  if (!written.ok()) return break_off(written);
+  outcomes_.insert_or_assign(step.number, KeptOutcome{StepOutcome(error), step.request});
+  numbers_.done = step.number;
+  // The step may have written some of its variables. If this fails, the session is broken.
+  if (attempt.ran) (void)rebuild();
   return error;
 }
 
-Status LastingSession::check_outcomes() const {
-  size_t bytes = 0;
-  for (const auto& [number, outcome] : outcomes_) {
-    if (!outcome.ok()) continue;
-    for (const Tensor& value : *outcome) bytes += value.bytes();
-  }
-  if (outcomes_.size() < kMostOutcomes && bytes < kMostBytes) return {};
-  return resource_exhausted(cat("session '", options_.name, "': the outcomes of ", outcomes_.size(),
-                                " steps, ", human_bytes(bytes),
-                                ", wait for a client that says that it has them"));
-}
-
 StepOutcome LastingSession::run(LoggedStep step) {
-  if (step.number > 0 && step.number <= last_) return outcome(step.number);
-  if (step.number != last_ + 1) {
-    return failed_precondition(cat("session '", options_.name, "': expected step ", last_ + 1,
-                                   ", received step ", step.number));
+  answered(std::min(step.answered, step.number - std::min<uint64_t>(step.number, 1)));
+  if (step.number > 0 && step.number <= numbers_.last) {
+    const auto found = outcomes_.find(step.number);
+    if (found == outcomes_.end() || found->second.request == SessionLog::checksum_of(step))
+      return outcome(step.number);
+    return failed_precondition(cat("session '", options_.name, "': step ", step.number,
+                                   " was another step, which another client asked for"));
   }
-  LEAT_RETURN_IF_ERROR(check_outcomes());
-  LEAT_RETURN_IF_ERROR(log_->write_step(step));
-  const uint64_t number = step.number;
-  last_ = number;
-  const auto signature = signature_of(step);
-  if (!signature.ok()) return failed(number, signature.status(), false);
-  const auto touched = graph_.touches(*signature, options_.plans);
-  if (!touched.ok()) return failed(number, touched.status(), false);
-  if (touched->queue) {
-    return failed(
-        number,
-        invalid_argument(cat("session '", options_.name,
-                             "': expected a step with variables alone, received one with "
-                             "a queue or a data set, which a lasting session cannot save")),
-        false);
+  if (step.number != numbers_.last + 1) {
+    return failed_precondition(cat("session '", options_.name, "': expected step ",
+                                   numbers_.last + 1, ", received step ", step.number));
   }
-  bool ran = false;
-  StepOutcome outcome = execute(step, ran);
-  if (!outcome.ok()) return failed(number, outcome.status(), ran);
-  outcomes_.insert_or_assign(number, outcome);
-  if (const Status written = log_->write_applied(number); !written.ok()) {
-    broken_ = true;
-    return unavailable(written.message());
-  }
-  if (touched->files || number - saved_at_ >= options_.save_every) {
-    // Without the save the steps would only take longer to repeat, unless the step has read a file.
-    const Status saved = save();
-    if (!saved.ok() && (touched->files || saved.code() == Code::unavailable)) {
-      broken_ = true;
-      return unavailable(saved.message());
-    }
-  }
+  LEAT_RETURN_IF_ERROR(check_outcomes(outcomes_, options_.name));
+  LEAT_ASSIGN_OR_RETURN(step.request, log_->write_step(step));
+  numbers_.last = step.number;
+  Attempt attempt;
+  StepOutcome outcome = execute(step, attempt);
+  if (!outcome.ok()) return failed(step, outcome.status(), attempt);
+  const Status finished = finish(step, attempt, outcome);
+  if (!finished.ok()) return break_off(finished);
   return outcome;
 }
 

@@ -62,10 +62,15 @@ class LastingSession {
   Status save();
 
   // The number of the last step that was taken; the version of the graph. REQUIRES: resume().
-  uint64_t steps() const { return last_; }
+  uint64_t steps() const { return numbers_.last; }
   uint64_t version() const { return graph_.version(); }
-  // The hosts have failed, or halt() was called: only suspend() and resume() make sense.
-  bool broken() const { return broken_; }
+  // The hosts or the record have failed, or halt() was called: only suspend() and resume() make
+  // sense.
+  bool broken() const { return !broken_.ok(); }
+  // The cause of that.
+  const Status& cause() const { return broken_; }
+  // What went wrong without an error for anybody, once; "" if nothing did.
+  std::string take_warning() { return std::exchange(warning_, ""); }
 
  private:
   Status open_log();
@@ -73,17 +78,20 @@ class LastingSession {
   Status rebuild();
   Status repeat_steps();
   Status make_session();
-  Result<Signature> signature_of(const LoggedStep& step) const;
-  // Begins a step of the record.
-  Result<StepHandle> start(const LoggedStep& step);
-  // Runs it. `ran`: it may have changed variables.
-  StepOutcome execute(const LoggedStep& step, bool& ran);
+  // An attempt at a step of the record: whether it may have changed variables, and has read a file.
+  struct Attempt {
+    bool ran = false, files = false;
+  };
+  StepOutcome execute(const LoggedStep& step, Attempt& attempt);
+  // Starts it. `stop`: its number for stop_.
+  Result<StepHandle> start(const LoggedStep& step, const Signature& signature, uint64_t stop);
+  // The step was executed: notes that in the record, and saves if that is due.
+  Status finish(const LoggedStep& step, const Attempt& attempt, const StepOutcome& outcome);
   // Handles an error of a step: it failed by itself, or the hosts did.
-  StepOutcome failed(uint64_t number, const Status& error, bool ran);
+  StepOutcome failed(const LoggedStep& step, const Status& error, const Attempt& attempt);
+  Status break_off(const Status& cause);
   // True for an error that is not the step's.
   bool is_of_hosts(const Status& error) const;
-  // Too much is kept for a client that does not say what it has.
-  Status check_outcomes() const;
 
   SessionOptions options_;
   const std::string path_;
@@ -91,15 +99,19 @@ class LastingSession {
   SentGraph graph_;
   KeptCallables callables_;
   StepOutcomes outcomes_;
-  // Numbers of steps: the last that was taken, the one of the saved variables, and the last whose
-  // outcome the client has.
-  uint64_t last_ = 0, saved_at_ = 0, answered_ = 0;
+  // Numbers of steps: the last that was taken, the one that the hosts have done, that of the saved
+  // variables, and the last whose outcome the client has.
+  struct Numbers {
+    uint64_t last = 0, done = 0, saved = 0, answered = 0;
+  };
+  Numbers numbers_;
 
   HostGroup* hosts_ = nullptr;
   std::unique_ptr<Session> session_;
   uint64_t inner_version_ = 0;
   KeptVariables variables_;
-  bool broken_ = false;
+  Status broken_;
+  std::string warning_;
   // A step may tell that it is over when the session is gone.
   const std::shared_ptr<StepStop> stop_ = std::make_shared<StepStop>();
 };

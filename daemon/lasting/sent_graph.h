@@ -19,7 +19,7 @@ class SentGraph {
   using Read = std::function<Result<Graph>(const LoggedGraph&)>;
   // The effects of a step beside computing.
   struct Touches {
-    bool queue = false;  // it has state that is in no variable
+    std::string state;   // the op of state that is in no variable; empty: it has none
     bool files = false;  // it reads a file, which may be another one when the step is repeated
   };
 
@@ -30,8 +30,9 @@ class SentGraph {
   // Null if there is no graph yet.
   const Graph* graph() const { return graph_ ? &*graph_ : nullptr; }
 
-  // The errors are those of the file.
-  Result<Graph> read(const LoggedGraph& sent) const { return read_(sent); }
+  // The errors are those of the file; invalid_argument if a name of the graph of now means another
+  // node or value too: steps that are repeated find theirs by name.
+  Result<Graph> read(const LoggedGraph& sent) const;
   // Takes the graph over. REQUIRES: read() gave `graph`.
   void set(LoggedGraph sent, Graph graph);
 
@@ -40,6 +41,7 @@ class SentGraph {
   Result<Touches> touches(const Signature& signature, size_t most);
 
  private:
+  Status check_names(const Graph& next) const;
   Result<Touches> find_touches(const Signature& signature) const;
 
   const Read read_;

@@ -34,6 +34,7 @@ constexpr std::string_view kApplication = "1279611731";
 constexpr std::string_view kVersion = "1";
 // A value of more bytes is cut into rows: SQLite takes 1 GB in one.
 constexpr size_t kPiece = size_t{64} << 20;
+constexpr size_t kMostOutcome = size_t{256} << 20;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -89,6 +90,7 @@ Packed pack(const LoggedStep& step) {
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<wire::StepRequest>();
   write_order({step.number, step.timeout, step.what}, out);
+  out.setAnswered(step.answered);
   auto feeds = out.initFeeds(static_cast<uint32_t>(step.feeds.size()));
   for (uint32_t i = 0; i < feeds.size(); ++i) {
     write_type(step.feeds[i], feeds[i].initType());
@@ -100,6 +102,16 @@ Packed pack(const LoggedStep& step) {
 Packed pack(const StepOutcome& outcome) {
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<wire::LoggedOutcome>();
+  size_t bytes = 0;
+  if (outcome.ok()) {
+    for (const Tensor& value : *outcome) bytes += value.bytes();
+  }
+  if (bytes > kMostOutcome) {
+    const auto error = resource_exhausted(cat("the step was applied; its fetches, ",
+                                              human_bytes(bytes), ", were too large to be kept"));
+    write_status(error, out.initError());
+    return Packed(message);
+  }
   if (!outcome.ok()) {
     write_status(outcome.status(), out.initError());
     return Packed(message);
@@ -116,7 +128,8 @@ Result<LoggedStep> unpack_step(std::string_view bytes) {
   Unpacked message(bytes);
   const auto in = message.root<wire::StepRequest>();
   StepOrder order = read_order(in);
-  LoggedStep step{order.number, std::move(order.what), order.timeout, {}, false};
+  LoggedStep step{order.number, std::move(order.what), order.timeout};
+  step.answered = in.getAnswered();
   for (const auto each : in.getFeeds()) {
     LEAT_ASSIGN_OR_RETURN(const TensorType type, read_type(each.getType()));
     LEAT_ASSIGN_OR_RETURN(Tensor feed, make_tensor(type, bytes_of(each.getContent().getBytes())));
@@ -202,16 +215,15 @@ Result<LoggedGraph> SessionLog::graph() {
 
 Status SessionLog::write_graph(const LoggedGraph& graph) {
   LEAT_ASSIGN_OR_RETURN(auto insert, database_->prepare("INSERT INTO graph VALUES (?, ?, ?, ?)"));
-  LEAT_RETURN_IF_ERROR(database_->run("BEGIN; DELETE FROM graph"));
   const std::string_view file = text_of(graph.file);
-  const Status written = insert.bind(1, static_cast<int64_t>(graph.version))
-                             .bind_blob(2, text_of(std::as_bytes(std::span(graph.input_ids))))
-                             .bind_blob(3, file)
-                             .bind(4, checksum(file))
-                             .run();
-  if (written.ok()) return database_->run("COMMIT");
-  (void)database_->run("ROLLBACK");
-  return written;
+  return transact([&]() -> Status {
+    LEAT_RETURN_IF_ERROR(database_->run("DELETE FROM graph"));
+    return insert.bind(1, static_cast<int64_t>(graph.version))
+        .bind_blob(2, text_of(std::as_bytes(std::span(graph.input_ids))))
+        .bind_blob(3, file)
+        .bind(4, checksum(file))
+        .run();
+  });
 }
 
 Result<std::vector<LoggedCallable>> SessionLog::callables() {
@@ -260,15 +272,21 @@ Result<uint64_t> SessionLog::last_step() {
   return std::max(saved, row ? static_cast<uint64_t>(select.integer(0)) : 0);
 }
 
-Status SessionLog::write_step(const LoggedStep& step) {
+uint32_t SessionLog::checksum_of(const LoggedStep& step) {
+  return static_cast<uint32_t>(checksum(pack(step).text()));
+}
+
+Result<uint32_t> SessionLog::write_step(const LoggedStep& step) {
   LEAT_ASSIGN_OR_RETURN(
       auto insert,
       database_->prepare("INSERT INTO steps(number, request, request_crc) VALUES (?, ?, ?)"));
   const Packed packed = pack(step);
-  return insert.bind(1, static_cast<int64_t>(step.number))
-      .bind_blob(2, packed.text())
-      .bind(3, checksum(packed.text()))
-      .run();
+  const int64_t sum = checksum(packed.text());
+  LEAT_RETURN_IF_ERROR(insert.bind(1, static_cast<int64_t>(step.number))
+                           .bind_blob(2, packed.text())
+                           .bind(3, sum)
+                           .run());
+  return static_cast<uint32_t>(sum);
 }
 
 Status SessionLog::write_applied(uint64_t number) {
@@ -292,6 +310,7 @@ Result<std::optional<LoggedStep>> SessionLog::next_step(uint64_t after) {
     return damaged(cat("step ", select.integer(0)));
   LEAT_ASSIGN_OR_RETURN(LoggedStep step, unpack_step(select.bytes(1)));
   step.applied = !select.is_null(3);
+  step.request = static_cast<uint32_t>(select.integer(2));
   return std::optional<LoggedStep>(std::move(step));
 }
 
@@ -307,9 +326,9 @@ Status SessionLog::write_failure(uint64_t number, const Status& error) {
 }
 
 Result<StepOutcomes> SessionLog::outcomes() {
-  LEAT_ASSIGN_OR_RETURN(auto select,
-                        database_->prepare("SELECT number, outcome, outcome_crc FROM steps "
-                                           "WHERE outcome IS NOT NULL ORDER BY number"));
+  LEAT_ASSIGN_OR_RETURN(
+      auto select, database_->prepare("SELECT number, outcome, outcome_crc, request_crc FROM steps "
+                                      "WHERE outcome IS NOT NULL ORDER BY number"));
   StepOutcomes all;
   while (true) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
@@ -317,18 +336,24 @@ Result<StepOutcomes> SessionLog::outcomes() {
     if (checksum(select.bytes(1)) != select.integer(2))
       return damaged(cat("the outcome of step ", select.integer(0)));
     LEAT_ASSIGN_OR_RETURN(StepOutcome outcome, unpack_outcome(select.bytes(1)));
-    all.emplace(static_cast<uint64_t>(select.integer(0)), std::move(outcome));
+    all.insert_or_assign(static_cast<uint64_t>(select.integer(0)),
+                         KeptOutcome{std::move(outcome), static_cast<uint32_t>(select.integer(3))});
   }
 }
 
 // --- the state ---
 
-Status SessionLog::save(const SavedState& state, const StepOutcomes& outcomes) {
+Status SessionLog::transact(const std::function<Status()>& write) {
   LEAT_RETURN_IF_ERROR(database_->run("BEGIN"));
-  Status written = write_rows(state, outcomes);
+  Status written = write();
   if (written.ok()) written = database_->run("COMMIT");
+  // Some errors have rolled it back already.
   if (!written.ok() && database_->in_transaction()) (void)database_->run("ROLLBACK");
   return written;
+}
+
+Status SessionLog::save(const SavedState& state, const StepOutcomes& outcomes) {
+  return transact([&] { return write_rows(state, outcomes); });
 }
 
 // The first piece of a value is there also if it is empty, and the type stands beside each.
@@ -369,12 +394,13 @@ Status SessionLog::write_rows(const SavedState& state, const StepOutcomes& outco
   LEAT_ASSIGN_OR_RETURN(auto keep,
                         database_->prepare("INSERT INTO steps(number, outcome, outcome_crc) "
                                            "VALUES (?, ?, ?)"));
-  for (const auto& [number, outcome] : outcomes) {
+  for (const auto& [number, kept] : outcomes) {
     if (number > state.step) continue;  // its row is there
-    const Packed packed = pack(outcome);
+    const Packed packed = pack(kept.outcome);
     LEAT_RETURN_IF_ERROR(keep.bind(1, static_cast<int64_t>(number))
                              .bind_blob(2, packed.text())
                              .bind(3, checksum(packed.text()))
+                             .bind(4, int64_t{kept.request})
                              .run());
   }
   LEAT_ASSIGN_OR_RETURN(auto note, database_->prepare("UPDATE saved SET step = ?"));

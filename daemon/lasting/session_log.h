@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,12 +44,19 @@ struct LoggedStep {
   std::variant<Signature, CallableId> what = {};
   std::chrono::milliseconds timeout{0};  // 0: the session's
   std::vector<Tensor> feeds = {};        // in the order of the signature
-  bool applied = false;                  // write_applied() was called for it
+  uint64_t answered = 0;                 // its client has the outcomes up to this step
+  // As SessionLog has it: the checksum of all the above, and whether write_applied() was called.
+  uint32_t request = 0;
+  bool applied = false;
 };
 
 // The fetches of a step, or the error with which it ended.
 using StepOutcome = Result<std::vector<Tensor>>;
-using StepOutcomes = std::map<uint64_t, StepOutcome>;  // by the step's number
+struct KeptOutcome {
+  StepOutcome outcome;
+  uint32_t request = 0;  // LoggedStep::request
+};
+using StepOutcomes = std::map<uint64_t, KeptOutcome>;  // by the step's number
 
 // The variables of a session after a step.
 struct SavedState {
@@ -80,7 +88,9 @@ class SessionLog {
 
   // The number of the last step that was written; 0 if there was none.
   Result<uint64_t> last_step();
-  Status write_step(const LoggedStep& step);
+  // Returns the checksum of the request.
+  Result<uint32_t> write_step(const LoggedStep& step);
+  static uint32_t checksum_of(const LoggedStep& step);
   // The step was applied. The only change that a crash of the machine may lose: the step is there.
   Status write_applied(uint64_t number);
   // The first step behind number `after` that has not failed.
@@ -91,12 +101,15 @@ class SessionLog {
   Result<StepOutcomes> outcomes();
 
   // Replaces the saved state, and forgets the steps up to it but for the outcomes that are given.
+  // An outcome of more than 256 MiB becomes the error that it was too large to be kept.
   Status save(const SavedState& state, const StepOutcomes& outcomes);
   Result<SavedState> saved();
 
  private:
   explicit SessionLog(std::unique_ptr<SqliteDatabase> database);
   Status write_variable(const std::string& task, const std::string& name, const Tensor& value);
+  // Runs `write` in a transaction, which ends with all of it or nothing.
+  Status transact(const std::function<Status()>& write);
   Status write_rows(const SavedState& state, const StepOutcomes& outcomes);
   Result<uint64_t> saved_step();
 

@@ -10,11 +10,12 @@ namespace leat {
 // Threads: any.
 class StepStop {
  public:
-  // A step begins: it is neither over nor cancelled.
+  // A step begins: it is not over, and cancelled only if cancel() was called for it before.
   void begin(uint64_t number) {
     const std::lock_guard lock(mutex_);
     running_ = number;
-    over_ = cancelled_ = false;
+    over_ = false;
+    cancelled_ = number == asked_;
   }
   // The step of this number is over. A late call, of a step before the one that runs, does nothing.
   void finish(uint64_t number) {
@@ -40,9 +41,10 @@ class StepStop {
     return running_ == number;
   }
 
-  // The step of this number is to end, if it runs.
+  // The step of this number is to end, if it runs or when it begins.
   void cancel(uint64_t number) {
     const std::lock_guard lock(mutex_);
+    asked_ = number;
     if (running_ != number) return;
     cancelled_ = true;
     changed_.notify_all();
@@ -65,7 +67,7 @@ class StepStop {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t running_ = 0;
+  uint64_t running_ = 0, asked_ = 0;  // 0: none
   bool over_ = false, cancelled_ = false, halted_ = false;
 };
 

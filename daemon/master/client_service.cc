@@ -464,11 +464,12 @@ class MasterServer final : public Service<wire::Master> {
     auto opened = answered_elsewhere<Host>(shared_->loop, "Master.openSession");
     sessions->open(*request, shared_->lent->lend<Host>(opened.done));
     return reply(within(kj::mv(opened.promise), disk_.timer(), kAnswer, "Master.openSession"),
-                 context, [shared = shared_](const Host& host, auto outcome) {
+                 context,
+                 [shared = shared_, client = request->request_id](const Host& host, auto outcome) {
                    auto opened = outcome.initOk();
                    opened.setJob(host->job().c_str());
-                   opened.setSession(
-                       make_session_server(shared->loop, *shared->sessions, host, shared->uploads));
+                   opened.setSession(make_session_server(shared->loop, *shared->sessions, host,
+                                                         client, shared->uploads));
                  });
   }
 
@@ -477,14 +478,21 @@ class MasterServer final : public Service<wire::Master> {
     if (!id.ok()) return refuse(id.status(), context);
     if (shared_->sessions == nullptr)
       return refuse(unimplemented("there are no sessions here"), context);
-    const auto host = shared_->sessions->attach(*id);
-    if (!host.ok()) return refuse(host.status(), context);
-    const Status audited = shared_->jobs.attaches((*host)->job(), connection_->peer);
+    const std::string client = to_string(context.getParams().getClient());
+    if (client.empty() || client.size() > 64) {
+      return refuse(invalid_argument(cat("Master.attachSession: client: expected 1 to 64 bytes, "
+                                         "received ",
+                                         client.size())),
+                    context);
+    }
+    const Status audited = shared_->jobs.attaches(*id, connection_->peer);
     if (!audited.ok()) return refuse(audited, context);
+    const auto host = shared_->sessions->attach(*id, client);
+    if (!host.ok()) return refuse(host.status(), context);
     auto opened = context.getResults().initOutcome().initOk();
     opened.setJob((*host)->job().c_str());
     opened.setSession(
-        make_session_server(shared_->loop, *shared_->sessions, *host, shared_->uploads));
+        make_session_server(shared_->loop, *shared_->sessions, *host, client, shared_->uploads));
     return kj::READY_NOW;
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 
 #include "daemon/base/retry_while_full.h"
 #include "daemon/checkpoint/run_copier.h"
@@ -145,16 +146,18 @@ Result<JobResult> JobThread::serve_session(const Submission& submission) {
   }
   const auto leaves = [this] { return ended_.load() || yields_.load() != TrainYield::no; };
   // As often as a training tells its progress.
-  auto told_at = std::chrono::steady_clock::time_point::min();
+  std::optional<std::chrono::steady_clock::time_point> told_at;
+  ProgressReport report;
   const auto taken = [&](uint64_t steps) {
     const auto now = std::chrono::steady_clock::now();
-    if (told_at != std::chrono::steady_clock::time_point::min() && now - told_at < kTells) return;
+    if (!told_at) report.first_step = steps;
+    if (told_at && now - *told_at < kTells) return;
     told_at = now;
-    ProgressReport report;
     report.step = steps;
     parts_.tell(ProgressMade{action_.job, action_.assembly, report});
   };
-  const Status served = host->serve(*hosts, {leaves, taken});
+  const auto warn = [this](const std::string& text) { log("warning: " + text); };
+  const Status served = host->serve(*hosts, {leaves, taken, warn});
   // The record has all that the workers hold.
   LastingHost* const lasting = host->as_lasting();
   if (!served.ok() && !ended_ && leaves() && lasting != nullptr) {

@@ -77,7 +77,8 @@ class JobThread {
   void finish_copy(RunCopier* copier);
   // The faults of the job's chaos schedule that have not happened yet.
   Result<std::vector<ArmedFault>> faults_to_come(const Submission& submission);
-  // failed_precondition in a second assembly: the variables of a session were in its runners alone.
+  // failed_precondition in a second assembly, unless it is a lasting session: the variables of
+  // others were in their runners alone.
   Result<JobResult> serve_session(const Submission& submission);
   // The error of a run that end() has ended.
   Status told_to_end() const;

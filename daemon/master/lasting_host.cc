@@ -86,13 +86,13 @@ void LastingHost::do_step(const std::shared_ptr<Step>& step) {
   const HostedRequest& request = step->request;
   auto feeds = request.feeds();
   if (!feeds.ok()) return step->done(feeds.status());
-  lasting_.answered(request.answered);
   if (step->cancelled && request.number > lasting_.steps()) {
     return step->done(cancelled(cat("step ", request.number, " of session '", options().name,
                                     "' was cancelled before it began")));
   }
-  StepOutcome outcome =
-      lasting_.run({request.number, request.what, request.timeout, std::move(*feeds), false});
+  LoggedStep logged{request.number, request.what, request.timeout, std::move(*feeds)};
+  logged.answered = request.answered;
+  StepOutcome outcome = lasting_.run(std::move(logged));
   // Then the step is in the record, or was not taken, and the next serve() does it.
   redo_ = lasting_.broken() && outcome.status().code() == Code::unavailable;
   if (!redo_) step->done(std::move(outcome));
@@ -102,9 +102,9 @@ void LastingHost::do_step(const std::shared_ptr<Step>& step) {
 
 void LastingHost::work(const SessionRun& run) {
   std::unique_lock lock(mutex_);
-  while (true) {
+  while (!lasting_.broken()) {
     changed_.wait(lock, [&] { return over_ || run.ended() || !tasks_.empty(); });
-    if (over_ || run.ended() || lasting_.broken()) return;
+    if (over_ || run.ended()) return;
     // It stays first in the queue while it is done, and calls that come go behind it.
     const Task task = tasks_.front();
     ++load_.busy;
@@ -112,6 +112,7 @@ void LastingHost::work(const SessionRun& run) {
     lock.unlock();
     if (!task.call->dropped()) task.work(nullptr);
     run.taken(lasting_.steps());
+    if (std::string warning = lasting_.take_warning(); !warning.empty()) run.warn(warning);
     lock.lock();
     --load_.busy;
     if (!redo_) tasks_.pop_front();
@@ -120,7 +121,11 @@ void LastingHost::work(const SessionRun& run) {
 }
 
 Status LastingHost::serve(HostGroup& hosts, const SessionRun& run) {
-  const Status resumed = lasting_.resume(hosts, run.ended);
+  const auto ends = [&] {
+    const std::lock_guard lock(mutex_);
+    return over_ || run.ended();
+  };
+  const Status resumed = lasting_.resume(hosts, ends);
   if (resumed.ok()) {
     {
       const std::lock_guard lock(mutex_);
@@ -143,7 +148,7 @@ Status LastingHost::serve(HostGroup& hosts, const SessionRun& run) {
   }
   const std::string subject = cat("session '", options().name, "'");
   if (run.ended()) return cancelled(subject + " left its workers");
-  if (resumed.ok()) return unavailable(subject + ": its workers failed in a step");
+  if (resumed.ok()) return unavailable(cat(subject, ": ", lasting_.cause().message()));
   return resumed.while_doing("resuming " + subject);
 }
 

@@ -41,8 +41,9 @@ struct HostedRequest {
 
 // The run of a job, for the session that it serves. Threads: that of serve().
 struct SessionRun {
-  std::function<bool()> ended;          // serve() is to return
-  std::function<void(uint64_t)> taken;  // so many steps of a lasting session were taken
+  std::function<bool()> ended;            // serve() is to return
+  std::function<void(uint64_t)> taken;    // so many steps of a lasting session were taken
+  std::function<void(std::string)> warn;  // something went wrong that is nobody's error
 };
 
 // The order of calls: a call that is queued before serve() begins waits for it. Four threads take

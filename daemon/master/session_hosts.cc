@@ -53,6 +53,10 @@ SessionOptions options_of(const Submission& submission) {
   return options;
 }
 
+Status taken_over(const std::string& session) {
+  return failed_precondition(cat("session '", session, "': another client has attached to it"));
+}
+
 // The restarts of a lasting session that its workers force on it without a step in between.
 constexpr uint32_t kRestarts = 1'000;
 
@@ -91,8 +95,13 @@ void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<Sess
   // Unless it is a lasting one, what it held is gone with a runner.
   submission.max_restarts = options.lasts() ? kRestarts : 0;
   // The request id makes a repeated call find the job of the first one.
-  parts_.submit(std::move(submission), [this, options, done](Result<JobView> view) {
-    opened(std::move(view), options, done);
+  auto found = [done, client = opening.request_id](Result<std::shared_ptr<SessionHost>> host) {
+    const bool lasts = host.ok() && (*host)->options().lasts();
+    const bool taken = lasts && !(*host)->lease().take_over(client);
+    done(taken ? taken_over((*host)->job()) : std::move(host));
+  };
+  parts_.submit(std::move(submission), [this, options, found](Result<JobView> view) {
+    opened(std::move(view), options, found);
   });
 }
 
@@ -129,7 +138,8 @@ std::shared_ptr<SessionHost> SessionHosts::host_of(const std::string& job, Sessi
   return host;
 }
 
-Result<std::shared_ptr<SessionHost>> SessionHosts::attach(const std::string& job) {
+Result<std::shared_ptr<SessionHost>> SessionHosts::attach(const std::string& job,
+                                                          const std::string& client) {
   LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.job(job));
   if (has_ended(view.condition.state)) return failed_precondition(ended(view).message());
   std::shared_ptr<SessionHost> host;
@@ -144,6 +154,7 @@ Result<std::shared_ptr<SessionHost>> SessionHosts::attach(const std::string& job
   }
   if (!host->options().lasts())
     return failed_precondition(cat("session '", view.id, "': expected a lasting one, it is none"));
+  if (!host->lease().take_over(client)) return taken_over(view.id);
   return host;
 }
 
@@ -232,7 +243,10 @@ void SessionHosts::changed(const JobView& job) {
     host = found->second;
     if (has_ended(state)) hosts_.erase(found);
   }
-  host->end(ended(job));
+  // The client of a lasting session would ask again after `unavailable`.
+  const Status end = ended(job);
+  const bool for_good = has_ended(state) && host->options().lasts();
+  host->end(for_good && end.code() == Code::unavailable ? failed_precondition(end.message()) : end);
   // A session that has FAILED leaves its record to people: it has all that the session had.
   const bool useless = state == JobState::cancelled || state == JobState::succeeded;
   if (useless && host->options().lasts()) SessionLog::remove(record_of(job.id));

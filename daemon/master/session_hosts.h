@@ -56,10 +56,11 @@ class SessionHosts {
   // Returns the host of a new session, or of the one that the same request opened before. `done`:
   // see JobService. failed_precondition if the session has ended.
   void open(const SessionOpening& opening, Done<std::shared_ptr<SessionHost>> done);
-  // Returns the host of a lasting session by the id of its job. unavailable if the session has no
-  // host yet after a restart of the master; failed_precondition if it is no lasting session, or has
-  // ended; invalid_argument if there is no such job.
-  Result<std::shared_ptr<SessionHost>> attach(const std::string& job);
+  // Returns the host of a lasting session by the id of its job, for a client of this name, which
+  // takes it over. unavailable if the session has no
+  // host yet after a restart of the master; failed_precondition if it is no lasting session, has
+  // ended, or was taken over from this client; invalid_argument if there is no such job.
+  Result<std::shared_ptr<SessionHost>> attach(const std::string& job, const std::string& client);
   // A client has released the session, or does not hold it yet. If no client holds it before the
   // lease runs out, cancels the job.
   void left(const std::shared_ptr<SessionHost>& host);

@@ -4,8 +4,9 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
+#include <set>
+#include <string>
 
 namespace leat {
 
@@ -15,17 +16,25 @@ class SessionLease {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A client holds the session from this call until its release(). Returns the client's number,
-  // which is higher than those before.
-  uint64_t hold() {
+  // A client holds the session from this call until its release().
+  void hold() {
     const std::lock_guard lock(mutex_);
     ++holders_;
-    return ++clients_;
   }
-  // True if no client has come after the one of this number.
-  bool is_last(uint64_t client) const {
+  // The client of this name, which it keeps when it connects again, takes the session over from the
+  // one that has it. False if one that came later has taken it over from this one.
+  bool take_over(const std::string& client) {
     const std::lock_guard lock(mutex_);
-    return client == clients_;
+    if (client == client_) return true;
+    if (former_.contains(client)) return false;
+    if (former_.size() >= kMostFormer) former_.erase(former_.begin());
+    if (!client_.empty()) former_.insert(client_);
+    client_ = client;
+    return true;
+  }
+  bool is_of(const std::string& client) const {
+    const std::lock_guard lock(mutex_);
+    return client == client_;
   }
   void release() {
     const std::lock_guard lock(mutex_);
@@ -48,9 +57,11 @@ class SessionLease {
   }
 
  private:
+  static constexpr size_t kMostFormer = 4'096;
   mutable std::mutex mutex_;
   size_t holders_ = 0;
-  uint64_t clients_ = 0;
+  std::string client_;
+  std::set<std::string> former_;
   Clock::time_point left_at_ = Clock::now();
 };
 

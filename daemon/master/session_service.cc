@@ -89,12 +89,14 @@ constexpr auto write_all = [](const std::vector<Fetched>& all, auto outcome) {
 class SessionServer final : public Service<wire::Session> {
  public:
   SessionServer(RpcLoop& loop, SessionHosts& hosts, std::shared_ptr<SessionHost> host,
-                std::shared_ptr<ByteBudget> uploads)
+                std::string client, std::shared_ptr<ByteBudget> uploads)
       : loop_(loop),
         hosts_(hosts),
         host_(std::move(host)),
-        client_(host_->lease().hold()),
-        uploads_(std::move(uploads)) {}
+        client_(std::move(client)),
+        uploads_(std::move(uploads)) {
+    host_->lease().hold();
+  }
   ~SessionServer() noexcept(false) {
     // The lease begins to run, and the master looks at its end whether another client came.
     host_->lease().release();
@@ -205,6 +207,7 @@ class SessionServer final : public Service<wire::Session> {
   }
 
   kj::Promise<void> state(StateContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     LastingHost* const lasting = host_->as_lasting();
     if (lasting == nullptr) return refuse(no_lasting(), context);
     auto asked = answered_elsewhere<LastingHost::State>(loop_, "Session.state");
@@ -218,6 +221,7 @@ class SessionServer final : public Service<wire::Session> {
   }
 
   kj::Promise<void> outcome(OutcomeContext context) override {
+    if (const Status mine = mine_still(); !mine.ok()) return refuse(mine, context);
     using All = std::vector<Fetched>;
     LastingHost* const lasting = host_->as_lasting();
     if (lasting == nullptr) return refuse(no_lasting(), context);
@@ -227,7 +231,7 @@ class SessionServer final : public Service<wire::Session> {
         [host = host_, done = std::move(asked.done)](auto fetches) {
           done(fetches.ok() ? fetched_of(*host, *fetches) : Result<All>(fetches.status()));
         });
-    return reply(bounded(kj::mv(asked.promise), "Session.outcome", call), context, write_all);
+    return reply(patient(kj::mv(asked.promise), "Session.outcome", call), context, write_all);
   }
 
   kj::Promise<void> save(SaveContext context) override {
@@ -236,7 +240,7 @@ class SessionServer final : public Service<wire::Session> {
     if (lasting == nullptr) return refuse(no_lasting(), context);
     auto saved = answered_elsewhere<void>(loop_, "Session.save");
     auto call = lasting->save(std::move(saved.done));
-    return bounded(kj::mv(saved.promise), "Session.save", call)
+    return patient(kj::mv(saved.promise), "Session.save", call)
         .then([context](Status&& status) mutable {
           answer(status, context.getResults().initOutcome());
         });
@@ -256,7 +260,7 @@ class SessionServer final : public Service<wire::Session> {
   kj::Timer& timer() { return loop_.context().timer; }
   // failed_precondition if another client has taken over a lasting session.
   Status mine_still() {
-    if (!host_->options().lasts() || host_->lease().is_last(client_)) return {};
+    if (!host_->options().lasts() || host_->lease().is_of(client_)) return {};
     return failed_precondition(
         cat("session '", host_->options().name, "': another client has attached to it"));
   }
@@ -270,6 +274,14 @@ class SessionServer final : public Service<wire::Session> {
   kj::Promise<T> bounded(kj::Promise<T> promise, const char* what,
                          std::shared_ptr<SessionHost::Call> call) {
     return within(kj::mv(promise), timer(), kSessionAnswer, what)
+        .attach(kj::defer([call = std::move(call)] { call->drop(); }));
+  }
+
+  // The same for a client that decides how long it waits.
+  template <typename T>
+  kj::Promise<T> patient(kj::Promise<T> promise, const char* what,
+                         std::shared_ptr<SessionHost::Call> call) {
+    return within(kj::mv(promise), timer(), kPatience, what)
         .attach(kj::defer([call = std::move(call)] { call->drop(); }));
   }
 
@@ -311,7 +323,7 @@ class SessionServer final : public Service<wire::Session> {
   RpcLoop& loop_;
   SessionHosts& hosts_;
   const std::shared_ptr<SessionHost> host_;
-  const uint64_t client_;
+  const std::string client_;
   const std::shared_ptr<ByteBudget> uploads_;
   // By the caller's numbers. Uploads and answers that come after this hold them too.
   const std::shared_ptr<std::map<uint64_t, Staged>> staged_ =
@@ -323,9 +335,10 @@ class SessionServer final : public Service<wire::Session> {
 }  // namespace
 
 wire::Session::Client make_session_server(RpcLoop& loop, SessionHosts& hosts,
-                                          std::shared_ptr<SessionHost> host,
+                                          std::shared_ptr<SessionHost> host, std::string client,
                                           std::shared_ptr<ByteBudget> uploads) {
-  return kj::heap<SessionServer>(loop, hosts, std::move(host), std::move(uploads));
+  return kj::heap<SessionServer>(loop, hosts, std::move(host), std::move(client),
+                                 std::move(uploads));
 }
 
 }  // namespace leat

@@ -14,9 +14,10 @@
 namespace leat {
 
 // The host as one client holds it: when the client drops the capability, its steps are cancelled.
-// The other arguments outlive it. Threads: the loop's.
+// `client`: its name, for a
+// lasting session (SessionLease::take_over()). The other arguments outlive it. Threads: the loop's.
 wire::Session::Client make_session_server(RpcLoop& loop, SessionHosts& hosts,
-                                          std::shared_ptr<SessionHost> host,
+                                          std::shared_ptr<SessionHost> host, std::string client,
                                           std::shared_ptr<ByteBudget> uploads);
 
 }  // namespace leat

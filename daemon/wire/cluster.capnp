@@ -110,7 +110,8 @@ interface Master {
   # A session is a job: it waits in the queue for its workers, leases whole workers, and is shown
   # and cancelled like every job. Ok when the journal has it. The same request id with the same
   # content is the same session, on this connection or on another. failed_precondition if the
-  # session has ended. A lasting session has one client: the last one that opened or attached to it.
+  # session has ended. A lasting session has one client: the last one that opened or attached to it;
+  # that which opened it is known by its request id.
 
   drain @12 (worker :Text, undo :Bool) -> (outcome :Outcome(NodeView));
   # From now on the worker gets no job, and its current job leaves it at a fence; with `undo`, it
@@ -155,10 +156,12 @@ interface Master {
   tokens @20 () -> (outcome :Outcome(List(TokenView)));
   # All tokens that are good, or were within 30 days, the oldest first. Admins alone.
 
-  attachSession @21 (job :Text) -> (outcome :Outcome(OpenedSession));
-  # A lasting session by its id, for its owner and operators. The calls of the client that had it
-  # before are refused from now on. unavailable while the session waits for its first workers after
-  # a restart of the master; failed_precondition if it has ended, or is no lasting session.
+  attachSession @21 (job :Text, client :Text) -> (outcome :Outcome(OpenedSession));
+  # A lasting session by its id, for its owner and operators. `client`: made by the client, 1 to 64
+  # bytes, and the same when it connects again. The client that had the session before is refused
+  # from now on, on all its connections. unavailable while the session waits for its first workers
+  # after a restart of the master; failed_precondition if it has ended, is no lasting session, or was
+  # taken over from this client.
 }
 
 struct TokenView {
@@ -254,7 +257,8 @@ interface Session {
   close @6 () -> (outcome :Outcome(Nothing));
   # Cancels the steps in flight. Ok when no step is being computed: the job has SUCCEEDED then.
 
-  # The next three are for lasting sessions; others answer failed_precondition.
+  # The next three are for lasting sessions; others answer failed_precondition. outcome() and save()
+  # have no deadline of the master: they wait for workers, as run() does.
 
   state @7 () -> (outcome :Outcome(SessionState));
   # Answers when the calls before it are done, and the session has its workers.
@@ -317,7 +321,8 @@ struct StepRequest {
   }
   feeds @3 :List(FedValue);       # in the signature's order
   timeoutMs @4 :UInt32;           # 0: the session's
-  answered @5 :UInt64;            # of a lasting session: its client has the outcomes up to this step
+  answered @5 :UInt64;            # of a lasting session: its client has the outcomes up to this step,
+                                  # which comes before this one
 }
 
 struct TensorType {

@@ -1,6 +1,7 @@
 #include "daemon/wire/session_messages.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
@@ -139,6 +140,15 @@ Result<SessionOpening> read_opening(wire::SessionRequest::Reader in) {
     return expected("shards", kMaxShards, in.getShards());
   if (settings.plans < 1 || settings.plans > kMaxPlans)
     return expected("plans", kMaxPlans, in.getPlans());
+  const auto fine = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+  };
+  if (settings.strategy.size() > 64 ||
+      !std::all_of(settings.strategy.begin(), settings.strategy.end(), fine)) {
+    return invalid_argument(cat("session '", settings.name,
+                                "': strategy: expected a word, received ",
+                                quoted_start(settings.strategy)));
+  }
   if (opening.gpus > 1) {
     return invalid_argument(
         cat("session '", settings.name, "': gpus: expected 0 or 1, received ", opening.gpus));

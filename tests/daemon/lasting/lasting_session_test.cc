@@ -74,7 +74,7 @@ struct Place {
     CHECK(must(session->extend(file_of(0, noisy_graph(s)))) == 1);
   }
   StepOutcome run(Signature signature, std::vector<Tensor> feeds = {}) {
-    return session->run({session->steps() + 1, std::move(signature), 0ms, std::move(feeds), false});
+    return session->run({session->steps() + 1, std::move(signature), 0ms, std::move(feeds)});
   }
   StepOutcome train(float x) { return run({{"x"}, {"next"}, {"train"}, true}, {floats({x, -x})}); }
   std::vector<float> now() { return floats(must(run({{}, {"now"}, {}, true}))[0]); }
@@ -124,8 +124,7 @@ TEST_CASE("a step of a lasting session that is asked for again is not done again
   Place place;
   place.extend();
   must(place.run({{}, {}, {"init"}, true}));
-  const LoggedStep step{
-      2, Signature{{"x"}, {"next"}, {"train"}, true}, 0ms, {floats({1, 2})}, false};
+  const LoggedStep step{2, Signature{{"x"}, {"next"}, {"train"}, true}, 0ms, {floats({1, 2})}};
   const auto first = floats(must(place.session->run(step))[0]);
   CHECK(floats(must(place.session->run(step))[0]) == first);
   place.renew();
@@ -139,6 +138,11 @@ TEST_CASE("a step of a lasting session that is asked for again is not done again
   check_says(place.session->run(later).status(), Code::failed_precondition,
              "expected step 4, received step 9");
   check_says(place.session->outcome(9).status(), Code::failed_precondition, "has not taken step 9");
+  // The number is that of another request.
+  LoggedStep other = step;
+  other.feeds = {floats({3, 4})};
+  check_says(place.session->run(other).status(), Code::failed_precondition,
+             "step 2 was another step");
   place.session->answered(2);
   check_says(place.session->outcome(2).status(), Code::failed_precondition,
              "its client has had the outcome");
@@ -173,13 +177,23 @@ TEST_CASE("a lasting session refuses what it cannot repeat, by name", "[cluster]
   must(place.session->extend(file_of(0, s.get())));
   check_says(
       place.run({{"element"}, {}, {"put"}, true}, {Tensor::of<int64_t>(Shape{}, {1})}).status(),
-      Code::invalid_argument, "a queue");
+      Code::invalid_argument, "leat.Queue");
   check_says(place.run({{}, {"nothing"}, {}, true}).status(), Code::invalid_argument, "nothing");
   check_says(place.session->extend(file_of(0, s.get())).status(), Code::ok, "");
   SessionGraph other(ops());
   check_says(place.session->extend(file_of(0, noisy_graph(other))).status(),
              Code::failed_precondition, "expected to extend version 1");
   CHECK(place.session->steps() == 2);
+  // A name that the graph has already would make "put" another node.
+  s.effect("put", "leat.Enqueue",
+           {s.g.op("leat.Queue", {},
+                   {{"name", std::string("r")},
+                    {"capacity", int64_t{1}},
+                    {"components", std::vector<std::string>{"int64[]"}}}),
+            s.g.constant(Tensor::scalar<int64_t>(1))});
+  check_says(place.session->extend(file_of(1, s.graph)).status(), Code::invalid_argument,
+             "received 'put', which the graph has already");
+  CHECK(place.session->version() == 1);
 }
 
 TEST_CASE("callables of a lasting session keep their numbers", "[cluster]") {
@@ -190,7 +204,7 @@ TEST_CASE("callables of a lasting session keep their numbers", "[cluster]") {
   const CallableId first = must(place.session->make_callable(train));
   const CallableId second = must(place.session->make_callable(train));
   const auto call = [&](CallableId id) {
-    return place.session->run({place.session->steps() + 1, id, 0ms, {floats({1, 1})}, false});
+    return place.session->run({place.session->steps() + 1, id, 0ms, {floats({1, 1})}});
   };
   must(call(first));
   must(place.session->release_callable(first));
@@ -247,7 +261,7 @@ TEST_CASE("a step of a lasting session is cancelled, and nothing of it stays", "
   must(session.extend(file_of(0, s.get())));
   gate.open = false;
   auto step = std::async(std::launch::async, [&] {
-    return session.run({1, Signature{{}, {"held"}, {"wipe"}, true}, 0ms, {}, false}).status();
+    return session.run({1, Signature{{}, {"held"}, {"wipe"}, true}, 0ms, {}}).status();
   });
   REQUIRE(eventually([&] { return gate.reached > 0; }));
   const bool halts = GENERATE(false, true);
@@ -265,7 +279,7 @@ TEST_CASE("a step of a lasting session is cancelled, and nothing of it stays", "
   } else {
     check_says(status, Code::cancelled, "was cancelled");
   }
-  const auto now = session.run({2, Signature{{}, {"now"}, {}, true}, 0ms, {}, false});
+  const auto now = session.run({2, Signature{{}, {"now"}, {}, true}, 0ms, {}});
   CHECK(floats(must(now)[0]) == std::vector<float>{halts ? 5.f : 0.f});
   session.forget();
   CHECK_FALSE(std::filesystem::exists(folder.path() + "/session.db"));

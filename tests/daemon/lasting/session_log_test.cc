@@ -47,7 +47,8 @@ TEST_CASE("the record of a session is whole after it was opened again") {
   must(file.log->write_callable(1, {{"a", "b"}, {}, {"t"}, false}));
   must(file.log->write_callable(2, {{}, {"y"}, {}, true}));
   must(file.log->write_release(1));
-  must(file.log->write_step(logged(1, 0.5f)));
+  CHECK(must(file.log->write_step(logged(1, 0.5f))) == SessionLog::checksum_of(logged(1, 0.5f)));
+  CHECK(SessionLog::checksum_of(logged(1, 0.5f)) != SessionLog::checksum_of(logged(1, 0.25f)));
   must(file.log->write_step(logged(2, 1.5f)));
   LoggedStep by_number = logged(3, 2.5f);
   by_number.what = CallableId{2};
@@ -82,8 +83,8 @@ TEST_CASE("the record of a session is whole after it was opened again") {
   CHECK_FALSE(must(file.log->next_step(3)));
   const StepOutcomes outcomes = must(file.log->outcomes());
   REQUIRE(outcomes.size() == 1);
-  CHECK(outcomes.at(2).status().code() == Code::invalid_argument);
-  CHECK(outcomes.at(2).status().message() == "it does not fit");
+  CHECK(outcomes.at(2).outcome.status().code() == Code::invalid_argument);
+  CHECK(outcomes.at(2).outcome.status().message() == "it does not fit");
 }
 
 TEST_CASE("a saved state takes the place of the steps before it") {
@@ -99,9 +100,9 @@ TEST_CASE("a saved state takes the place of the steps before it") {
   state.variables["job:worker/task:1"]["w"] = two_floats(3, 4);
   state.homes["leat.Variable 'w'"] = "job:worker/task:0/cpu:0";
   StepOutcomes outcomes;
-  outcomes.emplace(2, StepOutcome(cancelled("it was cancelled")));
-  outcomes.emplace(3, StepOutcome(std::vector<Tensor>{two_floats(8, 9)}));
-  outcomes.emplace(4, StepOutcome(std::vector<Tensor>{two_floats(1, 1)}));
+  outcomes.insert_or_assign(2, KeptOutcome{StepOutcome(cancelled("it was cancelled")), 22});
+  outcomes.insert_or_assign(3, KeptOutcome{StepOutcome(std::vector<Tensor>{two_floats(8, 9)}), 33});
+  outcomes.insert_or_assign(4, KeptOutcome{StepOutcome(std::vector<Tensor>{two_floats(1, 1)}), 44});
   must(file.log->save(state, outcomes));
   file.reopen();
   const SavedState saved = must(file.log->saved());
@@ -114,8 +115,9 @@ TEST_CASE("a saved state takes the place of the steps before it") {
   CHECK(must(file.log->next_step(3))->number == 4);
   const StepOutcomes kept = must(file.log->outcomes());
   REQUIRE(kept.size() == 2);
-  CHECK(kept.at(2).status().code() == Code::cancelled);
-  CHECK(kept.at(3)->at(0).identical(two_floats(8, 9)));
+  CHECK(kept.at(2).outcome.status().code() == Code::cancelled);
+  CHECK(kept.at(3).outcome->at(0).identical(two_floats(8, 9)));
+  CHECK(kept.at(3).request == 33);
   // The next one replaces all of it.
   must(file.log->save({4, {}, {}}, {}));
   file.reopen();

@@ -25,9 +25,9 @@ JobView job(JobState state, const std::string& reason = "") {
   return view;
 }
 
-void check_unavailable(const Status& status) {
-  CHECK(status.code() == Code::unavailable);
-  CHECK_THAT(status.message(), Catch::Contains("expected a lasting session that has workers"));
+void check_says(const Status& status, Code code, const std::string& text) {
+  CHECK(status.code() == code);
+  CHECK_THAT(status.message(), Catch::Contains(text));
 }
 
 struct Fixture {
@@ -118,7 +118,8 @@ TEST_CASE("a lasting session is a job that restarts, and is there without its cl
   CHECK(f.submitted.max_restarts > 0);
   // Another process of the master has only the submission.
   Fixture later(10s);
-  check_unavailable(later.hosts.attach("session-1").status());
+  check_says(later.hosts.attach("session-1", "first").status(), Code::unavailable,
+             "expected a lasting session that has workers");
   const auto host = must(later.hosts.await("session-1", f.submitted, [] { return false; }));
   CHECK(host->options().name == "notebook");
   CHECK(host->options().strategy == "mirrored");
@@ -127,20 +128,29 @@ TEST_CASE("a lasting session is a job that restarts, and is there without its cl
   CHECK(host->options().save_every == 25);
   CHECK(host->options().keep == 90s);
   CHECK(host->options().timeout == 1234ms);
-  CHECK(must(later.hosts.attach("session-1")) == host);
+  CHECK(must(later.hosts.attach("session-1", "first")) == host);
   // The last client has it.
-  const uint64_t first = host->lease().hold(), second = host->lease().hold();
-  CHECK_FALSE(host->lease().is_last(first));
-  CHECK(host->lease().is_last(second));
+  CHECK(must(later.hosts.attach("session-1", "second")) == host);
+  CHECK(host->lease().is_of("second"));
+  check_says(later.hosts.attach("session-1", "first").status(), Code::failed_precondition,
+             "another client has attached");
+  CHECK(host->lease().is_of("second"));
+  CHECK(must(later.hosts.attach("session-1", "third")) == host);
+  CHECK_FALSE(host->lease().is_of("second"));
   // Its record goes with it, but for one that has FAILED.
   const std::filesystem::path record = later.folder.path() + "/session-1/session.db";
   std::filesystem::create_directories(record.parent_path());
   const JobState end = GENERATE(JobState::cancelled, JobState::failed);
   std::ofstream(record) << "a record";
+  std::promise<Status> waiting;
+  host->make_callable({}, [&](const auto& made) { waiting.set_value(made.status()); });
   later.hosts.changed(job(end));
+  // None that would make its client ask again.
+  CHECK(waiting.get_future().get().code() ==
+        (end == JobState::failed ? Code::failed_precondition : Code::cancelled));
   CHECK(std::filesystem::exists(record) == (end == JobState::failed));
   later.answer = job(JobState::cancelled, "it was cancelled");
-  CHECK(later.hosts.attach("session-1").status().code() == Code::failed_precondition);
+  CHECK(later.hosts.attach("session-1", "third").status().code() == Code::failed_precondition);
 }
 
 TEST_CASE("calls of a session whose job has ended fail with the reason") {
