@@ -391,9 +391,9 @@ Status SessionLog::write_rows(const SavedState& state, const StepOutcomes& outco
     LEAT_RETURN_IF_ERROR(home.bind(1, resource).bind(2, device).run());
   LEAT_ASSIGN_OR_RETURN(auto forget, database_->prepare("DELETE FROM steps WHERE number <= ?"));
   LEAT_RETURN_IF_ERROR(forget.bind(1, static_cast<int64_t>(state.step)).run());
-  LEAT_ASSIGN_OR_RETURN(auto keep,
-                        database_->prepare("INSERT INTO steps(number, outcome, outcome_crc) "
-                                           "VALUES (?, ?, ?)"));
+  LEAT_ASSIGN_OR_RETURN(
+      auto keep, database_->prepare("INSERT INTO steps(number, outcome, outcome_crc, request_crc) "
+                                    "VALUES (?, ?, ?, ?)"));
   for (const auto& [number, kept] : outcomes) {
     if (number > state.step) continue;  // its row is there
     const Packed packed = pack(kept.outcome);
