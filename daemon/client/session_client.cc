@@ -274,6 +274,13 @@ void RemoteStep::cancel() {
 
 // --- The session ---
 
+// `unavailable`, unless it is useless to ask a session again after this error.
+Status final_or_again(const Status& error) {
+  const bool final =
+      error.code() == Code::failed_precondition || error.code() == Code::invalid_argument;
+  return final ? error : unavailable(error.message());
+}
+
 // The steps of a lasting session, which a thread asks for one after the other.
 class StepQueue {
  public:
@@ -584,12 +591,6 @@ class RemoteSession::Core {
     if (done.ok() || state->told) return done;
     if (state->cancelled && !state->sent) return done;  // before it began
     return unavailable(done.status().message());
-  }
-  // The refusals of a session that make it useless to ask again.
-  static Status final_or_again(const Status& error) {
-    const bool final =
-        error.code() == Code::failed_precondition || error.code() == Code::invalid_argument;
-    return final ? error : unavailable(error.message());
   }
 
   Result<uint64_t> ask_state() { return call<uint64_t>("Session.state", kAnswer, steps_of); }

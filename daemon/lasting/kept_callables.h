@@ -31,7 +31,7 @@ class KeptCallables {
 
   // Also of one that was released. invalid_argument as above.
   Result<Signature> signature(CallableId id) const;
-  // That of the step's callable, or its own.
+  // The signature of the step's callable, or the step's own.
   Result<Signature> signature_of(const LoggedStep& step) const;
   // REQUIRES: inner(id) is ok.
   void release(CallableId id) {

@@ -69,7 +69,7 @@ class LastingSession {
   bool broken() const { return !broken_.ok(); }
   // The cause of that.
   const Status& cause() const { return broken_; }
-  // What went wrong without an error for anybody, once; "" if nothing did.
+  // Returns once a failure that is no call's error; "" if there was none.
   std::string take_warning() { return std::exchange(warning_, ""); }
 
  private:

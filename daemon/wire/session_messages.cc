@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "daemon/jobs/grammar.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 
