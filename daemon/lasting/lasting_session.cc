@@ -12,8 +12,6 @@ namespace {
 // The outcomes that are kept for a client that does not say that it has them.
 constexpr size_t kMostOutcomes = 4'096;
 constexpr size_t kMostBytes = size_t{1} << 30;
-// For StepStop: the number of no step.
-constexpr uint64_t kNotCancelled = UINT64_MAX;
 
 // Too much must not be kept for a client that does not say what it has.
 Status check_outcomes(const StepOutcomes& outcomes, const std::string& session) {
@@ -225,7 +223,7 @@ Result<StepHandle> LastingSession::start(const LoggedStep& step, const Signature
 
 StepOutcome LastingSession::execute(const LoggedStep& step, Attempt& attempt) {
   // A client may not cancel a step that was applied.
-  const uint64_t stop = step.applied ? kNotCancelled : step.number;
+  const uint64_t stop = step.applied ? StepStop::kNotCancelled : step.number;
   stop_->begin(stop);
   const auto start_it = [&]() -> Result<StepHandle> {
     LEAT_ASSIGN_OR_RETURN(const Signature signature, callables_.signature_of(step));

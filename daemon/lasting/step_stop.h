@@ -10,6 +10,9 @@ namespace leat {
 // Threads: any.
 class StepStop {
  public:
+  // The number of a step that no cancel() reaches.
+  static constexpr uint64_t kNotCancelled = UINT64_MAX;
+
   // A step begins: it is not over, and cancelled only if cancel() was called for it before.
   void begin(uint64_t number) {
     const std::lock_guard lock(mutex_);
@@ -43,6 +46,7 @@ class StepStop {
 
   // The step of this number is to end, if it runs or when it begins.
   void cancel(uint64_t number) {
+    if (number == kNotCancelled) return;
     const std::lock_guard lock(mutex_);
     asked_ = number;
     if (running_ != number) return;
