@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <variant>
 
+#include "daemon/client/step_queue.h"
+#include "daemon/client/wire_remote_step.h"
 #include "daemon/jobs/grammar.h"
-#include "daemon/wire/session_messages.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
-#include "transport/rpc/call.h"
-#include "transport/rpc/chunks.h"
 #include "transport/rpc/client.h"
 
 namespace leat {
@@ -24,255 +21,55 @@ namespace {
 
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
-using Fetches = std::vector<Tensor>;
 
-constexpr auto kAnswer = milliseconds(35'000);    // of a call that waits only for the session
-constexpr auto kTransfer = milliseconds(90'000);  // of a large value, each way
 constexpr auto kWatch = milliseconds(10'000);
 constexpr auto kPause = milliseconds(200);  // between two attempts to connect
-constexpr uint64_t kMaxFetch = uint64_t{1} << 30;
 
-// The session's capability. It belongs to the loop.
-struct Link final : LoopOwned {
-  explicit Link(wire::Session::Client session) : session(kj::mv(session)) {}
-  wire::Session::Client session;
-};
-
-// The answer to openSession: the id of the job, and the number of the Link that the loop has.
+// The answer to openSession: the id of the job, and the number of the SessionLink that the loop
+// has.
 struct OpenedSession {
   std::string job;
   uint64_t link = 0;
 };
 
-// A value that is uploaded before the call that names it.
-struct Staging {
-  uint64_t number = 0;
-  std::shared_ptr<const Blob> blob;
-  BlobInfo info;
+// The steps that a lasting session has taken, and the version of its graph.
+struct LastingState {
+  uint64_t steps = 0, version = 0;
 };
 
-// Uploads all values at the same time. The first error counts, after all uploads have ended.
-kj::Promise<Status> stage(wire::Session::Client session, std::vector<Staging> all) {
-  kj::Vector<kj::Promise<Status>> uploads;
-  for (const Staging& each : all) {
-    auto request = session.stageRequest();
-    request.setNumber(each.number);
-    request.setSize(each.info.size);
-    request.setSha256({each.info.sha256.data(), each.info.sha256.size()});
-    uploads.add(send_blob(kj::mv(request), each.blob));
-  }
-  return kj::joinPromises(uploads.releaseAsArray()).then([](kj::Array<Status> all) {
-    for (Status& status : all) {
-      if (!status.ok()) return status.while_doing("uploading what the call takes");
-    }
-    return Status();
-  });
-}
-
-// The fetches of a step. Those that are blobs are downloaded one after the other.
-struct ArrivingResult {
-  struct Value {
-    TensorType type;
-    kj::Maybe<wire::Download::Client> from;
-    BlobInfo info;
-  };
-  Fetches tensors;
-  std::deque<Value> values;  // a deque, because capabilities must not move
-};
-
-// Takes the values that are in the message, and what is needed to download the others.
-Result<std::shared_ptr<ArrivingResult>> read_result(wire::StepResult::Reader in) {
-  auto arriving = std::make_shared<ArrivingResult>();
-  for (const auto each : in.getFetches()) {
-    ArrivingResult::Value& value = arriving->values.emplace_back();
-    Tensor& tensor = arriving->tensors.emplace_back();
-    LEAT_ASSIGN_OR_RETURN(value.type, read_type(each.getType()));
-    if (each.isBytes()) {
-      LEAT_ASSIGN_OR_RETURN(tensor, make_tensor(value.type, bytes_of(each.getBytes())));
-      continue;
-    }
-    value.from = each.getBlob().getContent();
-    value.info.size = each.getBlob().getSize();
-    LEAT_ASSIGN_OR_RETURN(value.info.sha256, read_digest(each.getBlob().getSha256()));
-  }
-  return arriving;
-}
-
-// Downloads the values from `index` on, one after the other, so that only one is in flight beside
-// those that have arrived.
-kj::Promise<Result<Fetches>> download_all(std::shared_ptr<ArrivingResult> arriving, size_t index) {
-  for (; index < arriving->values.size(); ++index) {
-    ArrivingResult::Value& value = arriving->values[index];
-    KJ_IF_MAYBE (from, value.from) {
-      return download(*from, value.info, kMaxFetch)
-          .then([arriving, index](Result<Blob>&& blob) -> kj::Promise<Result<Fetches>> {
-            if (!blob.ok()) return Result<Fetches>(blob.status().while_doing("reading a fetch"));
-            ArrivingResult::Value& value = arriving->values[index];
-            auto tensor = make_tensor(value.type, *blob);
-            if (!tensor.ok()) return Result<Fetches>(tensor.status());
-            arriving->tensors[index] = std::move(*tensor);
-            // Gives the capability back at once, so that the master can free the value.
-            value.from = nullptr;
-            return download_all(arriving, index + 1);
-          });
-    }
-  }
-  return Result<Fetches>(std::move(arriving->tensors));
-}
-
-}  // namespace
-
-// --- Steps ---
-
-struct RemoteStepState {
-  // The request.
-  std::variant<Signature, CallableId> what;
-  std::vector<PackedValue> feeds;
-  std::vector<Staging> staging;
-  uint64_t number = 0;
-  uint64_t answered = 0;  // of a lasting session
-  uint64_t link = 0;
-  milliseconds timeout{0};  // 0: the session's
-  RpcLoop* loop = nullptr;
-  RemoteSession::Finished finished;
-
-  // Set on the loop; that of a lasting session's steps reads them.
-  std::atomic<bool> sent{false}, cancelled{false};
-  std::atomic<bool> told{false};  // the session has answered the last request with an error
-
-  mutable std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Result<Fetches>> result;
-
-  void finish(Result<Fetches> outcome) {
-    {
-      const std::lock_guard lock(mutex);
-      result.emplace(std::move(outcome));
-      changed.notify_all();
-    }
-    // Without the lock, and after the result is there: wait() may return before this callback does.
-    if (auto tell = std::exchange(finished, nullptr)) tell();
-  }
-  void wait() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return result.has_value(); });
-  }
-};
-
-namespace {
-
-// The capability of that number; nothing if its connection was given up. Threads: the loop's.
-kj::Maybe<wire::Session::Client> session_of(RpcLoop& loop, uint64_t link) {
-  const auto found = loop.context().owned.find(link);
-  if (found == loop.context().owned.end()) return nullptr;
-  return static_cast<Link&>(*found->second).session;
-}
-
-Status no_link() { return unavailable("the connection to the master was lost"); }
-
-// Writes the request. The staged values are named in the order in which start() has numbered them.
-void write_step(const RemoteStepState& state, wire::StepRequest::Builder out) {
-  write_order({state.number, state.timeout, state.what}, out);
-  out.setAnswered(state.answered);
-  auto feeds = out.initFeeds(static_cast<uint32_t>(state.feeds.size()));
-  size_t staged = 0;
-  for (uint32_t i = 0; i < feeds.size(); ++i) {
-    const PackedValue& value = state.feeds[i];
-    write_type(value.tensor, feeds[i].initType());
-    if (value.blob != nullptr) {
-      feeds[i].initContent().setStaged(state.staging[staged++].number);
-    } else {
-      feeds[i].initContent().setBytes(bytes_of(value.tensor));
-    }
-  }
-}
-
-template <typename Outcome>
-kj::Promise<Result<Fetches>> take_fetches(Outcome outcome) {
-  if (outcome.isError()) return Result<Fetches>(read_status(outcome.getError()));
-  auto arriving = read_result(outcome.getOk());
-  if (!arriving.ok()) return Result<Fetches>(arriving.status());
-  return download_all(*arriving, 0);
-}
-
-void cancel_step(RemoteStepState& state);
-
-kj::Promise<Result<Fetches>> send_step(wire::Session::Client session,
-                                       std::shared_ptr<RemoteStepState> state) {
-  // cancel() may come while values are uploaded. The master does not know the step yet, so it ends
-  // here.
-  if (state->cancelled && !state->sent)
-    return Result<Fetches>(cancelled("a step was cancelled before it began"));
-  auto request = session.runRequest();
-  write_step(*state, request.initStep());
-  const bool again = state->sent.exchange(true);
-  auto sending = request.send();
-  // A cancel() that came when there was no connection.
-  if (again && state->cancelled) cancel_step(*state);
-  return sending.then([state](auto&& response) -> kj::Promise<Result<Fetches>> {
+kj::Promise<Result<LastingState>> ask_state(wire::Session::Client session) {
+  return session.stateRequest().send().then([](auto&& response) -> Result<LastingState> {
     const auto outcome = response.getOutcome();
-    state->told = outcome.isError();
-    return take_fetches(outcome);
+    if (outcome.isError()) return read_status(outcome.getError());
+    return LastingState{outcome.getOk().getSteps(), outcome.getOk().getVersion()};
   });
 }
 
-// Uploads the large feeds, then asks for the step. The steps of a session may overtake each other.
-kj::Promise<Result<Fetches>> run_step(std::shared_ptr<RemoteStepState> state) {
-  KJ_IF_MAYBE (session, session_of(*state->loop, state->link)) {
-    if (state->staging.empty()) return send_step(*session, state);
-    return stage(*session, state->staging)
-        .then([session = *session, state](Status&& status) mutable -> kj::Promise<Result<Fetches>> {
-          if (!status.ok()) return Result<Fetches>(status);
-          return send_step(kj::mv(session), state);
-        });
-  }
-  return Result<Fetches>(no_link());
+// The answer of a session about the outcome of a step. It is not asked again for the error of a
+// step.
+using AnsweredOutcome = Result<StepFetches>;
+kj::Promise<Result<std::shared_ptr<AnsweredOutcome>>> ask_outcome(wire::Session::Client session,
+                                                                  uint64_t step) {
+  auto request = session.outcomeRequest();
+  request.setNumber(step);
+  return request.send().then(
+      [](auto&& response) -> kj::Promise<Result<std::shared_ptr<AnsweredOutcome>>> {
+        const auto outcome = response.getOutcome();
+        if (outcome.isError()) {
+          Status error = read_status(outcome.getError());
+          // No step ends so: the session itself is not there.
+          if (error.code() == Code::unavailable)
+            return Result<std::shared_ptr<AnsweredOutcome>>(error);
+          return Result(std::make_shared<AnsweredOutcome>(std::move(error)));
+        }
+        return download_fetches(outcome.getOk())
+            .then([](AnsweredOutcome&& got) -> Result<std::shared_ptr<AnsweredOutcome>> {
+              // It may arrive whole when it is asked for again.
+              if (!got.ok()) return unavailable(got.status().message());
+              return std::make_shared<AnsweredOutcome>(std::move(got));
+            });
+      });
 }
-
-// Threads: the loop's.
-void cancel_step(RemoteStepState& state) {
-  state.cancelled = true;
-  if (!state.sent) return;
-  KJ_IF_MAYBE (session, session_of(*state.loop, state.link)) {
-    auto request = session->cancelRequest();
-    request.setNumber(state.number);
-    LoopContext& context = state.loop->context();
-    // The answer does not matter: run() itself ends with `cancelled`, or with the result that came
-    // first.
-    context.tasks.add(
-        within(request.send().ignoreResult(), context.timer, kAnswer, "Session.cancel")
-            .then([](Status&&) {}));
-  }
-}
-
-}  // namespace
-
-RemoteStep::RemoteStep(std::shared_ptr<RemoteStepState> state) : state_(std::move(state)) {}
-RemoteStep::RemoteStep(RemoteStep&& other) noexcept = default;
-
-RemoteStep::~RemoteStep() {
-  if (state_ == nullptr) return;
-  cancel();
-  state_->wait();
-}
-
-Result<std::vector<Tensor>> RemoteStep::wait() {
-  const auto state = std::exchange(state_, nullptr);
-  state->wait();
-  return std::move(*state->result);
-}
-
-bool RemoteStep::over() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->result.has_value();
-}
-
-void RemoteStep::cancel() {
-  if (state_ == nullptr || over()) return;
-  (void)state_->loop->post([state = state_] { cancel_step(*state); });
-}
-
-// --- The session ---
 
 // `unavailable`, unless it is useless to ask a session again after this error.
 Status final_or_again(const Status& error) {
@@ -281,66 +78,7 @@ Status final_or_again(const Status& error) {
   return final ? error : unavailable(error.message());
 }
 
-// The steps of a lasting session, which a thread asks for one after the other.
-class StepQueue {
- public:
-  using State = std::shared_ptr<RemoteStepState>;
-  using Run = std::function<Result<Fetches>(const State&)>;
-
-  explicit StepQueue(Run run) : run_(std::move(run)), thread_([this] { work(); }) {}
-  // Ends the steps that wait with `cancelled`, and waits for the one that is being asked for.
-  ~StepQueue() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-      changed_.notify_all();
-    }
-    thread_.join();
-  }
-
-  // resource_exhausted if too many wait.
-  Status add(const State& state) {
-    const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= kMost)
-      return resource_exhausted(cat(kMost, " steps of the session wait; expected fewer"));
-    waiting_.push_back(state);
-    changed_.notify_all();
-    return {};
-  }
-
-  // Waits until all steps that were added are over.
-  void await_all() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_.empty() && !busy_; });
-  }
-
- private:
-  static constexpr size_t kMost = 4'096;
-
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      const State state = std::move(waiting_.front());
-      waiting_.pop_front();
-      const bool stop = stop_;
-      busy_ = true;
-      lock.unlock();
-      state->finish(stop
-                        ? Result<Fetches>(cancelled("the session was closed before the step began"))
-                        : run_(state));
-      lock.lock();
-    }
-  }
-
-  const Run run_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<State> waiting_;
-  bool stop_ = false, busy_ = false;
-  std::thread thread_;
-};
+}  // namespace
 
 class RemoteSession::Core {
  public:
@@ -375,7 +113,9 @@ class RemoteSession::Core {
       std::this_thread::sleep_for(kPause);
     }
     LEAT_RETURN_IF_ERROR(await_workers());
-    if (!attached_.empty()) LEAT_RETURN_IF_ERROR(learn_version());
+    if (attached_.empty()) return {};
+    LEAT_ASSIGN_OR_RETURN(const LastingState now, state());
+    version = now.version;
     return {};
   }
 
@@ -418,19 +158,19 @@ class RemoteSession::Core {
     const milliseconds within = number_staging(*state, state->staging);
     start_call(
         *loop_, [state] { return run_step(state); }, within, subject(),
-        [state](Result<Fetches> result) { state->finish(std::move(result)); });
+        [state](Result<StepFetches> result) { state->finish(std::move(result)); });
     return RemoteStep(state);
   }
 
   // Gives the large feeds their numbers. Returns the bound of the call: the master ends the step in
   // time, and the bound is for a master that does not answer at all, so it allows for all
   // transfers.
-  milliseconds number_staging(const RemoteStepState& state, std::vector<Staging>& staging) {
-    milliseconds within = options_.timeout + kAnswer + kTransfer + state.timeout;
+  milliseconds number_staging(const RemoteStepState& state, std::vector<UploadedValue>& staging) {
+    milliseconds within = options_.timeout + kSessionAnswer + kSessionTransfer + state.timeout;
     for (const PackedValue& value : state.feeds) {
       if (value.blob == nullptr) continue;
       staging.push_back({next_number_++, value.blob, value.info});
-      within += kTransfer;
+      within += kSessionTransfer;
     }
     return within;
   }
@@ -438,7 +178,7 @@ class RemoteSession::Core {
   // --- Lasting sessions ---
 
   // Asks for a step until there is an outcome. Threads: that of the steps.
-  Result<Fetches> run_lasting(const std::shared_ptr<RemoteStepState>& state) {
+  Result<StepFetches> run_lasting(const std::shared_ptr<RemoteStepState>& state) {
     uint64_t number = 0;
     std::optional<Steady::time_point> give_up;
     while (true) {
@@ -459,32 +199,21 @@ class RemoteSession::Core {
     }
   }
   // For calls that must not come before the steps that were started.
-  void await_steps() {
-    if (steps_ != nullptr) steps_->await_all();
+  Status await_steps() {
+    return steps_ != nullptr ? steps_->await_all(Steady::now() + options_.patience) : Status();
   }
 
-  Result<uint64_t> steps() { return patient<uint64_t>("Session.state", kAnswer, steps_of); }
+  Result<LastingState> state() {
+    return patient<LastingState>("Session.state", kSessionAnswer, ask_state);
+  }
 
-  Result<Fetches> outcome(uint64_t step) {
-    // The inner result is the session's answer, which is not asked for again.
-    using Answer = Result<Fetches>;
-    LEAT_ASSIGN_OR_RETURN(
-        const std::shared_ptr<Answer> answer,
-        patient<std::shared_ptr<Answer>>(
-            "Session.outcome", kAnswer + kTransfer, [step](wire::Session::Client session) {
-              auto request = session.outcomeRequest();
-              request.setNumber(step);
-              return request.send().then(
-                  [](auto&& response) -> kj::Promise<Result<std::shared_ptr<Answer>>> {
-                    const auto outcome = response.getOutcome();
-                    const bool error = outcome.isError();
-                    return take_fetches(outcome).then(
-                        [error](Answer&& got) -> Result<std::shared_ptr<Answer>> {
-                          if (!got.ok() && !error) return got.status();
-                          return std::make_shared<Answer>(std::move(got));
-                        });
-                  });
-            }));
+  Result<StepFetches> outcome(uint64_t step) {
+    const auto ask = [step](wire::Session::Client session) {
+      return ask_outcome(kj::mv(session), step);
+    };
+    LEAT_ASSIGN_OR_RETURN(const std::shared_ptr<AnsweredOutcome> answer,
+                          patient<std::shared_ptr<AnsweredOutcome>>(
+                              "Session.outcome", kSessionAnswer + kSessionTransfer, ask));
     return std::move(*answer);
   }
 
@@ -505,10 +234,11 @@ class RemoteSession::Core {
   Result<uint64_t> extend(uint64_t version, const Graph& graph) {
     LEAT_ASSIGN_OR_RETURN(Bytes bytes, write_graph(graph));
     const auto blob = std::make_shared<const Blob>(std::move(bytes));
-    std::vector<Staging> staging;
+    std::vector<UploadedValue> staging;
     // A large graph is uploaded first, like a large feed.
     if (blob->size() > kInlineBytes) staging.push_back({next_number_++, blob, describe(*blob)});
-    const milliseconds deadline = staging.empty() ? kAnswer : kAnswer + kTransfer;
+    const milliseconds deadline =
+        staging.empty() ? kSessionAnswer : kSessionAnswer + kSessionTransfer;
     auto ask = [version, blob, staging, ids = graph.inputs()](wire::Session::Client session) {
       return stage(session, staging)
           .then([=](Status&& status) mutable -> kj::Promise<Result<uint64_t>> {
@@ -545,12 +275,13 @@ class RemoteSession::Core {
       if (is_lost() && !connect().ok()) return;  // its job ends when the lease does
       link = link_;
     }
-    (void)call_over<Nothing>(link, "Session.close", kAnswer, [](wire::Session::Client session) {
-      return session.closeRequest().send().then([](auto&& response) -> Result<Nothing> {
-        LEAT_RETURN_IF_ERROR(status_of(response.getOutcome()));
-        return Nothing();
-      });
-    });
+    (void)call_over<Nothing>(
+        link, "Session.close", kSessionAnswer, [](wire::Session::Client session) {
+          return session.closeRequest().send().then([](auto&& response) -> Result<Nothing> {
+            LEAT_RETURN_IF_ERROR(status_of(response.getOutcome()));
+            return Nothing();
+          });
+        });
   }
 
  private:
@@ -566,16 +297,16 @@ class RemoteSession::Core {
 
   // One attempt. `number` becomes that of the step, which is the next one: the session knows it.
   // `unavailable` stands for all errors that do not say how the step ended.
-  Result<Fetches> try_lasting(const std::shared_ptr<RemoteStepState>& state, uint64_t& number) {
+  Result<StepFetches> try_lasting(const std::shared_ptr<RemoteStepState>& state, uint64_t& number) {
     const auto link = this->link();
     if (!link.ok()) return final_or_again(link.status());
     if (number == 0 && !numbering_.known) {
-      const auto taken = ask_state();
-      if (!taken.ok()) return final_or_again(taken.status());
-      numbering_ = {*taken, true};
+      const auto now = call<LastingState>("Session.state", kSessionAnswer, ask_state);
+      if (!now.ok()) return final_or_again(now.status());
+      numbering_ = {now->steps, true};
     }
     if (number == 0) number = ++numbering_.last;
-    std::vector<Staging> staging;
+    std::vector<UploadedValue> staging;
     const milliseconds within = number_staging(*state, staging);
     // cancel() reads these on the loop.
     auto ask = [state, number, link = *link, staging] {
@@ -593,26 +324,6 @@ class RemoteSession::Core {
     return unavailable(done.status().message());
   }
 
-  Result<uint64_t> ask_state() { return call<uint64_t>("Session.state", kAnswer, steps_of); }
-  static kj::Promise<Result<uint64_t>> steps_of(wire::Session::Client session) {
-    return session.stateRequest().send().then([](auto&& response) -> Result<uint64_t> {
-      const auto outcome = response.getOutcome();
-      if (outcome.isError()) return read_status(outcome.getError());
-      return outcome.getOk().getSteps();
-    });
-  }
-  Status learn_version() {
-    LEAT_ASSIGN_OR_RETURN(
-        const uint64_t now, patient<uint64_t>("Session.state", kAnswer, [](auto session) {
-          return session.stateRequest().send().then([](auto&& response) -> Result<uint64_t> {
-            const auto outcome = response.getOutcome();
-            if (outcome.isError()) return read_status(outcome.getError());
-            return outcome.getOk().getVersion();
-          });
-        }));
-    version = now;
-    return {};
-  }
   bool is_lost() const { return client_ == nullptr || *lost_; }
 
   template <typename T, typename F>
@@ -621,7 +332,7 @@ class RemoteSession::Core {
                     function = std::move(function)]() mutable -> kj::Promise<Result<T>> {
       // The connection may have been replaced since the caller asked for its number.
       KJ_IF_MAYBE (session, session_of(*loop_, link)) return function(*session);
-      return Result<T>(no_link());
+      return Result<T>(no_session_link());
     };
     return leat::call(*loop_, std::move(on_loop), deadline, what);
   }
@@ -662,7 +373,7 @@ class RemoteSession::Core {
     LEAT_ASSIGN_OR_RETURN(client_, RpcClient::connect(*loop_, std::move(options)));
     lost_ = lost;
     auto opened = client_->call<wire::Master>(
-        attached_.empty() ? "Master.openSession" : "Master.attachSession", kAnswer,
+        attached_.empty() ? "Master.openSession" : "Master.attachSession", kSessionAnswer,
         [this](wire::Master::Client master) {
           return attached_.empty() ? open_session(kj::mv(master)) : attach_session(kj::mv(master));
         });
@@ -702,7 +413,7 @@ class RemoteSession::Core {
       return internal_error(
           cat("a session: expected the id of its job, received ", quoted_start(opened.job)));
     }
-    opened.link = loop_->context().own(kj::heap<Link>(outcome.getOk().getSession()));
+    opened.link = loop_->context().own(kj::heap<SessionLink>(outcome.getOk().getSession()));
     return opened;
   }
 
@@ -788,20 +499,22 @@ Result<std::unique_ptr<RemoteSession>> RemoteSession::attach(ClusterClientOption
   return session;
 }
 
-Result<uint64_t> RemoteSession::steps() { return core_->steps(); }
+Result<uint64_t> RemoteSession::steps() {
+  LEAT_ASSIGN_OR_RETURN(const auto now, core_->state());
+  return now.steps;
+}
 Result<std::vector<Tensor>> RemoteSession::outcome(uint64_t step) { return core_->outcome(step); }
 
 Status RemoteSession::save() {
-  return core_
-      ->patient<bool>(
-          "Session.save", kAnswer,
-          [](wire::Session::Client session) {
-            return session.saveRequest().send().then([](auto&& response) -> Result<bool> {
-              LEAT_RETURN_IF_ERROR(status_of(response.getOutcome()));
-              return true;
-            });
-          })
-      .status();
+  LEAT_RETURN_IF_ERROR(core_->await_steps());
+  const auto ask = [](wire::Session::Client session) {
+    return session.saveRequest().send().then([](auto&& response) -> Result<bool> {
+      LEAT_RETURN_IF_ERROR(status_of(response.getOutcome()));
+      return true;
+    });
+  };
+  // A large state takes its time.
+  return core_->patient<bool>("Session.save", core_->options().patience, ask).status();
 }
 
 const std::string& RemoteSession::job() const { return core_->job(); }
@@ -841,7 +554,7 @@ Result<std::vector<Tensor>> RemoteSession::run_callable(CallableId id,
 
 Result<CallableId> RemoteSession::make_callable(const Signature& signature) {
   return core_->patient<CallableId>(
-      "Session.makeCallable", kAnswer, [signature](wire::Session::Client session) {
+      "Session.makeCallable", kSessionAnswer, [signature](wire::Session::Client session) {
         auto request = session.makeCallableRequest();
         write_signature(signature, request.initSignature());
         return request.send().then([](auto&& response) -> Result<CallableId> {
@@ -853,9 +566,9 @@ Result<CallableId> RemoteSession::make_callable(const Signature& signature) {
 }
 
 Status RemoteSession::release_callable(CallableId id) {
-  core_->await_steps();
+  LEAT_RETURN_IF_ERROR(core_->await_steps());
   return core_
-      ->call<bool>("Session.releaseCallable", kAnswer,
+      ->call<bool>("Session.releaseCallable", kSessionAnswer,
                    [id](wire::Session::Client session) {
                      auto request = session.releaseCallableRequest();
                      request.setCallable(id);

@@ -122,7 +122,8 @@ class RemoteSession {
   // The outcome of a step, also of one that another client started. failed_precondition if the
   // session has not taken it, or if a client had the outcome already.
   Result<std::vector<Tensor>> outcome(uint64_t step);
-  // Saves the variables after the steps that were started, and not only after each `save_every` steps.
+  // Saves the variables after the steps that were started, and not only after each `save_every`
+  // steps.
   Status save();
 
   // Makes every step in flight end with `cancelled`, and returns when none of them is being

@@ -44,11 +44,6 @@ std::span<const std::byte> span_of(std::string_view text) {
 }
 int64_t checksum(std::string_view bytes) { return crc32c(span_of(bytes)); }
 
-Status damaged(std::string_view subject) {
-  return failed_precondition(
-      cat("the record of the session: ", subject, " is damaged on the disk"));
-}
-
 // A message as bytes, aligned as Cap'n Proto reads them.
 class Packed {
  public:
@@ -143,15 +138,14 @@ Result<Tensor> unpack_value(wire::FetchedValue::Reader in) {
   return make_tensor(type, bytes_of(in.getBytes()));
 }
 
-// A tensor for the bytes of a variable.
-Result<Tensor> empty_tensor(std::string_view dtype, std::string_view dims,
-                            std::string_view subject) {
+// The type of a variable as its row has it; nothing if that is none.
+std::optional<TensorType> type_of(std::string_view dtype, std::string_view dims) {
   std::vector<int64_t> sizes(dims.size() / sizeof(int64_t));
   if (!sizes.empty()) std::memcpy(sizes.data(), dims.data(), sizes.size() * sizeof(int64_t));
   const auto type = dtype_from_name(dtype);
   const auto shape = Shape::checked(sizes);
-  if (!type || !shape) return damaged(subject);
-  return Tensor::create(*type, *shape);
+  if (!type || !shape) return std::nullopt;
+  return TensorType{*type, *shape};
 }
 
 // The outer status is that of reading it.
@@ -169,7 +163,8 @@ Result<StepOutcome> unpack_outcome(std::string_view bytes) {
 
 }  // namespace
 
-SessionLog::SessionLog(std::unique_ptr<SqliteDatabase> database) : database_(std::move(database)) {}
+SessionLog::SessionLog(std::string path, std::unique_ptr<SqliteDatabase> database)
+    : path_(std::move(path)), database_(std::move(database)) {}
 SessionLog::~SessionLog() = default;
 
 Result<std::unique_ptr<SessionLog>> SessionLog::open(const std::string& path) {
@@ -186,7 +181,12 @@ Result<std::unique_ptr<SessionLog>> SessionLog::open(const std::string& path) {
                                    kVersion, ", received application ", application, " version ",
                                    version));
   }
-  return std::unique_ptr<SessionLog>(new SessionLog(std::move(database)));
+  return std::unique_ptr<SessionLog>(new SessionLog(path, std::move(database)));
+}
+
+Status SessionLog::damaged(std::string_view subject) const {
+  return failed_precondition(
+      cat("'", path_, "': ", subject, " of the session is damaged on the disk"));
 }
 
 void SessionLog::remove(const std::string& path) {
@@ -209,7 +209,7 @@ Result<LoggedGraph> SessionLog::graph() {
     std::memcpy(graph.input_ids.data(), ids.data(), graph.input_ids.size() * sizeof(uint32_t));
   const auto file = span_of(select.bytes(2));
   graph.file.assign(file.begin(), file.end());
-  if (checksum(text_of(graph.file)) != select.integer(3)) return damaged("its graph");
+  if (checksum(text_of(graph.file)) != select.integer(3)) return damaged("the graph");
   return graph;
 }
 
@@ -432,7 +432,9 @@ Result<SavedState> SessionLog::saved() {
     if (int64_t{crc32c(span_of(piece), crc32c(span_of(dims)))} != select.integer(6))
       return damaged(subject);
     if (begins) {
-      LEAT_ASSIGN_OR_RETURN(Tensor made, empty_tensor(select.bytes(3), dims, subject));
+      const auto type = type_of(select.bytes(3), dims);
+      if (!type) return damaged(subject);
+      LEAT_ASSIGN_OR_RETURN(Tensor made, Tensor::create(type->dtype, type->shape));
       auto& variables = state.variables[std::string(select.bytes(0))];
       value =
           &variables.insert_or_assign(std::string(select.bytes(1)), std::move(made)).first->second;

@@ -106,13 +106,15 @@ class SessionLog {
   Result<SavedState> saved();
 
  private:
-  explicit SessionLog(std::unique_ptr<SqliteDatabase> database);
+  SessionLog(std::string path, std::unique_ptr<SqliteDatabase> database);
+  Status damaged(std::string_view subject) const;
   Status write_variable(const std::string& task, const std::string& name, const Tensor& value);
   // Runs `write` in a transaction, which ends with all of it or nothing.
   Status transact(const std::function<Status()>& write);
   Status write_rows(const SavedState& state, const StepOutcomes& outcomes);
   Result<uint64_t> saved_step();
 
+  const std::string path_;
   const std::unique_ptr<SqliteDatabase> database_;
 };
 

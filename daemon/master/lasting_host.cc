@@ -1,20 +1,8 @@
 #include "daemon/master/lasting_host.h"
 
-#include <atomic>
-
 #include "devices/base/text.h"
 
 namespace leat {
-
-class LastingHost::Step final : public Call {
- public:
-  Step(HostedRequest request, Done<Fetches> done)
-      : request(std::move(request)), done(std::move(done)) {}
-
-  const HostedRequest request;
-  const Done<Fetches> done;
-  std::atomic<bool> cancelled{false};
-};
 
 LastingHost::LastingHost(std::string job, SessionOptions options, ReadGraph read_graph,
                          std::string record)
@@ -68,7 +56,7 @@ std::shared_ptr<SessionHost::Call> LastingHost::save(std::function<void(Status)>
 // Steps -------------------------------------------------------------------------------------------
 
 std::shared_ptr<SessionHost::Call> LastingHost::run(HostedRequest request, Done<Fetches> done) {
-  const auto step = std::make_shared<Step>(std::move(request), done);
+  const auto step = std::make_shared<AskedStep>(std::move(request), done);
   enqueue({step, [this, step](Session*) { do_step(step); }, std::move(done)});
   return step;
 }
@@ -77,12 +65,12 @@ std::shared_ptr<SessionHost::Call> LastingHost::run(HostedRequest request, Done<
 void LastingHost::drop(const std::shared_ptr<Call>& /*step*/) {}
 
 void LastingHost::cancel(const std::shared_ptr<Call>& call) {
-  const auto step = std::static_pointer_cast<Step>(call);
+  const auto step = std::static_pointer_cast<AskedStep>(call);
   step->cancelled = true;
   lasting_.cancel(step->request.number);
 }
 
-void LastingHost::do_step(const std::shared_ptr<Step>& step) {
+void LastingHost::do_step(const std::shared_ptr<AskedStep>& step) {
   const HostedRequest& request = step->request;
   auto feeds = request.feeds();
   if (!feeds.ok()) return step->done(feeds.status());

@@ -47,11 +47,10 @@ class LastingHost final : public SessionHost {
   uint64_t steps() const { return lasting_.steps(); }
 
  private:
-  class Step;
   void interrupt() override { lasting_.halt(); }
   // Does the calls until the session is over, or has to leave its hosts.
   void work(const SessionRun& run);
-  void do_step(const std::shared_ptr<Step>& step);
+  void do_step(const std::shared_ptr<AskedStep>& step);
   // A call that no other session has.
   template <typename T, typename F>
   std::shared_ptr<Call> ask(Done<T> done, F question);

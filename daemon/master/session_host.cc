@@ -17,15 +17,11 @@ constexpr size_t kMaxBytes = size_t{1} << 30;  // held for clients
 
 }  // namespace
 
-// A step that a client asked for. The mutex guards the handle.
-class SessionHost::Step final : public Call {
+// The mutex guards the handle.
+class SessionHost::Step final : public AskedStep {
  public:
-  Step(HostedRequest request, Done<Fetches> done)
-      : request(std::move(request)), done(std::move(done)) {}
+  using AskedStep::AskedStep;
 
-  const HostedRequest request;
-  const Done<Fetches> done;
-  std::atomic<bool> cancelled{false};
   bool taken = false;  // under the host's mutex
   std::mutex mutex;
   std::optional<StepHandle> handle;

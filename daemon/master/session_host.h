@@ -119,6 +119,15 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
 
  protected:
   // Up to the fields: for this host and for that of a lasting session.
+  // A step that a client asked for.
+  struct AskedStep : Call {
+    AskedStep(HostedRequest asked, Done<Fetches> told)
+        : request(std::move(asked)), done(std::move(told)) {}
+
+    const HostedRequest request;
+    const Done<Fetches> done;
+    std::atomic<bool> cancelled{false};
+  };
   struct Task {
     std::shared_ptr<Call> call;
     std::function<void(Session*)> work;         // null for a lasting session

@@ -64,7 +64,6 @@ Status StepAudit::compile() {
                                               cat("audit ", rotation), shards));
     peers_.push_back(std::move(peer));
   }
-  peer_runs_.resize(peers_.size());
   LEAT_ASSIGN_OR_RETURN(
       training_, compile(make_audited_train_graph(model, parts_.spec), own, "train", shards));
   return {};

@@ -70,8 +70,7 @@ class StepAudit {
   TrainObserver& observer_;
   Audit training_, variables_;
   std::vector<Audit> peers_;  // by rotation - 1
-  // The last one compares variables, after each step that it is asked for.
-  std::vector<std::unique_ptr<PlanRun>> peer_runs_;
+  // Compares variables, after each step that it is asked for.
   std::unique_ptr<PlanRun> variables_run_;
   uint64_t compared_ = 0;         // turns of variables_run_
   std::vector<AuditedRun> runs_;  // of the step that was begun

@@ -216,9 +216,20 @@ TEST_CASE("a lasting session has one client, and goes on when that goes", "[clus
     check_says(again->outcome(21).status(), Code::failed_precondition, "has not taken step 21");
     must(again->save());
     CHECK(bits_of(must(run(*again, 21))[0]) == expected.at(21));
+    // Calls that come behind steps in flight: the steps have the callable, and the save has them.
+    const CallableId id = must(again->make_callable({{"x"}, {"sum"}, lasting_targets(1)}));
+    for (uint64_t step = 22; step <= 30; ++step)
+      flight.push_back(must(again->start_callable(id, {lasting_feed(step)})));
+    must(again->release_callable(id));
+    must(again->save());
+    for (uint64_t step = 22; step <= 30; ++step) {
+      CHECK(flight[step - 22].over());
+      CHECK(bits_of(must(flight[step - 22].wait())[0]) == expected.at(step));
+    }
+    flight.clear();
     // A step that fails takes a number, and nothing else.
     CHECK(again->run({}, {"nothing"}, {}).status().code() == Code::invalid_argument);
-    CHECK(must(again->steps()) == 22);
+    CHECK(must(again->steps()) == 31);
     again->close();
   }
   SECTION("its worker is drained, and it goes on with another") {

@@ -162,7 +162,8 @@ TEST_CASE("a damaged record of a session is found, whatever byte it is") {
     std::ofstream(file.path(), std::ios::binary | std::ios::trunc) << bad;
     const Status status = read_all();
     CHECK(status.code() == Code::failed_precondition);
-    CHECK_THAT(status.message(), Catch::Contains("is damaged on the disk"));
+    CHECK_THAT(status.message(),
+               Catch::Contains("session.db': ") && Catch::Contains("is damaged on the disk"));
   }
 }
 
