@@ -8,6 +8,7 @@
 #include "daemon/wire/registration.h"
 #include "daemon/wire/views.h"
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 #include "transport/rpc/call.h"
 #include "transport/rpc/chunks.h"
 #include "transport/rpc/service.h"
