@@ -15,6 +15,7 @@
 #include <cstring>
 #include <span>
 
+#include "daemon/base/private_file.h"
 #include "devices/base/files.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
@@ -67,16 +68,6 @@ Status failed_to(const std::string& path, const char* what) {
   return errno == ENOSPC || errno == EDQUOT ? resource_exhausted(text) : unavailable(text);
 }
 
-Status write_whole(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return failed_to(path, "write");
-    bytes.remove_prefix(static_cast<size_t>(wrote));
-  }
-  return ::fsync(fd) == 0 ? Status() : failed_to(path, "fsync");
-}
-
 }  // namespace
 
 void SigningKey::Free::operator()(evp_pkey_st* key) const { EVP_PKEY_free(key); }
@@ -111,8 +102,7 @@ Result<std::shared_ptr<const SigningKey>> SigningKey::read(const std::string& pa
   return of(std::move(key), path);
 }
 
-// Under a name of its own first: link() gives the finished file its name, and fails if another
-// process was faster, whose key is then taken.
+// If another process was faster, its key is then taken.
 Status SigningKey::make(const std::string& path) {
   const Key key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
   const Bio bio(BIO_new(BIO_s_mem()));
@@ -122,19 +112,7 @@ Status SigningKey::make(const std::string& path) {
   }
   char* data = nullptr;
   const auto size = static_cast<size_t>(BIO_get_mem_data(bio.get(), &data));
-  // Mode 0600 from the first moment. A process that dies here leaves a key that nothing uses.
-  std::string temporary = path + ".XXXXXX";
-  const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file) return failed_to(temporary, "create");
-  const auto publish = [&]() -> Status {
-    LEAT_RETURN_IF_ERROR(write_whole(file.get(), {data, size}, temporary));
-    if (::link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST)
-      return failed_to(path, "create");
-    return real_files().sync_directory(directory_of(path));
-  };
-  const Status published = publish();
-  (void)real_files().remove_all(temporary);
-  return published;
+  return make_private_file(path, {data, size});
 }
 
 Result<std::shared_ptr<const SigningKey>> SigningKey::open_or_make(const std::string& path) {

@@ -329,7 +329,8 @@ void add_token(CLI::App& app, ClusterArguments& arguments, std::string& color) {
 void add_config(CLI::App& app, ClusterArguments& arguments, std::string& color) {
   auto* config = add(app, "config", "Show how commands find the cluster", arguments);
   auto* set = config->add_subcommand("set", "Write a setting into your own file");
-  add_argument(*set, "KEY", arguments.id, "master, cluster, secret_file or insecure_plaintext")
+  add_argument(*set, "KEY", arguments.id,
+               "master, cluster, secret_file, certificate_file or insecure_plaintext")
       ->required();
   add_argument(*set, "VALUE", arguments.second, "Its value; '' removes it")->required();
   add_color(*config, color);
@@ -381,6 +382,9 @@ CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool js
       ->type_name("NAME");
   app.add_option("--secret-file", options.secret_file,
                  "File with the cluster's secret or a token (LEAT_SECRET_FILE)")
+      ->type_name("FILE");
+  app.add_option("--certificate-file", options.certificate_file,
+                 "File with a certificate, its key and the authority (LEAT_CERTIFICATE_FILE)")
       ->type_name("FILE");
   if (!json) return nullptr;
   return app.add_flag("--json", options.json, "JSON on stdout, one object a line");

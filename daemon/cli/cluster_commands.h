@@ -22,6 +22,8 @@ struct ClusterOptions {
   std::string cluster;
   // The file with the secret that the daemons of the cluster share, or with a token.
   std::string secret_file;
+  // The file with a certificate, its key and the authorities that it trusts.
+  std::string certificate_file;
   bool json = false;  // one JSON object on each line of stdout
   ColorMode color = ColorMode::automatic;
 };

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "daemon/base/yaml_reader.h"
+#include "daemon/process/certificate_files.h"
 #include "daemon/process/secret_file.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -28,7 +29,7 @@ std::string config_path(const Environment& environment) {
 
 // The settings of the user's file; empty for keys that it lacks and if there is no file.
 Result<ClusterSettings> read_config(const Environment& environment) {
-  ClusterSettings settings = {"", "", "", ""};
+  ClusterSettings settings = {"", "", "", "", ""};
   const std::string path = config_path(environment);
   if (path.empty()) return settings;
   LEAT_ASSIGN_OR_RETURN(const bool exists, real_files().exists(path));
@@ -45,6 +46,8 @@ Result<ClusterSettings> read_config(const Environment& environment) {
   }
   top.get_string("cluster", Need::optional, settings.cluster, "the cluster's name");
   top.get_string("secret_file", Need::optional, settings.secret_file, "the path of a file");
+  top.get_string("certificate_file", Need::optional, settings.certificate_file,
+                 "the path of a file");
   top.get_string("insecure_plaintext", Need::optional, settings.insecure_plaintext,
                  "\"true\" or \"false\"");
   top.finish();
@@ -83,6 +86,8 @@ constexpr SettingPlaces kSettings[] = {
     {"cluster", "--cluster", "LEAT_CLUSTER", &ClusterSettings::cluster, &ClusterOptions::cluster},
     {"secret_file", "--secret-file", "LEAT_SECRET_FILE", &ClusterSettings::secret_file,
      &ClusterOptions::secret_file},
+    {"certificate_file", "--certificate-file", "LEAT_CERTIFICATE_FILE",
+     &ClusterSettings::certificate_file, &ClusterOptions::certificate_file},
     {"insecure_plaintext", nullptr, "LEAT_INSECURE_PLAINTEXT", &ClusterSettings::insecure_plaintext,
      nullptr},
 };
@@ -128,10 +133,10 @@ Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options
     return invalid_argument(
         cat("the master's address: expected host:port, received '", settings[0].value, "'"));
   }
-  const std::string& plaintext = settings[3].value;
-  if (!plaintext.empty() && plaintext != "true" && plaintext != "false") {
+  const SettingOrigin& plaintext = settings.back();
+  if (!plaintext.value.empty() && plaintext.value != "true" && plaintext.value != "false") {
     return invalid_argument(
-        cat(settings[3].origin, ": expected true or false, received '", plaintext, "'"));
+        cat(plaintext.origin, ": expected true or false, received '", plaintext.value, "'"));
   }
   return settings;
 }
@@ -150,8 +155,9 @@ Result<std::string> write_setting(const std::string& key, const std::string& val
                                     [&](const SettingPlaces& each) { return each.key == key; });
   if (places == std::end(kSettings))
     return invalid_argument(
-        cat("key: expected master, cluster, secret_file or insecure_plaintext, received '", key,
-            "'"));
+        cat("key: expected master, cluster, secret_file, certificate_file or insecure_plaintext, "
+            "received '",
+            key, "'"));
   if (key == "master" && !value.empty() && !is_address(value))
     return invalid_argument(cat("master: expected host:port, received '", value, "'"));
   const std::string path = config_path(environment);
@@ -178,6 +184,7 @@ std::string command_for(const ClusterOptions& options, std::string_view words) {
   add("--master", options.master);
   add("--cluster", options.cluster);
   add("--secret-file", options.secret_file);
+  add("--certificate-file", options.certificate_file);
   return command;
 }
 
@@ -186,6 +193,17 @@ Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings) 
   options.address = settings.master;
   options.cluster = settings.cluster;
   if (settings.insecure_plaintext == "true") options.seal = Seal::never;
+  if (!settings.certificate_file.empty()) {
+    if (options.seal == Seal::never)
+      return invalid_argument(
+          "insecure_plaintext: expected false with a certificate_file, since certificates need "
+          "TLS, received true");
+    LEAT_ASSIGN_OR_RETURN(const auto files,
+                          CertificateFiles::open({.certificate = settings.certificate_file},
+                                                 real_environment("CREDENTIALS_DIRECTORY")));
+    options.certificates = files->current();
+    return options;
+  }
   // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets
   // their folder.
   if (!settings.secret_file.empty()) {

@@ -22,6 +22,9 @@ struct ClusterSettings {
   std::string master = "127.0.0.1:17461";
   std::string cluster = "leat";
   std::string secret_file;  // empty: none
+  // A PEM file with a certificate, its key and the trusted authorities; empty: none. It holds even
+  // if there is a secret_file.
+  std::string certificate_file;
   // "true": no TLS, for a cluster whose daemons have the key of this name. "" and "false": TLS.
   std::string insecure_plaintext;
 };
@@ -31,10 +34,10 @@ using Environment = std::function<std::string(const char* name)>;
 std::string real_environment(const char* name);
 
 // Takes each setting from its flag, else from the environment (LEAT_MASTER, LEAT_CLUSTER,
-// LEAT_SECRET_FILE, LEAT_INSECURE_PLAINTEXT), else from the user's file (leat/config.yaml below
-// $XDG_CONFIG_HOME or ~/.config, with the same names as keys), else its default.
-// `insecure_plaintext` has no flag. invalid_argument for a file with other keys, or for an invalid
-// value.
+// LEAT_SECRET_FILE, LEAT_CERTIFICATE_FILE, LEAT_INSECURE_PLAINTEXT), else from the user's file
+// (leat/config.yaml below $XDG_CONFIG_HOME or ~/.config, with the same names as keys), else its
+// default. `insecure_plaintext` has no flag. invalid_argument for a file with other keys, or for an
+// invalid value.
 Result<ClusterSettings> find_cluster(const ClusterOptions& options, const Environment& environment);
 
 // A setting and the place that it is from: "--master", "LEAT_MASTER", the path of the user's file,

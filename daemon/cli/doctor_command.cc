@@ -55,7 +55,7 @@ Findings examine_cluster(const ClusterOptions& chosen) {
   const auto settings = find_cluster(chosen, real_environment);
   if (!settings.ok()) return {problem("settings", settings.status(), "")};
   auto options = client_options_of(*settings);
-  if (!options.ok()) return {problem("secret", options.status(), "")};
+  if (!options.ok()) return {problem("credentials", options.status(), "")};
   options->connect_deadline = options->patience = options->deadline = kMasterDeadline;
   const auto client = ClusterClient::connect(*std::move(options));
   if (!client.ok()) {
@@ -63,7 +63,7 @@ Findings examine_cluster(const ClusterOptions& chosen) {
     // Nobody asked for a cluster, so that none is needed.
     const bool named = !chosen.master.empty() || !real_environment("LEAT_MASTER").empty() ||
                        settings->master != usual.master || settings->cluster != usual.cluster ||
-                       !settings->secret_file.empty();
+                       !settings->secret_file.empty() || !settings->certificate_file.empty();
     if (client.status().code() == Code::unavailable && !named) {
       return {{"master", FindingVerdict::fine, cat("none at ", settings->master),
                "to start a cluster here: 'leatd dev'"}};

@@ -15,6 +15,7 @@
 #include "daemon/traces/diagnosis.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
+#include "transport/seal/certificates.h"
 #include "transport/seal/seal.h"
 
 namespace leat {
@@ -23,8 +24,10 @@ namespace leat {
 struct ClusterClientOptions {
   std::string address;  // of the master: "127.0.0.1:17461"
   std::string cluster = "leat";
-  std::string secret;                                 // of the cluster; may be empty
-  Seal seal = Seal::beyond_loopback;                  // which connections have TLS
+  std::string secret;                 // of the cluster; may be empty
+  Seal seal = Seal::beyond_loopback;  // which connections have TLS
+  // In place of the secret; null: none.
+  std::shared_ptr<const CurrentCertificates> certificates = {};
   std::chrono::milliseconds connect_deadline{5'000};  // for connection and hello together
   std::chrono::milliseconds deadline{10'000};         // of a call, beyond the time that it waits
   // How long a call tries again when the connection is lost.

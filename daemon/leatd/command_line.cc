@@ -44,6 +44,7 @@ constexpr KeyFlag kMasterFlags[] = {
     {"--new-journal", "new_journal", nullptr,
      "Begin a journal beside the folders of jobs whose journal is gone"},
     {"--secret-file", "secret_file", "FILE", "File with the cluster's secret"},
+    {"--certificate-file", "certificate_file", "FILE", "File with a certificate and its key"},
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kWorkerFlags[] = {
@@ -54,6 +55,7 @@ constexpr KeyFlag kWorkerFlags[] = {
     {"--threads", "threads", "N", "Threads that compute; 0: every core. Changes no result"},
     {"--state-dir", "state_dir", "DIR", "The worker's own folder"},
     {"--secret-file", "secret_file", "FILE", "File with the cluster's secret"},
+    {"--certificate-file", "certificate_file", "FILE", "File with a certificate and its key"},
     {"--log-level", "log.level", "LEVEL", "debug, info, warning, error or off"},
 };
 constexpr KeyFlag kDevFlags[] = {

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
+#include "daemon/base/task_thread.h"
 #include "daemon/base/version.h"
 #include "daemon/leatd/run_dev.h"
 #include "daemon/master/master_process.h"
@@ -35,6 +37,21 @@ void raise_descriptor_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   (void)::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, the limit stays as it is
+}
+
+// How often the files of a certificate are looked at.
+constexpr std::chrono::seconds kLookAtCertificate{5};
+
+// Reads the certificates again if their files have changed, or in any case.
+void renew_certificates(const SecurityConfig& security, bool in_any_case, const Logger& log) {
+  if (!security.certificates) return;
+  const auto renewed = security.certificates->read_again(in_any_case);
+  if (!renewed.ok()) {
+    log.error(renewed.status().message(), "; the certificates stay as they were");
+  } else if (*renewed) {
+    const PeerCertificate own = security.certificates->current()->get()->own();
+    log.info("read the certificates again: ", write(own.name), ", number ", own.serial);
+  }
 }
 
 // Runs a daemon with its log and its Lifetime.
@@ -68,8 +85,15 @@ int live(std::string_view name, const Result<Config>& config, int ready_fd,
       const auto folder = process_sources().environment["CREDENTIALS_DIRECTORY"];
       const Status read = reload_secrets(config->security, folder);
       if (!read.ok()) log.error(read.message(), "; the secret stays as it was");
+      renew_certificates(config->security, true, log);
     }
   });
+  std::optional<TaskThread> renewals;
+  if constexpr (requires { config->security; }) {
+    if (config->security.certificates)
+      renewals.emplace("certificates", kLookAtCertificate,
+                       [&] { renew_certificates(config->security, false, log); });
+  }
   log.info("leatd ", leat_version(), " ", name, " starts, process ", ::getpid());
   const Status ended = run(*config, **lifetime, log);
   if (!ended.ok()) {

@@ -88,9 +88,9 @@ void AuditedJobs::create_token(const Grant& wanted, uint64_t seconds, std::strin
   audit<TokenGiven>({"create token", subject, by}, std::move(done), [&](Done<TokenGiven> then) {
     const std::string secret = secret_();
     if (secret.empty()) {
-      return then(
-          failed_precondition("tokens: expected a cluster with a secret_file, and this one "
-                              "has none: everyone on the machine may do everything"));
+      return then(failed_precondition(
+          "tokens: expected a cluster with a secret_file or a certificate_file, and this one "
+          "has none: everyone on the machine may do everything"));
     }
     constexpr uint64_t kMostSeconds = uint64_t{100} * 365 * 24 * 3600;
     if (seconds > kMostSeconds)

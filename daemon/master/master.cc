@@ -14,6 +14,7 @@
 #include "daemon/master/wire_client_service.h"
 #include "daemon/master/wire_saved_files.h"
 #include "daemon/master/wire_workforce.h"
+#include "daemon/process/own_secret.h"
 #include "daemon/process/state_folder.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
@@ -44,6 +45,7 @@ RpcIdentity identity_of(const MasterConfig& config) {
   identity.secret = config.security.secret;
   identity.secrets = config.security.secrets;
   identity.seal = config.security.seal();
+  identity.certificates = config.security.current_certificates();
   return identity;
 }
 
@@ -72,6 +74,15 @@ MasterParts::MasterParts(const MasterConfig& of, const MasterTuning& with, Logge
 MasterParts::~MasterParts() = default;
 
 namespace {
+
+// With certificates no secret has to be shared. The keys of runners and tokens still need one.
+Status add_own_secret(MasterConfig& config) {
+  SecurityConfig& security = config.security;
+  if (!security.certificates || !security.secret.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(security.secret, open_or_make_secret(config.state_dir + "/secret"));
+  security.secrets = std::make_shared<Secrets>(security.secret);
+  return {};
+}
 
 // A key that is there and cannot be used stops the start: a person has to look at it. A disk
 // without room for a new one costs the signatures alone.
@@ -108,6 +119,7 @@ Status Master::open() {
   // The folder is made private before anything in it is read or written.
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(parts_.config.state_dir));
   if (!warning.empty()) parts_.log.warning(warning);
+  LEAT_RETURN_IF_ERROR(add_own_secret(parts_.config));
   parts_.audit = AuditLog::open(real_files(), parts_.config.state_dir + "/audit", parts_.clock,
                                 parts_.log.named("audit"), parts_.config.audit_to_log);
   LEAT_ASSIGN_OR_RETURN(parts_.tokens,

@@ -64,7 +64,7 @@ struct MasterParts {
   MasterParts(const MasterConfig& config, const MasterTuning& tuning, Logger log);
   ~MasterParts();
 
-  const MasterConfig config;
+  MasterConfig config;  // Master::open() adds the master's own secret
   const MasterTuning tuning;
   const Logger log;
   const RealClock clock;

@@ -90,7 +90,11 @@ std::vector<std::string> MasterProcess::hints() const {
   // A cluster's name is part of the command only if it is not the default one. The secret itself
   // is never shown.
   if (config_.cluster != MasterConfig().cluster) join += " --set cluster=" + config_.cluster;
-  if (!config_.security.secret_file.empty()) join += " --secret-file FILE";
+  if (config_.security.certificates) {
+    join += " --certificate-file FILE";
+  } else if (!config_.security.secret_file.empty()) {
+    join += " --secret-file FILE";
+  }
   std::vector<std::string> hints{std::move(join)};
   if (http_ != nullptr)
     hints.push_back(cat("status page: http://", dialled(http_->address()), "/"));

@@ -59,6 +59,43 @@ void read_secrets(YamlMap& top, const ConfigSources& sources, SecurityConfig& se
   read_secret(top, "http_token_file", credentials, security.http_token_file, security.http_token);
 }
 
+// The key of the file that a message of read_certificates() is about.
+std::string_view key_of_file(const CertificatePaths& paths, std::string_view message) {
+  const auto begins = [&](const std::string& path) {
+    return !path.empty() && message.starts_with(cat("'", path, "'"));
+  };
+  if (begins(paths.certificate)) return "certificate_file";
+  if (begins(paths.key)) return "certificate_key_file";
+  return begins(paths.authority) ? "authority_file" : "revoked_file";
+}
+
+// Reads the certificate of a daemon with this role in the cluster.
+void read_certificate(YamlMap& top, const ConfigSources& sources, const std::string& cluster,
+                      std::string_view role, SecurityConfig& security) {
+  const CertificatePaths& paths = security.certificate;
+  if (paths.certificate.empty()) {
+    for (const auto& [key, path] : {std::pair("certificate_key_file", &paths.key),
+                                    {"authority_file", &paths.authority},
+                                    {"revoked_file", &paths.revoked}}) {
+      if (!path->empty()) top.fail(key, "expected certificate_file beside it");
+    }
+    return;
+  }
+  if (security.insecure_plaintext)
+    top.fail("insecure_plaintext",
+             "expected false with certificate_file, since certificates need TLS, received true");
+  auto files = CertificateFiles::open(paths, credentials_folder(sources));
+  if (!files.ok()) {
+    const std::string& message = files.status().message();
+    return top.fail(key_of_file(paths, message), message);
+  }
+  const PeerName& name = (*files)->current()->get()->own().name;
+  if (name.cluster != cluster || name.role != role)
+    top.fail("certificate_file", cat("expected the certificate of a ", role, " of cluster '",
+                                     cluster, "', received that of ", write(name)));
+  security.certificates = *std::move(files);
+}
+
 // Reports an address beyond loopback. `authenticates` is the key that would allow it, and is not
 // set.
 void want_loopback(YamlMap& top, const Port& port, std::string_view authenticates) {
@@ -83,7 +120,7 @@ void check_security(YamlMap& top, const SecurityConfig& security, std::span<cons
   // The key has a long name so that nobody sets it by mistake, and it allows everything.
   if (security.insecure_allow_network_without_authentication) return;
   for (const Port& port : control) {
-    if (security.secret_file.empty()) want_loopback(top, port, "a secret_file");
+    if (!security.authenticates()) want_loopback(top, port, "a secret_file or certificate_file");
   }
   if (security.http_token_file.empty()) {
     want_loopback(top, http, "an http_token_file");
@@ -131,6 +168,15 @@ void check_local_paths(YamlMap& top, const WorkerConfig& config) {
              "required: jobs read as the worker's user, and so have no own one");
 }
 
+// The master takes a worker only under the name of its certificate.
+void check_certificate_name(YamlMap& top, const WorkerConfig& config) {
+  if (!config.security.certificates) return;
+  const PeerName& name = config.security.certificates->current()->get()->own().name;
+  if (name.role != "worker" || name.name == config.name) return;
+  top.fail("certificate_file", cat("expected the certificate of worker '", config.name,
+                                   "', as `name` has it, received that of ", write(name)));
+}
+
 // A runner must not have the user of an account.
 void check_users(YamlMap& top, const WorkerConfig& config) {
   const RunnerUserRange& users = config.runner.users;
@@ -151,6 +197,7 @@ void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& conf
   check_security(top, config.security, std::span(ports).first(1), ports[1]);
   check_ports_differ(top, ports);
   read_secrets(top, sources, config.security);
+  read_certificate(top, sources, config.cluster, "master", config.security);
   read_secret(top, "http_write_token_file", credentials_folder(sources),
               config.http_write_token_file, config.http_write_token);
 }
@@ -166,6 +213,12 @@ void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& conf
   check_local_paths(top, config);
   check_users(top, config);
   read_secrets(top, sources, config.security);
+  if (!config.security.secret_file.empty() && !config.security.certificate.certificate.empty())
+    top.fail("secret_file",
+             "expected one of secret_file and certificate_file, by which the master knows this "
+             "worker, received both");
+  read_certificate(top, sources, config.cluster, "worker", config.security);
+  check_certificate_name(top, config);
 }
 
 void check_config(YamlMap& top, const ConfigSources&, DevConfig& config) {

@@ -64,6 +64,10 @@ template <typename Visitor>
 void visit(Visitor& v, SecurityConfig& c) {
   v.path("secret_file", c.secret_file);
   v.path("previous_secret_file", c.previous_secret_file);
+  v.path("certificate_file", c.certificate.certificate);
+  v.path("certificate_key_file", c.certificate.key);
+  v.path("authority_file", c.certificate.authority);
+  v.path("revoked_file", c.certificate.revoked);
   v.path("http_token_file", c.http_token_file);
   v.path("http_certificate_file", c.http_certificate_file);
   v.path("http_key_file", c.http_key_file);

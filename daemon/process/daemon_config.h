@@ -18,6 +18,7 @@
 
 #include "daemon/jobs/quotas.h"
 #include "daemon/jobs/retention.h"
+#include "daemon/process/certificate_files.h"
 #include "devices/base/log.h"
 #include "transport/rpc/secrets.h"
 #include "transport/seal/seal.h"
@@ -49,6 +50,12 @@ struct SecurityConfig {
   std::string previous_secret;  // not a key
   // Not a key: both secrets, as reload_secrets() has read them last; null: `secret` stays.
   std::shared_ptr<Secrets> secrets;
+  // Keys `certificate_file`, `certificate_key_file`, `authority_file` and `revoked_file`: the
+  // certificate by which this daemon proves itself, and the authorities whose certificates it
+  // accepts. A worker then needs no secret; a master makes itself one for keys and tokens.
+  CertificatePaths certificate;
+  // Not a key: the files as they were read last; null: none.
+  std::shared_ptr<CertificateFiles> certificates;
   // Key `http_token_file`: the token that a request to the HTTP port must carry ("Authorization:
   // Bearer ..."), also 32 to 4096 bytes. Without this key HTTP needs no authentication.
   std::string http_token_file;
@@ -68,6 +75,12 @@ struct SecurityConfig {
   // Key of the same name: connections over loopback have TLS, too.
   bool seal_loopback = false;
 
+  // Peers can prove themselves to this daemon.
+  bool authenticates() const { return !secret_file.empty() || !certificate.certificate.empty(); }
+  // The certificates for the identity of this daemon; null: none.
+  std::shared_ptr<const CurrentCertificates> current_certificates() const {
+    return certificates ? certificates->current() : nullptr;
+  }
   // The secret of the moment; empty: none.
   std::string current_secret() const { return secrets ? secrets->current() : secret; }
   // The connections that get TLS, if there is a secret.

@@ -15,9 +15,14 @@
 namespace leat {
 namespace {
 
+constexpr size_t kMostSmallBytes = 1u << 20;
+
 // Nobody but the owner may read a secret, and nobody but this user and root may have written it.
-Status check_owner_and_mode(const std::string& path, const struct stat& info) {
-  if ((info.st_mode & 077) != 0) {
+Status check_owner_and_mode(const std::string& path, const struct stat& info, FileOf whose) {
+  if (whose == FileOf::everyone && (info.st_mode & 02) != 0)
+    return invalid_argument(cat("'", path, "': expected a file that not everyone may write, ",
+                                "received mode ", permission_text(info.st_mode)));
+  if (whose == FileOf::owner && (info.st_mode & 077) != 0) {
     return invalid_argument(cat("'", path, "': expected a file that its owner alone may read ",
                                 "(chmod 0400), received mode ", permission_text(info.st_mode)));
   }
@@ -45,17 +50,37 @@ Result<std::string> read_up_to(int fd, const std::string& path, size_t limit) {
 
 }  // namespace
 
-Result<std::string> read_secret_file(const std::string& path, const std::string& credentials) {
+namespace {
+
+// Opens a regular file whose owner and mode are right. A credential of systemd has a mode that
+// shows an ACL and would be refused.
+Result<Descriptor> open_checked(const std::string& path, const std::string& credentials,
+                                FileOf whose) {
   // Non-blocking, because opening a pipe would wait for a writer.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return invalid_argument(cat("'", path, "': ", std::strerror(errno)));
   struct stat info {};
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return invalid_argument(cat("'", path, "': expected a regular file"));
   }
-  // The mode of a credential of systemd shows an ACL, and would be refused.
   const bool credential = !credentials.empty() && path.starts_with(credentials + "/");
-  if (!credential) LEAT_RETURN_IF_ERROR(check_owner_and_mode(path, info));
+  if (!credential) LEAT_RETURN_IF_ERROR(check_owner_and_mode(path, info, whose));
+  return file;
+}
+
+}  // namespace
+
+Result<std::string> read_small_file(const std::string& path, const std::string& credentials,
+                                    FileOf whose) {
+  LEAT_ASSIGN_OR_RETURN(const Descriptor file, open_checked(path, credentials, whose));
+  LEAT_ASSIGN_OR_RETURN(std::string text, read_up_to(file.get(), path, kMostSmallBytes + 1));
+  if (text.size() <= kMostSmallBytes) return text;
+  return invalid_argument(
+      cat("'", path, "': expected at most ", kMostSmallBytes, " bytes, received more"));
+}
+
+Result<std::string> read_secret_file(const std::string& path, const std::string& credentials) {
+  LEAT_ASSIGN_OR_RETURN(const Descriptor file, open_checked(path, credentials, FileOf::owner));
   // Room for the newline, and for one byte more, by which a file that is too long shows.
   LEAT_ASSIGN_OR_RETURN(std::string text, read_up_to(file.get(), path, kMostSecretBytes + 2));
   if (text.ends_with('\n')) text.pop_back();

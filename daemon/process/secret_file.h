@@ -21,6 +21,15 @@ inline constexpr size_t kMostSecretBytes = 4096;
 // user.
 Result<std::string> read_secret_file(const std::string& path, const std::string& credentials);
 
+// The users that may have the content of a file, and so the owners and modes that it may have.
+enum class FileOf : uint8_t {
+  owner,     // it is secret: nobody else may read it
+  everyone,  // nobody but its owner and its group may have written it
+};
+// Returns the content of a regular file of at most 1 MiB. Errors as of read_secret_file().
+Result<std::string> read_small_file(const std::string& path, const std::string& credentials,
+                                    FileOf whose);
+
 // Reads the files of `secret_file` and `previous_secret_file` again, and puts what they have into
 // `config.secrets`: connections that follow use it, and a master ends those of a secret that it no
 // longer accepts. A previous file that was removed is no error: the secret before is no longer

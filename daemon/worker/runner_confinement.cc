@@ -92,7 +92,11 @@ Result<std::unique_ptr<RunnerConfinement>> RunnerConfinement::open(const WorkerC
   base.no_namespaces = abilities.namespaces.message();
   base.reads_all = config.local_paths;
   base.data = data_of(config);
-  if (!config.security.secret_file.empty()) base.hidden.push_back(config.security.secret_file);
+  const CertificatePaths& certificate = config.security.certificate;
+  for (const std::string& file :
+       {config.security.secret_file, certificate.certificate, certificate.key}) {
+    if (!file.empty()) base.hidden.push_back(file);
+  }
   base.core_dumps = config.runner.core_dumps;
   base.most_file_bytes = cpu::CpuDevice(0, 1).memory_bytes();
   base.no_user = user.how;

@@ -119,6 +119,7 @@ RpcIdentity identity_of(const WorkerConfig& config) {
   identity.secret = config.security.secret;
   identity.secrets = config.security.secrets;
   identity.seal = config.security.seal();
+  identity.certificates = config.security.current_certificates();
   return identity;
 }
 

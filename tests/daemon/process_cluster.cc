@@ -80,8 +80,10 @@ Finished ProcessCluster::leat(const std::string& command,
   add(all, arguments);
   add(all, {"--master", master_->ready().listen});
   // A test that gives the option itself wants its own.
-  if (std::find(arguments.begin(), arguments.end(), "--secret-file") == arguments.end())
-    add(all, options_.client);
+  const bool own = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+    return word == "--secret-file" || word == "--certificate-file";
+  });
+  if (!own) add(all, options_.client);
   return run_leat(folder_.path(), all);
 }
 

@@ -49,7 +49,10 @@ Status Wire::shake_hands(Deadline deadline, std::string_view peer) {
     session.sent(output.size());
     if (!shaken.ok()) return shaken.while_doing(subject);
     LEAT_RETURN_IF_ERROR(sent);
-    if (session.established()) return {};
+    if (session.established()) {
+      session.receive_from(get());
+      return {};
+    }
     LEAT_RETURN_IF_ERROR(wait_ready(get(), POLLIN, deadline, subject));
     const auto space = session.space();
     const ssize_t n = ::recv(get(), space.data(), space.size(), MSG_DONTWAIT);
@@ -121,16 +124,11 @@ ssize_t Wire::receive_sealed(std::span<const iovec> parts) {
         got += static_cast<ssize_t>(*read);
         continue;
       }
-      if (session.at_end()) return got;
-      const auto space = session.space();
-      const ssize_t n = ::recv(get(), space.data(), space.size(), MSG_DONTWAIT);
-      if (n > 0) {
-        session.received(static_cast<size_t>(n));
-      } else if (got > 0) {
-        return got;  // the next call finds the end or the error
-      } else {
-        return n;  // 0: the end, whether the peer has said it or not
-      }
+      // The next call finds the end or the error of the socket once more.
+      if (session.at_end() || got > 0) return got;
+      const int state = session.socket_state();
+      if (state < 0) return 0;  // the end, whether the peer has said it or not
+      return fail(state == 0 ? EAGAIN : state);
     }
   }
   return got;

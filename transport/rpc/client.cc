@@ -55,13 +55,35 @@ class RpcClient::Connection final : public LoopOwned {
 
 namespace {
 
+// The reason why TLS with certificates has failed: another try helps only if the connection was
+// lost.
+Status failure_of_tls(const kj::Exception& why, const std::string& address) {
+  const std::string text = cat(address, ": ", why.getDescription().cStr());
+  const bool lost = why.getType() == kj::Exception::Type::DISCONNECTED;
+  return lost ? unavailable(text) : failed_precondition(text);
+}
+
 // The opener's side of the hello, and the stream that it runs over.
 struct Opening {
   // The identity depends on the way to the other end, so it is made once that is known.
-  void begin(const RpcIdentity& whole, const std::string& address, bool loopback) {
-    identity = identity_over(whole, loopback);
+  void begin(const RpcIdentity& whole, const std::string& address) {
+    identity = certified ? identity_in_tls(whole) : identity_over(whole, loopback);
     handshake.emplace(identity, address, random_nonce());
   }
+  // Puts TLS under the connection, if this end proves itself by a certificate.
+  kj::Promise<Status> certify(const RpcIdentity& whole, const std::string& address) {
+    if (!whole.certificates) return Status();
+    return seal(kj::mv(stream), TlsSession::Side::client, whole.certificates->get())
+        .then(
+            [this, &whole, &address](CertifiedStream sealed) {
+              stream = kj::mv(sealed.stream);
+              certified = true;
+              return check_master(sealed.peer, whole, address);
+            },
+            [&address](kj::Exception&& why) { return failure_of_tls(why, address); });
+  }
+  bool loopback = false;
+  bool certified = false;  // both ends have shown certificates
   RpcIdentity identity;
   std::optional<OpenerHandshake> handshake;
   kj::Own<kj::AsyncIoStream> stream;
@@ -80,6 +102,40 @@ kj::Promise<void> read(Opening& opening, Bytes& bytes, const std::string& addres
           kj::throwFatalException(
               to_exception(unavailable(cat(address, " hung up in the middle of the hello"))));
         }
+      });
+}
+
+// The hello, from its first byte to the verdict, and the TLS that may follow.
+kj::Promise<Status> greet(const std::shared_ptr<Opening>& opening,
+                          const std::shared_ptr<const RpcClientOptions>& options) {
+  opening->begin(options->identity, options->address);
+  const Hello& hello = opening->handshake->hello();
+  return opening->stream->write(hello.data(), hello.size())
+      .then([opening, options] { return read(*opening, opening->answer, options->address); })
+      .then([opening, options]() -> kj::Promise<Status> {
+        const auto proof = opening->handshake->on_answer(opening->answer);
+        if (!proof.ok()) return proof.status();
+        opening->proof = *proof;
+        return opening->stream->write(opening->proof.data(), opening->proof.size())
+            .then([opening, options] { return read(*opening, opening->verdict, options->address); })
+            .then([] { return Status(); });
+      })
+      .then([opening](Status status) -> kj::Promise<Status> {
+        if (!status.ok()) return status;
+        auto peer = opening->handshake->on_verdict(opening->verdict);
+        if (!peer.ok()) return peer.status();
+        opening->peer = std::move(*peer);
+        if (opening->certified) {
+          opening->peer.authenticated = opening->peer.sealed = true;
+          return Status();
+        }
+        if (!opening->peer.sealed) return Status();
+        return seal(kj::mv(opening->stream), TlsSession::Side::client,
+                    *opening->handshake->seal_key())
+            .then([opening](kj::Own<kj::AsyncIoStream> sealed) {
+              opening->stream = kj::mv(sealed);
+              return Status();
+            });
       });
 }
 
@@ -102,37 +158,20 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
       })
       .then([opening, options](kj::Own<kj::AsyncIoStream> stream) {
         opening->stream = kj::mv(stream);
-        bool loopback = false;
         // The options are set before the first byte, so that a hello is not delayed either.
         KJ_IF_MAYBE (fd, opening->stream->getFd()) {
           set_control_options(*fd);
-          loopback = remote_address(*fd).is_loopback();
+          opening->loopback = remote_address(*fd).is_loopback();
         }
-        opening->begin(options->identity, options->address, loopback);
-        const Hello& hello = opening->handshake->hello();
-        return opening->stream->write(hello.data(), hello.size());
+        return opening->certify(options->identity, options->address);
       })
-      .then([opening, options] { return read(*opening, opening->answer, options->address); })
-      .then([opening, options]() -> kj::Promise<Status> {
-        const auto proof = opening->handshake->on_answer(opening->answer);
-        if (!proof.ok()) return proof.status();
-        opening->proof = *proof;
-        return opening->stream->write(opening->proof.data(), opening->proof.size())
-            .then([opening, options] { return read(*opening, opening->verdict, options->address); })
-            .then([] { return Status(); });
-      })
-      .then([opening](Status status) -> kj::Promise<Status> {
-        if (!status.ok()) return status;
-        auto peer = opening->handshake->on_verdict(opening->verdict);
-        if (!peer.ok()) return peer.status();
-        opening->peer = std::move(*peer);
-        if (!opening->peer.sealed) return Status();
-        return seal(kj::mv(opening->stream), TlsSession::Side::client,
-                    *opening->handshake->seal_key())
-            .then([opening](kj::Own<kj::AsyncIoStream> sealed) {
-              opening->stream = kj::mv(sealed);
-              return Status();
-            });
+      .then([opening, options](Status certified) -> kj::Promise<Status> {
+        if (!certified.ok()) return certified;
+        // An acceptor that refuses this end's certificate says so in place of its answer.
+        return greet(opening, options).catch_([opening, options](kj::Exception&& why) -> Status {
+          if (!opening->certified) kj::throwFatalException(kj::mv(why));
+          return failure_of_tls(why, options->address);
+        });
       })
       .then([&loop, opening, options](Status status) -> Connected {
         if (!status.ok()) return status;
@@ -141,8 +180,7 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
                                                opening->peer.authenticated);
         Connection& there = *connection;
         const uint64_t id = loop.context().own(kj::mv(connection));
-        return std::unique_ptr<RpcClient>(
-            new RpcClient(loop, id, there, std::move(opening->peer)));
+        return std::unique_ptr<RpcClient>(new RpcClient(loop, id, there, std::move(opening->peer)));
       });
 }
 

@@ -100,6 +100,18 @@ bool fits(Right right, RpcRole role) {
   }
 }
 
+Result<Grant> grant_of(const PeerCertificate& certificate) {
+  const auto right = right_named(certificate.name.role);
+  if (!right.ok() || !check_name(certificate.name.name).ok())
+    return failed_precondition(cat("certificate: expected that of a person or a worker, received ",
+                                   write(certificate.name)));
+  Grant grant;
+  grant.right = *right;
+  grant.name = certificate.name.name;
+  grant.expires = certificate.expires;
+  return grant;
+}
+
 Status check_name(std::string_view name) {
   const bool sound = !name.empty() && name.size() <= Grant::kMostName && is_alphanumeric(name[0]) &&
                      std::all_of(name.begin(), name.end(), [](char c) {

@@ -11,6 +11,7 @@
 
 #include "devices/base/status.h"
 #include "transport/rpc/rpc_role.h"
+#include "transport/seal/certificates.h"
 
 namespace leat {
 
@@ -49,6 +50,9 @@ struct Grant {
 
   friend bool operator==(const Grant&, const Grant&) = default;
 };
+// What a certificate allows the person or worker that it names, until it ends. failed_precondition
+// if its role is that of a master, or none.
+Result<Grant> grant_of(const PeerCertificate& certificate);
 // invalid_argument for a name that is none.
 Status check_name(std::string_view name);
 // Whether an end with this grant may be the worker of that name: a member, or the worker of the

@@ -163,6 +163,22 @@ RpcIdentity identity_over(const RpcIdentity& identity, bool loopback) {
   return over;
 }
 
+RpcIdentity identity_in_tls(const RpcIdentity& identity) {
+  RpcIdentity inside = identity;
+  inside.secret.clear();
+  inside.previous_secret.clear();
+  inside.secrets = nullptr;
+  inside.seal = Seal::never;
+  return inside;
+}
+
+Status check_master(const PeerCertificate& peer, const RpcIdentity& identity,
+                    std::string_view address) {
+  if (peer.name.role == "master" && peer.name.cluster == identity.cluster) return {};
+  return failed_precondition(cat("certificate of ", address, ": expected that of a master of ",
+                                 "cluster '", identity.cluster, "', received ", write(peer.name)));
+}
+
 Status check_identity(const RpcIdentity& identity) {
   if (identity.cluster.size() > kClusterBytes || identity.cluster.find('\0') != std::string::npos) {
     return invalid_argument(cat("cluster name '", identity.cluster, "': expected at most ",

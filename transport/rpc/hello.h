@@ -14,6 +14,7 @@
 #include "transport/rpc/grant.h"
 #include "transport/rpc/rpc_role.h"
 #include "transport/rpc/secrets.h"
+#include "transport/seal/certificates.h"
 #include "transport/seal/seal.h"
 #include "transport/seal/tls_session.h"
 
@@ -41,7 +42,17 @@ struct RpcIdentity {
   std::string previous_secret = {};
   // Which connections this end makes or takes only with TLS. Without a secret there is no TLS.
   Seal seal = Seal::beyond_loopback;
+  // If set, an end that opens a connection proves itself by its certificate and not by the secret:
+  // TLS begins with the first byte, the acceptor has to be a master of the cluster, and the hello
+  // goes through TLS. An acceptor takes such connections, and those of keys of its secret, too.
+  std::shared_ptr<const CurrentCertificates> certificates = {};
 };
+// The identity for the hello inside of a TLS in which both ends have shown certificates: proofs are
+// zeros there, and no further TLS begins.
+RpcIdentity identity_in_tls(const RpcIdentity& identity);
+// Whether the certificate is that of a master of the cluster; failed_precondition with the address.
+Status check_master(const PeerCertificate& peer, const RpcIdentity& identity,
+                    std::string_view address);
 // The identity of an end for one connection, over loopback or over a network: with the secrets of
 // the moment, and the bits of kSealFeature as its policy wants them.
 RpcIdentity identity_over(const RpcIdentity& identity, bool loopback);

@@ -2,6 +2,9 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "devices/base/text.h"
 #include "transport/rpc/call.h"
 
@@ -10,6 +13,8 @@ namespace {
 
 // Plaintext that is encrypted at once, so that a long message does not double its memory.
 constexpr size_t kChunk = 64u << 10;
+// A refused peer that has sent more than this is not waited for.
+constexpr size_t kMostAfterRefusal = 64u << 10;
 
 [[noreturn]] void fail(const Status& why) { kj::throwFatalException(to_exception(why)); }
 void check(const Status& status) {
@@ -28,8 +33,18 @@ class SealedStream final : public kj::AsyncIoStream {
   SealedStream(kj::Own<kj::AsyncIoStream> inner, std::unique_ptr<TlsSession> session)
       : inner_(kj::mv(inner)), session_(std::move(session)) {}
 
+  // Bytes of the peer that were read before.
+  void begin_with(std::span<const uint8_t> bytes) {
+    const auto space = session_->space();
+    const size_t taken = std::min(bytes.size(), space.size());
+    if (taken > 0) std::memcpy(space.data(), bytes.data(), taken);
+    session_->received(taken);
+  }
+  TlsSession& session() { return *session_; }
+
   kj::Promise<void> shake_hands() {
-    check(session_->shake_hands());
+    const Status shaken = session_->shake_hands();
+    if (!shaken.ok()) return refuse(shaken);
     return send().then([this]() -> kj::Promise<void> {
       if (session_->established()) return kj::READY_NOW;
       return receive().then([this](bool more) {
@@ -51,17 +66,39 @@ class SealedStream final : public kj::AsyncIoStream {
   // All writes are over when this is called, so the few bytes of the end have room.
   void shutdownWrite() override {
     session_->say_end();
-    const auto end = session_->take_output();
-    KJ_IF_MAYBE (fd, inner_->getFd()) {
-      (void)!::send(*fd, end.data(), end.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
-    inner_->shutdownWrite();
+    send_end();
   }
   kj::Promise<void> whenWriteDisconnected() override { return inner_->whenWriteDisconnected(); }
   void abortRead() override { inner_->abortRead(); }
   kj::Maybe<int> getFd() const override { return inner_->getFd(); }
 
  private:
+  // The last few bytes of this end, which have room, and the end of the stream.
+  void send_end() {
+    const auto end = session_->take_output();
+    KJ_IF_MAYBE (fd, inner_->getFd()) {
+      (void)!::send(*fd, end.data(), end.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    inner_->shutdownWrite();
+  }
+  // Fails the handshake, as soon as the peer has ended the connection. The peer is told with the
+  // alert in the output; closing at once, with bytes of the peer unread, could take the alert away
+  // from it.
+  kj::Promise<void> refuse(const Status& why) {
+    if (!session_->has_certificates()) fail(why);
+    // The peer may have ended the connection before.
+    const auto gone = kj::runCatchingExceptions([this] { send_end(); });
+    if (gone != nullptr) fail(why);
+    return drain(0).then([why] { fail(why); }, [why](kj::Exception&&) { fail(why); });
+  }
+  // Reads and forgets what comes up to the end of the stream.
+  kj::Promise<void> drain(size_t before) {
+    return inner_->tryRead(dropped_, 1, sizeof dropped_)
+        .then([this, before](size_t size) -> kj::Promise<void> {
+          if (size == 0 || before + size > kMostAfterRefusal) return kj::READY_NOW;
+          return drain(before + size);
+        });
+  }
   kj::Promise<size_t> fill(std::span<std::byte> out, size_t least, size_t have) {
     while (have < out.size()) {
       const auto got = session_->read(out.subspan(have));
@@ -127,6 +164,7 @@ class SealedStream final : public kj::AsyncIoStream {
   std::unique_ptr<TlsSession> session_;
   std::vector<std::byte> together_;  // small pieces of one write
   std::vector<std::byte> sending_;   // records of one write
+  std::byte dropped_[1024];          // behind a refusal
 };
 
 }  // namespace
@@ -139,6 +177,21 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> seal(kj::Own<kj::AsyncIoStream> stream,
   auto& there = *sealed;
   return there.shake_hands().then(
       [sealed = kj::mv(sealed)]() mutable -> kj::Own<kj::AsyncIoStream> { return kj::mv(sealed); });
+}
+
+kj::Promise<CertifiedStream> seal(kj::Own<kj::AsyncIoStream> stream, TlsSession::Side side,
+                                  std::shared_ptr<const Certificates> certificates,
+                                  std::span<const uint8_t> begun) {
+  auto session = TlsSession::create(side, std::move(certificates));
+  if (!session.ok()) fail(session.status());
+  auto sealed = kj::heap<SealedStream>(kj::mv(stream), std::move(*session));
+  auto& there = *sealed;
+  there.begin_with(begun);
+  return there.shake_hands().then([sealed = kj::mv(sealed)]() mutable -> CertifiedStream {
+    auto peer = sealed->session().peer_certificate();
+    if (!peer.ok()) fail(peer.status());
+    return {kj::mv(sealed), std::move(*peer)};
+  });
 }
 
 }  // namespace leat

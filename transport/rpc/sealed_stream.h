@@ -3,6 +3,9 @@
 
 #include <kj/async-io.h>
 
+#include <memory>
+#include <span>
+
 #include "transport/seal/tls_session.h"
 
 namespace leat {
@@ -15,5 +18,16 @@ namespace leat {
 // it: an attacker who cuts a connection cannot make that look like the peer's own end.
 kj::Promise<kj::Own<kj::AsyncIoStream>> seal(kj::Own<kj::AsyncIoStream> stream,
                                              TlsSession::Side side, const TlsKey& key);
+
+// A stream under TLS with certificates, and the end at the other side.
+struct CertifiedStream {
+  kj::Own<kj::AsyncIoStream> stream;
+  PeerCertificate peer;
+};
+// The same with certificates. `begun` are the bytes that were already read from the stream, at most
+// 16 KiB. An end whose certificate is refused is told so before the promise fails.
+kj::Promise<CertifiedStream> seal(kj::Own<kj::AsyncIoStream> stream, TlsSession::Side side,
+                                  std::shared_ptr<const Certificates> certificates,
+                                  std::span<const uint8_t> begun = {});
 
 }  // namespace leat

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <map>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "devices/base/text.h"
@@ -28,10 +30,22 @@ constexpr std::chrono::milliseconds kLastBackOff{1'000};
 // How long a token may go on after it expired or was revoked.
 constexpr std::chrono::milliseconds kTokenWatch{500};
 
+// The first byte of a connection that begins with TLS, and how such a one is told that this end has
+// no certificates: an alert of TLS, "handshake failure".
+constexpr uint8_t kTlsHandshake = 0x16;
+constexpr uint8_t kNoCertificates[] = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x28};
+
 // True if the peer's process belongs to this process's user or to root.
 bool is_same_user(const SocketAddress& peer, int fd) {
   const auto user = user_of_peer(peer, local_address(fd));
   return user && (*user == ::geteuid() || *user == 0);
+}
+
+// Seconds since 1970.
+int64_t seconds_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 // The error of a handshake that failed, as an exception. It does not leave this file.
@@ -91,7 +105,8 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   }
   void start(bool insecure) {
     tasks_.add(accept_loop());
-    if (!options_.identity.secret.empty()) tasks_.add(watch_tokens());
+    if (!options_.identity.secret.empty() || options_.identity.certificates)
+      tasks_.add(watch_tokens());
     if (insecure) tasks_.add(warn_loop());
   }
 
@@ -99,20 +114,24 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   // A connection before its hello is accepted.
   struct HalfOpen {
     HalfOpen(uint64_t i, RpcIdentity me, kj::Own<kj::AsyncIoStream> s, std::string from)
-        : id(i),
-          identity(std::move(me)),
-          stream(kj::mv(s)),
-          address(std::move(from)),
-          handshake(identity, random_nonce()) {}
+        : id(i), identity(std::move(me)), stream(kj::mv(s)), address(std::move(from)) {}
+    // The hello begins: over TLS, if the peer has shown a certificate.
+    void begin(std::optional<PeerCertificate> shown) {
+      certificate = std::move(shown);
+      if (certificate) identity = identity_in_tls(identity);
+      handshake.emplace(identity, random_nonce());
+    }
     const uint64_t id;
-    const RpcIdentity identity;  // of this end on this connection
+    RpcIdentity identity;  // of this end on this connection
     kj::Own<kj::AsyncIoStream> stream;
     std::string address;
-    AcceptorHandshake handshake;
+    std::optional<PeerCertificate> certificate;
+    std::optional<AcceptorHandshake> handshake;
     Hello hello;
     RpcAnswer answer;
     Proof proof;
     Verdict verdict;
+    RpcPeer peer;  // once its proof was judged
     kj::Maybe<capnp::Capability::Client> bootstrap;
     kj::Own<Seat> seat;                // set once the peer is let in
     kj::Promise<void> task = nullptr;  // last, because it uses the members above
@@ -121,15 +140,19 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   struct Live {
     Live(LoopContext& context, HalfOpen& half, const RpcServerOptions& options, ByteBudget& budget)
         : address(std::move(half.address)),
-          grant(half.handshake.peer().grant),
-          secret(half.handshake.secret()),
+          grant(half.peer.grant),
+          secret(half.handshake->secret()),
+          certificate(std::move(half.certificate)),
           seat(kj::mv(half.seat)),
           network(kj::mv(half.stream), capnp::rpc::twoparty::Side::SERVER, options.limits,
-                  half.handshake.peer().authenticated, context, budget),
+                  half.peer.authenticated, context, budget),
           system(network, kj::mv(half.bootstrap)) {}
     const std::string address;
     const Grant grant;
     const std::string secret;
+    const std::optional<PeerCertificate> certificate;
+    // The certificates of this end by which the peer's was verified last.
+    std::shared_ptr<const Certificates> verified_by;
     const kj::Own<Seat> seat;
     GuardedNetwork network;
     capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
@@ -161,11 +184,13 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   kj::Promise<void> back_off(int error);
   void admit(int fd, const SocketAddress& from);
   kj::Promise<void> handshake(HalfOpen& half);
+  kj::Promise<void> read_hello(HalfOpen& half);
+  kj::Promise<void> certify(HalfOpen& half);
   kj::Promise<void> say_verdict(HalfOpen& half);
   kj::Promise<void> seal_stream(HalfOpen& half);
   Refusal judge(HalfOpen& half);
   Refusal is_over(const Grant& grant) const;
-  Refusal is_over(const Live& live) const;
+  Refusal is_over(Live& live) const;
   kj::Promise<void> watch_tokens();
   void end_granted(uint64_t id);
   void end_half_open(uint64_t id, Status why);
@@ -290,29 +315,55 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
                   .eagerlyEvaluate(nullptr);
 }
 
-// Reads the hello, answers, reads the proof, and says the verdict. A refusal is sent before the
-// connection ends, so that the opener learns the reason.
-kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
+// Reads the hello. A peer that begins with TLS in its place has to show a certificate, and then
+// says its hello over TLS.
+kj::Promise<void> RpcServer::Acceptor::read_hello(HalfOpen& half) {
   return half.stream->tryRead(half.hello.data(), kRpcHelloStart, kRpcHelloStart)
-      .then([&half](size_t size) -> kj::Promise<void> {
+      .then([this, &half](size_t size) -> kj::Promise<void> {
         if (size < kRpcHelloStart) kj::throwFatalException(given_up("it hung up"));
+        if (half.hello[0] == kTlsHandshake && !half.certificate) return certify(half);
+        if (!half.handshake) half.begin(std::nullopt);
         if (!AcceptorHandshake::has_rest(half.hello)) return kj::READY_NOW;
         constexpr size_t kRest = kRpcHelloBytes - kRpcHelloStart;
         return half.stream->tryRead(half.hello.data() + kRpcHelloStart, kRest, kRest)
             .then([](size_t rest) {
               if (rest < kRest) kj::throwFatalException(given_up("it hung up"));
             });
-      })
+      });
+}
+
+// The bytes of the hello are the first ones of TLS.
+kj::Promise<void> RpcServer::Acceptor::certify(HalfOpen& half) {
+  const auto& certificates = options_.identity.certificates;
+  if (!certificates) {
+    return half.stream->write(kNoCertificates, sizeof kNoCertificates).then([] {
+      kj::throwFatalException(given_up("it begins with TLS, and this end has no certificate"));
+    });
+  }
+  return seal(kj::mv(half.stream), TlsSession::Side::server, certificates->get(),
+              std::span(half.hello).first(kRpcHelloStart))
+      .then([this, &half](CertifiedStream certified) {
+        half.stream = kj::mv(certified.stream);
+        half.begin(std::move(certified.peer));
+        half.hello = Hello();
+        return read_hello(half);
+      });
+}
+
+// Reads the hello, answers, reads the proof, and says the verdict. A refusal is sent before the
+// connection ends, so that the opener learns the reason.
+kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
+  return read_hello(half)
       .then([this, &half] {
-        const auto answer = half.handshake.on_hello(half.hello);
+        const auto answer = half.handshake->on_hello(half.hello);
         if (!answer) kj::throwFatalException(given_up("what it sent is not a hello"));
         half.answer = *answer;
         return write(half, half.answer);
       })
       .then([this, &half] {
-        if (half.handshake.refusal() != Refusal::none) {
+        if (half.handshake->refusal() != Refusal::none) {
           kj::throwFatalException(given_up(
-              cat("its ", refusal_name(half.handshake.refusal()), " differs from this end's")));
+              cat("its ", refusal_name(half.handshake->refusal()), " differs from this end's")));
         }
         return read(half, half.proof);
       })
@@ -322,17 +373,17 @@ kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
 
 kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
   const Refusal refusal = judge(half);
-  half.verdict = half.handshake.verdict(refusal);
-  return write(half, half.verdict).then([refusal] {
-    if (refusal != Refusal::none) {
-      kj::throwFatalException(given_up(cat("refused for its ", refusal_name(refusal))));
-    }
+  half.verdict = half.handshake->verdict(refusal);
+  return write(half, half.verdict).then([refusal, &half] {
+    if (refusal == Refusal::none) return;
+    const std::string who = half.certificate ? cat(leat::write(half.certificate->name), ": ") : "";
+    kj::throwFatalException(given_up(cat(who, "refused for its ", refusal_name(refusal))));
   });
 }
 
 // Puts TLS under the connection if the two ends have agreed on it.
 kj::Promise<void> RpcServer::Acceptor::seal_stream(HalfOpen& half) {
-  const auto key = half.handshake.seal_key();
+  const auto key = half.handshake->seal_key();
   if (!key) return kj::READY_NOW;
   return seal(kj::mv(half.stream), TlsSession::Side::server, *key)
       .then([&half](kj::Own<kj::AsyncIoStream> sealed) { half.stream = kj::mv(sealed); });
@@ -341,11 +392,20 @@ kj::Promise<void> RpcServer::Acceptor::seal_stream(HalfOpen& half) {
 // Judges a peer that has sent its proof, and takes its seat. The seat is taken before the verdict
 // is sent: otherwise two peers could be promised the last one.
 Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
-  if (const Refusal refusal = half.handshake.on_proof(half.proof); refusal != Refusal::none) {
+  if (const Refusal refusal = half.handshake->on_proof(half.proof); refusal != Refusal::none) {
     return refusal;
   }
-  RpcPeer peer = half.handshake.peer();
-  if (const Refusal over = is_over(peer.grant); over != Refusal::none) return over;
+  RpcPeer& peer = half.peer;
+  peer = half.handshake->peer();
+  if (half.certificate) {
+    if (half.certificate->name.cluster != half.identity.cluster) return Refusal::cluster;
+    const auto grant = grant_of(*half.certificate);
+    if (!grant.ok() || !fits(grant->right, peer.role)) return Refusal::role;
+    peer.grant = *grant;
+    peer.authenticated = peer.sealed = true;
+  } else if (const Refusal over = is_over(peer.grant); over != Refusal::none) {
+    return over;
+  }
   const bool client = peer.role == RpcRole::client;
   const bool full = seats_.taken >= options_.connections;
   if (full || (client && seats_.clients >= options_.clients)) return Refusal::busy;
@@ -360,14 +420,21 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
 // Why the token of a grant is not good any more; none if it is.
 Refusal RpcServer::Acceptor::is_over(const Grant& grant) const {
   if (grant.right == Right::member) return Refusal::none;
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  if (grant.expires != 0 && grant.expires <= now.count()) return Refusal::expired;
+  if (grant.expires != 0 && grant.expires <= seconds_now()) return Refusal::expired;
   return options_.is_revoked && options_.is_revoked(grant) ? Refusal::revoked : Refusal::none;
 }
 
-// The same for a connection, which also ends with the secret that its key was made from.
-Refusal RpcServer::Acceptor::is_over(const Live& live) const {
+// The same for a connection, which also ends with the secret that its key was made from, or when
+// new files no longer trust its certificate.
+Refusal RpcServer::Acceptor::is_over(Live& live) const {
+  if (live.certificate) {
+    auto now = options_.identity.certificates->get();
+    if (live.certificate->expires <= seconds_now()) return Refusal::expired;
+    if (live.verified_by == now) return Refusal::none;
+    if (!now->check(*live.certificate).ok()) return Refusal::revoked;
+    live.verified_by = std::move(now);
+    return Refusal::none;
+  }
   const auto& secrets = options_.identity.secrets;
   if (secrets && !secrets->accepts(live.secret)) return Refusal::authentication;
   return is_over(live.grant);
@@ -377,7 +444,7 @@ Refusal RpcServer::Acceptor::is_over(const Live& live) const {
 kj::Promise<void> RpcServer::Acceptor::watch_tokens() {
   return context_.timer.afterDelay(to_kj(kTokenWatch)).then([this] {
     std::vector<uint64_t> over;
-    for (const auto& [id, live] : live_) {
+    for (auto& [id, live] : live_) {
       if (is_over(*live) != Refusal::none) over.push_back(id);
     }
     for (const uint64_t id : over) end_granted(id);
@@ -390,10 +457,11 @@ void RpcServer::Acceptor::end_granted(uint64_t id) {
   const auto found = live_.find(id);
   if (found == live_.end()) return;
   ++counters_->dropped;
-  const Live& live = *found->second;
-  const Status why =
-      failed_precondition(cat(refusal_name(is_over(live)), " of ", right_name(live.grant.right),
-                              " '", live.grant.name, "'"));
+  Live& live = *found->second;
+  const std::string_view what =
+      live.certificate ? "end of the certificate" : refusal_name(is_over(live));
+  const Status why = failed_precondition(
+      cat(what, " of ", right_name(live.grant.right), " '", live.grant.name, "'"));
   options_.log.info("rpc: dropped ", live.address, ": ", why.message());
   if (options_.on_refused) options_.on_refused(live.address, why);
   end(id);
@@ -455,7 +523,8 @@ Result<std::unique_ptr<RpcServer>> RpcServer::listen(RpcLoop& loop, RpcServerOpt
                                                      Bootstrap bootstrap) {
   LEAT_RETURN_IF_ERROR(check_identity(options.identity));
   LEAT_ASSIGN_OR_RETURN(const SocketAddress address, parse_socket_address(options.address));
-  const bool insecure = !address.is_loopback() && options.identity.secret.empty();
+  const bool insecure =
+      !address.is_loopback() && options.identity.secret.empty() && !options.identity.certificates;
   if (insecure && !options.insecure_allow_network_without_authentication) {
     return failed_precondition(cat(
         "cannot listen on ", address.to_string(),

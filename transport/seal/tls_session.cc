@@ -4,13 +4,14 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+#include <cerrno>
 #include <cstring>
 
 #include "devices/base/text.h"
+#include "transport/seal/tls_context.h"
 
 namespace leat {
 namespace {
@@ -19,13 +20,8 @@ constexpr std::string_view kPskIdentity = "leat";
 constexpr unsigned char kSuite[2] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 // Four records and their headers.
 constexpr size_t kInput = 4 * (16'384 + 64);
+constexpr size_t kReadAtOnce = 128u << 10;
 constexpr uint64_t kLeastCounted = 512;
-
-// Without these functions there is no way to go on safely.
-[[noreturn]] void no_crypto(const char* what) {
-  std::fprintf(stderr, "OpenSSL has no %s: it is not installed properly\n", what);
-  std::abort();
-}
 
 }  // namespace
 
@@ -79,6 +75,8 @@ struct TlsSession::Methods {
     BIO_clear_retry_flags(bio);
     const size_t n = std::min(static_cast<size_t>(size), self.in_end_ - self.in_begin_);
     if (n == 0) {
+      const ssize_t got = self.receive(data, static_cast<size_t>(size));
+      if (got > 0) return static_cast<int>(got);
       BIO_set_retry_read(bio);
       return -1;
     }
@@ -106,20 +104,10 @@ struct TlsSession::Methods {
     }();
     return method;
   }
-  static SSL_CTX* context() {
+  // Of all sessions with a key. It is never freed.
+  static SSL_CTX* context_of_keys() {
     static SSL_CTX* const context = [] {
-      SSL_CTX* made = SSL_CTX_new(TLS_method());
-      if (made == nullptr || SSL_CTX_set_min_proto_version(made, TLS1_3_VERSION) != 1 ||
-          SSL_CTX_set_max_proto_version(made, TLS1_3_VERSION) != 1 ||
-          SSL_CTX_set_ciphersuites(made, "TLS_AES_128_GCM_SHA256") != 1 ||
-          SSL_CTX_set1_groups_list(made, "X25519") != 1) {
-        no_crypto("TLS 1.3");
-      }
-      SSL_CTX_set_options(made, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-      SSL_CTX_set_num_tickets(made, 0);
-      SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
-      SSL_CTX_set_mode(made, SSL_MODE_RELEASE_BUFFERS);
-      SSL_CTX_set_read_ahead(made, 1);
+      SSL_CTX* made = new_tls_context();
       SSL_CTX_set_psk_use_session_callback(made, use_key);
       SSL_CTX_set_psk_find_session_callback(made, find_key);
       return made;
@@ -130,13 +118,26 @@ struct TlsSession::Methods {
 
 Result<std::unique_ptr<TlsSession>> TlsSession::create(Side side, const TlsKey& key,
                                                        uint64_t bytes_of_a_key) {
-  std::unique_ptr<TlsSession> session(new TlsSession(side, key, bytes_of_a_key));
-  LEAT_RETURN_IF_ERROR(session->open());
+  std::unique_ptr<TlsSession> session(new TlsSession(side, key, nullptr, bytes_of_a_key));
+  LEAT_RETURN_IF_ERROR(session->open(Methods::context_of_keys()));
+  // A server that shows a certificate in place of the key is refused: no authority is trusted.
+  SSL_set_verify(session->ssl_, side == Side::client ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   return session;
 }
 
-Status TlsSession::open() {
-  ssl_ = SSL_new(Methods::context());
+Result<std::unique_ptr<TlsSession>> TlsSession::create(
+    Side side, std::shared_ptr<const Certificates> certificates) {
+  SSL_CTX* const context = certificates->context();
+  std::unique_ptr<TlsSession> session(
+      new TlsSession(side, TlsKey{}, std::move(certificates), kBytesOfAKey));
+  LEAT_RETURN_IF_ERROR(session->open(context));
+  return session;
+}
+
+Result<PeerCertificate> TlsSession::peer_certificate() const { return Certificates::peer_of(ssl_); }
+
+Status TlsSession::open(ssl_ctx_st* context) {
+  ssl_ = SSL_new(context);
   BIO* bio = BIO_new(Methods::bio());
   if (ssl_ == nullptr || bio == nullptr) {
     BIO_free(bio);
@@ -147,8 +148,6 @@ Status TlsSession::open() {
   SSL_set_bio(ssl_, bio, bio);
   SSL_set_app_data(ssl_, this);
   side_ == Side::client ? SSL_set_connect_state(ssl_) : SSL_set_accept_state(ssl_);
-  // A server that shows a certificate in place of the key is refused: no authority is trusted.
-  SSL_set_verify(ssl_, side_ == Side::client ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   in_.resize(kInput);
   return {};
 }
@@ -165,6 +164,22 @@ std::span<std::byte> TlsSession::space() {
   return std::span(in_).subspan(in_end_);
 }
 
+void TlsSession::receive_from(int socket) {
+  socket_ = socket;
+  // The buffers stay while bytes flow.
+  SSL_clear_mode(ssl_, SSL_MODE_RELEASE_BUFFERS);
+  SSL_set_default_read_buffer_len(ssl_, kReadAtOnce);
+}
+
+// Takes bytes from the socket, if there is one and it has some.
+ssize_t TlsSession::receive(char* data, size_t size) {
+  if (socket_ < 0) return -1;
+  const ssize_t got = ::recv(socket_, data, size, MSG_DONTWAIT);
+  if (got > 0) return got;
+  socket_state_ = got == 0 ? -1 : errno == EAGAIN || errno == EINTR ? 0 : errno;
+  return -1;
+}
+
 // OpenSSL reads ahead, so that bytes may also be in its own buffer.
 bool TlsSession::has_input() const { return in_end_ > in_begin_ || SSL_has_pending(ssl_) == 1; }
 
@@ -176,10 +191,11 @@ void TlsSession::sent(size_t bytes) {
 }
 
 Status TlsSession::failure(std::string_view doing) const {
-  const unsigned long error = ERR_peek_last_error();
-  const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
-  return failed_precondition(
-      cat("TLS: ", doing, ": ", reason != nullptr ? reason : "the peer broke the protocol"));
+  std::string reason = tls_reason("the peer broke the protocol");
+  const long verified = certificates_ ? SSL_get_verify_result(ssl_) : X509_V_OK;
+  if (verified != X509_V_OK)
+    reason = cat("the peer's certificate: ", X509_verify_cert_error_string(verified));
+  return failed_precondition(cat("TLS: ", doing, ": ", reason));
 }
 
 Status TlsSession::shake_hands() {
@@ -188,7 +204,7 @@ Status TlsSession::shake_hands() {
   const int done = SSL_do_handshake(ssl_);
   if (done == 1) {
     // The key counts, and nothing else: a handshake that did not use it proves nothing.
-    if (SSL_session_reused(ssl_) != 1)
+    if (!certificates_ && SSL_session_reused(ssl_) != 1)
       return failed_precondition("TLS: the peer has not used the key");
     established_ = true;
     return {};

@@ -1,10 +1,13 @@
-// TLS 1.3 between two processes of a cluster that know a common key, without certificates: the key
-// is the external pre-shared key of RFC 8446, and each connection has fresh keys of its own from
-// X25519 (psk_dhe_ke), so that a key which is stolen later does not open what was recorded.
+// TLS 1.3 between two processes of a cluster. Either they know a common key, which is the external
+// pre-shared key of RFC 8446, or each shows a certificate that the other one verifies. Each
+// connection has fresh keys of its own from X25519 (with a common key: psk_dhe_ke), so that a key
+// which is stolen later does not open what was recorded.
 //
 // Only TLS 1.3 is spoken, with one cipher suite; there are no tickets, no resumption, no early
 // data, no renegotiation and no compression, and nothing that a peer asks for turns this off.
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <cstddef>
@@ -15,9 +18,7 @@
 #include <vector>
 
 #include "devices/base/status.h"
-
-// A type of OpenSSL, whose headers only the .cc file includes.
-struct ssl_st;
+#include "transport/seal/certificates.h"
 
 namespace leat {
 
@@ -45,6 +46,9 @@ class TlsSession {
   // resource_exhausted if OpenSSL has no memory for it.
   static Result<std::unique_ptr<TlsSession>> create(Side side, const TlsKey& key,
                                                     uint64_t bytes_of_a_key = kBytesOfAKey);
+  // The same with certificates. REQUIRES: they are not null.
+  static Result<std::unique_ptr<TlsSession>> create(
+      Side side, std::shared_ptr<const Certificates> certificates);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
@@ -53,6 +57,12 @@ class TlsSession {
   // tells how many were put there.
   std::span<std::byte> space();
   void received(size_t bytes) { in_end_ += bytes; }
+  // From now on read() receives by itself from this connected socket, without a copy in between,
+  // what space() and received() have not brought. The owner still sends. REQUIRES: established().
+  void receive_from(int socket);
+  // How the last read() of 0 bytes has found that socket: 0 if it is empty, -1 if the stream has
+  // ended, else an errno.
+  int socket_state() const { return socket_state_; }
   // Whether bytes of the peer wait for read(), which may still be less than a record.
   bool has_input() const;
 
@@ -63,10 +73,18 @@ class TlsSession {
   std::vector<std::byte> take_output() { return std::exchange(out_, {}); }
 
   // Goes on with the handshake as far as the input allows. failed_precondition if the peer does not
-  // know the key, or speaks anything else. Call it first, and after each received().
+  // know the key, shows no certificate that is trusted, or speaks anything else; the output then
+  // has an alert for it. Call it first, and after each received().
   Status shake_hands();
-  // The handshake is done, and the peer has proved the key.
+  // The handshake is done. A peer has proved the key, or a server the key of its certificate. A
+  // server has verified its client's, too; a client learns with the first read() whether the server
+  // accepts its own.
   bool established() const { return established_; }
+  // The session has certificates, in place of a key.
+  bool has_certificates() const { return certificates_ != nullptr; }
+  // The peer's certificate. failed_precondition if it does not name an end of a cluster. REQUIRES:
+  // established() and has_certificates().
+  Result<PeerCertificate> peer_certificate() const;
 
   // Takes plaintext. Returns how many bytes, 0 if a whole record has not come yet or at_end().
   // failed_precondition if the bytes are not what the peer sent. REQUIRES: established().
@@ -80,20 +98,28 @@ class TlsSession {
 
  private:
   struct Methods;
-  TlsSession(Side side, const TlsKey& key, uint64_t bytes_of_a_key)
-      : side_(side), key_(key), bytes_of_a_key_(bytes_of_a_key) {}
-  Status open();
+  TlsSession(Side side, const TlsKey& key, std::shared_ptr<const Certificates> certificates,
+             uint64_t bytes_of_a_key)
+      : side_(side),
+        key_(key),
+        certificates_(std::move(certificates)),
+        bytes_of_a_key_(bytes_of_a_key) {}
+  Status open(ssl_ctx_st* context);
+  ssize_t receive(char* data, size_t size);
   // The reason of the last failed call, from OpenSSL's list of errors.
   Status failure(std::string_view doing) const;
 
   const Side side_;
   const TlsKey key_;
+  const std::shared_ptr<const Certificates> certificates_;  // null: the session has a key
   const uint64_t bytes_of_a_key_;
   ssl_st* ssl_ = nullptr;
   bool established_ = false;
   bool at_end_ = false;
   // Bytes since the keys of this direction were last changed.
   uint64_t under_these_keys_ = 0;
+  int socket_ = -1;
+  int socket_state_ = 0;
   // The bytes [in_begin_, in_end_) have come and were not taken.
   std::vector<std::byte> in_;
   size_t in_begin_ = 0, in_end_ = 0;

@@ -1,0 +1,85 @@
+#include "daemon/process/certificate_files.h"
+
+#include <sys/stat.h>
+
+#include "daemon/process/secret_file.h"
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// Reads a file of one of the parts.
+Status read_part(const std::string& path, const std::string& credentials, FileOf whose,
+                 std::string& out) {
+  if (path.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(out, read_small_file(path, credentials, whose));
+  return {};
+}
+
+// The path of the part that a message begins with.
+std::string path_of(const CertificatePaths& paths, std::string_view message) {
+  if (message.starts_with("key")) return paths.key;
+  if (message.starts_with("authority")) return paths.authority;
+  return message.starts_with("revoked") ? paths.revoked : paths.certificate;
+}
+
+CertificatePaths completed(CertificatePaths paths) {
+  if (paths.key.empty()) paths.key = paths.certificate;
+  if (paths.authority.empty()) paths.authority = paths.certificate;
+  return paths;
+}
+
+std::string state_of(const std::string& path) {
+  struct stat info {};
+  if (path.empty() || ::stat(path.c_str(), &info) != 0) return "-";
+  return cat(info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Certificates>> read_certificates(const CertificatePaths& given,
+                                                              const std::string& credentials) {
+  const CertificatePaths paths = completed(given);
+  CertificateTexts texts;
+  LEAT_RETURN_IF_ERROR(read_part(paths.key, credentials, FileOf::owner, texts.key));
+  LEAT_RETURN_IF_ERROR(
+      read_part(paths.certificate, credentials, FileOf::everyone, texts.certificate));
+  LEAT_RETURN_IF_ERROR(read_part(paths.authority, credentials, FileOf::everyone, texts.authority));
+  LEAT_RETURN_IF_ERROR(read_part(paths.revoked, credentials, FileOf::everyone, texts.revoked));
+  auto read = Certificates::read(texts);
+  if (read.ok()) return read;
+  return invalid_argument(
+      cat("'", path_of(paths, read.status().message()), "': ", read.status().message()));
+}
+
+Result<std::shared_ptr<CertificateFiles>> CertificateFiles::open(CertificatePaths paths,
+                                                                 std::string credentials) {
+  std::shared_ptr<CertificateFiles> files(
+      new CertificateFiles(completed(std::move(paths)), std::move(credentials)));
+  files->seen_ = files->look();
+  LEAT_ASSIGN_OR_RETURN(auto read, read_certificates(files->paths_, files->credentials_));
+  files->current_ = std::make_shared<CurrentCertificates>(std::move(read));
+  return files;
+}
+
+std::string CertificateFiles::look() const {
+  return cat(state_of(paths_.certificate), ", ", state_of(paths_.key), ", ",
+             state_of(paths_.authority), ", ", state_of(paths_.revoked));
+}
+
+Result<bool> CertificateFiles::read_again(bool in_any_case) {
+  const std::lock_guard lock(mutex_);
+  std::string now = look();
+  if (now == seen_ && !in_any_case) return false;
+  // A file that cannot be used is looked at again when it changes once more.
+  seen_ = std::move(now);
+  LEAT_ASSIGN_OR_RETURN(auto read, read_certificates(paths_, credentials_));
+  const PeerName& before = current_->get()->own().name;
+  if (read->own().name != before)
+    return invalid_argument(cat("'", paths_.certificate, "': expected a certificate of ",
+                                write(before), ", received one of ", write(read->own().name)));
+  current_->set(std::move(read));
+  return true;
+}
+
+}  // namespace leat
