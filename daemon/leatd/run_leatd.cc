@@ -50,7 +50,7 @@ void renew_certificates(const SecurityConfig& security, bool in_any_case, const 
     log.error(renewed.status().message(), "; the certificates stay as they were");
   } else if (*renewed) {
     const PeerCertificate own = security.certificates->current()->get()->own();
-    log.info("read the certificates again: ", write(own.name), ", number ", own.serial);
+    log.info("read the certificates again: ", uri_of(own.name), ", number ", own.serial);
   }
 }
 

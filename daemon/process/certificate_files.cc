@@ -77,7 +77,7 @@ Result<bool> CertificateFiles::read_again(bool in_any_case) {
   const PeerName& before = current_->get()->own().name;
   if (read->own().name != before)
     return invalid_argument(cat("'", paths_.certificate, "': expected a certificate of ",
-                                write(before), ", received one of ", write(read->own().name)));
+                                uri_of(before), ", received one of ", uri_of(read->own().name)));
   current_->set(std::move(read));
   return true;
 }

@@ -13,10 +13,10 @@ namespace leat {
 // All PEM. One file may have everything: an empty path stands for that of the certificate, except
 // for `revoked`.
 struct CertificatePaths {
-  std::string certificate;  // empty: this process has none
-  std::string key;
-  std::string authority;
-  std::string revoked;  // empty: no list
+  std::string certificate = {};  // empty: this process has none
+  std::string key = {};
+  std::string authority = {};
+  std::string revoked = {};  // empty: no list
 };
 
 // Reads the files. invalid_argument, with the path, as Certificates::read() and for a file that is

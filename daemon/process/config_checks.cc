@@ -92,7 +92,7 @@ void read_certificate(YamlMap& top, const ConfigSources& sources, const std::str
   const PeerName& name = (*files)->current()->get()->own().name;
   if (name.cluster != cluster || name.role != role)
     top.fail("certificate_file", cat("expected the certificate of a ", role, " of cluster '",
-                                     cluster, "', received that of ", write(name)));
+                                     cluster, "', received that of ", uri_of(name)));
   security.certificates = *std::move(files);
 }
 
@@ -174,7 +174,7 @@ void check_certificate_name(YamlMap& top, const WorkerConfig& config) {
   const PeerName& name = config.security.certificates->current()->get()->own().name;
   if (name.role != "worker" || name.name == config.name) return;
   top.fail("certificate_file", cat("expected the certificate of worker '", config.name,
-                                   "', as `name` has it, received that of ", write(name)));
+                                   "', as `name` has it, received that of ", uri_of(name)));
 }
 
 // A runner must not have the user of an account.

@@ -134,7 +134,7 @@ TEST_CASE("two ends with certificates of one authority know each other by name")
   CHECK(ends.client->peer_certificate()->name.role == "master");
   const auto peer = ends.server->peer_certificate();
   REQUIRE(peer.ok());
-  CHECK(write(peer->name) == kWorkerUri);
+  CHECK(uri_of(peer->name) == kWorkerUri);
   const std::string words = "words for two";
   REQUIRE(ends.client->write(std::as_bytes(std::span(words))).ok());
   CertifiedEnds::carry(*ends.client, *ends.server);

@@ -50,7 +50,7 @@ Status Wire::shake_hands(Deadline deadline, std::string_view peer) {
     if (!shaken.ok()) return shaken.while_doing(subject);
     LEAT_RETURN_IF_ERROR(sent);
     if (session.established()) {
-      session.receive_from(get());
+      session.use_socket(get());
       return {};
     }
     LEAT_RETURN_IF_ERROR(wait_ready(get(), POLLIN, deadline, subject));
@@ -95,10 +95,14 @@ bool Wire::flush() {
 ssize_t Wire::send_sealed(std::span<const iovec> parts) {
   const std::lock_guard lock(tls_->mutex);
   if (tls_->owed == 0) {
+    size_t left = 0;
+    for (const iovec& part : parts) left += part.iov_len;
+    left = std::min(left, kSealedAtOnce);
     for (const iovec& part : parts) {
-      const size_t take = std::min(part.iov_len, kSealedAtOnce - tls_->owed);
+      const size_t take = std::min(part.iov_len, left);
       const std::span bytes(static_cast<const std::byte*>(part.iov_base), take);
-      if (!tls_->session->write(bytes).ok()) return fail(EBADMSG);
+      left -= take;
+      if (!tls_->session->write(bytes, left > 0).ok()) return fail(EBADMSG);
       tls_->owed += take;
     }
   }

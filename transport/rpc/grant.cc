@@ -104,7 +104,7 @@ Result<Grant> grant_of(const PeerCertificate& certificate) {
   const auto right = right_named(certificate.name.role);
   if (!right.ok() || !check_name(certificate.name.name).ok())
     return failed_precondition(cat("certificate: expected that of a person or a worker, received ",
-                                   write(certificate.name)));
+                                   uri_of(certificate.name)));
   Grant grant;
   grant.right = *right;
   grant.name = certificate.name.name;

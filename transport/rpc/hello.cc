@@ -176,7 +176,7 @@ Status check_master(const PeerCertificate& peer, const RpcIdentity& identity,
                     std::string_view address) {
   if (peer.name.role == "master" && peer.name.cluster == identity.cluster) return {};
   return failed_precondition(cat("certificate of ", address, ": expected that of a master of ",
-                                 "cluster '", identity.cluster, "', received ", write(peer.name)));
+                                 "cluster '", identity.cluster, "', received ", uri_of(peer.name)));
 }
 
 Status check_identity(const RpcIdentity& identity) {

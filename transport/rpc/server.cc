@@ -376,7 +376,7 @@ kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
   half.verdict = half.handshake->verdict(refusal);
   return write(half, half.verdict).then([refusal, &half] {
     if (refusal == Refusal::none) return;
-    const std::string who = half.certificate ? cat(leat::write(half.certificate->name), ": ") : "";
+    const std::string who = half.certificate ? cat(uri_of(half.certificate->name), ": ") : "";
     kj::throwFatalException(given_up(cat(who, "refused for its ", refusal_name(refusal))));
   });
 }

@@ -25,7 +25,7 @@ bool has_only(std::string_view text, size_t most, bool (*fits)(char)) {
 
 }  // namespace
 
-std::string write(const PeerName& name) {
+std::string uri_of(const PeerName& name) {
   return cat(kScheme, name.cluster, "/", name.role, "/", name.name);
 }
 

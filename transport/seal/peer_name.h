@@ -22,7 +22,7 @@ struct PeerName {
 };
 
 // The URI of a name. REQUIRES: check() was ok.
-std::string write(const PeerName& name);
+std::string uri_of(const PeerName& name);
 // Reads a URI. invalid_argument if it is not the URI of a name that check() accepts.
 Result<PeerName> read_peer_name(std::string_view uri);
 // invalid_argument, with the field, if the cluster or the name has other characters or more of
