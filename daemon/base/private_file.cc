@@ -31,8 +31,8 @@ Status write_whole(int fd, std::string_view bytes, const std::string& path) {
 
 }  // namespace
 
-// Under a name of its own first: link() gives the finished file its name, and fails if there is
-// one. A process that dies here leaves a file that nothing uses.
+// The file has a temporary name first. link() gives it its own name when it is whole, and fails if
+// there is one. A process that dies before leaves a file that nothing uses.
 Status make_private_file(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";
   const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));

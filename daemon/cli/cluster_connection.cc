@@ -128,6 +128,14 @@ Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options
   std::vector<SettingOrigin> settings;
   for (const SettingPlaces& places : kSettings)
     settings.push_back(find_setting(places, options, file, environment));
+  // The flag of a secret turns off a certificate of the environment or the file.
+  const auto at = [&](std::string_view key) {
+    return std::find_if(settings.begin(), settings.end(),
+                        [key](const SettingOrigin& each) { return each.key == key; });
+  };
+  if (at("secret_file")->origin == "--secret-file" &&
+      at("certificate_file")->origin != "--certificate-file")
+    *at("certificate_file") = {"certificate_file", "", "--secret-file"};
   // Flags and the file were checked before, so a wrong address is from the environment.
   if (!is_address(settings[0].value)) {
     return invalid_argument(
@@ -202,6 +210,8 @@ Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings) 
                           CertificateFiles::open({.certificate = settings.certificate_file},
                                                  real_environment("CREDENTIALS_DIRECTORY")));
     options.certificates = files->current();
+    // New files that cannot be used leave the old ones in use, which the master then judges.
+    options.renew = [files] { static_cast<void>(files->read_again(true)); };
     return options;
   }
   // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets

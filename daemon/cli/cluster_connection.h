@@ -23,7 +23,7 @@ struct ClusterSettings {
   std::string cluster = "leat";
   std::string secret_file;  // empty: none
   // A PEM file with a certificate, its key and the trusted authorities; empty: none. It holds even
-  // if there is a secret_file.
+  // if there is a secret_file, unless that alone is a flag.
   std::string certificate_file;
   // "true": no TLS, for a cluster whose daemons have the key of this name. "" and "false": TLS.
   std::string insecure_plaintext;

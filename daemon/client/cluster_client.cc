@@ -224,6 +224,7 @@ class ClusterClient::Core {
     options.identity.cluster = options_.cluster;
     options.identity.secret = options_.secret;
     options.identity.seal = options_.seal;
+    if (options_.renew) options_.renew();
     options.identity.certificates = options_.certificates;
     options.deadline = options_.connect_deadline;
     // The connection is made on the loop, so that stop() can end the wait for it.

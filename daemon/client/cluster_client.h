@@ -26,8 +26,10 @@ struct ClusterClientOptions {
   std::string cluster = "leat";
   std::string secret;                 // of the cluster; may be empty
   Seal seal = Seal::beyond_loopback;  // which connections have TLS
-  // In place of the secret; null: none.
+  // In place of the secret; null: none. `renew` is called before each connection, for files that
+  // may have changed.
   std::shared_ptr<const CurrentCertificates> certificates = {};
+  std::function<void()> renew = {};
   std::chrono::milliseconds connect_deadline{5'000};  // for connection and hello together
   std::chrono::milliseconds deadline{10'000};         // of a call, beyond the time that it waits
   // How long a call tries again when the connection is lost.

@@ -368,6 +368,7 @@ class RemoteSession::Core {
     options.identity.cluster = cluster_.cluster;
     options.identity.secret = cluster_.secret;
     options.identity.seal = cluster_.seal;
+    if (cluster_.renew) cluster_.renew();
     options.identity.certificates = cluster_.certificates;
     options.deadline = cluster_.connect_deadline;
     options.on_lost = [lost](const Status&) { *lost = true; };

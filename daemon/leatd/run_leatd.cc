@@ -39,8 +39,8 @@ void raise_descriptor_limit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, the limit stays as it is
 }
 
-// How often the files of a certificate are looked at.
-constexpr std::chrono::seconds kLookAtCertificate{5};
+// How often the files of a certificate are looked at. They are taken at the second look.
+constexpr std::chrono::milliseconds kLookAtCertificate{2'000};
 
 // Reads the certificates again if their files have changed, or in any case.
 void renew_certificates(const SecurityConfig& security, bool in_any_case, const Logger& log) {

@@ -80,7 +80,7 @@ Status add_own_secret(MasterConfig& config) {
   SecurityConfig& security = config.security;
   if (!security.certificates || !security.secret.empty()) return {};
   LEAT_ASSIGN_OR_RETURN(security.secret, open_or_make_secret(config.state_dir + "/secret"));
-  security.secrets = std::make_shared<Secrets>(security.secret);
+  security.secrets = std::make_shared<Secrets>(security.secret, security.previous_secret);
   return {};
 }
 

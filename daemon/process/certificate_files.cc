@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <utility>
+
 #include "daemon/process/secret_file.h"
 #include "devices/base/text.h"
 
@@ -46,6 +48,9 @@ Result<std::shared_ptr<const Certificates>> read_certificates(const CertificateP
       read_part(paths.certificate, credentials, FileOf::everyone, texts.certificate));
   LEAT_RETURN_IF_ERROR(read_part(paths.authority, credentials, FileOf::everyone, texts.authority));
   LEAT_RETURN_IF_ERROR(read_part(paths.revoked, credentials, FileOf::everyone, texts.revoked));
+  // An empty text would mean that no lists are wanted.
+  if (!paths.revoked.empty() && texts.revoked.empty())
+    return invalid_argument(cat("'", paths.revoked, "': expected a list, received an empty file"));
   auto read = Certificates::read(texts);
   if (read.ok()) return read;
   return invalid_argument(
@@ -69,17 +74,31 @@ std::string CertificateFiles::look() const {
 
 Result<bool> CertificateFiles::read_again(bool in_any_case) {
   const std::lock_guard lock(mutex_);
-  std::string now = look();
-  if (now == seen_ && !in_any_case) return false;
-  // A file that cannot be used is looked at again when it changes once more.
-  seen_ = std::move(now);
+  const std::string now = look();
+  if (!in_any_case) {
+    if (now == seen_) return false;
+    // A file that somebody still writes changes between two looks.
+    if (std::exchange(last_look_, now) != now) return false;
+  }
+  const Status taken = take();
+  if (taken.ok()) {
+    seen_ = now;
+    complaint_.clear();
+    return true;
+  }
+  // The next look tries again, and tells it only if it is another error.
+  if (std::exchange(complaint_, taken.message()) == taken.message() && !in_any_case) return false;
+  return taken;
+}
+
+Status CertificateFiles::take() {
   LEAT_ASSIGN_OR_RETURN(auto read, read_certificates(paths_, credentials_));
   const PeerName& before = current_->get()->own().name;
   if (read->own().name != before)
     return invalid_argument(cat("'", paths_.certificate, "': expected a certificate of ",
                                 uri_of(before), ", received one of ", uri_of(read->own().name)));
   current_->set(std::move(read));
-  return true;
+  return {};
 }
 
 }  // namespace leat

@@ -35,9 +35,10 @@ class CertificateFiles {
   const std::shared_ptr<CurrentCertificates>& current() const { return current_; }
   const CertificatePaths& paths() const { return paths_; }
 
-  // Reads the files again if one of them has changed, or in any case. True if current() has others
-  // now. An error leaves those from before in use; so do certificates of another name, since a
-  // daemon does not change what it is while it runs.
+  // Reads the files again in any case, or if they have changed and were the same at the last two
+  // calls. True if current() has others now. An error leaves those from before in use, also the
+  // lists of revoked certificates; so do certificates of another name, since a daemon does not
+  // change what it is while it runs. The same error again is told once.
   Result<bool> read_again(bool in_any_case);
 
  private:
@@ -49,8 +50,12 @@ class CertificateFiles {
   const CertificatePaths paths_;
   const std::string credentials_;
   std::shared_ptr<CurrentCertificates> current_;
-  std::mutex mutex_;  // of the rest
-  std::string seen_;  // look() before the files were read
+  Status take();
+
+  std::mutex mutex_;       // of the rest
+  std::string seen_;       // look() before the files were read
+  std::string last_look_;  // of the last call
+  std::string complaint_;  // the last error
 };
 
 }  // namespace leat

@@ -37,8 +37,8 @@ struct LogConfig {
   std::string file;                    // empty: stderr. SIGHUP makes the daemon open it again
 };
 
-// The secrets by which members and users of a cluster authenticate themselves. A daemon without a
-// secret binds and trusts only loopback.
+// The secrets and certificates by which members and users of a cluster authenticate themselves. A
+// daemon without either binds and trusts only loopback.
 struct SecurityConfig {
   // Key `secret_file`: the secret that all daemons of the cluster share, 32 to 4096 bytes; a
   // newline at the end of the file does not count.

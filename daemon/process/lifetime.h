@@ -45,6 +45,7 @@ class [[nodiscard]] Registration {
 //                   128 + its number. A signal within `same_signal` of the first counts as the same
 //                   one: timeout(1) and shells signal a process and also its group
 // SIGHUP            calls on_reload(): the daemon opens its log again, reads secrets
+//                   and certificates
 // SIGUSR1           calls on_dump(): the daemon logs what it is doing
 //
 // The signals are blocked. One thread, "lifetime", reads them from a signalfd and calls all

@@ -19,8 +19,8 @@ constexpr size_t kMostSmallBytes = 1u << 20;
 
 // Nobody but the owner may read a secret, and nobody but this user and root may have written it.
 Status check_owner_and_mode(const std::string& path, const struct stat& info, FileOf whose) {
-  if (whose == FileOf::everyone && (info.st_mode & 02) != 0)
-    return invalid_argument(cat("'", path, "': expected a file that not everyone may write, ",
+  if ((info.st_mode & 022) != 0 && whose == FileOf::everyone)
+    return invalid_argument(cat("'", path, "': expected a file that its owner alone may write, ",
                                 "received mode ", permission_text(info.st_mode)));
   if (whose == FileOf::owner && (info.st_mode & 077) != 0) {
     return invalid_argument(cat("'", path, "': expected a file that its owner alone may read ",

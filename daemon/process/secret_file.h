@@ -24,7 +24,7 @@ Result<std::string> read_secret_file(const std::string& path, const std::string&
 // The users that may have the content of a file, and so the owners and modes that it may have.
 enum class FileOf : uint8_t {
   owner,     // it is secret: nobody else may read it
-  everyone,  // nobody but its owner and its group may have written it
+  everyone,  // its owner alone may have written it
 };
 // Returns the content of a regular file of at most 1 MiB. Errors as of read_secret_file().
 Result<std::string> read_small_file(const std::string& path, const std::string& credentials,

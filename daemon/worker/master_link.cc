@@ -299,7 +299,11 @@ Status MasterLink::be_member() {
     const auto alone = std::chrono::floor<std::chrono::milliseconds>(Steady::now() - alone_since_);
     options.deadline = std::clamp(options_.adopt_within - alone, kLeastDial, options.deadline);
   }
-  LEAT_ASSIGN_OR_RETURN(const auto client, RpcClient::connect(*loop_, std::move(options)));
+  auto connected = RpcClient::connect(*loop_, std::move(options));
+  // A master that refuses the connection, as while one of the two has an old certificate, says
+  // nothing of this incarnation.
+  if (!connected.ok()) return unavailable(connected.status().message());
+  const auto client = *std::move(connected);
   const bool fresh = incarnation_ == 0;
   // The number is drawn once and kept while runners wait for a master: a restarted one knows the
   // worker by it.

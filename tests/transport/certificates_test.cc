@@ -1,8 +1,12 @@
 // Certificates: how they are read, and TLS between two ends that show them.
 #include "transport/seal/certificates.h"
 
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/eventually.h"
 #include "tests/transport/test_certificates.h"
 #include "transport/seal/tls_session.h"
 
@@ -13,6 +17,9 @@ using Catch::Contains;
 
 constexpr char kMasterUri[] = "spiffe://test/master/m";
 constexpr char kWorkerUri[] = "spiffe://test/worker/w1";
+constexpr char kKeyWithPassphrase[] =
+    "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAg=\n"
+    "-----END ENCRYPTED PRIVATE KEY-----\n";
 
 std::string refusal(const CertificateTexts& texts) {
   const auto read = Certificates::read(texts);
@@ -56,6 +63,20 @@ struct CertifiedEnds {
   std::unique_ptr<TlsSession> client, server;
 };
 
+// Has a context show a certificate.
+void use(const CertificateTexts& texts, SSL_CTX* context) {
+  BIO* const certificate = BIO_new_mem_buf(texts.certificate.data(), -1);
+  BIO* const key = BIO_new_mem_buf(texts.key.data(), -1);
+  X509* const own = PEM_read_bio_X509(certificate, nullptr, nullptr, nullptr);
+  EVP_PKEY* const own_key = PEM_read_bio_PrivateKey(key, nullptr, nullptr, nullptr);
+  REQUIRE(SSL_CTX_use_certificate(context, own) == 1);
+  REQUIRE(SSL_CTX_use_PrivateKey(context, own_key) == 1);
+  X509_free(own);
+  EVP_PKEY_free(own_key);
+  BIO_free(certificate);
+  BIO_free(key);
+}
+
 }  // namespace
 
 TEST_CASE("a file with everything is read, and has the name of its end") {
@@ -84,15 +105,16 @@ TEST_CASE("certificates that cannot be used are refused with the part that is wr
              Contains("certificate: expected PEM"));
   CHECK_THAT(with([](auto& t) { t.key = ""; }), Contains("key: expected one in PEM, received 0"));
   CHECK_THAT(with([](auto& t) { t.key += t.key; }), Contains("received 2"));
+  CHECK_THAT(with([](auto& t) { t.key = kKeyWithPassphrase; }), Contains("without a passphrase"));
   CHECK_THAT(with([&](auto& t) { t.key = other.issue_to(kWorkerUri).key; }),
              Contains("key: expected that of the certificate"));
   CHECK_THAT(with([](auto& t) { t.authority = t.certificate; }),
              Contains("authority: expected the certificate of an authority"));
   CHECK_THAT(with([&](auto& t) { t.authority = other.certificate(); }),
-             Contains("certificate: unable to get local issuer certificate"));
+             Contains("authority: unable to get local issuer certificate"));
   CHECK_THAT(with([](auto& t) { t.revoked = "no list"; }), Contains("expected a list"));
   CHECK_THAT(with([&](auto& t) { t.revoked = other.revoke({}); }),
-             Contains("unable to get certificate CRL"));
+             Contains("revoked certificates: unable to get certificate CRL"));
   CHECK_THAT(with([&](auto& t) { t.revoked = authority.revoke({t.certificate}); }),
              Contains("certificate revoked"));
   CHECK(with([&](auto& t) {
@@ -119,10 +141,11 @@ TEST_CASE("a certificate without the name of an end, or with two, is refused") {
 TEST_CASE("a certificate of a client alone is none of a master") {
   const TestAuthority authority;
   CHECK_THAT(refusal(authority.issue({.uri = kMasterUri, .usage = "clientAuth"})),
-             Contains("certificate"));
+             Contains("certificate purpose"));
+  CHECK(refusal(authority.issue({.uri = kMasterUri, .usage = "serverAuth"})) == "");
   CHECK(refusal(authority.issue({.uri = kWorkerUri, .usage = "clientAuth"})) == "");
   CHECK_THAT(refusal(authority.issue({.uri = kWorkerUri, .usage = "serverAuth"})),
-             Contains("certificate"));
+             Contains("certificate purpose"));
 }
 
 TEST_CASE("two ends with certificates of one authority know each other by name") {
@@ -170,6 +193,53 @@ TEST_CASE("an end whose certificate is of another authority, expired or revoked 
     CertifiedEnds ends(worker, informed);
     CHECK_THAT(ends.shake_hands().second.message(), Contains("certificate revoked"));
   }
+  {
+    const auto brief = authority.issue({.uri = kWorkerUri, .ends = std::chrono::seconds(1)});
+    const auto read = Certificates::read(brief).value();
+    REQUIRE(eventually([&] { return !Certificates::read(brief).ok(); }));
+    CertifiedEnds ends(authority.issue_to(kWorkerUri), master);
+    ends.client = std::move(TlsSession::create(TlsSession::Side::client, read).value());
+    CHECK_THAT(ends.shake_hands().second.message(), Contains("certificate has expired"));
+  }
+}
+
+// A client of OpenSSL alone that trusts the authority. Returns what the server says.
+Status server_about(const TestAuthority& authority, bool shows_certificate, bool offers_protocol) {
+  const auto server = current(authority.issue_to(kMasterUri));
+  auto session = std::move(TlsSession::create(TlsSession::Side::server, server->get()).value());
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  if (shows_certificate) use(authority.issue_to(kWorkerUri), context);
+  constexpr unsigned char kLeat[] = {4, 'l', 'e', 'a', 't'};
+  if (offers_protocol) SSL_CTX_set_alpn_protos(context, kLeat, sizeof kLeat);
+  SSL* const client = SSL_new(context);
+  BIO* const in = BIO_new(BIO_s_mem());
+  BIO* const out = BIO_new(BIO_s_mem());
+  SSL_set_bio(client, in, out);
+  SSL_set_connect_state(client);
+  Status says;
+  for (int flight = 0; flight < 4 && says.ok(); ++flight) {
+    SSL_do_handshake(client);
+    const auto space = session->space();
+    const int n = BIO_read(out, space.data(), static_cast<int>(space.size()));
+    if (n > 0) session->received(static_cast<size_t>(n));
+    says = session->shake_hands();
+    const auto answer = session->take_output();
+    BIO_write(in, answer.data(), static_cast<int>(answer.size()));
+  }
+  if (says.ok())
+    says = session->established() ? session->peer_certificate().status()
+                                  : internal_error("no end of the handshake");
+  SSL_free(client);
+  SSL_CTX_free(context);
+  return says;
+}
+
+TEST_CASE("a client of another kind is refused without a certificate, and without our protocol") {
+  const TestAuthority authority;
+  CHECK(server_about(authority, true, true).ok());
+  CHECK_THAT(server_about(authority, false, true).message(),
+             Contains("peer did not return a certificate"));
+  CHECK_THAT(server_about(authority, true, false).message(), Contains("expected protocol 'leat'"));
 }
 
 TEST_CASE("an end without a certificate, or with a key in its place, is refused") {

@@ -18,7 +18,7 @@ TEST_CASE("a text that is no name of a peer is refused, whatever it is") {
        {"", "spiffe://", "spiffe://leat", "spiffe://leat/worker", "spiffe://leat/worker/",
         "spiffe:///worker/w", "spiffe://leat//w", "spiffe://leat/worker/w/x",
         "spiffe://LEAT/worker/w", "https://leat/worker/w", "SPIFFE://leat/worker/w",
-        "spiffe://leat/Worker/w", "spiffe://leat/worker/..", "spiffe://leat/worker/a b",
+        "spiffe://leat/Worker/w", "spiffe://leat/worker/..", "spiffe://leat/worker/-w", "spiffe://leat/worker/_w", "spiffe://leat/worker/a b",
         "spiffe://leat/worker/w?x", "spiffe://leat:80/worker/w", "spiffe://u@leat/worker/w"}) {
     CAPTURE(text);
     const auto read = read_peer_name(text);

@@ -79,6 +79,49 @@ TEST_CASE("an end with a certificate is let in, sealed also over loopback", "[cl
   CHECK(caller.echo(std::string(2u << 20, 'x')).value().size() == 2u << 20);
 }
 
+TEST_CASE("a master that seals all connections takes certificates, too", "[cluster]") {
+  // As between two machines, where the hello in the clear would have to agree on TLS.
+  const TestAuthority authority;
+  RpcServerOptions options;
+  options.identity = test_identity(RpcRole::master);
+  options.identity.secret = "the master's own secret, which nobody else knows";
+  options.identity.seal = Seal::always;
+  options.identity.certificates = current(authority.issue_to(uri_of("master", "m")));
+  const ProbeHost host(options);
+  RpcClientOptions client =
+      certified_client(host.server->address(), authority.issue_to(uri_of("viewer", "eve")));
+  client.identity.seal = Seal::always;
+  ProbeCaller caller(host.server->address(), client);
+  CHECK(caller.echo("sealed once").value() == "sealed once");
+}
+
+TEST_CASE("a refused end that stays does not hide the reason", "[cluster]") {
+  const TestAuthority authority, other("another authority");
+  CertifiedHost host(authority.issue_to(uri_of("master", "m")));
+  CertificateTexts forged = other.issue_to(uri_of("admin", "mallory"));
+  forged.authority += authority.certificate();
+  auto session =
+      std::move(TlsSession::create(TlsSession::Side::client, current(forged)->get()).value());
+  RawSocket socket(host.address());
+  REQUIRE(session->shake_hands().ok());
+  const auto send = [&] {
+    const auto output = session->take_output();
+    return socket.write(std::string(reinterpret_cast<const char*>(output.data()), output.size()));
+  };
+  REQUIRE(send());
+  while (!session->established()) {
+    const std::string byte = socket.read(1);
+    REQUIRE(byte.size() == 1);
+    session->space()[0] = static_cast<std::byte>(byte[0]);
+    session->received(1);
+    REQUIRE(session->shake_hands().ok());
+  }
+  REQUIRE(send());
+  // This end keeps its socket open. The server waits for half a second, and says why it has gone.
+  CHECK(eventually(
+      [&] { return host.refusals().find("unable to get local issuer") != std::string::npos; }));
+}
+
 TEST_CASE("the certificate's role decides what its end may be", "[cluster]") {
   const TestAuthority authority;
   const CertifiedHost host(authority.issue_to(uri_of("master", "m")));
@@ -234,6 +277,7 @@ TEST_CASE("half a handshake of TLS is let go at its deadline", "[cluster]") {
   RawSocket garbage(host.server->address());
   CHECK(garbage.write(std::string("\x16\x03\x01") + std::string(2000, '\xff')));
   CHECK(garbage.read_to_end().has_value());
+  CHECK(eventually([&] { return host.server->counts().half_open_ended == 1; }));
   CHECK(host.server->counts().accepted == 0);
 }
 

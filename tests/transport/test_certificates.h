@@ -30,7 +30,7 @@ class TestAuthority {
   TestAuthority& operator=(const TestAuthority&) = delete;
 
   std::string certificate() const;
-  // A certificate with its key and this authority, in PEM; `list` is that of revoke().
+  // A certificate with its key and this authority, in PEM.
   CertificateTexts issue(const TestCertificate& wanted) const;
   CertificateTexts issue_to(const std::string& uri) const { return issue({.uri = uri}); }
   // A list with the numbers of these certificates.
@@ -41,7 +41,7 @@ class TestAuthority {
   x509_st* own_;
 };
 
-// Certificates of one kind of end, as they stay.
+// Certificates that never change, from these texts.
 std::shared_ptr<const CurrentCertificates> current(const CertificateTexts& texts);
 
 }  // namespace leat

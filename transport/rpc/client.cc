@@ -59,8 +59,14 @@ namespace {
 // lost.
 Status failure_of_tls(const kj::Exception& why, const std::string& address) {
   const std::string text = cat(address, ": ", why.getDescription().cStr());
-  const bool lost = why.getType() == kj::Exception::Type::DISCONNECTED;
-  return lost ? unavailable(text) : failed_precondition(text);
+  switch (why.getType()) {
+    case kj::Exception::Type::DISCONNECTED:
+      return unavailable(text);
+    case kj::Exception::Type::OVERLOADED:
+      return resource_exhausted(text);
+    default:
+      return failed_precondition(text);
+  }
 }
 
 // The opener's side of the hello, and the stream that it runs over.
@@ -71,9 +77,10 @@ struct Opening {
     handshake.emplace(identity, address, random_nonce());
   }
   // Puts TLS under the connection, if this end proves itself by a certificate.
-  kj::Promise<Status> certify(const RpcIdentity& whole, const std::string& address) {
+  kj::Promise<Status> certify(const RpcIdentity& whole, const std::string& address,
+                              kj::Timer& timer) {
     if (!whole.certificates) return Status();
-    return seal(kj::mv(stream), TlsSession::Side::client, whole.certificates->get())
+    return seal(kj::mv(stream), TlsSession::Side::client, whole.certificates->get(), timer)
         .then(
             [this, &whole, &address](CertifiedStream sealed) {
               stream = kj::mv(sealed.stream);
@@ -156,14 +163,14 @@ kj::Promise<RpcClient::Connected> RpcClient::open(RpcLoop& loop,
         auto connected = dial(*address, timer);
         return connected.attach(kj::mv(address));
       })
-      .then([opening, options](kj::Own<kj::AsyncIoStream> stream) {
+      .then([opening, options, &timer = loop.context().timer](kj::Own<kj::AsyncIoStream> stream) {
         opening->stream = kj::mv(stream);
         // The options are set before the first byte, so that a hello is not delayed either.
         KJ_IF_MAYBE (fd, opening->stream->getFd()) {
           set_control_options(*fd);
           opening->loopback = remote_address(*fd).is_loopback();
         }
-        return opening->certify(options->identity, options->address);
+        return opening->certify(options->identity, options->address, timer);
       })
       .then([opening, options](Status certified) -> kj::Promise<Status> {
         if (!certified.ok()) return certified;

@@ -169,6 +169,8 @@ RpcIdentity identity_in_tls(const RpcIdentity& identity) {
   inside.previous_secret.clear();
   inside.secrets = nullptr;
   inside.seal = Seal::never;
+  inside.features &= ~kSealFeature;
+  inside.required_features &= ~kSealFeature;
   return inside;
 }
 

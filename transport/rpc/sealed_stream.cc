@@ -13,8 +13,9 @@ namespace {
 
 // Plaintext that is encrypted at once, so that a long message does not double its memory.
 constexpr size_t kChunk = 64u << 10;
-// A refused peer that has sent more than this is not waited for.
-constexpr size_t kMostAfterRefusal = 64u << 10;
+// What drain() reads at most, and at once.
+constexpr size_t kMostDrained = 64u << 10;
+constexpr size_t kDrainedAtOnce = 4u << 10;
 
 [[noreturn]] void fail(const Status& why) { kj::throwFatalException(to_exception(why)); }
 void check(const Status& status) {
@@ -28,10 +29,21 @@ void check(const Status& status) {
       cat("TLS: the connection was cut: ", std::string_view(cause.getDescription().cStr()))));
 }
 
+kj::Promise<void> drain_from(kj::AsyncIoStream& stream, size_t before) {
+  auto bytes = kj::heapArray<kj::byte>(kDrainedAtOnce);
+  auto read = stream.tryRead(bytes.begin(), 1, bytes.size());
+  return read.attach(kj::mv(bytes)).then([&stream, before](size_t size) -> kj::Promise<void> {
+    if (size == 0 || before + size > kMostDrained) return kj::READY_NOW;
+    return drain_from(stream, before + size);
+  });
+}
+
 class SealedStream final : public kj::AsyncIoStream {
  public:
-  SealedStream(kj::Own<kj::AsyncIoStream> inner, std::unique_ptr<TlsSession> session)
-      : inner_(kj::mv(inner)), session_(std::move(session)) {}
+  // `timer` is for a session with certificates.
+  SealedStream(kj::Own<kj::AsyncIoStream> inner, std::unique_ptr<TlsSession> session,
+               kj::Timer* timer)
+      : inner_(kj::mv(inner)), session_(std::move(session)), timer_(timer) {}
 
   // Bytes of the peer that were read before.
   void begin_with(std::span<const uint8_t> bytes) {
@@ -81,23 +93,13 @@ class SealedStream final : public kj::AsyncIoStream {
     }
     inner_->shutdownWrite();
   }
-  // Fails the handshake, as soon as the peer has ended the connection. The peer is told with the
-  // alert in the output; closing at once, with bytes of the peer unread, could take the alert away
-  // from it.
+  // Fails the handshake after the peer has had time to read the alert in the output.
   kj::Promise<void> refuse(const Status& why) {
-    if (!session_->has_certificates()) fail(why);
+    if (timer_ == nullptr) fail(why);
     // The peer may have ended the connection before.
     const auto gone = kj::runCatchingExceptions([this] { send_end(); });
     if (gone != nullptr) fail(why);
-    return drain(0).then([why] { fail(why); }, [why](kj::Exception&&) { fail(why); });
-  }
-  // Reads and forgets what comes up to the end of the stream.
-  kj::Promise<void> drain(size_t before) {
-    return inner_->tryRead(dropped_, 1, sizeof dropped_)
-        .then([this, before](size_t size) -> kj::Promise<void> {
-          if (size == 0 || before + size > kMostAfterRefusal) return kj::READY_NOW;
-          return drain(before + size);
-        });
+    return drain(*inner_, *timer_).then([why] { fail(why); });
   }
   kj::Promise<size_t> fill(std::span<std::byte> out, size_t least, size_t have) {
     while (have < out.size()) {
@@ -164,16 +166,22 @@ class SealedStream final : public kj::AsyncIoStream {
   std::unique_ptr<TlsSession> session_;
   std::vector<std::byte> together_;  // small pieces of one write
   std::vector<std::byte> sending_;   // records of one write
-  std::byte dropped_[1024];          // behind a refusal
+  kj::Timer* const timer_;
 };
 
 }  // namespace
+
+kj::Promise<void> drain(kj::AsyncIoStream& stream, kj::Timer& timer) {
+  return drain_from(stream, 0)
+      .exclusiveJoin(timer.afterDelay(kRefusalRead))
+      .catch_([](kj::Exception&&) {});
+}
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> seal(kj::Own<kj::AsyncIoStream> stream,
                                              TlsSession::Side side, const TlsKey& key) {
   auto session = TlsSession::create(side, key);
   if (!session.ok()) fail(session.status());
-  auto sealed = kj::heap<SealedStream>(kj::mv(stream), std::move(*session));
+  auto sealed = kj::heap<SealedStream>(kj::mv(stream), std::move(*session), nullptr);
   auto& there = *sealed;
   return there.shake_hands().then(
       [sealed = kj::mv(sealed)]() mutable -> kj::Own<kj::AsyncIoStream> { return kj::mv(sealed); });
@@ -181,10 +189,10 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> seal(kj::Own<kj::AsyncIoStream> stream,
 
 kj::Promise<CertifiedStream> seal(kj::Own<kj::AsyncIoStream> stream, TlsSession::Side side,
                                   std::shared_ptr<const Certificates> certificates,
-                                  std::span<const uint8_t> begun) {
+                                  kj::Timer& timer, std::span<const uint8_t> begun) {
   auto session = TlsSession::create(side, std::move(certificates));
   if (!session.ok()) fail(session.status());
-  auto sealed = kj::heap<SealedStream>(kj::mv(stream), std::move(*session));
+  auto sealed = kj::heap<SealedStream>(kj::mv(stream), std::move(*session), &timer);
   auto& there = *sealed;
   there.begin_with(begun);
   return there.shake_hands().then([sealed = kj::mv(sealed)]() mutable -> CertifiedStream {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kj/async-io.h>
+#include <kj/timer.h>
 
 #include <memory>
 #include <span>
@@ -25,9 +26,16 @@ struct CertifiedStream {
   PeerCertificate peer;
 };
 // The same with certificates. `begun` are the bytes that were already read from the stream, at most
-// 16 KiB. An end whose certificate is refused is told so before the promise fails.
+// 16 KiB. If this end refuses the other one, it sends the reason, and the promise fails when the
+// other end has closed the connection, or after kRefusalRead. `timer` outlives the promise.
 kj::Promise<CertifiedStream> seal(kj::Own<kj::AsyncIoStream> stream, TlsSession::Side side,
                                   std::shared_ptr<const Certificates> certificates,
-                                  std::span<const uint8_t> begun = {});
+                                  kj::Timer& timer, std::span<const uint8_t> begun = {});
+
+// An end that closes a connection with bytes unread may take from the other end what it has sent
+// last. drain() reads and forgets bytes up to the end of the stream, 64 KiB of them, or this time.
+// It does not fail.
+inline constexpr auto kRefusalRead = 500 * kj::MILLISECONDS;
+kj::Promise<void> drain(kj::AsyncIoStream& stream, kj::Timer& timer);
 
 }  // namespace leat

@@ -29,6 +29,9 @@ constexpr std::chrono::milliseconds kFirstBackOff{10};
 constexpr std::chrono::milliseconds kLastBackOff{1'000};
 // How long a token may go on after it expired or was revoked.
 constexpr std::chrono::milliseconds kTokenWatch{500};
+// How many certificates are verified in one turn of the loop, and the pause before the next ones.
+constexpr int kVerifiedAtOnce = 64;
+constexpr std::chrono::milliseconds kVerifyOn{5};
 
 // The first byte of a connection that begins with TLS, and how such a one is told that this end has
 // no certificates: an alert of TLS, "handshake failure".
@@ -106,7 +109,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   void start(bool insecure) {
     tasks_.add(accept_loop());
     if (!options_.identity.secret.empty() || options_.identity.certificates)
-      tasks_.add(watch_tokens());
+      tasks_.add(watch_tokens(kTokenWatch));
     if (insecure) tasks_.add(warn_loop());
   }
 
@@ -153,6 +156,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     const std::optional<PeerCertificate> certificate;
     // The certificates of this end by which the peer's was verified last.
     std::shared_ptr<const Certificates> verified_by;
+    std::string distrusted;  // the reason why they do not trust it
     const kj::Own<Seat> seat;
     GuardedNetwork network;
     capnp::RpcSystem<capnp::rpc::twoparty::VatId> system;
@@ -191,7 +195,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   Refusal judge(HalfOpen& half);
   Refusal is_over(const Grant& grant) const;
   Refusal is_over(Live& live) const;
-  kj::Promise<void> watch_tokens();
+  kj::Promise<void> watch_tokens(std::chrono::milliseconds pause);
   void end_granted(uint64_t id);
   void end_half_open(uint64_t id, Status why);
   void begin(uint64_t id);
@@ -287,7 +291,8 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
   }
   set_control_options(fd);
   if (half_open_.size() >= options_.half_open) {
-    // An honest peer needs one round trip, so the oldest handshake is the least likely to succeed.
+    // An honest peer needs a few round trips, so the oldest handshake is the least likely to
+    // succeed.
     ++counters_->half_open_ended;
     half_open_.erase(half_open_.begin());
   }
@@ -336,11 +341,16 @@ kj::Promise<void> RpcServer::Acceptor::read_hello(HalfOpen& half) {
 kj::Promise<void> RpcServer::Acceptor::certify(HalfOpen& half) {
   const auto& certificates = options_.identity.certificates;
   if (!certificates) {
-    return half.stream->write(kNoCertificates, sizeof kNoCertificates).then([] {
-      kj::throwFatalException(given_up("it begins with TLS, and this end has no certificate"));
-    });
+    return half.stream->write(kNoCertificates, sizeof kNoCertificates)
+        .then([this, &half] {
+          half.stream->shutdownWrite();
+          return drain(*half.stream, context_.timer);
+        })
+        .then([] {
+          kj::throwFatalException(given_up("it begins with TLS, and this end has no certificate"));
+        });
   }
-  return seal(kj::mv(half.stream), TlsSession::Side::server, certificates->get(),
+  return seal(kj::mv(half.stream), TlsSession::Side::server, certificates->get(), context_.timer,
               std::span(half.hello).first(kRpcHelloStart))
       .then([this, &half](CertifiedStream certified) {
         half.stream = kj::mv(certified.stream);
@@ -431,7 +441,9 @@ Refusal RpcServer::Acceptor::is_over(Live& live) const {
     auto now = options_.identity.certificates->get();
     if (live.certificate->expires <= seconds_now()) return Refusal::expired;
     if (live.verified_by == now) return Refusal::none;
-    if (!now->check(*live.certificate).ok()) return Refusal::revoked;
+    const Status trusted = now->check(*live.certificate);
+    live.distrusted = trusted.message();
+    if (!trusted.ok()) return Refusal::revoked;
     live.verified_by = std::move(now);
     return Refusal::none;
   }
@@ -440,28 +452,36 @@ Refusal RpcServer::Acceptor::is_over(Live& live) const {
   return is_over(live.grant);
 }
 
-// Ends the connections of tokens that have expired or were revoked meanwhile.
-kj::Promise<void> RpcServer::Acceptor::watch_tokens() {
-  return context_.timer.afterDelay(to_kj(kTokenWatch)).then([this] {
+// Ends the connections of tokens and certificates that have expired or were revoked meanwhile.
+// After new files, so many certificates at a time are verified again.
+kj::Promise<void> RpcServer::Acceptor::watch_tokens(std::chrono::milliseconds pause) {
+  return context_.timer.afterDelay(to_kj(pause)).then([this] {
     std::vector<uint64_t> over;
+    const auto certificates =
+        options_.identity.certificates ? options_.identity.certificates->get() : nullptr;
+    int verified = 0;
     for (auto& [id, live] : live_) {
+      if (live->certificate && live->verified_by != certificates && ++verified > kVerifiedAtOnce)
+        break;
       if (is_over(*live) != Refusal::none) over.push_back(id);
     }
     for (const uint64_t id : over) end_granted(id);
-    return watch_tokens();
+    return watch_tokens(verified > kVerifiedAtOnce ? kVerifyOn : kTokenWatch);
   });
 }
 
-// Ends the connection of a token that is not good any more.
+// Ends the connection of a token or certificate that is not good any more.
 void RpcServer::Acceptor::end_granted(uint64_t id) {
   const auto found = live_.find(id);
   if (found == live_.end()) return;
   ++counters_->dropped;
   Live& live = *found->second;
-  const std::string_view what =
-      live.certificate ? "end of the certificate" : refusal_name(is_over(live));
-  const Status why = failed_precondition(
-      cat(what, " of ", right_name(live.grant.right), " '", live.grant.name, "'"));
+  const Refusal refusal = is_over(live);
+  std::string why_text = cat(live.certificate ? "end of the certificate" : refusal_name(refusal),
+                             " of ", right_name(live.grant.right), " '", live.grant.name, "'");
+  if (live.certificate)
+    why_text += refusal == Refusal::expired ? ": it has expired" : cat(": ", live.distrusted);
+  const Status why = failed_precondition(std::move(why_text));
   options_.log.info("rpc: dropped ", live.address, ": ", why.message());
   if (options_.on_refused) options_.on_refused(live.address, why);
   end(id);
@@ -528,7 +548,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::listen(RpcLoop& loop, RpcServerOpt
   if (insecure && !options.insecure_allow_network_without_authentication) {
     return failed_precondition(cat(
         "cannot listen on ", address.to_string(),
-        ": expected a loopback address, or a secret of the cluster to authenticate peers with"));
+        ": expected a loopback address, or a secret or certificate to authenticate peers with"));
   }
   LEAT_ASSIGN_OR_RETURN(const int socket, listen_on(address));
   const std::string bound = local_address(socket).to_string();

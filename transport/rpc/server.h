@@ -23,8 +23,8 @@ struct RpcServerOptions {
   std::string address = "127.0.0.1:0";
   RpcIdentity identity;
   RpcLimits limits;
-  // An address other than loopback is refused if the identity has no secret. With this option it is
-  // allowed, and logged every minute.
+  // An address other than loopback is refused if the identity has no secret and no certificate.
+  // With this option it is allowed, and logged every minute.
   bool insecure_allow_network_without_authentication = false;
 
   // For the time before the hello is accepted.

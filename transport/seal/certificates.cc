@@ -4,7 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <array>
+#include <algorithm>
 #include <ctime>
 
 #include "devices/base/text.h"
@@ -13,8 +13,8 @@
 namespace leat {
 namespace {
 
-// Both ends have to offer it, so that nothing else that uses the same certificates is taken for an
-// end of a cluster.
+// The protocol that both ends have to agree on (ALPN), so that no other service with a certificate
+// of the same authority is taken for an end of a cluster.
 constexpr unsigned char kProtocol[] = {4, 'l', 'e', 'a', 't'};
 constexpr long kMostChainBytes = 32L << 10;
 
@@ -44,10 +44,10 @@ OwnedBio bio_of(const std::string& text) {
   return OwnedBio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// A key with a passphrase is an error, and no question on the terminal.
-int no_passphrase(char*, int, int, void*) { return 0; }
+// OpenSSL would ask for a passphrase on the terminal.
+int no_passphrase(char*, int, int, void*) { return -1; }
 
-// Reads all blocks of one kind. An error if a block is damaged, and none if there is none.
+// Reads all blocks of one kind; there may be none. invalid_argument if one is damaged.
 template <typename Owned, typename Read>
 Result<std::vector<Owned>> read_all(const std::string& text, const char* what, Read read) {
   std::vector<Owned> all;
@@ -73,6 +73,8 @@ Result<OwnedKey> read_key(const std::string& text) {
   const OwnedBio bio = bio_of(text);
   ERR_clear_error();
   OwnedKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  if (!key && text.find("ENCRYPTED") != std::string::npos)
+    return invalid_argument("key: expected one without a passphrase");
   if (!key) return invalid_argument(cat("key: expected PEM: ", tls_reason("it is damaged")));
   return key;
 }
@@ -121,27 +123,59 @@ std::string serial_of(X509* certificate) {
   return text;
 }
 
-Result<PeerCertificate> describe(X509* certificate, const STACK_OF(X509) * others) {
+// `chain` begins with the certificate and ends with a trusted one.
+Result<PeerCertificate> describe(STACK_OF(X509) * chain) {
   PeerCertificate peer;
-  LEAT_ASSIGN_OR_RETURN(peer.name, name_of(certificate));
-  LEAT_ASSIGN_OR_RETURN(peer.expires, seconds_of(X509_get0_notAfter(certificate)));
-  peer.serial = serial_of(certificate);
-  peer.chain.push_back(der_of(certificate));
-  for (int i = 0; i < sk_X509_num(others); ++i) {
-    X509* const other = sk_X509_value(others, i);
-    if (X509_cmp(other, certificate) != 0) peer.chain.push_back(der_of(other));
+  if (sk_X509_num(chain) < 1) return failed_precondition("certificate: it has no chain");
+  LEAT_ASSIGN_OR_RETURN(peer.name, name_of(sk_X509_value(chain, 0)));
+  peer.serial = serial_of(sk_X509_value(chain, 0));
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    X509* const one = sk_X509_value(chain, i);
+    LEAT_ASSIGN_OR_RETURN(const int64_t ends, seconds_of(X509_get0_notAfter(one)));
+    peer.expires = i == 0 ? ends : std::min(peer.expires, ends);
+    peer.chain.push_back(der_of(one));
   }
   return peer;
 }
 
-Status check_chain(X509_STORE* store, X509* certificate, STACK_OF(X509) * others, int purpose) {
+// The part of the files that an error of a chain is about.
+std::string_view part_of(int error) {
+  switch (error) {
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+    case X509_V_ERR_CRL_SIGNATURE_FAILURE:
+    case X509_V_ERR_CRL_HAS_EXPIRED:
+    case X509_V_ERR_CRL_NOT_YET_VALID:
+    case X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER:
+      return "revoked certificates: ";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+      return "authority: ";
+    default:
+      return "certificate: ";
+  }
+}
+
+// Verifies a certificate, and describes it with its chain.
+Result<PeerCertificate> verified(X509_STORE* store, X509* certificate, STACK_OF(X509) * others,
+                                 int purpose) {
   const OwnedStoreContext context(X509_STORE_CTX_new());
   if (!context || X509_STORE_CTX_init(context.get(), store, certificate, others) != 1)
     return resource_exhausted("certificate: no memory to verify it");
   X509_STORE_CTX_set_purpose(context.get(), purpose);
-  if (X509_verify_cert(context.get()) == 1) return {};
-  return failed_precondition(
-      cat("certificate: ", X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get()))));
+  if (X509_verify_cert(context.get()) == 1)
+    return describe(X509_STORE_CTX_get0_chain(context.get()));
+  const int error = X509_STORE_CTX_get_error(context.get());
+  return failed_precondition(cat(part_of(error), X509_verify_cert_error_string(error)));
+}
+
+// A certificate without the name of an end is refused in the handshake, so that the peer learns it.
+int check_name_too(int trusted, X509_STORE_CTX* context) {
+  if (trusted != 1 || X509_STORE_CTX_get_error_depth(context) != 0) return trusted;
+  if (name_of(X509_STORE_CTX_get_current_cert(context)).ok()) return 1;
+  X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);
+  return 0;
 }
 
 Status add_authorities(X509_STORE* store, const CertificateTexts& texts) {
@@ -213,15 +247,15 @@ Result<std::shared_ptr<const Certificates>> Certificates::read(const Certificate
     X509_up_ref(chain[i].get());
     sk_X509_push(others.stack, chain[i].get());
   }
-  LEAT_ASSIGN_OR_RETURN(made->own_, describe(own, others.stack));
-  for (const int purpose : {X509_PURPOSE_SSL_CLIENT, X509_PURPOSE_SSL_SERVER}) {
-    if (purpose == X509_PURPOSE_SSL_SERVER && made->own_.name.role != "master") continue;
-    const Status trusted = check_chain(store, own, others.stack, purpose);
-    if (!trusted.ok()) return invalid_argument(trusted.message());
-  }
+  LEAT_ASSIGN_OR_RETURN(const PeerName name, name_of(own));
+  const bool master = name.role == "master";
+  auto described = verified(store, own, others.stack,
+                            master ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT);
+  if (!described.ok()) return invalid_argument(described.status().message());
+  made->own_ = *std::move(described);
   if (SSL_CTX_use_cert_and_key(context, own, key.get(), others.stack, 1) != 1)
     return invalid_argument(cat("certificate: ", tls_reason("OpenSSL does not take it")));
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, check_name_too);
   SSL_CTX_set_max_cert_list(context, kMostChainBytes);
   if (SSL_CTX_set_alpn_protos(context, kProtocol, sizeof kProtocol) != 0) no_crypto("ALPN");
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
@@ -237,9 +271,7 @@ Result<PeerCertificate> Certificates::peer_of(const ssl_st* connection) {
     return failed_precondition("TLS: the peer has shown no certificate");
   if (size != sizeof kProtocol - 1)
     return failed_precondition("TLS: the peer is no end of a cluster: expected protocol 'leat'");
-  auto peer = describe(certificate, SSL_get_peer_cert_chain(connection));
-  if (!peer.ok()) return failed_precondition(peer.status().message());
-  return peer;
+  return describe(SSL_get0_verified_chain(connection));
 }
 
 Status Certificates::check(const PeerCertificate& peer) const {
@@ -256,8 +288,9 @@ Status Certificates::check(const PeerCertificate& peer) const {
     }
   }
   if (!own) return failed_precondition("certificate: there is none");
-  return check_chain(SSL_CTX_get_cert_store(context_), own.get(), others.stack,
-                     X509_PURPOSE_SSL_CLIENT);
+  return verified(SSL_CTX_get_cert_store(context_), own.get(), others.stack,
+                  X509_PURPOSE_SSL_CLIENT)
+      .status();
 }
 
 }  // namespace leat

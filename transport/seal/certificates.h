@@ -23,8 +23,9 @@ struct CertificateTexts {
   std::string certificate;  // with the intermediate ones, the own one first
   std::string key;          // never printed or logged
   std::string authority;    // the trusted authorities
-  // Lists of revoked certificates, one of each authority that has issued one; empty: nothing is
-  // looked up in lists.
+  // Lists of revoked certificates, one of each authority that has issued certificates of ends;
+  // empty: nothing is looked up. The certificates of authorities are not looked up: one that is
+  // withdrawn has to leave `authority`.
   std::string revoked;
 };
 
@@ -33,9 +34,9 @@ struct PeerCertificate {
   PeerName name;
   // The certificate's own number, in hexadecimal digits: "1F00C2".
   std::string serial;
-  // The end of its time, in seconds since 1970.
+  // The first end of a time in its chain, in seconds since 1970.
   int64_t expires = 0;
-  // The certificate and those that came with it, in DER, for Certificates::check().
+  // From the certificate to the trusted one, in DER, for Certificates::check().
   std::vector<std::string> chain;
 };
 
@@ -44,8 +45,8 @@ struct PeerCertificate {
 class Certificates {
  public:
   // invalid_argument, with the part that is wrong: a text is no PEM, the key is not that of the
-  // certificate, the certificate has no PeerName, has expired or is not trusted by its own
-  // authorities, or a list is not signed by one of them.
+  // certificate, the certificate has no PeerName or has expired, or its own authorities and lists
+  // do not trust it.
   static Result<std::shared_ptr<const Certificates>> read(const CertificateTexts& texts);
   ~Certificates();
   Certificates(const Certificates&) = delete;

@@ -55,11 +55,10 @@ Status check(const PeerName& name) {
   if (!has_only(name.role, kMostRole, is_lower))
     return invalid_argument(cat("role: expected lower-case letters, received '",
                                 printable(name.role.substr(0, kMostRole + 1)), "'"));
-  const bool dots =
-      std::all_of(name.name.begin(), name.name.end(), [](char c) { return c == '.'; });
-  if (dots || !has_only(name.name, kMostName, is_of_name))
+  if (!has_only(name.name, kMostName, is_of_name) || is_mark(name.name[0]))
     return invalid_argument(cat("name: expected 1 to ", kMostName,
-                                " letters, digits, '-', '_' and '.', received '",
+                                " letters, digits, '-', '_' and '.', the first a letter or a "
+                                "digit, received '",
                                 printable(name.name.substr(0, kMostName + 1)), "'"));
   return {};
 }

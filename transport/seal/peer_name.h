@@ -15,7 +15,8 @@ struct PeerName {
   std::string cluster;
   // "master", or the name of a right (transport/rpc/grant.h) that a token may have.
   std::string role;
-  // Of the person or the process: 1 to 64 letters, digits, '-', '_' and '.'.
+  // Of the person or the process: 1 to 64 letters, digits, '-', '_' and '.', the first of them a
+  // letter or a digit.
   std::string name;
 
   friend bool operator==(const PeerName&, const PeerName&) = default;

@@ -185,11 +185,16 @@ size_t TlsSession::send(std::span<const std::byte> bytes) {
 
 // Takes bytes from the socket, if there is one and it has some.
 ssize_t TlsSession::receive(char* data, size_t size) {
-  if (socket_ < 0) return -1;
-  const ssize_t got = ::recv(socket_, data, size, MSG_DONTWAIT);
-  if (got > 0) return got;
-  socket_state_ = got == 0 ? -1 : errno == EAGAIN || errno == EINTR ? 0 : errno;
-  return -1;
+  if (socket_ < 0 || socket_state_ != 0) return -1;
+  // The owner's bytes have been taken, and no more come this way.
+  if (!in_.empty()) in_ = {}, in_begin_ = in_end_ = 0;
+  while (true) {
+    const ssize_t got = ::recv(socket_, data, size, MSG_DONTWAIT);
+    if (got > 0) return got;
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0 || errno != EAGAIN) socket_state_ = got == 0 ? -1 : errno;
+    return -1;
+  }
 }
 
 // OpenSSL reads ahead, so that bytes may also be in its own buffer.

@@ -62,8 +62,7 @@ class TlsSession {
   // while there is no output before it. The owner sends the rest, which is the output. REQUIRES:
   // established().
   void use_socket(int socket);
-  // How the last read() of 0 bytes has found that socket: 0 if it is empty, -1 if the stream has
-  // ended, else an errno.
+  // 0 while that socket is good, -1 once its stream has ended, else an errno.
   int socket_state() const { return socket_state_; }
   // Whether bytes of the peer wait for read(), which may still be less than a record.
   bool has_input() const;
