@@ -22,10 +22,10 @@ constexpr Unit kBytes[] = {{"B", 1},
                            {"MiB", uint64_t{1} << 20},
                            {"GiB", uint64_t{1} << 30},
                            {"TiB", uint64_t{1} << 40}};
-constexpr Unit kTimes[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+constexpr Unit kTimes[] = {
+    {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 24 * 3'600'000}};
+constexpr size_t kPrintedTimes = 4;
 constexpr uint64_t kMaxBytes = std::numeric_limits<int64_t>::max();
-// A leap year. No time of a config is longer, so sums with the clock do not overflow.
-constexpr uint64_t kMaxTime = uint64_t{366} * 24 * 3'600'000;
 
 // Reads an integer without a leading zero, at most one space, and a unit.
 std::optional<uint64_t> parse(std::string_view text, std::span<const Unit> units, uint64_t max) {
@@ -59,15 +59,16 @@ std::optional<uint64_t> parse_bytes(std::string_view text) {
   return parse(plain ? cat(text, "B") : std::string(text), kBytes, kMaxBytes);
 }
 
-std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  const auto time = parse(text, kTimes, kMaxTime);
+std::optional<std::chrono::milliseconds> parse_duration(std::string_view text,
+                                                        std::chrono::milliseconds most) {
+  const auto time = parse(text, kTimes, static_cast<uint64_t>(most.count()));
   if (!time) return std::nullopt;
   return std::chrono::milliseconds(*time);
 }
 
 std::string print_bytes(uint64_t bytes) { return print(bytes, kBytes); }
 std::string print_duration(std::chrono::milliseconds time) {
-  return print(static_cast<uint64_t>(time.count()), kTimes);
+  return print(static_cast<uint64_t>(time.count()), std::span(kTimes).first(kPrintedTimes));
 }
 
 }  // namespace leat

@@ -25,10 +25,14 @@ TEST_CASE("times are integers with a unit") {
   CHECK(parse_duration("30s") == milliseconds(30'000));
   CHECK(parse_duration("5 m") == milliseconds(300'000));
   CHECK(parse_duration("1h") == milliseconds(3'600'000));
-  for (const char* text : {"", "30", "s", "-1s", "1.5s", "01s", "1d", "9000h"}) {
+  CHECK(parse_duration("30d") == std::chrono::hours(30 * 24));
+  for (const char* text : {"", "30", "s", "-1s", "1.5s", "01s", "1w", "9000h", "367d"}) {
     INFO(text);
     CHECK_FALSE(parse_duration(text).has_value());
   }
+  const auto decade = std::chrono::hours(3650 * 24);
+  CHECK(parse_duration("3650d", decade) == decade);
+  CHECK_FALSE(parse_duration("3651d", decade).has_value());
 }
 
 TEST_CASE("printed sizes and times read back") {
@@ -42,6 +46,7 @@ TEST_CASE("printed sizes and times read back") {
     CHECK(parse_duration(print_duration(time)) == time);
   }
   CHECK(print_duration(milliseconds(120'000)) == "2m");
+  CHECK(print_duration(std::chrono::hours(48)) == "48h");
 }
 
 }  // namespace
