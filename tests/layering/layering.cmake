@@ -13,8 +13,8 @@ set(FLOORS_transport contracts:channel,endpoint,link,link_counters,link_fault,sl
   catalogue:catalogue)
 set(FLOORS_ops elements formats images graph state data definitions cpu cuda layers text capnp onnx catalogue:catalogue,plugins)
 set(FLOORS_scheduler recipes graph plan capnp strategies compile runtime)
-set(FLOORS_daemon base spec chaos metrics curves audit jobs traces checkpoint hosts session training wire lasting process confine status
-  client remote master worker runner doctor cli leatd)
+set(FLOORS_daemon base authority spec chaos metrics curves audit jobs traces checkpoint hosts session training wire lasting process confine
+  status client remote master worker runner doctor cli leatd)
 # Parts of a folder that see less than their floor does: "<part> <rightmost layer> <also>". A program
 # that embeds a client needs neither plans nor daemons.
 set(NARROWER "daemon/client ops daemon/(client|wire|jobs|spec|base|traces)")
