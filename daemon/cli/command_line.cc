@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "daemon/base/units.h"
 #include "daemon/base/version.h"
 #include "daemon/cli/cluster_arguments.h"
 #include "daemon/cli/completion.h"
@@ -35,6 +36,18 @@ file or run, 6 not in this state, 7 job or graph invalid, 124 timeout, 130 stopp
 
 constexpr int kSection = 1;  // of the manual
 
+// The variables of the options of `leat ca`.
+struct CaArguments {
+  std::string folder;
+  CaInit init;
+  CaIssue issue;
+  CaList list;
+  CaRevoke revoke;
+  CaExport out;
+  CaRotate rotate;
+  std::string init_lasts = "3650d", issue_lasts = "90d";  // checked by the parser
+};
+
 // The variables that the options are bound to. chosen() copies those of the command that was given.
 struct Parsed {
   TrainCommand train;
@@ -48,6 +61,7 @@ struct Parsed {
   ClusterArguments cluster;
   CurveArguments curves;
   LookArguments looks;
+  CaArguments ca;
   DataTokenizeCommand tokenize;
   DataInspectCommand inspect;
   DataConvertCommand rows;
@@ -269,6 +283,78 @@ void add_data(CLI::App& app, Parsed& parsed) {
   add_tokenize(*data, parsed);
 }
 
+constexpr auto kLongestCertificate = std::chrono::hours(24 * 36500);
+
+// REQUIRES: the parser has accepted the text.
+std::chrono::seconds lasting(const std::string& text) {
+  const auto time = parse_duration(text, kLongestCertificate);
+  return std::chrono::ceil<std::chrono::seconds>(time.value_or(std::chrono::milliseconds(0)));
+}
+
+void add_lasts(CLI::App& sub, std::string& lasts, const char* about) {
+  const auto check = [](const std::string& text) -> std::string {
+    if (parse_duration(text, kLongestCertificate)) return {};
+    return "expected a time as 12h or 90d, at most 36500d, received '" + text + "'";
+  };
+  sub.add_option("--lasts", lasts, about)->type_name("TIME")->check(CLI::Validator(check, ""));
+}
+
+void add_issue(CLI::App& ca, CaArguments& arguments) {
+  auto& [order, output, request_file, renew] = arguments.issue;
+  auto* issue =
+      add_command(ca, "issue", "Make a certificate, and a file with it and its private key");
+  issue->add_option("--role", order.role, "master, viewer, submitter, operator, admin or worker")
+      ->type_name("ROLE")
+      ->required()
+      ->check(CLI::IsMember({"master", "viewer", "submitter", "operator", "admin", "worker"}));
+  issue->add_option("--name", order.name, "Of the person, the worker or the master")
+      ->type_name("NAME")
+      ->required();
+  issue->add_option("--host", order.hosts, "A name or address of its machine, for HTTP; repeatable")
+      ->type_name("HOST")
+      ->allow_extra_args(false);
+  add_lasts(*issue, arguments.issue_lasts, "How long it is good (90d)");
+  issue
+      ->add_option("-o,--output", output,
+                   "A new file for it, which only you may read (default: NAME.pem)")
+      ->type_name("FILE");
+  issue->add_flag("--renew", renew, "Replace the file if it is there");
+  issue
+      ->add_option("--csr", request_file,
+                   "A certificate request: its private key stays where it is")
+      ->type_name("FILE");
+}
+
+void add_ca(CLI::App& app, CaArguments& arguments, std::string& color) {
+  auto* ca = add_command(app, "ca", "Make certificates for the processes and people of a cluster");
+  ca->require_subcommand(1);
+  auto* init = add_command(*ca, "init", "Make a certificate authority");
+  init->add_option("--cluster", arguments.init.cluster, "The name of its cluster (leat)")
+      ->type_name("NAME");
+  add_lasts(*init, arguments.init_lasts, "How long it is good (3650d)");
+  add_issue(*ca, arguments);
+  auto* list = add_command(*ca, "list", "List the certificates that were issued");
+  list->add_flag("--no-headers", arguments.list.no_headers, "The table without its first line");
+  list->add_flag("--json", arguments.list.json, "JSON on stdout, one object a line");
+  auto* revoke = add_command(*ca, "revoke", "Put certificates on the list of the revoked ones");
+  add_argument(*revoke, "NAME|SERIAL", arguments.revoke.which,
+               "The certificate's serial number, or the name of all that are to go")
+      ->required();
+  auto* out = add_command(*ca, "export", "Write the certificates of the authorities to a file");
+  out->add_option("-o,--output", arguments.out.output, "A new file")->type_name("FILE")->required();
+  auto* rotate = add_command(*ca, "rotate", "Make a new authority, and trust the old one, too");
+  auto* finish = rotate->add_flag("--finish", arguments.rotate.finish, "Trust the new one alone");
+  rotate
+      ->add_flag("--force", arguments.rotate.force,
+                 "With --finish: although good certificates of the old one end by that")
+      ->needs(finish);
+  for (CLI::App* each : ca->get_subcommands({})) {
+    each->add_option("--dir", arguments.folder, "The authority's folder (LEAT_CA_DIR, leat-ca)")
+        ->type_name("DIR");
+    add_color(*each, color);
+  }
+}
+
 // The scripts and pages that shells and manuals need.
 void add_texts(CLI::App& app, Parsed& parsed) {
   auto* completion = add_command(app, "completion", "Print a script that completes commands");
@@ -308,11 +394,32 @@ void build(CLI::App& app, Parsed& parsed) {
   add_cluster_commands(app, parsed.cluster, parsed.color);
   add_curve_commands(app, parsed.curves, parsed.color);
   add_look_commands(app, parsed.looks, parsed.color);
+  add_ca(app, parsed.ca, parsed.color);
   add_data(app, parsed);
   add_audit(app, parsed);
   add_texts(app, parsed);
   add_help_commands(app);
   add_version_options(app, parsed.version);
+}
+
+// Returns the command of `leat ca` with this full name; nothing if it is another one.
+std::optional<Command> ca_command(const std::string& name, CaArguments arguments, ColorMode color) {
+  const auto with_folder = [&](auto action) {
+    return CaCommand{std::move(arguments.folder), std::move(action), color};
+  };
+  if (name == "leat ca init") {
+    arguments.init.lasts = lasting(arguments.init_lasts);
+    return with_folder(std::move(arguments.init));
+  }
+  if (name == "leat ca issue") {
+    arguments.issue.order.lasts = lasting(arguments.issue_lasts);
+    return with_folder(std::move(arguments.issue));
+  }
+  if (name == "leat ca list") return with_folder(arguments.list);
+  if (name == "leat ca revoke") return with_folder(std::move(arguments.revoke));
+  if (name == "leat ca export") return with_folder(std::move(arguments.out));
+  if (name == "leat ca rotate") return with_folder(arguments.rotate);
+  return std::nullopt;
 }
 
 // Returns the command that was given, with `color` in it.
@@ -344,6 +451,7 @@ Command chosen(const CLI::App& app, Parsed parsed) {
   if (auto command = curve_command(name, std::move(parsed.curves), color))
     return *std::move(command);
   if (auto command = look_command(name, std::move(parsed.looks), color)) return *std::move(command);
+  if (auto command = ca_command(name, std::move(parsed.ca), color)) return *std::move(command);
   if (name == "leat data tokenize") return with_color(std::move(parsed.tokenize));
   if (name == "leat data inspect") return with_color(std::move(parsed.inspect));
   if (name == "leat data ledger") return with_color(std::move(parsed.ledger));
@@ -406,9 +514,7 @@ int run_command(const Command& command) {
     int operator()(const GraphConvertCommand& convert) const { return run_graph_convert(convert); }
     int operator()(const GraphOpsCommand& ops) const { return run_graph_ops(ops); }
     int operator()(const CheckpointLsCommand& ls) const { return run_checkpoint_ls(ls); }
-    int operator()(const CheckpointVerifyCommand& verify) const {
-      return run_checkpoint_verify(verify);
-    }
+    int operator()(const CheckpointVerifyCommand& it) const { return run_checkpoint_verify(it); }
     int operator()(const CheckpointDiffCommand& diff) const { return run_checkpoint_diff(diff); }
     int operator()(const EvaluateCommand& evaluate) const { return run_evaluate(evaluate); }
     int operator()(const CheckpointCopyCommand& copy) const { return run_checkpoint_copy(copy); }
@@ -442,6 +548,7 @@ int run_command(const Command& command) {
     int operator()(const DataConvertCommand& data) const { return run_data_convert(data); }
     int operator()(const DataLedgerCommand& data) const { return run_data_ledger(data); }
     int operator()(const VersionCommand& version) const { return run_version(version); }
+    int operator()(const CaCommand& ca) const { return run_ca(ca); }
   };
   return std::visit(Runner{}, command);
 }

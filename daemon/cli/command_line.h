@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/cli/ca_commands.h"
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/commands.h"
@@ -32,7 +33,7 @@ using Command =
                  ConfigCommand, ConfigSetCommand, DrainCommand, TokenCommand, FetchCommand,
                  ClusterCommand, DoctorCommand, MetricsCommand, PlotCommand, CompareCommand,
                  DataTokenizeCommand, WhyCommand, TraceCommand, ExplainCommand, DataInspectCommand,
-                 DataConvertCommand, DataLedgerCommand, VersionCommand>;
+                 DataConvertCommand, DataLedgerCommand, VersionCommand, CaCommand>;
 
 // Parses `arguments`, which do not contain the program's name. An error becomes a PrintText with
 // kExitUsage. The files that the command names are not looked at.

@@ -220,6 +220,21 @@ TEST_CASE("the commands about a cluster become their structs") {
   CHECK(std::get<SupportBundleCommand>(bundle).output == "c.tar.gz");
 }
 
+TEST_CASE("leat ca takes times, hosts and its folder") {
+  const Command made =
+      parse_command_line({"ca", "issue", "--role", "worker", "--name", "w", "--host", "a", "--host",
+                          "10.0.0.1", "--dir", "d", "--lasts", "400d"});
+  const auto& issue = std::get<CaIssue>(std::get<CaCommand>(made).action);
+  CHECK(std::get<CaCommand>(made).folder == "d");
+  CHECK(issue.order.role == "worker");
+  CHECK(issue.order.name == "w");
+  CHECK(issue.order.hosts == std::vector<std::string>{"a", "10.0.0.1"});
+  CHECK(issue.order.lasts == std::chrono::hours(24 * 400));
+  const Command init = parse_command_line({"ca", "init"});
+  CHECK(std::get<CaInit>(std::get<CaCommand>(init).action).lasts == std::chrono::hours(24 * 3650));
+  CHECK_THAT(usage_error({"ca", "rotate", "--force"}), Catch::Contains("--finish"));
+}
+
 TEST_CASE("a wrong command line says what is wrong, what is near, and where the help is") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{},
@@ -229,7 +244,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "support-bundle, "
        "metrics, plot, "
        "compare, "
-       "why, explain, trace, data, audit, completion, man, help, version\nSee "
+       "why, explain, trace, ca, data, audit, completion, man, help, version\nSee "
        "'leat "
        "--help'."},
       {{"tarin", "j.yaml"}, "unknown command 'tarin' (did you mean 'train'?)\nSee 'leat --help'."},
@@ -239,7 +254,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "logs, cancel, pause, resume, fetch, rm, nodes, top, token, config, cluster, doctor, "
        "support-bundle, metrics, "
        "plot, "
-       "compare, why, explain, trace, data, audit, completion, "
+       "compare, why, explain, trace, ca, data, audit, completion, "
        "man, "
        "help, version\nSee 'leat --help'."},
       {{"sbumit", "j.yaml"},
