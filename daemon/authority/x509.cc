@@ -104,7 +104,7 @@ bool add_names(X509* made, const CertificateFields& fields) {
     GENERAL_NAME_free(name);
     return false;
   };
-  if (names == nullptr || !add(GEN_URI, write(fields.name))) return false;
+  if (names == nullptr || !add(GEN_URI, uri_of(fields.name))) return false;
   for (const std::string& host : fields.hosts)
     if (!add(is_address(host) ? GEN_IPADD : GEN_DNS, host)) return false;
   return X509_add1_ext_i2d(made, NID_subject_alt_name, names.get(), 0, X509V3_ADD_DEFAULT) == 1;
