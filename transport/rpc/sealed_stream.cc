@@ -13,7 +13,7 @@ namespace {
 
 // Plaintext that is encrypted at once, so that a long message does not double its memory.
 constexpr size_t kChunk = 64u << 10;
-// What drain() reads at most, and at once.
+// The bytes that drain() reads at most, and at once.
 constexpr size_t kMostDrained = 64u << 10;
 constexpr size_t kDrainedAtOnce = 4u << 10;
 

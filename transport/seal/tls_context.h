@@ -1,4 +1,4 @@
-// What all TLS of a cluster has in common. For the .cc files of this folder.
+// TLS as all connections of a cluster have it. For the .cc files of this folder.
 #pragma once
 
 #include <openssl/ssl.h>
