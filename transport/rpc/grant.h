@@ -50,8 +50,8 @@ struct Grant {
 
   friend bool operator==(const Grant&, const Grant&) = default;
 };
-// What a certificate allows the person or worker that it names, until it ends. failed_precondition
-// if its role is that of a master, or none.
+// The rights that a certificate gives the person or worker that it names, until it ends.
+// failed_precondition if its role is that of a master, or none.
 Result<Grant> grant_of(const PeerCertificate& certificate);
 // invalid_argument for a name that is none.
 Status check_name(std::string_view name);
