@@ -323,8 +323,8 @@ class ClusterClient::Core {
   }
 
   // Uploads a file once; `answered` as for once(), but also true for errors on this side.
-  Status upload(const Attached& file, bool& answered) {
-    LEAT_ASSIGN_OR_RETURN(const uint64_t sink, begin_upload(file, answered));
+  Status upload(const Attached& file, const std::string& user, bool& answered) {
+    LEAT_ASSIGN_OR_RETURN(const uint64_t sink, begin_upload(file, user, answered));
     Status status = send(file, sink, answered);
     if (status.ok()) {
       status = with_sink("Upload.finish", kFinishDeadline, sink, answered,
@@ -377,14 +377,15 @@ class ClusterClient::Core {
   }
 
   // Begins an upload and returns the number of its Sink.
-  Result<uint64_t> begin_upload(const Attached& attached, bool& answered) {
+  Result<uint64_t> begin_upload(const Attached& attached, const std::string& user, bool& answered) {
     return once<uint64_t>(
         "Master.upload", options_.deadline,
-        [this, sha256 = attached.file.sha256,
-         size = attached.file.size](wire::Master::Client master) {
+        [this, sha256 = attached.file.sha256, size = attached.file.size,
+         user](wire::Master::Client master) {
           auto request = master.uploadRequest();
           request.setSha256(data_of(sha256));
           request.setSize(size);
+          request.setUser(user.c_str());
           return request.send().then([this](auto&& response) -> Result<uint64_t> {
             const auto outcome = response.getOutcome();
             if (outcome.isError()) return read_status(outcome.getError());
@@ -500,7 +501,7 @@ Result<JobView> ClusterClient::submit(const JobRequest& request) {
   return core_->until_answered<JobView>([&](bool& answered) -> Result<JobView> {
     for (const Attached& attached : files) {
       if (attached.file.bytes) continue;
-      const Status status = core_->upload(attached, answered);
+      const Status status = core_->upload(attached, submission->terms.user, answered);
       if (!status.ok()) return status.while_doing(cat("uploading '", attached.file.name, "'"));
     }
     const auto send = [submission, resume = request.resume](wire::Master::Client master) {

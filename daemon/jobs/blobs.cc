@@ -7,6 +7,8 @@ namespace {
 
 // So that what is left to sync in the end takes little time.
 constexpr uint64_t kSyncEvery = 64u << 20;
+// The end of the names of blobs that are being written.
+constexpr std::string_view kTemporary = ".tmp";
 
 }  // namespace
 
@@ -126,7 +128,7 @@ std::string Blobs::path(const Sha256Digest& digest) const {
 std::string Blobs::temporary(const Sha256Digest& digest) {
   // The counter lets two uploads of one file run at the same time: the last rename wins, and both
   // have the same bytes.
-  return cat(path(digest), ".", begun_.fetch_add(1), ".tmp");
+  return cat(path(digest), ".", begun_.fetch_add(1), kTemporary);
 }
 
 Result<std::vector<std::string>> Blobs::names() const {
@@ -135,15 +137,16 @@ Result<std::vector<std::string>> Blobs::names() const {
   return files_.list(folder_);
 }
 
-Result<uint64_t> Blobs::bytes() const {
+Result<std::map<std::string, uint64_t>> Blobs::sizes() const {
   LEAT_ASSIGN_OR_RETURN(const auto all, names());
-  uint64_t bytes = 0;
+  std::map<std::string, uint64_t> sizes;
   for (const std::string& name : all) {
+    if (name.ends_with(kTemporary)) continue;
     // One that is gone meanwhile takes no room.
     const auto file = files_.open(cat(folder_, "/", name));
-    if (file.ok()) bytes += (*file)->size();
+    if (file.ok()) sizes[name] = (*file)->size();
   }
-  return bytes;
+  return sizes;
 }
 
 Status Blobs::remove(const std::string& name) { return files_.remove(cat(folder_, "/", name)); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,12 +35,15 @@ class ArrivingBlob {
   // When it returns ok, the blob is on disk and synced. invalid_argument if the bytes have another
   // hash.
   Status finish();
+  // Destroys `permit` when the blob is finished and destroyed, or is given up.
+  void keep(std::shared_ptr<void> permit) { permit_ = std::move(permit); }
 
  private:
   ArrivingBlob(Files& files, std::string path, std::string temporary, const Sha256Digest& sha256,
                uint64_t size, std::unique_ptr<WritableFile> file);
   Status publish();
 
+  std::shared_ptr<void> permit_;  // first: the files are closed and removed before it goes
   Files& files_;
   const std::string path_;
   const std::string temporary_;
@@ -71,8 +75,8 @@ class Blobs {
   // The names of all files in the folder: hashes, and temporary files that a crash left.
   Result<std::vector<std::string>> names() const;
   Status remove(const std::string& name);
-  // The bytes of all files in the folder.
-  Result<uint64_t> bytes() const;
+  // The bytes of all whole blobs, by name.
+  Result<std::map<std::string, uint64_t>> sizes() const;
 
  private:
   std::string temporary(const Sha256Digest& sha256);

@@ -341,8 +341,10 @@ std::string ClusterJob::waiting_reason() const {
   if (failures_.backs_off()) return "waits a while, since it failed before it had come farther";
   const auto place = context_.positions.find(job_.number);
   const bool behind = place != context_.positions.end() && place->second > 1;
+  const auto over = context_.over_quota.find(job_.number);
   return cat(behind ? cat("position ", place->second, "; ") : "",
-             runners_.demand().text(runners_.some_kept()));
+             over != context_.over_quota.end() ? over->second
+                                               : runners_.demand().text(runners_.some_kept()));
 }
 
 uint64_t ClusterJob::version() const {

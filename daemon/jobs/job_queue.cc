@@ -1,7 +1,9 @@
 #include "daemon/jobs/job_queue.h"
 
 #include <algorithm>
+#include <cstdint>
 
+#include "devices/base/counted.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -73,6 +75,7 @@ void JobQueue::schedule() {
   context_.queue_changed = false;
   context_.queue_version = ++context_.version;
   context_.head.reset();
+  context_.over_quota.clear();
   reserved_.reset();
   const std::vector<uint64_t> waiting = order();
   for (const uint64_t number : waiting) {
@@ -81,7 +84,7 @@ void JobQueue::schedule() {
     if (!job.awaits_its_own()) {
       // A job that cannot use the workers that exist is passed over.
       const size_t wanted = demand.wanted();
-      if (!can_start(job) || wanted > demand.usable()) continue;
+      if (!can_start(job) || wanted > demand.usable() || !is_within_quota(job)) continue;
       if (context_.head) {
         backfill(job);
         continue;
@@ -98,6 +101,44 @@ void JobQueue::schedule() {
   note_holders();
 }
 
+size_t JobQueue::holds(ClusterJob& job) const {
+  const Assembly& assembly = job.runners().assembly();
+  const size_t has = assembly.all_gone() ? 0 : assembly.size();
+  switch (job.state()) {
+    case JobState::starting:
+    case JobState::running:
+    case JobState::recovering:
+      // A job that recovers keeps its claim to those that it has lost.
+      return std::max(has + job.runners().run().grows_by(), job.runners().demand().least());
+    default:
+      return has;
+  }
+}
+
+size_t JobQueue::quota_of(const ClusterJob& job) const {
+  const auto most = static_cast<size_t>(context_.limits.quotas.workers);
+  if (most == 0) return SIZE_MAX;
+  size_t others = 0;
+  for (const uint64_t number : unfinished_) {
+    ClusterJob& other = jobs_.at(number);
+    if (&other != &job && other.stored().terms.user == job.stored().terms.user)
+      others += holds(other);
+  }
+  return most - std::min(most, others);
+}
+
+bool JobQueue::is_within_quota(ClusterJob& job) {
+  // A job that recovers has its workers from before.
+  if (job.state() == JobState::recovering) return true;
+  const size_t least = job.runners().demand().least(), left = quota_of(job);
+  if (least <= left) return true;
+  const auto most = static_cast<size_t>(context_.limits.quotas.workers);
+  context_.over_quota[job.stored().number] = cat(
+      "waits for ", counted(least, "worker"), ": ", user_for_people(job.stored().terms.user),
+      " may hold ", counted(most, "worker"), " together (quotas.workers), and holds ", most - left);
+  return false;
+}
+
 size_t JobQueue::extra_for(const ClusterJob& job, const std::vector<uint64_t>& waiting) const {
   if (context_.head || job.stored().min_workers == 0) return 0;
   ClusterJob& own = jobs_.at(job.stored().number);
@@ -106,10 +147,14 @@ size_t JobQueue::extra_for(const ClusterJob& job, const std::vector<uint64_t>& w
     ClusterJob& other = jobs_.at(number);
     const JobDemand& demand = other.runners().demand();
     if (&other == &job || !can_start(other) || demand.wanted() > demand.usable()) continue;
+    // One that would pass its user's quota cannot use them.
+    if (other.state() != JobState::recovering && demand.least() > quota_of(other)) continue;
     asked += demand.wanted();
   }
-  const size_t free = own.runners().demand().free();
-  return free - std::min(free, asked);
+  const JobDemand& demand = own.runners().demand();
+  const size_t free = demand.free(), kept = own.runners().assembly().kept();
+  const size_t quota = quota_of(job), has = kept + demand.wanted();
+  return std::min(free - std::min(free, asked), quota - std::min(quota, has));
 }
 
 void JobQueue::become_head(ClusterJob& job) {
@@ -272,7 +317,8 @@ void JobQueue::grow() {
     if (!job.may_yield() || !job.runners().run().may_grow()) continue;
     const JobDemand& demand = job.runners().demand();
     const size_t free = demand.free_but({promised.begin(), promised.end()});
-    promise(demand, job.runners().run().grow(free));
+    const size_t quota = quota_of(job), has = holds(job);
+    promise(demand, job.runners().run().grow(std::min(free, quota - std::min(quota, has))));
   }
 }
 

@@ -9,6 +9,7 @@
 //   leave all workers and are QUEUED again. Both only if the head can start then. A job does not
 //   start before the one for which it made way.
 // * An elastic job takes workers beyond its least only if no other job waits for them.
+// * A job that would pass the quota of its user's workers waits, and holds up no other job.
 //
 // Threads: as the table.
 #pragma once
@@ -44,6 +45,12 @@ class JobQueue {
   // Jobs that wait, in their order; notes their positions.
   std::vector<uint64_t> order();
   bool can_start(ClusterJob& job) const;
+  // The workers that a job holds, or that are promised to it.
+  size_t holds(ClusterJob& job) const;
+  // The workers that the user of the job may hold beside those that the user's other jobs hold.
+  size_t quota_of(const ClusterJob& job) const;
+  // Whether the quota of its user's workers lets the job begin; notes why not.
+  bool is_within_quota(ClusterJob& job);
   // The workers beyond its least that an elastic job may take: those that no other job waits for.
   size_t extra_for(const ClusterJob& job, const std::vector<uint64_t>& waiting) const;
   // The job has to wait: it is the head from now on.

@@ -140,17 +140,37 @@ void JobTable::on(SubmitAsked event) {
 }
 
 Status JobTable::check_quota(const Submission& asked) const {
-  const int64_t most = context_.limits.quotas.jobs;
-  if (most == 0) return {};
+  const Quotas& quotas = context_.limits.quotas;
   const std::string& user = asked.terms.user;
-  const auto has = std::count_if(unfinished_.begin(), unfinished_.end(), [&](uint64_t number) {
-    return jobs_.at(number).stored().terms.user == user;
-  });
-  if (has < most) return {};
-  return resource_exhausted(cat("job '", asked.name, "' was not accepted: ",
-                                user.empty() ? "clients without a name" : cat("'", user, "'"),
-                                " may have ", counted(static_cast<size_t>(most), "job"),
-                                " that wait or run (quotas.jobs), and there are ", has));
+  const bool session = is_session(asked);
+  const auto refuse = [&](const std::string& expected, std::string_view key, size_t received) {
+    return resource_exhausted(cat(session ? "session '" : "job '", asked.name,
+                                  "' was not accepted: ", user_for_people(user), " may have ",
+                                  expected, " (", key, "), and there ",
+                                  received == 1 ? "is " : "are ", received));
+  };
+  size_t jobs = 0, sessions = 0;
+  for (const uint64_t number : unfinished_) {
+    const StoredJob& job = jobs_.at(number).stored();
+    if (job.terms.user != user) continue;
+    ++jobs;
+    if (job.session) ++sessions;
+  }
+  if (const auto most = static_cast<size_t>(quotas.jobs); most > 0 && jobs >= most)
+    return refuse(cat(counted(most, "job"), " that wait or run"), "quotas.jobs", jobs);
+  const auto most_sessions = static_cast<size_t>(quotas.sessions);
+  if (session && most_sessions > 0 && sessions >= most_sessions) {
+    return refuse(cat(counted(most_sessions, "session"), " at a time"), "quotas.sessions",
+                  sessions);
+  }
+  // Any other job waits until the user's others leave it enough.
+  const size_t least = asked.min_workers > 0 ? asked.min_workers : asked.num_workers;
+  const auto most_workers = static_cast<size_t>(quotas.workers);
+  if (most_workers == 0 || least <= most_workers) return {};
+  return resource_exhausted(cat(session ? "session '" : "job '", asked.name,
+                                "' was not accepted: ", user_for_people(user), " may hold ",
+                                counted(most_workers, "worker"),
+                                " together (quotas.workers), and it asks for ", least));
 }
 
 void JobTable::on(const CancelAsked& event) {

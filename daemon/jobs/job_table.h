@@ -108,7 +108,8 @@ class JobTable {
   // The work that is common to all events, done after each.
   JobActions settle();
   void set_refuses(bool refuses);
-  // resource_exhausted if the user of the submission has all the jobs that one may have.
+  // resource_exhausted if the user of the submission has all the jobs or sessions that one may
+  // have, or could never have the workers that it asks for.
   Status check_quota(const Submission& asked) const;
   void submit_written(ClusterJob& job, const Status& status);
   void forget_written(ClusterJob& job, const Status& status);

@@ -512,6 +512,10 @@ Result<std::vector<JobCondition>> Journal::history(std::string_view id) {
   return RowReader(*database_, directory_).history(id);
 }
 
+Result<std::map<std::string, uint64_t>> Journal::files_of(std::string_view user) {
+  return RowReader(*database_, directory_).files_of(user);
+}
+
 Result<std::set<std::string>> Journal::forgotten_jobs() {
   return RowReader(*database_, directory_).names_of("forgotten_jobs");
 }

@@ -84,6 +84,8 @@ class Journal {
   Result<std::vector<StoredJob>> replay();
   // Returns the job as it was submitted; checks its content.
   Result<Submission> submission(std::string_view id);
+  // The sizes of the files that the jobs of that user name, by their SHA-256 in hexadecimal.
+  Result<std::map<std::string, uint64_t>> files_of(std::string_view user);
   // The forgotten jobs whose folders may still exist.
   Result<std::set<std::string>> forgotten_jobs();
   // The names of workers that get no jobs.

@@ -265,6 +265,7 @@ StoredJob stored(const JobSubmitted& submitted) {
   job.dataset = submitted.submission->dataset;
   job.gpus = submitted.submission->gpus;
   job.terms = submitted.submission->terms;
+  job.session = is_session(*submitted.submission);
   job.submitted_ms = submitted.at_ms;
   job.condition.since_ms = submitted.at_ms;
   if (job.terms.paused) {

@@ -56,6 +56,13 @@ struct Submission {
   bool operator==(const Submission&) const = default;
 };
 
+// The first line of the text of a submission that opens a session. No valid job file begins so.
+inline constexpr std::string_view kSessionText = "session:\n";
+// True if the submission opens a session: it has the options of one in place of a job file.
+inline bool is_session(const Submission& submission) {
+  return submission.text.starts_with(kSessionText);
+}
+
 // True for a relative path that stays below its folder: no "." or ".." part, at most 1 KiB.
 bool is_tame_path(std::string_view path);
 
@@ -181,9 +188,10 @@ struct StoredJob {
   uint32_t num_workers = 1;
   uint32_t min_workers = 0;  // 0: it is not elastic
   uint32_t max_restarts = 0;
-  std::string dataset;  // as Submission has it
-  uint32_t gpus = 0;    // likewise
-  QueueTerms terms;     // likewise
+  std::string dataset;   // as Submission has it
+  uint32_t gpus = 0;     // likewise
+  QueueTerms terms;      // likewise
+  bool session = false;  // is_session()
   int64_t submitted_ms = 0;
   JobCondition condition;
   JobHistory history;

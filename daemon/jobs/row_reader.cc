@@ -88,6 +88,7 @@ Result<StoredJob> read_job(const SqliteStatement& row, const OptionalFacts& fact
   look_up(facts.datasets, job.dataset);
   look_up(facts.gpus, job.gpus);
   look_up(facts.terms, job.terms);
+  job.session = row.bytes(9) == kSessionText;
   if (!has_content || row.integer(8) != crc_of(job)) {
     return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
   }
@@ -112,9 +113,10 @@ Result<std::vector<std::string>> read_chaos(SqliteDatabase& database, int64_t jo
 
 Result<std::vector<StoredJob>> RowReader::replay() {
   LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
-                        database_.prepare("SELECT number, id, request_id, content, name, "
-                                          "num_workers, max_restarts, submitted_ms, crc "
-                                          "FROM jobs ORDER BY number"));
+                        database_.prepare(cat("SELECT number, id, request_id, content, name, "
+                                              "num_workers, max_restarts, submitted_ms, crc, "
+                                              "substr(text, 1, ",
+                                              kSessionText.size(), ") FROM jobs ORDER BY number")));
   LEAT_ASSIGN_OR_RETURN(SqliteStatement conditions,
                         database_.prepare(cat(kSelectConditions, "ORDER BY job, sequence")));
   // Both tables are read once, in the same order: `conditions` always stands at the first row that
@@ -372,6 +374,22 @@ Result<Submission> RowReader::submission(std::string_view id) {
         cat("journal '", directory_, "' is damaged: job '", id, "' is not as it was submitted"));
   }
   return submission;
+}
+
+Result<std::map<std::string, uint64_t>> RowReader::files_of(std::string_view user) {
+  LEAT_ASSIGN_OR_RETURN(const auto terms, this->terms());
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare("SELECT job, lower(hex(sha256)), size FROM files"));
+  std::map<std::string, uint64_t> sizes;
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return sizes;
+    // A job without terms is one of a client without a name.
+    const auto of = terms.find(select.integer(0));
+    if ((of == terms.end() ? std::string_view() : std::string_view(of->second.user)) != user)
+      continue;
+    sizes[std::string(select.bytes(1))] = static_cast<uint64_t>(select.integer(2));
+  }
 }
 
 Result<std::vector<JobCondition>> RowReader::history(std::string_view id) {

@@ -4,6 +4,10 @@
 
 namespace leat {
 
+std::string user_for_people(const std::string& user) {
+  return user.empty() ? "clients without a name" : cat("'", user, "'");
+}
+
 uint64_t JournalWrites::end(const JournalWritten& event, Moment now,
                             std::chrono::milliseconds retry_after) {
   const auto found = in_the_air_.find(event.write);

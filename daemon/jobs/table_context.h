@@ -19,8 +19,11 @@
 
 namespace leat {
 
+// "'ann'", or "clients without a name".
+std::string user_for_people(const std::string& user);
+
 struct JobTableLimits {
-  size_t max_unfinished = 10000;                   // further submits are refused
+  size_t max_unfinished = 10000;  // further submits are refused
   Quotas quotas = {};
   Retention retention = {};                        // of those that have ended
   std::chrono::milliseconds start_timeout{30000};  // for a runner to be there
@@ -104,9 +107,11 @@ struct TableContext {
   std::optional<Head> head = {};
   std::map<uint64_t, uint32_t> positions = {};  // in the queue, from 1, by number
   std::map<uint64_t, Holder> holders = {};      // by number
-  bool queue_changed = false;                   // workers are to be given out anew
-  uint64_t version = 0;                         // of the newest change of any view
-  uint64_t queue_version = 0;                   // of the last change of what waiting jobs wait for
+  // Why jobs wait that would pass the quota of their user's workers, by number.
+  std::map<uint64_t, std::string> over_quota = {};
+  bool queue_changed = false;  // workers are to be given out anew
+  uint64_t version = 0;        // of the newest change of any view
+  uint64_t queue_version = 0;  // of the last change of what waiting jobs wait for
 
   // Of the event that is being handled.
   Moment now = {};

@@ -9,12 +9,13 @@ namespace leat {
 namespace {
 
 // "'ann' at 127.0.0.1:40712": the name is what the client says.
-std::string client_of(const Submission& submission) {
-  const std::string& user = submission.terms.user;
+std::string client_of(const std::string& user, const std::string& by) {
   // A token proves the name, and it is in `by` then.
-  if (user.empty() || submission.by.find(cat("'", user, "' at ")) != std::string::npos)
-    return submission.by;
-  return cat("'", user, "'", submission.by.empty() ? "" : " at ", submission.by);
+  if (user.empty() || by.find(cat("'", user, "' at ")) != std::string::npos) return by;
+  return cat("'", user, "'", by.empty() ? "" : " at ", by);
+}
+std::string client_of(const Submission& submission) {
+  return client_of(submission.terms.user, submission.by);
 }
 
 // The subject of an entry, once the outcome names it in full.
@@ -60,6 +61,13 @@ void AuditedJobs::resume(std::string job, Submission submission, Done<JobView> d
   audit(std::move(entry), std::move(done), [&](Done<JobView> then) {
     jobs_.resume(std::move(job), std::move(submission), std::move(then));
   });
+}
+
+Result<std::unique_ptr<ArrivingBlob>> AuditedJobs::begin_blob(const BlobUpload& upload) {
+  auto blob = jobs_.begin_blob(upload);
+  if (!blob.ok())
+    log_.add({"upload", to_hex(upload.sha256), client_of(upload.user, upload.by), blob.status()});
+  return blob;
 }
 
 void AuditedJobs::open_session(Submission submission, Done<JobView> done,

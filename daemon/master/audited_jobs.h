@@ -34,10 +34,9 @@ class AuditedJobs final : public JobService {
 
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
-  Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
-                                                   uint64_t size) override {
-    return jobs_.begin_blob(sha256, size);
-  }
+  // An entry has only an upload that is refused: one that is accepted changes nothing until a job
+  // names it.
+  Result<std::unique_ptr<ArrivingBlob>> begin_blob(const BlobUpload& upload) override;
   // As submit(), for a session, whose job `submit` brings to the table. `done` is called when the
   // table has the job, before later events of it; the entry is written meanwhile.
   void open_session(Submission submission, Done<JobView> done,

@@ -40,6 +40,7 @@ struct ClientService::Shared {
 namespace {
 
 constexpr size_t kMaxId = 256;                    // bytes of a job's id, or of a prefix
+constexpr size_t kMaxUser = 64;                   // bytes of the name of a user
 constexpr size_t kMaxJobs = 1'000;                // in a list
 constexpr size_t kMaxTokens = 2'000;              // the same
 constexpr size_t kReplyBytes = 768u << 10;        // of a list: a message has 1 MiB
@@ -253,10 +254,15 @@ class MasterServer final : public Service<wire::Master> {
                                  human_bytes(limits.upload_bytes))),
           context);
     }
+    BlobUpload blob{info.sha256, info.size, to_string(params.getUser()), connection_->peer};
+    if (blob.user.size() > kMaxUser) {
+      return refuse(invalid_argument(cat("Master.upload: user: expected at most ", kMaxUser,
+                                         " bytes, received ", blob.user.size())),
+                    context);
+    }
+    take_name(blob.user);
     // The file is begun on the disk's thread, with the first byte.
-    auto begin = [shared = shared_, info] {
-      return shared->jobs.begin_blob(info.sha256, info.size);
-    };
+    auto begin = [shared = shared_, blob] { return shared->jobs.begin_blob(blob); };
     context.getResults().initOutcome().setOk(receive_file(
         {shared_->loop, shared_->disk, info, limits.upload_silence, std::move(begin), permit}));
     return kj::READY_NOW;

@@ -18,6 +18,7 @@
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
 #include "daemon/jobs/token_view.h"
+#include "daemon/jobs/upload_account.h"
 #include "daemon/status/status_source.h"
 #include "daemon/traces/diagnosis.h"
 #include "devices/base/sha256.h"
@@ -52,9 +53,8 @@ class JobService {
   // there is none. A repeated request continues from the checkpoint of the first one.
   virtual void resume(std::string job, Submission submission, Done<JobView> done) = 0;
   // Begins the upload of a file to which later submits refer. The file is kept once the upload is
-  // finished. Blocks on the disk.
-  virtual Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
-                                                           uint64_t size) = 0;
+  // finished. resource_exhausted if it would pass a quota. Blocks on the disk.
+  virtual Result<std::unique_ptr<ArrivingBlob>> begin_blob(const BlobUpload& upload) = 0;
   // Here and below `id` may be a unique prefix of an id.
   virtual void cancel(std::string id, std::string by, Done<JobView> done) = 0;
   // Pauses the job, or resumes it with `undo`. Answers when the journal has that; a job that is so

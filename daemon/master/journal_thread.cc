@@ -54,19 +54,32 @@ bool JournalThread::post(std::function<void(Journal&)> task) {
   return thread_.post([this, task = std::move(task)] { task(*journal_); });
 }
 
-Result<Submission> JournalThread::submission(const std::string& id,
-                                             std::chrono::milliseconds within) {
+template <typename T>
+Result<T> JournalThread::ask(std::function<Result<T>(Journal&)> read, const std::string& subject,
+                             std::chrono::milliseconds within) {
   // The promise is shared with the task, which may still run when this call has given up.
-  const auto promise = std::make_shared<std::promise<Result<Submission>>>();
+  const auto promise = std::make_shared<std::promise<Result<T>>>();
   auto answer = promise->get_future();
-  if (!post([promise, id](Journal& journal) { promise->set_value(journal.submission(id)); })) {
-    return cancelled(cat("job '", id, "': the journal is closed"));
-  }
+  if (!post([promise, read](Journal& journal) { promise->set_value(read(journal)); }))
+    return cancelled(cat(subject, ": the journal is closed"));
   if (answer.wait_for(within) != std::future_status::ready) {
     return deadline_exceeded(
-        cat("job '", id, "': the journal did not give it within ", within.count(), " ms"));
+        cat(subject, ": the journal did not answer within ", within.count(), " ms"));
   }
   return answer.get();
+}
+
+Result<Submission> JournalThread::submission(const std::string& id,
+                                             std::chrono::milliseconds within) {
+  return ask<Submission>([id](Journal& journal) { return journal.submission(id); },
+                         cat("job '", id, "'"), within);
+}
+
+Result<std::map<std::string, uint64_t>> JournalThread::files_of(const std::string& user,
+                                                                std::chrono::milliseconds within) {
+  return ask<std::map<std::string, uint64_t>>(
+      [user](Journal& journal) { return journal.files_of(user); }, cat("files of '", user, "'"),
+      within);
 }
 
 }  // namespace leat

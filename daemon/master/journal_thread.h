@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ class JournalThread {
   void write(WriteJournal action, Written written);
   // Reads the submission of a job on the thread "journal". Blocks until then, for at most `within`.
   Result<Submission> submission(const std::string& id, std::chrono::milliseconds within);
+  // The files that the jobs of that user name, as Journal has it. Blocks likewise.
+  Result<std::map<std::string, uint64_t>> files_of(const std::string& user,
+                                                   std::chrono::milliseconds within);
   // Runs `task` on the thread "journal". False if the thread has stopped.
   bool post(std::function<void(Journal&)> task);
   // The write of changes that the disk has not ended.
@@ -47,6 +51,10 @@ class JournalThread {
     Written written;
   };
   void write_pending();
+  // Has `read` run on the thread "journal", and returns its answer.
+  template <typename T>
+  Result<T> ask(std::function<Result<T>(Journal&)> read, const std::string& subject,
+                std::chrono::milliseconds within);
 
   const std::unique_ptr<Journal> journal_;
   DiskWaits disk_;

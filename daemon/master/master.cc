@@ -161,6 +161,9 @@ Status Master::open() {
   parts_.failures = std::make_unique<TaskThread>("failures");
   // The hands know the jobs before the table begins to act on them.
   hands_.restore(jobs);
+  parts_.uploads = std::make_shared<UploadAccount>(
+      parts_.config.quotas, parts_.journal->blobs(),
+      [this](const std::string& user) { return parts_.journal->files_of(user, kReadOfJournal); });
   parts_.state->start(jobs, {drained.begin(), drained.end()}, parts_.journal->generation());
   for (const StoredJob& job : jobs) {
     // The table learns the sizes of ended jobs as events, so that it can keep within their limit.
@@ -365,20 +368,12 @@ void Master::resume(std::string job, Submission submission, Done<JobView> done) 
   gate_.resume(std::move(job), std::move(submission), std::move(done));
 }
 
-Result<std::unique_ptr<ArrivingBlob>> Master::begin_blob(const Sha256Digest& sha256,
-                                                         uint64_t size) {
-  const uint64_t most = parts_.config.quotas.uploads;
-  // A repeated upload of a file that is there takes no room.
-  const auto has = parts_.journal->blobs().has(sha256, size);
-  if (most != 0 && !(has.ok() && *has)) {
-    LEAT_ASSIGN_OR_RETURN(const uint64_t there, parts_.journal->blobs().bytes());
-    if (size > most || there > most - size) {
-      return resource_exhausted(cat("upload of ", human_bytes(size), ": expected at most ",
-                                    human_bytes(most), " of all files together (quotas.uploads), ",
-                                    human_bytes(there), " are there"));
-    }
-  }
-  return parts_.journal->blobs().begin(sha256, size);
+Result<std::unique_ptr<ArrivingBlob>> Master::begin_blob(const BlobUpload& upload) {
+  // The bytes are reserved before the first one is written, and until the upload is over.
+  LEAT_ASSIGN_OR_RETURN(std::shared_ptr<void> reserved, parts_.uploads->reserve(upload));
+  LEAT_ASSIGN_OR_RETURN(auto blob, parts_.journal->blobs().begin(upload.sha256, upload.size));
+  blob->keep(std::move(reserved));
+  return blob;
 }
 
 void Master::cancel(std::string id, std::string by, Done<JobView> done) {

@@ -40,8 +40,7 @@ class Master final : public JobService {
 
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
-  Result<std::unique_ptr<ArrivingBlob>> begin_blob(const Sha256Digest& sha256,
-                                                   uint64_t size) override;
+  Result<std::unique_ptr<ArrivingBlob>> begin_blob(const BlobUpload& upload) override;
   void cancel(std::string id, std::string by, Done<JobView> done) override;
   void pause(std::string id, bool undo, std::string by, Done<JobView> done) override;
   void save(std::string id, std::string by, Done<JobView> done) override;

@@ -40,6 +40,7 @@ class SavedFilesOfJobs;
 class SessionHosts;
 class TokenTable;
 class Workforce;
+class UploadAccount;
 
 // Limits and deadlines of a master that no configuration sets.
 struct MasterTuning {
@@ -73,10 +74,14 @@ struct MasterParts {
   PostMortems post_mortems;
 
   std::unique_ptr<AuditLog> audit;
+  // Of the folders of jobs and of uploads: weights are encrypted if there is a key.
+  std::shared_ptr<const CheckpointKeys> checkpoint_keys;
+  std::unique_ptr<SealedFiles> files;
   std::unique_ptr<TokenTable> tokens;
   std::unique_ptr<AuditedJobs> audited;
   std::unique_ptr<JournalThread> journal;
   std::shared_ptr<const SigningKey> key;  // signs checkpoints; null: none could be made
+  std::shared_ptr<UploadAccount> uploads;
   Status cannot_write;                    // the journal's failure when it was opened, if any
   std::atomic<bool> wrote{false};         // the journal has been written since then
   std::unique_ptr<JobLogs> logs;

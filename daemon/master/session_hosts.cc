@@ -13,14 +13,12 @@
 namespace leat {
 namespace {
 
-// No valid job file begins like this, so the first line tells sessions from jobs.
-constexpr std::string_view kSession = "session:\n";
-
 // It tells one session from another, and from jobs. Only that of a lasting session is read.
 std::string text_of(const SessionOptions& options) {
-  std::string text = cat(kSession, "  strategy: ", options.strategy, "\n  shards: ", options.shards,
-                         "\n  seed: ", options.seed, "\n  plans: ", options.plans,
-                         "\n  timeout: ", options.timeout.count(), "ms\n");
+  std::string text =
+      cat(kSessionText, "  strategy: ", options.strategy, "\n  shards: ", options.shards,
+          "\n  seed: ", options.seed, "\n  plans: ", options.plans,
+          "\n  timeout: ", options.timeout.count(), "ms\n");
   if (options.lasts()) {
     text += cat("  save_every: ", options.save_every, "\n  keep: ", options.keep.count(), "ms\n");
   }
@@ -72,7 +70,6 @@ Status ended(const JobView& job) {
 
 }  // namespace
 
-bool is_session(const Submission& submission) { return submission.text.starts_with(kSession); }
 bool is_lasting_session(const Submission& submission) {
   return is_session(submission) && !value_of(submission.text, "save_every").empty();
 }

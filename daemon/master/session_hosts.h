@@ -38,8 +38,6 @@ struct SessionHostsParts {
   std::chrono::milliseconds lease{30'000};
 };
 
-// True if the submission opens a session: it has the options of one in place of a job file.
-bool is_session(const Submission& submission);
 // True if it opens a lasting session.
 bool is_lasting_session(const Submission& submission);
 

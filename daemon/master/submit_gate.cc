@@ -5,6 +5,7 @@
 #include <future>
 
 #include "daemon/jobs/grammar.h"
+#include "daemon/jobs/upload_account.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/resumed_job.h"
@@ -80,6 +81,8 @@ void SubmitGate::check(Submission submission, Done done) {
     if (!checked->data_root.empty())
       status = check_data_root(real_files(), checked->data_root, state.tables().nodes());
     if (status.ok() && !checked->evaluates.empty()) status = check_followed(checked->evaluates);
+    const Submission& asked = checked->submission;
+    if (status.ok()) status = parts_.uploads->check_named(asked.terms.user, asked.files);
     if (!status.ok()) return done(status);
   }
   state.submit(std::move(checked->submission), std::move(done));

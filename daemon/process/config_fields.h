@@ -106,7 +106,10 @@ void visit(Visitor& v, Retention& c) {
 template <typename Visitor>
 void visit(Visitor& v, Quotas& c) {
   v.integer("jobs", {.min = 0, .max = 1'000'000}, c.jobs);
+  v.integer("workers", {.min = 0, .max = 1'000'000}, c.workers);
+  v.integer("sessions", {.min = 0, .max = 1'000'000}, c.sessions);
   v.bytes("uploads", c.uploads);
+  v.bytes("user_uploads", c.user_uploads);
 }
 
 template <typename Visitor>

@@ -71,11 +71,12 @@ interface Master {
   # When the outcome is ok, the job is in the journal and outlives the master. The same request id
   # with the same content is the same job; with other content it is refused.
 
-  upload @1 (sha256 :Data, size :UInt64) -> (outcome :Outcome(Rpc.Upload));
+  upload @1 (sha256 :Data, size :UInt64, user :Text) -> (outcome :Outcome(Rpc.Upload));
   # Uploads a file for a submit that names it by its SHA-256, 16 GiB at most. The master writes it
   # to disk as it arrives, and drops it if no byte has arrived for 60 s. The deadline of finish() is
-  # 120 s; it fails if the disk is full. The master removes a file that no job has named for an
-  # hour.
+  # 120 s; it fails if the disk is full, or if the file would pass a quota of the master. The master
+  # removes a file that no job has named for an hour. `user`: as in SubmitRequest, for the quota of
+  # one user; older clients leave it empty.
 
   jobs @2 () -> (outcome :Outcome(List(JobView)));
   # All jobs in the journal, oldest first; only the newest 1,000 if there are more.

@@ -77,9 +77,8 @@ void FakeJobs::resume(std::string job, Submission submission, Done<JobView> done
   submit(std::move(submission), std::move(done));
 }
 
-Result<std::unique_ptr<ArrivingBlob>> FakeJobs::begin_blob(const Sha256Digest& digest,
-                                                           uint64_t size) {
-  return blobs_.begin(digest, size);
+Result<std::unique_ptr<ArrivingBlob>> FakeJobs::begin_blob(const BlobUpload& upload) {
+  return blobs_.begin(upload.sha256, upload.size);
 }
 
 void FakeJobs::cancel(std::string id, std::string by, Done<JobView> done) {

@@ -193,7 +193,7 @@ TEST_CASE("a file that was uploaded is one of the job's", "[cluster]") {
   Host host;
   Submission job = tiny_job("r1");
   const std::string bytes = *job.files[0].bytes;
-  const auto blob = host.master->begin_blob(job.files[0].sha256, bytes.size());
+  const auto blob = host.master->begin_blob({job.files[0].sha256, bytes.size()});
   REQUIRE_OK(blob.status());
   REQUIRE_OK((*blob)->append(std::as_bytes(std::span(bytes))));
   REQUIRE_OK((*blob)->finish());

@@ -77,7 +77,7 @@ TEST_CASE("a file that was uploaded for no job goes after a while, and one of a 
   const std::string text = "of no job";
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   const Sha256Digest digest = sha256(bytes);
-  auto blob = must(host.master->begin_blob(digest, bytes.size()));
+  auto blob = must(host.master->begin_blob({digest, bytes.size()}));
   must(blob->append(bytes));
   must(blob->finish());
   const std::string path = host.folder / ("state/blobs/" + to_hex(digest));
@@ -107,7 +107,7 @@ TEST_CASE("a file that was uploaded for no job goes after a while, and one of a 
   host.tuning.sweep = 20ms;
   host.tuning.blob_age = 0s;
   host.start();
-  blob = must(host.master->begin_blob(digest, bytes.size()));
+  blob = must(host.master->begin_blob({digest, bytes.size()}));
   must(blob->append(bytes));
   must(blob->finish());
   blob.reset();

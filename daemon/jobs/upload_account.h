@@ -1,0 +1,74 @@
+// The account of uploaded files against the quotas of their bytes (quotas.h). The bytes of an
+// upload are reserved when it begins, with the size that it declares, so that uploads that run at
+// the same time cannot pass a quota together; they are released when it ends in any way. Then a
+// file that has arrived counts by itself, as long as it is there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "daemon/jobs/blobs.h"
+#include "daemon/jobs/quotas.h"
+#include "daemon/jobs/records.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// A file that a client wants to upload.
+struct BlobUpload {
+  Sha256Digest sha256 = {};
+  uint64_t size = 0;      // as the client declares it
+  std::string user = {};  // "": a client without a name
+  std::string by = {};    // the client's address, for the audit log
+};
+
+// Threads: any. Calls block on the disk, and on `named`.
+class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
+ public:
+  // Files by their SHA-256 in hexadecimal: their bytes.
+  using Sizes = std::map<std::string, uint64_t>;
+  // Returns the files that the jobs of that user name.
+  using Named = std::function<Result<Sizes>(const std::string& user)>;
+
+  // `blobs` outlives it. Uploads that arrived before this object was made, and that no job names,
+  // count for no user.
+  UploadAccount(const Quotas& quotas, Blobs& blobs, Named named)
+      : quotas_(quotas), blobs_(blobs), named_(std::move(named)) {}
+
+  // Reserves the bytes of an upload until the returned object is destroyed. resource_exhausted if
+  // they would pass a quota. An upload of a file that is there takes no room.
+  Result<std::shared_ptr<void>> reserve(const BlobUpload& upload);
+  // resource_exhausted if these files of a submit, with those that the user has, would pass the
+  // quota of the user.
+  Status check_named(const std::string& user, std::span<const AttachedFile> files);
+
+ private:
+  struct UnderWay {
+    std::string name;  // the SHA-256 in hexadecimal
+    uint64_t size = 0;
+    std::string user;
+  };
+  class Reservation;
+  // The bytes of uploads that have not arrived yet: all, or those of one user.
+  uint64_t under_way(const Sizes& there, const std::string* user) const;
+  Status check_all(const UnderWay& upload, const Sizes& there) const;
+  Status check_user(const UnderWay& upload, const Sizes& there);
+  // The files that the user has uploaded and that are there, and those that the user's jobs name.
+  Result<Sizes> files_of(const std::string& user, const Sizes& there);
+  void end(uint64_t number);
+
+  const Quotas quotas_;
+  Blobs& blobs_;
+  const Named named_;
+  std::mutex mutex_;
+  uint64_t begun_ = 0;
+  std::map<uint64_t, UnderWay> under_way_;
+  std::map<std::string, Sizes> uploaded_;  // by user
+};
+
+}  // namespace leat
