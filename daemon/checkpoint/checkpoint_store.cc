@@ -8,6 +8,7 @@
 #include <span>
 #include <system_error>
 
+#include "daemon/checkpoint/sealed_files.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 
@@ -221,6 +222,8 @@ Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folde
     auto checkpoint = read_checkpoint(files, path);
     // Reads whole checkpoints until one verifies; usually the first does.
     if (checkpoint.ok()) return checkpoint;
+    // One whose key is not here is not damaged, and must not give way to an older one.
+    if (lacks_key(checkpoint.status())) return invalid_argument(checkpoint.status().message());
     refused.push_back(checkpoint.status().message());
   }
   return failed_precondition(

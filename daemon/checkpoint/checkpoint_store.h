@@ -101,7 +101,8 @@ Result<Manifest> verify_checkpoint(Files& files, const std::string& path);
 Result<std::vector<std::string>> list_checkpoints(Files& files, const std::string& folder);
 
 // Returns the newest checkpoint in `folder` that verifies, and appends the errors of newer ones to
-// `refused`. failed_precondition if there is none.
+// `refused`. failed_precondition if there is none; invalid_argument if the key of a newer
+// one is not here.
 Result<Checkpoint> read_latest_checkpoint(Files& files, const std::string& folder,
                                           std::vector<std::string>& refused);
 

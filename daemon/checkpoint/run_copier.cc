@@ -74,9 +74,12 @@ RunCopier::RunCopier(Files& files, RunCopyPlaces places, StoreOptions store)
       files_([&] {
         store.writes = true;
         store.stopped = [this] { return stopped_.load(); };
-        return make_store_files(files, std::move(store));
+        auto plain = make_store_files(files, std::move(store));
+        SealedFiles sealed(
+            *plain, places_.keys != nullptr ? places_.keys : std::make_shared<CheckpointKeys>());
+        return std::unique_ptr<PlaceFiles>(new PlaceFiles{std::move(plain), std::move(sealed)});
       }()),
-      copy_(*files_, places_, [this] { return stopped_.load(); }) {}
+      copy_(files_->sealed, places_, [this] { return stopped_.load(); }) {}
 
 RunCopier::~RunCopier() {
   {

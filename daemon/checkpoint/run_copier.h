@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/checkpoint/run_copy.h"
+#include "daemon/checkpoint/sealed_files.h"
 #include "ops/data/stores/store_files.h"
 
 namespace leat {
@@ -55,6 +56,11 @@ class RunCopier {
   Status finish(std::chrono::milliseconds patience, const std::function<bool()>& stop);
 
  private:
+  // The files of both places, and the same with the keys of the run.
+  struct PlaceFiles {
+    std::unique_ptr<Files> plain;
+    SealedFiles sealed;
+  };
   RunCopier(Files& files, RunCopyPlaces places, StoreOptions store);
   void run();
   // The work of the thread for one wish. REQUIRES: the mutex is not locked.
@@ -62,7 +68,7 @@ class RunCopier {
 
   const RunCopyPlaces places_;
   std::atomic<bool> stopped_{false};
-  const std::unique_ptr<Files> files_;
+  const std::unique_ptr<PlaceFiles> files_;
   RunCopy copy_;  // used by the thread, once it runs
   std::mutex mutex_;
   std::condition_variable changed_;

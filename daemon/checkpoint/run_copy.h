@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "daemon/checkpoint/checkpoint_key.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 
@@ -23,6 +25,8 @@ struct RunCopyPlaces {
   std::string run;   // the folder of the run, on a disk
   std::string to;    // the copy's: a folder that need not exist, or "s3://bucket/runs/NAME"
   int64_t keep = 3;  // the newest so many checkpoints stay in the copy
+  // The keys of the run's files, by which a RunCopier encrypts those of the copy, too; may be null.
+  std::shared_ptr<const CheckpointKeys> keys = nullptr;
 
   // The folders of the checkpoints, and of their copies.
   std::string checkpoints() const { return run + "/checkpoints"; }

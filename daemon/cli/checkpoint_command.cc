@@ -11,11 +11,11 @@
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/checkpoint_model.h"
 #include "daemon/cli/checkpoint_source.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/cli/table.h"
 #include "daemon/training/export_model.h"
 #include "devices/base/text.h"
 #include "ops/catalogue.h"
-#include "ops/data/stores/store_files.h"
 
 namespace leat {
 namespace {
@@ -34,9 +34,11 @@ Newest newest(CheckpointSource& source) {
   int code = kExitOk;
   for (const Found& found : source.checkpoints()) {
     const Status here = source.bring(found, Extent::whole);
-    auto checkpoint = here.ok() ? read_checkpoint(store_files(), found.path) : here;
+    auto checkpoint = here.ok() ? read_checkpoint(run_files(), found.path) : here;
     if (checkpoint.ok()) return {kExitOk, std::move(checkpoint).value(), found};
     const int of_this = source.report(found, checkpoint.status());
+    // With its key it may be whole.
+    if (lacks_key(checkpoint.status())) return {of_this, std::nullopt, {}};
     // If no checkpoint is whole, the newest one decides the exit code.
     if (code == kExitOk) code = of_this;
   }
@@ -124,8 +126,10 @@ JsonLine& add_checkpoint(JsonLine& line, const Manifest& manifest) {
 }
 
 int run_checkpoint_copy(const CheckpointCopyCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   std::vector<std::string> refused;
-  const auto step = bring_run(store_files(), command.from, command.to, refused);
+  const auto step = bring_run(run_files(), command.from, command.to, refused);
   for (const std::string& each : refused)
     std::fprintf(stderr, "warning: %s\n", printable(each).c_str());
   if (!step.ok()) return report(step.status(), command.cluster.color);
@@ -138,6 +142,8 @@ int run_checkpoint_copy(const CheckpointCopyCommand& command) {
 }
 
 int run_checkpoint_ls(const CheckpointLsCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   CheckpointSource source(command.cluster);
   if (const int code = source.open(command.name); code != kExitOk) return code;
   std::vector<std::vector<std::string>> rows;
@@ -146,7 +152,7 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
     // The manifest has all that the list shows, so the parts of a job's checkpoint stay where they
     // are.
     const Status here = source.bring(found, Extent::manifest);
-    const auto manifest = here.ok() ? read_manifest(store_files(), found.path) : here;
+    const auto manifest = here.ok() ? read_manifest(run_files(), found.path) : here;
     if (command.cluster.json) {
       print_json(source, found, manifest);
       if (!manifest.ok()) code = exit_code_of(manifest.status());
@@ -165,6 +171,8 @@ int run_checkpoint_ls(const CheckpointLsCommand& command) {
 }
 
 int run_checkpoint_diff(const CheckpointDiffCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   // Both are read whole. The folder of a job's copy goes as soon as its variables are in memory.
   const Newest first = newest(command.first, command.cluster);
   if (!first.checkpoint) return first.code;
@@ -181,6 +189,8 @@ int run_checkpoint_diff(const CheckpointDiffCommand& command) {
 }
 
 int run_checkpoint_export(const CheckpointExportCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   // The format is checked first, because reading a checkpoint may take long.
   const auto format = format_of(command);
   if (!format.ok()) return report(format.status(), command.cluster.color);

@@ -10,6 +10,7 @@
 #include "daemon/checkpoint/signing_key.h"
 #include "daemon/cli/checkpoint_commands.h"
 #include "daemon/cli/checkpoint_source.h"
+#include "daemon/cli/run_files.h"
 #include "devices/base/text.h"
 #include "ops/data/stores/store_files.h"
 
@@ -38,7 +39,7 @@ Result<ExpectedOrigin> expected_origin(CheckpointSource& source,
   if (path.empty()) return expected;
   // For a job of the cluster the master has sent it.
   expected.run = source.job();
-  LEAT_ASSIGN_OR_RETURN(expected.identity, read_provenance_file(store_files(), directory_of(path)));
+  LEAT_ASSIGN_OR_RETURN(expected.identity, read_provenance_file(run_files(), directory_of(path)));
   if (expected.key.empty() && expected.identity) expected.key = expected.identity->key;
   return expected;
 }
@@ -51,7 +52,7 @@ Status check_metrics(CheckpointSource& source, const VerifiedFound& found,
   if (expected.empty()) return {};
   LEAT_ASSIGN_OR_RETURN(const std::string path, source.file_of_run(found, "metrics.jsonl"));
   if (path.empty()) return {};  // a checkpoint alone
-  PrefixHash hash(store_files(), path);
+  PrefixHash hash(run_files(), path);
   const auto received = hash.until(manifest.metrics->bytes);
   if (!received.ok()) {
     return invalid_argument(cat("the metrics up to step ", manifest.step, ": expected ",
@@ -123,14 +124,14 @@ struct Verdict {
 Verdict judge(CheckpointSource& source, const VerifiedFound& found, OriginCheck& origin,
               bool is_newest) {
   const Status here = source.bring(found, CheckpointSource::Extent::whole);
-  const auto manifest = here.ok() ? read_manifest(store_files(), found.path) : here;
+  const auto manifest = here.ok() ? read_manifest(run_files(), found.path) : here;
   if (!manifest.ok()) {
     origin.pass_over();
     return {std::nullopt, manifest.status()};
   }
   Verdict verdict{*manifest,
                   origin.check(*manifest, cat("'", found.path, "/", kManifestName, "'"))};
-  if (verdict.status.ok()) verdict.status = verify_checkpoint(store_files(), found.path).status();
+  if (verdict.status.ok()) verdict.status = verify_checkpoint(run_files(), found.path).status();
   if (verdict.status.ok() && is_newest) verdict.status = check_metrics(source, found, *manifest);
   return verdict;
 }
@@ -151,6 +152,8 @@ void print_verdict_json(const CheckpointSource& source, const VerifiedFound& fou
 }  // namespace
 
 int run_checkpoint_verify(const CheckpointVerifyCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   CheckpointSource source(command.cluster);
   if (const int code = source.open(command.name); code != kExitOk) return code;
   auto expected = expected_origin(source, command);

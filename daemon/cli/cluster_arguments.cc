@@ -109,6 +109,7 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
       ->type_name("N")
       ->check(CLI::Range(kLeastPriority, kMostPriority));
   sub->add_flag("--paused", arguments.submit.paused, "Keep it PAUSED until leat resume");
+  add_checkpoint_key(*sub, arguments.options.checkpoint_keys);
   add_attendance(*sub, arguments);
   add_timeout(*sub, arguments);
   return sub;
@@ -231,6 +232,8 @@ void add_checkpoint(CLI::App& app, ClusterArguments& arguments, std::string& col
       ->type_name("DIR");
   out->add_flag("--all", arguments.exported.all,
                 "With the state of the optimizer (safetensors, npz)");
+  for (CLI::App* each : {ls, verify, diff, out, copy})
+    add_checkpoint_key(*each, arguments.options.checkpoint_keys);
   for (CLI::App* each : {ls, verify, diff, out, copy, save}) add_color(*each, color);
 }
 
@@ -241,6 +244,7 @@ CLI::App* add_evaluate(CLI::App& app, ClusterArguments& arguments) {
   add_argument(*sub, "RUN|JOB", arguments.id, "The folder of a run, or a job of the cluster")
       ->required();
   add_data_options(*sub, evaluate.data, evaluate.set);
+  add_checkpoint_key(*sub, arguments.options.checkpoint_keys);
   auto* weights = sub->add_option("--weights", evaluate.weights,
                                   "A file of weights, here or of the run (default: "
                                   "weights.safetensors, or the newest checkpoint)")
@@ -388,6 +392,15 @@ CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool js
       ->type_name("FILE");
   if (!json) return nullptr;
   return app.add_flag("--json", options.json, "JSON on stdout, one object a line");
+}
+
+void add_checkpoint_key(CLI::App& sub, std::vector<std::string>& keys) {
+  sub.add_option(
+         "--checkpoint-key", keys,
+         "File with the key of encrypted weights (LEAT_CHECKPOINT_KEY_FILE); of several the "
+         "first one encrypts")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
 }
 
 void add_data_options(CLI::App& sub, std::vector<std::string>& data,

@@ -24,6 +24,8 @@ struct ClusterOptions {
   std::string secret_file;
   // The file with a certificate, its key and the authorities that it trusts.
   std::string certificate_file;
+  // Of commands that read checkpoints or weights: see use_checkpoint_keys().
+  std::vector<std::string> checkpoint_keys = {};
   bool json = false;  // one JSON object on each line of stdout
   ColorMode color = ColorMode::automatic;
 };

@@ -122,6 +122,7 @@ void add_train(CLI::App& app, Parsed& parsed) {
   sub->add_option("--sign-key", train.sign_key,
                   "Sign the checkpoints with the key of this file, which is made if need be")
       ->type_name("FILE");
+  add_checkpoint_key(*sub, train.checkpoint_keys);
   sub->add_flag("--gpu", train.gpu,
                 "Compute on the GPU of this machine what there are kernels for (docs/gpu.md)");
   sub->add_option("--on-event", train.on_event,
@@ -163,6 +164,7 @@ void add_predict(CLI::App& app, Parsed& parsed) {
                   "The inputs: .npy or IDX, plain or .gz; NAME=FILE for each of several inputs")
       ->type_name("FILE");
   add_data_options(*sub, predict.data, predict.set);
+  add_checkpoint_key(*sub, predict.cluster.checkpoint_keys);
   sub->add_option("--weights", predict.weights, "A file of weights in place of the run's")
       ->type_name("FILE");
   sub->add_option("-o,--output", predict.output,

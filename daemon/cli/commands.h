@@ -38,6 +38,8 @@ struct TrainCommand {
   // The file of the key that signs the checkpoints, which is made if it is not there; empty: they
   // are not signed.
   std::string sign_key;
+  // The files of keys that encrypt the weights of the run: see use_checkpoint_keys().
+  std::vector<std::string> checkpoint_keys = {};
   ColorMode color = ColorMode::automatic;
 };
 int run_train(const TrainCommand& command);

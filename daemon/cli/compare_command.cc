@@ -8,6 +8,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/curve_commands.h"
 #include "daemon/cli/print_plot.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/cli/run_source.h"
 #include "daemon/cli/table.h"
 #include "daemon/curves/compare_runs.h"
@@ -44,7 +45,7 @@ Result<std::string> hash_of_weights(RunSource& run) {
   const auto path = run.bring("weights.safetensors");
   // A run that has not ended has none.
   if (!path.ok()) return std::string();
-  LEAT_ASSIGN_OR_RETURN(const SafeTensors content, read_safetensors(real_files(), *path));
+  LEAT_ASSIGN_OR_RETURN(const SafeTensors content, read_safetensors(run_files(), *path));
   return weights_sha256(content.tensors);
 }
 
@@ -159,6 +160,8 @@ void print_json(const Compared& a, const Compared& b, const std::vector<KeyDiffe
 }  // namespace
 
 int run_compare(const CompareCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   std::vector<Compared> runs;
   for (const std::string& name : {command.first, command.second}) {
     RunSource run(command.cluster);

@@ -8,6 +8,7 @@
 #include "daemon/cli/data_option.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/progress.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/cli/run_place.h"
 #include "daemon/training/evaluation_rows.h"
 #include "daemon/training/run_evaluator.h"
@@ -87,16 +88,16 @@ int EvaluationRun::load() {
 Result<RunWeights> EvaluationRun::weights() {
   if (!command_.weights.empty()) {
     LEAT_ASSIGN_OR_RETURN(const bool here, real_files().exists(command_.weights));
-    if (here) return read_weights_of_file(real_files(), command_.weights);
+    if (here) return read_weights_of_file(run_files(), command_.weights);
     LEAT_ASSIGN_OR_RETURN(const auto path, place_.file(command_.weights));
-    if (path) return read_weights_of_file(real_files(), *path);
+    if (path) return read_weights_of_file(run_files(), *path);
     return failed_precondition(
         cat("--weights: expected a file here or of the run, received '", command_.weights, "'"));
   }
   std::optional<int64_t> step = command_.checkpoint;
   if (!step) {
     LEAT_ASSIGN_OR_RETURN(const auto path, place_.file("weights.safetensors"));
-    if (path) return read_weights_of_file(real_files(), *path);
+    if (path) return read_weights_of_file(run_files(), *path);
     LEAT_ASSIGN_OR_RETURN(const auto steps, place_.checkpoints(job_));
     if (steps.empty())
       return failed_precondition(
@@ -104,7 +105,7 @@ Result<RunWeights> EvaluationRun::weights() {
     step = steps.back();
   }
   LEAT_ASSIGN_OR_RETURN(const std::string path, place_.checkpoint(job_, *step));
-  return read_weights_of_checkpoint(real_files(), path);
+  return read_weights_of_checkpoint(run_files(), path);
 }
 
 Result<ValidationResult> EvaluationRun::evaluate(RunWeights weights) {
@@ -142,7 +143,7 @@ int EvaluationRun::run() {
 // Evaluates one checkpoint. One that the run removes meanwhile is passed over.
 Status EvaluationRun::take(int64_t step, EvaluationRows& rows) {
   const auto path = place_.checkpoint(job_, step);
-  auto weights = path.ok() ? read_weights_of_checkpoint(real_files(), *path)
+  auto weights = path.ok() ? read_weights_of_checkpoint(run_files(), *path)
                            : Result<RunWeights>(path.status());
   if (!weights.ok()) {
     LEAT_ASSIGN_OR_RETURN(const auto left, place_.checkpoints(job_));
@@ -190,6 +191,10 @@ int EvaluationRun::follow() {
 
 }  // namespace
 
-int run_evaluate(const EvaluateCommand& command) { return EvaluationRun(command).run(); }
+int run_evaluate(const EvaluateCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
+  return EvaluationRun(command).run();
+}
 
 }  // namespace leat

@@ -8,6 +8,7 @@
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/cli/checkpoint_model.h"
 #include "daemon/cli/checkpoint_source.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/curves/event_file.h"
 #include "daemon/curves/graph_def.h"
 #include "daemon/training/run_folder.h"
@@ -36,7 +37,7 @@ Result<std::string> graph_of(CheckpointSource& source) {
 // The distributions of the weights of one checkpoint.
 Status add_weights(CheckpointSource& source, const Found& found, EventFile& events) {
   LEAT_RETURN_IF_ERROR(source.bring(found, Extent::whole));
-  LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(real_files(), found.path));
+  LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(run_files(), found.path));
   for (const auto& [name, value] : checkpoint.variables) {
     if (is_weight(name))
       events.add_histogram(cat("weights/", name), checkpoint.manifest.step, histogram_of(value));
@@ -52,7 +53,7 @@ class GradientEvents {
 
   Status add(const Found& found) {
     LEAT_RETURN_IF_ERROR(source_.bring(found, Extent::whole));
-    LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(real_files(), found.path));
+    LEAT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, read_checkpoint(run_files(), found.path));
     if (!steps_) LEAT_RETURN_IF_ERROR(open(found, checkpoint.manifest.every_float));
     const int64_t step = checkpoint.manifest.step;
     LEAT_ASSIGN_OR_RETURN(const Variables gradients, steps_->compute(checkpoint.variables, step));
@@ -136,6 +137,8 @@ int add_of_checkpoints(const MetricsCommand& command, EventFile& events) {
 
 // All events have the time at which the log was last written.
 int export_events(const MetricsCommand& command, RunSource& run, const MetricsTable& table) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   const auto log = run.bring("metrics.jsonl");
   if (!log.ok()) return run.report(log.status());
   std::error_code error;

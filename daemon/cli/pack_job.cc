@@ -8,6 +8,7 @@
 #include "daemon/base/yaml_document.h"
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/sealed_files.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/model.h"
 #include "daemon/training/run_evaluator.h"
@@ -75,6 +76,7 @@ Status add_checkpoint(Files& files, const std::string& folder, PackedJob& packed
     const auto manifest = verify_checkpoint(files, path);
     // A damaged checkpoint is no error as long as an older one is whole.
     if (!manifest.ok()) {
+      if (lacks_key(manifest.status())) return manifest.status();
       damaged.push_back(manifest.status().message());
       packed.notes.push_back("a checkpoint was passed over: " + damaged.back());
       continue;
@@ -164,6 +166,7 @@ Job evaluation_of(const Followed& followed, Job job) {
 Result<PackedJob> pack_run(const std::string& folder, const JobOverrides& overrides, Files& files) {
   LEAT_ASSIGN_OR_RETURN(PackedRun run, pack_folder(folder, Origin::here, overrides, files));
   LEAT_RETURN_IF_ERROR(add_checkpoint(files, run.checkpoints, run.packed));
+  run.packed.request.reads_with = &files;  // a checkpoint may be encrypted here
   const std::string metrics = folder + "/metrics.jsonl";
   LEAT_ASSIGN_OR_RETURN(const bool has_metrics, files.exists(metrics));
   // The new job continues these metrics, so they go with the checkpoint.

@@ -8,6 +8,7 @@
 #include "daemon/cli/data_option.h"
 #include "daemon/cli/missing_files.h"
 #include "daemon/cli/prediction_output.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/cli/run_place.h"
 #include "daemon/training/class_names.h"
 #include "daemon/training/job_transforms.h"
@@ -166,6 +167,8 @@ Result<PredictionForm> form_of(const PredictCommand& command, RunPlace& place) {
 }  // namespace
 
 int run_predict(const PredictCommand& command) {
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return report(keys, command.cluster.color);
   RunPlace place(command.cluster);
   if (const int code = place.open(command.run); code != kExitOk) return code;
   std::string weights_file;
@@ -194,7 +197,7 @@ int run_predict(const PredictCommand& command) {
   if (!form.ok()) return report(form.status(), command.cluster.color);
   const auto format = format_of(command);
   if (!format.ok()) return report(format.status(), command.cluster.color);
-  const auto weights = read_weights_of_file(real_files(), weights_file);
+  const auto weights = read_weights_of_file(run_files(), weights_file);
   if (!weights.ok()) return report(weights.status(), command.cluster.color);
   return predict_into(command, place, *job, *weights, input.data, *format, *form);
 }

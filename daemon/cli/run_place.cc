@@ -7,6 +7,7 @@
 #include "daemon/base/exit_code.h"
 #include "daemon/base/terminal.h"
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/run_folder.h"
 #include "daemon/training/run_weights.h"
@@ -126,7 +127,7 @@ Result<bool> RunPlace::has_ended(const Job& job) {
   }
   LEAT_ASSIGN_OR_RETURN(const auto weights, file("weights.safetensors"));
   if (!weights) return false;
-  LEAT_ASSIGN_OR_RETURN(const auto step, step_of_weights(real_files(), *weights));
+  LEAT_ASSIGN_OR_RETURN(const auto step, step_of_weights(run_files(), *weights));
   LEAT_ASSIGN_OR_RETURN(const auto steps, checkpoints(job));
   return step && (steps.empty() || *step >= steps.back());
 }

@@ -12,6 +12,7 @@
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/event_program.h"
 #include "daemon/cli/pack_job.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/spec/chaos_fault.h"
 #include "daemon/status/status_json.h"
 #include "devices/base/text.h"
@@ -76,7 +77,9 @@ Packed pack_folder(const SubmitCommand& command) {
   if (command.resume.find_first_of("/.") == std::string::npos)  // or a job's name
     std::cerr << "leat: resumes from the folder './" << printable(command.resume) << "'\n";
   if (report_missing("run", command.resume + "/job.yaml", color)) return {kExitNoSuch, {}};
-  return taken(pack_run(command.resume, command.job.overrides, real_files()), command);
+  if (const Status keys = use_checkpoint_keys(command.cluster.checkpoint_keys); !keys.ok())
+    return {report(keys, color), {}};
+  return taken(pack_run(command.resume, command.job.overrides, run_files()), command);
 }
 
 // Makes a folder for the files of a job of the cluster. They are in it until they are submitted, so

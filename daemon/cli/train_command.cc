@@ -12,6 +12,7 @@
 #include "daemon/cli/interrupt.h"
 #include "daemon/cli/job_events.h"
 #include "daemon/cli/missing_files.h"
+#include "daemon/cli/run_files.h"
 #include "daemon/cli/save_signal.h"
 #include "daemon/cli/step_trace.h"
 #include "daemon/training/best_epoch.h"
@@ -286,7 +287,7 @@ Result<std::unique_ptr<RunCopier>> start_copier(const Job& job, const TrainOptio
   const Job::Checkpoint& checkpoint = job.checkpoint;
   if (checkpoint.copy_to.empty()) return std::unique_ptr<RunCopier>();
   return RunCopier::create(
-      real_files(), {options.folder, checkpoint.copy_to, checkpoint.keep},
+      real_files(), {options.folder, checkpoint.copy_to, checkpoint.keep, checkpoint_keys()},
       options.resume ? RunCopier::Start::is_resumed : RunCopier::Start::is_new);
 }
 
@@ -308,7 +309,9 @@ Status open_accelerators(const Job& job, Catalogue& catalogue, TrainOptions& opt
   return {};
 }
 
-Status open_sign_key(const TrainCommand& command, TrainOptions& options) {
+Status open_keys(const TrainCommand& command, TrainOptions& options) {
+  LEAT_RETURN_IF_ERROR(use_checkpoint_keys(command.checkpoint_keys));
+  options.hosts_write_parts = !run_files().seals();
   if (command.sign_key.empty()) return {};
   LEAT_ASSIGN_OR_RETURN(options.key, SigningKey::open_or_make(command.sign_key));
   return {};
@@ -349,7 +352,7 @@ int run_train(const TrainCommand& command) {
   std::string accelerator;
   Status opened = check_traced(command, *job);
   if (opened.ok()) opened = open_accelerators(*job, catalogue, options, accelerator);
-  if (opened.ok()) opened = open_sign_key(command, options);
+  if (opened.ok()) opened = open_keys(command, options);
   if (!opened.ok()) return report(opened, command.color);
   options.folder = folder_of(command, job->name);
   options.resume = resume;
@@ -361,7 +364,7 @@ int run_train(const TrainCommand& command) {
     trace.emplace(command.trace, static_cast<uint64_t>(command.trace_steps));
     options.recorded = trace->recorded();
   }
-  auto trainer = Trainer::create(catalogue, real_files(), *job, options);
+  auto trainer = Trainer::create(catalogue, run_files(), *job, options);
   if (!trainer.ok()) return report(trainer.status(), command.color);
   print_notes((*trainer)->notes());
   auto copier = start_copier(*job, options);

@@ -29,14 +29,14 @@ Result<uint64_t> room_for_content(const JobRequest& request) {
 }
 
 // Reads one file once. It is hashed in any case, and kept in memory if it has at most `room` bytes.
-Result<Attached> look_at(const JobAttachment& from, uint64_t room,
+Result<Attached> look_at(Files& files, const JobAttachment& from, uint64_t room,
                          const std::function<bool()>& stopped) {
-  LEAT_ASSIGN_OR_RETURN(const auto file, real_files().open(from.path));
+  LEAT_ASSIGN_OR_RETURN(const auto file, files.open(from.path));
   if (file->size() > kMaxUpload) {
     return resource_exhausted(cat("'", from.path, "': expected at most ", human_bytes(kMaxUpload),
                                   ", it has ", human_bytes(file->size())));
   }
-  Attached attached{{from.name, {}, file->size(), {}}, from.path};
+  Attached attached{{from.name, {}, file->size(), {}}, from.path, &files};
   std::optional<std::string>& bytes = attached.file.bytes;
   if (file->size() <= room) bytes.emplace();
   Sha256 hash;
@@ -55,9 +55,10 @@ Result<Attached> look_at(const JobAttachment& from, uint64_t room,
 Result<std::vector<Attached>> look_at(const JobRequest& request,
                                       const std::function<bool()>& stopped) {
   LEAT_ASSIGN_OR_RETURN(uint64_t room, room_for_content(request));
+  Files& reads = request.reads_with != nullptr ? *request.reads_with : real_files();
   std::vector<Attached> files;
   for (const JobAttachment& each : request.files) {
-    LEAT_ASSIGN_OR_RETURN(Attached attached, look_at(each, room, stopped));
+    LEAT_ASSIGN_OR_RETURN(Attached attached, look_at(reads, each, room, stopped));
     // The files are packed in their order: a small one behind a large one may still have room.
     if (attached.file.bytes) room -= attached.file.size;
     files.push_back(std::move(attached));

@@ -17,6 +17,7 @@ struct Attached {
   AttachedFile file;
   // Its path on this machine, from which it is read again for the upload.
   std::string path;
+  Files* files = nullptr;  // that read it
 };
 
 // Reads the files that are small enough for the message, and hashes the others in pieces. Calls

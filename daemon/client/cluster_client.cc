@@ -400,7 +400,7 @@ class ClusterClient::Core {
     // From here on errors are those of the file, which another attempt would not change.
     // with_sink() sets the flag anew.
     answered = true;
-    LEAT_ASSIGN_OR_RETURN(const auto from, real_files().open(attached.path));
+    LEAT_ASSIGN_OR_RETURN(const auto from, attached.files->open(attached.path));
     if (from->size() != attached.file.size) return changed(attached);
     Sha256 hash;
     for (uint64_t offset = 0; offset < attached.file.size; offset += kWindow) {

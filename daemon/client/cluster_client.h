@@ -58,6 +58,8 @@ struct JobRequest {
   std::string resume = {};
   std::string user = {};  // the name of the user who submits; "": not known
   bool paused = false;    // the job begins as PAUSED
+  // Reads the attachments, and outlives the request; null: real_files().
+  Files* reads_with = nullptr;
 };
 
 // Returns 32 random hexadecimal digits.

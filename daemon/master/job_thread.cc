@@ -214,6 +214,7 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder, const s
   options.folder = folder;
   options.run = action_.job;
   options.key = parts_.key;
+  options.hosts_write_parts = parts_.checkpoint_keys->empty();
   // An elastic job trains with the workers that this assembly has.
   options.workers = static_cast<int>(action_.workers.size());
   options.yields = [this] { return yields_.load(); };
@@ -239,9 +240,10 @@ Result<TrainOptions> JobThread::train_options(const std::string& folder, const s
 Result<std::unique_ptr<RunCopier>> JobThread::start_copier(const Job& job,
                                                            const std::string& folder) {
   if (parts_.copies.empty()) return std::unique_ptr<RunCopier>();
-  const RunCopyPlaces places{folder, cat(parts_.copies, "/", action_.job), job.checkpoint.keep};
+  const RunCopyPlaces places{folder, cat(parts_.copies, "/", action_.job), job.checkpoint.keep,
+                             parts_.checkpoint_keys};
   if (action_.assembly == 1) log(cat("its folder is copied to ", places.to));
-  return RunCopier::create(parts_.files, places, RunCopier::Start::recovers);
+  return RunCopier::create(real_files(), places, RunCopier::Start::recovers);
 }
 
 void JobThread::offer_to(RunCopier* copier, int64_t step) {

@@ -84,6 +84,18 @@ Status add_own_secret(MasterConfig& config) {
   return {};
 }
 
+// The files of jobs, with the keys of the configuration.
+Status open_files(MasterParts& parts) {
+  const std::string secrets[] = {parts.config.checkpoint_key, parts.config.previous_checkpoint_key};
+  LEAT_ASSIGN_OR_RETURN(parts.checkpoint_keys, make_checkpoint_keys(secrets));
+  parts.files = std::make_unique<SealedFiles>(real_files(), parts.checkpoint_keys);
+  if (parts.files->seals()) {
+    parts.log.info("weights are encrypted with key ",
+                   CheckpointKey::text_of(parts.checkpoint_keys->front().id()));
+  }
+  return {};
+}
+
 // A key that is there and cannot be used stops the start: a person has to look at it. A disk
 // without room for a new one costs the signatures alone.
 Status open_signing_key(MasterParts& parts) {
@@ -120,6 +132,7 @@ Status Master::open() {
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(parts_.config.state_dir));
   if (!warning.empty()) parts_.log.warning(warning);
   LEAT_RETURN_IF_ERROR(add_own_secret(parts_.config));
+  LEAT_RETURN_IF_ERROR(open_files(parts_));
   parts_.audit = AuditLog::open(real_files(), parts_.config.state_dir + "/audit", parts_.clock,
                                 parts_.log.named("audit"), parts_.config.audit_to_log);
   LEAT_ASSIGN_OR_RETURN(parts_.tokens,
@@ -131,7 +144,8 @@ Status Master::open() {
   LEAT_RETURN_IF_ERROR(open_signing_key(parts_));
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
-  LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(real_files(), parts_.config.state_dir, limits));
+  LEAT_ASSIGN_OR_RETURN(auto journal,
+                        Journal::open(*parts_.files, parts_.config.state_dir, limits));
   // A journal that cannot be written does not stop the start: people can still look at their jobs.
   parts_.cannot_write = journal->opened();
   if (!parts_.cannot_write.ok()) {
@@ -147,6 +161,9 @@ Status Master::open() {
   parts_.folders.clear_forgotten(*journal, jobs, parts_.log);
   parts_.journal = std::make_unique<JournalThread>(std::move(journal), parts_.clock);
   // Each part is made after those that it uses.
+  parts_.uploads = std::make_shared<UploadAccount>(
+      parts_.config.quotas, parts_.journal->blobs(),
+      [this](const std::string& user) { return parts_.journal->files_of(user, kReadOfJournal); });
   parts_.curves = std::make_unique<JobCurves>(real_files(), parts_.folders);
   parts_.logs = std::make_unique<JobLogs>(parts_.folders.path(), parts_.tuning.log_bytes,
                                           parts_.clock, parts_.log.named("logs"));
@@ -161,9 +178,6 @@ Status Master::open() {
   parts_.failures = std::make_unique<TaskThread>("failures");
   // The hands know the jobs before the table begins to act on them.
   hands_.restore(jobs);
-  parts_.uploads = std::make_shared<UploadAccount>(
-      parts_.config.quotas, parts_.journal->blobs(),
-      [this](const std::string& user) { return parts_.journal->files_of(user, kReadOfJournal); });
   parts_.state->start(jobs, {drained.begin(), drained.end()}, parts_.journal->generation());
   for (const StoredJob& job : jobs) {
     // The table learns the sizes of ended jobs as events, so that it can keep within their limit.
@@ -243,8 +257,16 @@ void Master::open_runs() {
       [&state](const std::string& id) { return state.tables().job(id); }, parts_.folders.path(),
       parts_.tuning.session_lease});
   parts_.runs = std::make_unique<RunningJobs>(RunningJobsParts{
-      real_files(), parts_.catalogue, *parts_.journal, *parts_.logs, *parts_.sessions, parts_.clock,
-      parts_.folders.path(), parts_.config.checkpoint_copies, parts_.key,
+      *parts_.files,
+      parts_.catalogue,
+      *parts_.journal,
+      *parts_.logs,
+      *parts_.sessions,
+      parts_.clock,
+      parts_.folders.path(),
+      parts_.config.checkpoint_copies,
+      parts_.key,
+      parts_.checkpoint_keys,
       [this](const RunJob& action) { return make_assembly_hosts(parts_, action); },
       [this](const RunJob& action) { return noter_of(parts_, action); },
       [this](const RunJob& action) { return processors_of(parts_, action); },
@@ -263,9 +285,9 @@ void Master::open_runs() {
 }
 
 Status Master::listen() {
-  LEAT_ASSIGN_OR_RETURN(
-      parts_.clients, ClientService::start(*parts_.loop, *parts_.audited, status_, real_files(), {},
-                                           parts_.sessions.get()));
+  LEAT_ASSIGN_OR_RETURN(parts_.clients,
+                        ClientService::start(*parts_.loop, *parts_.audited, status_, *parts_.files,
+                                             {}, parts_.sessions.get()));
   RpcServerOptions options;
   options.address = parts_.config.listen;
   options.identity = identity_of(parts_.config);
@@ -485,7 +507,16 @@ void Master::logs(std::string id, uint64_t from, std::chrono::steady_clock::time
 
 Result<std::vector<JobFile>> Master::files(const std::string& id) {
   LEAT_ASSIGN_OR_RETURN(const JobView view, parts_.state->tables().job(id));
-  return parts_.folders.files(view.id);
+  std::vector<JobFile> files = parts_.folders.files(view.id);
+  for (JobFile& file : files) {
+    if (!parts_.files->seals() || sealed_role(file.name).empty()) continue;
+    // The size that clients fetch.
+    const auto path = parts_.folders.file_path(view.id, file.name);
+    if (!path.ok()) continue;
+    const auto opened = parts_.files->open(*path);
+    if (opened.ok()) file.size = (*opened)->size();
+  }
+  return files;
 }
 
 Result<std::string> Master::file_path(const std::string& id, const std::string& name,

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <memory>
 
+#include "daemon/checkpoint/sealed_files.h"
 #include "daemon/checkpoint/signing_key.h"
 #include "daemon/jobs/journal.h"
 #include "daemon/master/cluster_state.h"
@@ -39,8 +40,8 @@ class RunningJobs;
 class SavedFilesOfJobs;
 class SessionHosts;
 class TokenTable;
-class Workforce;
 class UploadAccount;
+class Workforce;
 
 // Limits and deadlines of a master that no configuration sets.
 struct MasterTuning {
@@ -73,15 +74,15 @@ struct MasterParts {
   const JobFolders folders;
   PostMortems post_mortems;
 
-  std::unique_ptr<AuditLog> audit;
   // Of the folders of jobs and of uploads: weights are encrypted if there is a key.
   std::shared_ptr<const CheckpointKeys> checkpoint_keys;
   std::unique_ptr<SealedFiles> files;
+  std::unique_ptr<AuditLog> audit;
   std::unique_ptr<TokenTable> tokens;
   std::unique_ptr<AuditedJobs> audited;
   std::unique_ptr<JournalThread> journal;
-  std::shared_ptr<const SigningKey> key;  // signs checkpoints; null: none could be made
   std::shared_ptr<UploadAccount> uploads;
+  std::shared_ptr<const SigningKey> key;  // signs checkpoints; null: none could be made
   Status cannot_write;                    // the journal's failure when it was opened, if any
   std::atomic<bool> wrote{false};         // the journal has been written since then
   std::unique_ptr<JobLogs> logs;

@@ -1,6 +1,7 @@
 #include "daemon/master/resumed_job.h"
 
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/sealed_files.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -68,6 +69,8 @@ Result<KeptCheckpoint> keep_one_of(Files& files, Blobs& blobs, const std::string
     // The paths have the newest checkpoint first. One that is damaged is passed over, and named.
     const auto manifest = verify_checkpoint(files, path);
     if (!manifest.ok()) {
+      // An older one in its place would lose steps.
+      if (lacks_key(manifest.status())) return failed_precondition(manifest.status().message());
       kept.passed_over.push_back(manifest.status().message());
       continue;
     }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "daemon/base/timed_files.h"
+#include "daemon/checkpoint/checkpoint_key.h"
 #include "daemon/checkpoint/signing_key.h"
 #include "daemon/hosts/host_group.h"
 #include "daemon/jobs/events.h"
@@ -51,6 +52,8 @@ struct RunningJobsParts {
   std::string copies;  // MasterConfig::checkpoint_copies
   // Signs the checkpoints of all jobs; null if the master has none.
   std::shared_ptr<const SigningKey> key;
+  // The keys by which `files` encrypts the weights of jobs; none: it does not.
+  std::shared_ptr<const CheckpointKeys> checkpoint_keys;
   // Makes the hosts of an assembly.
   std::function<Result<std::unique_ptr<HostGroup>>(const RunJob&)> make_hosts;
   // Returns a function that notes how far the devices of the assembly are, for a post-mortem.

@@ -71,7 +71,7 @@ void SubmitGate::resume(std::string job, Submission submission, Done done) {
 // On the disk's thread.
 void SubmitGate::check(Submission submission, Done done) {
   auto checked =
-      check_submitted_job(real_files(), parts_.catalogue, parts_.journal->blobs(),
+      check_submitted_job(*parts_.files, parts_.catalogue, parts_.journal->blobs(),
                           std::move(submission), cat(checks_folder(), "/", ++checks_begun_));
   if (!checked.ok()) return done(checked.status());
   ClusterState& state = *parts_.state;
@@ -133,7 +133,7 @@ void SubmitGate::resume_checked(const std::string& job, Submission submission, D
   const auto from = parts_.state->tables().job(job);
   if (!from.ok()) return done(from.status());
   // The checkpoint becomes blobs before the job that left it may remove it.
-  auto kept = keep_checkpoint(real_files(), blobs, from->id, parts_.folders.path_of(from->id));
+  auto kept = keep_checkpoint(*parts_.files, blobs, from->id, parts_.folders.path_of(from->id));
   if (!kept.ok()) return done(kept.status());
   std::move(kept->files.begin(), kept->files.end(), std::back_inserter(submission.files));
   check(std::move(submission), [this, from = from->id, passed_over = std::move(kept->passed_over),

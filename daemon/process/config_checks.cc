@@ -186,6 +186,19 @@ void check_users(YamlMap& top, const WorkerConfig& config) {
                          ", which may be the user of an account"));
 }
 
+// Without a key new weights would be in the clear, although older ones are not.
+void read_checkpoint_keys(YamlMap& top, const ConfigSources& sources, MasterConfig& config) {
+  const std::string credentials = credentials_folder(sources);
+  read_secret(top, "checkpoint_key_file", credentials, config.checkpoint_key_file,
+              config.checkpoint_key);
+  read_secret(top, "previous_checkpoint_key_file", credentials, config.previous_checkpoint_key_file,
+              config.previous_checkpoint_key);
+  if (config.checkpoint_key_file.empty() && !config.previous_checkpoint_key_file.empty()) {
+    top.fail("previous_checkpoint_key_file",
+             "expected a checkpoint_key_file beside it, received none");
+  }
+}
+
 }  // namespace
 
 bool is_on_loopback(const WorkerConfig& config) {
@@ -200,6 +213,7 @@ void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& conf
   read_certificate(top, sources, config.cluster, "master", config.security);
   read_secret(top, "http_write_token_file", credentials_folder(sources),
               config.http_write_token_file, config.http_write_token);
+  read_checkpoint_keys(top, sources, config);
 }
 
 void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config) {

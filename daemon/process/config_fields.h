@@ -119,6 +119,8 @@ void visit(Visitor& v, MasterConfig& c) {
   v.address("http", AddressUse::bind_or_off, c.http);
   v.path("state_dir", c.state_dir);
   v.place("checkpoint_copies", c.checkpoint_copies);
+  v.path("checkpoint_key_file", c.checkpoint_key_file);
+  v.path("previous_checkpoint_key_file", c.previous_checkpoint_key_file);
   visit(v, c.security);
   v.path("http_write_token_file", c.http_write_token_file);
   v.integer("max_workers", {.min = 1, .max = 4096}, c.max_workers);

@@ -104,7 +104,14 @@ struct MasterConfig {
   // The folder of each job is also copied to <checkpoint_copies>/<id>, beside its steps: a path, or
   // "s3://bucket/prefix". Empty: no copies.
   std::string checkpoint_copies;
-  SecurityConfig security;  // its keys are at the top level
+  // Keys `checkpoint_key_file` and `previous_checkpoint_key_file`: what encrypts the weights in the
+  // folders of jobs, and what decrypts those from before; files as secret_file.
+  std::string checkpoint_key_file;
+  std::string
+      checkpoint_key;  // the file's content, not a key; empty: none. Never printed or logged
+  std::string previous_checkpoint_key_file;
+  std::string previous_checkpoint_key;  // the same
+  SecurityConfig security;              // its keys are at the top level
   // The token of requests over HTTP that submit or cancel jobs, as Bearer alone; a file as
   // http_token_file. Without this key HTTP only reads.
   std::string http_write_token_file;

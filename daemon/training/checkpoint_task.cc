@@ -47,10 +47,12 @@ bool left_to_master(Code code) {
 }
 
 Status write_share(CheckpointWriter& writer, size_t index, HostHandle& worker, int64_t step,
-                   const std::stop_token& stop) {
-  auto part = worker.write_snapshot(step, writer.place(index), stop);
-  if (part.ok()) return writer.wrote_part(index, *std::move(part));
-  if (!left_to_master(part.status().code())) return part.status();
+                   bool hosts_write, const std::stop_token& stop) {
+  if (hosts_write) {
+    auto part = worker.write_snapshot(step, writer.place(index), stop);
+    if (part.ok()) return writer.wrote_part(index, *std::move(part));
+    if (!left_to_master(part.status().code())) return part.status();
+  }
   // The bytes go from the host to the file piece by piece.
   return writer.fill_part(
       index, [&](const TakeBytes& take) { return worker.read_snapshot(step, take, stop); });
@@ -150,7 +152,7 @@ Result<Manifest> CheckpointTask::write(const std::stop_token& stop) {
   LEAT_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::begin(files, order_.folder, step(),
                                                              order_.shares.size(), token));
   LEAT_RETURN_IF_ERROR(all_at_once(order_.shares.size(), [&](size_t i) {
-    return write_share(*writer, i, *order_.shares[i].worker, step(), stop);
+    return write_share(*writer, i, *order_.shares[i].worker, step(), order_.hosts_write, stop);
   }));
   // The order matters: the parts, then what must be on the disk before the manifest, then the
   // manifest by commit(), and only then may older checkpoints go.

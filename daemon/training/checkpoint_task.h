@@ -51,6 +51,7 @@ struct CheckpointOrder {
   int64_t keep = 1;
   std::string job;  // as hosts know it
   std::vector<CheckpointShare> shares;
+  bool hosts_write = true;  // a host that sees the disk writes its part itself
   // True if the hosts have copied the variables in passing, after the step of the manifest.
   bool taken = false;
   // The task adds the parts, the hash of the metrics, and the signature.

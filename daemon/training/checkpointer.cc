@@ -60,6 +60,7 @@ Status Checkpointer::begin(int64_t step, bool taken) {
   order.job = parts_.job.name;
   order.shares = plans_.shares();
   order.taken = taken;
+  order.hosts_write = parts_.options.hosts_write_parts;
   Manifest manifest = manifest_of(parts_, step);
   manifest.provenance = provenance_;
   LEAT_ASSIGN_OR_RETURN(order.manifest, store_.begin(std::move(manifest)));

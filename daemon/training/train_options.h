@@ -62,6 +62,9 @@ struct TrainOptions {
   // may be empty, as in `leat train`.
   std::string run = {};
   std::shared_ptr<const SigningKey> key = nullptr;
+  // False: no host writes its part of a checkpoint to the disk, since the files of the training
+  // change the bytes on their way (daemon/checkpoint/sealed_files.h).
+  bool hosts_write_parts = true;
   // Why no step of a job with audits is audited, for people; empty: nothing is in the way.
   std::string no_audit = {};
   // When a step has taken this long, the observer gets a warning that names the hosts that wait.

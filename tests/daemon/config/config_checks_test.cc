@@ -37,6 +37,19 @@ TEST_CASE("an address beyond loopback needs what authenticates") {
   }
 }
 
+TEST_CASE("the keys of checkpoints are files like a secret, and the one before needs the next") {
+  CHECK(master_refusal("checkpoint_key_file: secret\n") == "");
+  CHECK(master_refusal("checkpoint_key_file: secret\nprevious_checkpoint_key_file: secret\n") ==
+        "");
+  CHECK_THAT(master_refusal("previous_checkpoint_key_file: secret\n"),
+             Contains("previous_checkpoint_key_file: expected a checkpoint_key_file beside it"));
+  CHECK_THAT(master_refusal("checkpoint_key_file: none\n"), Contains("checkpoint_key_file: "));
+  const ConfigFile file("checkpoint_key_file: short\n");
+  write_text(file.folder / "short", std::string(31, 's'));
+  CHECK_THAT(message_of(file, load_master_config(file.sources)),
+             Contains("expected from 32 to 4096 bytes, received 31"));
+}
+
 TEST_CASE("a cluster's secret does not open the HTTP port") {
   const std::string http = "http: 0.0.0.0:17460\nsecret_file: secret\n";
   CHECK_THAT(master_refusal(http),

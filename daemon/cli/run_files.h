@@ -1,0 +1,24 @@
+// The files of runs, as commands read them: of a disk or a store, with the keys by which some are
+// encrypted (daemon/checkpoint/sealed_files.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/checkpoint/sealed_files.h"
+#include "devices/base/status.h"
+
+namespace leat {
+
+// Reads the key files that a command names by --checkpoint-key, or else the one of the variable
+// LEAT_CHECKPOINT_KEY_FILE; with neither there is no key. The errors are those of
+// read_secret_file(). Called once, before run_files(); Threads: one.
+Status use_checkpoint_keys(const std::vector<std::string>& files);
+
+// The files of this process with these keys: new files are encrypted with the first one.
+SealedFiles& run_files();
+// The keys themselves.
+std::shared_ptr<const CheckpointKeys> checkpoint_keys();
+
+}  // namespace leat

@@ -1,0 +1,261 @@
+// Runs whose weights are encrypted on the disk: jobs of a real cluster that is killed and goes on,
+// and trainings of one process.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/sealed_chunks.h"
+#include "devices/base/text.h"
+#include "ops/formats/safetensors.h"
+#include "tests/catch.h"
+#include "tests/daemon/job_scene.h"
+#include "tests/daemon/process_cluster.h"
+#include "tests/daemon/training_testing.h"
+#include "tests/eventually.h"
+#include "tests/must.h"
+#include "tests/small_models.h"
+#include "tests/temporary_directory.h"
+
+namespace leat {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file with a key, for its user alone.
+std::string key_file(const TemporaryDirectory& folder, const std::string& name, char content) {
+  const std::string path = folder / name;
+  std::ofstream(path) << std::string(48, content);
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  return path;
+}
+
+Bytes bytes_in(const fs::path& path) { return must(read_file(real_files(), path, UINT64_MAX)); }
+
+// The files below a folder that have these bytes somewhere.
+std::vector<std::string> files_with(const std::string& folder, const Bytes& wanted) {
+  std::vector<std::string> names;
+  for (const auto& each : fs::recursive_directory_iterator(folder)) {
+    if (!each.is_regular_file()) continue;
+    const Bytes bytes = bytes_in(each.path());
+    if (std::search(bytes.begin(), bytes.end(), wanted.begin(), wanted.end()) != bytes.end())
+      names.push_back(each.path().string());
+  }
+  return names;
+}
+
+// The sealed files below a folder; fails for one that should be and is not.
+size_t sealed_files(const std::string& folder) {
+  size_t count = 0;
+  for (const auto& each : fs::recursive_directory_iterator(folder)) {
+    if (!each.is_regular_file() || each.path().extension() != ".safetensors") continue;
+    INFO(each.path());
+    CHECK(begins_sealed(bytes_in(each.path())));
+    ++count;
+  }
+  return count;
+}
+
+// Waits until a checkpoint of the job is whole, then kills all but the disk, and starts it again.
+void kill_after_checkpoint(JobScene& scene, const std::string& folder) {
+  const auto has_checkpoint = [&] {
+    std::error_code none;
+    for (const auto& each : fs::directory_iterator(folder + "/checkpoints", none)) {
+      if (each.path().filename().string().starts_with("step-")) return true;
+    }
+    return false;
+  };
+  REQUIRE(eventually(has_checkpoint, std::chrono::seconds(60)));
+  for (int i = 0; i < 2; ++i) scene.cluster().worker(i).signal(SIGKILL);
+  scene.cluster().restart_master(SIGKILL);
+  for (int i = 0; i < 2; ++i) scene.cluster().start_worker(i);
+}
+
+// Bytes of the weights at the end, in the order in which a plain file has them.
+Bytes known_weights(const std::string& plain) {
+  const SafeTensors content = must(read_safetensors(real_files(), plain));
+  for (const auto& [name, value] : content.tensors) {
+    if (value.bytes() < 64) continue;
+    const auto* begin = value.data<std::byte>();
+    return Bytes(begin, begin + 64);
+  }
+  FAIL("expected a weight of 64 bytes");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a job with encrypted checkpoints that is killed and goes on ends with the same weights",
+          "[cluster]") {
+  const TemporaryDirectory keys;
+  const std::string key = key_file(keys, "key", 'k');
+  const std::string copies = keys / "copies";
+  JobScene scene(ProcessClusterOptions{.workers = 2,
+                                       .master = {"--set", cat("checkpoint_key_file=", key),
+                                                  "--set", cat("checkpoint_copies=", copies)}});
+  const Job job = scene.job(3000, {"num_workers=2", "export=[safetensors]"});
+  const std::string expected = scene.expected(job);
+  const std::string id = scene.submit(job);
+  const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
+  kill_after_checkpoint(scene, folder);
+  const JobView ended = scene.await_end(id);
+  INFO(ended.condition.reason << scene.cluster().logs());
+  REQUIRE(ended.condition.state == JobState::succeeded);
+  CHECK(ended.condition.result.weights_sha256 == expected);
+  CHECK(ended.condition.assembly > 1);
+
+  // `leat fetch` gives plain files.
+  const TemporaryDirectory fetched;
+  const Finished fetch = scene.cluster().leat("fetch", {id, "-o", fetched / "run"});
+  INFO(fetch.err);
+  REQUIRE(fetch.exit_code == 0);
+  const Bytes weights = known_weights(fetched / "run/weights.safetensors");
+  CHECK_FALSE(files_with(fetched / "run", weights).empty());
+  const Finished plain = run_leat(fetched.path(), {"checkpoint", "verify", "run"});
+  CHECK(plain.exit_code == 0);
+
+  // No weight is in the clear in what the master keeps, or in the copy.
+  CHECK(sealed_files(folder) >= 3);
+  CHECK(sealed_files(copies) >= 3);
+  CHECK(files_with(scene.cluster().folder() / "master", weights).empty());
+  CHECK(files_with(copies, weights).empty());
+
+  // With the key all that was signed is verified; without it the command says what it lacks.
+  const auto leat = [&](std::vector<std::string> words, bool with_key) {
+    if (with_key) words.insert(words.end(), {"--checkpoint-key", key});
+    return run_leat(fetched.path(), words);
+  };
+  const Finished verified = leat({"checkpoint", "verify", folder}, true);
+  INFO(verified.err);
+  CHECK(verified.exit_code == 0);
+  CHECK_THAT(verified.out, Catch::Contains("signed by key"));
+  const Finished lacking = leat({"checkpoint", "verify", folder}, false);
+  CHECK(lacking.exit_code != 0);
+  CHECK_THAT(lacking.err, Catch::Contains("is encrypted: expected its key") &&
+                              Catch::Contains("--checkpoint-key"));
+  CHECK(leat({"checkpoint", "verify", cat(copies, "/", id)}, true).exit_code == 0);
+  CHECK(leat({"checkpoint", "ls", folder}, false).exit_code == 0);
+  CHECK(leat({"checkpoint", "export", folder, "-o", "out.safetensors"}, true).exit_code == 0);
+  CHECK(must(read_safetensors(real_files(), fetched / "out.safetensors")).tensors.size() > 0);
+  CHECK(leat({"checkpoint", "export", folder, "-o", "no.safetensors"}, false).exit_code != 0);
+  CHECK_FALSE(fs::exists(fetched / "no.safetensors"));
+  CHECK(leat({"checkpoint", "diff", folder, fetched / "run"}, true).exit_code == 0);
+
+  // A job that goes on from this one finds its parts encrypted.
+  const Finished resumed = scene.cluster().leat(
+      "submit", {"--resume", id, "--set", "steps=3050", "--set", "export=[]", "--wait"});
+  INFO(resumed.err);
+  CHECK(resumed.exit_code == 0);
+  CHECK(files_with(scene.cluster().folder() / "master", weights).empty());
+}
+
+TEST_CASE("a master with another key goes on from what it can read, and never from less",
+          "[cluster]") {
+  const bool has_both = GENERATE(true, false);
+  const TemporaryDirectory keys;
+  const std::string key = key_file(keys, "key", 'a');
+  std::vector<std::string> master = {"--set", cat("checkpoint_key_file=", key)};
+  if (has_both) {
+    master.insert(master.end(),
+                  {"--set", cat("previous_checkpoint_key_file=", key_file(keys, "before", 'a'))});
+  }
+  JobScene scene(ProcessClusterOptions{.workers = 2, .master = master});
+  const Job job = scene.job(3000, {"num_workers=2"});
+  const std::string expected = scene.expected(job);
+  const std::string id = scene.submit(job);
+  const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
+  key_file(keys, "key", 'b');  // which the master reads when it starts again
+  kill_after_checkpoint(scene, folder);
+  const JobView ended = scene.await_end(id);
+  INFO(ended.condition.reason << scene.cluster().logs());
+  if (has_both) {
+    CHECK(ended.condition.state == JobState::succeeded);
+    CHECK(ended.condition.result.weights_sha256 == expected);
+    // The new key alone reads what was written since.
+    CHECK(run_leat(keys.path(),
+                   {"checkpoint", "export", folder, "-o", "w.npz", "--checkpoint-key", key})
+              .exit_code == 0);
+    return;
+  }
+  CHECK(ended.condition.state == JobState::failed);
+  CHECK_THAT(ended.condition.reason, Catch::Contains("is encrypted: expected its key"));
+  // Nothing was set aside or written anew.
+  size_t checkpoints = 0;
+  for (const auto& each : fs::directory_iterator(folder + "/checkpoints"))
+    checkpoints += each.path().filename().string().starts_with("step-") ? 1 : 0;
+  CHECK(checkpoints >= 1);
+  CHECK(sealed_files(folder) >= 1);
+}
+
+TEST_CASE("a training with a key goes on with it or the next one, and ends the same as without") {
+  const SmallJob small(kTinyDense);
+  const TemporaryDirectory folder;
+  const std::string key = key_file(folder, "key", 'k'), next = key_file(folder, "next", 'n');
+  std::ofstream(folder / "job.yaml")
+      << print_job(small.job({"steps=20", "checkpoint={every_steps: 10}"}));
+  const auto leat = [&](std::vector<std::string> words, const std::vector<std::string>& keys) {
+    for (const std::string& each : keys) words.insert(words.end(), {"--checkpoint-key", each});
+    return run_leat(folder.path(), words);
+  };
+  // The same without a key.
+  REQUIRE(leat({"train", "job.yaml", "--output", "plain"}, {}).exit_code == 0);
+  const Finished twin = leat({"train", "--resume", "plain", "--set", "steps=30"}, {});
+  REQUIRE(twin.exit_code == 0);
+  const std::string expected = twin.err.substr(twin.err.find("sha256 "), 7 + 64);
+  const Finished first = leat({"train", "job.yaml", "--output", "run"}, {key});
+  INFO(first.err);
+  REQUIRE(first.exit_code == 0);
+  CHECK(sealed_files(folder / "run") == 3);  // two checkpoints and the weights
+  const std::vector<std::string> go_on = {"train", "--resume", "run", "--set", "steps=30"};
+  // Neither without the key nor with another one does it begin anew.
+  const Finished without = leat(go_on, {}), wrong = leat(go_on, {next});
+  for (const Finished* each : {&without, &wrong}) {
+    CHECK(each->exit_code != 0);
+    CHECK_THAT(each->err, Catch::Contains("step-00000020/part-00000-of-00001.safetensors' is "
+                                          "encrypted: expected its key"));
+  }
+  CHECK(fs::exists(folder / "run/checkpoints/step-00000020"));
+  // The next key encrypts from now on, and the one before is still read.
+  const Finished rotated = leat(go_on, {next, key});
+  INFO(rotated.err);
+  REQUIRE(rotated.exit_code == 0);
+  CHECK_THAT(rotated.err, Catch::Contains(expected));
+  CHECK(sealed_files(folder / "run") == 4);
+  CHECK(leat({"checkpoint", "verify", "run"}, {next, key}).exit_code == 0);
+  const Finished newest = leat({"checkpoint", "verify", "run/checkpoints/step-00000030"}, {next});
+  CHECK(newest.exit_code == 0);
+  CHECK(leat({"checkpoint", "verify", "run/checkpoints/step-00000020"}, {next}).exit_code != 0);
+  // A copy with the key stays encrypted.
+  CHECK(leat({"checkpoint", "copy", "run", "copy"}, {next, key}).exit_code == 0);
+  CHECK(sealed_files(folder / "copy") == 2);
+  CHECK(leat({"evaluate", "copy"}, {next}).exit_code == 0);
+  const Finished evaluated = leat({"evaluate", "copy"}, {});
+  CHECK(evaluated.exit_code != 0);
+  CHECK_THAT(evaluated.err, Catch::Contains("weights.safetensors' is encrypted"));
+}
+
+TEST_CASE("the key of checkpoints is read from a variable, and from a file like a secret") {
+  const SmallJob small(kTinyDense);
+  const TemporaryDirectory folder;
+  const std::string key = key_file(folder, "key", 'k');
+  std::ofstream(folder / "job.yaml") << print_job(small.job({"steps=5"}));
+  const auto train = [&](const std::string& path, const std::string& run) {
+    return run_program(leat_binary(), folder.path(), {"train", "job.yaml", "--output", run},
+                       {"LEAT_CHECKPOINT_KEY_FILE=" + path});
+  };
+  CHECK(train(key, "run").exit_code == 0);
+  CHECK(sealed_files(folder / "run") >= 1);
+  const std::string open = key_file(folder, "open", 'o');
+  REQUIRE(::chmod(open.c_str(), 0644) == 0);
+  CHECK_THAT(train(open, "run2").err, Catch::Contains("its owner alone may read"));
+  std::ofstream(folder / "short") << "too short";
+  REQUIRE(::chmod((folder / "short").c_str(), 0600) == 0);
+  CHECK_THAT(train(folder / "short", "run3").err, Catch::Contains("expected from 32 to 4096"));
+  CHECK_FALSE(fs::exists(folder / "run2"));
+}
+
+}  // namespace leat
