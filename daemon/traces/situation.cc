@@ -128,6 +128,13 @@ Diagnosis of_queued(const Situation& s) {
   if (!s.job.condition.reason.empty() && is_disk(s.job.condition.reason)) {
     out = diagnosis(culprit::kDisk, "master", cat("The job waits: ", s.job.condition.reason),
                     "Make room on the master's disk.", waited);
+  } else if (s.job.condition.reason.find("(quotas.workers)") != std::string::npos) {
+    // The job may have none of the workers, whether they are free or not.
+    out = diagnosis(culprit::kQueue, "quota",
+                    cat("The job waits for the quota of its user", reason, "."),
+                    "It begins when other jobs of that user have left their workers; leat ps shows "
+                    "them.",
+                    waited);
   } else if (absent.free >= least) {
     out = of_enough_workers(s, reason, waited);
   } else if (usable >= least) {

@@ -133,7 +133,7 @@ TEST_CASE("a job on a real cluster waits for the quota of its user, and says so"
   CHECK(must(scene.client().job(second)).condition.reason == why);
   const Finished told = scene.cluster().leat("why", {second});
   INFO(told.out << told.err);
-  CHECK_THAT(told.out, Catch::Contains("quotas.workers"));
+  CHECK_THAT(told.out, Catch::Contains("The job waits for the quota of its user (" + why + ")"));
   // A third one is one too many, and one of two workers could never begin.
   const SmallJob small(kTinyCnn);
   const auto refuse = [&](const std::vector<std::string>& set) {

@@ -271,6 +271,13 @@ TEST_CASE("a job in the queue tells what it waits for") {
     s.jobs = {other, s.job};
     check(s, "queue", "queue");
   }
+  SECTION("the quota of its user, whether workers are free or not") {
+    s.job.condition.reason =
+        "waits for 2 workers: 'ann' may hold 3 workers together (quotas.workers), and holds 2";
+    check(s, "queue", "quota");
+    for (NodeView& node : s.nodes) node.job = "job-0";
+    check(s, "queue", "quota");
+  }
   SECTION("a drained worker") {
     s.nodes[2].worker.state = WorkerState::draining;
     check(s, "drained", "w2");
