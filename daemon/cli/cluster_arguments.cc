@@ -21,10 +21,11 @@ CLI::Validator time_word() {
   return CLI::Validator(check, "");
 }
 
-// Accepts "host:port", so that a wrong address is an error of usage and not of the connection.
+// Accepts "host:port" and "unix:/path", so that a wrong address is an error of usage and not of the
+// connection.
 CLI::Validator address_word() {
   const auto check = [](const std::string& text) -> std::string {
-    return is_address(text) ? "" : "expected host:port, received '" + text + "'";
+    return is_address(text) ? "" : "expected host:port or unix:/PATH, received '" + text + "'";
   };
   return CLI::Validator(check, "");
 }

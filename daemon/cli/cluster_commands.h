@@ -16,7 +16,7 @@ namespace leat {
 // The cluster of a command, and the form of its output. Empty texts mean the values of environment
 // and config file. find_cluster() of cluster_connection.h fills in what is empty.
 struct ClusterOptions {
-  // The master's address, "host:port".
+  // The master's address, "host:port" or "unix:/path".
   std::string master;
   // The cluster's name, which the master must have, too.
   std::string cluster;

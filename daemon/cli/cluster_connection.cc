@@ -15,6 +15,8 @@ namespace leat {
 namespace {
 
 constexpr uint64_t kMaxConfig = 64u << 10;
+// The start of the address of a Unix socket, with its absolute path behind it.
+constexpr std::string_view kUnixAddress = "unix:/";
 
 // The path of the user's file; "" if the environment names no home.
 std::string config_path(const Environment& environment) {
@@ -39,10 +41,10 @@ Result<ClusterSettings> read_config(const Environment& environment) {
   LEAT_ASSIGN_OR_RETURN(const YamlDocument document, YamlDocument::parse(text, path));
   YamlReader reader(document);
   YamlMap top = reader.top();
-  top.get_string("master", Need::optional, settings.master, "the master's host:port");
+  top.get_string("master", Need::optional, settings.master, "the master's host:port or unix:/PATH");
   // An error here has the line of the file, which a later check could not name.
   if (!settings.master.empty() && !is_address(settings.master)) {
-    top.fail("master", cat("expected host:port, received '", settings.master, "'"));
+    top.fail("master", cat("expected host:port or unix:/PATH, received '", settings.master, "'"));
   }
   top.get_string("cluster", Need::optional, settings.cluster, "the cluster's name");
   top.get_string("secret_file", Need::optional, settings.secret_file, "the path of a file");
@@ -112,6 +114,7 @@ std::string real_environment(const char* name) {
 }
 
 bool is_address(const std::string& text) {
+  if (text.starts_with(kUnixAddress)) return text.size() > kUnixAddress.size();
   // The last colon, because an IPv6 address contains others.
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return false;
@@ -139,7 +142,8 @@ Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options
   // Flags and the file were checked before, so a wrong address is from the environment.
   if (!is_address(settings[0].value)) {
     return invalid_argument(
-        cat("the master's address: expected host:port, received '", settings[0].value, "'"));
+        cat("the master's address: expected host:port or unix:/PATH, received '", settings[0].value,
+            "'"));
   }
   const SettingOrigin& plaintext = settings.back();
   if (!plaintext.value.empty() && plaintext.value != "true" && plaintext.value != "false") {
@@ -167,7 +171,8 @@ Result<std::string> write_setting(const std::string& key, const std::string& val
             "received '",
             key, "'"));
   if (key == "master" && !value.empty() && !is_address(value))
-    return invalid_argument(cat("master: expected host:port, received '", value, "'"));
+    return invalid_argument(
+        cat("master: expected host:port or unix:/PATH, received '", value, "'"));
   const std::string path = config_path(environment);
   if (path.empty())
     return failed_precondition("expected HOME or XDG_CONFIG_HOME in the environment");
@@ -216,7 +221,8 @@ Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings) 
   }
   // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets
   // their folder.
-  if (!settings.secret_file.empty()) {
+  // On a Unix socket the kernel tells the master this process's user, and nothing is proved.
+  if (!settings.secret_file.empty() && !settings.master.starts_with(kUnixAddress)) {
     LEAT_ASSIGN_OR_RETURN(
         options.secret,
         read_secret_file(settings.secret_file, real_environment("CREDENTIALS_DIRECTORY")));

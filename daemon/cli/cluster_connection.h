@@ -64,7 +64,7 @@ Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings);
 // or the config file still apply.
 std::string command_for(const ClusterOptions& options, std::string_view words);
 
-// True if `text` is "host:port".
+// True if `text` is "host:port", or "unix:" and an absolute path.
 bool is_address(const std::string& text);
 
 // The subject of a call, which decides the exit code of its error.

@@ -24,14 +24,14 @@ constexpr auto kLookAtGpus = std::chrono::seconds(20);
 constexpr auto kGrace = std::chrono::milliseconds(1'500);
 constexpr auto kLook = std::chrono::milliseconds(100);  // between two looks at the jobs
 
-// The master accepts connections of its own user alone, so its jobs may do what that user may.
+// Without local_users the master accepts connections of its own user and root alone, so its jobs
+// may do what that user may.
 MasterConfig master_config(const DevConfig& config, const std::string& folder) {
   MasterConfig master;
   master.listen = config.listen;
   master.http = config.http;
   master.state_dir = folder + "/master";
   master.chaos = true;
-  master.same_user = true;  // jobs may read all that this user may read
   // Without a number of threads, the runners of each job divide all cores.
   if (config.threads == 0) master.shared_threads = cpu::usable_cores();
   return master;

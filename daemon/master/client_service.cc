@@ -53,9 +53,13 @@ constexpr auto kAnswer = std::chrono::seconds(30);
 constexpr auto kHash = std::chrono::seconds(120);
 constexpr auto kResume = std::chrono::seconds(125);  // a checkpoint is hashed
 
-// "submitter 'alice' at 127.0.0.1:40712": a token proves its name. A member has only an address.
+// "submitter 'alice' at 127.0.0.1:40712": a token, or the kernel, proves the name. A member by its
+// secret has only an address; one by its user is "user 'root' at process 4711 of uid 0".
 std::string name_of_peer(const RpcPeer& peer) {
-  if (peer.grant.right == Right::member) return peer.address;
+  if (peer.grant.right == Right::member) {
+    return peer.grant.name.empty() ? peer.address
+                                   : cat("user '", peer.grant.name, "' at ", peer.address);
+  }
   return cat(right_name(peer.grant.right), " '", peer.grant.name, "' at ", peer.address);
 }
 

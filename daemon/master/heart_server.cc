@@ -57,6 +57,8 @@ Result<std::unique_ptr<HeartServer>> HeartServer::open(ClusterState& state, Hear
       options.insecure_allow_network_without_authentication;
   server.connections = options.connections;
   server.is_revoked = options.is_revoked;
+  server.judge_user = options.judge_user;
+  server.on_refused = options.on_refused;
   server.log = options.log;
   LEAT_ASSIGN_OR_RETURN(
       hearts->server_,

@@ -8,6 +8,7 @@
 #include "daemon/master/job_logs.h"
 #include "daemon/master/journal_thread.h"
 #include "daemon/master/leftovers.h"
+#include "daemon/master/local_peers.h"
 #include "daemon/master/running_jobs.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/token_table.h"
@@ -36,17 +37,6 @@ uint64_t random_number() {
 // chooses.
 std::string port_zero(const std::string& address) {
   return address.substr(0, address.rfind(':')) + ":0";
-}
-
-RpcIdentity identity_of(const MasterConfig& config) {
-  RpcIdentity identity;
-  identity.role = RpcRole::master;
-  identity.cluster = config.cluster;
-  identity.secret = config.security.secret;
-  identity.secrets = config.security.secrets;
-  identity.seal = config.security.seal();
-  identity.certificates = config.security.current_certificates();
-  return identity;
 }
 
 // A runner's key is good as long as its job runs, which its registration shows.
@@ -142,6 +132,7 @@ Status Master::open() {
       *this, *parts_.audit, *parts_.tokens,
       [security = parts_.config.security] { return security.current_secret(); });
   LEAT_RETURN_IF_ERROR(open_signing_key(parts_));
+  LEAT_RETURN_IF_ERROR(open_local_access(parts_));
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal,
@@ -207,8 +198,12 @@ Status Master::open_workforce() {
       parts_.hearts,
       HeartServer::open(*parts_.state,
                         {.address = port_zero(parts_.config.listen),
-                         .identity = identity_of(parts_.config),
+                         .identity = identity_of(parts_),
                          .is_revoked = revoked_by(*parts_.tokens),
+                         .judge_user = judge_on_loopback(parts_),
+                         .on_refused = [audit = parts_.audit.get()](
+                                           const std::string& address,
+                                           const Status& why) { audit->add_refused(address, why); },
                          .insecure_allow_network_without_authentication =
                              security.insecure_allow_network_without_authentication,
                          .connections = 2 * static_cast<size_t>(parts_.config.max_workers) + 16,
@@ -217,7 +212,10 @@ Status Master::open_workforce() {
   options.cluster_id = parts_.journal->cluster_id();
   options.generation = parts_.journal->generation();
   options.heart_address = parts_.hearts->address();
-  options.secret = [security = parts_.config.security] { return security.current_secret(); };
+  options.secret = [security = parts_.config.security, own = parts_.own_secret] {
+    const std::string secret = security.current_secret();
+    return secret.empty() ? own : secret;
+  };
   options.heartbeat = parts_.tuning.cluster.members.heartbeat;
   options.exit_deadline = parts_.tuning.runner_exit;
   options.shared_threads = static_cast<uint32_t>(parts_.config.shared_threads);
@@ -290,10 +288,10 @@ Status Master::listen() {
                                              {}, parts_.sessions.get()));
   RpcServerOptions options;
   options.address = parts_.config.listen;
-  options.identity = identity_of(parts_.config);
+  options.identity = identity_of(parts_);
   options.insecure_allow_network_without_authentication =
       parts_.config.security.insecure_allow_network_without_authentication;
-  options.same_user = parts_.config.same_user;
+  options.judge_user = judge_on_loopback(parts_);
   options.is_revoked = revoked_by(*parts_.tokens);
   options.on_refused = [this](const std::string& address, const Status& why) {
     parts_.audit->add_refused(address, why);
@@ -320,6 +318,7 @@ Status Master::listen() {
   status_.set_rpc_address(address_);
   // From now on the workforce can end the connections of workers that it has lost.
   parts_.workforce->use(parts_.server.get());
+  LEAT_ASSIGN_OR_RETURN(parts_.local_server, listen_locally(parts_));
   return {};
 }
 
@@ -348,6 +347,7 @@ Status Master::stop() {
   hands_.stop();  // so that no post-mortem waits for a run that does not end
   if (parts_.failures != nullptr) parts_.failures->stop();
   // The server goes before the services that its connections use.
+  parts_.local_server.reset();
   parts_.server.reset();
   parts_.clients.reset();
   parts_.hearts.reset();

@@ -35,6 +35,7 @@ class JobLogs;
 class JobCurves;
 class JournalThread;
 class Leftovers;
+class LocalAccess;
 class RpcServer;
 class RunningJobs;
 class SavedFilesOfJobs;
@@ -77,6 +78,11 @@ struct MasterParts {
   // Of the folders of jobs and of uploads: weights are encrypted if there is a key.
   std::shared_ptr<const CheckpointKeys> checkpoint_keys;
   std::unique_ptr<SealedFiles> files;
+  // By the users of this machine: what a peer without a key may do.
+  std::unique_ptr<const LocalAccess> local;
+  // Of a master without a secret: the keys of its runners are made from it. Empty: none.
+  std::string own_secret;
+
   std::unique_ptr<AuditLog> audit;
   std::unique_ptr<TokenTable> tokens;
   std::unique_ptr<AuditedJobs> audited;
@@ -99,6 +105,7 @@ struct MasterParts {
   std::unique_ptr<TaskThread> failures;  // writes post-mortems
   std::unique_ptr<ClientService> clients;
   std::unique_ptr<RpcServer> server;
+  std::unique_ptr<RpcServer> local_server;  // on the Unix socket; null: none
 };
 
 }  // namespace leat

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "daemon/process/field_reader.h"
+#include "daemon/process/local_socket.h"
 #include "daemon/process/secret_file.h"
 #include "devices/base/text.h"
 #include "transport/rpc/socket.h"
@@ -214,6 +215,7 @@ void check_config(YamlMap& top, const ConfigSources& sources, MasterConfig& conf
   read_secret(top, "http_write_token_file", credentials_folder(sources),
               config.http_write_token_file, config.http_write_token);
   read_checkpoint_keys(top, sources, config);
+  place_local_socket(top, sources, config);
 }
 
 void check_config(YamlMap& top, const ConfigSources& sources, WorkerConfig& config) {

@@ -8,7 +8,10 @@
 //   void name(std::string_view key, size_t longest, std::string& out);
 //   void address(std::string_view key, AddressUse use, std::string& out);
 //   void path(std::string_view key, std::string& out);
+//   void path_or_off(std::string_view key, std::string& out);
 //   void named_paths(std::string_view key, std::map<std::string, std::string>& out);
+//   void local_users(std::string_view key, LocalUsers& out);
+//   void worker_limits(std::string_view key, WorkerLimits& out);
 //   void boolean(key, out), integer(key, range, out), bytes(key, out), duration(key, out);
 //   void choice(key, names, out), choices(key, names, out);
 //   void map(std::string_view key, const std::function<void(Visitor&)>& visit_fields);
@@ -40,6 +43,9 @@ inline constexpr auto kLogLevels =
 inline constexpr auto kLogFormats = std::to_array<std::string_view>({"text", "json"});
 inline constexpr auto kConfines =
     std::to_array<std::string_view>({"auto", "required", "best_effort", "insecure_off"});
+inline constexpr auto kLocalRoles =
+    std::to_array<std::string_view>({"none", "viewer", "submitter", "operator", "admin", "worker"});
+inline constexpr auto kJobsVisible = std::to_array<std::string_view>({"all", "own"});
 inline constexpr auto kTransports = std::to_array<std::string_view>({"local", "shm", "tcp"});
 
 // In bytes: the room for the cluster's name in a hello message.
@@ -113,11 +119,22 @@ void visit(Visitor& v, Quotas& c) {
 }
 
 template <typename Visitor>
+void visit(Visitor& v, WorkerLimit& c) {
+  v.bytes("memory", c.memory);
+  v.integer("cores", {.min = 0, .max = kMostDeviceThreads}, c.cores);
+  v.integer("devices", {.min = 0, .max = 64}, c.devices);
+  v.bytes("device_memory", c.device_memory);
+}
+
+template <typename Visitor>
 void visit(Visitor& v, MasterConfig& c) {
   v.name("cluster", kMaxClusterName, c.cluster);
   v.address("listen", AddressUse::bind, c.listen);
   v.address("http", AddressUse::bind_or_off, c.http);
   v.path("state_dir", c.state_dir);
+  v.path_or_off("local_socket", c.local_socket);
+  v.local_users("local_users", c.local_users);
+  v.choice("jobs_visible", kJobsVisible, c.jobs_visible);
   v.place("checkpoint_copies", c.checkpoint_copies);
   v.path("checkpoint_key_file", c.checkpoint_key_file);
   v.path("previous_checkpoint_key_file", c.previous_checkpoint_key_file);
@@ -127,6 +144,7 @@ void visit(Visitor& v, MasterConfig& c) {
   v.duration("grow_after", c.grow_after);
   v.map("retention", [&](Visitor& retention) { visit(retention, c.retention); });
   v.map("quotas", [&](Visitor& quotas) { visit(quotas, c.quotas); });
+  v.worker_limits("worker_limits", c.worker_limits);
   v.boolean("audit_to_log", c.audit_to_log);
   v.boolean("chaos", c.chaos);
   v.boolean("new_journal", c.new_journal);

@@ -27,8 +27,11 @@ class KeyLister {
   void name(std::string_view key, size_t, std::string&) { add(key, Notation::text); }
   void address(std::string_view key, AddressUse, std::string&) { add(key, Notation::text); }
   void path(std::string_view key, std::string&) { add(key, Notation::text); }
+  void path_or_off(std::string_view key, std::string&) { add(key, Notation::text); }
   void place(std::string_view key, std::string&) { add(key, Notation::text); }
   void named_paths(std::string_view key, const auto&) { add(key, Notation::yaml); }
+  void local_users(std::string_view key, const auto&) { add(key, Notation::yaml); }
+  void worker_limits(std::string_view key, const auto&) { add(key, Notation::yaml); }
   void boolean(std::string_view key, bool) { add(key, Notation::yaml); }
   void integer(std::string_view key, IntRange, int64_t) { add(key, Notation::yaml); }
   void bytes(std::string_view key, uint64_t) { add(key, Notation::text); }
@@ -55,10 +58,22 @@ class ValuePrinter {
   void name(std::string_view key, size_t, const std::string& value) { add(key, value); }
   void address(std::string_view key, AddressUse, const std::string& value) { add(key, value); }
   void path(std::string_view key, const std::string& value) { add(key, value); }
+  void path_or_off(std::string_view key, const std::string& value) { add(key, value); }
   void place(std::string_view key, const std::string& value) { add(key, value); }
   void named_paths(std::string_view key, const std::map<std::string, std::string>& value) {
     if (value.empty()) add(key, "{}");
     for (const auto& [name, path] : value) add(cat(key, ".", name), path);
+  }
+  void local_users(std::string_view key, const LocalUsers& value) {
+    if (value.empty()) add(key, "{}");
+    for (const auto& [who, role] : value)
+      add(cat(key, ".", who), std::string(kLocalRoles[static_cast<size_t>(role)]));
+  }
+  void worker_limits(std::string_view key, WorkerLimits& value) {
+    if (value.empty()) add(key, "{}");
+    for (auto& [pattern, limit] : value) {
+      map(cat(key, ".", pattern), [&limit = limit](ValuePrinter& fields) { visit(fields, limit); });
+    }
   }
   void boolean(std::string_view key, bool value) { add(key, value ? "true" : "false"); }
   void integer(std::string_view key, IntRange, int64_t value) { add(key, cat(value)); }

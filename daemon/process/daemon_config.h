@@ -18,6 +18,7 @@
 
 #include "daemon/jobs/quotas.h"
 #include "daemon/jobs/retention.h"
+#include "daemon/jobs/worker_limits.h"
 #include "daemon/process/certificate_files.h"
 #include "devices/base/log.h"
 #include "transport/rpc/secrets.h"
@@ -90,6 +91,14 @@ struct SecurityConfig {
   }
 };
 
+// The role of a user of the master's machine that proves no key.
+enum class LocalRole : uint8_t { none, viewer, submitter, operate, admin, worker };
+// By a user's name, "uid:NUMBER", "group:NAME", or "*" for all others.
+using LocalUsers = std::map<std::string, LocalRole>;
+
+// The jobs that viewers and submitters see.
+enum class JobsVisible : uint8_t { all, own };
+
 // The settings of `leatd master`.
 struct MasterConfig {
   // Daemons with different names of the cluster refuse each other. At most 32 bytes.
@@ -101,6 +110,14 @@ struct MasterConfig {
   // below $XDG_STATE_HOME or ~/.local/state for other users. The daemon creates it if it does not
   // exist.
   std::string state_dir;
+  // The path of a Unix socket, on which the kernel tells the user of each client; "off" or "":
+  // none. Default: master.sock in $RUNTIME_DIRECTORY, which systemd sets, otherwise in the state
+  // folder.
+  std::string local_socket;
+  // The roles of users of this machine on that socket and, on a master without a secret, over
+  // loopback. The master's own user and root may do everything.
+  LocalUsers local_users;
+  JobsVisible jobs_visible = JobsVisible::all;
   // The folder of each job is also copied to <checkpoint_copies>/<id>, beside its steps: a path, or
   // "s3://bucket/prefix". Empty: no copies.
   std::string checkpoint_copies;
@@ -123,15 +140,15 @@ struct MasterConfig {
   // max_jobs and max_bytes.
   Retention retention;
   Quotas quotas;
-  bool audit_to_log = false;  // each entry of the audit log is a line of the master's log, too
-  bool chaos = false;         // jobs may cause faults in themselves, their workers and this master
+  WorkerLimits worker_limits;  // the master refuses a worker that claims to have more
+  bool audit_to_log = false;   // each entry of the audit log is a line of the master's log, too
+  bool chaos = false;          // jobs may cause faults in themselves, their workers and this master
   // Start a new journal although there are folders of jobs that no journal lists. Nothing continues
   // these jobs.
   bool new_journal = false;
   // Not a key: the runners of each job divide these threads between them, if its workers are on one
   // machine. 0: each runner has the threads of its worker.
   int64_t shared_threads = 0;
-  bool same_user = false;  // not a key: the master accepts connections only of its own user
   LogConfig log;
 };
 

@@ -23,6 +23,18 @@ bool is_name(std::string_view text, size_t longest, std::string_view extra) {
          });
 }
 
+// True for "ann", "uid:1000", "group:staff" and "*".
+bool is_local_user(std::string_view who) {
+  if (who.starts_with("uid:")) {
+    who.remove_prefix(4);
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(who.data(), who.data() + who.size(), number);
+    return error == std::errc() && end == who.data() + who.size();
+  }
+  if (who.starts_with("group:")) who.remove_prefix(6);
+  return !who.empty() && who.find(':') == std::string_view::npos;
+}
+
 // True for the characters of a name or an address, at most as long as DNS allows. Nothing is
 // resolved.
 bool is_host(std::string_view host) {
@@ -115,6 +127,33 @@ void FieldReader::address(std::string_view key, AddressUse use, std::string& out
 
 void FieldReader::path(std::string_view key, std::string& out) {
   if (map_->get_string(key, Need::optional, out, "a path")) out = absolute(key, out);
+}
+
+void FieldReader::path_or_off(std::string_view key, std::string& out) {
+  if (!map_->get_string(key, Need::optional, out, "a path, or off")) return;
+  if (out != "off") out = absolute(key, out);
+}
+
+void FieldReader::local_users(std::string_view key, LocalUsers& out) {
+  map(key, [&](FieldReader& entries) {
+    for (const std::string& who : entries.map_->keys()) {
+      LocalRole role = LocalRole::none;
+      if (entries.map_->get_enum(who, Need::optional, kLocalRoles, role)) out[who] = role;
+      if (!is_local_user(who)) {
+        entries.map_->fail(who,
+                           "expected a user's name, uid:NUMBER, group:NAME, or * for all others");
+      }
+    }
+  });
+}
+
+void FieldReader::worker_limits(std::string_view key, WorkerLimits& out) {
+  map(key, [&](FieldReader& entries) {
+    for (const std::string& pattern : entries.map_->keys()) {
+      auto& [name, limit] = out.emplace_back(pattern, WorkerLimit{});
+      entries.map(name, [&limit = limit](FieldReader& fields) { visit(fields, limit); });
+    }
+  });
 }
 
 void FieldReader::place(std::string_view key, std::string& out) {

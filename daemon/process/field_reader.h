@@ -48,12 +48,18 @@ class FieldReader {
   void address(std::string_view key, AddressUse use, std::string& out);
   // Any path, which becomes absolute. The path need not exist.
   void path(std::string_view key, std::string& out);
+  // The same, or "off".
+  void path_or_off(std::string_view key, std::string& out);
   // The same, or the address of a store that takes files.
   void place(std::string_view key, std::string& out);
   // A map from names to paths, which become absolute, and addresses of stores. Adds its entries to
   // `out`. A name has letters, digits, '-' and '_', but no dot, since dots divide the keys of
   // flags.
   void named_paths(std::string_view key, std::map<std::string, std::string>& out);
+  // A map from users to roles, and one from globs of workers' names to limits, in the order of the
+  // text. Both add their entries to `out`.
+  void local_users(std::string_view key, LocalUsers& out);
+  void worker_limits(std::string_view key, WorkerLimits& out);
   // true or false, in YAML's notation.
   void boolean(std::string_view key, bool& out) { map_->get_bool(key, Need::optional, out); }
   // A decimal integer within `range`, both ends included.

@@ -74,7 +74,7 @@ TEST_CASE("a setting that is none, or a file with an error, is left as it was") 
   CHECK(write_setting("masters", "x", environment).status().message() ==
         "key: expected master, cluster, secret_file or insecure_plaintext, received 'masters'");
   CHECK(write_setting("master", "nowhere", environment).status().message() ==
-        "master: expected host:port, received 'nowhere'");
+        "master: expected host:port or unix:/PATH, received 'nowhere'");
   CHECK(write_setting("master", "a:1", of({})).status().code() == Code::failed_precondition);
   const std::string path = must(write_setting("master", "a:1", environment));
   std::ofstream(path) << "mastr: a:1\n";

@@ -266,7 +266,7 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
       {{"submit", "j.yaml", "--timeout", "10"},
        "--timeout: expected a time as 90s, 10m or 2h, received '10'\nSee 'leat submit --help'."},
       {{"ps", "--master", "localhost"},
-       "--master: expected host:port, received 'localhost'\nSee 'leat ps --help'."},
+       "--master: expected host:port or unix:/PATH, received 'localhost'\nSee 'leat ps --help'."},
       {{"rm"}, "JOB is required\nSee 'leat rm --help'."},
       {{"cancel"}, "JOB is required\nSee 'leat cancel --help'."},
       {{"graph"}, "expected a command: show, check, convert, ops\nSee 'leat graph --help'."},

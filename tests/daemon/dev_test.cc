@@ -121,7 +121,7 @@ TEST_CASE("only processes of dev's user are let in") {
   };
   if (as_nobody({"--version"}).exit_code != 0) return;  // the user nobody cannot read this build
   CHECK(as_nobody({"ps", "--master", dev.process().ready().listen}).exit_code != 0);
-  CHECK_THAT(dev.process().log(), Catch::Contains("expected a process of this one's user"));
+  CHECK_THAT(dev.process().log(), Catch::Contains("expected a role in local_users"));
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ struct Grant {
 
   Right right = Right::member;
   // Of the person or worker, or the job of a runner: at most 64 letters, digits, '-', '_' and '.',
-  // the first of them a letter or a digit. Empty for a member.
+  // the first of them a letter or a digit. Of a member, the user of the machine by which it is one;
+  // empty for a member by the secret.
   std::string name;
   // Tells tokens apart: random, 0 for members and runners.
   uint64_t number = 0;

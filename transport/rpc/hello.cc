@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <tuple>
 
 #include "devices/base/text.h"
+#include "transport/rpc/peer_user.h"
 
 namespace leat {
 namespace {
@@ -95,6 +97,15 @@ std::string feature_names(uint64_t features) {
   return cat("0x", std::hex, features);
 }
 
+// Tells this end's user which entry to ask an admin for.
+Status no_role_for_user(std::string_view start, RpcRole role) {
+  const std::string name = user_name(::geteuid());
+  return failed_precondition(
+      cat(start, "user '", name, "' of this machine has no role there that may be a ",
+          rpc_role_name(role), "; ask an admin of the cluster for one, by an entry '", name, ": ",
+          role == RpcRole::client ? "submitter" : "worker", "' in local_users of the master"));
+}
+
 }  // namespace
 
 std::string_view refusal_name(Refusal refusal) {
@@ -117,6 +128,8 @@ std::string_view refusal_name(Refusal refusal) {
       return "expired token";
     case Refusal::revoked:
       return "revoked token";
+    case Refusal::user:
+      return "user";
   }
   return "unknown";
 }
@@ -146,6 +159,8 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
     case Refusal::revoked:
       return failed_precondition(
           cat(start, "this end's token was revoked, or the master has no record of it"));
+    case Refusal::user:
+      return no_role_for_user(start, identity.role);
     case Refusal::busy:
       return unavailable(cat(start, "it has no room for more connections"));
     // A later version may have further reasons.
@@ -157,9 +172,12 @@ Status refusal_status(Refusal refusal, const RpcIdentity& identity, std::string_
 RpcIdentity identity_over(const RpcIdentity& identity, bool loopback) {
   RpcIdentity over = identity;
   if (identity.secrets) std::tie(over.secret, over.previous_secret) = identity.secrets->both();
-  if (over.secret.empty() || identity.seal == Seal::never) return over;
+  const bool no_keys = over.secret.empty() && over.own_secret.empty();
+  if (no_keys || identity.seal == Seal::never) return over;
   over.features |= kSealFeature;
-  if (is_required(identity.seal, loopback)) over.required_features |= kSealFeature;
+  // Without a secret of the cluster there are peers without keys, which cannot have TLS.
+  if (!over.secret.empty() && is_required(identity.seal, loopback))
+    over.required_features |= kSealFeature;
   return over;
 }
 
@@ -167,6 +185,7 @@ RpcIdentity identity_in_tls(const RpcIdentity& identity) {
   RpcIdentity inside = identity;
   inside.secret.clear();
   inside.previous_secret.clear();
+  inside.own_secret.clear();
   inside.secrets = nullptr;
   inside.seal = Seal::never;
   inside.features &= ~kSealFeature;
@@ -223,7 +242,10 @@ std::optional<RpcAnswer> AcceptorHandshake::on_hello(const Hello& hello) {
   grant_.expires = static_cast<int64_t>(get<uint64_t>(hello, 80));
   grant_.number = get<uint64_t>(hello, 88);
   grant_.name = get_text(hello, 96, Grant::kMostName);
-  key_ = identity_.secret.empty() ? "" : key_of(grant_, identity_.secret);
+  const bool runner = grant_.right == Right::runner;
+  const std::string& secret =
+      identity_.secret.empty() && runner ? identity_.own_secret : identity_.secret;
+  key_ = secret.empty() ? "" : key_of(grant_, secret);
   // The answer is the same with and without a refusal, except for that field. Both proofs cover it.
   put_text(answer_, 0, kMagic);
   put<uint16_t>(answer_, 4, identity_.protocol_version);
@@ -275,7 +297,7 @@ Verdict AcceptorHandshake::verdict(Refusal refusal) const {
 RpcPeer AcceptorHandshake::peer() const {
   return {.role = static_cast<RpcRole>(get<uint16_t>(hello_, 6)),
           .features = get<uint64_t>(hello_, 8),
-          .authenticated = !identity_.secret.empty(),
+          .authenticated = !key_.empty(),
           .grant = key_.empty() ? Grant() : grant_,
           .sealed = seal_key().has_value(),
           .address = {}};

@@ -40,6 +40,8 @@ struct RpcIdentity {
   std::shared_ptr<const Secrets> secrets = {};
   // Of an acceptor: the secret before, with which it also lets peers in. Empty: none.
   std::string previous_secret = {};
+  // Of an acceptor without a secret: the keys of runners are made from it. Empty: none.
+  std::string own_secret = {};
   // Which connections this end makes or takes only with TLS. Without a secret there is no TLS.
   Seal seal = Seal::beyond_loopback;
   // If set, an end that opens a connection proves itself by its certificate and not by the secret:
@@ -88,6 +90,7 @@ enum class Refusal : uint16_t {
   busy,
   expired,
   revoked,
+  user,  // of this machine
 };
 // "protocol version", "authentication".
 std::string_view refusal_name(Refusal refusal);

@@ -2,17 +2,23 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pwd.h>
+#include <sys/socket.h>
 
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
+
+#include "devices/base/text.h"
+#include "transport/rpc/grant.h"
 
 namespace leat {
 namespace {
 
-// The form of an address in /proc/net/tcp: "0100007F:445C", the address's words as they lie in
+// The form of an address in /proc/self/net/tcp: "0100007F:445C", the address's words as they lie in
 // memory, and the port.
 std::string listed(const SocketAddress& address) {
   uint32_t words[4] = {};
@@ -40,12 +46,23 @@ std::string listed(const SocketAddress& address) {
   return text + part;
 }
 
+// The kernel shows users that this process's user namespace lacks as one number. A process in the
+// first namespace sees each user as it is.
+bool stands_for_others(uid_t user) {
+  uid_t overflow = 65534;
+  std::ifstream("/proc/sys/kernel/overflowuid") >> overflow;
+  if (user != overflow) return false;
+  uint64_t inside = 1, outside = 1, count = 0;
+  std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
+  return inside != 0 || outside != 0 || count != 0xffffffff;
+}
+
 }  // namespace
 
 // A line of the table: number, local address, remote address, state, queues, timer, retransmits,
 // user, ...
 std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own) {
-  std::ifstream table(peer.storage.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
+  std::ifstream table(peer.storage.ss_family == AF_INET ? "/proc/self/net/tcp" : "/proc/self/net/tcp6");
   // In the peer's line the local address is the peer's own, and the remote one is this end's.
   const std::string from = listed(peer), to = listed(own);
   for (std::string line; std::getline(table, line);) {
@@ -57,6 +74,35 @@ std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress
       return user;
   }
   return std::nullopt;
+}
+
+std::optional<LocalPeer> local_peer(int socket) {
+  LocalPeer found;
+  const SocketAddress own = local_address(socket);
+  if (own.is_unix()) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+    found = {peer.uid, peer.pid};
+  } else {
+    const SocketAddress peer = remote_address(socket);
+    const auto user = peer.is_loopback() ? user_of_peer(peer, own) : std::nullopt;
+    if (!user) return std::nullopt;
+    found.user = *user;
+  }
+  if (stands_for_others(found.user)) return std::nullopt;
+  return found;
+}
+
+std::string user_name(uid_t user) {
+  std::vector<char> space(16384);
+  passwd entry{};
+  passwd* known = nullptr;
+  // Names that a grant cannot have, such as "DOMAIN\\ann", give way to the number.
+  if (::getpwuid_r(user, &entry, space.data(), space.size(), &known) == 0 && known != nullptr &&
+      check_name(known->pw_name).ok())
+    return known->pw_name;
+  return cat("uid-", user);
 }
 
 }  // namespace leat

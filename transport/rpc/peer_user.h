@@ -1,17 +1,31 @@
-// Finds the user of this machine at the other end of a connection over loopback.
+// Finds the user of this machine at the other end of a connection.
 #pragma once
 
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 
 #include "transport/rpc/socket.h"
 
 namespace leat {
 
 // The user whose socket is bound to `peer` and connected to `own`, as the kernel lists it in
-// /proc/net. Nothing if the kernel lists none: the connection is gone, or comes from another
+// /proc/self/net. Nothing if the kernel lists none: the connection is gone, or comes from another
 // network namespace.
 std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own);
+
+// The process at the other end of a connected socket. A value.
+struct LocalPeer {
+  uid_t user = 0;
+  pid_t process = 0;  // 0: not known, as over TCP
+};
+// Of a Unix socket, or of a TCP socket over loopback. Nothing if the kernel names no user, or only
+// the number that stands for all users of other user namespaces.
+std::optional<LocalPeer> local_peer(int socket);
+
+// The user's name in the accounts of this machine, "uid-1000" if it has none there. May wait for a
+// directory service.
+std::string user_name(uid_t user);
 
 }  // namespace leat

@@ -19,6 +19,7 @@
 #include "transport/rpc/peer_user.h"
 #include "transport/rpc/sealed_stream.h"
 #include "transport/rpc/socket.h"
+#include "transport/rpc/socket_path.h"
 
 namespace leat {
 namespace {
@@ -38,10 +39,10 @@ constexpr std::chrono::milliseconds kVerifyOn{5};
 constexpr uint8_t kTlsHandshake = 0x16;
 constexpr uint8_t kNoCertificates[] = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x28};
 
-// True if the peer's process belongs to this process's user or to root.
-bool is_same_user(const SocketAddress& peer, int fd) {
-  const auto user = user_of_peer(peer, local_address(fd));
-  return user && (*user == ::geteuid() || *user == 0);
+// "127.0.0.1:4711", or "process 4711 of uid 1000" at the other end of a Unix socket.
+std::string name_of_caller(const SocketAddress& from, int fd) {
+  const auto peer = from.is_unix() ? local_peer(fd) : std::nullopt;
+  return peer ? cat("process ", peer->process, " of uid ", peer->user) : from.to_string();
 }
 
 // Seconds since 1970.
@@ -89,14 +90,16 @@ struct RpcServer::Counters {
 // All state of a server. It lives on the loop's thread.
 class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHandler {
  public:
-  Acceptor(LoopContext& context, int socket, RpcServerOptions options, Bootstrap bootstrap,
-           std::shared_ptr<Counters> counters)
+  // `path`: the name of a Unix socket, which goes with the acceptor; null for TCP.
+  Acceptor(LoopContext& context, int socket, std::unique_ptr<SocketPath> path,
+           RpcServerOptions options, Bootstrap bootstrap, std::shared_ptr<Counters> counters)
       : context_(context),
         options_(std::move(options)),
         bootstrap_(std::move(bootstrap)),
         counters_(std::move(counters)),
         budget_(options_.held_bytes),
         rate_(options_.connections_per_second, options_.connection_burst),
+        path_(std::move(path)),
         socket_(socket),
         reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
         readable_(context.io.unixEventPort, socket_, kj::UnixEventPort::FdObserver::OBSERVE_READ),
@@ -136,6 +139,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     Verdict verdict;
     RpcPeer peer;  // once its proof was judged
     kj::Maybe<capnp::Capability::Client> bootstrap;
+    std::string why;                   // ": ..." of a refusal that has a reason of its own
     kj::Own<Seat> seat;                // set once the peer is let in
     kj::Promise<void> task = nullptr;  // last, because it uses the members above
   };
@@ -193,6 +197,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   kj::Promise<void> say_verdict(HalfOpen& half);
   kj::Promise<void> seal_stream(HalfOpen& half);
   Refusal judge(HalfOpen& half);
+  bool take_rights(HalfOpen& half, RpcPeer& peer);
   Refusal is_over(const Grant& grant) const;
   Refusal is_over(Live& live) const;
   kj::Promise<void> watch_tokens(std::chrono::milliseconds pause);
@@ -219,6 +224,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   const std::shared_ptr<Counters> counters_;
   ByteBudget budget_;
   ConnectionRate rate_;
+  const std::unique_ptr<SocketPath> path_;
   Closing socket_;
   Closing reserve_;  // closed for a moment to turn callers away when no descriptor is left
   std::chrono::milliseconds back_off_ = kFirstBackOff;
@@ -270,22 +276,11 @@ kj::Promise<void> RpcServer::Acceptor::back_off(int error) {
   return context_.timer.afterDelay(to_kj(wait)).then([this] { return accept_loop(); });
 }
 
-// Begins the handshake of a new connection, unless its address or its user keeps it out. The checks
-// that cost least come first.
+// Begins the handshake of a new connection, unless its address keeps it out.
 void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
   const bool limited = options_.limit_loopback || !from.is_loopback();
   if (limited && !rate_.admit(from.owner(), std::chrono::steady_clock::now())) {
     ++counters_->over_rate;
-    ::close(fd);
-    return;
-  }
-  if (options_.same_user && !is_same_user(from, fd)) {
-    ++counters_->refused;
-    options_.log.warning("rpc server: refused ", from.to_string(),
-                         ": expected a process of this one's user");
-    if (options_.on_refused)
-      options_.on_refused(from.to_string(),
-                          failed_precondition("expected a process of the master's user"));
     ::close(fd);
     return;
   }
@@ -297,6 +292,7 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
     half_open_.erase(half_open_.begin());
   }
   const uint64_t id = next_id_++;
+  const std::string caller = name_of_caller(from, fd);
   auto stream = context_.io.lowLevelProvider->wrapSocketFd(
       fd, kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP |
               kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
@@ -304,7 +300,7 @@ void RpcServer::Acceptor::admit(int fd, const SocketAddress& from) {
   auto& half =
       *half_open_
            .emplace(id, kj::heap<HalfOpen>(id, identity_over(options_.identity, from.is_loopback()),
-                                           kj::mv(stream), from.to_string()))
+                                           kj::mv(stream), caller))
            .first->second;
   // The entry holds this promise, so the promise must not erase it. A later task does.
   half.task = within(handshake(half), context_.timer, options_.handshake_deadline, "handshake")
@@ -387,7 +383,8 @@ kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
   return write(half, half.verdict).then([refusal, &half] {
     if (refusal == Refusal::none) return;
     const std::string who = half.certificate ? cat(uri_of(half.certificate->name), ": ") : "";
-    kj::throwFatalException(given_up(cat(who, "refused for its ", refusal_name(refusal))));
+    kj::throwFatalException(
+        given_up(cat(who, "refused for its ", refusal_name(refusal), half.why)));
   });
 }
 
@@ -416,6 +413,7 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   } else if (const Refusal over = is_over(peer.grant); over != Refusal::none) {
     return over;
   }
+  if (!peer.authenticated && options_.judge_user && !take_rights(half, peer)) return Refusal::user;
   const bool client = peer.role == RpcRole::client;
   const bool full = seats_.taken >= options_.connections;
   if (full || (client && seats_.clients >= options_.clients)) return Refusal::busy;
@@ -425,6 +423,24 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   if (half.bootstrap == nullptr) return Refusal::role;
   half.seat = kj::heap<Seat>(seats_, peer.role);
   return Refusal::none;
+}
+
+// Gives a peer without a key the rights of its user. False if it has none, with the reason in
+// `half.why`.
+bool RpcServer::Acceptor::take_rights(HalfOpen& half, RpcPeer& peer) {
+  std::optional<LocalPeer> local;
+  KJ_IF_MAYBE (fd, half.stream->getFd()) {
+    local = local_peer(*fd);
+  }
+  Result<Grant> grant = failed_precondition(
+      "expected a process of this machine, whose user the kernel tells, received another one");
+  if (local) grant = options_.judge_user(*local, peer.role);
+  if (grant.ok()) {
+    peer.grant = *grant;
+  } else {
+    half.why = cat(": ", grant.status().message());
+  }
+  return grant.ok();
 }
 
 // Why the token of a grant is not good any more; none if it is.
@@ -542,21 +558,30 @@ kj::Promise<void> RpcServer::Acceptor::warn_loop() {
 Result<std::unique_ptr<RpcServer>> RpcServer::listen(RpcLoop& loop, RpcServerOptions options,
                                                      Bootstrap bootstrap) {
   LEAT_RETURN_IF_ERROR(check_identity(options.identity));
-  LEAT_ASSIGN_OR_RETURN(const SocketAddress address, parse_socket_address(options.address));
-  const bool insecure =
-      !address.is_loopback() && options.identity.secret.empty() && !options.identity.certificates;
-  if (insecure && !options.insecure_allow_network_without_authentication) {
-    return failed_precondition(cat(
-        "cannot listen on ", address.to_string(),
-        ": expected a loopback address, or a secret or certificate to authenticate peers with"));
+  std::unique_ptr<SocketPath> path;
+  int socket = -1;
+  bool insecure = false;
+  if (options.local_socket.empty()) {
+    LEAT_ASSIGN_OR_RETURN(const SocketAddress address, parse_socket_address(options.address));
+    insecure =
+        !address.is_loopback() && options.identity.secret.empty() && !options.identity.certificates;
+    if (insecure && !options.insecure_allow_network_without_authentication) {
+      return failed_precondition(cat(
+          "cannot listen on ", address.to_string(),
+          ": expected a loopback address, or a secret or certificate to authenticate peers with"));
+    }
+    LEAT_ASSIGN_OR_RETURN(socket, listen_on(address));
+  } else {
+    LEAT_ASSIGN_OR_RETURN(SocketPath made, SocketPath::listen(options.local_socket));
+    path = std::make_unique<SocketPath>(std::move(made));
+    socket = path->take_descriptor();
   }
-  LEAT_ASSIGN_OR_RETURN(const int socket, listen_on(address));
-  const std::string bound = local_address(socket).to_string();
+  const std::string bound = path ? cat("unix:", path->path()) : local_address(socket).to_string();
   // The acceptor is made on the loop's thread, where it will live.
   auto counters = std::make_shared<Counters>();
   uint64_t id = 0;
   const bool ran = loop.run([&] {
-    auto acceptor = kj::heap<Acceptor>(loop.context(), socket, std::move(options),
+    auto acceptor = kj::heap<Acceptor>(loop.context(), socket, std::move(path), std::move(options),
                                        std::move(bootstrap), counters);
     acceptor->start(insecure);
     id = loop.context().own(kj::mv(acceptor));

@@ -14,6 +14,7 @@
 #include "transport/rpc/hello.h"
 #include "transport/rpc/limits.h"
 #include "transport/rpc/loop.h"
+#include "transport/rpc/peer_user.h"
 
 namespace leat {
 
@@ -21,6 +22,8 @@ namespace leat {
 struct RpcServerOptions {
   // A literal address, or "localhost". Port 0 takes a free one, which RpcServer::address() tells.
   std::string address = "127.0.0.1:0";
+  // If set, the server listens on the Unix socket of this path instead.
+  std::string local_socket;
   RpcIdentity identity;
   RpcLimits limits;
   // An address other than loopback is refused if the identity has no secret and no certificate.
@@ -36,8 +39,10 @@ struct RpcServerOptions {
   double connections_per_second = 10;
   double connection_burst = 50;
   bool limit_loopback = false;
-  // Lets in only processes of this process's user and of root. For an address of loopback.
-  bool same_user = false;
+  // The rights that a process of this machine has in a role by its user alone, or the reason why it
+  // has none. Called on the loop for each peer that proves no key; one whose user the kernel does
+  // not tell is refused. Empty: a peer without a key is a member.
+  std::function<Result<Grant>(const LocalPeer&, RpcRole)> judge_user;
 
   // Whether the token of a grant is not good any more. Called on the loop for each peer that has
   // proved the key of a token, and every half second while it is connected: a token that was

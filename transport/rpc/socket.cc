@@ -33,6 +33,7 @@ Status bad_address(std::string_view text) {
 }  // namespace
 
 bool SocketAddress::is_loopback() const {
+  if (is_unix()) return true;
   if (storage.ss_family == AF_INET) return ntohl(v4(*this).sin_addr.s_addr) >> 24 == 127;
   if (storage.ss_family != AF_INET6) return false;
   const in6_addr& ip = v6(*this).sin6_addr;
@@ -49,10 +50,11 @@ std::string SocketAddress::to_string() const {
     ::inet_ntop(AF_INET6, &v6(*this).sin6_addr, host, sizeof(host));
     return cat("[", host, "]:", ntohs(v6(*this).sin6_port));
   }
-  return "unknown address";
+  return is_unix() ? "a Unix socket" : "unknown address";
 }
 
 std::string SocketAddress::owner() const {
+  if (is_unix()) return "unix";
   if (storage.ss_family == AF_INET) {
     return std::string(reinterpret_cast<const char*>(&v4(*this).sin_addr), 4);
   }

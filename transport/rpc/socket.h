@@ -15,9 +15,10 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = sizeof(sockaddr_storage);
 
-  // True for 127.0.0.0/8 in both families and for ::1.
+  // True for 127.0.0.0/8 in both families, for ::1, and for a Unix socket.
   bool is_loopback() const;
-  // "127.0.0.1:4711", "[::1]:4711".
+  bool is_unix() const { return storage.ss_family == AF_UNIX; }
+  // "127.0.0.1:4711", "[::1]:4711", "a Unix socket".
   std::string to_string() const;
   // The part of an address that one user of the network cannot have many of: an IPv4 address, or
   // the /64 of an IPv6 address.

@@ -1,0 +1,136 @@
+#include "daemon/master/local_access.h"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "devices/base/text.h"
+
+namespace leat {
+namespace {
+
+// Connections in quick succession ask the accounts once. A change of the accounts counts after it.
+constexpr std::chrono::seconds kRemember{10};
+constexpr size_t kMostRemembered = 1024;
+constexpr size_t kSpace = 16384;
+constexpr std::string_view kUid = "uid:", kGroup = "group:", kOthers = "*";
+
+std::string name_of_group(gid_t group) {
+  std::vector<char> space(kSpace);
+  struct group entry {};
+  struct group* known = nullptr;
+  const int error = ::getgrgid_r(group, &entry, space.data(), space.size(), &known);
+  return error == 0 && known != nullptr ? known->gr_name : "";
+}
+
+// The right of a client; nothing for `none` and `worker`.
+std::optional<Right> right_of(LocalRole role) {
+  switch (role) {
+    case LocalRole::viewer:
+      return Right::viewer;
+    case LocalRole::submitter:
+      return Right::submitter;
+    case LocalRole::operate:
+      return Right::operate;
+    case LocalRole::admin:
+      return Right::admin;
+    case LocalRole::none:
+    case LocalRole::worker:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Right> strongest(const std::vector<LocalRole>& roles) {
+  std::optional<Right> most;
+  for (const LocalRole role : roles) {
+    const auto right = right_of(role);
+    if (right && (!most || includes(*right, *most))) most = right;
+  }
+  return most;
+}
+
+}  // namespace
+
+LocalAccount find_account(uid_t user) {
+  LocalAccount account{user_name(user), {}};
+  std::vector<char> space(kSpace);
+  passwd entry{};
+  passwd* known = nullptr;
+  if (::getpwuid_r(user, &entry, space.data(), space.size(), &known) != 0 || known == nullptr)
+    return account;
+  // The first call says how many there are if the list is too short.
+  int count = 64;
+  std::vector<gid_t> groups(static_cast<size_t>(count));
+  if (::getgrouplist(known->pw_name, known->pw_gid, groups.data(), &count) < 0) {
+    groups.resize(static_cast<size_t>(std::max(count, 0)));
+    if (::getgrouplist(known->pw_name, known->pw_gid, groups.data(), &count) < 0) count = 0;
+  }
+  groups.resize(static_cast<size_t>(std::max(count, 0)));
+  for (const gid_t group : groups) account.groups.push_back(name_of_group(group));
+  return account;
+}
+
+LocalAccount LocalAccess::account_of(uid_t user) const {
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = found_.find(user);
+    if (found != found_.end() && now - found->second.at < kRemember) return found->second.account;
+  }
+  // Not under the lock: a directory service may take its time.
+  LocalAccount account = find_(user);
+  const std::lock_guard lock(mutex_);
+  if (found_.size() >= kMostRemembered) found_.clear();
+  found_[user] = {account, now};
+  return account;
+}
+
+// The roles of the first level that has an entry: the user, its groups, all others.
+std::vector<LocalRole> LocalAccess::roles_of(uid_t user, const LocalAccount& account) const {
+  std::vector<LocalRole> roles;
+  const auto add = [&](const std::string& who) {
+    if (const auto found = users_.find(who); found != users_.end()) roles.push_back(found->second);
+  };
+  add(account.name);
+  add(cat(kUid, user));
+  if (!roles.empty()) return roles;
+  for (const std::string& group : account.groups) add(cat(kGroup, group));
+  if (roles.empty()) add(std::string(kOthers));
+  return roles;
+}
+
+Result<Grant> LocalAccess::judge(const LocalPeer& peer, RpcRole role) const {
+  const LocalAccount account = account_of(peer.user);
+  Grant grant;
+  grant.name = account.name;
+  if (peer.user == own_ || peer.user == 0) return grant;
+  const auto roles = roles_of(peer.user, account);
+  if (role == RpcRole::client) {
+    const auto right = strongest(roles);
+    if (right) grant.right = *right;
+    if (right) return grant;
+  } else if (std::find(roles.begin(), roles.end(), LocalRole::worker) != roles.end()) {
+    return grant;
+  }
+  return failed_precondition(cat("user '", account.name, "' (uid ", peer.user,
+                                 "): expected a role in local_users that may be a ",
+                                 rpc_role_name(role), ", received none"));
+}
+
+std::vector<std::string> LocalAccess::strangers() const {
+  std::vector<std::string> unknown;
+  for (const auto& [who, role] : users_) {
+    if (who == kOthers || who.starts_with(kUid)) continue;
+    const bool group = who.starts_with(kGroup);
+    const bool known = group ? ::getgrnam(who.c_str() + kGroup.size()) != nullptr
+                             : ::getpwnam(who.c_str()) != nullptr;
+    if (!known) unknown.push_back(who);
+  }
+  return unknown;
+}
+
+}  // namespace leat

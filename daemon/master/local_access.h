@@ -1,0 +1,64 @@
+// Decides what a process of the master's machine may do that proves no key: by its user.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/process/daemon_config.h"
+#include "devices/base/status.h"
+#include "transport/rpc/grant.h"
+#include "transport/rpc/peer_user.h"
+#include "transport/rpc/rpc_role.h"
+
+namespace leat {
+
+// A user in the accounts of the machine.
+struct LocalAccount {
+  std::string name;
+  std::vector<std::string> groups;  // also its first one
+};
+// Asks the accounts. May wait for a directory service.
+LocalAccount find_account(uid_t user);
+
+// Threads: any.
+class LocalAccess {
+ public:
+  using Find = std::function<LocalAccount(uid_t)>;
+
+  // `own`: the master's user.
+  LocalAccess(LocalUsers users, uid_t own, Find find = find_account)
+      : users_(std::move(users)), own_(own), find_(std::move(find)) {}
+
+  // The rights of the user in a role. The master's own user and root are members. For the others
+  // the entries of the user itself decide, if there are any; then those of its groups; then "*".
+  // Several add up. A role of people is for clients, and the grant has the user's name; `worker`
+  // lets the user be any worker, and its runners. failed_precondition, with the user, if nothing
+  // fits.
+  Result<Grant> judge(const LocalPeer& peer, RpcRole role) const;
+
+  // The users and groups of the config that the accounts lack, for a warning.
+  std::vector<std::string> strangers() const;
+
+ private:
+  // An answer of find_, which is asked again once it is old.
+  struct Found {
+    LocalAccount account;
+    std::chrono::steady_clock::time_point at;
+  };
+  LocalAccount account_of(uid_t user) const;
+  std::vector<LocalRole> roles_of(uid_t user, const LocalAccount& account) const;
+
+  const LocalUsers users_;
+  const uid_t own_;
+  const Find find_;
+  mutable std::mutex mutex_;
+  mutable std::map<uid_t, Found> found_;
+};
+
+}  // namespace leat

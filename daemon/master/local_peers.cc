@@ -1,0 +1,89 @@
+#include "daemon/master/local_peers.h"
+
+#include <unistd.h>
+
+#include "daemon/audit/audit_log.h"
+#include "daemon/master/wire_client_service.h"
+#include "daemon/process/own_secret.h"
+#include "devices/base/sha256.h"
+#include "devices/base/text.h"
+#include "transport/rpc/server.h"
+#include "transport/rpc/socket_path.h"
+
+namespace leat {
+namespace {
+
+using JudgeUser = std::function<Result<Grant>(const LocalPeer&, RpcRole)>;
+
+JudgeUser judge_of(const LocalAccess& access) {
+  return [&access](const LocalPeer& peer, RpcRole role) { return access.judge(peer, role); };
+}
+
+}  // namespace
+
+RpcIdentity identity_of(const MasterParts& parts) {
+  const MasterConfig& config = parts.config;
+  RpcIdentity identity;
+  identity.role = RpcRole::master;
+  identity.cluster = config.cluster;
+  identity.secret = config.security.secret;
+  identity.secrets = config.security.secrets;
+  identity.own_secret = parts.own_secret;
+  identity.seal = config.security.seal();
+  identity.certificates = config.security.current_certificates();
+  return identity;
+}
+
+JudgeUser judge_on_loopback(const MasterParts& parts) {
+  const SecurityConfig& security = parts.config.security;
+  const bool open = security.insecure_allow_network_without_authentication;
+  return open || !security.secret.empty() ? JudgeUser() : judge_of(*parts.local);
+}
+
+Status open_local_access(MasterParts& parts) {
+  parts.local = std::make_unique<LocalAccess>(parts.config.local_users, ::geteuid());
+  for (const std::string& who : parts.local->strangers())
+    parts.log.warning("local_users: '", who, "' is not in the accounts of this machine");
+  if (!judge_on_loopback(parts)) return {};
+  auto secret = open_or_make_secret(parts.config.state_dir + "/secret");
+  // A file that is there and cannot be used stops the start: a person has to look at it.
+  if (!secret.ok() && secret.status().code() == Code::invalid_argument) return secret.status();
+  if (!secret.ok()) {
+    parts.log.error("runners cannot outlive this master: ", secret.status().message());
+    secret = to_hex(random_nonce()) + to_hex(random_nonce());
+  }
+  parts.own_secret = *std::move(secret);
+  return {};
+}
+
+Result<std::unique_ptr<RpcServer>> listen_locally(MasterParts& parts) {
+  const std::string& path = parts.config.local_socket;
+  if (path.empty() || path == "off") return std::unique_ptr<RpcServer>();
+  RpcServerOptions options;
+  options.local_socket = path;
+  // No key is proved there.
+  options.identity = identity_of(parts);
+  options.identity.secret.clear();
+  options.identity.secrets.reset();
+  options.identity.own_secret.clear();
+  options.judge_user = judge_of(*parts.local);
+  options.on_refused = [audit = parts.audit.get()](const std::string& who, const Status& why) {
+    audit->add_refused(who, why);
+  };
+  options.log = parts.log.named("rpc");
+  LEAT_ASSIGN_OR_RETURN(auto server,
+                        RpcServer::listen(*parts.loop, std::move(options),
+                                          [clients = parts.clients.get()](const RpcPeer& peer)
+                                              -> kj::Maybe<capnp::Capability::Client> {
+                                            if (peer.role != RpcRole::client) return nullptr;
+                                            return capnp::Capability::Client(clients->serve(peer));
+                                          }));
+  const std::string closed = closed_folder_of(path);
+  if (!closed.empty() && !parts.config.local_users.empty()) {
+    parts.log.warning("local_users: only user ", ::geteuid(), " and root reach ", server->address(),
+                      ", since others may not enter ", closed);
+  }
+  return server;
+}
+
+}  // namespace leat

@@ -1,0 +1,95 @@
+// The roles of users of the master's machine that prove no key.
+#include "daemon/master/local_access.h"
+
+#include <algorithm>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+
+namespace leat {
+namespace {
+
+constexpr uid_t kOwn = 500, kAnn = 1001, kBob = 1002, kNameless = 4242;
+
+LocalAccount account(uid_t user) {
+  if (user == kAnn) return {"ann", {"ann", "staff", "night"}};
+  if (user == kBob) return {"bob", {"bob"}};
+  return {cat("uid-", user), {}};
+}
+
+// "submitter ann", "member", or the reason of a refusal.
+std::string judged(const LocalUsers& users, uid_t user, RpcRole role = RpcRole::client) {
+  const auto grant = LocalAccess(users, kOwn, account).judge({user, 0}, role);
+  if (!grant.ok()) return grant.status().message();
+  return cat(right_name(grant->right), " ", grant->name);
+}
+
+TEST_CASE("the master's own user and root may do everything, whatever the config says") {
+  const LocalUsers users = {
+      {"*", LocalRole::none}, {"uid:0", LocalRole::none}, {cat("uid:", kOwn), LocalRole::viewer}};
+  for (const RpcRole role : {RpcRole::client, RpcRole::worker, RpcRole::runner}) {
+    CHECK(judged(users, 0, role) == "member uid-0");
+    CHECK(judged(users, kOwn, role) == "member uid-500");
+  }
+}
+
+TEST_CASE("without an entry a user of the machine may do nothing") {
+  CHECK(judged({}, kAnn) ==
+        "user 'ann' (uid 1001): expected a role in local_users that may be a client, received "
+        "none");
+  CHECK_THAT(judged({}, kAnn, RpcRole::worker), Catch::Contains("that may be a worker"));
+  CHECK_THAT(judged({}, kAnn, RpcRole::runner), Catch::Contains("that may be a runner"));
+  CHECK_THAT(judged({}, kNameless), Catch::Contains("user 'uid-4242' (uid 4242)"));
+}
+
+TEST_CASE("an entry of the user itself counts before those of its groups, and these before '*'") {
+  const LocalUsers users = {{"*", LocalRole::viewer},
+                            {"group:staff", LocalRole::submitter},
+                            {"group:night", LocalRole::operate}};
+  CHECK(judged(users, kBob) == "viewer bob");
+  CHECK(judged(users, kNameless) == "viewer uid-4242");
+  CHECK(judged(users, kAnn) == "operator ann");  // several groups add up
+  LocalUsers more = users;
+  more["ann"] = LocalRole::viewer;
+  CHECK(judged(more, kAnn) == "viewer ann");
+  more["ann"] = LocalRole::none;
+  CHECK_THAT(judged(more, kAnn), Catch::Contains("received none"));
+  more["uid:1001"] = LocalRole::admin;
+  CHECK(judged(more, kAnn) == "admin ann");
+}
+
+TEST_CASE("a worker is no person, and a person is no worker") {
+  const LocalUsers users = {{"ann", LocalRole::worker}, {"bob", LocalRole::admin}};
+  CHECK(judged(users, kAnn, RpcRole::worker) == "member ann");
+  CHECK(judged(users, kAnn, RpcRole::runner) == "member ann");
+  CHECK_THAT(judged(users, kAnn), Catch::Contains("that may be a client"));
+  CHECK_THAT(judged(users, kBob, RpcRole::worker), Catch::Contains("that may be a worker"));
+  // By two entries it may be both.
+  LocalUsers both = users;
+  both["uid:1001"] = LocalRole::submitter;
+  CHECK(judged(both, kAnn) == "submitter ann");
+  CHECK(judged(both, kAnn, RpcRole::worker) == "member ann");
+}
+
+TEST_CASE("users and groups of the config that the machine lacks are named") {
+  const LocalAccess access({{"root", LocalRole::viewer},
+                            {"group:root", LocalRole::viewer},
+                            {"no-such-user", LocalRole::viewer},
+                            {"group:no-such-group", LocalRole::viewer},
+                            {"uid:77", LocalRole::viewer},
+                            {"*", LocalRole::none}},
+                           kOwn);
+  CHECK(access.strangers() == std::vector<std::string>{"group:no-such-group", "no-such-user"});
+}
+
+TEST_CASE("the accounts of the machine tell the name and the groups of a user") {
+  const LocalAccount root = find_account(0);
+  CHECK(root.name == "root");
+  CHECK(std::find(root.groups.begin(), root.groups.end(), "root") != root.groups.end());
+  const LocalAccount nobody = find_account(3'999'999'999);
+  CHECK(nobody.name == "uid-3999999999");
+  CHECK(nobody.groups.empty());
+}
+
+}  // namespace
+}  // namespace leat

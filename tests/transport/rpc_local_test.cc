@@ -1,0 +1,191 @@
+// Peers on the machine of a server that prove no key: Unix sockets, and the users at their other
+// ends.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "devices/base/text.h"
+#include "tests/catch.h"
+#include "tests/eventually.h"
+#include "tests/temporary_directory.h"
+#include "tests/transport/rpc_testing.h"
+#include "transport/rpc/peer_user.h"
+#include "transport/rpc/socket_path.h"
+
+namespace leat {
+namespace {
+
+constexpr char kOwnSecret[] = "a secret that a master made for itself";
+
+// Leaves a socket at the path, as a process does that is killed.
+void leave_socket(const std::string& path) {
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  REQUIRE(::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  ::close(descriptor);
+}
+
+RpcServerOptions judging(std::function<Result<Grant>(const LocalPeer&, RpcRole)> judge) {
+  RpcServerOptions options;
+  options.identity = test_identity(RpcRole::master);
+  options.judge_user = std::move(judge);
+  return options;
+}
+
+Result<Grant> refuse_all(const LocalPeer& peer, RpcRole) {
+  return failed_precondition(cat("uid ", peer.user, " has no role here"));
+}
+
+Status connect_as(const ProbeHost& host, RpcRole role, const std::string& secret = "") {
+  RpcClientOptions options;
+  options.address = host.server->address();
+  options.identity = test_identity(role);
+  options.identity.secret = secret;
+  options.deadline = 30s;
+  return RpcClient::connect(*host.loop, options).status();
+}
+
+}  // namespace
+
+TEST_CASE("the socket of a dead process is replaced, and that of a living one is not",
+          "[cluster]") {
+  const TemporaryDirectory folder;
+  const bool closed = GENERATE(false, true);
+  REQUIRE(::chmod(folder.path().c_str(), closed ? 0700 : 0755) == 0);
+  const std::string path = folder / "s.sock";
+  leave_socket(path);
+  {
+    auto socket = SocketPath::listen(path);
+    REQUIRE(socket.ok());
+    struct stat there {};
+    REQUIRE(::stat(path.c_str(), &there) == 0);
+    CHECK((there.st_mode & 0777) == (closed ? 0600 : 0666));
+    const auto second = SocketPath::listen(path);
+    CHECK(second.status().message() ==
+          cat("unix:", path, ": expected a path of its own, another process listens there"));
+    CHECK(std::filesystem::exists(path));
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("a socket takes the place of no other file, and goes only if it is still there",
+          "[cluster]") {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "s.sock";
+  std::ofstream(path) << "somebody's work";
+  CHECK_THAT(SocketPath::listen(path).status().message(),
+             Catch::Contains("expected nothing, or a socket; there is another kind of file"));
+  CHECK(std::filesystem::file_size(path) == 15);
+  std::filesystem::remove(path);
+  {
+    const auto socket = SocketPath::listen(path);
+    REQUIRE(socket.ok());
+    std::filesystem::remove(path);
+    std::ofstream(path) << "of another process";
+  }
+  CHECK(std::filesystem::exists(path));
+  const std::string deep = folder / std::string(200, 'd');
+  CHECK(SocketPath::listen(deep).status().code() == Code::invalid_argument);
+  CHECK(SocketPath::listen(folder / "none/s.sock").status().code() == Code::unavailable);
+}
+
+TEST_CASE("the kernel tells a server the user and the process at a Unix socket", "[cluster]") {
+  const TemporaryDirectory folder;
+  std::optional<LocalPeer> seen;
+  RpcServerOptions options = judging([&](const LocalPeer& peer, RpcRole) -> Result<Grant> {
+    seen = peer;
+    return Grant{Right::viewer, "ann", 0, 0};
+  });
+  options.local_socket = folder / "s.sock";
+  {
+    const ProbeHost host(std::move(options));
+    CHECK(host.server->address() == cat("unix:", folder / "s.sock"));
+    ProbeCaller caller(host.server->address());
+    const auto echoed = caller.echo("hello");
+    REQUIRE(echoed.ok());
+    CHECK(*echoed == "hello");
+  }
+  REQUIRE(seen);
+  CHECK(seen->user == ::geteuid());
+  CHECK(seen->process == ::getpid());
+  CHECK_FALSE(std::filesystem::exists(folder / "s.sock"));
+}
+
+TEST_CASE("a user without a role is refused, told what to ask for, and named to the server",
+          "[cluster]") {
+  const TemporaryDirectory folder;
+  const bool over_tcp = GENERATE(true, false);
+  std::mutex mutex;
+  std::string why;
+  RpcServerOptions options = judging(refuse_all);
+  if (!over_tcp) options.local_socket = folder / "s.sock";
+  options.on_refused = [&](const std::string&, const Status& status) {
+    const std::lock_guard lock(mutex);
+    why = status.message();
+  };
+  const ProbeHost host(std::move(options));
+  const Status client = connect_as(host, RpcRole::client);
+  CHECK(client.code() == Code::failed_precondition);
+  const std::string name = user_name(::geteuid());
+  CHECK_THAT(client.message(), Catch::Contains(cat("user '", name, "' of this machine")) &&
+                                   Catch::Contains(cat("'", name, ": submitter' in local_users")));
+  CHECK_THAT(connect_as(host, RpcRole::worker).message(), Catch::Contains(cat(name, ": worker'")));
+  const std::string expected = cat("refused for its user: uid ", ::geteuid(), " has no role here");
+  CHECK(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return why.find(expected) != std::string::npos;
+  }));
+  CHECK(host.server->counts().accepted == 0);
+}
+
+TEST_CASE("without a secret only the keys of runners are keys", "[cluster]") {
+  RpcServerOptions options = judging(refuse_all);
+  options.identity.own_secret = kOwnSecret;
+  RpcRole seen = RpcRole::none;
+  Grant grant;
+  const auto loop = std::move(RpcLoop::start().value());
+  const auto listening = RpcServer::listen(
+      *loop, std::move(options), [&](const RpcPeer& peer) -> kj::Maybe<capnp::Capability::Client> {
+        seen = peer.role;
+        grant = peer.grant;
+        return nullptr;
+      });
+  REQUIRE(listening.ok());
+  const RpcServer& server = **listening;
+  const auto refusal = [&](RpcRole role, const std::string& secret, Seal seal) {
+    RpcClientOptions client;
+    client.address = server.address();
+    client.identity = test_identity(role);
+    client.identity.secret = secret;
+    client.identity.seal = seal;
+    client.deadline = 30s;
+    return RpcClient::connect(*loop, client).status().message();
+  };
+  // The bootstrap is asked only for a peer that was let in, and refuses its role.
+  const std::string runner = runner_credential(kOwnSecret, "job-1");
+  const Seal seal = GENERATE(Seal::beyond_loopback, Seal::always);
+  CHECK_THAT(refusal(RpcRole::runner, runner, seal), Catch::Contains("nothing for the role"));
+  CHECK(seen == RpcRole::runner);
+  CHECK(grant.name == "job-1");
+  CHECK(grant.right == Right::runner);
+  seen = RpcRole::none;
+  CHECK_THAT(refusal(RpcRole::client, runner, seal), Catch::Contains("nothing for the role"));
+  CHECK_THAT(
+      refusal(RpcRole::runner, runner_credential("another secret of a master", "job-1"), seal),
+      Catch::Contains("authentication failed"));
+  CHECK_THAT(refusal(RpcRole::client, kOwnSecret, seal), Catch::Contains("authentication failed"));
+  const Grant admin{Right::admin, "mallory", 7, 0};
+  CHECK_THAT(refusal(RpcRole::client, write_token({admin, key_of(admin, kOwnSecret)}), seal),
+             Catch::Contains("authentication failed"));
+  CHECK_THAT(refusal(RpcRole::runner, "", seal), Catch::Contains("has no role there"));
+  CHECK(seen == RpcRole::none);
+}
+
+}  // namespace leat
