@@ -53,6 +53,8 @@ struct Submission {
   uint32_t gpus = 0;               // of each worker
   QueueTerms terms;                // of its job file and its client, for the queue
   std::string by = {};  // its client's address, for the audit log; the journal has it not
+  // The user whose jobs alone its client sees, and so may name; the journal has it not.
+  std::optional<std::string> sees_only = {};
   bool operator==(const Submission&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include "daemon/master/lent_calls.h"
 #include "daemon/master/permits.h"
 #include "daemon/master/session_hosts.h"
+#include "daemon/master/visible_jobs.h"
 #include "daemon/master/wire_client_service.h"
 #include "daemon/master/wire_file_download.h"
 #include "daemon/master/wire_file_upload.h"
@@ -69,11 +70,13 @@ struct ClientConnection {
   ClientConnection(ClientService::Shared& shared, const RpcPeer& peer)
       : peer(name_of_peer(peer)),
         grant(peer.grant),
+        visible(shared.status, sees_only(peer.grant, shared.limits.own_jobs_alone)),
         waits(shared.limits.waits, &shared.waits),
         disk_calls(shared.limits.disk_calls, &shared.disk_calls),
         streams(shared.limits.streams, &shared.streams) {}
   const std::string peer;
   const Grant grant;
+  const VisibleJobs visible;
   Permits waits;
   Permits disk_calls;
   Permits streams;
@@ -84,11 +87,11 @@ Status too_many(std::string_view what) {
   return resource_exhausted(cat("too many ", what, " at a time; try again when some have ended"));
 }
 
-// Answers a call with the view of a job, or with the error.
-template <typename Context>
-kj::Promise<void> reply_job(kj::Promise<Result<JobView>> promise, Context context) {
-  return reply(kj::mv(promise), context,
-               [](const JobView& view, auto outcome) { write_view(view, outcome.initOk()); });
+// Writes the view of a job into an outcome, as the client of the connection sees it.
+auto write_job(std::shared_ptr<ClientConnection> connection) {
+  return [connection = std::move(connection)](const JobView& view, auto outcome) {
+    write_view(connection->visible.shown(view), outcome.initOk());
+  };
 }
 
 // Reads the id, or the prefix of one, that a call names. An empty prefix would stand for any job.
@@ -225,14 +228,16 @@ class MasterServer final : public Service<wire::Master> {
       return refuse(may, context);
     auto request = read_submission(context.getParams().getRequest(), shared_->limits.submit);
     if (!request.ok()) return refuse(request.status(), context);
-    const auto resume = to_string(context.getParams().getRequest().getResume());
-    if (resume.size() > kMaxId) return refuse(read_id(resume.c_str()).status(), context);
+    const std::string resume = to_string(context.getParams().getRequest().getResume());
+    auto from = resume.empty() ? Result<std::string>("") : read_job(resume.c_str());
+    if (!from.ok()) return refuse(from.status(), context);
     const auto submission = std::make_shared<Submission>(std::move(request).value());
     submission->by = connection_->peer;
+    submission->sees_only = connection_->visible.only();
     take_name(submission->terms.user);
     auto view =
-        disk_.run<JobView>("Master.submit", resume.empty() ? kAnswer : kResume,
-                           [submission, resume, shared = shared_](auto done) {
+        disk_.run<JobView>("Master.submit", from->empty() ? kAnswer : kResume,
+                           [submission, resume = *from, shared = shared_](auto done) {
                              hash_files(*submission);
                              auto lent = shared->lent->lend<JobView>(std::move(done));
                              if (resume.empty())
@@ -274,7 +279,7 @@ class MasterServer final : public Service<wire::Master> {
 
   kj::Promise<void> jobs(JobsContext context) override {
     // The loop reads the tables itself, because they are in memory.
-    const auto all = shared_->status.jobs();
+    const auto all = connection_->visible.jobs();
     const auto shown = newest(all);
     auto list = context.getResults().initOutcome().initOk(static_cast<uint32_t>(shown.size()));
     for (uint32_t i = 0; i < list.size(); ++i) write_view(shown[i], list[i]);
@@ -282,7 +287,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> job(JobContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto id = read_job(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
     return reply_job(shared_->status.job(*id), context);
   }
@@ -293,11 +298,11 @@ class MasterServer final : public Service<wire::Master> {
         [this, seen = context.getParams().getSeen()](std::string id, auto deadline, auto done) {
           shared_->jobs.watch(std::move(id), seen, deadline, std::move(done));
         },
-        [](const JobView& view, auto outcome) { write_view(view, outcome.initOk()); });
+        write_job(connection_));
   }
 
   kj::Promise<void> cancel(CancelContext context) override {
-    const auto named = read_id(context.getParams().getId());
+    const auto named = read_job(context.getParams().getId());
     if (!named.ok()) return refuse(named.status(), context);
     const auto id = may_change(*named, "Master.cancel");
     if (!id.ok()) return refuse(id.status(), context);
@@ -308,7 +313,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> pause(PauseContext context) override {
-    const auto named = read_id(context.getParams().getId());
+    const auto named = read_job(context.getParams().getId());
     if (!named.ok()) return refuse(named.status(), context);
     const auto id = may_change(*named, "Master.pause");
     if (!id.ok()) return refuse(id.status(), context);
@@ -320,7 +325,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> save(SaveContext context) override {
-    const auto named = read_id(context.getParams().getId());
+    const auto named = read_job(context.getParams().getId());
     if (!named.ok()) return refuse(named.status(), context);
     const auto id = may_change(*named, "Master.save");
     if (!id.ok()) return refuse(id.status(), context);
@@ -331,7 +336,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> why(WhyContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto id = read_job(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
     const auto permit = connection_->waits.take();
     if (permit == nullptr) return refuse(too_many("calls that wait"), context);
@@ -339,12 +344,14 @@ class MasterServer final : public Service<wire::Master> {
     shared_->jobs.why(*id, [done = shared_->lent->lend<Diagnosis>(elsewhere.done),
                             permit](Result<Diagnosis> result) { done(std::move(result)); });
     return reply(within(kj::mv(elsewhere.promise), disk_.timer(), kAnswer, "Master.why"), context,
-                 [](const Diagnosis& view, auto outcome) { write_view(view, outcome.initOk()); });
+                 [connection = connection_](const Diagnosis& view, auto outcome) {
+                   write_view(connection->visible.shown(view), outcome.initOk());
+                 });
   }
 
   kj::Promise<void> record(RecordContext context) override {
     const auto params = context.getParams();
-    const auto named = read_id(params.getId());
+    const auto named = read_job(params.getId());
     if (!named.ok()) return refuse(named.status(), context);
     const auto id = may_change(*named, "Master.record");
     if (!id.ok()) return refuse(id.status(), context);
@@ -369,7 +376,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> remove(RemoveContext context) override {
-    const auto named = read_id(context.getParams().getId());
+    const auto named = read_job(context.getParams().getId());
     if (!named.ok()) return refuse(named.status(), context);
     const auto id = may_change(*named, "Master.remove");
     if (!id.ok()) return refuse(id.status(), context);
@@ -405,7 +412,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> files(FilesContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto id = read_job(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
     using List = std::vector<JobFile>;
     auto list = disk_.run<List>("Master.files", kAnswer, [id = *id, shared = shared_](auto done) {
@@ -421,7 +428,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> fetch(FetchContext context) override {
-    const auto id = read_id(context.getParams().getId());
+    const auto id = read_job(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
     const auto permit = connection_->streams.take();
     if (permit == nullptr) return refuse(too_many("files on their way"), context);
@@ -449,7 +456,7 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> nodes(NodesContext context) override {
-    const auto nodes = shared_->status.nodes();
+    const auto nodes = connection_->visible.nodes();
     auto list = context.getResults().initOutcome().initOk(static_cast<uint32_t>(nodes.size()));
     for (uint32_t i = 0; i < list.size(); ++i) write_view(nodes[i], list[i]);
     return kj::READY_NOW;
@@ -484,7 +491,9 @@ class MasterServer final : public Service<wire::Master> {
   }
 
   kj::Promise<void> attachSession(AttachSessionContext context) override {
-    auto id = may_change(to_string(context.getParams().getJob()), "Master.attachSession");
+    const auto named = read_job(context.getParams().getJob());
+    if (!named.ok()) return refuse(named.status(), context);
+    const auto id = may_change(*named, "Master.attachSession");
     if (!id.ok()) return refuse(id.status(), context);
     if (shared_->sessions == nullptr)
       return refuse(unimplemented("there are no sessions here"), context);
@@ -554,6 +563,17 @@ class MasterServer final : public Service<wire::Master> {
   }
 
  private:
+  // Reads the id of a job, or the prefix of one, that a call names. Each method reads it here, so
+  // that a job that the client does not see is for all of them one that does not exist.
+  Result<std::string> read_job(capnp::Text::Reader id) const {
+    LEAT_ASSIGN_OR_RETURN(const std::string named, read_id(id));
+    return connection_->visible.id_of(named);
+  }
+  // Answers a call with the view of a job, or with the error.
+  template <typename Context>
+  kj::Promise<void> reply_job(kj::Promise<Result<JobView>> promise, Context context) {
+    return reply(kj::mv(promise), context, write_job(connection_));
+  }
   // Ok if the connection's key has this right. A refusal is in the audit log.
   Status may_do(Right needed, std::string_view method) const {
     const Right right = connection_->grant.right;
@@ -587,7 +607,7 @@ class MasterServer final : public Service<wire::Master> {
   // A call that may wait: `ask` hands it on, `fill` writes what came of it.
   template <typename T, typename Context, typename Ask, typename Fill>
   kj::Promise<void> waiting(std::string what, Context context, Ask ask, Fill fill) {
-    const auto id = read_id(context.getParams().getId());
+    const auto id = read_job(context.getParams().getId());
     if (!id.ok()) return refuse(id.status(), context);
     // The completion holds the permit: a call that its client gave up counts until it is answered.
     const auto permit = connection_->waits.take();

@@ -283,9 +283,11 @@ void Master::open_runs() {
 }
 
 Status Master::listen() {
+  ClientLimits limits;
+  limits.own_jobs_alone = parts_.config.jobs_visible == JobsVisible::own;
   LEAT_ASSIGN_OR_RETURN(parts_.clients,
                         ClientService::start(*parts_.loop, *parts_.audited, status_, *parts_.files,
-                                             {}, parts_.sessions.get()));
+                                             limits, parts_.sessions.get()));
   RpcServerOptions options;
   options.address = parts_.config.listen;
   options.identity = identity_of(parts_);

@@ -11,6 +11,7 @@
 #include "daemon/master/resumed_job.h"
 #include "daemon/master/session_hosts.h"
 #include "daemon/master/submitted_job.h"
+#include "daemon/master/visible_jobs.h"
 #include "daemon/spec/job.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -80,7 +81,8 @@ void SubmitGate::check(Submission submission, Done done) {
     Status status;
     if (!checked->data_root.empty())
       status = check_data_root(real_files(), checked->data_root, state.tables().nodes());
-    if (status.ok() && !checked->evaluates.empty()) status = check_followed(checked->evaluates);
+    if (status.ok() && !checked->evaluates.empty())
+      status = check_followed(checked->evaluates, checked->submission.sees_only);
     const Submission& asked = checked->submission;
     if (status.ok()) status = parts_.uploads->check_named(asked.terms.user, asked.files);
     if (!status.ok()) return done(status);
@@ -89,17 +91,23 @@ void SubmitGate::check(Submission submission, Done done) {
 }
 
 // On the disk's thread.
-Status SubmitGate::check_followed(const std::string& job) {
+Status SubmitGate::check_followed(const std::string& job, const std::optional<std::string>& only) {
   const auto wrong = [&](const std::string& received) {
     return invalid_argument(
         cat("job.yaml: evaluates: expected the id of a job that trains on this "
             "cluster, received ",
             received));
   };
-  const auto followed = parts_.state->tables().job(job);
-  if (!followed.ok() || followed->id != job) {
-    return wrong(cat(quoted_start(job),
-                     followed.ok() ? cat("; '", followed->id, "' is one") : std::string()));
+  const ClusterTables& tables = parts_.state->tables();
+  Result<std::string> followed = job;
+  if (only) followed = find_job_of(tables.jobs(), *only, job);
+  if (followed.ok()) {
+    const auto view = tables.job(*followed);
+    followed = view.ok() ? Result<std::string>(view->id) : view.status();
+  }
+  if (!followed.ok() || *followed != job) {
+    return wrong(
+        cat(quoted_start(job), followed.ok() ? cat("; '", *followed, "' is one") : std::string()));
   }
   LEAT_ASSIGN_OR_RETURN(const Submission from, parts_.journal->submission(job, kTableDeadline));
   if (is_session(from)) return wrong(cat("session '", job, "'"));

@@ -37,7 +37,8 @@ class SubmitGate {
   Status admit(const Submission& submission) const;
   void check(Submission submission, Done done);
   // invalid_argument unless the cluster has a job of that id, and it trains.
-  Status check_followed(const std::string& job);
+  // `only`: as Submission::sees_only.
+  Status check_followed(const std::string& job, const std::optional<std::string>& only);
   void resume_checked(const std::string& job, Submission submission, Done done);
   Result<std::string> job_of_request(const std::string& request_id);
   std::string checks_folder() const { return parts_.config.state_dir + "/checks"; }

@@ -21,6 +21,7 @@ class SessionHosts;
 
 // Limits on the memory, disk and calls that clients may use in the master.
 struct ClientLimits {
+  bool own_jobs_alone = false;  // viewers and submitters see the jobs of their own name alone
   SubmissionLimits submit;
   uint64_t upload_bytes = uint64_t{16} << 30;        // of one uploaded file
   std::chrono::milliseconds upload_silence{60'000};  // from one byte of it to the next

@@ -28,8 +28,10 @@ std::unique_ptr<RpcLoop> start_loop() {
 }
 
 std::unique_ptr<RpcClient> connect(RpcLoop& loop, const std::string& address, RpcRole role,
-                                   std::function<void(const Status&)> on_lost = nullptr) {
+                                   std::function<void(const Status&)> on_lost = nullptr,
+                                   const std::string& secret = "") {
   RpcClientOptions options;
+  options.identity.secret = secret;
   options.address = address;
   options.identity.role = role;
   options.identity.cluster = "test";
@@ -177,15 +179,18 @@ struct FakeWorker::Inside {
 };
 
 FakeWorker::FakeWorker(const std::string& master, const std::string& name, uint64_t incarnation,
-                       bool beats)
+                       bool beats, const Claim& claim, const std::string& secret)
     : inside_(std::make_unique<Inside>()) {
   Inside& in = *inside_;
   in.name = name;
   in.incarnation = incarnation;
-  in.client = connect(*in.loop, master, RpcRole::worker, [&in](const Status&) {
-    const std::lock_guard lock(in.mutex);
-    in.lost = true;
-  });
+  in.client = connect(
+      *in.loop, master, RpcRole::worker,
+      [&in](const Status&) {
+        const std::lock_guard lock(in.mutex);
+        in.lost = true;
+      },
+      secret);
   in.registered = in.client->call<wire::Registry>("register", 30s, [&](wire::Registry::Client to) {
     auto request = to.registerWorkerRequest();
     auto info = request.initInfo();
@@ -193,9 +198,13 @@ FakeWorker::FakeWorker(const std::string& master, const std::string& name, uint6
     info.setIncarnation(incarnation);
     info.setDataAddress("127.0.0.1:1");
     info.setMachine("here");
-    auto device = info.initDevices(1)[0];
-    device.setKind("cpu");
-    device.setName("cpu:0");
+    auto devices = info.initDevices(1 + claim.gpus);
+    for (uint32_t i = 0; i < devices.size(); ++i) {
+      devices[i].setKind(i == 0 ? "cpu" : "gpu");
+      devices[i].setName(i == 0 ? "cpu:0" : cat("gpu:", i - 1));
+      devices[i].setMemoryBytes(i == 0 ? claim.memory : claim.gpu_memory);
+      devices[i].setThreads(i == 0 ? claim.cores : 0);
+    }
     info.initDatasets(1).set(0, "digits");
     request.setWorker(kj::heap<Inside::Service>(in));
     return request.send().then([&in](auto&& response) -> Status {
@@ -208,7 +217,7 @@ FakeWorker::FakeWorker(const std::string& master, const std::string& name, uint6
   });
   if (!in.registered.ok() || !beats) return;
   in.heart_address = master.substr(0, master.rfind(':')) + in.heart_address;
-  in.hearts = connect(*in.heart_loop, in.heart_address, RpcRole::worker);
+  in.hearts = connect(*in.heart_loop, in.heart_address, RpcRole::worker, nullptr, secret);
   in.beating = std::thread([&in] { in.beat_on(); });
 }
 

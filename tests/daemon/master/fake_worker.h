@@ -47,12 +47,20 @@ class FakeRunner {
   std::unique_ptr<Inside> inside_;
 };
 
+// The devices that a worker claims to have.
+struct Claim {
+  uint64_t memory = 0;  // of its processor
+  uint32_t cores = 0;
+  uint32_t gpus = 0;
+  uint64_t gpu_memory = 0;  // of each
+};
+
 // A worker that does what a test says, with a real connection to the master.
 class FakeWorker {
  public:
   // Connects and registers, and sends a heartbeat every 25 ms if `beats`.
   FakeWorker(const std::string& master, const std::string& name, uint64_t incarnation = 1,
-             bool beats = true);
+             bool beats = true, const Claim& claim = {}, const std::string& secret = "");
   ~FakeWorker();
 
   Status registered() const;

@@ -47,6 +47,7 @@ class Host {
     config.listen = "127.0.0.1:0";
     config.state_dir = folder / "state";
     config.retention = retention;
+    if (change) change(config);
     auto started = Master::start(config, tuning, {});
     REQUIRE_OK(started.status());
     master = std::move(*started);
@@ -108,6 +109,7 @@ class Host {
   JournalFolder folder;
   MasterTuning tuning;
   Retention retention;
+  std::function<void(MasterConfig&)> change;  // of the config, at the next start
   std::unique_ptr<Master> master;
 
  private:
