@@ -212,6 +212,7 @@ Status Master::open_workforce() {
   options.cluster_id = parts_.journal->cluster_id();
   options.generation = parts_.journal->generation();
   options.heart_address = parts_.hearts->address();
+  options.limits = parts_.config.worker_limits;
   options.secret = [security = parts_.config.security, own = parts_.own_secret] {
     const std::string secret = security.current_secret();
     return secret.empty() ? own : secret;

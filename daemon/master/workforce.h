@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/jobs/events.h"
+#include "daemon/jobs/worker_limits.h"
 #include "daemon/master/cluster_state.h"
 #include "daemon/master/job_logs.h"
 #include "daemon/remote/remote_host.h"
@@ -37,7 +38,8 @@ struct WorkforceOptions {
   uint32_t shared_threads = 0;  // as MasterConfig has it
   // The secret of the cluster, from which runners' credentials are made; empty: none.
   std::function<std::string()> secret = [] { return std::string(); };
-  bool chaos = false;           // likewise: faults of jobs may be of their workers, too
+  WorkerLimits limits;  // of what a worker may claim
+  bool chaos = false;   // likewise: faults of jobs may be of their workers, too
   // Called when a worker has registered, or was refused. `from`: the address of its connection.
   std::function<void(const std::string& worker, const std::string& from, const Status& outcome)>
       on_registered;
