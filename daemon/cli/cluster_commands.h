@@ -23,7 +23,7 @@ struct ClusterOptions {
   // The file with the secret that the daemons of the cluster share, or with a token.
   std::string secret_file;
   // The file with a certificate, its key and the authorities that it trusts.
-  std::string certificate_file;
+  std::string certificate_file = {};
   // Of commands that read checkpoints or weights: see use_checkpoint_keys().
   std::vector<std::string> checkpoint_keys = {};
   bool json = false;  // one JSON object on each line of stdout
