@@ -45,11 +45,11 @@ Result<std::shared_ptr<void>> UploadAccount::reserve(const BlobUpload& asked) {
   return std::shared_ptr<void>(std::make_shared<Reservation>(shared_from_this(), begun_));
 }
 
-// An upload whose file is there has been published, and its reservation is about to end.
-uint64_t UploadAccount::under_way(const Sizes& there, const std::string* user) const {
+// An upload whose file counts already is about to end.
+uint64_t UploadAccount::under_way(const Sizes& counted, const std::string* user) const {
   uint64_t bytes = 0;
   for (const auto& [_, each] : under_way_) {
-    if (there.contains(each.name)) continue;
+    if (counted.contains(each.name)) continue;
     if (user == nullptr || *user == each.user) bytes += each.size;
   }
   return bytes;
@@ -71,7 +71,7 @@ Status UploadAccount::check_user(const UnderWay& upload, const Sizes& there) {
   if (most == 0) return {};
   LEAT_ASSIGN_OR_RETURN(const Sizes files, files_of(upload.user, there));
   if (files.contains(upload.name)) return {};
-  const uint64_t has = sum(files), coming = under_way(there, &upload.user);
+  const uint64_t has = sum(files), coming = under_way(files, &upload.user);
   if (fits(upload.size, has + coming, most)) return {};
   return resource_exhausted(cat("upload of ", human_bytes(upload.size), ": ",
                                 user_for_people(upload.user), " may have ", human_bytes(most),
@@ -89,7 +89,7 @@ Status UploadAccount::check_named(const std::string& user, std::span<const Attac
   LEAT_ASSIGN_OR_RETURN(Sizes all, files_of(user, there));
   const uint64_t has = sum(all);
   all.insert(named.begin(), named.end());
-  const uint64_t coming = under_way(there, &user);
+  const uint64_t coming = under_way(all, &user);
   if (fits(sum(all) - has, has + coming, most)) return {};
   return resource_exhausted(cat("submit with files of ", human_bytes(sum(named)), ": ",
                                 user_for_people(user), " may have ", human_bytes(most),
@@ -115,7 +115,7 @@ void UploadAccount::end(uint64_t number) {
   under_way_.erase(found);
   Sha256Digest digest{};
   if (!from_hex(ended.name, digest)) return;
-  // One that was lost has left no file.
+  // One that was lost has left no file. If another upload has, the file counts for this user, too.
   const auto there = blobs_.has(digest, ended.size);
   if (there.ok() && *there) uploaded_[ended.user][ended.name] = ended.size;
 }

@@ -54,8 +54,8 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
     std::string user;
   };
   class Reservation;
-  // The bytes of uploads that have not arrived yet: all, or those of one user.
-  uint64_t under_way(const Sizes& there, const std::string* user) const;
+  // The bytes of uploads under way, all or those of one user, but of files that count already.
+  uint64_t under_way(const Sizes& counted, const std::string* user) const;
   Status check_all(const UnderWay& upload, const Sizes& there) const;
   Status check_user(const UnderWay& upload, const Sizes& there);
   // The files that the user has uploaded and that are there, and those that the user's jobs name.

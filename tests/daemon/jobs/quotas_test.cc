@@ -261,6 +261,17 @@ TEST_CASE("files count for the user while they are there or the user's jobs name
   scene.upload("ann", 'a');
   scene.upload("ann", 'b');
   CHECK_FALSE(scene.begin("ann", 'c').ok());
+  SECTION("files that others have uploaded, and that a user uploads at the same time") {
+    scene.upload("bob", 'c');
+    auto first = must(scene.begin("eve", 'a'));
+    auto second = must(scene.begin("eve", 'b'));
+    CHECK_FALSE(scene.begin("eve", 'c').ok());
+    scene.end(std::move(first), 'a');
+    CHECK_FALSE(scene.begin("eve", 'c').ok());
+    second.reset();
+    // The file is there from another upload, and counts.
+    CHECK_FALSE(scene.begin("eve", 'c').ok());
+  }
   SECTION("one that no job named in time is removed, and makes room") {
     must(scene.blobs.remove(AccountScene::name('a')));
     CHECK(scene.begin("ann", 'c').ok());
