@@ -97,7 +97,7 @@ TEST_CASE("a job with encrypted checkpoints that is killed and goes on ends with
   JobScene scene(ProcessClusterOptions{.workers = 2,
                                        .master = {"--set", cat("checkpoint_key_file=", key),
                                                   "--set", cat("checkpoint_copies=", copies)}});
-  const Job job = scene.job(3000, {"num_workers=2", "export=[safetensors]"});
+  const Job job = scene.job(1500, {"num_workers=2", "export=[safetensors]"});
   const std::string expected = scene.expected(job);
   const std::string id = scene.submit(job);
   const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
@@ -147,7 +147,7 @@ TEST_CASE("a job with encrypted checkpoints that is killed and goes on ends with
 
   // A job that goes on from this one finds its parts encrypted.
   const Finished resumed = scene.cluster().leat(
-      "submit", {"--resume", id, "--set", "steps=3050", "--set", "export=[]", "--wait"});
+      "submit", {"--resume", id, "--set", "steps=1550", "--set", "export=[]", "--wait"});
   INFO(resumed.err);
   CHECK(resumed.exit_code == 0);
   CHECK(files_with(scene.cluster().folder() / "master", weights).empty());
@@ -164,7 +164,7 @@ TEST_CASE("a master with another key goes on from what it can read, and never fr
                   {"--set", cat("previous_checkpoint_key_file=", key_file(keys, "before", 'a'))});
   }
   JobScene scene(ProcessClusterOptions{.workers = 2, .master = master});
-  const Job job = scene.job(3000, {"num_workers=2"});
+  const Job job = scene.job(1500, {"num_workers=2"});
   const std::string expected = scene.expected(job);
   const std::string id = scene.submit(job);
   const std::string folder = cat(scene.cluster().folder() / "master", "/jobs/", id);
