@@ -136,7 +136,7 @@ Result<std::vector<SettingOrigin>> explain_cluster(const ClusterOptions& options
     return std::find_if(settings.begin(), settings.end(),
                         [key](const SettingOrigin& each) { return each.key == key; });
   };
-  if (at("secret_file")->origin == "--secret-file" &&
+  if (at("secret_file")->origin == "--secret-file" && !at("certificate_file")->value.empty() &&
       at("certificate_file")->origin != "--certificate-file")
     *at("certificate_file") = {"certificate_file", "", "--secret-file"};
   // Flags and the file were checked before, so a wrong address is from the environment.

@@ -32,7 +32,7 @@ TEST_CASE("a setting is from its flag, the environment, the user's file or its d
   const TemporaryDirectory home;
   CHECK(text_of_settings(explain_cluster({}, of({}))) ==
         "master=127.0.0.1:17461 (default)\ncluster=leat (default)\nsecret_file= (default)\n"
-        "insecure_plaintext= (default)\n");
+        "certificate_file= (default)\ninsecure_plaintext= (default)\n");
   const Environment environment = of({{"XDG_CONFIG_HOME", home.path()}, {"LEAT_CLUSTER", "lab"}});
   const std::string path = must(write_setting("master", "10.0.0.1:1", environment));
   CHECK(path == home / "leat/config.yaml");
@@ -41,7 +41,14 @@ TEST_CASE("a setting is from its flag, the environment, the user's file or its d
   options.secret_file = "s";
   CHECK(text_of_settings(explain_cluster(options, environment)) ==
         cat("master=10.0.0.1:1 (", path, ")\ncluster=lab (LEAT_CLUSTER)\n",
-            "secret_file=s (--secret-file)\ninsecure_plaintext= (default)\n"));
+            "secret_file=s (--secret-file)\ncertificate_file= (default)\n",
+            "insecure_plaintext= (default)\n"));
+  // The flag of a secret is meant, also where a certificate is usual.
+  must(write_setting("certificate_file", "c.pem", environment));
+  CHECK(must(find_cluster({}, environment)).certificate_file == "c.pem");
+  CHECK(must(find_cluster(options, environment)).certificate_file == "");
+  options.certificate_file = "d.pem";
+  CHECK(must(find_cluster(options, environment)).certificate_file == "d.pem");
   CHECK(must(find_cluster(options, environment)).cluster == "lab");
 }
 
@@ -72,7 +79,8 @@ TEST_CASE("a setting that is none, or a file with an error, is left as it was") 
   const TemporaryDirectory home;
   const Environment environment = of({{"HOME", home.path()}});
   CHECK(write_setting("masters", "x", environment).status().message() ==
-        "key: expected master, cluster, secret_file or insecure_plaintext, received 'masters'");
+        "key: expected master, cluster, secret_file, certificate_file or insecure_plaintext, "
+        "received 'masters'");
   CHECK(write_setting("master", "nowhere", environment).status().message() ==
         "master: expected host:port or unix:/PATH, received 'nowhere'");
   CHECK(write_setting("master", "a:1", of({})).status().code() == Code::failed_precondition);
