@@ -100,6 +100,14 @@ Status open_signing_key(MasterParts& parts) {
   return {};
 }
 
+// All that the master proves itself by, or encrypts with.
+Status open_keys(MasterParts& parts) {
+  LEAT_RETURN_IF_ERROR(add_own_secret(parts.config));
+  LEAT_RETURN_IF_ERROR(open_files(parts));
+  LEAT_RETURN_IF_ERROR(open_signing_key(parts));
+  return open_local_access(parts);
+}
+
 }  // namespace
 
 // Life --------------------------------------------------------------------------------------------
@@ -121,8 +129,7 @@ Status Master::open() {
   // The folder is made private before anything in it is read or written.
   LEAT_ASSIGN_OR_RETURN(const std::string warning, take_state_folder(parts_.config.state_dir));
   if (!warning.empty()) parts_.log.warning(warning);
-  LEAT_RETURN_IF_ERROR(add_own_secret(parts_.config));
-  LEAT_RETURN_IF_ERROR(open_files(parts_));
+  LEAT_RETURN_IF_ERROR(open_keys(parts_));
   parts_.audit = AuditLog::open(real_files(), parts_.config.state_dir + "/audit", parts_.clock,
                                 parts_.log.named("audit"), parts_.config.audit_to_log);
   LEAT_ASSIGN_OR_RETURN(parts_.tokens,
@@ -131,8 +138,6 @@ Status Master::open() {
   parts_.audited = std::make_unique<AuditedJobs>(
       *this, *parts_.audit, *parts_.tokens,
       [security = parts_.config.security] { return security.current_secret(); });
-  LEAT_RETURN_IF_ERROR(open_signing_key(parts_));
-  LEAT_RETURN_IF_ERROR(open_local_access(parts_));
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal,
