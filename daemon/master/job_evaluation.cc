@@ -16,7 +16,7 @@ namespace leat {
 namespace {
 
 // How often the followed job is looked at for a new checkpoint.
-constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::milliseconds kBetweenLooks{250};
 // The time that a training which fails may take to finish the checkpoint that it writes.
 constexpr std::chrono::milliseconds kAfterEnd{2'000};
 
@@ -75,7 +75,7 @@ Status JobEvaluation::run() {
     }
     is_last = has_ended(state);
     wait(cat(kWaitsForCheckpoint, followed->id, "', which is ", name_of(state)));
-    calls_.rest(is_last ? kAfterEnd : kLook);
+    calls_.rest(is_last ? kAfterEnd : kBetweenLooks);
   }
 }
 
