@@ -1,6 +1,7 @@
 #include "daemon/authority/authority.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,7 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "daemon/authority/key_file.h"
 #include "daemon/base/json_line.h"
@@ -28,6 +32,9 @@ constexpr uint64_t kMostBytes = 256 << 20;
 
 // The clock of another machine may be so late.
 constexpr int64_t kClockSkew = 300;
+// The time that other commands may take, and the pause between two tries, in milliseconds.
+constexpr std::chrono::seconds kLockDeadline{30};
+constexpr int kLockLook = 20;
 constexpr int64_t kListLasts = int64_t{3650} * 24 * 3600;
 
 constexpr std::array<std::string_view, 6> kRoles = {"master",   "viewer", "submitter",
@@ -145,6 +152,7 @@ Status Authority::make(const std::string& folder, const std::string& cluster,
 Result<Authority> Authority::open(const std::string& folder, const Clock& clock) {
   Authority authority(folder, clock);
   LEAT_RETURN_IF_ERROR(authority.lock());
+  authority.clear_leftovers();
   LEAT_RETURN_IF_ERROR(authority.read());
   return authority;
 }
@@ -158,9 +166,28 @@ Status Authority::lock() {
   }
   if (!lock_) return system_error(cat("opening '", folder_, "'"), errno);
   LEAT_RETURN_IF_ERROR(check_private(lock_.get(), folder_));
-  while (::flock(lock_.get(), LOCK_EX) != 0)
-    if (errno != EINTR) return system_error(cat("locking '", folder_, "'"), errno);
+  const auto until = std::chrono::steady_clock::now() + kLockDeadline;
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return system_error(cat("locking '", folder_, "'"), errno);
+    if (std::chrono::steady_clock::now() >= until)
+      return deadline_exceeded(cat("'", folder_, "': expected other commands to be done with it ",
+                                   "within ", kLockDeadline.count(), " s"));
+    ::poll(nullptr, 0, kLockLook);
+  }
   return {};
+}
+
+// Removes what a process that was killed has left beside the files: it may have private keys.
+void Authority::clear_leftovers() const {
+  std::error_code error;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    for (const std::string_view file : {kKeys, kCertificates, kLists, kIssued})
+      if (name.starts_with(cat(file, "."))) leftovers.push_back(entry.path());
+  }
+  for (const auto& each : leftovers) std::filesystem::remove(each, error);
 }
 
 Status Authority::read() {
@@ -222,6 +249,24 @@ Status Authority::check_issued() {
       if (!found->revoked) found->revoked = revoked.at;
     }
   }
+  return check_lists();
+}
+
+// An older list would be given to the daemons, which would trust a revoked certificate again.
+Status Authority::check_lists() const {
+  for (const IssuedCertificate& each : issued_) {
+    const auto trusted =
+        std::find_if(trusted_.begin(), trusted_.end(),
+                     [&](const Trusted& authority) { return authority.id == each.authority; });
+    if (!each.revoked || trusted == trusted_.end()) continue;
+    const auto listed = revoked_in(trusted->list);
+    if (std::any_of(listed.begin(), listed.end(),
+                    [&](const Revoked& revoked) { return revoked.serial == each.serial; }))
+      continue;
+    return invalid_argument(cat("'", path_of(kLists), "': expected the certificate ", each.serial,
+                                ", which '", path_of(kIssued),
+                                "' has as revoked, received others: the file is older"));
+  }
   return {};
 }
 
@@ -230,9 +275,10 @@ Status Authority::renew_list(Trusted& trusted) const {
   for (const IssuedCertificate& each : issued_)
     if (each.revoked && each.authority == trusted.id) all.push_back({each.serial, *each.revoked});
   const int64_t number = trusted.list == nullptr ? 1 : number_of(trusted.list) + 1;
-  LEAT_ASSIGN_OR_RETURN(trusted.list,
-                        make_revocation_list({trusted.certificate, trusted.key}, all, number,
-                                             now() - kClockSkew, now() + kListLasts));
+  LEAT_ASSIGN_OR_RETURN(
+      trusted.list,
+      make_revocation_list({trusted.certificate, trusted.key}, all, number, now() - kClockSkew,
+                           std::max(now() + kListLasts, until_of(trusted.certificate))));
   return {};
 }
 

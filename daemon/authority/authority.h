@@ -47,8 +47,9 @@ class Authority {
   // Makes the folder, which may only exist if it is empty, and an authority in it.
   static Status make(const std::string& folder, const std::string& cluster,
                      std::chrono::seconds lasts, const Clock& clock);
-  // Waits for another process that has it open. An error if a file is missing, damaged, or of
-  // another authority, or if other users may read the folder or the key. `clock` outlives it.
+  // Waits for another process that has it open, 30 s at most. An error if a file is missing,
+  // damaged, or of another authority, or if other users may read the folder or the key. `clock`
+  // outlives it.
   static Result<Authority> open(const std::string& folder, const Clock& clock);
 
   // Of the present authority.
@@ -86,9 +87,11 @@ class Authority {
   std::string path_of(std::string_view file) const;
   int64_t now() const;
   Status lock();
+  void clear_leftovers() const;
   Status read();
   Status read_lists();
   Status check_issued();
+  Status check_lists() const;
   // All entries of an authority's list, as the issued certificates have them.
   Status renew_list(Trusted& trusted) const;
   Status write_keys() const;

@@ -3,6 +3,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/base/yaml_reader.h"
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 
 namespace leat {
 namespace {
@@ -22,9 +23,16 @@ std::string line_of(const IssuedCertificate& each) {
   return line.text();
 }
 
+bool is_serial(const std::string& text) {
+  constexpr size_t kMostDigits = 40;  // RFC 5280: 20 octets
+  return !text.empty() && text.size() <= kMostDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 void read_line(YamlMap& top, IssuedCertificate& out) {
   int64_t revoked = 0;
-  top.get_string("serial", Need::required, out.serial);
+  if (top.get_string("serial", Need::required, out.serial) && !is_serial(out.serial))
+    top.fail("serial", cat("expected hexadecimal digits, received '", printable(out.serial), "'"));
   top.get_string("role", Need::required, out.role);
   top.get_string("name", Need::required, out.name);
   top.get_strings("hosts", Need::required, out.hosts);

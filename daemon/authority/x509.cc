@@ -219,10 +219,11 @@ bool add_revoked(X509_CRL* list, const Revoked& each) {
   const bool is_hex =
       BN_hex2bn(&number, each.serial.c_str()) == static_cast<int>(each.serial.size());
   const Owned<BIGNUM> owned_number(number);
+  if (!is_hex || number == nullptr) return false;
   const Owned<ASN1_INTEGER> serial(BN_to_ASN1_INTEGER(number, nullptr));
   const Owned<ASN1_TIME> at(ASN1_TIME_set(nullptr, each.at));
   Owned<X509_REVOKED> revoked(X509_REVOKED_new());
-  if (!is_hex || serial == nullptr || at == nullptr || revoked == nullptr ||
+  if (serial == nullptr || at == nullptr || revoked == nullptr ||
       X509_REVOKED_set_serialNumber(revoked.get(), serial.get()) != 1 ||
       X509_REVOKED_set_revocationDate(revoked.get(), at.get()) != 1 ||
       X509_CRL_add0_revoked(list, revoked.get()) != 1)

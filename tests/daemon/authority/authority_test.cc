@@ -226,6 +226,38 @@ TEST_CASE("an older list of issued certificates than that of the revoked ones is
   CHECK_THAT(error_of(scene.open()), Catch::Contains("the file is older"));
 }
 
+TEST_CASE("an older list of revoked certificates than that of the issued ones is refused") {
+  Scene scene;
+  scene.issue("worker", "w");
+  const std::string before = contents_of(scene.path_of("revoked.pem"));
+  must(must(scene.open()).revoke("w"));
+  const std::string after = contents_of(scene.path_of("revoked.pem"));
+  scene.put("revoked.pem", before);
+  CHECK_THAT(error_of(scene.open()), Catch::Contains("revoked.pem': expected the certificate") &&
+                                         Catch::Contains("the file is older"));
+  scene.put("revoked.pem", after);
+  CHECK(scene.open().ok());
+}
+
+TEST_CASE("a serial number that is none is refused, and what a killed process left is removed") {
+  Scene scene;
+  const auto w = scene.issue("worker", "w");
+  const std::string issued = contents_of(scene.path_of("issued.jsonl"));
+  for (const std::string wrong : {"", "zz", "12 ", "ABC"}) {
+    CAPTURE(wrong);
+    std::string text = issued;
+    text.replace(text.find(w.issued.serial), w.issued.serial.size(), wrong);
+    scene.put("issued.jsonl", text);
+    CHECK_THAT(error_of(scene.open()), Catch::Contains("serial: expected hexadecimal digits"));
+  }
+  scene.put("issued.jsonl", issued);
+  scene.put("authority.key.12.tmp", "a private key");
+  scene.put("authority.key.12.tmp.x1Yz", "a private key");
+  CHECK(scene.open().ok());
+  CHECK(!real_files().exists(scene.path_of("authority.key.12.tmp")).value());
+  CHECK(!real_files().exists(scene.path_of("authority.key.12.tmp.x1Yz")).value());
+}
+
 TEST_CASE("the key of another authority is refused") {
   Scene scene, other;
   for (const std::string file : {"authority.key", "authority.pem", "revoked.pem"}) {
