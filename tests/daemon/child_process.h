@@ -17,8 +17,8 @@ class ChildProcess {
     std::string folder = ".";
     // "NAME=value" replaces a variable of this process, and "NAME=" removes it.
     std::vector<std::string> environment = {};
-    std::string out, err;  // files for stdout and stderr; empty: /dev/null
-    int fd_3 = -1;         // the descriptor that the child gets as 3; -1: none
+    std::string out = {}, err = {};  // files for stdout and stderr; empty: /dev/null
+    int fd_3 = -1;                   // the descriptor that the child gets as 3; -1: none
   };
 
   // Starts the program. Its output goes into files instead of pipes, so that it never waits for a
