@@ -177,9 +177,14 @@ TEST_CASE("all certificates and the authority are replaced under a job, and no s
       std::chrono::seconds(60)));
   CHECK(scene.cluster.await_ready(2));
   INFO(scene.cluster.logs());
-  const Json shown = scene.show(id);
+  // Both losses are in the history once the job has gone on.
+  Json shown;
+  REQUIRE(eventually([&] {
+    shown = scene.show(id);
+    return !shown.is_null() && shown.at("history").size() == 2 &&
+           shown.at("history").back().contains("steps_recomputed");
+  }));
   CHECK(shown.at("state") == "RUNNING");
-  REQUIRE(shown.at("history").size() == 2);
   for (const Json& lost : shown.at("history")) {
     // The other worker had the job in memory, so that each step was done once.
     CHECK(lost.at("source") == "memory");
