@@ -206,6 +206,8 @@ Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings) 
   options.address = settings.master;
   options.cluster = settings.cluster;
   if (settings.insecure_plaintext == "true") options.seal = Seal::never;
+  // On a Unix socket the kernel tells the master this process's user, and nothing is proved.
+  if (settings.master.starts_with(kUnixAddress)) return options;
   if (!settings.certificate_file.empty()) {
     if (options.seal == Seal::never)
       return invalid_argument(
@@ -221,8 +223,7 @@ Result<ClusterClientOptions> client_options_of(const ClusterSettings& settings) 
   }
   // A file among the credentials of systemd has another owner and mode, so read_secret_file() gets
   // their folder.
-  // On a Unix socket the kernel tells the master this process's user, and nothing is proved.
-  if (!settings.secret_file.empty() && !settings.master.starts_with(kUnixAddress)) {
+  if (!settings.secret_file.empty()) {
     LEAT_ASSIGN_OR_RETURN(
         options.secret,
         read_secret_file(settings.secret_file, real_environment("CREDENTIALS_DIRECTORY")));

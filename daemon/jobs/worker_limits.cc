@@ -28,18 +28,17 @@ Status check_bounds(const WorkerInfo& info) {
 
 }  // namespace
 
-Status check_claims(const WorkerInfo& info, const WorkerLimits& limits) {
+Status check_claims(const WorkerInfo& info, std::string_view name, const WorkerLimits& limits) {
   LEAT_RETURN_IF_ERROR(check_bounds(info));
-  const auto found = std::find_if(limits.begin(), limits.end(), [&](const auto& each) {
-    return matches_glob(each.first, info.worker.name);
-  });
+  const auto found = std::find_if(limits.begin(), limits.end(),
+                                  [&](const auto& each) { return matches_glob(each.first, name); });
   if (found == limits.end()) return {};
   const auto& [pattern, limit] = *found;
   const auto beyond = [&, &pattern = pattern](std::string_view key, const std::string& most,
                                               const std::string& claimed) {
-    return failed_precondition(cat("worker '", printable(info.worker.name), "': expected at most ",
-                                   most, " (worker_limits of '", pattern, "', ", key,
-                                   "), received ", claimed));
+    return resource_exhausted(cat("worker '", printable(info.worker.name), "': expected at most ",
+                                  most, " (worker_limits of '", pattern, "', ", key, "), received ",
+                                  claimed));
   };
   const WorkerShare cpu = info.cpu();
   if (limit.memory != 0 && cpu.memory > limit.memory)

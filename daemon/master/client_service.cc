@@ -405,9 +405,9 @@ class MasterServer final : public Service<wire::Master> {
         [this, from = context.getParams().getFrom()](std::string id, auto deadline, auto done) {
           shared_->jobs.logs(std::move(id), from, deadline, std::move(done));
         },
-        [](LogPage& page, auto outcome) {
+        [connection = connection_](LogPage& page, auto outcome) {
           trim(page);
-          write_view(page, outcome.initOk());
+          write_view(connection->visible.shown(std::move(page)), outcome.initOk());
         });
   }
 

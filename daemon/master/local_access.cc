@@ -15,15 +15,25 @@ namespace {
 // Connections in quick succession ask the accounts once. A change of the accounts counts after it.
 constexpr std::chrono::seconds kRemember{10};
 constexpr size_t kMostRemembered = 1024;
-constexpr size_t kSpace = 16384;
+constexpr size_t kSpace = 16384, kMostSpace = 16u << 20;
 constexpr std::string_view kUid = "uid:", kGroup = "group:", kOthers = "*";
 
-std::string name_of_group(gid_t group) {
+// An account that is not there is no error (getpwnam(3) lists the codes that say so).
+bool is_failure(int error) {
+  return error != 0 && error != ENOENT && error != ESRCH && error != EBADF && error != EPERM;
+}
+
+// "" for a group without a name; nothing if the accounts cannot be asked.
+std::optional<std::string> name_of_group(gid_t group) {
   std::vector<char> space(kSpace);
   struct group entry {};
   struct group* known = nullptr;
-  const int error = ::getgrgid_r(group, &entry, space.data(), space.size(), &known);
-  return error == 0 && known != nullptr ? known->gr_name : "";
+  int error = 0;
+  while ((error = ::getgrgid_r(group, &entry, space.data(), space.size(), &known)) == ERANGE &&
+         space.size() < kMostSpace)
+    space.resize(2 * space.size());
+  if (is_failure(error)) return std::nullopt;
+  return known != nullptr ? known->gr_name : "";
 }
 
 // The right of a client; nothing for `none` and `worker`.
@@ -60,17 +70,25 @@ LocalAccount find_account(uid_t user) {
   std::vector<char> space(kSpace);
   passwd entry{};
   passwd* known = nullptr;
-  if (::getpwuid_r(user, &entry, space.data(), space.size(), &known) != 0 || known == nullptr)
-    return account;
+  const int error = ::getpwuid_r(user, &entry, space.data(), space.size(), &known);
+  account.is_known = !is_failure(error);
+  if (known == nullptr) return account;
   // The first call says how many there are if the list is too short.
   int count = 64;
   std::vector<gid_t> groups(static_cast<size_t>(count));
   if (::getgrouplist(known->pw_name, known->pw_gid, groups.data(), &count) < 0) {
     groups.resize(static_cast<size_t>(std::max(count, 0)));
-    if (::getgrouplist(known->pw_name, known->pw_gid, groups.data(), &count) < 0) count = 0;
+    if (::getgrouplist(known->pw_name, known->pw_gid, groups.data(), &count) < 0) {
+      account.is_known = false;
+      count = 0;
+    }
   }
   groups.resize(static_cast<size_t>(std::max(count, 0)));
-  for (const gid_t group : groups) account.groups.push_back(name_of_group(group));
+  for (const gid_t group : groups) {
+    const auto name = name_of_group(group);
+    account.is_known = account.is_known && name.has_value();
+    account.groups.push_back(name.value_or(""));
+  }
   return account;
 }
 
@@ -83,6 +101,7 @@ LocalAccount LocalAccess::account_of(uid_t user) const {
   }
   // Not under the lock: a directory service may take its time.
   LocalAccount account = find_(user);
+  if (!account.is_known) return account;
   const std::lock_guard lock(mutex_);
   if (found_.size() >= kMostRemembered) found_.clear();
   found_[user] = {account, now};
@@ -108,6 +127,10 @@ Result<Grant> LocalAccess::judge(const LocalPeer& peer, RpcRole role) const {
   Grant grant;
   grant.name = account.name;
   if (peer.user == own_ || peer.user == 0) return grant;
+  if (!account.is_known) {
+    return failed_precondition(cat("user ", peer.user, ": expected the accounts of the machine to ",
+                                   "have its groups, they cannot be asked now"));
+  }
   const auto roles = roles_of(peer.user, account);
   if (role == RpcRole::client) {
     const auto right = strongest(roles);

@@ -21,7 +21,9 @@ namespace leat {
 // A user in the accounts of the machine.
 struct LocalAccount {
   std::string name;
-  std::vector<std::string> groups;  // also its first one
+  std::vector<std::string> groups = {};  // also its first one
+  // The accounts could be asked; an account that they lack is known, too.
+  bool is_known = true;
 };
 // Asks the accounts. May wait for a directory service.
 LocalAccount find_account(uid_t user);

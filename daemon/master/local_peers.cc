@@ -66,18 +66,26 @@ Result<std::unique_ptr<RpcServer>> listen_locally(MasterParts& parts) {
   options.identity.secret.clear();
   options.identity.secrets.reset();
   options.identity.own_secret.clear();
+  options.identity.certificates.reset();
   options.judge_user = judge_of(*parts.local);
   options.on_refused = [audit = parts.audit.get()](const std::string& who, const Status& why) {
     audit->add_refused(who, why);
   };
   options.log = parts.log.named("rpc");
-  LEAT_ASSIGN_OR_RETURN(auto server,
-                        RpcServer::listen(*parts.loop, std::move(options),
-                                          [clients = parts.clients.get()](const RpcPeer& peer)
-                                              -> kj::Maybe<capnp::Capability::Client> {
-                                            if (peer.role != RpcRole::client) return nullptr;
-                                            return capnp::Capability::Client(clients->serve(peer));
-                                          }));
+  auto listening = RpcServer::listen(
+      *parts.loop, std::move(options),
+      [clients = parts.clients.get()](const RpcPeer& peer) -> kj::Maybe<capnp::Capability::Client> {
+        if (peer.role != RpcRole::client) return nullptr;
+        return capnp::Capability::Client(clients->serve(peer));
+      });
+  if (!listening.ok() && !parts.config.local_socket_given) {
+    // Not every file system has sockets.
+    parts.log.warning("no Unix socket for the users of this machine: ",
+                      listening.status().message());
+    return std::unique_ptr<RpcServer>();
+  }
+  LEAT_RETURN_IF_ERROR(listening.status());
+  auto server = *std::move(listening);
   const std::string closed = closed_folder_of(path);
   if (!closed.empty() && !parts.config.local_users.empty()) {
     parts.log.warning("local_users: only user ", ::geteuid(), " and root reach ", server->address(),

@@ -105,7 +105,8 @@ kj::Promise<void> RegistryService::registerWorker(RegisterWorkerContext context)
                                      "is that of another"));
   }
   if (status.ok()) status = check_name_of_worker(info.worker.name);
-  if (status.ok()) status = check_claims(info, inside_->parts().options.limits);
+  const std::string& named = grant_.right == Right::worker ? grant_.name : info.worker.name;
+  if (status.ok()) status = check_claims(info, named, inside_->parts().options.limits);
   // Nothing is stored before all that the worker sent was read and checked.
   const auto tokens = read_tokens(params.getInfo());
   if (status.ok()) status = tokens.status();

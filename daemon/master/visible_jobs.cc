@@ -116,4 +116,13 @@ Diagnosis VisibleJobs::shown(Diagnosis diagnosis) const {
   return diagnosis;
 }
 
+LogPage VisibleJobs::shown(LogPage page) const {
+  if (!only_) return page;
+  const Others others(status_.jobs(), *only_);
+  for (LogLine& line : page.lines) {
+    if (line.worker == "master") others.hide(line.text);
+  }
+  return page;
+}
+
 }  // namespace leat

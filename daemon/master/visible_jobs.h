@@ -39,6 +39,8 @@ class VisibleJobs {
   // Takes from an answer what it tells of the jobs of others: their ids become "another job".
   JobView shown(JobView view) const;
   Diagnosis shown(Diagnosis diagnosis) const;
+  // Of the lines that the master has written.
+  LogPage shown(LogPage page) const;
   // As sees_only() returned it.
   const std::optional<std::string>& only() const { return only_; }
 

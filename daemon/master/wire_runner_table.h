@@ -59,8 +59,8 @@ class RunnerTable {
   const RunnerPlace* place_of(uint64_t connection) const;
   // The newest assembly of the job that has a slot; 0 if none has.
   uint64_t newest_assembly(const std::string& job) const;
-  // Ok if the runner with that connection is in this assembly now, and its job in no later one; else
-  // failed_precondition.
+  // Ok if the runner with that connection is in this assembly now, and its job in no later one;
+  // else failed_precondition.
   Status is_in(uint64_t connection, uint64_t assembly);
   // The runner at the place. unavailable if it is gone.
   Result<std::shared_ptr<RemoteHost>> runner(const RunnerPlace& place);

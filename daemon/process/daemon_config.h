@@ -114,6 +114,7 @@ struct MasterConfig {
   // none. Default: master.sock in $RUNTIME_DIRECTORY, which systemd sets, otherwise in the state
   // folder.
   std::string local_socket;
+  bool local_socket_given = false;  // not a key: the path is of the user's choice
   // The roles of users of this machine on that socket and, on a master without a secret, over
   // loopback. The master's own user and root may do everything.
   LocalUsers local_users;

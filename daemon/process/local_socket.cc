@@ -8,6 +8,7 @@ namespace leat {
 void place_local_socket(YamlMap& top, const ConfigSources& sources, MasterConfig& config) {
   std::string& path = config.local_socket;
   if (path == "off") return;
+  config.local_socket_given = !path.empty();
   if (!path.empty()) {
     if (path.size() > SocketPath::kLongest) {
       top.fail("local_socket", cat("expected a path of at most ", SocketPath::kLongest,

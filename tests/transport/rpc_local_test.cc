@@ -14,6 +14,7 @@
 #include "tests/eventually.h"
 #include "tests/temporary_directory.h"
 #include "tests/transport/rpc_testing.h"
+#include "transport/io/handshake.h"
 #include "transport/rpc/peer_user.h"
 #include "transport/rpc/socket_path.h"
 
@@ -116,6 +117,32 @@ TEST_CASE("the kernel tells a server the user and the process at a Unix socket",
   CHECK(seen->user == ::geteuid());
   CHECK(seen->process == ::getpid());
   CHECK_FALSE(std::filesystem::exists(folder / "s.sock"));
+}
+
+TEST_CASE("a socket over loopback that its process has closed has no user", "[cluster]") {
+  // The kernel lists such a socket as one of root, while what it has sent can still be read.
+  for (const size_t unread : {size_t{0}, size_t{7'000}}) {
+    CAPTURE(unread);
+    const auto listening = listen_socket("127.0.0.1:0");
+    REQUIRE(listening.ok());
+    Descriptor client = std::move(
+        connect_socket(listening->address, std::chrono::steady_clock::now() + 10s).value());
+    Descriptor server;
+    REQUIRE(eventually([&] {
+      server = Descriptor(::accept4(listening->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      return static_cast<bool>(server);
+    }));
+    const SocketAddress peer = remote_address(server.get()), own = local_address(server.get());
+    CHECK(user_of_peer(peer, own) == ::geteuid());
+    CHECK(local_peer(server.get())->user == ::geteuid());
+    const std::string bytes(unread, 'x');
+    if (unread > 0)
+      REQUIRE(::send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+              static_cast<ssize_t>(bytes.size()));
+    client = Descriptor();
+    CHECK(!user_of_peer(peer, own));
+    CHECK(!local_peer(server.get()));
+  }
 }
 
 TEST_CASE("a user without a role is refused, told what to ask for, and named to the server",

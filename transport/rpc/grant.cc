@@ -128,9 +128,13 @@ bool may_be_worker(const Grant& grant, std::string_view name) {
   if (grant.right != Right::worker) return grant.right == Right::member;
   if (!name.starts_with(grant.name)) return false;
   name.remove_prefix(grant.name.size());
-  return name.empty() ||
-         (name.size() >= 2 && name[0] == '.' &&
-          std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; }));
+  if (name.empty()) return true;
+  // At most 1,000 places, each with one name.
+  constexpr size_t kMostDigits = 3;
+  const std::string_view digits = name.substr(1);
+  return name[0] == '.' && !digits.empty() && digits.size() <= kMostDigits &&
+         (digits == "0" || digits[0] != '0') &&
+         std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 std::string key_of(const Grant& grant, std::string_view secret) {

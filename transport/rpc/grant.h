@@ -19,7 +19,7 @@ namespace leat {
 // itself, and may do everything.
 enum class Right : uint8_t {
   member = 0,
-  viewer,     // reads everything
+  viewer,     // reads everything that it may see
   submitter,  // also submits jobs, and changes those that it owns
   operate,    // also changes all jobs, and drains workers: "operator"
   admin,      // also makes and revokes tokens

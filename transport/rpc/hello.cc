@@ -103,7 +103,8 @@ Status no_role_for_user(std::string_view start, RpcRole role) {
   return failed_precondition(
       cat(start, "user '", name, "' of this machine has no role there that may be a ",
           rpc_role_name(role), "; ask an admin of the cluster for one, by an entry '", name, ": ",
-          role == RpcRole::client ? "submitter" : "worker", "' in local_users of the master"));
+          role == RpcRole::client ? "submitter" : "worker",
+          "' in local_users of the master; or the master cannot see this process's user"));
 }
 
 }  // namespace

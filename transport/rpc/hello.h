@@ -69,7 +69,8 @@ struct RpcPeer {
   uint64_t features = 0;
   // It has proved its key.
   bool authenticated = false;
-  // The rights of its key. Without a secret every peer is a member.
+  // The rights of its key, its certificate or its user. Without a secret, and without a judge of
+  // users, every peer is a member.
   Grant grant;
   // TLS is under the connection.
   bool sealed = false;

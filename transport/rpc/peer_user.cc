@@ -57,23 +57,42 @@ bool stands_for_others(uid_t user) {
   return inside != 0 || outside != 0 || count != 0xffffffff;
 }
 
-}  // namespace
+// A socket that a process holds, by its number.
+struct HeldSocket {
+  uid_t user = 0;
+  uint64_t inode = 0;
+};
 
-// A line of the table: number, local address, remote address, state, queues, timer, retransmits,
-// user, ...
-std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own) {
-  std::ifstream table(peer.storage.ss_family == AF_INET ? "/proc/self/net/tcp" : "/proc/self/net/tcp6");
+// Finds the peer's socket in the table. Nothing for one that its process has closed: the kernel
+// lists it for a while, as one of user 0 and without a number. A line of the table: number, local
+// address, remote address, state, queues, timer, retransmits, user, timeout, inode, ...
+std::optional<HeldSocket> held_socket(const SocketAddress& peer, const SocketAddress& own) {
+  constexpr std::string_view kEstablished = "01";
+  std::ifstream table(peer.storage.ss_family == AF_INET ? "/proc/self/net/tcp"
+                                                        : "/proc/self/net/tcp6");
   // In the peer's line the local address is the peer's own, and the remote one is this end's.
   const std::string from = listed(peer), to = listed(own);
   for (std::string line; std::getline(table, line);) {
     std::istringstream fields(line);
-    std::string number, local, remote, state, queues, timer, retransmits;
-    uid_t user = 0;
-    if (fields >> number >> local >> remote && local == from && remote == to &&
-        fields >> state >> queues >> timer >> retransmits >> user)
-      return user;
+    std::string number, local, remote, state, queues, timer, retransmits, timeout;
+    HeldSocket socket;
+    if (!(fields >> number >> local >> remote) || local != from || remote != to) continue;
+    fields >> state >> queues >> timer >> retransmits >> socket.user >> timeout >> socket.inode;
+    if (fields.fail() || state != kEstablished || socket.inode == 0) return std::nullopt;
+    return socket;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+// The kernel reads the parts of a line one after the other, while the process may close the socket.
+// One that is held at the second look was so all the time before, and the first look was right.
+std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own) {
+  const auto first = held_socket(peer, own);
+  const auto second = first ? held_socket(peer, own) : std::nullopt;
+  if (!second || second->inode != first->inode) return std::nullopt;
+  return first->user;
 }
 
 std::optional<LocalPeer> local_peer(int socket) {

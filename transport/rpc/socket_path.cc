@@ -1,5 +1,6 @@
 #include "transport/rpc/socket_path.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -35,6 +36,21 @@ int new_socket() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_C
 bool bind_to(int descriptor, const std::string& path) {
   const sockaddr_un address = address_of(path);
   return ::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// Sets the mode of a socket that this process has just made, and of nothing that another user may
+// have put in its place.
+bool set_mode(const std::string& path, mode_t mode) {
+  const int file = ::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (file < 0) return false;
+  struct stat there {};
+  bool done = ::fstat(file, &there) == 0 && S_ISSOCK(there.st_mode) && there.st_uid == ::geteuid();
+  if (!done) errno = EEXIST;
+  done = done && ::chmod(cat("/proc/self/fd/", file).c_str(), mode) == 0;
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return done;
 }
 
 // Ok if there is nothing at `path`, or a socket where no process listens any more.
@@ -88,7 +104,7 @@ Result<SocketPath> SocketPath::listen(const std::string& path) {
   struct stat made {};
   const mode_t mode = closed_folder_of(path).empty() ? 0666 : 0600;
   // The rename replaces a socket that was left behind. Until then there is no name to connect to.
-  if (!bind_to(descriptor, fresh) || ::chmod(fresh.c_str(), mode) != 0 ||
+  if (!bind_to(descriptor, fresh) || !set_mode(fresh, mode) ||
       ::listen(descriptor, SOMAXCONN) != 0 || ::lstat(fresh.c_str(), &made) != 0 ||
       ::rename(fresh.c_str(), path.c_str()) != 0) {
     const int error = errno;

@@ -26,6 +26,10 @@ WorkerInfo claiming(const std::string& name, uint64_t memory, uint32_t cores, si
   return info;
 }
 
+Status check_claims(const WorkerInfo& info, const WorkerLimits& limits) {
+  return check_claims(info, info.worker.name, limits);
+}
+
 std::string text_of_audit(const TemporaryDirectory& folder) {
   std::stringstream text;
   for (const auto& each : std::filesystem::directory_iterator(folder / "state/audit"))
@@ -40,7 +44,7 @@ TEST_CASE("a worker may claim what its limit allows, and not one more of anythin
   CHECK(check_claims(claiming("w1", 64 * kGiB, 8, 2, 80 * kGiB), limits).ok());
   const auto refusal = [&](const WorkerInfo& info) {
     const Status status = check_claims(info, limits);
-    CHECK(status.code() == Code::failed_precondition);
+    CHECK(status.code() == Code::resource_exhausted);
     return status.message();
   };
   CHECK(
