@@ -1,6 +1,7 @@
 #include "transport/seal/tls_context.h"
 
 #include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +15,7 @@ void no_crypto(const char* what) {
   std::abort();
 }
 
-SSL_CTX* new_tls_context() {
+ssl_ctx_st* new_tls_context() {
   SSL_CTX* made = SSL_CTX_new(TLS_method());
   if (made == nullptr || SSL_CTX_set_min_proto_version(made, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_max_proto_version(made, TLS1_3_VERSION) != 1 ||
