@@ -7,12 +7,12 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/base/sealed_magic.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
 
-constexpr std::string_view kMagic = "leatseal";
 constexpr std::byte kVersion{1};
 constexpr size_t kNonceBytes = 12;
 
@@ -29,18 +29,13 @@ Status cipher_failed() {
 
 Bytes SealedHeader::print() const {
   Bytes out(bytes());
-  std::memcpy(out.data(), kMagic.data(), kMagic.size());
+  std::memcpy(out.data(), kSealedMagic.data(), kSealedMagic.size());
   out[8] = kVersion;
   out[9] = static_cast<std::byte>(role.size());
   auto at = std::copy(key.begin(), key.end(), out.begin() + 10);
   at = std::copy(salt.begin(), salt.end(), at);
   std::memcpy(&*out.begin() + (at - out.begin()), role.data(), role.size());
   return out;
-}
-
-bool begins_sealed(std::span<const std::byte> start) {
-  return start.size() >= kMagic.size() &&
-         std::memcmp(start.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 Result<SealedHeader> read_sealed_header(const ReadableFile& file) {

@@ -42,9 +42,7 @@ struct SealedHeader {
   Bytes print() const;
 };
 
-// True if a file that begins with these bytes is encrypted. `start` may be shorter than the magic.
-bool begins_sealed(std::span<const std::byte> start);
-// Reads the header of a file that begins so. invalid_argument names the file.
+// Reads the header of a file that begins_sealed(). invalid_argument names the file.
 Result<SealedHeader> read_sealed_header(const ReadableFile& file);
 
 // Encrypts and decrypts the chunks of one file. Threads: one at a time.

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "daemon/base/sealed_magic.h"
 #include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/sealed_chunks.h"
 #include "devices/base/text.h"

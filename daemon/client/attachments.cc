@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/base/sealed_magic.h"
 #include "devices/base/files.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
@@ -39,6 +40,10 @@ Result<Attached> look_at(Files& files, const JobAttachment& from, uint64_t room,
   Attached attached{{from.name, {}, file->size(), {}}, from.path, &files};
   std::optional<std::string>& bytes = attached.file.bytes;
   if (file->size() <= room) bytes.emplace();
+  // A master would refuse it after the upload.
+  Bytes start(std::min<uint64_t>(file->size(), kSealedMagic.size()));
+  LEAT_RETURN_IF_ERROR(file->read(0, start));
+  if (begins_sealed(start)) return refuse_sealed(cat("'", from.path, "'"));
   Sha256 hash;
   LEAT_RETURN_IF_ERROR(read_in_pieces(*file, [&](std::span<const std::byte> piece) {
     hash.update(piece);

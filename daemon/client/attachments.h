@@ -22,8 +22,8 @@ struct Attached {
 
 // Reads the files that are small enough for the message, and hashes the others in pieces. Calls
 // `stopped` after each MiB: true ends it with `cancelled`. invalid_argument if the message has no
-// room for the rest of the submit; resource_exhausted for a file of more than 16 GiB; otherwise the
-// errors of reading a file. Blocks.
+// room for the rest of the submit, and for a file that is encrypted; resource_exhausted for a file
+// of more than 16 GiB; otherwise the errors of reading a file. Blocks.
 Result<std::vector<Attached>> look_at(const JobRequest& request,
                                       const std::function<bool()>& stopped);
 

@@ -1,5 +1,7 @@
 #include "daemon/jobs/blobs.h"
 
+#include <algorithm>
+
 #include "devices/base/text.h"
 
 namespace leat {
@@ -43,6 +45,13 @@ Status ArrivingBlob::append(std::span<const std::byte> bytes) {
   // `received_` never exceeds `size_`, so the difference cannot wrap.
   if (bytes.size() > size_ - received_) {
     return invalid_argument(cat("upload: expected ", size_, " bytes, received more"));
+  }
+  // The last bytes of the magic are not written, so no encrypted file is ever there.
+  if (received_ < start_.size()) {
+    const auto at = static_cast<size_t>(received_);
+    const size_t count = std::min(bytes.size(), start_.size() - at);
+    std::copy_n(bytes.begin(), count, start_.begin() + static_cast<ptrdiff_t>(at));
+    if (begins_sealed(std::span(start_).first(at + count))) return refuse_sealed("upload");
   }
   LEAT_RETURN_IF_ERROR(file_->append(bytes));
   hash_.update(bytes);

@@ -4,6 +4,7 @@
 // Threads: any; but no thread puts a blob while another thread removes it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/sealed_magic.h"
 #include "devices/base/files.h"
 #include "devices/base/sha256.h"
 
@@ -29,8 +31,8 @@ class ArrivingBlob {
   ArrivingBlob(const ArrivingBlob&) = delete;
   ArrivingBlob& operator=(const ArrivingBlob&) = delete;
 
-  // Appends the next bytes. invalid_argument beyond the announced size. After an error the object
-  // can only be destroyed.
+  // Appends the next bytes. invalid_argument beyond the announced size, and for an encrypted file
+  // (sealed_magic.h). After an error the object can only be destroyed.
   Status append(std::span<const std::byte> bytes);
   // When it returns ok, the blob is on disk and synced. invalid_argument if the bytes have another
   // hash.
@@ -52,6 +54,7 @@ class ArrivingBlob {
   std::unique_ptr<WritableFile> file_;
   Sha256 hash_;
   uint64_t received_ = 0;
+  std::array<std::byte, kSealedMagic.size()> start_{};  // the first bytes, as far as they came
   uint64_t unsynced_ = 0;
   bool there_ = true;  // the temporary file exists
 };

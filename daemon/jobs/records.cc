@@ -4,6 +4,7 @@
 #include <charconv>
 #include <set>
 
+#include "daemon/base/sealed_magic.h"
 #include "daemon/spec/chaos_fault.h"
 #include "devices/base/text.h"
 
@@ -90,6 +91,8 @@ Status check_files(const Submission& submission) {
                                   " in a file that is not uploaded, received ",
                                   human_bytes(file.bytes->size()), " as '", file.name, "'"));
     }
+    if (file.bytes && begins_sealed(std::as_bytes(std::span(*file.bytes))))
+      return refuse_sealed(cat(subject, "file '", file.name, "'"));
   }
   // The files are written below one folder, so "a" and "a/b" cannot both exist.
   for (const std::string_view name : names) {

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "daemon/base/sealed_magic.h"
 #include "daemon/checkpoint/checkpoint_store.h"
-#include "daemon/checkpoint/sealed_chunks.h"
 #include "devices/base/text.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"

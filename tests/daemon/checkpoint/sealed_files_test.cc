@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "daemon/base/sealed_magic.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/run_copier.h"
 #include "daemon/checkpoint/sealed_chunks.h"

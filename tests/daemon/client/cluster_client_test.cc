@@ -136,6 +136,25 @@ TEST_CASE("a file that changes between its hash and its upload is refused by nam
   CHECK(master.jobs().jobs().empty());
 }
 
+TEST_CASE("a file that is encrypted is refused before it is sent, small or large") {
+  JobMaster master;
+  const TemporaryDirectory here;
+  const auto client = connect(options_for(master));
+  for (const size_t size : {size_t{8}, size_t{5} << 20}) {
+    Bytes sealed = pattern(size);
+    std::ranges::copy(std::as_bytes(std::span(std::string_view("leatseal"))), sealed.begin());
+    const std::string path = write(here / "w", sealed);
+    const Status refused = client->submit(request_of({{"weights/w", path}})).status();
+    CHECK(refused.code() == Code::invalid_argument);
+    CHECK_THAT(refused.message(), Catch::Contains("'" + path +
+                                                  "': expected a file that is not "
+                                                  "encrypted") &&
+                                      Catch::Contains("export it first"));
+  }
+  CHECK(master.jobs().blobs() == 0);
+  CHECK(master.jobs().jobs().empty());
+}
+
 TEST_CASE("a checkpoint of a thousand parts goes along, and what no message holds is refused") {
   JobMaster master;
   const TemporaryDirectory here;

@@ -1,6 +1,8 @@
 // Tests files that are named by their content: each is there whole, or not at all.
 #include "daemon/jobs/blobs.h"
 
+#include <algorithm>
+
 #include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -15,6 +17,11 @@ Bytes pattern(size_t size) {
   Bytes bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 2);
   return bytes;
+}
+
+Bytes bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 // Files whose operations fail when the test says so.
@@ -58,6 +65,29 @@ TEST_CASE("a blob of which bytes are missing is refused") {
   CHECK(blob->finish().to_string() ==
         "invalid_argument: upload: expected 3000 bytes, received 2000");
   CHECK_FALSE(must(blobs.has(sha256(bytes), bytes.size())));
+}
+
+TEST_CASE("an upload that a master would decrypt with its key is refused, in pieces of any size") {
+  const TemporaryDirectory dir;
+  Blobs blobs(real_files(), dir / "blobs");
+  const std::string text = "leatseal\x01 and a stolen ciphertext";
+  const Bytes bytes = bytes_of(text);
+  for (size_t piece = 1; piece <= 9; ++piece) {
+    const auto blob = must(blobs.begin(sha256(bytes), bytes.size()));
+    Status status;
+    for (size_t at = 0; at < bytes.size() && status.ok(); at += piece)
+      status = blob->append(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
+    INFO(piece);
+    CHECK(status.code() == Code::invalid_argument);
+    CHECK_THAT(status.message(),
+               Catch::StartsWith("upload: expected a file that is not encrypted"));
+  }
+  CHECK(must(blobs.names()).empty());
+  // A shorter start, or the word at another place, is a file like any other.
+  for (const char* plain : {"leatsea", "a leatseal"}) {
+    const Bytes other = bytes_of(plain);
+    CHECK(blobs.put(sha256(other), other).ok());
+  }
 }
 
 TEST_CASE("two that bring the same blob at once do not meet") {

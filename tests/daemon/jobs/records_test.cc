@@ -97,6 +97,18 @@ TEST_CASE("a submission that no master accepts is refused with what is wrong") {
   CHECK(message([](Submission& s) { s.files = {attach("a/b..c/.d", "")}; }) == "");
 }
 
+TEST_CASE("a file of a submit that a master would decrypt with its key is refused") {
+  Submission submission = make_submission("r", "a", 1);
+  submission.files = {attach("weights", "leatseal\x01 and a stolen ciphertext")};
+  CHECK(check_submission(submission).to_string() ==
+        "invalid_argument: job 'a': file 'weights': expected a file that is not encrypted, "
+        "received one that begins with 'leatseal'; export it first (leat checkpoint export)");
+  for (const char* plain : {"leatsea", " leatseal", "Leatseal", ""}) {
+    submission.files = {attach("weights", plain)};
+    CHECK(check_submission(submission).ok());
+  }
+}
+
 TEST_CASE("a job's result is printed and read back") {
   const JobResult result{std::string(64, 'a'), 4, 11, "AMD EPYC 9454P and Another cpu=1"};
   CHECK(print_result(result) ==
