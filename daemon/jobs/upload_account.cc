@@ -19,6 +19,12 @@ bool fits(uint64_t size, uint64_t used, uint64_t most) {
   return size <= most && used <= most - size;
 }
 
+// The hash alone is what a client says: it could send any number of other bytes under it.
+bool has_file(const UploadAccount::Sizes& files, const std::string& name, uint64_t size) {
+  const auto found = files.find(name);
+  return found != files.end() && found->second == size;
+}
+
 }  // namespace
 
 class UploadAccount::Reservation {
@@ -45,11 +51,9 @@ Result<std::shared_ptr<void>> UploadAccount::reserve(const BlobUpload& asked) {
   return std::shared_ptr<void>(std::make_shared<Reservation>(shared_from_this(), begun_));
 }
 
-// An upload whose file counts already is about to end.
-uint64_t UploadAccount::under_way(const Sizes& counted, const std::string* user) const {
+uint64_t UploadAccount::under_way(const std::string* user) const {
   uint64_t bytes = 0;
   for (const auto& [_, each] : under_way_) {
-    if (counted.contains(each.name)) continue;
     if (user == nullptr || *user == each.user) bytes += each.size;
   }
   return bytes;
@@ -57,8 +61,8 @@ uint64_t UploadAccount::under_way(const Sizes& counted, const std::string* user)
 
 Status UploadAccount::check_all(const UnderWay& upload, const Sizes& there) const {
   const uint64_t most = quotas_.uploads;
-  if (most == 0 || there.contains(upload.name)) return {};
-  const uint64_t has = sum(there), coming = under_way(there, nullptr);
+  if (most == 0 || has_file(there, upload.name, upload.size)) return {};
+  const uint64_t has = sum(there), coming = under_way(nullptr);
   if (fits(upload.size, has + coming, most)) return {};
   return resource_exhausted(cat("upload of ", human_bytes(upload.size), ": expected at most ",
                                 human_bytes(most), " of all files together (quotas.uploads), ",
@@ -70,8 +74,8 @@ Status UploadAccount::check_user(const UnderWay& upload, const Sizes& there) {
   const uint64_t most = quotas_.user_uploads;
   if (most == 0) return {};
   LEAT_ASSIGN_OR_RETURN(const Sizes files, files_of(upload.user, there));
-  if (files.contains(upload.name)) return {};
-  const uint64_t has = sum(files), coming = under_way(files, &upload.user);
+  if (has_file(files, upload.name, upload.size)) return {};
+  const uint64_t has = sum(files), coming = under_way(&upload.user);
   if (fits(upload.size, has + coming, most)) return {};
   return resource_exhausted(cat("upload of ", human_bytes(upload.size), ": ",
                                 user_for_people(upload.user), " may have ", human_bytes(most),
@@ -89,7 +93,7 @@ Status UploadAccount::check_named(const std::string& user, std::span<const Attac
   LEAT_ASSIGN_OR_RETURN(Sizes all, files_of(user, there));
   const uint64_t has = sum(all);
   all.insert(named.begin(), named.end());
-  const uint64_t coming = under_way(all, &user);
+  const uint64_t coming = under_way(&user);
   if (fits(sum(all) - has, has + coming, most)) return {};
   return resource_exhausted(cat("submit with files of ", human_bytes(sum(named)), ": ",
                                 user_for_people(user), " may have ", human_bytes(most),

@@ -1,7 +1,8 @@
 // The account of uploaded files against the quotas of their bytes (quotas.h). The bytes of an
 // upload are reserved when it begins, with the size that it declares, so that uploads that run at
 // the same time cannot pass a quota together; they are released when it ends in any way. Then a
-// file that has arrived counts by itself, as long as it is there.
+// file that has arrived counts by itself, as long as it is there. An upload of a file that is there
+// counts as well while it is under way, since its bytes are written once more.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
       : quotas_(quotas), blobs_(blobs), named_(std::move(named)) {}
 
   // Reserves the bytes of an upload until the returned object is destroyed. resource_exhausted if
-  // they would pass a quota. An upload of a file that is there takes no room.
+  // they would pass a quota; an upload of a file that counts already, with the size that it has,
+  // passes none.
   Result<std::shared_ptr<void>> reserve(const BlobUpload& upload);
   // resource_exhausted if these files of a submit, with those that the user has, would pass the
   // quota of the user.
@@ -54,8 +56,8 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
     std::string user;
   };
   class Reservation;
-  // The bytes of uploads under way, all or those of one user, but of files that count already.
-  uint64_t under_way(const Sizes& counted, const std::string* user) const;
+  // The bytes of uploads under way, all or those of one user.
+  uint64_t under_way(const std::string* user) const;
   Status check_all(const UnderWay& upload, const Sizes& there) const;
   Status check_user(const UnderWay& upload, const Sizes& there);
   // The files that the user has uploaded and that are there, and those that the user's jobs name.

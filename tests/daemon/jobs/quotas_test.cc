@@ -256,6 +256,25 @@ TEST_CASE("a size that a client makes up passes no quota") {
   }
 }
 
+TEST_CASE("an upload of other bytes under the hash of a file that is there passes no quota") {
+  const bool of_all = GENERATE(true, false);
+  AccountScene scene(of_all ? Quotas{.uploads = 30} : Quotas{.user_uploads = 30});
+  scene.upload("ann", 'a');
+  const Sha256Digest known = sha256(ten_bytes('a'));
+  const auto reserve = [&](uint64_t size) { return scene.account->reserve({known, size, "ann"}); };
+  for (const uint64_t size : {uint64_t{21}, uint64_t{1} << 40, UINT64_MAX})
+    CHECK(reserve(size).status().code() == Code::resource_exhausted);
+  // The bytes of one that began count until it ends, whatever its hash.
+  auto other = must(reserve(20));
+  CHECK_FALSE(scene.begin("ann", 'b').ok());
+  other.reset();
+  auto same = must(reserve(10));
+  auto last = must(scene.begin("ann", 'b'));
+  CHECK_FALSE(scene.begin("ann", 'c').ok());
+  same.reset();
+  CHECK(scene.begin("ann", 'c').ok());
+}
+
 TEST_CASE("files count for the user while they are there or the user's jobs name them") {
   AccountScene scene({.user_uploads = 20});
   scene.upload("ann", 'a');
