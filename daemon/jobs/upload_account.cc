@@ -83,9 +83,10 @@ Status UploadAccount::check_user(const UnderWay& upload, const Sizes& there) {
                                 human_bytes(has), ", with ", human_bytes(coming), " under way"));
 }
 
-Status UploadAccount::check_named(const std::string& user, std::span<const AttachedFile> files) {
+Result<std::shared_ptr<void>> UploadAccount::reserve_named(const std::string& user,
+                                                           std::span<const AttachedFile> files) {
   const uint64_t most = quotas_.user_uploads;
-  if (most == 0 || files.empty()) return {};
+  if (most == 0 || files.empty()) return std::shared_ptr<void>();
   Sizes named;
   for (const AttachedFile& file : files) named[to_hex(file.sha256)] = file.size;
   const std::lock_guard lock(mutex_);
@@ -94,7 +95,11 @@ Status UploadAccount::check_named(const std::string& user, std::span<const Attac
   const uint64_t has = sum(all);
   all.insert(named.begin(), named.end());
   const uint64_t coming = under_way(&user);
-  if (fits(sum(all) - has, has + coming, most)) return {};
+  if (fits(sum(all) - has, has + coming, most)) {
+    const auto held = std::make_shared<Submit>(Submit{user, std::move(named)});
+    submits_.push_back(held);
+    return std::shared_ptr<void>(held);
+  }
   return resource_exhausted(cat("submit with files of ", human_bytes(sum(named)), ": ",
                                 user_for_people(user), " may have ", human_bytes(most),
                                 " of files together (quotas.user_uploads), and has ",
@@ -107,6 +112,11 @@ Result<UploadAccount::Sizes> UploadAccount::files_of(const std::string& user, co
   std::erase_if(uploaded, [&](const auto& each) { return !there.contains(each.first); });
   LEAT_ASSIGN_OR_RETURN(Sizes files, named_(user));
   files.insert(uploaded.begin(), uploaded.end());
+  std::erase_if(submits_, [](const auto& each) { return each.expired(); });
+  for (const auto& each : submits_) {
+    const auto submit = each.lock();
+    if (submit && submit->user == user) files.insert(submit->files.begin(), submit->files.end());
+  }
   if (uploaded.empty()) uploaded_.erase(user);
   return files;
 }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/jobs/blobs.h"
 #include "daemon/jobs/quotas.h"
@@ -45,9 +46,11 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
   // they would pass a quota; an upload of a file that counts already, with the size that it has,
   // passes none.
   Result<std::shared_ptr<void>> reserve(const BlobUpload& upload);
-  // resource_exhausted if these files of a submit, with those that the user has, would pass the
+  // Counts these files of a submit for the user until the returned object is destroyed, when the
+  // user's job names them. resource_exhausted if, with those that the user has, they would pass the
   // quota of the user.
-  Status check_named(const std::string& user, std::span<const AttachedFile> files);
+  Result<std::shared_ptr<void>> reserve_named(const std::string& user,
+                                              std::span<const AttachedFile> files);
 
  private:
   struct UnderWay {
@@ -55,12 +58,17 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
     uint64_t size = 0;
     std::string user;
   };
+  struct Submit {
+    std::string user;
+    Sizes files;
+  };
   class Reservation;
   // The bytes of uploads under way, all or those of one user.
   uint64_t under_way(const std::string* user) const;
   Status check_all(const UnderWay& upload, const Sizes& there) const;
   Status check_user(const UnderWay& upload, const Sizes& there);
-  // The files that the user has uploaded and that are there, and those that the user's jobs name.
+  // The files that the user has uploaded and that are there, and those that the user's jobs and
+  // submits name.
   Result<Sizes> files_of(const std::string& user, const Sizes& there);
   void end(uint64_t number);
 
@@ -70,6 +78,9 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
   std::mutex mutex_;
   uint64_t begun_ = 0;
   std::map<uint64_t, UnderWay> under_way_;
+  // Those that are not decided yet. Their owners may release them on any thread, also on one that
+  // `named` waits for, so that takes no lock.
+  std::vector<std::weak_ptr<const Submit>> submits_;
   std::map<std::string, Sizes> uploaded_;  // by user
 };
 

@@ -83,9 +83,14 @@ void SubmitGate::check(Submission submission, Done done) {
       status = check_data_root(real_files(), checked->data_root, state.tables().nodes());
     if (status.ok() && !checked->evaluates.empty())
       status = check_followed(checked->evaluates, checked->submission.sees_only);
-    const Submission& asked = checked->submission;
-    if (status.ok()) status = parts_.uploads->check_named(asked.terms.user, asked.files);
     if (!status.ok()) return done(status);
+    const Submission& asked = checked->submission;
+    auto reserved = parts_.uploads->reserve_named(asked.terms.user, asked.files);
+    if (!reserved.ok()) return done(reserved.status());
+    // Until the journal has the job, or refuses it, no other submit may have the same bytes.
+    done = [done = std::move(done), held = *std::move(reserved)](Result<JobView> view) {
+      done(std::move(view));
+    };
   }
   state.submit(std::move(checked->submission), std::move(done));
 }

@@ -309,15 +309,39 @@ TEST_CASE("a submit does not pass the quota by naming files that others have upl
     scene.upload(std::string(1, each), each);
     files.push_back(attach("f", std::string(10, each)));
   }
-  const Status refused = scene.account->check_named("eve", files);
+  const Status refused = scene.account->reserve_named("eve", files).status();
   CHECK(refused.code() == Code::resource_exhausted);
   CHECK(refused.message() ==
         "submit with files of 30 B: 'eve' may have 20 B of files together (quotas.user_uploads), "
         "and has 0 B, with 0 B under way");
   files.pop_back();
-  CHECK(scene.account->check_named("eve", files).ok());
+  CHECK(scene.account->reserve_named("eve", files).ok());
   scene.named["eve"] = {{AccountScene::name('a'), 10}, {AccountScene::name('b'), 10}};
-  CHECK(scene.account->check_named("eve", files).ok());  // it has these
+  CHECK(scene.account->reserve_named("eve", files).ok());  // it has these
+}
+
+TEST_CASE("submits at the same time do not pass the quota of their user's files together") {
+  AccountScene scene({.user_uploads = 20});
+  const auto reserve = [&](const std::string& user, const std::vector<char>& contents) {
+    std::vector<AttachedFile> files;
+    for (const char each : contents) files.push_back(attach("f", std::string(10, each)));
+    return scene.account->reserve_named(user, files);
+  };
+  auto first = must(reserve("eve", {'a', 'b'}));
+  CHECK(reserve("eve", {'c'}).status().code() == Code::resource_exhausted);
+  CHECK(reserve("eve", {'a'}).ok());  // the same file counts once
+  CHECK(reserve("bob", {'c'}).ok());
+  CHECK_FALSE(scene.begin("eve", 'c').ok());
+  SECTION("one that is refused gives its bytes back") {
+    first.reset();
+    CHECK(reserve("eve", {'c'}).ok());
+  }
+  SECTION("one that is taken counts as the job's files") {
+    scene.named["eve"] = {{AccountScene::name('a'), 10}, {AccountScene::name('b'), 10}};
+    first.reset();
+    CHECK_FALSE(reserve("eve", {'c'}).ok());
+    CHECK(reserve("eve", {'a', 'b'}).ok());
+  }
 }
 
 }  // namespace leat
