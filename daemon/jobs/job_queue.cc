@@ -76,7 +76,9 @@ void JobQueue::schedule() {
   context_.queue_version = ++context_.version;
   context_.head.reset();
   context_.over_quota.clear();
+  first_over_.clear();
   reserved_.reset();
+  count_held();
   const std::vector<uint64_t> waiting = order();
   for (const uint64_t number : waiting) {
     ClusterJob& job = jobs_.at(number);
@@ -115,34 +117,54 @@ size_t JobQueue::holds(ClusterJob& job) const {
   }
 }
 
-size_t JobQueue::quota_of(const ClusterJob& job) const {
+void JobQueue::count_held() {
+  held_.clear();
+  for (const uint64_t number : unfinished_) {
+    ClusterJob& job = jobs_.at(number);
+    held_[job.stored().terms.user] += holds(job);
+  }
+}
+
+void JobQueue::held_before(ClusterJob& job, size_t before) {
+  size_t& held = held_[job.stored().terms.user];
+  held = held - std::min(held, before) + holds(job);
+}
+
+size_t JobQueue::quota_of(ClusterJob& job) const {
   const auto most = static_cast<size_t>(context_.limits.quotas.workers);
   if (most == 0) return SIZE_MAX;
-  size_t others = 0;
-  for (const uint64_t number : unfinished_) {
-    ClusterJob& other = jobs_.at(number);
-    if (&other != &job && other.stored().terms.user == job.stored().terms.user)
-      others += holds(other);
-  }
+  const auto held = held_.find(job.stored().terms.user);
+  const size_t all = held == held_.end() ? 0 : held->second;
+  const size_t others = all - std::min(all, holds(job));
   return most - std::min(most, others);
 }
 
 bool JobQueue::is_within_quota(ClusterJob& job) {
   // A job that recovers has its workers from before.
   if (job.state() == JobState::recovering) return true;
+  const std::string& user = job.stored().terms.user;
+  // The jobs of one user keep their order: small ones that pass a large one would hold it up for
+  // as long as they come.
+  if (const auto first = first_over_.find(user); first != first_over_.end()) {
+    context_.over_quota[job.stored().number] =
+        cat("waits behind '", first->second, "' of the same user, which would pass the quota of ",
+            "workers (quotas.workers)");
+    return false;
+  }
   const size_t least = job.runners().demand().least(), left = quota_of(job);
   if (least <= left) return true;
   const auto most = static_cast<size_t>(context_.limits.quotas.workers);
-  context_.over_quota[job.stored().number] = cat(
-      "waits for ", counted(least, "worker"), ": ", user_for_people(job.stored().terms.user),
-      " may hold ", counted(most, "worker"), " together (quotas.workers), and holds ", most - left);
+  // One of an earlier, larger quota can never begin.
+  if (least <= most) first_over_.emplace(user, job.stored().id);
+  context_.over_quota[job.stored().number] =
+      cat("waits for ", counted(least, "worker"), ": ", user_for_people(user), " may hold ",
+          counted(most, "worker"), " together (quotas.workers), and holds ", most - left);
   return false;
 }
 
-size_t JobQueue::extra_for(const ClusterJob& job, const std::vector<uint64_t>& waiting) const {
+size_t JobQueue::extra_for(ClusterJob& job, const std::vector<uint64_t>& waiting) const {
   if (context_.head || job.stored().min_workers == 0) return 0;
-  ClusterJob& own = jobs_.at(job.stored().number);
-  size_t asked = own.runners().demand().wanted();
+  size_t asked = job.runners().demand().wanted();
   for (const uint64_t number : waiting) {
     ClusterJob& other = jobs_.at(number);
     const JobDemand& demand = other.runners().demand();
@@ -151,8 +173,8 @@ size_t JobQueue::extra_for(const ClusterJob& job, const std::vector<uint64_t>& w
     if (other.state() != JobState::recovering && demand.least() > quota_of(other)) continue;
     asked += demand.wanted();
   }
-  const JobDemand& demand = own.runners().demand();
-  const size_t free = demand.free(), kept = own.runners().assembly().kept();
+  const JobDemand& demand = job.runners().demand();
+  const size_t free = demand.free(), kept = job.runners().assembly().kept();
   const size_t quota = quota_of(job), has = kept + demand.wanted();
   return std::min(free - std::min(free, asked), quota - std::min(quota, has));
 }
@@ -216,7 +238,9 @@ void JobQueue::backfill(ClusterJob& job) {
 
 void JobQueue::start(ClusterJob& job, size_t extra, const std::vector<std::string>& avoid) {
   const bool begins = job.state() == JobState::queued;
+  const size_t before = holds(job);
   job.start_assembly(extra, avoid);
+  held_before(job, before);
   if (job.writes() != ClusterJob::Write::change) return;  // it has to wait yet
   made_way_.erase(job.stored().number);
   if (begins) took_turn(job.stored().terms.user);
@@ -299,6 +323,7 @@ std::vector<std::string> JobQueue::workers_for_head(ClusterJob& job) const {
 void JobQueue::grow() {
   // Workers go to running jobs only if no waiting job could use them.
   if (context_.queue_changed || context_.head || context_.journal.is_held()) return;
+  count_held();
   // Workers that a run is to take in at its next fence are promised to its job.
   std::set<std::string> promised;
   const auto promise = [&](const JobDemand& demand, size_t count) {
@@ -319,6 +344,7 @@ void JobQueue::grow() {
     const size_t free = demand.free_but({promised.begin(), promised.end()});
     const size_t quota = quota_of(job), has = holds(job);
     promise(demand, job.runners().run().grow(std::min(free, quota - std::min(quota, has))));
+    held_before(job, has);
   }
 }
 

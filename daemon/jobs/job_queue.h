@@ -9,7 +9,8 @@
 //   leave all workers and are QUEUED again. Both only if the head can start then. A job does not
 //   start before the one for which it made way.
 // * An elastic job takes workers beyond its least only if no other job waits for them.
-// * A job that would pass the quota of its user's workers waits, and holds up no other job.
+// * A job that would pass the quota of its user's workers waits, and so do later jobs of the user.
+//   It holds up no job of others.
 //
 // Threads: as the table.
 #pragma once
@@ -48,11 +49,16 @@ class JobQueue {
   // The workers that a job holds, or that are promised to it.
   size_t holds(ClusterJob& job) const;
   // The workers that the user of the job may hold beside those that the user's other jobs hold.
-  size_t quota_of(const ClusterJob& job) const;
-  // Whether the quota of its user's workers lets the job begin; notes why not.
+  size_t quota_of(ClusterJob& job) const;
+  // Sums the workers that each user's jobs hold, once for all jobs that a call looks at.
+  void count_held();
+  // Corrects the sum of a job's user: the job held `before`.
+  void held_before(ClusterJob& job, size_t before);
+  // Whether the quota of its user's workers lets the job begin, and no earlier job of the user
+  // waits for the quota; notes why not.
   bool is_within_quota(ClusterJob& job);
   // The workers beyond its least that an elastic job may take: those that no other job waits for.
-  size_t extra_for(const ClusterJob& job, const std::vector<uint64_t>& waiting) const;
+  size_t extra_for(ClusterJob& job, const std::vector<uint64_t>& waiting) const;
   // The job has to wait: it is the head from now on.
   void become_head(ClusterJob& job);
   // Notes which workers the head could use, and until when jobs have those of them that it cannot
@@ -82,6 +88,9 @@ class JobQueue {
   std::map<std::string, std::optional<Clock::Steady>, std::less<>> busy_;
   size_t coming_ = 0;  // of busy_, that jobs are about to leave
   std::optional<Reservation> reserved_;
+  std::map<std::string, size_t> held_;  // workers by user, of the present call
+  // By user: the id of the first job in the order that waits for the quota.
+  std::map<std::string, std::string> first_over_;
   // When a job of the user began last, in milliseconds of Unix time. Jobs that the journal has
   // forgotten count until the master restarts.
   std::map<std::string, int64_t> turns_;
