@@ -85,7 +85,9 @@ Result<TrainingStart> StartFinder::find() {
   }
   auto newest = newest_checkpoint();
   // No host is as far as the newest checkpoint, so it is read after all. If it is damaged, an older
-  // step of the hosts may be good enough.
+  // step of the hosts may be good enough. For any other error, such as a key that is not here, an
+  // older step would lose what may be whole.
+  if (!newest.ok() && newest.status().code() != Code::failed_precondition) return newest.status();
   const int64_t least = newest.ok() ? newest->manifest.step : 0;
   if (least < on_disk_) {  // the newest ones are damaged
     LEAT_ASSIGN_OR_RETURN(start_.held, variables_.find_held(least));

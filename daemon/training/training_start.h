@@ -42,7 +42,8 @@ class StartFinder {
   // to verify. REQUIRES: look_at_disk() was called, and the plans are compiled. Damaged checkpoints
   // are passed over with a warning. If none is whole and no host holds a step, the job begins again
   // where TrainOptions::begin_anew allows it; failed_precondition otherwise, and for a job whose
-  // weights depend on timing, since it would end with others.
+  // weights depend on timing, since it would end with others. A checkpoint whose key is not here is
+  // not damaged: invalid_argument.
   Result<TrainingStart> find();
 
  private:

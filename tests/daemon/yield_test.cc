@@ -3,10 +3,13 @@
 #include <atomic>
 #include <chrono>
 
+#include "daemon/checkpoint/checkpoint_store.h"
+#include "daemon/checkpoint/sealed_files.h"
 #include "daemon/hosts/local_host.h"
 #include "daemon/training/trainer.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
+#include "ops/catalogue.h"
 #include "tests/catch.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
@@ -86,6 +89,28 @@ class Job4 {
     saved_ = saved_ || !outcome.checkpoint.empty();
     return outcome;
   }
+  // Goes on in the memory of these workers, beside a checkpoint of the undisturbed job that is
+  // encrypted with a key that is not here.
+  Result<TrainOutcome> go_on_without_key(const std::vector<size_t>& on, int64_t step) {
+    const std::vector<std::string> key = {std::string(32, 'k')}, none;
+    SealedFiles sealed(real_files(), must(make_checkpoint_keys(key)));
+    const std::string twin = cat(small_.path("twin/checkpoints/"), checkpoint_name(step));
+    must(write_checkpoint(sealed, small_.path("run/checkpoints"),
+                          must(read_checkpoint(real_files(), twin))));
+    SealedFiles without(real_files(), must(make_checkpoint_keys(none)));
+    static const Catalogue catalogue = standard_catalogue();
+    std::vector<DeviceHost*> workers;
+    for (const size_t i : on) workers.push_back(workers_[i].get());
+    TrainOptions options;
+    options.folder = small_.path("run");
+    options.workers = static_cast<int>(on.size());
+    options.threads = 1;
+    options.survivors = options.resume = true;
+    LEAT_ASSIGN_OR_RETURN(const auto trainer, Trainer::create(catalogue, without, job_, options,
+                                                              assemble(std::move(workers))));
+    Silent watch;
+    return trainer->run(watch, [] { return false; });
+  }
   std::atomic<TrainYield> how = TrainYield::no;  // the answer when it asks whether to yield
   void lose(size_t worker) { workers_[worker] = std::make_unique<DeviceHost>(0, 1); }
   void check_end(const TrainOutcome& end) const {
@@ -152,6 +177,15 @@ TEST_CASE("a training saved at a fence goes on from there without its old worker
   (void)job.train({0, 1, 2}, 5, TrainYield::saved);
   job.lose(0);
   job.check_end(job.train({0}, 0, TrainYield::no));
+}
+
+TEST_CASE("survivors give no step up for a checkpoint whose key is not here", "[cluster]") {
+  Job4 job({"num_workers=[1, 4]", "checkpoint.every_steps=50"});
+  (void)job.train({0, 1}, 5, TrainYield::kept);
+  REQUIRE_FALSE(job.saved());
+  const Status status = job.go_on_without_key({0, 1}, 50).status();
+  CHECK(status.code() == Code::invalid_argument);
+  CHECK_THAT(status.message(), Catch::Contains("is encrypted: expected its key"));
 }
 
 TEST_CASE("a training that is to be saved at a fence waits there for room", "[cluster]") {
