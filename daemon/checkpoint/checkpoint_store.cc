@@ -29,7 +29,11 @@ Result<Manifest> visit_parts(Files& files, const std::string& path, const Visit&
     // The hash is checked first, so visit() never parses damaged bytes. For that read_checkpoint()
     // reads each part twice.
     LEAT_RETURN_IF_ERROR(read_checked(*file, manifest.parts[i], pass_over));
-    LEAT_RETURN_IF_ERROR(visit(*file));
+    const Status visited = visit(*file);
+    // Only the error of open() says that a key is not here. A part that was opened and cannot be
+    // read, such as one of an unknown element type, counts as damaged.
+    if (lacks_key(visited)) return invalid_argument(visited.message());
+    LEAT_RETURN_IF_ERROR(visited);
   }
   return manifest;
 }

@@ -85,7 +85,8 @@ class CheckpointWriter {
 Result<Manifest> write_checkpoint(Files& files, const std::string& folder,
                                   const Checkpoint& checkpoint);
 
-// Reads and verifies a checkpoint. invalid_argument describes the damage.
+// Reads and verifies a checkpoint. invalid_argument describes the damage; lacks_key() is true for
+// an error only if the key is not here (sealed_files.h).
 Result<Checkpoint> read_checkpoint(Files& files, const std::string& path);
 
 // Reads only the manifest of a checkpoint, without looking for its parts.

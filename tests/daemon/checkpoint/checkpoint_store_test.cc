@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "daemon/checkpoint/job_checkpoints.h"
+#include "daemon/checkpoint/sealed_files.h"
 #include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "ops/formats/elements.h"
@@ -234,6 +235,25 @@ TEST_CASE("the newest of two checkpoints is that of the higher step, however man
   std::vector<std::string> refused;
   CHECK(must(read_latest_checkpoint(real_files(), dir.path(), refused)).manifest.step ==
         100'000'000);
+}
+
+TEST_CASE("a checkpoint of an element type that is not known gives way to an older one") {
+  const TemporaryDirectory dir;
+  must(write_checkpoint(real_files(), dir.path(), {manifest_of(5), state_after(5)}));
+  const std::string header = R"({"w":{"dtype":"F4_E2M1","shape":[8],"data_offsets":[0,4]}})";
+  std::string part(8, '\0');
+  part[0] = static_cast<char>(header.size());
+  part += header + "1234";
+  const auto writer = must(CheckpointWriter::begin(real_files(), dir.path(), 7, 1));
+  must(writer->fill_part(
+      0, [&](const TakeBytes& take) { return take(std::as_bytes(std::span(part))); }));
+  must(writer->commit(manifest_of(7)));
+  // It is no file whose key is missing.
+  CHECK_FALSE(lacks_key(read_checkpoint(real_files(), writer->path()).status()));
+  std::vector<std::string> refused;
+  CHECK(must(read_latest_checkpoint(real_files(), dir.path(), refused)).manifest.step == 5);
+  REQUIRE(refused.size() == 1);
+  CHECK_THAT(refused[0], Catch::Contains("expected an element type such as F32"));
 }
 
 TEST_CASE("each checkpoint of a job names the one before, which may be gone") {
