@@ -252,8 +252,11 @@ Result<std::unique_ptr<WritableFile>> SealedFiles::create(const std::string& pat
 
 Result<std::unique_ptr<WritableFile>> SealedFiles::append_to(const std::string& path,
                                                              uint64_t size) {
-  if (sealed_role(path).empty()) return files_.append_to(path, size);
-  return Files::append_to(path, size);
+  if (seals() && !sealed_role(path).empty()) return Files::append_to(path, size);
+  // Plain bytes behind the last chunk of an encrypted file would make it one that is damaged.
+  const auto file = files_.open(path);
+  LEAT_ASSIGN_OR_RETURN(const bool sealed, file.ok() ? is_sealed(**file) : Result<bool>(false));
+  return sealed ? Files::append_to(path, size) : files_.append_to(path, size);
 }
 
 Status SealedFiles::link(const std::string& from, const std::string& to) {

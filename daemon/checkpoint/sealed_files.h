@@ -34,7 +34,8 @@ inline bool lacks_key(const Status& why) { return why.code() == Code::unimplemen
 // A damaged chunk in the middle is invalid_argument of the read().
 //
 // create() encrypts a file that has a role, with the first key. sync() and close() end such a file:
-// append() then fails. append_to() of one is unimplemented.
+// append() then fails. append_to() is unimplemented for an encrypted file, and with a key for every
+// file that has a role.
 //
 // link() keeps an encrypted file encrypted, also where the disk has no links: then it copies the
 // bytes as they are. It is unimplemented for a plain file that is to get a role while there is a

@@ -166,6 +166,33 @@ TEST_CASE("bytes that are appended in odd pieces make the same file of chunks") 
   CHECK(must(scene.read(path)) == bytes);
 }
 
+TEST_CASE(
+    "a plain file is appended to if it has no role or there is no key, an encrypted one never") {
+  SealedScene scene;
+  SealedFiles none(real_files(), keys_of({}));
+  const std::string weights = scene.dir / "weights.safetensors", log = scene.dir / "log.txt";
+  const auto append = [](SealedFiles& files, const std::string& path, uint64_t size) -> Status {
+    LEAT_ASSIGN_OR_RETURN(const auto file, files.append_to(path, size));
+    LEAT_RETURN_IF_ERROR(file->append(pattern(1)));
+    return file->close();
+  };
+  for (const std::string& path : {weights, log}) scene.write_raw(path, pattern(5));
+  CHECK(append(none, weights, 5).ok());
+  CHECK(scene.raw(weights).size() == 6);
+  CHECK(append(scene.files, weights, 6).code() == Code::unimplemented);
+  CHECK(append(scene.files, log, 5).ok());
+  CHECK_FALSE(append(none, scene.dir / "gone.txt", 0).ok());
+  // Under any name.
+  scene.write(weights, pattern(100));
+  const Bytes sealed = scene.raw(weights);
+  scene.write_raw(log, sealed);
+  for (const std::string& path : {weights, log}) {
+    CHECK(append(none, path, sealed.size()).code() == Code::unimplemented);
+    CHECK(append(scene.files, path, sealed.size()).code() == Code::unimplemented);
+    CHECK(scene.raw(path) == sealed);
+  }
+}
+
 TEST_CASE("equal files are encrypted differently each time") {
   SealedScene scene;
   const Bytes bytes = pattern(100);
