@@ -1,6 +1,8 @@
 #include "daemon/jobs/blobs.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "devices/base/text.h"
 
@@ -151,9 +153,16 @@ Result<std::map<std::string, uint64_t>> Blobs::sizes() const {
   std::map<std::string, uint64_t> sizes;
   for (const std::string& name : all) {
     if (name.ends_with(kTemporary)) continue;
-    // One that is gone meanwhile takes no room.
-    const auto file = files_.open(cat(folder_, "/", name));
-    if (file.ok()) sizes[name] = (*file)->size();
+    const std::string path = cat(folder_, "/", name);
+    if (const auto file = files_.open(path); file.ok()) {
+      sizes[name] = (*file)->size();
+      continue;
+    }
+    // An encrypted one whose key is not here takes its room all the same. One that is gone
+    // meanwhile takes none.
+    std::error_code gone;
+    const uint64_t size = std::filesystem::file_size(path, gone);
+    if (!gone) sizes[name] = size;
   }
   return sizes;
 }

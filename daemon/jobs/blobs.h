@@ -78,7 +78,7 @@ class Blobs {
   // The names of all files in the folder: hashes, and temporary files that a crash left.
   Result<std::vector<std::string>> names() const;
   Status remove(const std::string& name);
-  // The bytes of all whole blobs, by name.
+  // The bytes of all whole blobs, by name; of one that cannot be opened, those on the disk.
   Result<std::map<std::string, uint64_t>> sizes() const;
 
  private:

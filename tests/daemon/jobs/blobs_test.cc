@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/checkpoint/sealed_files.h"
 #include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -118,6 +119,23 @@ TEST_CASE("a blob that fails to get its name leaves nothing") {
   files.fails = false;
   must(blobs.share(*file, sha256(bytes)));
   CHECK(must(blobs.has(sha256(bytes), 100)));
+}
+
+TEST_CASE("an encrypted blob counts with its bytes, also if its key is not here") {
+  const TemporaryDirectory dir;
+  const std::vector<std::string> secret = {std::string(32, 'k')}, none;
+  SealedFiles with(real_files(), must(make_checkpoint_keys(secret)));
+  SealedFiles without(real_files(), must(make_checkpoint_keys(none)));
+  const Bytes bytes = pattern(1'000);
+  const std::string name = to_hex(sha256(bytes));
+  must(write_file_atomically(with, dir / "weights.safetensors", bytes));
+  Blobs blobs(with, dir / "blobs");
+  must(blobs.share(*must(with.open(dir / "weights.safetensors")), sha256(bytes)));
+  CHECK(must(blobs.sizes()) == std::map<std::string, uint64_t>{{name, 1'000}});
+  const uint64_t on_disk = must(real_files().open(blobs.path(sha256(bytes))))->size();
+  CHECK(on_disk > 1'000);
+  CHECK(must(Blobs(without, dir / "blobs").sizes()) ==
+        std::map<std::string, uint64_t>{{name, on_disk}});
 }
 
 TEST_CASE("a copy of a file that is not what it was told to be is refused") {
