@@ -117,8 +117,11 @@ CLI::App* add_submit(CLI::App& app, ClusterArguments& arguments) {
 }
 
 // Returns the error of its arguments, if any.
-std::optional<std::string> check_submit(const SubmitCommand& submit) {
+std::optional<std::string> check_submit(const SubmitCommand& submit,
+                                        const ClusterOptions& options) {
   const std::string see = "\nSee 'leat submit --help'.";
+  if (submit.resume.empty() && !options.checkpoint_keys.empty())
+    return "expected --resume DIR with --checkpoint-key, whose checkpoints it reads" + see;
   if (!submit.evaluate.empty()) {
     if (submit.job.overrides.num_workers)
       return "expected no --workers with --evaluate, which takes one" + see;
@@ -276,7 +279,8 @@ Command submit_command(ClusterArguments arguments, Attend attend, Timeout timeou
   SubmitCommand& submit = arguments.submit;
   const ColorMode color = arguments.options.color;
   // The parser cannot say that one of two arguments is needed, so this is checked after it.
-  if (auto wrong = check_submit(submit)) return PrintText{*wrong, kExitUsage, color};
+  if (auto wrong = check_submit(submit, arguments.options))
+    return PrintText{*wrong, kExitUsage, color};
   if (auto wrong = check_on_event(arguments, "leat submit"))
     return PrintText{*wrong, kExitUsage, color};
   return SubmitCommand{std::move(arguments.options),
@@ -395,11 +399,12 @@ CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool js
   return app.add_flag("--json", options.json, "JSON on stdout, one object a line");
 }
 
-void add_checkpoint_key(CLI::App& sub, std::vector<std::string>& keys) {
-  sub.add_option(
-         "--checkpoint-key", keys,
-         "File with the key of encrypted weights (LEAT_CHECKPOINT_KEY_FILE); of several the "
-         "first one encrypts")
+CLI::Option* add_checkpoint_key(CLI::App& sub, std::vector<std::string>& keys) {
+  return sub
+      .add_option(
+          "--checkpoint-key", keys,
+          "File with the key of encrypted weights (LEAT_CHECKPOINT_KEY_FILE); of several the "
+          "first one encrypts")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }

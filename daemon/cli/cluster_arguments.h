@@ -50,7 +50,7 @@ struct ClusterArguments {
 CLI::Option* add_cluster_options(CLI::App& app, ClusterOptions& options, bool json = true);
 
 // The option of commands that read checkpoints or weights: see use_checkpoint_keys().
-void add_checkpoint_key(CLI::App& sub, std::vector<std::string>& keys);
+CLI::Option* add_checkpoint_key(CLI::App& sub, std::vector<std::string>& keys);
 
 // The options of commands that use a trained model, for other data and other keys than the run's
 // own: see data_overrides().

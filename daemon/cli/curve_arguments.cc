@@ -37,6 +37,7 @@ void add_metrics(CLI::App& app, CurveArguments& arguments, std::string& color) {
                   "With --gradients: a key of the run's job file, such as data.root=PATH")
       ->type_name("KEY=VALUE")
       ->needs(gradients);
+  add_checkpoint_key(*sub, arguments.cluster.checkpoint_keys)->needs(boards);
   add_color(*sub, color);
 }
 
@@ -61,6 +62,7 @@ void add_compare(CLI::App& app, CurveArguments& arguments, std::string& color) {
   add_argument(*sub, "FIRST", arguments.compare.first, kRun)->required();
   add_argument(*sub, "SECOND", arguments.compare.second, kRun)->required();
   add_cluster_options(*sub, arguments.cluster);
+  add_checkpoint_key(*sub, arguments.cluster.checkpoint_keys);
   add_color(*sub, color);
 }
 

@@ -169,6 +169,13 @@ int run_submit(const SubmitCommand& command) {
   std::error_code ignored;
   // A folder that exists is meant before a job of the same name.
   const bool here = !anew && !evaluates && std::filesystem::exists(command.resume, ignored);
+  if (!here && !options.checkpoint_keys.empty()) {
+    (void)report(invalid_argument(cat("--checkpoint-key: expected the folder of a run with ",
+                                      "--resume, there is no '", command.resume,
+                                      "' here; a master has the keys of its jobs itself")),
+                 options.color);
+    return kExitUsage;
+  }
   Packed packed;
   // Errors of files here are found before the cluster is needed at all.
   if (anew || here) packed = anew ? pack_file(command) : pack_folder(command);

@@ -235,6 +235,31 @@ TEST_CASE("leat ca takes times, hosts and its folder") {
   CHECK_THAT(usage_error({"ca", "rotate", "--force"}), Catch::Contains("--finish"));
 }
 
+TEST_CASE("every command that reads weights takes the keys for them") {
+  const std::vector<std::vector<std::string>> commands = {
+      {"train", "--resume", "run"},       {"evaluate", "run"},
+      {"predict", "run", "--input", "x"}, {"submit", "--resume", "run"},
+      {"compare", "run", "other"},        {"metrics", "run", "--tensorboard", "boards"},
+      {"checkpoint", "ls", "run"},        {"checkpoint", "verify", "run"},
+      {"checkpoint", "diff", "run", "b"}, {"checkpoint", "export", "run", "-o", "w.npz"},
+      {"checkpoint", "copy", "run", "b"}};
+  for (std::vector<std::string> words : commands) {
+    INFO(words[0] << " " << words[1]);
+    words.insert(words.end(), {"--checkpoint-key", "new", "--checkpoint-key", "old"});
+    const Command command = parse_command_line(words);
+    REQUIRE_FALSE(std::holds_alternative<PrintText>(command));
+  }
+  const Command compare = parse_command_line({"compare", "a", "b", "--checkpoint-key", "k"});
+  CHECK(std::get<CompareCommand>(compare).cluster.checkpoint_keys == std::vector<std::string>{"k"});
+  const Command metrics = parse_command_line(
+      {"metrics", "a", "--tensorboard", "d", "--checkpoint-key", "k", "--checkpoint-key", "l"});
+  CHECK(std::get<MetricsCommand>(metrics).cluster.checkpoint_keys ==
+        std::vector<std::string>{"k", "l"});
+  // The table of the numbers needs none.
+  CHECK_THAT(usage_error({"metrics", "a", "--checkpoint-key", "k"}),
+             Catch::Contains("--tensorboard"));
+}
+
 TEST_CASE("a wrong command line says what is wrong, what is near, and where the help is") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{},
@@ -261,6 +286,12 @@ TEST_CASE("a wrong command line says what is wrong, what is near, and where the 
        "unknown command 'sbumit' (did you mean 'submit'?)\nSee 'leat --help'."},
       {{"submit"},
        "JOB is required, or --resume DIR|JOB, or --evaluate JOB\nSee 'leat submit --help'."},
+      {{"submit", "j.yaml", "--checkpoint-key", "k"},
+       "expected --resume DIR with --checkpoint-key, whose checkpoints it reads\nSee 'leat submit "
+       "--help'."},
+      {{"submit", "--evaluate", "cnn-1f2e", "--checkpoint-key", "k"},
+       "expected --resume DIR with --checkpoint-key, whose checkpoints it reads\nSee 'leat submit "
+       "--help'."},
       {{"submit", "j.yaml", "--wait", "--follow"},
        "--wait excludes --follow\nSee 'leat submit --help'."},
       {{"submit", "j.yaml", "--timeout", "10"},

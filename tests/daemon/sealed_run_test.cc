@@ -145,6 +145,11 @@ TEST_CASE("a job with encrypted checkpoints that is killed and goes on ends with
   CHECK_FALSE(fs::exists(fetched / "no.safetensors"));
   CHECK(leat({"checkpoint", "diff", folder, fetched / "run"}, true).exit_code == 0);
 
+  // The master reads its own job, so that a key of the client would be of no use.
+  const Finished keyed = scene.cluster().leat("submit", {"--resume", id, "--checkpoint-key", key});
+  CHECK(keyed.exit_code == 2);
+  CHECK_THAT(keyed.err, Catch::Contains("--checkpoint-key: expected the folder of a run"));
+
   // A job that goes on from this one finds its parts encrypted.
   const Finished resumed = scene.cluster().leat(
       "submit", {"--resume", id, "--set", "steps=1550", "--set", "export=[]", "--wait"});
