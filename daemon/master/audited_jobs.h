@@ -34,8 +34,8 @@ class AuditedJobs final : public JobService {
 
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
-  // An entry has only an upload that is refused: one that is accepted changes nothing until a job
-  // names it.
+  // An entry has only an upload that fails when it begins, by a quota or for another reason: one
+  // that begins changes nothing until a job names it.
   Result<std::unique_ptr<ArrivingBlob>> begin_blob(const BlobUpload& upload) override;
   // As submit(), for a session, whose job `submit` brings to the table. `done` is called when the
   // table has the job, before later events of it; the entry is written meanwhile.

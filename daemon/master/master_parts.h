@@ -75,8 +75,9 @@ struct MasterParts {
   const JobFolders folders;
   PostMortems post_mortems;
 
-  // Of the folders of jobs and of uploads: weights are encrypted if there is a key.
+  // The keys of weights on the disk; without any they are in the clear.
   std::shared_ptr<const CheckpointKeys> checkpoint_keys;
+  // Reads and writes the folders of jobs and of uploads, with these keys.
   std::unique_ptr<SealedFiles> files;
   // By the users of this machine: what a peer without a key may do.
   std::unique_ptr<const LocalAccess> local;
