@@ -13,6 +13,8 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <system_error>
 
 #include "daemon/authority/key_file.h"
@@ -84,6 +86,24 @@ Status check_private(int fd, const std::string& path) {
   return invalid_argument(cat("'", path, "': expected it to be of user ", ::geteuid(),
                               " or of root, and of no use to others (chmod go=), received user ",
                               info.st_uid, " and mode ", mode.data()));
+}
+
+// Whether the name is one of those that write_key_file() gives a file before its own:
+// FILE.DIGITS.tmp or, a moment before, FILE.DIGITS.tmp.XXXXXX.
+bool is_leftover(std::string_view name) {
+  constexpr std::string_view kTemporary = ".tmp";
+  constexpr size_t kRandom = 7;  // a dot and six characters
+  for (const std::string_view file : {kKeys, kCertificates, kLists, kIssued}) {
+    if (!name.starts_with(file)) continue;
+    std::string_view rest = name.substr(std::string_view(file).size());
+    if (!rest.ends_with(kTemporary) && rest.size() > kRandom && rest[rest.size() - kRandom] == '.')
+      rest.remove_suffix(kRandom);
+    if (!rest.ends_with(kTemporary) || !rest.starts_with('.')) return false;
+    rest.remove_suffix(kTemporary.size());
+    rest.remove_prefix(1);
+    return !rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+  return false;
 }
 
 }  // namespace
@@ -182,10 +202,9 @@ Status Authority::lock() {
 void Authority::clear_leftovers() const {
   std::error_code error;
   std::vector<std::filesystem::path> leftovers;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    const std::string name = entry.path().filename().string();
-    for (const std::string_view file : {kKeys, kCertificates, kLists, kIssued})
-      if (name.starts_with(cat(file, "."))) leftovers.push_back(entry.path());
+  for (std::filesystem::directory_iterator each(folder_, error), end; !error && each != end;
+       each.increment(error)) {
+    if (is_leftover(each->path().filename().string())) leftovers.push_back(each->path());
   }
   for (const auto& each : leftovers) std::filesystem::remove(each, error);
 }
@@ -254,15 +273,14 @@ Status Authority::check_issued() {
 
 // An older list would be given to the daemons, which would trust a revoked certificate again.
 Status Authority::check_lists() const {
+  std::map<std::string, std::set<std::string>> listed;
+  for (const Trusted& trusted : trusted_) {
+    std::set<std::string>& serials = listed[trusted.id];
+    for (const Revoked& revoked : revoked_in(trusted.list)) serials.insert(revoked.serial);
+  }
   for (const IssuedCertificate& each : issued_) {
-    const auto trusted =
-        std::find_if(trusted_.begin(), trusted_.end(),
-                     [&](const Trusted& authority) { return authority.id == each.authority; });
-    if (!each.revoked || trusted == trusted_.end()) continue;
-    const auto listed = revoked_in(trusted->list);
-    if (std::any_of(listed.begin(), listed.end(),
-                    [&](const Revoked& revoked) { return revoked.serial == each.serial; }))
-      continue;
+    const auto trusted = listed.find(each.authority);
+    if (!each.revoked || trusted == listed.end() || trusted->second.contains(each.serial)) continue;
     return invalid_argument(cat("'", path_of(kLists), "': expected the certificate ", each.serial,
                                 ", which '", path_of(kIssued),
                                 "' has as revoked, received others: the file is older"));

@@ -76,7 +76,6 @@ void JobQueue::schedule() {
   context_.queue_version = ++context_.version;
   context_.head.reset();
   context_.over_quota.clear();
-  first_over_.clear();
   reserved_.reset();
   count_held();
   const std::vector<uint64_t> waiting = order();
@@ -142,23 +141,12 @@ size_t JobQueue::quota_of(ClusterJob& job) const {
 bool JobQueue::is_within_quota(ClusterJob& job) {
   // A job that recovers has its workers from before.
   if (job.state() == JobState::recovering) return true;
-  const std::string& user = job.stored().terms.user;
-  // The jobs of one user keep their order: small ones that pass a large one would hold it up for
-  // as long as they come.
-  if (const auto first = first_over_.find(user); first != first_over_.end()) {
-    context_.over_quota[job.stored().number] =
-        cat("waits behind '", first->second, "' of the same user, which would pass the quota of ",
-            "workers (quotas.workers)");
-    return false;
-  }
   const size_t least = job.runners().demand().least(), left = quota_of(job);
   if (least <= left) return true;
   const auto most = static_cast<size_t>(context_.limits.quotas.workers);
-  // One of an earlier, larger quota can never begin.
-  if (least <= most) first_over_.emplace(user, job.stored().id);
-  context_.over_quota[job.stored().number] =
-      cat("waits for ", counted(least, "worker"), ": ", user_for_people(user), " may hold ",
-          counted(most, "worker"), " together (quotas.workers), and holds ", most - left);
+  context_.over_quota[job.stored().number] = cat(
+      "waits for ", counted(least, "worker"), ": ", user_for_people(job.stored().terms.user),
+      " may hold ", counted(most, "worker"), " together (quotas.workers), and holds ", most - left);
   return false;
 }
 

@@ -89,8 +89,6 @@ class JobQueue {
   size_t coming_ = 0;  // of busy_, that jobs are about to leave
   std::optional<Reservation> reserved_;
   std::map<std::string, size_t> held_;  // workers by user, of the present call
-  // By user: the id of the first job in the order that waits for the quota.
-  std::map<std::string, std::string> first_over_;
   // When a job of the user began last, in milliseconds of Unix time. Jobs that the journal has
   // forgotten count until the master restarts.
   std::map<std::string, int64_t> turns_;

@@ -59,9 +59,17 @@ uint64_t UploadAccount::under_way(const std::string* user) const {
   return bytes;
 }
 
+// A copy of a file that is there replaces it in the end. Only one at a time goes unchecked, since
+// each takes room while it is under way.
+bool UploadAccount::takes_no_more(const Sizes& there, const UnderWay& upload) const {
+  return has_file(there, upload.name, upload.size) &&
+         std::none_of(under_way_.begin(), under_way_.end(),
+                      [&](const auto& each) { return each.second.name == upload.name; });
+}
+
 Status UploadAccount::check_all(const UnderWay& upload, const Sizes& there) const {
   const uint64_t most = quotas_.uploads;
-  if (most == 0 || has_file(there, upload.name, upload.size)) return {};
+  if (most == 0 || takes_no_more(there, upload)) return {};
   const uint64_t has = sum(there), coming = under_way(nullptr);
   if (fits(upload.size, has + coming, most)) return {};
   return resource_exhausted(cat("upload of ", human_bytes(upload.size), ": expected at most ",
@@ -74,7 +82,7 @@ Status UploadAccount::check_user(const UnderWay& upload, const Sizes& there) {
   const uint64_t most = quotas_.user_uploads;
   if (most == 0) return {};
   LEAT_ASSIGN_OR_RETURN(const Sizes files, files_of(upload.user, there));
-  if (has_file(files, upload.name, upload.size)) return {};
+  if (takes_no_more(files, upload)) return {};
   const uint64_t has = sum(files), coming = under_way(&upload.user);
   if (fits(upload.size, has + coming, most)) return {};
   return resource_exhausted(cat("upload of ", human_bytes(upload.size), ": ",

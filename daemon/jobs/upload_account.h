@@ -44,7 +44,7 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
 
   // Reserves the bytes of an upload until the returned object is destroyed. resource_exhausted if
   // they would pass a quota; an upload of a file that counts already, with the size that it has,
-  // passes none.
+  // is not refused, unless another one of it is under way.
   Result<std::shared_ptr<void>> reserve(const BlobUpload& upload);
   // Counts these files of a submit for the user until the returned object is destroyed, when the
   // user's job names them. resource_exhausted if, with those that the user has, they would pass the
@@ -65,6 +65,7 @@ class UploadAccount : public std::enable_shared_from_this<UploadAccount> {
   class Reservation;
   // The bytes of uploads under way, all or those of one user.
   uint64_t under_way(const std::string* user) const;
+  bool takes_no_more(const Sizes& there, const UnderWay& upload) const;
   Status check_all(const UnderWay& upload, const Sizes& there) const;
   Status check_user(const UnderWay& upload, const Sizes& there);
   // The files that the user has uploaded and that are there, and those that the user's jobs and

@@ -30,8 +30,9 @@ Status check_bounds(const WorkerInfo& info) {
 
 Status check_claims(const WorkerInfo& info, std::string_view name, const WorkerLimits& limits) {
   LEAT_RETURN_IF_ERROR(check_bounds(info));
-  const auto found = std::find_if(limits.begin(), limits.end(),
-                                  [&](const auto& each) { return matches_glob(each.first, name); });
+  const auto found = std::find_if(limits.begin(), limits.end(), [&](const auto& each) {
+    return matches_glob(each.first, name) || matches_glob(each.first, info.worker.name);
+  });
   if (found == limits.end()) return {};
   const auto& [pattern, limit] = *found;
   const auto beyond = [&, &pattern = pattern](std::string_view key, const std::string& most,

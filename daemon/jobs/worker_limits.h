@@ -30,9 +30,9 @@ using WorkerLimits = std::vector<std::pair<std::string, WorkerLimit>>;
 inline constexpr uint64_t kMostDeviceBytes = uint64_t{1} << 50;  // 1 PiB
 inline constexpr uint32_t kMostDeviceThreads = 1u << 16;
 
-// Compares the claims of a worker with these bounds and with the limit of `name`: that of its token
-// or certificate, or its own. invalid_argument beyond the first, resource_exhausted beyond the
-// second; the message has the worker, the limit and the claim.
+// Compares the claims of a worker with these bounds and with the first limit that matches its name
+// or `name`, that of its token or certificate. invalid_argument beyond the first,
+// resource_exhausted beyond the second; the message has the worker, the limit and the claim.
 Status check_claims(const WorkerInfo& info, std::string_view name, const WorkerLimits& limits);
 
 }  // namespace leat

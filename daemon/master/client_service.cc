@@ -406,8 +406,9 @@ class MasterServer final : public Service<wire::Master> {
           shared_->jobs.logs(std::move(id), from, deadline, std::move(done));
         },
         [connection = connection_](LogPage& page, auto outcome) {
-          trim(page);
-          write_view(connection->visible.shown(std::move(page)), outcome.initOk());
+          LogPage shown = connection->visible.shown(std::move(page));
+          trim(shown);
+          write_view(shown, outcome.initOk());
         });
   }
 

@@ -66,13 +66,15 @@ std::optional<Right> strongest(const std::vector<LocalRole>& roles) {
 }  // namespace
 
 LocalAccount find_account(uid_t user) {
-  LocalAccount account{user_name(user), {}};
+  LocalAccount account{cat("uid-", user), {}};
   std::vector<char> space(kSpace);
   passwd entry{};
   passwd* known = nullptr;
   const int error = ::getpwuid_r(user, &entry, space.data(), space.size(), &known);
   account.is_known = !is_failure(error);
   if (known == nullptr) return account;
+  // Names that a grant cannot have give way to the number.
+  if (check_name(known->pw_name).ok()) account.name = known->pw_name;
   // The first call says how many there are if the list is too short.
   int count = 64;
   std::vector<gid_t> groups(static_cast<size_t>(count));
@@ -127,9 +129,10 @@ Result<Grant> LocalAccess::judge(const LocalPeer& peer, RpcRole role) const {
   Grant grant;
   grant.name = account.name;
   if (peer.user == own_ || peer.user == 0) return grant;
-  if (!account.is_known) {
-    return failed_precondition(cat("user ", peer.user, ": expected the accounts of the machine to ",
-                                   "have its groups, they cannot be asked now"));
+  // An entry of the number needs no accounts.
+  if (!account.is_known && !users_.contains(cat(kUid, peer.user))) {
+    return unavailable(cat("user ", peer.user, ": expected the accounts of the machine to ",
+                           "have its groups, they cannot be asked now"));
   }
   const auto roles = roles_of(peer.user, account);
   if (role == RpcRole::client) {

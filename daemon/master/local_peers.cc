@@ -78,7 +78,8 @@ Result<std::unique_ptr<RpcServer>> listen_locally(MasterParts& parts) {
         if (peer.role != RpcRole::client) return nullptr;
         return capnp::Capability::Client(clients->serve(peer));
       });
-  if (!listening.ok() && !parts.config.local_socket_given) {
+  const bool wanted = parts.config.local_socket_given || !parts.config.local_users.empty();
+  if (!listening.ok() && !wanted) {
     // Not every file system has sockets.
     parts.log.warning("no Unix socket for the users of this machine: ",
                       listening.status().message());

@@ -408,8 +408,8 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
        "worker"},
       {19, "priority: 101",
        "19:11: priority: expected an integer from -100 to 100, received the integer 101"},
-      {19, "max_run_time: 2d",
-       "19:15: max_run_time: expected a time such as 90s, 10m or 2h, at least 1s, received '2d'"},
+      {19, "max_run_time: 2w",
+       "19:15: max_run_time: expected a time such as 90s, 10m or 2h, at least 1s, received '2w'"},
       {19, "max_run_time: 500ms",
        "19:15: max_run_time: expected a time such as 90s, 10m or 2h, at least 1s, received "
        "'500ms'"},

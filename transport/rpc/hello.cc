@@ -102,9 +102,9 @@ Status no_role_for_user(std::string_view start, RpcRole role) {
   const std::string name = user_name(::geteuid());
   return failed_precondition(
       cat(start, "user '", name, "' of this machine has no role there that may be a ",
-          rpc_role_name(role), "; ask an admin of the cluster for one, by an entry '", name, ": ",
-          role == RpcRole::client ? "submitter" : "worker",
-          "' in local_users of the master; or the master cannot see this process's user"));
+          rpc_role_name(role), ", or the master cannot see this process's user; ask an admin of ",
+          "the cluster for an entry '", name, ": ",
+          role == RpcRole::client ? "submitter" : "worker", "' in local_users of the master"));
 }
 
 }  // namespace

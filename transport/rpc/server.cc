@@ -197,7 +197,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   kj::Promise<void> say_verdict(HalfOpen& half);
   kj::Promise<void> seal_stream(HalfOpen& half);
   Refusal judge(HalfOpen& half);
-  bool take_rights(HalfOpen& half, RpcPeer& peer);
+  Refusal take_rights(HalfOpen& half, RpcPeer& peer);
   Refusal is_over(const Grant& grant) const;
   Refusal is_over(Live& live) const;
   kj::Promise<void> watch_tokens(std::chrono::milliseconds pause);
@@ -413,7 +413,9 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   } else if (const Refusal over = is_over(peer.grant); over != Refusal::none) {
     return over;
   }
-  if (!peer.authenticated && options_.judge_user && !take_rights(half, peer)) return Refusal::user;
+  if (!peer.authenticated && options_.judge_user) {
+    if (const Refusal refusal = take_rights(half, peer); refusal != Refusal::none) return refusal;
+  }
   const bool client = peer.role == RpcRole::client;
   const bool full = seats_.taken >= options_.connections;
   if (full || (client && seats_.clients >= options_.clients)) return Refusal::busy;
@@ -425,9 +427,9 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   return Refusal::none;
 }
 
-// Gives a peer without a key the rights of its user. False if it has none, with the reason in
-// `half.why`.
-bool RpcServer::Acceptor::take_rights(HalfOpen& half, RpcPeer& peer) {
+// Gives a peer without a key the rights of its user. A refusal's reason is in `half.why`; `busy` if
+// the user cannot be judged now.
+Refusal RpcServer::Acceptor::take_rights(HalfOpen& half, RpcPeer& peer) {
   std::optional<LocalPeer> local;
   KJ_IF_MAYBE (fd, half.stream->getFd()) {
     local = local_peer(*fd);
@@ -437,10 +439,10 @@ bool RpcServer::Acceptor::take_rights(HalfOpen& half, RpcPeer& peer) {
   if (local) grant = options_.judge_user(*local, peer.role);
   if (grant.ok()) {
     peer.grant = *grant;
-  } else {
-    half.why = cat(": ", grant.status().message());
+    return Refusal::none;
   }
-  return grant.ok();
+  half.why = cat(": ", grant.status().message());
+  return grant.status().code() == Code::unavailable ? Refusal::busy : Refusal::user;
 }
 
 // Why the token of a grant is not good any more; none if it is.

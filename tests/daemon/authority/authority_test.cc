@@ -68,7 +68,8 @@ TEST_CASE("an authority remembers what it has issued and revoked") {
   CHECK_THAT(must(scene.open()).revoke("alice").status().message(),
              Catch::Contains("'alice': expected the serial number or the name"));
   CHECK(must(must(scene.open()).revoke(bob.serial)).size() == 1);
-  for (const auto& each : must(scene.open()).issued()) CHECK(each.revoked);
+  const auto authority = must(scene.open());
+  for (const auto& each : authority.issued()) CHECK(each.revoked);
 }
 
 TEST_CASE("a certificate ends with its authority or before") {
@@ -252,10 +253,14 @@ TEST_CASE("a serial number that is none is refused, and what a killed process le
   }
   scene.put("issued.jsonl", issued);
   scene.put("authority.key.12.tmp", "a private key");
-  scene.put("authority.key.12.tmp.x1Yz", "a private key");
+  scene.put("authority.key.12.tmp.x1Yz0a", "a private key");
+  for (const char* copy : {"authority.key.bak", "issued.jsonl.old", "revoked.pem.12"})
+    scene.put(copy, "a copy of somebody's own");
   CHECK(scene.open().ok());
   CHECK(!real_files().exists(scene.path_of("authority.key.12.tmp")).value());
-  CHECK(!real_files().exists(scene.path_of("authority.key.12.tmp.x1Yz")).value());
+  CHECK(!real_files().exists(scene.path_of("authority.key.12.tmp.x1Yz0a")).value());
+  for (const char* copy : {"authority.key.bak", "issued.jsonl.old", "revoked.pem.12"})
+    CHECK(real_files().exists(scene.path_of(copy)).value());
 }
 
 TEST_CASE("the key of another authority is refused") {

@@ -100,28 +100,6 @@ TEST_CASE("a job that would pass the quota of its user's workers waits, and hold
   CHECK(scene.state(second) == "STARTING");
 }
 
-TEST_CASE("small jobs of a user do not pass a large one that waits for the user's quota") {
-  QuotaScene scene({.workers = 3}, 4);
-  const std::string first = must(scene.ask("ann", 1)).id, second = must(scene.ask("ann", 1)).id;
-  scene.begin(first);
-  scene.begin(second);
-  const std::string large = must(scene.ask("ann", 3)).id, small = must(scene.ask("ann", 1)).id;
-  const std::string other = must(scene.ask("bob", 1)).id;
-  CHECK(scene.reason(large) ==
-        "waits for 3 workers: 'ann' may hold 3 workers together (quotas.workers), and holds 2");
-  // The quota has room for it.
-  CHECK(scene.state(small) == "QUEUED");
-  CHECK(scene.reason(small) == cat("position 2; waits behind '", large,
-                                   "' of the same user, which would pass the quota ",
-                                   "of workers (quotas.workers)"));
-  CHECK(scene.state(other) == "STARTING");
-  scene.finish(first);
-  CHECK(scene.state(small) == "QUEUED");
-  scene.finish(second);
-  CHECK(scene.state(large) == "STARTING");
-  CHECK(scene.state(small) == "QUEUED");
-}
-
 TEST_CASE("jobs that begin together do not pass the quota of workers together") {
   QuotaScene scene({.workers = 3}, 0);
   std::vector<std::string> ids;
