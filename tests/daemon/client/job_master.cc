@@ -415,6 +415,8 @@ void FakeJobs::keep_time() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
+      // The end may have come while no one waited for it.
+      if (stopping_) break;
       auto next = std::chrono::steady_clock::now() + kLongest;
       for (const Waiting& each : waiting_) next = std::min(next, each.deadline);
       changed_.wait_until(lock, next);
