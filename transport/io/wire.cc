@@ -49,10 +49,7 @@ Status Wire::shake_hands(Deadline deadline, std::string_view peer) {
     session.sent(output.size());
     if (!shaken.ok()) return shaken.while_doing(subject);
     LEAT_RETURN_IF_ERROR(sent);
-    if (session.established()) {
-      session.use_socket(get());
-      return {};
-    }
+    if (session.established()) return {};
     LEAT_RETURN_IF_ERROR(wait_ready(get(), POLLIN, deadline, subject));
     const auto space = session.space();
     const ssize_t n = ::recv(get(), space.data(), space.size(), MSG_DONTWAIT);
@@ -95,14 +92,10 @@ bool Wire::flush() {
 ssize_t Wire::send_sealed(std::span<const iovec> parts) {
   const std::lock_guard lock(tls_->mutex);
   if (tls_->owed == 0) {
-    size_t left = 0;
-    for (const iovec& part : parts) left += part.iov_len;
-    left = std::min(left, kSealedAtOnce);
     for (const iovec& part : parts) {
-      const size_t take = std::min(part.iov_len, left);
+      const size_t take = std::min(part.iov_len, kSealedAtOnce - tls_->owed);
       const std::span bytes(static_cast<const std::byte*>(part.iov_base), take);
-      left -= take;
-      if (!tls_->session->write(bytes, left > 0).ok()) return fail(EBADMSG);
+      if (!tls_->session->write(bytes).ok()) return fail(EBADMSG);
       tls_->owed += take;
     }
   }
@@ -128,11 +121,16 @@ ssize_t Wire::receive_sealed(std::span<const iovec> parts) {
         got += static_cast<ssize_t>(*read);
         continue;
       }
-      // The next call finds the end or the error of the socket once more.
-      if (session.at_end() || got > 0) return got;
-      const int state = session.socket_state();
-      if (state < 0) return 0;  // the end, whether the peer has said it or not
-      return fail(state == 0 ? EAGAIN : state);
+      if (session.at_end()) return got;
+      const auto space = session.space();
+      const ssize_t n = ::recv(get(), space.data(), space.size(), MSG_DONTWAIT);
+      if (n > 0) {
+        session.received(static_cast<size_t>(n));
+      } else if (got > 0) {
+        return got;  // the next call finds the end or the error
+      } else {
+        return n;  // 0: the end, whether the peer has said it or not
+      }
     }
   }
   return got;

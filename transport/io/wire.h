@@ -51,7 +51,7 @@ class Wire {
   // On the heap, so that a wire can be moved.
   struct Tls {
     std::unique_ptr<TlsSession> session;
-    // Of all calls of the session.
+    // Of all calls of the session, except for those of its input.
     std::mutex mutex;
     // Bytes that send() has encrypted and not yet reported as sent.
     size_t owed = 0;

@@ -4,10 +4,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "devices/base/text.h"
@@ -20,8 +18,6 @@ constexpr std::string_view kPskIdentity = "leat";
 constexpr unsigned char kSuite[2] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 // Four records and their headers.
 constexpr size_t kInput = 4 * (16'384 + 64);
-constexpr size_t kReadAtOnce = 128u << 10;
-constexpr size_t kRecord = 16u << 10;  // the most plaintext of one record
 constexpr uint64_t kLeastCounted = 512;
 
 }  // namespace
@@ -76,8 +72,6 @@ struct TlsSession::Methods {
     BIO_clear_retry_flags(bio);
     const size_t n = std::min(static_cast<size_t>(size), self.in_end_ - self.in_begin_);
     if (n == 0) {
-      const ssize_t got = self.receive(data, static_cast<size_t>(size));
-      if (got > 0) return static_cast<int>(got);
       BIO_set_retry_read(bio);
       return -1;
     }
@@ -88,8 +82,7 @@ struct TlsSession::Methods {
   static int write(BIO* bio, const char* data, int size) {
     auto& self = *static_cast<TlsSession*>(BIO_get_data(bio));
     const auto bytes = std::as_bytes(std::span(data, static_cast<size_t>(size)));
-    const auto rest = bytes.subspan(self.send(bytes));
-    self.out_.insert(self.out_.end(), rest.begin(), rest.end());
+    self.out_.insert(self.out_.end(), bytes.begin(), bytes.end());
     return size;
   }
   static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
@@ -166,37 +159,6 @@ std::span<std::byte> TlsSession::space() {
   return std::span(in_).subspan(in_end_);
 }
 
-void TlsSession::use_socket(int socket) {
-  socket_ = socket;
-  // The buffers stay while bytes flow.
-  SSL_clear_mode(ssl_, SSL_MODE_RELEASE_BUFFERS);
-  SSL_set_default_read_buffer_len(ssl_, kReadAtOnce);
-}
-
-// Sends a record, and returns how many of its bytes have left. Without a socket none does.
-size_t TlsSession::send(std::span<const std::byte> bytes) {
-  unwritten_ -= std::min(unwritten_, kRecord);
-  if (socket_ < 0 || !out_.empty()) return 0;
-  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more_ || unwritten_ > 0 ? MSG_MORE : 0);
-  // An error is found again by the owner, who sends the rest.
-  return static_cast<size_t>(
-      std::max<ssize_t>(::send(socket_, bytes.data(), bytes.size(), flags), 0));
-}
-
-// Takes bytes from the socket, if there is one and it has some.
-ssize_t TlsSession::receive(char* data, size_t size) {
-  if (socket_ < 0 || socket_state_ != 0) return -1;
-  // The owner's bytes have been taken, and no more come this way.
-  if (!in_.empty()) in_ = {}, in_begin_ = in_end_ = 0;
-  while (true) {
-    const ssize_t got = ::recv(socket_, data, size, MSG_DONTWAIT);
-    if (got > 0) return got;
-    if (got < 0 && errno == EINTR) continue;
-    if (got == 0 || errno != EAGAIN) socket_state_ = got == 0 ? -1 : errno;
-    return -1;
-  }
-}
-
 // OpenSSL reads ahead, so that bytes may also be in its own buffer.
 bool TlsSession::has_input() const { return in_end_ > in_begin_ || SSL_has_pending(ssl_) == 1; }
 
@@ -247,16 +209,13 @@ Result<size_t> TlsSession::read(std::span<std::byte> plaintext) {
   }
 }
 
-Status TlsSession::write(std::span<const std::byte> plaintext, bool more) {
+Status TlsSession::write(std::span<const std::byte> plaintext) {
   if (plaintext.empty()) return {};
   ERR_clear_error();
-  more_ = true;  // a change of keys goes before
   if (under_these_keys_ >= bytes_of_a_key_) {
     if (SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return failure("new keys");
     under_these_keys_ = 0;
   }
-  more_ = more;
-  unwritten_ = plaintext.size();
   size_t written = 0;
   // The output takes everything, so one call writes all.
   if (SSL_write_ex(ssl_, plaintext.data(), plaintext.size(), &written) != 1) {
@@ -270,7 +229,6 @@ void TlsSession::say_end() {
   // A second call of SSL_shutdown() would read the peer's end, beside a thread that receives.
   if ((SSL_get_shutdown(ssl_) & SSL_SENT_SHUTDOWN) != 0) return;
   ERR_clear_error();
-  more_ = false;
   static_cast<void>(SSL_shutdown(ssl_));
 }
 

@@ -7,8 +7,6 @@
 // data, no renegotiation and no compression, and nothing that a peer asks for turns this off.
 #pragma once
 
-#include <sys/types.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,13 +55,6 @@ class TlsSession {
   // tells how many were put there.
   std::span<std::byte> space();
   void received(size_t bytes) { in_end_ += bytes; }
-  // From now on read() receives by itself from this connected socket, without a copy in between,
-  // what space() and received() have not brought; and write() sends as much as the socket takes,
-  // while there is no output before it. The owner sends the rest, which is the output. REQUIRES:
-  // established().
-  void use_socket(int socket);
-  // 0 while that socket is good, -1 once its stream has ended, else an errno.
-  int socket_state() const { return socket_state_; }
   // Whether bytes of the peer wait for read(), which may still be less than a record.
   bool has_input() const;
 
@@ -92,9 +83,8 @@ class TlsSession {
   Result<size_t> read(std::span<std::byte> plaintext);
   // The peer has said that nothing more comes.
   bool at_end() const { return at_end_; }
-  // Adds records with all of `plaintext` to the output. `more`: another write() follows at once, so
-  // that the kernel may wait for it. REQUIRES: established().
-  Status write(std::span<const std::byte> plaintext, bool more = false);
+  // Adds records with all of `plaintext` to the output. REQUIRES: established().
+  Status write(std::span<const std::byte> plaintext);
   // Adds this end's word that nothing more comes. Only the first call does; none reads the input.
   void say_end();
 
@@ -107,8 +97,6 @@ class TlsSession {
         certificates_(std::move(certificates)),
         bytes_of_a_key_(bytes_of_a_key) {}
   Status open(ssl_ctx_st* context);
-  ssize_t receive(char* data, size_t size);
-  size_t send(std::span<const std::byte> bytes);
   // The reason of the last failed call, from OpenSSL's list of errors.
   Status failure(std::string_view doing) const;
 
@@ -121,11 +109,6 @@ class TlsSession {
   bool at_end_ = false;
   // Bytes since the keys of this direction were last changed.
   uint64_t under_these_keys_ = 0;
-  int socket_ = -1;
-  // The plaintext of write() that no record has yet, and whether more follows it.
-  size_t unwritten_ = 0;
-  bool more_ = false;
-  int socket_state_ = 0;
   // The bytes [in_begin_, in_end_) have come and were not taken.
   std::vector<std::byte> in_;
   size_t in_begin_ = 0, in_end_ = 0;
