@@ -17,8 +17,8 @@
 #include <set>
 #include <system_error>
 
-#include "daemon/authority/key_file.h"
 #include "daemon/base/json_line.h"
+#include "daemon/base/private_file.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "transport/rpc/grant.h"
@@ -30,6 +30,7 @@ constexpr const char* kKeys = "authority.key";
 constexpr const char* kCertificates = "authority.pem";
 constexpr const char* kLists = "revoked.pem";
 constexpr const char* kIssued = "issued.jsonl";
+constexpr const char* kFiles[] = {kKeys, kCertificates, kLists, kIssued};
 constexpr uint64_t kMostBytes = 256 << 20;
 
 // The clock of another machine may be so late.
@@ -88,22 +89,14 @@ Status check_private(int fd, const std::string& path) {
                               info.st_uid, " and mode ", mode.data()));
 }
 
-// Whether the name is one of those that write_key_file() gives a file before its own:
-// FILE.DIGITS.tmp or, a moment before, FILE.DIGITS.tmp.XXXXXX.
+// Whether write_private_file() has left the file: FILE.tmp.XXXXXX.
 bool is_leftover(std::string_view name) {
-  constexpr std::string_view kTemporary = ".tmp";
-  constexpr size_t kRandom = 7;  // a dot and six characters
-  for (const std::string_view file : {kKeys, kCertificates, kLists, kIssued}) {
-    if (!name.starts_with(file)) continue;
-    std::string_view rest = name.substr(std::string_view(file).size());
-    if (!rest.ends_with(kTemporary) && rest.size() > kRandom && rest[rest.size() - kRandom] == '.')
-      rest.remove_suffix(kRandom);
-    if (!rest.ends_with(kTemporary) || !rest.starts_with('.')) return false;
-    rest.remove_suffix(kTemporary.size());
-    rest.remove_prefix(1);
-    return !rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos;
-  }
-  return false;
+  constexpr std::string_view kTemporary = ".tmp.";
+  constexpr size_t kRandom = 6;
+  return std::any_of(std::begin(kFiles), std::end(kFiles), [&](std::string_view file) {
+    return name.starts_with(cat(file, kTemporary)) &&
+           name.size() == file.size() + kTemporary.size() + kRandom;
+  });
 }
 
 }  // namespace
@@ -304,22 +297,23 @@ Status Authority::write_keys() const {
   std::vector<std::string> keys;
   for (const Trusted& each : trusted_) keys.push_back(pem_of(each.key));
   for (const CertificateKey& key : other_keys_) keys.push_back(pem_of(key));
-  return write_key_file(path_of(kKeys),
-                        with_number(keys, [](const std::string& pem) { return pem; }), true);
+  return write_private_file(path_of(kKeys),
+                            with_number(keys, [](const std::string& pem) { return pem; }),
+                            IfThere::replace);
 }
 
 Status Authority::write_lists() const {
   const auto pem = [](const Trusted& each) { return pem_of(each.list); };
-  return write_key_file(path_of(kLists), with_number(trusted_, pem), true);
+  return write_private_file(path_of(kLists), with_number(trusted_, pem), IfThere::replace);
 }
 
 Status Authority::write_certificates() const {
   const auto pem = [](const Trusted& each) { return pem_of(each.certificate); };
-  return write_key_file(path_of(kCertificates), with_number(trusted_, pem), true);
+  return write_private_file(path_of(kCertificates), with_number(trusted_, pem), IfThere::replace);
 }
 
 Status Authority::write_issued() const {
-  return write_key_file(path_of(kIssued), text_of(issued_), true);
+  return write_private_file(path_of(kIssued), text_of(issued_), IfThere::replace);
 }
 
 Result<MadeCertificate> Authority::issue(const CertificateOrder& order) {

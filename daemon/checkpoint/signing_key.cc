@@ -112,7 +112,7 @@ Status SigningKey::make(const std::string& path) {
   }
   char* data = nullptr;
   const auto size = static_cast<size_t>(BIO_get_mem_data(bio.get(), &data));
-  return make_private_file(path, {data, size});
+  return write_private_file(path, {data, size}, IfThere::keep);
 }
 
 Result<std::shared_ptr<const SigningKey>> SigningKey::open_or_make(const std::string& path) {

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "daemon/authority/authority.h"
-#include "daemon/authority/key_file.h"
 #include "daemon/base/json_line.h"
+#include "daemon/base/private_file.h"
 #include "daemon/cli/ca_commands.h"
 #include "daemon/cli/cluster_connection.h"
 #include "daemon/cli/table.h"
@@ -78,7 +78,8 @@ struct RunCa {
             cat("'", path, "': expected a file that does not exist yet, or --renew"));
     }
     LEAT_ASSIGN_OR_RETURN(const MadeCertificate made, authority.issue(order));
-    const Status written = write_key_file(path, made.pem, issue.renew);
+    const Status written =
+        write_private_file(path, made.pem, issue.renew ? IfThere::replace : IfThere::refuse);
     if (!written.ok()) {
       // A certificate that was lost must not stay good.
       (void)authority.revoke(made.issued.serial);

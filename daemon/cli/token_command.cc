@@ -1,17 +1,14 @@
 // leat token: makes, lists and revokes the tokens of people and workers.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <iostream>
 
 #include "daemon/base/exit_code.h"
 #include "daemon/base/json_line.h"
+#include "daemon/base/private_file.h"
 #include "daemon/base/terminal.h"
 #include "daemon/cli/cluster_commands.h"
 #include "daemon/cli/cluster_connection.h"
@@ -59,21 +56,6 @@ std::string token_json(const TokenView& token) {
   return line.text();
 }
 
-// Writes a file that only its owner may read. One that exists is an error.
-Status write_private_file(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    return errno == EEXIST
-               ? invalid_argument(cat("'", path, "': expected a file that does not exist yet"))
-               : system_error(cat("making '", path, "'"), errno);
-  }
-  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       ::fsync(fd) == 0;
-  const int error = errno;
-  ::close(fd);
-  return written ? Status() : system_error(cat("writing '", path, "'"), error);
-}
-
 int run_token_create(const TokenCreateCommand& command) {
   ClusterConnection connection(command.cluster);
   if (const int code = connection.open(); code != kExitOk) return code;
@@ -90,7 +72,7 @@ int run_token_create(const TokenCreateCommand& command) {
     std::cout << made->text << "\n";
     return kExitOk;
   }
-  const Status written = write_private_file(command.output, made->text + "\n");
+  const Status written = write_private_file(command.output, made->text + "\n", IfThere::refuse);
   if (!written.ok()) {
     // A token whose text was lost must not stay good.
     (void)connection.client().revoke_token(made->view.grant.number);

@@ -1,9 +1,8 @@
 #include "daemon/process/certificate_files.h"
 
-#include <sys/stat.h>
-
 #include <utility>
 
+#include "daemon/base/file_stamp.h"
 #include "daemon/process/secret_file.h"
 #include "devices/base/text.h"
 
@@ -29,12 +28,6 @@ CertificatePaths completed(CertificatePaths paths) {
   if (paths.key.empty()) paths.key = paths.certificate;
   if (paths.authority.empty()) paths.authority = paths.certificate;
   return paths;
-}
-
-std::string state_of(const std::string& path) {
-  struct stat info {};
-  if (path.empty() || ::stat(path.c_str(), &info) != 0) return "-";
-  return cat(info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
 }
 
 }  // namespace
@@ -68,8 +61,8 @@ Result<std::shared_ptr<CertificateFiles>> CertificateFiles::open(CertificatePath
 }
 
 std::string CertificateFiles::look() const {
-  return cat(state_of(paths_.certificate), ", ", state_of(paths_.key), ", ",
-             state_of(paths_.authority), ", ", state_of(paths_.revoked));
+  return cat(file_stamp(paths_.certificate), ", ", file_stamp(paths_.key), ", ",
+             file_stamp(paths_.authority), ", ", file_stamp(paths_.revoked));
 }
 
 Result<bool> CertificateFiles::read_again(bool in_any_case) {

@@ -17,8 +17,8 @@ Result<std::string> open_or_make_secret(const std::string& path) {
   std::array<uint8_t, 32> random{};
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     return unavailable("the kernel gives no random numbers for a secret");
-  LEAT_RETURN_IF_ERROR(
-      make_private_file(path, to_hex(random) + "\n").while_doing("making the master's own secret"));
+  LEAT_RETURN_IF_ERROR(write_private_file(path, to_hex(random) + "\n", IfThere::keep)
+                           .while_doing("making the master's own secret"));
   return read_secret_file(path, "");
 }
 

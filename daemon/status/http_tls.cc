@@ -6,18 +6,13 @@
 
 #include <boost/asio/ssl/context.hpp>
 
+#include "daemon/base/file_stamp.h"
 #include "devices/base/text.h"
 
 namespace leat {
 namespace {
 
 using TlsContext = boost::asio::ssl::context;
-
-std::string state_of_file(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return "";
-  return cat(info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
-}
 
 Status check_key_file(const std::string& path) {
   struct stat info {};
@@ -47,7 +42,7 @@ Result<std::shared_ptr<HttpTls>> open_tls(const SecurityConfig& config, const Lo
 }
 
 std::string HttpTls::look() const {
-  const std::string certificate = state_of_file(certificate_file_), key = state_of_file(key_file_);
+  const std::string certificate = file_stamp(certificate_file_), key = file_stamp(key_file_);
   return certificate.empty() || key.empty() ? "" : certificate + " " + key;
 }
 

@@ -174,13 +174,28 @@ ProbeCaller::ProbeCaller(const std::string& address, RpcClientOptions options) {
   client = std::move(*connected);
 }
 
-Result<std::string> ProbeCaller::echo(const std::string& text, std::chrono::milliseconds deadline) {
-  return client->call<Probe>("Probe.echo", deadline, [text](Probe::Client probe) {
+Result<std::string> echo(RpcClient& client, const std::string& text,
+                         std::chrono::milliseconds deadline) {
+  return client.call<Probe>("Probe.echo", deadline, [text](Probe::Client probe) {
     auto request = probe.echoRequest();
     request.setText(text);
     return request.send().then(
         [](auto&& response) { return std::string(response.getText().cStr()); });
   });
+}
+
+bool fails_within_echoes(const RpcClient::Connected& client) {
+  const std::string words = "words that are not to be changed";
+  for (int i = 0; client.ok() && i < 20; ++i) {
+    const auto echoed = echo(**client, words);
+    if (!echoed.ok()) return true;
+    CHECK(*echoed == words);
+  }
+  return !client.ok();
+}
+
+Result<std::string> ProbeCaller::echo(const std::string& text, std::chrono::milliseconds deadline) {
+  return leat::echo(*client, text, deadline);
 }
 
 // Processes

@@ -30,6 +30,13 @@ struct ProbeHost {
   std::unique_ptr<RpcServer> server;
 };
 
+// Calls Probe.echo.
+Result<std::string> echo(RpcClient& client, const std::string& text,
+                         std::chrono::milliseconds deadline = 30s);
+// Whether the connection could not be made, or has ended, before 20 echoes were answered. CHECKs
+// that each answer is right: nothing that was changed on its way may be taken.
+bool fails_within_echoes(const RpcClient::Connected& client);
+
 // A client on a loop of its own.
 struct ProbeCaller {
   explicit ProbeCaller(const std::string& address, RpcClientOptions options = {});

@@ -58,15 +58,8 @@ namespace {
 // The reason why TLS with certificates has failed: another try helps only if the connection was
 // lost.
 Status failure_of_tls(const kj::Exception& why, const std::string& address) {
-  const std::string text = cat(address, ": ", why.getDescription().cStr());
-  switch (why.getType()) {
-    case kj::Exception::Type::DISCONNECTED:
-      return unavailable(text);
-    case kj::Exception::Type::OVERLOADED:
-      return resource_exhausted(text);
-    default:
-      return failed_precondition(text);
-  }
+  const Status status = to_status(why, address);
+  return status.code() == Code::internal ? failed_precondition(status.message()) : status;
 }
 
 // The opener's side of the hello, and the stream that it runs over.

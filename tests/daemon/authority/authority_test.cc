@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "daemon/authority/key_file.h"
+#include "daemon/base/private_file.h"
 #include "devices/base/failpoint.h"
 #include "devices/base/files.h"
 #include "devices/base/text.h"
@@ -178,7 +178,7 @@ TEST_CASE("a damaged file of an authority is an error with its name, and loses n
     }
     must(real_files().remove(scene.path_of(file)));
     check_file_refused(scene, file);
-    must(write_key_file(scene.path_of(file), text, false));
+    must(write_private_file(scene.path_of(file), text, IfThere::refuse));
   }
   CHECK(must(scene.open()).issued().size() == 3);
 }
@@ -252,14 +252,12 @@ TEST_CASE("a serial number that is none is refused, and what a killed process le
     CHECK_THAT(error_of(scene.open()), Catch::Contains("serial: expected "));
   }
   scene.put("issued.jsonl", issued);
-  scene.put("authority.key.12.tmp", "a private key");
-  scene.put("authority.key.12.tmp.x1Yz0a", "a private key");
-  for (const char* copy : {"authority.key.bak", "issued.jsonl.old", "revoked.pem.12"})
+  scene.put("authority.key.tmp.x1Yz0a", "a private key");
+  for (const char* copy : {"authority.key.bak", "issued.jsonl.old", "revoked.pem.tmp.old"})
     scene.put(copy, "a copy of somebody's own");
   CHECK(scene.open().ok());
-  CHECK(!real_files().exists(scene.path_of("authority.key.12.tmp")).value());
-  CHECK(!real_files().exists(scene.path_of("authority.key.12.tmp.x1Yz0a")).value());
-  for (const char* copy : {"authority.key.bak", "issued.jsonl.old", "revoked.pem.12"})
+  CHECK(!real_files().exists(scene.path_of("authority.key.tmp.x1Yz0a")).value());
+  for (const char* copy : {"authority.key.bak", "issued.jsonl.old", "revoked.pem.tmp.old"})
     CHECK(real_files().exists(scene.path_of(copy)).value());
 }
 
