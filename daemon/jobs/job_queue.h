@@ -9,7 +9,7 @@
 //   leave all workers and are QUEUED again. Both only if the head can start then. A job does not
 //   start before the one for which it made way.
 // * An elastic job takes workers beyond its least only if no other job waits for them.
-// * A job that would pass the quota of its user's workers waits, and so do later jobs of the user.
+// * A job that would pass the quota of its user's workers waits, and holds up no other.
 //   It holds up no job of others.
 //
 // Threads: as the table.
@@ -54,8 +54,7 @@ class JobQueue {
   void count_held();
   // Corrects the sum of a job's user: the job held `before`.
   void held_before(ClusterJob& job, size_t before);
-  // Whether the quota of its user's workers lets the job begin, and no earlier job of the user
-  // waits for the quota; notes why not.
+  // Whether the quota of its user's workers lets the job begin; notes why not.
   bool is_within_quota(ClusterJob& job);
   // The workers beyond its least that an elastic job may take: those that no other job waits for.
   size_t extra_for(ClusterJob& job, const std::vector<uint64_t>& waiting) const;

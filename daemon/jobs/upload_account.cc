@@ -1,5 +1,6 @@
 #include "daemon/jobs/upload_account.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/jobs/table_context.h"
