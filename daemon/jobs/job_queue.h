@@ -10,7 +10,6 @@
 //   start before the one for which it made way.
 // * An elastic job takes workers beyond its least only if no other job waits for them.
 // * A job that would pass the quota of its user's workers waits, and holds up no other.
-//   It holds up no job of others.
 //
 // Threads: as the table.
 #pragma once
