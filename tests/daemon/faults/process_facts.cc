@@ -3,19 +3,28 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "devices/base/text.h"
-#include "tests/daemon/child_process.h"
 
 namespace leat {
 namespace {
 
 namespace fs = std::filesystem;
 
+// The content of a file of /proc; "" if its process has ended, which it may also do between the
+// opening and the reading. Other ways to read a stream throw then.
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  std::getline(file, text, '\0');
+  return text;
+}
+
 // Returns the letter after the name in parentheses; 'Z' also for a process that has ended.
 char state_of(pid_t process) {
-  const std::string stat = contents_of(cat("/proc/", process, "/stat"));
+  const std::string stat = text_of(cat("/proc/", process, "/stat"));
   const size_t at = stat.rfind(')');
   return at == std::string::npos || at + 2 >= stat.size() ? 'Z' : stat[at + 2];
 }
@@ -26,7 +35,7 @@ std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   std::error_code gone;
   for (const auto& task : fs::directory_iterator(cat("/proc/", parent, "/task"), gone)) {
-    std::istringstream words(contents_of(task.path() / "children"));
+    std::istringstream words(text_of(task.path() / "children"));
     for (pid_t child; words >> child;) {
       if (state_of(child) != 'Z') children.push_back(child);
     }
@@ -45,14 +54,14 @@ size_t open_descriptors(pid_t process) {
 }
 
 size_t resident_bytes(pid_t process) {
-  std::istringstream words(contents_of(cat("/proc/", process, "/statm")));
+  std::istringstream words(text_of(cat("/proc/", process, "/statm")));
   size_t all = 0, resident = 0;
   words >> all >> resident;
   return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 double processor_seconds(pid_t process) {
-  const std::string stat = contents_of(cat("/proc/", process, "/stat"));
+  const std::string stat = text_of(cat("/proc/", process, "/stat"));
   const size_t at = stat.rfind(')');
   if (at == std::string::npos) return 0;
   std::istringstream words(stat.substr(at + 1));
