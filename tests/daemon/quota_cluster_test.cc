@@ -45,12 +45,18 @@ class UploadingClient {
     }));
   }
 
-  // Sends bytes up to `end`. The master has answered when it returns.
+  // Sends bytes up to `end`, at most kMaxTransferBytes. They are on the master's disk when it
+  // returns: a write is a stream, which answers when its window has room, unless it is called as
+  // any other method is.
   void send(size_t end) {
-    const auto piece = std::make_shared<const Blob>(bytes_.begin() + static_cast<long>(sent_),
-                                                    bytes_.begin() + static_cast<long>(end));
-    must(with([at = sent_, piece](wire::Upload::Client to) {
-      return write_bytes(kj::mv(to), at, piece).then([] { return Status(); });
+    must(with([this, end](wire::Upload::Client to) {
+      constexpr uint16_t kWrite = 0;  // the method's number in common.capnp
+      auto request = to.typelessRequest(capnp::typeId<wire::Upload>(), kWrite, {});
+      auto params = request.initAs<wire::Upload::WriteParams>();
+      params.setOffset(sent_);
+      params.setBytes(
+          kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes_.data()) + sent_, end - sent_));
+      return request.send().ignoreResult().then([] { return Status(); });
     }));
     sent_ = end;
   }
