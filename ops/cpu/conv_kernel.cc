@@ -5,6 +5,7 @@
 
 #include "devices/base/align.h"
 #include "devices/base/text.h"
+#include "ops/cpu/conv_depthwise.h"
 #include "ops/cpu/conv_few_channels.h"
 #include "ops/cpu/conv_weights_bf16.h"
 #include "ops/cpu/conv_winograd.h"
@@ -263,10 +264,12 @@ class ChannelsKernel final : public Kernel, public NotedKernel {
 }  // namespace
 
 std::unique_ptr<ConvEngine> make_conv_engine(const ConvSpec& spec, const ConvEngine* like) {
-  // The order is that of speed: Winograd if the caller decided for it, the loops for few channels,
-  // oneDNN. If oneDNN refuses, plain loops run, and their note names the reason.
+  // The order is that of speed: Winograd if the caller decided for it, the loops for few channels
+  // and for depthwise ones, oneDNN. If oneDNN refuses, plain loops run, and their note names the
+  // reason.
   if (spec.winograd) return make_winograd_conv(spec);
   if (auto engine = make_few_channels_conv(spec)) return engine;
+  if (auto engine = make_depthwise_conv(spec)) return engine;
   // An engine must have the packed format of `like`, and plain loops pack nothing.
   if (spec.images == 0 || (like && !like->packs())) return make_direct_conv(spec);
   if (spec.dtype != DType::f32) {
