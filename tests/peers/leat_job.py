@@ -18,6 +18,14 @@ GRAPHS = {
     "cnn-bn": os.path.join(CONFIGS, "fashion_cnn_bn.onnxtxt"),
 }
 BATCHES = {"cnn": 128, "mlp": 128, "resnet18": 32, "gpt": 8}  # records of a step of the speed comparison
+
+
+def split(name):
+    """The model and the batch of a name: `vgg11:8`, or one of BATCHES."""
+    model, _, batch = name.partition(":")
+    return model, int(batch) if batch else BATCHES[model]
+
+
 # As a job file writes them, and as torch.optim does.
 OPTIMIZERS = {
     "momentum": "{name: sgd, learning_rate: 0.05, momentum: 0.9}",

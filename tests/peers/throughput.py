@@ -3,17 +3,18 @@
 
 One process each, pinned to as many cores as it has threads; SGD with momentum. The CNN is
 32c3-64c3-fc128, the MLP 784-512-512-10, both without dropout, with batches of 128. resnet18
-(torchvision's, with a first layer for images of 32 by 32, batches of 32) and gpt (4 blocks of width
-256, 8 windows of 128 tokens) are exported from PyTorch, and compared with PyTorch alone. Rounds are interleaved: what
-disturbs the machine disturbs all of them. leat's time is that of a whole job, on Fashion-MNIST or on
-random records, from its `finished` event; the peers train on one batch that stays in memory, PyTorch
-with the best of eager and compiled, plain and channels_last, and, if leat trains in 16 bits, with and
-without autocast. Prints medians over the rounds and the ratio of the best peer's time to leat's: above
-1, leat is faster.
+(torchvision's, with a first layer for images of 32 by 32, batches of 32), gpt (4 blocks of width
+256, 8 windows of 128 tokens) and all others are exported from PyTorch, and compared with PyTorch
+alone. Rounds are interleaved: what disturbs the machine disturbs all of them. leat's time is that
+of a whole job, on Fashion-MNIST or on random records, from its `finished` event; the peers train on
+one batch that stays in memory, PyTorch with the best of eager and compiled, plain and
+channels_last, and, if leat trains in 16 bits, with and without autocast. Prints medians over the
+rounds and the ratio of the best peer's time to leat's: above 1, leat is faster.
 """
 import argparse
 import datetime
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -22,35 +23,46 @@ import leat_job
 from side_by_side import Peer, cpu_model, pinned, usable_cores, write_page
 
 PEERS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "xla": "TensorFlow+XLA"}
-EXPORTED = ["resnet18", "gpt"]
+TRAINED_BY_ALL = ["mlp", "cnn"]
 
 
 def peers_of(model, precision):
-    return ["torch"] if model in EXPORTED or precision != "float32" else list(PEERS)
+    return ["torch"] if model not in TRAINED_BY_ALL or precision != "float32" else list(PEERS)
 
 
-def leat_ms(args, model, steps, threads, precision, prefix):
-    with tempfile.TemporaryDirectory(prefix="leat-peers-") as folder:
-        job = leat_job.exported_job if model in EXPORTED else leat_job.fashion_job
-        path = job(folder, model, "momentum", steps, precision=precision, batch=leat_job.BATCHES[model])
-        events = leat_job.train(args.leat, folder, path, threads=threads, prefix=prefix)
-    return leat_job.BATCHES[model] * 1e3 / events[-1]["samples_per_second"]
+def leat_ms(args, job, steps, threads, prefix):
+    path, batch = job
+    folder = os.path.dirname(path)
+    output = os.path.join(folder, "run")
+    shutil.rmtree(output, ignore_errors=True)
+    events = leat_job.train(args.leat, folder, path, threads=threads, prefix=prefix, output=output,
+                            more=["--set", f"steps={steps}"])
+    return batch * 1e3 / events[-1]["samples_per_second"]
 
 
 def case(args, model, threads, precision, cores):
     """{name: median ms} of one model, number of threads and precision."""
     prefix = pinned(cores[:threads])
-    steps = max(20, int(args.seconds * 1e3 / leat_ms(args, model, 20, threads, precision, prefix)))
+    name, batch = leat_job.split(model)
+    write = leat_job.fashion_job if model in TRAINED_BY_ALL else leat_job.exported_job
+    with tempfile.TemporaryDirectory(prefix="leat-peers-") as folder:
+        job = write(folder, name, "momentum", 1, precision=precision, batch=batch), batch
+        return timed(args, model, job, threads, precision, prefix)
+
+
+def timed(args, model, job, threads, precision, prefix):
+    steps = max(10, int(args.seconds * 1e3 / leat_ms(args, job, 10, threads, prefix)))
     times = {name: [] for name in ["leat", *peers_of(model, precision)]}
     peers = []
     try:
         for name in peers_of(model, precision):  # one after the other, so that each picks its setting alone
-            peers.append(Peer(name, "throughput_peer.py", [name, model, threads, precision], prefix,
+            peers.append(Peer(name, "throughput_peer.py",
+                              [name, model, threads, precision, "eager" if args.eager else "all"], prefix,
                               {"OMP_NUM_THREADS": str(threads)}))
             ready = peers[-1].read()
             print(f"  {PEERS[name]}: {ready['ready']} ({'; '.join(ready['tried'])})", flush=True)
         for _ in range(args.rounds):
-            times["leat"].append(leat_ms(args, model, steps, threads, precision, prefix))
+            times["leat"].append(leat_ms(args, job, steps, threads, prefix))
             for peer in peers:
                 times[peer.name].append(peer.measure(args.seconds)["ms"])
     finally:
@@ -75,12 +87,14 @@ def table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leat", default=leat_job.default_binary(), help="the binary (default: build/release/bin/leat)")
-    parser.add_argument("--models", default=",".join(leat_job.BATCHES))
+    parser.add_argument("--models", default=",".join(leat_job.BATCHES),
+                        help="also those of torch_models.OTHERS with a batch: vgg11:8 (default: %(default)s)")
     parser.add_argument("--precisions", default="float32,bfloat16")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, each a case")
     parser.add_argument("--cores", default="", help="which to pin to (default: the first ones allowed)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="of training in a round")
+    parser.add_argument("--eager", action="store_true", help="PyTorch without its compiler, which takes minutes a model")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     args = parser.parse_args()
     cores = usable_cores(args.cores)

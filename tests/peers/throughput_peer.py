@@ -1,6 +1,6 @@
 """One peer of throughput.py: a process that trains on one batch in memory when it is told to.
 
-throughput_peer.py torch|tensorflow|xla MODEL THREADS PRECISION. It prints {"ready": its settings}, then
+throughput_peer.py torch|tensorflow|xla MODEL THREADS PRECISION all|eager. It prints {"ready": its settings}, then
 for each line "SECONDS" on stdin {"ms": milliseconds a step, mean over about so long}. A PRECISION other
 than float32 also tries autocast, beside all settings of float32.
 """
@@ -29,14 +29,15 @@ def measure(step, seconds):
     return (time.perf_counter() - begin) / steps * 1e3
 
 
-def torch_steps(model, threads, precision):
+def torch_steps(model, threads, precision, compiler):
     """Every setting that may be PyTorch's best, as {name: step}."""
     import torch
 
     import leat_job
     import torch_models
     torch.set_num_threads(threads)
-    inputs, labels = torch_models.records(model, leat_job.BATCHES[model])
+    model, batch_size = leat_job.split(model)
+    inputs, labels = torch_models.records(model, batch_size)
 
     def make(layout, compiled, dtype):
         torch.manual_seed(0)
@@ -61,12 +62,13 @@ def torch_steps(model, threads, precision):
             return loss.item()
         return step
 
-    layouts = {"": None} if model in ("mlp", "gpt") else {"": None, " channels_last": torch.channels_last}
+    layouts = {"": None} if inputs.dim() < 4 or model == "mlp" else {"": None, " channels_last": torch.channels_last}
     for dtype in dict.fromkeys(["float32", precision]):
         for name, layout in layouts.items():
             name += "" if dtype == "float32" else f" {dtype}"
             yield f"eager{name}", make(layout, False, getattr(torch, dtype))
-            yield f"compile{name}", make(layout, True, getattr(torch, dtype))
+            if compiler:
+                yield f"compile{name}", make(layout, True, getattr(torch, dtype))
 
 
 def tensorflow_steps(model, threads, xla):
@@ -101,7 +103,11 @@ def main():
     peer, model, threads, precision = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS=str(threads),
                       TORCHINDUCTOR_COMPILE_THREADS="1")
-    steps = torch_steps(model, threads, precision) if peer == "torch" else tensorflow_steps(model, threads, peer == "xla")
+    compiler = sys.argv[5] == "all"
+    if peer == "torch":
+        steps = torch_steps(model, threads, precision, compiler)
+    else:
+        steps = tensorflow_steps(model, threads, peer == "xla")
     best, tried = None, []
     for name, step in steps:
         try:

@@ -44,9 +44,76 @@ class Gpt(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
+# Models of others, by name: the package that builds them, and the pixels of an image's side.
+OTHERS = {
+    "vgg11": ("torchvision", 32), "densenet121": ("torchvision", 64), "shufflenet_v2_x1_0": ("torchvision", 64),
+    "mobilenet_v2": ("torchvision", 64), "efficientnet_b0": ("torchvision", 64), "convnext_tiny": ("torchvision", 64),
+    "resnet18_64": ("torchvision", 64), "resnet50_64": ("torchvision", 64), "mixer_s32_224": ("timm", 224),
+    "vit_tiny_patch16_224": ("timm", 224), "unet": ("", 64), "lstm": ("", 0)}
+LSTM_TOKENS, LSTM_WINDOW = 256, 64
+
+
+class Lstm(nn.Module):
+    """Tokens [N,window] to the scores [N,window,LSTM_TOKENS] of the next ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.lstm = nn.Embedding(LSTM_TOKENS, 128), nn.LSTM(128, 256, num_layers=2, batch_first=True)
+        self.head = nn.Linear(256, LSTM_TOKENS)
+
+    def forward(self, tokens):
+        return self.head(self.lstm(self.tokens(tokens))[0])
+
+
+class Unet(nn.Module):
+    """Three levels of two convolutions each, and back; images [N,3,H,W] to scores [N,10] of whole images."""
+
+    def __init__(self):
+        super().__init__()
+
+        def level(inputs, outputs):
+            layers = []
+            for channels in (inputs, outputs):
+                layers += [nn.Conv2d(channels, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+            return nn.Sequential(*layers)
+        self.down = nn.ModuleList([level(3, 32), level(32, 64), level(64, 128)])
+        self.middle = level(128, 256)
+        self.ups = nn.ModuleList([nn.ConvTranspose2d(2 * c, c, 2, stride=2) for c in (128, 64, 32)])
+        self.up = nn.ModuleList([level(2 * c, c) for c in (128, 64, 32)])
+        self.head = nn.Conv2d(32, 10, 1)
+
+    def forward(self, x):
+        skips = []
+        for level in self.down:
+            skips.append(level(x))
+            x = F.max_pool2d(skips[-1], 2)
+        x = self.middle(x)
+        for larger, level in zip(self.ups, self.up):
+            x = level(torch.cat([skips.pop(), larger(x)], 1))
+        return self.head(x).mean((2, 3))
+
+
+def build_other(model):
+    package, side = OTHERS[model]
+    if package == "torchvision":
+        import torchvision
+        return getattr(torchvision.models, model.removesuffix(f"_{side}"))(num_classes=10)
+    if package == "timm":
+        import timm
+        return timm.create_model(model, num_classes=10)
+    return Unet() if model == "unet" else Lstm()
+
+
 def records(model, count):
     """Random inputs and labels of so many records."""
     generator = torch.Generator().manual_seed(0)
+    if model == "lstm":
+        text = torch.randint(LSTM_TOKENS, (count, LSTM_WINDOW + 1), generator=generator)
+        return text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    if model in OTHERS:
+        side = OTHERS[model][1]
+        return (torch.rand((count, 3, side, side), generator=generator),
+                torch.randint(10, (count,), generator=generator))
     if model in GPTS:
         text = torch.randint(GPTS[model].tokens, (count, GPTS[model].window + 1), generator=generator)
         return text[:, :-1].contiguous(), text[:, 1:].contiguous()
@@ -61,6 +128,8 @@ def loss_of(scores, labels):
 
 
 def build(model):
+    if model in OTHERS:
+        return build_other(model)
     if model in GPTS:
         return Gpt(GPTS[model])
     if model == "resnet50":
