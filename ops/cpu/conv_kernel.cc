@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "ops/cpu/conv_depthwise.h"
 #include "ops/cpu/conv_few_channels.h"
+#include "ops/cpu/conv_weights_1x1.h"
 #include "ops/cpu/conv_weights_bf16.h"
 #include "ops/cpu/conv_winograd.h"
 #include "ops/cpu/library_failure.h"
@@ -299,6 +300,7 @@ Result<std::unique_ptr<Kernel>> make_conv_weights_kernel(const KernelSetup& setu
       auto kernel = make_conv_weights_product(spec, operands);
       if (kernel.status().code() != Code::unimplemented) return kernel;
     }
+    if (conv_weights_1x1_fits(spec)) return make_conv_weights_1x1(spec, operands);
     ConvSpec slice = spec;
     slice.outputs = kSliceOutputs;
     LEAT_ASSIGN_OR_RETURN(Engines engines, make_engines(slice, slice.images));
