@@ -33,8 +33,8 @@ Result<std::unique_ptr<Kernel>> make_conv_rows_kernel(const KernelSetup& setup, 
                                                       bool added_bias = false);
 
 // Computes w (output 0) and bias (output 1, if spec.bias) from x and y. If
-// weights_by_channels(spec), a tile computes kSliceOutputs output channels from all images, or, with
-// AMX, the gradient is one product (conv_weights_bf16.h).
+// weights_by_channels(spec), the gradient is one product (conv_weights_1x1.h; with AMX
+// conv_weights_bf16.h), or a tile computes kSliceOutputs output channels from all images.
 // Otherwise each tile of images writes a partial sum to the workspace, and phase 1 adds the parts
 // in a tree. The size of these tiles decides the bits; a chain must use the same one
 // (Tiling::fixed_rows). An empty batch gives zeros.

@@ -154,10 +154,16 @@ int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
 }
 
 // A cut by channels needs no partial sums, but every tile reads all images. It pays for large
-// weights, whose partial sums would be more memory traffic than that.
+// weights, whose partial sums would be more memory traffic than that; for a 1x1 convolution, which
+// is one product then, also for those that are large beside their images.
 bool weights_by_channels(const ConvSpec& spec) {
-  return spec.dtype != DType::f64 && spec.groups == 1 && spec.outputs % kSliceOutputs == 0 &&
-         spec.outputs >= 8 * kSliceOutputs && spec.weights() >= kManyWeights && spec.images > 0;
+  if (spec.dtype == DType::f64 || spec.groups != 1 || spec.outputs % kSliceOutputs != 0 ||
+      spec.images == 0)
+    return false;
+  if (spec.weights() >= kManyWeights) return spec.outputs >= 8 * kSliceOutputs;
+  const int64_t pixels = spec.images * spec.window.output_area();
+  return spec.window.kernel_area() == 1 && spec.weights() >= kManyWeights / 4 &&
+         spec.weights() >= 2 * pixels * (spec.inputs + spec.outputs);
 }
 
 // The partial sums of all tiles should take about kPartialBytes, so there are 4 to 16 of them, the
