@@ -346,8 +346,18 @@ std::vector<ShardingRule> conv_grad_weights_sharding(const Operands& in, const O
   return rules;
 }
 
-// Rows are images of the data operand and of the output.
-Tiling image_tiling(const OpTypes& types) { return {types.inputs[0].shape[0], 1, 1}; }
+// Rows are images of the data operand and of the output. A tile of one small image would read large
+// weights for few pixels.
+template <MakeConvSpec make>
+Tiling image_tiling(const OpTypes& types) {
+  constexpr int64_t kLargeWeights = 64 * 1024, kEnoughPixels = 16, kMostImages = 4;
+  Tiling tiling{types.inputs[0].shape[0], 1, 1};
+  const auto spec = make(types);
+  if (!spec.ok() || spec->weights() < kLargeWeights || spec->groups > 1) return tiling;
+  const int64_t pixels = std::max<int64_t>(1, spec->window.output_area());
+  tiling.min_rows = std::clamp<int64_t>((kEnoughPixels + pixels - 1) / pixels, 1, kMostImages);
+  return tiling;
+}
 
 // The gradient is no output of rows: tiles of images add to partial sums, whose number is fixed by
 // the shapes, since it determines the bits.
@@ -404,7 +414,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .infer(infer_conv)
                     .gradient(conv_gradient)
                     .sharding(conv_sharding)
-                    .tiling(image_tiling)
+                    .tiling(image_tiling<conv_spec>)
                     .layouts(conv_layouts<conv_spec>));
   catalogue.add(window_op("ConvTranspose", 11)
                     .input("X", "T")
@@ -418,7 +428,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .infer(infer_conv_transpose)
                     .gradient(conv_transpose_gradient)
                     .sharding(transposed_sharding)
-                    .tiling(image_tiling)
+                    .tiling(image_tiling<conv_transpose_spec>)
                     .layouts(transpose_layouts));
   // The gradient of a convolution's input. `spatial`: the sizes of that input without batch and
   // channels.
@@ -430,7 +440,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .infer(infer_conv_grad_input)
                     .gradient(conv_grad_input_gradient)
                     .sharding(transposed_sharding)
-                    .tiling(image_tiling)
+                    .tiling(image_tiling<conv_grad_input_spec>)
                     .layouts(conv_layouts<conv_grad_input_spec>));
   // The gradients of a convolution's weights and, as second output, of its bias.
   catalogue.add(window_op("leat.ConvGradWeights")
