@@ -5,6 +5,7 @@
 #include "devices/base/text.h"
 #include "ops/cpu/convert16.h"
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/gemm_few_rows.h"
 #include "ops/cpu/library_failure.h"
 #include "ops/cpu/matmul_tiles.h"
 
@@ -123,8 +124,9 @@ class ProductKernel final : public Kernel {
       : p_(std::move(product)), tiles_(std::move(tiles)), rounded_(rounded) {
     for (const ProductTile& tile : tiles_) {
       for_parts(tile, [&](const ProductTile& part) {
-        const size_t bytes =
-            in_panels_ ? panels_scratch_bytes(p_.k) : padding(part).scratch_bytes(p_.k);
+        const size_t bytes = few_rows_    ? 0
+                             : in_panels_ ? panels_scratch_bytes(p_.k)
+                                          : padding(part).scratch_bytes(p_.k);
         scratch_bytes_ = std::max(scratch_bytes_, bytes);
         if (rounded_ != DType::invalid) box_ = std::max(box_, part.rows * part.columns);
         return true;
@@ -174,7 +176,7 @@ class ProductKernel final : public Kernel {
                          p_.lda,     p_.ldb,     ldy,       fused_alpha()};
     std::byte* scratch = context.scratch + static_cast<size_t>(box_) * sizeof(T);
     if (!multiply(padding(part), g, a, b, y, scratch)) return false;
-    finish_box(p_, part, c, y, ldy, !kFloat);
+    finish_box(p_, part, c, y, ldy, !kFloat || few_rows_);
     if constexpr (kFloat) {
       for (int64_t row = 0; round && row < part.rows; ++row) {
         narrow(rounded_, y + row * ldy, context.out<uint16_t>(0) + first + row * p_.n,
@@ -191,16 +193,24 @@ class ProductKernel final : public Kernel {
   bool multiply(const Padding& padding, const onednn::Gemm& g, const T* a, const T* b, T* y,
                 std::byte* scratch) const {
     if constexpr (kFloat) {
+      if (few_rows_) {
+        few_rows_gemm(g, a, b, y);
+        return true;
+      }
       if (in_panels_ && g.m > 0 && g.n > 0) return gemm_in_panels(g, a, b, y, scratch);
       if (padding.needed()) return padding.gemm(g, a, b, y, scratch);
     }
     return gemm<T>(g, a, b, y, scratch);
   }
-  // The library multiplies floats by alpha; the plain loops do not, so finish() does.
+  // The library multiplies floats by alpha; the other loops do not, so finish_box() does.
   float fused_alpha() const { return kFloat ? static_cast<float>(p_.alpha) : 1.0f; }
 
   Product p_;
   std::vector<ProductTile> tiles_;
+  const bool few_rows_ =
+      kFloat &&
+      few_rows_gemm_fits(
+          {.trans_a = p_.trans_a, .trans_b = p_.trans_b, .m = p_.m, .n = p_.n, .k = p_.k});
   const bool in_panels_ = kFloat && p_.k > 0 && !onednn::has_avx512();
   DType rounded_;
   size_t scratch_bytes_ = gemm_scratch_bytes<T>();
