@@ -1,6 +1,7 @@
 #include "daemon/checkpoint/sealed_chunks.h"
 
 #include <openssl/evp.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -26,6 +27,16 @@ Status cipher_failed() {
 }
 
 }  // namespace
+
+Result<SealedHeader> SealedHeader::create(const CheckpointKey& key, std::string role) {
+  SealedHeader header;
+  header.key = key.id();
+  header.role = std::move(role);
+  if (::getrandom(header.salt.data(), header.salt.size(), 0) !=
+      static_cast<ssize_t>(header.salt.size()))
+    return internal_error("random numbers: expected 32 bytes of the system");
+  return header;
+}
 
 Bytes SealedHeader::print() const {
   Bytes out(bytes());

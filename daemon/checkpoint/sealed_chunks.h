@@ -38,6 +38,9 @@ struct SealedHeader {
   CheckpointKey::Salt salt = {};
   std::string role;  // at most 255 bytes
 
+  // With a new salt. internal if the system has no random numbers.
+  static Result<SealedHeader> create(const CheckpointKey& key, std::string role);
+
   size_t bytes() const { return kFixedBytes + role.size(); }
   Bytes print() const;
 };

@@ -1,7 +1,5 @@
 #include "daemon/checkpoint/sealed_files.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -10,6 +8,7 @@
 #include "daemon/base/sealed_magic.h"
 #include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/sealed_chunks.h"
+#include "daemon/checkpoint/sealed_values.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -62,9 +61,11 @@ class OpenSealedFile final : public ReadableFile {
     const std::string& path = file->path();
     LEAT_ASSIGN_OR_RETURN(const SealedHeader header, read_sealed_header(*file));
     const std::string role = sealed_role(path);
-    if (!role.empty() && role != header.role) {
-      return invalid_argument(cat("'", path, "': expected the encrypted file '", role,
-                                  "' of a run, received '", header.role, "'"));
+    // A file of any other name, such as a blob, may be one of a run, and no value of a database.
+    if (role.empty() ? header.role.starts_with(kSealedValueRole) : role != header.role) {
+      return invalid_argument(cat("'", path, "': expected the encrypted file ",
+                                  role.empty() ? "" : cat("'", role, "' "), "of a run, received '",
+                                  header.role, "'"));
     }
     const auto key = std::find_if(keys.begin(), keys.end(), [&](const CheckpointKey& each) {
       return each.id() == header.key;
@@ -231,14 +232,10 @@ Result<std::unique_ptr<ReadableFile>> SealedFiles::open(const std::string& path)
 }
 
 Result<std::unique_ptr<WritableFile>> SealedFiles::create(const std::string& path) {
-  SealedHeader header;
-  if (seals()) header.role = sealed_role(path);
-  if (header.role.empty()) return files_.create(path);
+  std::string role = seals() ? sealed_role(path) : "";
+  if (role.empty()) return files_.create(path);
   const CheckpointKey& key = keys_->front();
-  header.key = key.id();
-  if (::getrandom(header.salt.data(), header.salt.size(), 0) !=
-      static_cast<ssize_t>(header.salt.size()))
-    return internal_error("random numbers: expected 32 bytes of the system");
+  LEAT_ASSIGN_OR_RETURN(const SealedHeader header, SealedHeader::create(key, std::move(role)));
   LEAT_ASSIGN_OR_RETURN(SealedCipher cipher, SealedCipher::create(key, header));
   LEAT_ASSIGN_OR_RETURN(auto file, files_.create(path));
   if (const Status begun = file->append(header.print()); !begun.ok()) {
