@@ -28,9 +28,10 @@ Status check_outcomes(const StepOutcomes& outcomes, const std::string& session) 
 
 }  // namespace
 
-LastingSession::LastingSession(SessionOptions options, SentGraph::Read read_graph, std::string path)
+LastingSession::LastingSession(SessionOptions options, SentGraph::Read read_graph,
+                               SessionRecord record)
     : options_(std::move(options)),
-      path_(std::move(path)),
+      record_(std::move(record)),
       graph_(std::move(read_graph)),
       callables_(cat("session '", options_.name, "'")) {
   options_.on_plan = [this](const Plan& plan) {
@@ -44,9 +45,9 @@ LastingSession::~LastingSession() = default;
 Status LastingSession::open_log() {
   if (log_ != nullptr) return {};
   std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  if (error) return unavailable(cat("'", path_, "': its folder: ", error.message()));
-  LEAT_ASSIGN_OR_RETURN(auto log, SessionLog::open(path_));
+  std::filesystem::create_directories(std::filesystem::path(record_.path).parent_path(), error);
+  if (error) return unavailable(cat("'", record_.path, "': its folder: ", error.message()));
+  LEAT_ASSIGN_OR_RETURN(auto log, SessionLog::open(record_));
   LEAT_ASSIGN_OR_RETURN(LoggedGraph sent, log->graph());
   if (sent.version > 0) {
     LEAT_ASSIGN_OR_RETURN(Graph graph, graph_.read(sent));
@@ -77,7 +78,7 @@ void LastingSession::suspend() {
 void LastingSession::forget() {
   suspend();
   log_.reset();
-  SessionLog::remove(path_);
+  SessionLog::remove(record_.path);
 }
 
 Status LastingSession::rebuild() {
@@ -130,7 +131,7 @@ Status LastingSession::repeat_steps() {
     // A step that was applied once cannot fail by itself.
     if (step->applied || is_of_hosts(outcome.status()))
       return unavailable(cat("repeating step ", step->number, ": ", outcome.status().message()));
-    const Status written = log_->write_failure(step->number, outcome.status());
+    const Status written = log_->write_failure(step->number, step->request, outcome.status());
     if (!written.ok()) return unavailable(written.message());
     outcomes_.insert_or_assign(step->number, KeptOutcome{outcome, step->request});
     if (attempt.ran) return rebuild();
@@ -298,7 +299,7 @@ Status LastingSession::break_off(const Status& cause) {
 StepOutcome LastingSession::failed(const LoggedStep& step, const Status& error,
                                    const Attempt& attempt) {
   if (is_of_hosts(error)) return break_off(error);
-  const Status written = log_->write_failure(step.number, error);
+  const Status written = log_->write_failure(step.number, step.request, error);
   if (!written.ok()) return break_off(written);
   outcomes_.insert_or_assign(step.number, KeptOutcome{StepOutcome(error), step.request});
   numbers_.done = step.number;

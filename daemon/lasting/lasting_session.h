@@ -25,8 +25,8 @@ namespace leat {
 // Threads: one, which may block for long; halt(), cancel() and runs() any.
 class LastingSession {
  public:
-  // `path` is the file of the record. REQUIRES: options.lasts().
-  LastingSession(SessionOptions options, SentGraph::Read read_graph, std::string path);
+  // REQUIRES: options.lasts().
+  LastingSession(SessionOptions options, SentGraph::Read read_graph, SessionRecord record);
   ~LastingSession();
 
   // Opens the record, makes the session on `hosts`, and repeats what is not in the saved variables.
@@ -94,7 +94,7 @@ class LastingSession {
   bool is_of_hosts(const Status& error) const;
 
   SessionOptions options_;
-  const std::string path_;
+  const SessionRecord record_;
   std::unique_ptr<SessionLog> log_;
   SentGraph graph_;
   KeptCallables callables_;

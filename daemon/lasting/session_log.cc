@@ -1,18 +1,16 @@
 #include "daemon/lasting/session_log.h"
 
-#include <capnp/message.h>
-#include <capnp/serialize.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 
 #include "daemon/jobs/sqlite.h"
-#include "daemon/wire/session_messages.h"
-#include "daemon/wire/views.h"
+#include "daemon/lasting/state_rows.h"
+#include "daemon/lasting/wire_log.h"
 #include "devices/base/crc32c.h"
+#include "devices/base/files.h"
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
-#include "transport/rpc/call.h"
 
 namespace leat {
 namespace {
@@ -30,11 +28,16 @@ constexpr char kSchema[] = R"sql(
   CREATE TABLE saved(step INTEGER) STRICT;
   INSERT INTO saved VALUES (0);
 )sql";
+// An encrypted record has these, too: the id of its key, the digest of the saved state, and what
+// lists_of() tells of the other rows.
+constexpr char kSealedSchema[] = R"sql(
+  PRAGMA user_version=2;
+  CREATE TABLE seal(key BLOB, state BLOB, lists BLOB) STRICT;
+)sql";
 constexpr std::string_view kApplication = "1279611731";
-constexpr std::string_view kVersion = "1";
-// A value of more bytes is cut into rows: SQLite takes 1 GB in one.
-constexpr size_t kPiece = size_t{64} << 20;
-constexpr size_t kMostOutcome = size_t{256} << 20;
+constexpr std::string_view kVersion = "1", kSealedVersion = "2";
+// A file that is to take the place of the record has the record's name with this behind it.
+constexpr std::string_view kNext = ".next";
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -42,156 +45,206 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 std::span<const std::byte> span_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
-int64_t checksum(std::string_view bytes) { return crc32c(span_of(bytes)); }
+uint32_t crc_of(std::string_view bytes) { return crc32c(span_of(bytes)); }
 
-// A message as bytes, aligned as Cap'n Proto reads them.
-class Packed {
- public:
-  explicit Packed(capnp::MessageBuilder& message) : words_(capnp::messageToFlatArray(message)) {}
-  std::string_view text() const {
-    const auto bytes = words_.asBytes();
-    return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
-  }
-
- private:
-  kj::Array<capnp::word> words_;
-};
-
-// Reads a message from a copy. The checksum was compared, so that only this program wrote it.
-class Unpacked {
- public:
-  explicit Unpacked(std::string_view bytes)
-      : words_(kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word))) {
-    std::memcpy(words_.begin(), bytes.data(), words_.asBytes().size());
-    reader_.emplace(words_, capnp::ReaderOptions{.traversalLimitInWords = words_.size() + 1024});
-  }
-  template <typename T>
-  typename T::Reader root() {
-    return reader_->getRoot<T>();
-  }
-
- private:
-  kj::Array<capnp::word> words_;
-  std::optional<capnp::FlatArrayMessageReader> reader_;
-};
-
-Packed pack(const Signature& signature) {
-  capnp::MallocMessageBuilder message;
-  write_signature(signature, message.initRoot<wire::Signature>());
-  return Packed(message);
+// The places of values, see record_values.h.
+std::string request_place(uint64_t step) { return place_of({"request", cat(step)}); }
+std::string outcome_place(uint64_t step) { return place_of({"outcome", cat(step)}); }
+std::string callable_place(uint64_t id) { return place_of({"callable", cat(id)}); }
+std::string graph_place(uint64_t version, std::string_view ids) {
+  return place_of({"graph", cat(version), ids});
 }
+constexpr std::string_view kListsPlace = "lists";
 
-Packed pack(const LoggedStep& step) {
-  capnp::MallocMessageBuilder message;
-  auto out = message.initRoot<wire::StepRequest>();
-  write_order({step.number, step.timeout, step.what}, out);
-  out.setAnswered(step.answered);
-  auto feeds = out.initFeeds(static_cast<uint32_t>(step.feeds.size()));
-  for (uint32_t i = 0; i < feeds.size(); ++i) {
-    write_type(step.feeds[i], feeds[i].initType());
-    feeds[i].initContent().setBytes(bytes_of(step.feeds[i]));
-  }
-  return Packed(message);
-}
-
-Packed pack(const StepOutcome& outcome) {
-  capnp::MallocMessageBuilder message;
-  auto out = message.initRoot<wire::LoggedOutcome>();
-  size_t bytes = 0;
-  if (outcome.ok()) {
-    for (const Tensor& value : *outcome) bytes += value.bytes();
-  }
-  if (bytes > kMostOutcome) {
-    const auto error = resource_exhausted(cat("the step was applied; its fetches, ",
-                                              human_bytes(bytes), ", were too large to be kept"));
-    write_status(error, out.initError());
-    return Packed(message);
-  }
-  if (!outcome.ok()) {
-    write_status(outcome.status(), out.initError());
-    return Packed(message);
-  }
-  auto fetches = out.initFetches(static_cast<uint32_t>(outcome->size()));
-  for (uint32_t i = 0; i < fetches.size(); ++i) {
-    write_type((*outcome)[i], fetches[i].initType());
-    fetches[i].setBytes(bytes_of((*outcome)[i]));
-  }
-  return Packed(message);
-}
-
-Result<LoggedStep> unpack_step(std::string_view bytes) {
-  Unpacked message(bytes);
-  const auto in = message.root<wire::StepRequest>();
-  StepOrder order = read_order(in);
-  LoggedStep step{order.number, std::move(order.what), order.timeout};
-  step.answered = in.getAnswered();
-  for (const auto each : in.getFeeds()) {
-    LEAT_ASSIGN_OR_RETURN(const TensorType type, read_type(each.getType()));
-    LEAT_ASSIGN_OR_RETURN(Tensor feed, make_tensor(type, bytes_of(each.getContent().getBytes())));
-    step.feeds.push_back(std::move(feed));
-  }
-  return step;
-}
-
-Result<Tensor> unpack_value(wire::FetchedValue::Reader in) {
-  LEAT_ASSIGN_OR_RETURN(const TensorType type, read_type(in.getType()));
-  return make_tensor(type, bytes_of(in.getBytes()));
-}
-
-// The type of a variable as its row has it; nothing if that is none.
-std::optional<TensorType> type_of(std::string_view dtype, std::string_view dims) {
-  std::vector<int64_t> sizes(dims.size() / sizeof(int64_t));
-  if (!sizes.empty()) std::memcpy(sizes.data(), dims.data(), sizes.size() * sizeof(int64_t));
-  const auto type = dtype_from_name(dtype);
-  const auto shape = Shape::checked(sizes);
-  if (!type || !shape) return std::nullopt;
-  return TensorType{*type, *shape};
-}
-
-// The outer status is that of reading it.
-Result<StepOutcome> unpack_outcome(std::string_view bytes) {
-  Unpacked message(bytes);
-  const auto in = message.root<wire::LoggedOutcome>();
-  if (in.isError()) return StepOutcome(read_status(in.getError()));
-  std::vector<Tensor> fetches;
-  for (const auto each : in.getFetches()) {
-    LEAT_ASSIGN_OR_RETURN(Tensor value, unpack_value(each));
-    fetches.push_back(std::move(value));
-  }
-  return StepOutcome(std::move(fetches));
-}
-
-}  // namespace
-
-SessionLog::SessionLog(std::string path, std::unique_ptr<SqliteDatabase> database)
-    : path_(std::move(path)), database_(std::move(database)) {}
-SessionLog::~SessionLog() = default;
-
-Result<std::unique_ptr<SessionLog>> SessionLog::open(const std::string& path) {
+Result<std::unique_ptr<SqliteDatabase>> open_database(const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(auto database, SqliteDatabase::open(path, true));
   LEAT_RETURN_IF_ERROR(database->ask("PRAGMA locking_mode=EXCLUSIVE").status());
   LEAT_RETURN_IF_ERROR(database->ask("PRAGMA journal_mode=WAL").status());
   LEAT_RETURN_IF_ERROR(database->run("PRAGMA synchronous=FULL; PRAGMA cell_size_check=ON"));
-  LEAT_ASSIGN_OR_RETURN(const std::string application, database->ask("PRAGMA application_id"));
-  LEAT_ASSIGN_OR_RETURN(const std::string version, database->ask("PRAGMA user_version"));
-  if (application == "0" && version == "0") {
-    LEAT_RETURN_IF_ERROR(database->run(cat("BEGIN;", kSchema, "COMMIT").c_str()));
-  } else if (application != kApplication || version != kVersion) {
-    return failed_precondition(cat("'", path, "': expected the record of a session of version ",
-                                   kVersion, ", received application ", application, " version ",
-                                   version));
-  }
-  return std::unique_ptr<SessionLog>(new SessionLog(path, std::move(database)));
+  return database;
 }
 
-Status SessionLog::damaged(std::string_view subject) const {
+// Moves the write-ahead log into the file.
+Status merge(SqliteDatabase& database, const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const std::string busy, database.ask("PRAGMA wal_checkpoint(TRUNCATE)"));
+  return busy == "0" ? Status() : unavailable(cat("'", path, "' is in use"));
+}
+
+const CheckpointKey* newest_key(const SessionRecord& record) {
+  return record.keys == nullptr || record.keys->empty() ? nullptr : &record.keys->front();
+}
+
+// The graph's version and the number of callables, so that neither can be taken away.
+Result<std::string> lists_of(SqliteDatabase& database) {
+  LEAT_ASSIGN_OR_RETURN(const std::string graph, database.ask("SELECT max(version) FROM graph"));
+  LEAT_ASSIGN_OR_RETURN(const std::string callables,
+                        database.ask("SELECT count(*) FROM callables"));
+  return cat("graph ", graph, " callables ", callables);
+}
+
+Status write_lists(SqliteDatabase& database, const RecordValues& values) {
+  if (!values.seal()) return {};
+  LEAT_ASSIGN_OR_RETURN(const std::string lists, lists_of(database));
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value, values.store(kListsPlace, lists));
+  LEAT_ASSIGN_OR_RETURN(auto update, database.prepare("UPDATE seal SET lists = ?"));
+  return update.bind_blob(1, value.bytes()).run();
+}
+
+Status check_lists(SqliteDatabase& database, const RecordValues& values) {
+  constexpr std::string_view kSubject = "the graph or the list of callables";
+  LEAT_ASSIGN_OR_RETURN(auto select, database.prepare("SELECT lists FROM seal"));
+  LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value,
+                        values.load(kListsPlace, row ? select.bytes(0) : "", 0, kSubject));
+  LEAT_ASSIGN_OR_RETURN(const std::string lists, lists_of(database));
+  return value.bytes() == lists ? Status() : values.damaged(kSubject);
+}
+
+// The checksum of the request is in the row, or in an encrypted record in front of the message.
+Result<RecordValue> store_outcome(const RecordValues& values, uint64_t number,
+                                  const KeptOutcome& kept) {
+  const Packed packed = pack(kept.outcome);
+  Bytes whole;
+  if (values.seal()) {
+    const auto request = std::as_bytes(std::span(&kept.request, 1));
+    whole.assign(request.begin(), request.end());
+  }
+  const auto message = span_of(packed.text());
+  whole.insert(whole.end(), message.begin(), message.end());
+  if (!values.seal()) return RecordValue(std::move(whole));
+  return values.store(outcome_place(number), text_of(whole));
+}
+
+// How the values of an encrypted record are read.
+Result<RecordValues> values_of(const SessionRecord& record, SqliteDatabase& database) {
+  LEAT_ASSIGN_OR_RETURN(auto select, database.prepare("SELECT key FROM seal"));
+  LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+  const auto id = span_of(row ? select.bytes(0) : "");
+  std::vector<std::string> names;
+  if (record.keys != nullptr) {
+    for (const CheckpointKey& key : *record.keys) {
+      if (std::ranges::equal(key.id(), id))
+        return RecordValues(record.path, SealedValues(key, record.job));
+      names.push_back(CheckpointKey::text_of(key.id()));
+    }
+  }
   return failed_precondition(
-      cat("'", path_, "': ", subject, " of the session is damaged on the disk"));
+      cat("'", record.path, "' is encrypted: expected its key ",
+          to_hex(std::span(reinterpret_cast<const uint8_t*>(id.data()), id.size())),
+          " (checkpoint_key_file), received ", names.empty() ? "none" : join(names, " and ")));
+}
+
+}  // namespace
+
+SessionLog::SessionLog(std::unique_ptr<SqliteDatabase> database, RecordValues values)
+    : database_(std::move(database)), values_(std::move(values)) {}
+SessionLog::~SessionLog() = default;
+
+// --- the file ---
+
+Result<std::unique_ptr<SessionLog>> SessionLog::open(const SessionRecord& record) {
+  LEAT_ASSIGN_OR_RETURN(auto log, open_unchanged(record));
+  const CheckpointKey* const key = newest_key(record);
+  const auto& seal = log->values_.seal();
+  if (key == nullptr || (seal && seal->key() == key->id())) return log;
+  auto encrypted = encrypt(std::move(log), record);
+  if (encrypted.ok()) return encrypted;
+  remove(cat(record.path, kNext));
+  // Room may come, and the session waits for it.
+  if (encrypted.status().code() == Code::resource_exhausted)
+    return unavailable(encrypted.status().message());
+  return encrypted;
+}
+
+Result<std::unique_ptr<SessionLog>> SessionLog::open_unchanged(const SessionRecord& record) {
+  LEAT_ASSIGN_OR_RETURN(auto database, open_database(record.path));
+  LEAT_ASSIGN_OR_RETURN(const std::string application, database->ask("PRAGMA application_id"));
+  LEAT_ASSIGN_OR_RETURN(const std::string version, database->ask("PRAGMA user_version"));
+  std::optional<SealedValues> seal;
+  if (application == "0" && version == "0") {
+    if (const CheckpointKey* const key = newest_key(record)) seal.emplace(*key, record.job);
+    std::unique_ptr<SessionLog> log(
+        new SessionLog(std::move(database), RecordValues(record.path, std::move(seal))));
+    LEAT_RETURN_IF_ERROR(log->transact([&] { return log->make_tables(); }));
+    return log;
+  }
+  if (application != kApplication || (version != kVersion && version != kSealedVersion)) {
+    return failed_precondition(
+        cat("'", record.path, "': expected the record of a session of version ", kVersion, " or ",
+            kSealedVersion, ", received application ", application, " version ", version));
+  }
+  if (version == kVersion) {
+    return std::unique_ptr<SessionLog>(
+        new SessionLog(std::move(database), RecordValues(record.path, std::nullopt)));
+  }
+  LEAT_ASSIGN_OR_RETURN(RecordValues values, values_of(record, *database));
+  std::unique_ptr<SessionLog> log(new SessionLog(std::move(database), std::move(values)));
+  LEAT_RETURN_IF_ERROR(check_lists(*log->database_, log->values_));
+  LEAT_RETURN_IF_ERROR(log->check_steps());
+  return log;
+}
+
+Status SessionLog::make_tables() {
+  LEAT_RETURN_IF_ERROR(database_->run(kSchema));
+  if (!values_.seal()) return {};
+  LEAT_RETURN_IF_ERROR(database_->run(kSealedSchema));
+  LEAT_ASSIGN_OR_RETURN(auto insert, database_->prepare("INSERT INTO seal(key) VALUES (?)"));
+  LEAT_RETURN_IF_ERROR(insert.bind_blob(1, text_of(values_.seal()->key())).run());
+  LEAT_RETURN_IF_ERROR(write_lists(*database_, values_));
+  return write_state(*database_, values_, {});
+}
+
+// The new file has all when it takes the place of the old one, which has no write-ahead log then: a
+// crash leaves one or the other. Bytes in the clear stay where the old one was until the disk uses
+// the place again.
+Result<std::unique_ptr<SessionLog>> SessionLog::encrypt(std::unique_ptr<SessionLog> log,
+                                                        const SessionRecord& record) {
+  SessionRecord next = record;
+  next.path += kNext;
+  remove(next.path);
+  {
+    LEAT_ASSIGN_OR_RETURN(const auto copy, open_unchanged(next));
+    LEAT_RETURN_IF_ERROR(copy->transact([&] { return log->copy_to(*copy); }));
+    LEAT_RETURN_IF_ERROR(merge(*copy->database_, next.path));
+  }
+  LEAT_RETURN_IF_ERROR(merge(*log->database_, record.path));
+  log.reset();
+  LEAT_RETURN_IF_ERROR(real_files().rename(next.path, record.path));
+  LEAT_RETURN_IF_ERROR(real_files().sync_directory(directory_of(record.path)));
+  return open_unchanged(record);
+}
+
+Status SessionLog::copy_to(SessionLog& other) {
+  LEAT_ASSIGN_OR_RETURN(const LoggedGraph sent, graph());
+  if (sent.version > 0) LEAT_RETURN_IF_ERROR(other.write_graph(sent));
+  LEAT_ASSIGN_OR_RETURN(const auto all, callables());
+  for (const LoggedCallable& callable : all) {
+    LEAT_RETURN_IF_ERROR(other.write_callable(callable.id, callable.signature));
+    if (callable.released) LEAT_RETURN_IF_ERROR(other.write_release(callable.id));
+  }
+  LEAT_ASSIGN_OR_RETURN(const SavedState state, saved());
+  LEAT_ASSIGN_OR_RETURN(const StepOutcomes kept, outcomes());
+  LEAT_RETURN_IF_ERROR(other.write_rows(state, kept));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t last, last_step());
+  for (uint64_t number = state.step + 1; number <= last; ++number) {
+    // Of a step that has failed, only the outcome is of use.
+    if (const auto found = kept.find(number); found != kept.end()) {
+      LEAT_RETURN_IF_ERROR(other.write_outcome(number, found->second));
+      continue;
+    }
+    LEAT_ASSIGN_OR_RETURN(const auto step, next_step(number - 1));
+    if (!step || step->number != number) return values_.damaged(cat("step ", number));
+    LEAT_RETURN_IF_ERROR(other.write_step(*step).status());
+  }
+  return {};
 }
 
 void SessionLog::remove(const std::string& path) {
   std::error_code ignored;
-  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(path + end, ignored);
+  for (const char* end : {"", "-wal", "-shm"}) {
+    for (const std::string_view next : {std::string_view(), kNext})
+      std::filesystem::remove(cat(path, next, end), ignored);
+  }
 }
 
 // --- the graph and the callables ---
@@ -207,22 +260,27 @@ Result<LoggedGraph> SessionLog::graph() {
   graph.input_ids.resize(ids.size() / sizeof(uint32_t));
   if (!ids.empty())
     std::memcpy(graph.input_ids.data(), ids.data(), graph.input_ids.size() * sizeof(uint32_t));
-  const auto file = span_of(select.bytes(2));
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value,
+                        values_.load(graph_place(graph.version, ids), select.bytes(2),
+                                     select.integer(3), "the graph"));
+  const auto file = span_of(value.bytes());
   graph.file.assign(file.begin(), file.end());
-  if (checksum(text_of(graph.file)) != select.integer(3)) return damaged("the graph");
   return graph;
 }
 
 Status SessionLog::write_graph(const LoggedGraph& graph) {
   LEAT_ASSIGN_OR_RETURN(auto insert, database_->prepare("INSERT INTO graph VALUES (?, ?, ?, ?)"));
-  const std::string_view file = text_of(graph.file);
+  const std::string_view ids = text_of(std::as_bytes(std::span(graph.input_ids)));
+  LEAT_ASSIGN_OR_RETURN(const RecordValue file,
+                        values_.store(graph_place(graph.version, ids), text_of(graph.file)));
   return transact([&]() -> Status {
     LEAT_RETURN_IF_ERROR(database_->run("DELETE FROM graph"));
-    return insert.bind(1, static_cast<int64_t>(graph.version))
-        .bind_blob(2, text_of(std::as_bytes(std::span(graph.input_ids))))
-        .bind_blob(3, file)
-        .bind(4, checksum(file))
-        .run();
+    LEAT_RETURN_IF_ERROR(insert.bind(1, static_cast<int64_t>(graph.version))
+                             .bind_blob(2, ids)
+                             .bind_blob(3, file.bytes())
+                             .bind(4, values_.checksum(file.bytes()))
+                             .run());
+    return write_lists(*database_, values_);
   });
 }
 
@@ -234,10 +292,10 @@ Result<std::vector<LoggedCallable>> SessionLog::callables() {
   while (true) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) return all;
-    if (checksum(select.bytes(1)) != select.integer(2)) return damaged("a callable");
-    Unpacked message(select.bytes(1));
-    all.push_back({static_cast<CallableId>(select.integer(0)),
-                   read_signature(message.root<wire::Signature>()), select.integer(3) != 0});
+    const auto id = static_cast<CallableId>(select.integer(0));
+    LEAT_ASSIGN_OR_RETURN(const RecordValue value, values_.load(callable_place(id), select.bytes(1),
+                                                                select.integer(2), "a callable"));
+    all.push_back({id, unpack_signature(value.bytes()), select.integer(3) != 0});
   }
 }
 
@@ -245,10 +303,14 @@ Status SessionLog::write_callable(CallableId id, const Signature& signature) {
   LEAT_ASSIGN_OR_RETURN(auto insert,
                         database_->prepare("INSERT INTO callables VALUES (?, ?, ?, 0)"));
   const Packed packed = pack(signature);
-  return insert.bind(1, static_cast<int64_t>(id))
-      .bind_blob(2, packed.text())
-      .bind(3, checksum(packed.text()))
-      .run();
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value, values_.store(callable_place(id), packed.text()));
+  return transact([&]() -> Status {
+    LEAT_RETURN_IF_ERROR(insert.bind(1, static_cast<int64_t>(id))
+                             .bind_blob(2, value.bytes())
+                             .bind(3, values_.checksum(value.bytes()))
+                             .run());
+    return write_lists(*database_, values_);
+  });
 }
 
 Status SessionLog::write_release(CallableId id) {
@@ -259,34 +321,34 @@ Status SessionLog::write_release(CallableId id) {
 
 // --- steps ---
 
-Result<uint64_t> SessionLog::saved_step() {
-  LEAT_ASSIGN_OR_RETURN(auto select, database_->prepare("SELECT step FROM saved"));
-  LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
-  return row ? static_cast<uint64_t>(select.integer(0)) : 0;
-}
-
 Result<uint64_t> SessionLog::last_step() {
-  LEAT_ASSIGN_OR_RETURN(const uint64_t saved, saved_step());
+  LEAT_ASSIGN_OR_RETURN(const uint64_t saved, saved_step(*database_));
   LEAT_ASSIGN_OR_RETURN(auto select, database_->prepare("SELECT max(number) FROM steps"));
   LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
   return std::max(saved, row ? static_cast<uint64_t>(select.integer(0)) : 0);
 }
 
-uint32_t SessionLog::checksum_of(const LoggedStep& step) {
-  return static_cast<uint32_t>(checksum(pack(step).text()));
-}
+uint32_t SessionLog::checksum_of(const LoggedStep& step) { return crc_of(pack(step).text()); }
 
+// The checksum of a request is that of its value in the clear: other code compares it.
 Result<uint32_t> SessionLog::write_step(const LoggedStep& step) {
   LEAT_ASSIGN_OR_RETURN(
       auto insert,
-      database_->prepare("INSERT INTO steps(number, request, request_crc) VALUES (?, ?, ?)"));
+      database_->prepare(
+          "INSERT INTO steps(number, request, request_crc, applied) VALUES (?, ?, ?, ?)"));
   const Packed packed = pack(step);
-  const int64_t sum = checksum(packed.text());
-  LEAT_RETURN_IF_ERROR(insert.bind(1, static_cast<int64_t>(step.number))
-                           .bind_blob(2, packed.text())
-                           .bind(3, sum)
-                           .run());
-  return static_cast<uint32_t>(sum);
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value,
+                        values_.store(request_place(step.number), packed.text()));
+  insert.bind(1, static_cast<int64_t>(step.number))
+      .bind_blob(2, value.bytes())
+      .bind(3, values_.checksum(packed.text()));
+  if (step.applied) {
+    insert.bind(4, int64_t{1});
+  } else {
+    insert.bind_null(4);
+  }
+  LEAT_RETURN_IF_ERROR(insert.run());
+  return crc_of(packed.text());
 }
 
 Status SessionLog::write_applied(uint64_t number) {
@@ -306,22 +368,37 @@ Result<std::optional<LoggedStep>> SessionLog::next_step(uint64_t after) {
                          "WHERE number > ? AND outcome IS NULL ORDER BY number LIMIT 1"));
   LEAT_ASSIGN_OR_RETURN(const bool row, select.bind(1, static_cast<int64_t>(after)).step());
   if (!row) return std::optional<LoggedStep>();
-  if (checksum(select.bytes(1)) != select.integer(2))
-    return damaged(cat("step ", select.integer(0)));
-  LEAT_ASSIGN_OR_RETURN(LoggedStep step, unpack_step(select.bytes(1)));
+  const auto number = static_cast<uint64_t>(select.integer(0));
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value,
+                        values_.load(request_place(number), select.bytes(1), select.integer(2),
+                                     cat("step ", number)));
+  LEAT_ASSIGN_OR_RETURN(LoggedStep step, unpack_step(value.bytes()));
   step.applied = !select.is_null(3);
-  step.request = static_cast<uint32_t>(select.integer(2));
+  step.request = crc_of(value.bytes());
   return std::optional<LoggedStep>(std::move(step));
 }
 
-Status SessionLog::write_failure(uint64_t number, const Status& error) {
+Status SessionLog::write_failure(uint64_t number, uint32_t request, const Status& error) {
   LEAT_ASSIGN_OR_RETURN(
       auto update,
       database_->prepare("UPDATE steps SET outcome = ?, outcome_crc = ? WHERE number = ?"));
-  const Packed packed = pack(StepOutcome(error));
-  return update.bind_blob(1, packed.text())
-      .bind(2, checksum(packed.text()))
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value,
+                        store_outcome(values_, number, KeptOutcome{error, request}));
+  return update.bind_blob(1, value.bytes())
+      .bind(2, values_.checksum(value.bytes()))
       .bind(3, static_cast<int64_t>(number))
+      .run();
+}
+
+Status SessionLog::write_outcome(uint64_t number, const KeptOutcome& kept) {
+  LEAT_ASSIGN_OR_RETURN(auto insert, database_->prepare("INSERT INTO steps(number, outcome, "
+                                                        "outcome_crc, request_crc) "
+                                                        "VALUES (?, ?, ?, ?)"));
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value, store_outcome(values_, number, kept));
+  return insert.bind(1, static_cast<int64_t>(number))
+      .bind_blob(2, value.bytes())
+      .bind(3, values_.checksum(value.bytes()))
+      .bind(4, values_.seal() ? 0 : int64_t{kept.request})
       .run();
 }
 
@@ -333,17 +410,36 @@ Result<StepOutcomes> SessionLog::outcomes() {
   while (true) {
     LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
     if (!row) return all;
-    if (checksum(select.bytes(1)) != select.integer(2))
-      return damaged(cat("the outcome of step ", select.integer(0)));
-    LEAT_ASSIGN_OR_RETURN(StepOutcome outcome, unpack_outcome(select.bytes(1)));
-    all.insert_or_assign(static_cast<uint64_t>(select.integer(0)),
-                         KeptOutcome{std::move(outcome), static_cast<uint32_t>(select.integer(3))});
+    const auto number = static_cast<uint64_t>(select.integer(0));
+    LEAT_ASSIGN_OR_RETURN(const RecordValue value,
+                          values_.load(outcome_place(number), select.bytes(1), select.integer(2),
+                                       cat("the outcome of step ", number)));
+    std::string_view message = value.bytes();
+    auto request = static_cast<uint32_t>(select.integer(3));
+    if (values_.seal()) {
+      std::memcpy(&request, message.data(), sizeof request);
+      message.remove_prefix(sizeof request);
+    }
+    LEAT_ASSIGN_OR_RETURN(StepOutcome outcome, unpack_outcome(message));
+    all.insert_or_assign(number, KeptOutcome{std::move(outcome), request});
   }
+}
+
+// A step that is not the last one has a row up to the next save, also if it failed.
+Status SessionLog::check_steps() {
+  LEAT_ASSIGN_OR_RETURN(const uint64_t saved, saved_step(*database_));
+  LEAT_ASSIGN_OR_RETURN(
+      auto select, database_->prepare("SELECT count(*), max(number) FROM steps WHERE number > ?"));
+  LEAT_ASSIGN_OR_RETURN(const bool row, select.bind(1, static_cast<int64_t>(saved)).step());
+  const auto count = static_cast<uint64_t>(row ? select.integer(0) : 0);
+  if (count == 0 || static_cast<uint64_t>(select.integer(1)) == saved + count) return {};
+  return values_.damaged(cat("the list of steps behind step ", saved));
 }
 
 // --- the state ---
 
 Status SessionLog::transact(const std::function<Status()>& write) {
+  if (database_->in_transaction()) return write();
   LEAT_RETURN_IF_ERROR(database_->run("BEGIN"));
   Status written = write();
   if (written.ok()) written = database_->run("COMMIT");
@@ -356,95 +452,17 @@ Status SessionLog::save(const SavedState& state, const StepOutcomes& outcomes) {
   return transact([&] { return write_rows(state, outcomes); });
 }
 
-// The first piece of a value is there also if it is empty, and the type stands beside each.
-Status SessionLog::write_variable(const std::string& task, const std::string& name,
-                                  const Tensor& value) {
-  LEAT_ASSIGN_OR_RETURN(auto insert,
-                        database_->prepare("INSERT INTO variables VALUES (?, ?, ?, ?, ?, ?, ?)"));
-  const std::string_view bytes(static_cast<const char*>(value.raw()), value.bytes());
-  const std::string_view dims = text_of(std::as_bytes(std::span(value.shape().dims())));
-  size_t at = 0;
-  do {
-    const std::string_view piece = bytes.substr(at, kPiece);
-    const uint32_t sum = crc32c(span_of(piece), crc32c(span_of(dims)));
-    LEAT_RETURN_IF_ERROR(insert.bind(1, task)
-                             .bind(2, name)
-                             .bind(3, static_cast<int64_t>(at / kPiece))
-                             .bind(4, dtype_name(value.dtype()))
-                             .bind_blob(5, dims)
-                             .bind_blob(6, piece)
-                             .bind(7, int64_t{sum})
-                             .run());
-    at += kPiece;
-  } while (at < bytes.size());
+Status SessionLog::write_rows(const SavedState& state, const StepOutcomes& outcomes) {
+  LEAT_RETURN_IF_ERROR(write_state(*database_, values_, state));
+  LEAT_ASSIGN_OR_RETURN(auto forget, database_->prepare("DELETE FROM steps WHERE number <= ?"));
+  LEAT_RETURN_IF_ERROR(forget.bind(1, static_cast<int64_t>(state.step)).run());
+  for (const auto& [number, kept] : outcomes) {
+    if (number > state.step) continue;  // its row is there
+    LEAT_RETURN_IF_ERROR(write_outcome(number, kept));
+  }
   return {};
 }
 
-Status SessionLog::write_rows(const SavedState& state, const StepOutcomes& outcomes) {
-  LEAT_RETURN_IF_ERROR(database_->run("DELETE FROM variables; DELETE FROM homes"));
-  for (const auto& [task, variables] : state.variables) {
-    for (const auto& [name, value] : variables)
-      LEAT_RETURN_IF_ERROR(write_variable(task, name, value));
-  }
-  LEAT_ASSIGN_OR_RETURN(auto home, database_->prepare("INSERT INTO homes VALUES (?, ?)"));
-  for (const auto& [resource, device] : state.homes)
-    LEAT_RETURN_IF_ERROR(home.bind(1, resource).bind(2, device).run());
-  LEAT_ASSIGN_OR_RETURN(auto forget, database_->prepare("DELETE FROM steps WHERE number <= ?"));
-  LEAT_RETURN_IF_ERROR(forget.bind(1, static_cast<int64_t>(state.step)).run());
-  LEAT_ASSIGN_OR_RETURN(
-      auto keep, database_->prepare("INSERT INTO steps(number, outcome, outcome_crc, request_crc) "
-                                    "VALUES (?, ?, ?, ?)"));
-  for (const auto& [number, kept] : outcomes) {
-    if (number > state.step) continue;  // its row is there
-    const Packed packed = pack(kept.outcome);
-    LEAT_RETURN_IF_ERROR(keep.bind(1, static_cast<int64_t>(number))
-                             .bind_blob(2, packed.text())
-                             .bind(3, checksum(packed.text()))
-                             .bind(4, int64_t{kept.request})
-                             .run());
-  }
-  LEAT_ASSIGN_OR_RETURN(auto note, database_->prepare("UPDATE saved SET step = ?"));
-  return note.bind(1, static_cast<int64_t>(state.step)).run();
-}
-
-Result<SavedState> SessionLog::saved() {
-  SavedState state;
-  LEAT_ASSIGN_OR_RETURN(state.step, saved_step());
-  LEAT_ASSIGN_OR_RETURN(auto homes, database_->prepare("SELECT resource, device FROM homes"));
-  while (true) {
-    LEAT_ASSIGN_OR_RETURN(const bool row, homes.step());
-    if (!row) break;
-    state.homes.emplace(homes.bytes(0), homes.bytes(1));
-  }
-  LEAT_ASSIGN_OR_RETURN(auto select,
-                        database_->prepare("SELECT task, name, piece, dtype, dims, value, crc "
-                                           "FROM variables ORDER BY task, name, piece"));
-  Tensor* value = nullptr;
-  size_t filled = 0;
-  while (true) {
-    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
-    const bool begins = row && select.integer(2) == 0;
-    if (value != nullptr && (!row || begins) && filled != value->bytes())
-      return damaged("the list of variables");
-    if (!row) return state;
-    const std::string subject = cat("variable '", select.bytes(1), "' of ", select.bytes(0));
-    const std::string_view dims = select.bytes(4), piece = select.bytes(5);
-    if (int64_t{crc32c(span_of(piece), crc32c(span_of(dims)))} != select.integer(6))
-      return damaged(subject);
-    if (begins) {
-      const auto type = type_of(select.bytes(3), dims);
-      if (!type) return damaged(subject);
-      LEAT_ASSIGN_OR_RETURN(Tensor made, Tensor::create(type->dtype, type->shape));
-      auto& variables = state.variables[std::string(select.bytes(0))];
-      value =
-          &variables.insert_or_assign(std::string(select.bytes(1)), std::move(made)).first->second;
-      filled = 0;
-    }
-    if (value == nullptr || piece.size() > value->bytes() - filled) return damaged(subject);
-    if (!piece.empty())
-      std::memcpy(static_cast<char*>(value->raw()) + filled, piece.data(), piece.size());
-    filled += piece.size();
-  }
-}
+Result<SavedState> SessionLog::saved() { return read_state(*database_, values_); }
 
 }  // namespace leat

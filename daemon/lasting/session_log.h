@@ -5,6 +5,12 @@
 // The file is a database of SQLite in the folder of the session's job. A function that writes
 // returns when the change is on the disk; after a crash the change is there whole, or not at all.
 // Each value has a checksum, so a damaged file gives an error and no wrong bits.
+//
+// With a key all values are encrypted (record_values.h): the graph, the callables, the feeds and
+// fetches of steps, and the variables. In the clear are the numbers of steps, the names, types and
+// shapes of variables, and the devices of resources. A row that was changed, exchanged or taken
+// away is an error as damage is, but for the last steps: without their rows the record is that of
+// an earlier moment, as an older copy of the whole file would be.
 #pragma once
 
 #include <chrono>
@@ -18,6 +24,8 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/checkpoint/checkpoint_key.h"
+#include "daemon/lasting/record_values.h"
 #include "daemon/spec/step_signature.h"
 #include "devices/base/status.h"
 #include "devices/core/tensor.h"
@@ -67,13 +75,24 @@ struct SavedState {
   std::map<std::string, std::string> homes = {};
 };
 
+// The file of a session's record, and its keys.
+struct SessionRecord {
+  std::string path;
+  // The id of the session's job: an encrypted record is read as that of this job alone.
+  std::string job = {};
+  // The first one encrypts, all of them decrypt. Null or none: the record is in the clear.
+  std::shared_ptr<const CheckpointKeys> keys = {};
+};
+
 // Errors name the file: resource_exhausted if the disk is full or the feeds of a step are
 // more than SQLite takes (1 GB), failed_precondition if the file is damaged or foreign, unavailable
 // if the disk fails. Threads: one at a time.
 class SessionLog {
  public:
-  // Opens the file, or makes it.
-  static Result<std::unique_ptr<SessionLog>> open(const std::string& path);
+  // Opens the file, or makes it. A file that is in the clear or has an older key is first replaced
+  // by one that is encrypted with the newest key; unavailable if the disk lacks the room for both.
+  // failed_precondition if none of the keys is that of the file.
+  static Result<std::unique_ptr<SessionLog>> open(const SessionRecord& record);
   ~SessionLog();
   // Deletes the files of a record, also one that is open. One that is not there is no error.
   static void remove(const std::string& path);
@@ -88,15 +107,15 @@ class SessionLog {
 
   // The number of the last step that was written; 0 if there was none.
   Result<uint64_t> last_step();
-  // Returns the checksum of the request.
+  // Returns the checksum of the request. `step.request` has no meaning here.
   Result<uint32_t> write_step(const LoggedStep& step);
   static uint32_t checksum_of(const LoggedStep& step);
   // The step was applied. The only change that a crash of the machine may lose: the step is there.
   Status write_applied(uint64_t number);
   // The first step behind number `after` that has not failed.
   Result<std::optional<LoggedStep>> next_step(uint64_t after);
-  // The step has failed, and nothing of it is in the variables.
-  Status write_failure(uint64_t number, const Status& error);
+  // The step has failed, and nothing of it is in the variables. `request`: see LoggedStep.
+  Status write_failure(uint64_t number, uint32_t request, const Status& error);
   // The outcomes that write_failure() and save() have written, of steps that are still here.
   Result<StepOutcomes> outcomes();
 
@@ -106,16 +125,24 @@ class SessionLog {
   Result<SavedState> saved();
 
  private:
-  SessionLog(std::string path, std::unique_ptr<SqliteDatabase> database);
-  Status damaged(std::string_view subject) const;
-  Status write_variable(const std::string& task, const std::string& name, const Tensor& value);
-  // Runs `write` in a transaction, which ends with all of it or nothing.
+  SessionLog(std::unique_ptr<SqliteDatabase> database, RecordValues values);
+  // Opens the file, or makes it; one that is there stays as it is.
+  static Result<std::unique_ptr<SessionLog>> open_unchanged(const SessionRecord& record);
+  Status make_tables();
+  // Replaces the file of `log` by one with the same content and the newest key.
+  static Result<std::unique_ptr<SessionLog>> encrypt(std::unique_ptr<SessionLog> log,
+                                                     const SessionRecord& record);
+  Status copy_to(SessionLog& other);
+  Status write_outcome(uint64_t number, const KeptOutcome& kept);
+  // Runs `write` in a transaction, which ends with all of it or nothing, or in the one that is
+  // open.
   Status transact(const std::function<Status()>& write);
   Status write_rows(const SavedState& state, const StepOutcomes& outcomes);
-  Result<uint64_t> saved_step();
+  // Of an encrypted record: fails if a step between the saved state and the last step is missing.
+  Status check_steps();
 
-  const std::string path_;
   const std::unique_ptr<SqliteDatabase> database_;
+  const RecordValues values_;
 };
 
 }  // namespace leat

@@ -4,9 +4,8 @@
 
 namespace leat {
 
-LastingHost::LastingHost(std::string job, SessionOptions options, ReadGraph read_graph,
-                         std::string record)
-    : SessionHost(std::move(job), std::move(options), std::move(read_graph)),
+LastingHost::LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record)
+    : SessionHost(record.job, std::move(options), std::move(read_graph)),
       lasting_(this->options(), read_graph_, std::move(record)) {}
 
 // Calls -------------------------------------------------------------------------------------------

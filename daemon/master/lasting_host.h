@@ -18,8 +18,7 @@ namespace leat {
 // Threads and limits: those of SessionHost.
 class LastingHost final : public SessionHost {
  public:
-  // `record`: the file of the session.
-  LastingHost(std::string job, SessionOptions options, ReadGraph read_graph, std::string record);
+  LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record);
   LastingHost* as_lasting() override { return this; }
 
   std::shared_ptr<Call> extend(LoggedGraph graph, Done<uint64_t> done) override;

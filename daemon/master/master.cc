@@ -259,7 +259,7 @@ void Master::open_runs() {
         return view.ok() && view->condition.state == JobState::running;
       },
       [&state](const std::string& id) { return state.tables().job(id); }, parts_.folders.path(),
-      parts_.tuning.session_lease});
+      parts_.checkpoint_keys, parts_.tuning.session_lease});
   parts_.runs = std::make_unique<RunningJobs>(RunningJobsParts{
       *parts_.files,
       parts_.catalogue,

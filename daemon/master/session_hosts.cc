@@ -126,7 +126,7 @@ std::shared_ptr<SessionHost> SessionHosts::host_of(const std::string& job, Sessi
       return with_input_ids(graph, ids);
     };
     if (options.lasts()) {
-      host = std::make_shared<LastingHost>(job, std::move(options), read, record_of(job));
+      host = std::make_shared<LastingHost>(std::move(options), read, record_of(job));
     } else {
       host = std::make_shared<SessionHost>(job, std::move(options), read);
     }
@@ -246,7 +246,7 @@ void SessionHosts::changed(const JobView& job) {
   host->end(for_good && end.code() == Code::unavailable ? failed_precondition(end.message()) : end);
   // A session that has FAILED leaves its record to people: it has all that the session had.
   const bool useless = state == JobState::cancelled || state == JobState::succeeded;
-  if (useless && host->options().lasts()) SessionLog::remove(record_of(job.id));
+  if (useless && host->options().lasts()) SessionLog::remove(record_of(job.id).path);
 }
 
 void SessionHosts::stop(const Status& cause) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/checkpoint/checkpoint_key.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
 #include "daemon/master/session_host.h"
@@ -34,6 +35,8 @@ struct SessionHostsParts {
   std::function<Result<JobView>(const std::string& job)> job;
   // The folder of the jobs' folders: the record of a lasting session is in that of its job.
   std::string folder;
+  // Of the master: the keys that encrypt these records.
+  std::shared_ptr<const CheckpointKeys> keys;
   // The master cancels a session that no client has held for this long, unless it is a lasting one.
   std::chrono::milliseconds lease{30'000};
 };
@@ -86,8 +89,8 @@ class SessionHosts {
   void give_up(const SessionHost& host);
   // The host of a job, made if there is none. REQUIRES: mutex_ is held.
   std::shared_ptr<SessionHost> host_of(const std::string& job, SessionOptions options);
-  std::string record_of(const std::string& job) const {
-    return parts_.folder + "/" + job + "/session.db";
+  SessionRecord record_of(const std::string& job) const {
+    return {parts_.folder + "/" + job + "/session.db", job, parts_.keys};
   }
   std::chrono::milliseconds lease_of(const SessionHost& host) const;
 

@@ -65,8 +65,8 @@ struct Place {
     if (session != nullptr) session->suspend();
     session.reset();
     hosts = make_local_hosts(1, 1);
-    session =
-        std::make_unique<LastingSession>(options, read_back, folder.path() + "/job/session.db");
+    session = std::make_unique<LastingSession>(
+        options, read_back, SessionRecord{folder.path() + "/job/session.db", "job", keys});
     must(session->resume(*hosts, [] { return false; }));
   }
   void extend() {
@@ -81,6 +81,7 @@ struct Place {
 
   TemporaryDirectory folder;
   SessionOptions options;
+  std::shared_ptr<const CheckpointKeys> keys;
   std::unique_ptr<HostGroup> hosts;
   std::unique_ptr<LastingSession> session;
 };
@@ -96,6 +97,8 @@ TEST_CASE("a lasting session goes on with the same bits on hosts that hold nothi
       must(place->run({{}, {}, {"init"}, true}));
     }
     for (int i = 0; i < 10; ++i) {
+      // Its record is encrypted from here on.
+      if (i == 5) renewed.keys = must(make_checkpoint_keys(std::vector{std::string(32, 'k')}));
       const auto x = static_cast<float>(i);
       const auto expected = floats(must(kept.train(x))[0]);
       CHECK(floats(must(renewed.train(x))[0]) == expected);
@@ -250,7 +253,7 @@ TEST_CASE("a step of a lasting session is cancelled, and nothing of it stays", "
   const auto hosts = make_local_hosts(1, 1);
   LastingSession session(
       options, [&](const LoggedGraph& sent) { return read_graph(sent.file, catalogue); },
-      folder.path() + "/session.db");
+      SessionRecord{folder.path() + "/session.db"});
   must(session.resume(*hosts, [] { return false; }));
   SessionGraph s(catalogue);
   const ValueId v = s.variable("v", 1);

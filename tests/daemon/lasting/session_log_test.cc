@@ -27,11 +27,11 @@ LoggedStep logged(uint64_t number, float value) {
 
 struct LogFile {
   TemporaryDirectory folder;
-  std::unique_ptr<SessionLog> log = must(SessionLog::open(path()));
+  std::unique_ptr<SessionLog> log = must(SessionLog::open({path()}));
   std::string path() const { return folder.path() + "/session.db"; }
   void reopen() {
     log.reset();
-    log = must(SessionLog::open(path()));
+    log = must(SessionLog::open({path()}));
   }
 };
 
@@ -49,12 +49,12 @@ TEST_CASE("the record of a session is whole after it was opened again") {
   must(file.log->write_release(1));
   CHECK(must(file.log->write_step(logged(1, 0.5f))) == SessionLog::checksum_of(logged(1, 0.5f)));
   CHECK(SessionLog::checksum_of(logged(1, 0.5f)) != SessionLog::checksum_of(logged(1, 0.25f)));
-  must(file.log->write_step(logged(2, 1.5f)));
+  const uint32_t second = must(file.log->write_step(logged(2, 1.5f)));
   LoggedStep by_number = logged(3, 2.5f);
   by_number.what = CallableId{2};
   must(file.log->write_step(by_number));
   must(file.log->write_applied(1));
-  must(file.log->write_failure(2, invalid_argument("it does not fit")));
+  must(file.log->write_failure(2, second, invalid_argument("it does not fit")));
   file.reopen();
   const LoggedGraph graph = must(file.log->graph());
   CHECK(graph.version == 2);
@@ -141,7 +141,7 @@ TEST_CASE("a damaged record of a session is found, whatever byte it is") {
   std::ifstream in(file.path(), std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), {});
   const auto read_all = [&]() -> Status {
-    LEAT_ASSIGN_OR_RETURN(const auto log, SessionLog::open(file.path()));
+    LEAT_ASSIGN_OR_RETURN(const auto log, SessionLog::open({file.path()}));
     LEAT_RETURN_IF_ERROR(log->graph().status());
     LEAT_RETURN_IF_ERROR(log->callables().status());
     LEAT_RETURN_IF_ERROR(log->next_step(0).status());
@@ -170,9 +170,9 @@ TEST_CASE("a damaged record of a session is found, whatever byte it is") {
 TEST_CASE("a file that is no record of a session is refused by name") {
   TemporaryDirectory folder;
   std::ofstream(folder.path() + "/session.db") << "this is a text and no database, and long enough";
-  CHECK_THAT(SessionLog::open(folder.path() + "/session.db").status().message(),
+  CHECK_THAT(SessionLog::open({folder.path() + "/session.db"}).status().message(),
              Catch::Contains("session.db"));
-  const auto missing = SessionLog::open(folder.path() + "/no/such/folder.db");
+  const auto missing = SessionLog::open({folder.path() + "/no/such/folder.db"});
   CHECK(missing.status().code() == Code::failed_precondition);
 }
 

@@ -40,7 +40,7 @@ struct Fixture {
                [this](const std::string&, const std::string&) { ++cancels; },
                [](const std::string&) { return false; },
                [this](const std::string&) -> Result<JobView> { return answer; }, folder.path(),
-               lease}) {}
+               nullptr, lease}) {}
   ~Fixture() { loop->stop(); }
 
   Result<std::shared_ptr<SessionHost>> open() {
