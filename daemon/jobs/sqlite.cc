@@ -32,7 +32,18 @@ Code code_of(int sqlite_code) {
   }
 }
 
+// `database` may be null: there was no memory for it.
+Status error_of(sqlite3* database, const std::string& path, int code) {
+  // sqlite3_errmsg() speaks of the last call on the handle. Another code has only the general text.
+  const bool same = database != nullptr && sqlite3_extended_errcode(database) == code;
+  const char* words = same ? sqlite3_errmsg(database) : sqlite3_errstr(code);
+  return Status(code_of(code), cat("'", path, "': ", words));
+}
+
 }  // namespace
+
+SqliteStatement::SqliteStatement(sqlite3_stmt* statement, std::string path)
+    : statement_(statement), path_(std::move(path)) {}
 
 void SqliteStatement::Finalize::operator()(sqlite3_stmt* statement) const {
   sqlite3_finalize(statement);
@@ -74,7 +85,8 @@ Result<bool> SqliteStatement::step() {
   if (code == SQLITE_ROW) return true;
   // The reset also makes the statement ready for the next values of bind().
   // The message is of the last call: it is taken before the reset.
-  const Status status = code == SQLITE_DONE ? Status() : database_->error(code);
+  const Status status =
+      code == SQLITE_DONE ? Status() : error_of(sqlite3_db_handle(statement_.get()), path_, code);
   sqlite3_reset(statement_.get());
   bad_ = 0;
   if (!status.ok()) return status;
@@ -112,7 +124,7 @@ Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const std::string& 
   const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
   // SQLite gives a handle even when it fails, for the message; the owner must close it.
   std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(path, raw));
-  if (code != SQLITE_OK) return database->error(code);
+  if (code != SQLITE_OK) return error_of(raw, path, code);
   // The file may be damaged or made by an enemy: SQL from its schema cannot change the file behind
   // SQLite's back, nor call functions with side effects.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -122,15 +134,15 @@ Result<std::unique_ptr<SqliteDatabase>> SqliteDatabase::open(const std::string& 
 
 Status SqliteDatabase::run(const char* sql) {
   const int code = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? Status() : error(code);
+  return code == SQLITE_OK ? Status() : error_of(database_.get(), path_, code);
 }
 
 Result<SqliteStatement> SqliteDatabase::prepare(std::string_view sql) {
   sqlite3_stmt* raw = nullptr;
   const int code =
       sqlite3_prepare_v2(database_.get(), sql.data(), static_cast<int>(sql.size()), &raw, nullptr);
-  if (code != SQLITE_OK) return error(code);
-  return SqliteStatement(*this, raw);
+  if (code != SQLITE_OK) return error_of(database_.get(), path_, code);
+  return SqliteStatement(raw, path_);
 }
 
 Result<std::string> SqliteDatabase::ask(std::string_view sql) {
@@ -144,12 +156,5 @@ void SqliteDatabase::set_checkpoint_on_close(bool on) {
 }
 
 bool SqliteDatabase::in_transaction() const { return sqlite3_get_autocommit(database_.get()) == 0; }
-
-Status SqliteDatabase::error(int code) const {
-  // sqlite3_errmsg() speaks of the last call on the handle. Another code has only the general text.
-  const bool same = database_ != nullptr && sqlite3_extended_errcode(database_.get()) == code;
-  const char* words = same ? sqlite3_errmsg(database_.get()) : sqlite3_errstr(code);
-  return Status(code_of(code), cat("'", path_, "': ", words));
-}
 
 }  // namespace leat

@@ -17,9 +17,13 @@ struct sqlite3_stmt;
 namespace leat {
 
 // A prepared statement. Parameters count from 1, columns from 0. Values that were passed to bind()
-// must live until step() has returned false or an error.
+// must live until step() has returned false or an error. SqliteDatabase::prepare() makes it; it
+// ends before its database. Errors are those of the database.
 class SqliteStatement {
  public:
+  // Owns `statement`. `path` is the file of its database, for errors.
+  SqliteStatement(sqlite3_stmt* statement, std::string path);
+
   SqliteStatement& bind(int parameter, int64_t value);
   SqliteStatement& bind(int parameter, std::string_view text);
   SqliteStatement& bind_blob(int parameter, std::string_view bytes);
@@ -36,16 +40,13 @@ class SqliteStatement {
   bool is_null(int column) const;
 
  private:
-  friend class SqliteDatabase;
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
-  SqliteStatement(class SqliteDatabase& database, sqlite3_stmt* statement)
-      : database_(&database), statement_(statement) {}
   void note(int code);
 
-  class SqliteDatabase* database_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::string path_;
   int bad_ = 0;  // the first error of a bind()
 };
 
@@ -67,13 +68,11 @@ class SqliteDatabase {
   bool in_transaction() const;
 
  private:
-  friend class SqliteStatement;
   struct Close {
     void operator()(sqlite3* database) const;
   };
   SqliteDatabase(std::string path, sqlite3* database)
       : path_(std::move(path)), database_(database) {}
-  Status error(int code) const;
 
   std::string path_;
   std::unique_ptr<sqlite3, Close> database_;
