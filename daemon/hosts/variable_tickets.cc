@@ -16,8 +16,8 @@ uint32_t VariableTickets::number(const std::string& name) {
 
 bool VariableTickets::take(Holder& holder, const std::vector<VariableUse>& uses) {
   std::lock_guard lock(mutex_);
-  holder.uses_ = &uses;
-  holder.missing_ = 0;
+  Ticket& ticket = tickets_[&holder];
+  ticket = {&uses};
   // One lock for all queues gives every queue the same order of tickets, which excludes a cycle.
   for (const VariableUse& use : uses) {
     auto& queue = variables_[use.variable].queue;
@@ -26,9 +26,9 @@ bool VariableTickets::take(Holder& holder, const std::vector<VariableUse>& uses)
     const bool granted =
         queue.empty() || (!use.write && queue.back().granted && !queue.back().write);
     queue.push_back({&holder, use.write, granted});
-    if (!granted) ++holder.missing_;
+    if (!granted) ++ticket.missing;
   }
-  return holder.missing_ == 0;
+  return ticket.missing == 0;
 }
 
 // Grants the readers at the front of the queue, or the one writer there.
@@ -39,7 +39,7 @@ void VariableTickets::grant(Variable& variable, std::vector<Holder*>& admitted) 
     if (!place.granted) {
       place.granted = true;
       // The callers of this function call admitted() later, without the lock.
-      if (--place.holder->missing_ == 0) admitted.push_back(place.holder);
+      if (--tickets_.at(place.holder).missing == 0) admitted.push_back(place.holder);
     }
     if (place.write) return;
     first = false;
@@ -48,14 +48,14 @@ void VariableTickets::grant(Variable& variable, std::vector<Holder*>& admitted) 
 
 // REQUIRES: the mutex is held, and the holder has a ticket.
 void VariableTickets::leave(Holder& holder, std::vector<Holder*>& admitted) {
-  for (const VariableUse& use : *holder.uses_) {
+  const auto ticket = tickets_.extract(&holder).mapped();
+  for (const VariableUse& use : *ticket.uses) {
     Variable& variable = variables_[use.variable];
     const auto it = std::find_if(variable.queue.begin(), variable.queue.end(),
                                  [&](const Place& place) { return place.holder == &holder; });
     variable.queue.erase(it);
     grant(variable, admitted);
   }
-  holder.uses_ = nullptr;
 }
 
 void VariableTickets::give_back(Holder& holder) {
@@ -71,19 +71,24 @@ bool VariableTickets::withdraw(Holder& holder) {
   std::vector<Holder*> admitted;
   {
     std::lock_guard lock(mutex_);
-    // A ticket without missing uses is admitted already, or another thread is about to call
-    // admitted().
-    if (!holder.uses_ || holder.missing_ == 0) return false;
+    if (waiting(holder) == nullptr) return false;
     leave(holder, admitted);
   }
   for (Holder* next : admitted) next->admitted();
   return true;
 }
 
+// A ticket without missing uses is admitted already, or another thread is about to call admitted().
+const VariableTickets::Ticket* VariableTickets::waiting(const Holder& holder) const {
+  const auto found = tickets_.find(&holder);
+  return found == tickets_.end() || found->second.missing == 0 ? nullptr : &found->second;
+}
+
 std::string VariableTickets::waits_for(const Holder& holder) const {
   std::lock_guard lock(mutex_);
-  if (!holder.uses_ || holder.missing_ == 0) return "";
-  for (const VariableUse& use : *holder.uses_) {
+  const Ticket* const ticket = waiting(holder);
+  if (ticket == nullptr) return "";
+  for (const VariableUse& use : *ticket->uses) {
     const Variable& variable = variables_[use.variable];
     for (const Place& place : variable.queue) {
       if (place.holder == &holder) break;

@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace leat {
@@ -35,11 +36,6 @@ class VariableTickets {
     virtual void admitted() = 0;
     // Names the step: "step 7 of session 's'". Called under the lock, so it must not take one.
     virtual std::string subject() const = 0;
-
-   private:
-    friend class VariableTickets;
-    const std::vector<VariableUse>* uses_ = nullptr;
-    size_t missing_ = 0;  // the number of uses that are not granted yet
   };
 
   // Returns the number of a variable. `name` is for people, and differs between hosts that have a
@@ -64,16 +60,23 @@ class VariableTickets {
     bool write;
     bool granted;
   };
+  struct Ticket {
+    const std::vector<VariableUse>* uses;
+    size_t missing = 0;  // the number of uses that are not granted yet
+  };
   struct Variable {
     std::string name;
     std::deque<Place> queue;  // granted places come first
   };
   // Removes the holder's places and grants the places that can follow.
   void leave(Holder& holder, std::vector<Holder*>& admitted);
-  static void grant(Variable& variable, std::vector<Holder*>& admitted);
+  void grant(Variable& variable, std::vector<Holder*>& admitted);
+  // The ticket of a holder that waits; null if it has none, or is admitted.
+  const Ticket* waiting(const Holder& holder) const;
 
   mutable std::mutex mutex_;
   std::map<std::string, uint32_t> numbers_;
+  std::unordered_map<const Holder*, Ticket> tickets_;
   std::deque<Variable> variables_;
 };
 
