@@ -304,24 +304,29 @@ uint64_t Lifetime::Core::add_watch(std::string name, std::function<void(LifeSign
 // --- the public classes ---
 
 Registration::Registration(Registration&& other) noexcept
-    : lifetime_(std::exchange(other.lifetime_, nullptr)), id_(std::exchange(other.id_, 0)) {}
+    : number_(std::exchange(other.number_, 0)), end_(std::exchange(other.end_, nullptr)) {}
 
 Registration& Registration::operator=(Registration&& other) noexcept {
   // The old registration ends before the new one takes its place.
   release();
-  lifetime_ = std::exchange(other.lifetime_, nullptr);
-  id_ = std::exchange(other.id_, 0);
+  number_ = std::exchange(other.number_, 0);
+  end_ = std::exchange(other.end_, nullptr);
   return *this;
 }
 
 void Registration::release() {
-  if (lifetime_ != nullptr && id_ != 0) lifetime_->core_->calls().remove(id_);
-  lifetime_ = nullptr;
-  id_ = 0;
+  const uint64_t number = std::exchange(number_, 0);
+  if (const auto end = std::exchange(end_, nullptr)) end(number);
 }
 
 Lifetime::Lifetime(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Lifetime::~Lifetime() = default;
+
+// add_stop() returns 0 for a call that was made at once.
+Registration Lifetime::registered(uint64_t number) {
+  if (number == 0) return {};
+  return {number, [this](uint64_t each) { core_->calls().remove(each); }};
+}
 
 Result<std::unique_ptr<Lifetime>> Lifetime::start(Options options) {
   auto core = std::make_unique<Core>(std::move(options));
@@ -335,7 +340,7 @@ bool Lifetime::wait_for_stop(milliseconds timeout) const { return core_->wait_fo
 void Lifetime::request_stop(std::string_view why) { core_->request_stop(0, why); }
 int Lifetime::stop_signal() const { return core_->stop_signal(); }
 Registration Lifetime::on_stop(std::function<void()> call) {
-  return {this, core_->add_stop(std::move(call))};
+  return registered(core_->add_stop(std::move(call)));
 }
 
 void Lifetime::ready(std::string_view status, const ReadyAddresses& addresses) {
@@ -348,16 +353,16 @@ void Lifetime::extend_timeout(milliseconds by) {
 }
 
 Registration Lifetime::on_reload(std::function<void()> call) {
-  return {this, core_->calls().add({.reload = std::move(call)})};
+  return registered(core_->calls().add({.reload = std::move(call)}));
 }
 Registration Lifetime::on_dump(std::function<std::string()> call) {
-  return {this, core_->calls().add({.dump = std::move(call)})};
+  return registered(core_->calls().add({.dump = std::move(call)}));
 }
 Registration Lifetime::watch(std::string name, std::function<void(LifeSign)> ask) {
-  return {this, core_->add_watch(std::move(name), std::move(ask))};
+  return registered(core_->add_watch(std::move(name), std::move(ask)));
 }
 LifeSign Lifetime::heart(const Registration& watched) const {
-  return core_->calls().heart(watched.id_);
+  return core_->calls().heart(watched.number());
 }
 
 }  // namespace leat

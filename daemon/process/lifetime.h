@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "daemon/process/life_sign.h"
 #include "daemon/process/notices.h"
@@ -18,25 +19,26 @@
 
 namespace leat {
 
-class Lifetime;
-
 // Keeps a callback registered with a Lifetime until it is destroyed. It may be moved, but not
 // copied. Its destructor waits for a call in progress, so never destroy it from within that call.
 // REQUIRES: the Lifetime still exists.
 class [[nodiscard]] Registration {
  public:
   Registration() = default;
+  // `end` is called once, with the number that the callback has among those of its Lifetime.
+  Registration(uint64_t number, std::function<void(uint64_t)> end)
+      : number_(number), end_(std::move(end)) {}
   Registration(Registration&& other) noexcept;
   Registration& operator=(Registration&& other) noexcept;
   ~Registration() { release(); }
   // Ends the registration early. Like the destructor, it waits for a call in progress.
   void release();
+  // 0 if it is not registered.
+  uint64_t number() const { return number_; }
 
  private:
-  friend class Lifetime;
-  Registration(Lifetime* lifetime, uint64_t id) : lifetime_(lifetime), id_(id) {}
-  Lifetime* lifetime_ = nullptr;
-  uint64_t id_ = 0;
+  uint64_t number_ = 0;
+  std::function<void(uint64_t)> end_;
 };
 
 // The Lifetime of a process handles these signals:
@@ -143,9 +145,9 @@ class Lifetime {
   LifeSign heart(const Registration& watched) const;
 
  private:
-  friend class Registration;
   class Core;
   explicit Lifetime(std::unique_ptr<Core> core);
+  Registration registered(uint64_t number);
   std::unique_ptr<Core> core_;
   std::atomic<int> failure_code_ = 1;
 };
