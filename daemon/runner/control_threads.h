@@ -36,14 +36,14 @@ class ControlThreads {
   // before its work is done.
   class Strand {
    public:
+    // The threads outlive it.
+    explicit Strand(ControlThreads& threads)
+        : threads_(&threads), queue_(std::make_shared<Queue>()) {}
     // Does it later, on one of the threads. Drops it if the threads have stopped. Never blocks on
     // other work. Dropped work is destroyed without being called.
     void post(std::function<void()> work) { threads_->post(queue_, std::move(work)); }
 
    private:
-    friend class ControlThreads;
-    explicit Strand(ControlThreads& threads)
-        : threads_(&threads), queue_(std::make_shared<Queue>()) {}
     ControlThreads* threads_;
     std::shared_ptr<Queue> queue_;
   };
