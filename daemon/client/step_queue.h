@@ -17,7 +17,8 @@ namespace leat {
 
 struct RemoteStepState;
 
-// Owns a thread, which asks for one step after the other. Threads: any.
+// Owns a thread, which asks for one step after the other, in the order of add(): a lasting session
+// takes the next one only when it has the one before. Threads: any.
 class StepQueue {
  public:
   using State = std::shared_ptr<RemoteStepState>;

@@ -10,6 +10,7 @@
 
 namespace leat {
 
+// Facts that could not be read are 0 or empty, and no error; those that were tried have the error.
 struct MachineFacts {
   std::string cpu;                     // the model
   int cores = 0;                       // that this process may use
@@ -24,10 +25,11 @@ struct MachineFacts {
   uint64_t free_disk = 0;  // bytes, in that folder
 };
 
-// Looks at this machine, and changes nothing that lasts.
+// Looks at this machine, and changes nothing that lasts: it makes a memory file, a socket on a free
+// port and a folder in the working folder, and removes them.
 MachineFacts read_machine();
 
-// Judges the facts. A pure function.
+// Judges the facts, with advice where something is missing. A pure function.
 Findings judge_machine(const MachineFacts& facts);
 
 }  // namespace leat

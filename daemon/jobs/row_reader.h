@@ -31,12 +31,15 @@ class RowReader {
   Result<std::set<std::string>> names_of(std::string_view table);
 
  private:
+  // False for a table that came after this journal was made.
   Result<bool> has_table(std::string_view name);
   Result<std::map<int64_t, JobHistory>> histories();
   Result<std::map<int64_t, std::vector<FiredFault>>> fired_faults();
   Result<std::map<int64_t, ProgressReport>> last_reports();
   // Adds the metrics of their last epochs.
   Status add_metrics(std::map<int64_t, ProgressReport>& reports);
+  // The values of a column by the numbers of jobs, of all jobs or of one: `read` takes them from a
+  // row, whose checksum is not compared here, since that of the job's row includes them.
   template <typename T, typename Read>
   Result<std::map<int64_t, T>> by_job(std::string_view table, std::string_view column,
                                       std::optional<int64_t> job, Read read);

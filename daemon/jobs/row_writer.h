@@ -1,4 +1,5 @@
-// Writes records as rows of the journal.
+// Writes records as rows of the journal, with checksums that RowReader compares. A fact that a job
+// need not have is a row of a table of its own, and the checksum of the job's row includes it.
 #pragma once
 
 #include <cstdint>

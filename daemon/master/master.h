@@ -1,4 +1,7 @@
 // The master as one object: it makes the parts of a master, connects them, and ends them.
+//
+// It has no thread of its own: master_parts.h shows the parts with theirs. A request goes to the
+// part that owns what it changes, and that part answers.
 #pragma once
 
 #include <memory>
@@ -16,7 +19,9 @@ namespace leat {
 // Threads: any.
 class Master final : public JobService {
  public:
-  // Takes the state directory, restores the jobs, and listens.
+  // Takes the state directory, restores the jobs, and listens. Errors: those of the directory, of
+  // the keys in it, and of the address. A journal that cannot be written is none: the master shows
+  // its jobs, and takes, begins and ends none.
   static Result<std::unique_ptr<Master>> start(const MasterConfig& config,
                                                const MasterTuning& tuning, Logger log);
   // Stops it, if that was not done.
@@ -38,6 +43,7 @@ class Master final : public JobService {
   void beat_jobs(std::function<void()> beat);
   void beat_journal(std::function<void()> beat);
 
+  // The requests of JobService, as they come from AuditedJobs.
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
   Result<std::unique_ptr<ArrivingBlob>> begin_blob(const BlobUpload& upload) override;
@@ -59,11 +65,14 @@ class Master final : public JobService {
 
  private:
   Master(const MasterConfig& config, const MasterTuning& tuning, Logger log);
+  // The steps of start(), in this order. open() takes the directory and opens the journal, and
+  // calls the three after it; listen() comes when all parts are there.
   Status open();
   void open_state();
   Status open_workforce();
   void open_runs();
   Status listen();
+  // Removes leftovers, and blobs that no job names. Threads: the disk's.
   void sweep();
 
   MasterParts parts_;

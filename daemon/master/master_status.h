@@ -10,6 +10,7 @@
 
 namespace leat {
 
+// A view is not of one moment: each part of the master is read under its own lock.
 // Threads: any, several at once.
 class MasterStatus final : public StatusSource {
  public:
@@ -35,6 +36,8 @@ class MasterStatus final : public StatusSource {
   std::vector<Metric> metrics() const override;
 
  private:
+  // The failure of the last write, or that of the journal's opening while nothing was written
+  // since.
   Status journal_status() const;
 
   const MasterParts& parts_;

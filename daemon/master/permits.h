@@ -15,7 +15,9 @@ class Permits {
   explicit Permits(size_t limit, Permits* all = nullptr)
       : limit_(limit), all_(all), taken_(std::make_shared<Count>(0)) {}
 
-  // Takes `count` permits as one object. Returns null if fewer are left.
+  // Takes `count` permits as one object. Returns null if fewer are left, here or in `all`: then
+  // none is taken. Never blocks. Two calls at once may both get null although one of them would
+  // fit.
   std::shared_ptr<void> take(size_t count = 1) {
     std::shared_ptr<void> of_all = all_ != nullptr ? all_->take(count) : nullptr;
     if (all_ != nullptr && of_all == nullptr) return nullptr;

@@ -32,10 +32,13 @@ class SessionLease {
     client_ = client;
     return true;
   }
+  // True if this client was the last to take the session over.
   bool is_of(const std::string& client) const {
     const std::lock_guard lock(mutex_);
     return client == client_;
   }
+  // The client lets the session go; the lease begins to run when it was the last one. REQUIRES: a
+  // hold() before.
   void release() {
     const std::lock_guard lock(mutex_);
     if (--holders_ == 0) left_at_ = Clock::now();
@@ -57,11 +60,13 @@ class SessionLease {
   }
 
  private:
+  // Names of clients beyond these are forgotten in the order of their texts: such a client could
+  // take the session over again.
   static constexpr size_t kMostFormer = 4'096;
   mutable std::mutex mutex_;
   size_t holders_ = 0;
-  std::string client_;
-  std::set<std::string> former_;
+  std::string client_;            // the one that has it; "" before the first take_over()
+  std::set<std::string> former_;  // clients from which it was taken over
   Clock::time_point left_at_ = Clock::now();
 };
 

@@ -1,4 +1,9 @@
 // One partition of a run on a runner, as the master drives it.
+//
+//   made         the plan is on its way to the runner, which reserves memory and opens slots
+//   connect()    the runner dials its peers and makes the kernels
+//   extend()     it steps, up to the limit; it reports finished steps and their fetches by itself
+//   release()    its memory is given back, after the last step or abort()
 #pragma once
 
 #include <memory>
@@ -14,7 +19,8 @@ namespace leat {
 // wait for an answer: an error fails the run on all of its runners. Threads: as PartitionRun says.
 class RemoteRun final : public PartitionRun {
  public:
-  // Sends the partition to the runner. `data_root` is the name of the data set.
+  // Sends the partition to the runner. `plan` has the bytes that the runner gets; they stay
+  // until they are sent. `data_root` is the name of the data set.
   RemoteRun(std::shared_ptr<RemoteRunState> state, std::shared_ptr<AssemblyRuns> assembly,
             std::shared_ptr<const Bytes> plan, std::string data_root);
   ~RemoteRun() override;

@@ -28,6 +28,8 @@ inline constexpr std::string_view kDisk = "disk";        // the master's disk
 inline constexpr std::string_view kMaster = "master";    // the master itself
 }  // namespace culprit
 
+// The one cause that holds a job up now, of several that may do so; a later diagnosis may have
+// another.
 struct Diagnosis {
   std::string kind = std::string(culprit::kNone);
   std::string subject;   // the worker, "w0 - w1" for a link, or a job

@@ -11,7 +11,8 @@ namespace leat::metrics {
 using Sums = std::span<const double>;
 using Values = std::vector<double>;
 
-// The sums of a batch; the comments tell their order.
+// The sums of a batch; the comments tell their order. C is the number of classes, T that of
+// thresholds, E that of elements in a row.
 ValueId top_k_sums(MetricNodes& n);       // hits, labels
 ValueId class_sums(MetricNodes& n);       // of each class: hits; predictions; labels
 ValueId confusion_sums(MetricNodes& n);   // [C,C]: of each class the predictions of each class
@@ -21,7 +22,7 @@ ValueId absolute_sums(MetricNodes& n);    // |x - y|, elements
 ValueId squared_sums(MetricNodes& n);     // (x - y)^2, elements
 ValueId variance_sums(MetricNodes& n);    // [3,E]: y; y^2; (x - y)^2, and last the rows
 
-// The values of sums.
+// The values of sums that have all batches: one number, or one for each element of a matrix.
 Values ratio(Sums sums, const MetricContext& m);  // the first by the second
 Values root_of_ratio(Sums sums, const MetricContext& m);
 Values perplexity(Sums sums, const MetricContext& m);

@@ -10,14 +10,18 @@
 
 namespace leat {
 
-std::span<const Optimizer> one_op_optimizers();
-std::span<const Optimizer> adaptive_optimizers();
-std::span<const Optimizer> norm_optimizers();
-std::span<const Optimizer> vector_optimizers();
+// The entries of all_optimizers(), each list from the file of its formulas. They live as long as
+// the program.
+std::span<const Optimizer> one_op_optimizers();    // SGD, Adam and AdamW, which have kernels
+std::span<const Optimizer> adaptive_optimizers();  // RMSprop, Adagrad, RAdam, Lion, ...
+std::span<const Optimizer> norm_optimizers();      // LARS, LAMB, Adafactor and Muon
+std::span<const Optimizer> vector_optimizers();    // L-BFGS, which keeps its last steps
 
 // AdamW, for the variables that another rule leaves to it.
 void update_by_adamw(Update& u);
 
+// Settings that several optimizers have, with the values that a job file may give: momentum from 0
+// to below 1, decay from 0.
 inline constexpr Setting kMomentum = {.name = "momentum", .min = 0, .max = 1, .max_open = true};
 inline constexpr Setting kNesterov = {.name = "nesterov", .kind = SettingKind::flag};
 inline constexpr Setting kWeightDecay = {.name = "weight_decay", .min = 0};
@@ -27,6 +31,7 @@ constexpr Setting with_default(Setting setting, double initial) {
   setting.initial = initial;
   return setting;
 }
+// Numbers of a range: above 0, from 0, from 0 to below 1, and above 0 under the name "epsilon".
 constexpr Setting positive(std::string_view name, double initial) {
   return {.name = name, .initial = initial, .min = 0, .min_open = true};
 }

@@ -23,7 +23,7 @@ struct Awaited {
   };
   std::array<Other, 2> others;
 
-  // Adds a wait to those that there are; at most three have room.
+  // Adds a wait to those that there are; at most three have room, and a fourth is left out.
   void add(Timeline& next, uint64_t until) {
     if (!timeline) {
       timeline = &next;
@@ -38,11 +38,12 @@ struct Awaited {
   }
 };
 
+// Set once, before the run is made. All partitions of a run have the same options.
 struct RunOptions {
-  std::string name = "run";
-  uint64_t seed = 0;
-  uint64_t first_step = 0;  // the job's step of the run's first turn
-  bool profile = false;     // the run's program times its kernels: see profile_text()
+  std::string name = "run";  // for people: errors and waits name it
+  uint64_t seed = 0;         // of random ops, with the number of the step
+  uint64_t first_step = 0;   // the job's step of the run's first turn
+  bool profile = false;      // the run's program times its kernels: see profile_text()
   // Other runs decide when this one steps: it is allowed all steps, and nothing waits for its end.
   bool endless = false;
   bool trains = false;  // the job counts this run's steps

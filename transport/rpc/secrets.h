@@ -17,15 +17,18 @@ class Secrets {
       : current_(std::move(current)), previous_(std::move(previous)) {}
 
   std::string current() const { return both().first; }
-  // "" if only the current one is accepted.
+  // Both of one moment: the current one, and the previous one, "" if only the current one is
+  // accepted.
   std::pair<std::string, std::string> both() const {
     const std::lock_guard lock(mutex_);
     return {current_, previous_};
   }
+  // True for either of them: a server asks it of the secret that a connection has proved before.
   bool accepts(const std::string& secret) const {
     const std::lock_guard lock(mutex_);
     return secret == current_ || (!previous_.empty() && secret == previous_);
   }
+  // Replaces both at once. A server ends connections whose secret is neither of them.
   void set(std::string current, std::string previous) {
     const std::lock_guard lock(mutex_);
     current_ = std::move(current);
