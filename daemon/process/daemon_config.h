@@ -123,7 +123,8 @@ struct MasterConfig {
   // "s3://bucket/prefix". Empty: no copies.
   std::string checkpoint_copies;
   // Keys `checkpoint_key_file` and `previous_checkpoint_key_file`: what encrypts the weights in the
-  // folders of jobs, and what decrypts those from before; files as secret_file.
+  // folders of jobs, and the records of lasting sessions, and what decrypts those from before;
+  // files as secret_file.
   std::string checkpoint_key_file;
   std::string
       checkpoint_key;  // the file's content, not a key; empty: none. Never printed or logged
