@@ -14,18 +14,20 @@ namespace leat {
 namespace {
 
 // Prints one line for each partition, then one for the whole plan. All sizes are in bytes.
-void print_json(const Plan& plan) {
+void print_json(const Plan& plan, const std::vector<uint64_t>& workspaces) {
   uint64_t bytes = 0;
   for (const PlanEdge& edge : plan.edges) bytes += edge.bytes;
-  for (const Partition& partition : plan.partitions) {
+  for (size_t p = 0; p < plan.partitions.size(); ++p) {
+    const Partition& partition = plan.partitions[p];
     JsonLine line;
     line.add("partition", partition.device)
         .add("instructions", static_cast<uint64_t>(partition.instructions.size()));
-    line.add("peak_memory_bytes", partition.memory_bytes())
+    line.add("peak_memory_bytes", partition.memory_bytes() + workspaces[p])
         .add("activation_bytes", partition.arena_bytes);
     line.add("variable_bytes", partition.resource_bytes())
         .add("constant_bytes", partition.constant_bytes());
-    std::cout << line.add("slot_bytes", partition.slot_bytes()).text();
+    line.add("slot_bytes", partition.slot_bytes()).add("workspace_bytes", workspaces[p]);
+    std::cout << line.text();
   }
   JsonLine line;
   line.add("plan", plan.name).add("partitions", static_cast<uint64_t>(plan.partitions.size()));
@@ -60,14 +62,18 @@ int run_plan(const PlanCommand& command) {
   // Compiles all plans of the training, but starts nothing.
   auto plans = (*trainer)->plan_training();
   if (!plans.ok()) return report(plans.status(), command.color);
+  std::vector<std::vector<uint64_t>> workspaces;  // by plan
   for (const auto& plan : *plans) {
     // Notes about slow kernels go to stderr, so that --json has only data on stdout.
     const auto notes = kernel_notes(*plan);
     if (!notes.ok()) return report(notes.status(), command.color);
     print_notes(*notes);
+    auto bytes = workspace_bytes(*plan);
+    if (!bytes.ok()) return report(bytes.status(), command.color);
+    workspaces.push_back(std::move(*bytes));
   }
   if (command.json) {
-    for (const auto& plan : *plans) print_json(*plan);
+    for (size_t w = 0; w < plans->size(); ++w) print_json(*(*plans)[w], workspaces[w]);
     return kExitOk;
   }
   std::cout << "Plan of " << job->name << ": " << describe_strategy(*job) << ", workers "
@@ -83,8 +89,8 @@ int run_plan(const PlanCommand& command) {
     if (job->asynchronous()) std::cout << "A step of worker " << w << ":\n";
     if (job->has_quorum() && w == 0) std::cout << "Closing a step:\n";
     if (job->has_quorum() && w > 0) std::cout << "A step of replica " << w - 1 << ":\n";
-    std::cout << printable_lines(plan.summary()) << "transfers a step: " << plan.edges.size()
-              << ", " << human_bytes(bytes) << "\n";
+    std::cout << printable_lines(plan.summary(workspaces[w]))
+              << "transfers a step: " << plan.edges.size() << ", " << human_bytes(bytes) << "\n";
   }
   return kExitOk;
 }

@@ -14,8 +14,8 @@ namespace leat {
 
 inline constexpr int64_t kFewRowsDepth = 1024;
 
-// True if few_rows_gemm() computes such a product, and faster than oneDNN does: at most 64 rows of A,
-// which is not transposed, and a B of more than 4 MiB, which is. The sizes are those of the whole
+// True if few_rows_gemm() computes such a product, and faster than oneDNN does: A has at most 64
+// rows and is not transposed, B has more than 4 MiB and is. The sizes are those of the whole
 // product, so that all of its tiles agree.
 bool few_rows_gemm_fits(const onednn::Gemm& whole);
 

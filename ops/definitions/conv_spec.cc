@@ -155,7 +155,7 @@ int64_t conv_tile_images(int64_t images, int64_t multiply_adds) {
 
 // A cut by channels needs no partial sums, but every tile reads all images. It pays for large
 // weights, whose partial sums would be more memory traffic than that; for a 1x1 convolution, which
-// is one product then, also for those that are large beside their images.
+// is mostly one product then, also for those that are large beside their images.
 bool weights_by_channels(const ConvSpec& spec) {
   if (spec.dtype == DType::f64 || spec.groups != 1 || spec.outputs % kSliceOutputs != 0 ||
       spec.images == 0)

@@ -173,7 +173,7 @@ std::string Plan::text() const {
   return std::move(out).str();
 }
 
-std::string Plan::summary() const {
+std::string Plan::summary(const std::vector<uint64_t>& workspaces) const {
   std::ostringstream out;
   // A reduced plan, as a runner gets it, describes its own partition only.
   for (size_t p = 0; p < partitions.size(); ++p) {
@@ -181,6 +181,7 @@ std::string Plan::summary() const {
     if (part.elsewhere) continue;
     size_t kernels = 0, sends = 0, receives = 0;
     uint64_t sent = 0;
+    const uint64_t work = p < workspaces.size() ? workspaces[p] : 0;
     for (const PlanInstruction& i : part.instructions) {
       kernels += i.kind == PlanInstruction::Kind::kernel;
       receives += i.kind == PlanInstruction::Kind::receive;
@@ -193,10 +194,11 @@ std::string Plan::summary() const {
         << "  instructions   " << counted(kernels, "kernel") << ", " << counted(sends, "send")
         << ", " << counted(receives, "receive") << "\n"
         << "  sends a step   " << human_bytes(sent) << "\n"
-        << "  peak memory    " << human_bytes(part.memory_bytes()) << " (activations "
+        << "  peak memory    " << human_bytes(part.memory_bytes() + work) << " (activations "
         << human_bytes(part.arena_bytes) << ", variables " << human_bytes(part.resource_bytes())
         << ", constants " << human_bytes(part.constant_bytes()) << ", receive slots "
-        << human_bytes(part.slot_bytes() + part.page_bytes()) << ")\n";
+        << human_bytes(part.slot_bytes() + part.page_bytes())
+        << (p < workspaces.size() ? cat(", workspaces ", human_bytes(work)) : "") << ")\n";
   }
   return std::move(out).str();
 }

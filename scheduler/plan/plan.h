@@ -157,7 +157,8 @@ struct Plan {
   // The whole plan as text, for tests to compare: equal plans have equal texts.
   std::string text() const;
   // Partitions, memory and transfers of a step in a few lines, which `leat plan` prints.
-  std::string summary() const;
+  // `workspaces`: the bytes of kernels' workspaces by partition, if they are known.
+  std::string summary(const std::vector<uint64_t>& workspaces = {}) const;
 };
 
 // Checks a plan before it is executed unchecked: every index, range, edge, alias and chain; each

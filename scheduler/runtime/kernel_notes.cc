@@ -4,18 +4,21 @@
 #include <map>
 #include <set>
 
+#include "devices/base/align.h"
 #include "devices/base/text.h"
 #include "ops/graph/cost.h"
 #include "ops/graph/kernel_note.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/validate.h"
 #include "scheduler/graph/device_name.h"
+#include "scheduler/runtime/workspaces.h"
 
 namespace leat {
 namespace {
 
 // A note names so many instructions; the others are counted.
 constexpr size_t kShownNames = 4;
+constexpr uint64_t kAlignment = 64;  // of a workspace
 
 // "Conv 'conv1'", as messages name an instruction.
 std::string subject_of(const PlanInstruction& instruction) {
@@ -111,27 +114,49 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
   return kernel;
 }
 
-Result<std::vector<std::string>> kernel_notes(const Plan& plan) {
-  std::map<std::string, std::string> made;                // the note, by likeness
-  std::map<std::string, std::set<std::string>> subjects;  // by note
-  for (const Partition& partition : plan.partitions) {
-    if (!matches_device("*/cpu", partition.device)) continue;  // the notes are of the CPU's kernels
-    for (const PlanInstruction& instruction : partition.instructions) {
+namespace {
+
+// What is known of a kernel before it runs.
+struct KernelFacts {
+  std::string note;
+  uint64_t workspace_bytes = 0;
+};
+
+// Calls f(partition, instruction, facts) for each product and convolution on a CPU: the number of
+// the partition, that of the instruction in it. Only these have notes, or large workspaces. The
+// kernel of each distinct one is made once, since a deep model repeats its layers.
+template <typename F>
+Status each_product(const Plan& plan, const F& f) {
+  std::map<std::string, KernelFacts> made;  // by likeness
+  for (size_t p = 0; p < plan.partitions.size(); ++p) {
+    const Partition& partition = plan.partitions[p];
+    if (!matches_device("*/cpu", partition.device)) continue;
+    for (size_t i = 0; i < partition.instructions.size(); ++i) {
+      const PlanInstruction& instruction = partition.instructions[i];
       if (instruction.kind != PlanInstruction::Kind::kernel) continue;
       const Attrs attrs = with_defaults(*instruction.op, instruction.attrs);
       const OpTypes types = partition.types_of(instruction, attrs);
-      // Only products and convolutions have notes. The kernel of each distinct one is made once,
-      // since a deep model repeats its layers.
       if (product_flops(*instruction.op, types) == 0) continue;
       const auto [like, fresh] = made.try_emplace(likeness(instruction, types));
       if (fresh) {
         LEAT_ASSIGN_OR_RETURN(const auto kernel, make_instruction_kernel(partition, instruction,
                                                                          "cpu", nullptr, nullptr));
-        like->second = kernel_note(*kernel);
+        like->second = {kernel_note(*kernel), align_up(kernel->workspace_bytes(), kAlignment)};
       }
-      if (!like->second.empty()) subjects[like->second].insert(subject_of(instruction));
+      f(p, i, like->second);
     }
   }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> kernel_notes(const Plan& plan) {
+  std::map<std::string, std::set<std::string>> subjects;  // by note
+  LEAT_RETURN_IF_ERROR(each_product(plan, [&](size_t p, size_t i, const KernelFacts& facts) {
+    if (!facts.note.empty())
+      subjects[facts.note].insert(subject_of(plan.partitions[p].instructions[i]));
+  }));
   std::vector<std::string> notes;
   for (const auto& [note, names] : subjects) {
     const std::vector<std::string> all(names.begin(), names.end());
@@ -141,6 +166,19 @@ Result<std::vector<std::string>> kernel_notes(const Plan& plan) {
                         note));
   }
   return notes;
+}
+
+Result<std::vector<uint64_t>> workspace_bytes(const Plan& plan) {
+  std::vector<std::vector<uint64_t>> sizes;
+  for (const Partition& partition : plan.partitions)
+    sizes.emplace_back(partition.instructions.size(), 0);
+  LEAT_RETURN_IF_ERROR(each_product(plan, [&](size_t p, size_t i, const KernelFacts& facts) {
+    sizes[p][i] = facts.workspace_bytes;
+  }));
+  std::vector<uint64_t> bytes;
+  for (size_t p = 0; p < sizes.size(); ++p)
+    bytes.push_back(place_workspaces(plan.partitions[p], sizes[p], false).bytes);
+  return bytes;
 }
 
 }  // namespace leat

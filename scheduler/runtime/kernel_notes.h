@@ -1,7 +1,8 @@
-// Makes the kernel of one instruction, and collects the notes of a plan's kernels before it runs.
+// Makes the kernel of one instruction, and tells of a plan's kernels before it runs.
 // The functions are pure, and any thread may call them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,5 +27,10 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
 // reason, with the names of the instructions. See ops/graph/kernel_note.h. It makes the kernel of
 // each distinct matrix product and convolution, and returns the error if one cannot be made.
 Result<std::vector<std::string>> kernel_notes(const Plan& plan);
+
+// Returns, for each partition, the bytes in which its matrix products and convolutions on a CPU
+// work, as a program places them; those of other kernels are small beside these. It makes the same
+// kernels, and returns the error if one cannot be made.
+Result<std::vector<uint64_t>> workspace_bytes(const Plan& plan);
 
 }  // namespace leat

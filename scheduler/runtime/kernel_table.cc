@@ -5,30 +5,25 @@
 
 #include "devices/base/align.h"
 #include "scheduler/runtime/kernel_notes.h"
+#include "scheduler/runtime/workspaces.h"
 
 namespace leat {
 namespace {
 
 constexpr uint64_t kScratchAlignment = 64;  // a cache line
-constexpr uint64_t kLargeWorkspace = 1 << 20;
 
 }  // namespace
 
-// Each kernel has a workspace of its own, since kernels of one step may run at the same time. The
-// libraries of accelerators ask for much memory: there the large ones begin at the same place, and
-// their kernels run one after the other, as all that write to the same bytes (order_entries.cc).
 // Scratch memory belongs to a thread, which runs one kernel at a time: the largest need decides.
 Status KernelTable::make() {
   const size_t n = partition_.instructions.size();
   own_.resize(n);
   index_.assign(n, kNone);
   if (profile_) timed_.resize(n);
-  uint64_t workspace_bytes = 0, shared_bytes = 0;
-  std::vector<size_t> sharing;
+  std::vector<uint64_t> workspaces(n, 0);
   for (size_t i = 0; i < n; ++i) {
-    // A transfer has no kernel, and an empty workspace.
+    // A transfer has no kernel, and no workspace.
     const PlanInstruction& instruction = partition_.instructions[i];
-    workspace_offsets_.push_back(workspace_bytes);
     if (instruction.kind != PlanInstruction::Kind::kernel) continue;
     LEAT_ASSIGN_OR_RETURN(own_[i], make_instruction_kernel(partition_, instruction, device_.kind(),
                                                            &device_, &resources_));
@@ -37,18 +32,13 @@ Status KernelTable::make() {
       timed_[i] = timed.get();
       own_[i] = std::move(timed);
     }
-    const uint64_t bytes = align_up(own_[i]->workspace_bytes(), device_.alignment());
-    if (!device_.host_visible() && bytes >= kLargeWorkspace) {
-      sharing.push_back(i);
-      shared_bytes = std::max(shared_bytes, bytes);
-    } else {
-      workspace_bytes += bytes;
-    }
+    workspaces[i] = align_up(own_[i]->workspace_bytes(), device_.alignment());
     scratch_bytes_ = std::max(scratch_bytes_, own_[i]->scratch_bytes());
   }
   scratch_bytes_ = align_up(scratch_bytes_, kScratchAlignment);
-  for (const size_t i : sharing) workspace_offsets_[i] = workspace_bytes;
-  LEAT_ASSIGN_OR_RETURN(workspace_, device_.allocate(workspace_bytes + shared_bytes));
+  WorkspacePlaces places = place_workspaces(partition_, workspaces, !device_.host_visible());
+  workspace_offsets_ = std::move(places.offsets);
+  LEAT_ASSIGN_OR_RETURN(workspace_, device_.allocate(places.bytes));
   return {};
 }
 
