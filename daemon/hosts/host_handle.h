@@ -145,6 +145,8 @@ class HostHandle {
   // like read_snapshot(). After an early end, the host may still write the file.
   virtual Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
                                                 const std::stop_token& stop) = 0;
+  // Gives the memory of the last snapshot back, where that is memory of this process.
+  virtual void drop_snapshot() {}
 };
 
 }  // namespace leat

@@ -42,6 +42,7 @@ class LocalHost final : public HostHandle {
   Status take_snapshot(const std::string& job, int64_t step,
                        const std::vector<std::string>& names) override;
   Status read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) override;
+  void drop_snapshot() override { snapshot_.drop(); }
   // Always unimplemented: the snapshot is already in the master's process, which writes it.
   Result<CheckpointPart> write_snapshot(int64_t step, const PartPlace& place,
                                         const std::stop_token& stop) override;

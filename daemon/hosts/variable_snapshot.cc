@@ -127,4 +127,9 @@ Result<std::shared_ptr<const Variables>> VariableSnapshot::read(int64_t step) co
   });
 }
 
+void VariableSnapshot::drop() {
+  const std::lock_guard lock(mutex_);
+  copy_.reset();
+}
+
 }  // namespace leat

@@ -24,6 +24,8 @@ class VariableSnapshot {
   // Returns the snapshot of `step`; failed_precondition if there is none. No copy of its tensors
   // may outlive the returned pointer, because a later take() overwrites their bytes.
   Result<std::shared_ptr<const Variables>> read(int64_t step) const;
+  // Gives the memory back, once the readers are done. There is no snapshot then.
+  void drop();
 
  private:
   struct Copy {

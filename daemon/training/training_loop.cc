@@ -389,6 +389,8 @@ Result<TrainOutcome> TrainingLoop::finish(TrainOutcome outcome) {
   if (parts_.rules.drops_rows()) observer_.noted(quorum_note(parts_.job, outcome.dropped_rows));
   const auto leave = [&]() -> Status {
     LEAT_RETURN_IF_ERROR(checkpointer_->take_last(done_));
+    // The weights are read next, which takes as much memory again.
+    for (HostHandle* host : parts_.hosts.hosts()) host->drop_snapshot();
     outcome.steps = done_;
     outcome.skipped_steps = log_->metrics().skipped_steps();
     outcome.lost_metrics = log_->metrics().loss();

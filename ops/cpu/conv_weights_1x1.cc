@@ -9,10 +9,10 @@
 namespace leat {
 namespace {
 
-constexpr int64_t kLanes = 16;                     // channels of a block of channels16
-constexpr int64_t kRows = 128, kColumns = 512;     // of a box of the gradient
-constexpr int64_t kMostPixels = 4096;              // over all images
-constexpr int64_t kMostBytes = int64_t{64} << 20;  // of the copies of x and y
+constexpr int64_t kLanesOf1x1 = 16;                       // channels of a block of channels16
+constexpr int64_t kRowsOf1x1 = 128, kColumnsOf1x1 = 512;  // of a box of the gradient
+constexpr int64_t kMostPixelsOf1x1 = 4096;                // over all images
+constexpr int64_t kMostBytesOf1x1 = int64_t{64} << 20;    // of the copies of x and y
 
 // Phase 0 copies each image of x and of y to rows: [pixels of y over all images, channels]. Phase 1
 // multiplies them, with a tile for each box of the gradient.
@@ -24,7 +24,7 @@ class Weights1x1Kernel final : public Kernel {
   int phases() const override { return 2; }
   int tiles(int phase) const override {
     if (phase == 0) return static_cast<int>(spec_.images);
-    return tile_count(spec_.outputs, kRows) * tile_count(spec_.inputs, kColumns);
+    return tile_count(spec_.outputs, kRowsOf1x1) * tile_count(spec_.inputs, kColumnsOf1x1);
   }
   size_t workspace_bytes() const override {
     return static_cast<size_t>(depth() * (spec_.inputs + spec_.outputs)) * sizeof(float);
@@ -58,30 +58,30 @@ class Weights1x1Kernel final : public Kernel {
       for (int64_t j = 0; j < w.output[2]; ++j, ++pixel) {
         const int64_t row = i * w.stride[1] - w.begin[1], column = j * w.stride[2] - w.begin[2];
         const bool inside = row >= 0 && row < w.input[1] && column >= 0 && column < w.input[2];
-        copy_pixel(inside ? x + (row * w.input[2] + column) * kLanes : nullptr, w.input_area(),
+        copy_pixel(inside ? x + (row * w.input[2] + column) * kLanesOf1x1 : nullptr, w.input_area(),
                    spec_.inputs, of_x + pixel * spec_.inputs);
-        copy_pixel(y + pixel * kLanes, area_, spec_.outputs, of_y + pixel * spec_.outputs);
+        copy_pixel(y + pixel * kLanesOf1x1, area_, spec_.outputs, of_y + pixel * spec_.outputs);
       }
     }
   }
   // Copies all channels of a pixel; null: a pixel of the padding.
   static void copy_pixel(const float* from, int64_t area, int64_t channels, float* to) {
-    for (int64_t c = 0; c < channels; c += kLanes) {
+    for (int64_t c = 0; c < channels; c += kLanesOf1x1) {
       if (from)
-        std::memcpy(to + c, from + c * area, kLanes * sizeof(float));
+        std::memcpy(to + c, from + c * area, kLanesOf1x1 * sizeof(float));
       else
-        std::memset(to + c, 0, kLanes * sizeof(float));
+        std::memset(to + c, 0, kLanesOf1x1 * sizeof(float));
     }
   }
 
   bool multiply(const KernelContext& context, int64_t tile) const {
-    const int64_t columns_of_boxes = tile_count(spec_.inputs, kColumns);
-    const int64_t row = tile / columns_of_boxes * kRows,
-                  column = tile % columns_of_boxes * kColumns;
-    const int64_t rows = std::min(kRows, spec_.outputs - row);
+    const int64_t columns_of_boxes = tile_count(spec_.inputs, kColumnsOf1x1);
+    const int64_t row = tile / columns_of_boxes * kRowsOf1x1,
+                  column = tile % columns_of_boxes * kColumnsOf1x1;
+    const int64_t rows = std::min(kRowsOf1x1, spec_.outputs - row);
     const onednn::Gemm box{.trans_a = true,
                            .m = rows,
-                           .n = std::min(kColumns, spec_.inputs - column),
+                           .n = std::min(kColumnsOf1x1, spec_.inputs - column),
                            .k = depth(),
                            .lda = spec_.outputs,
                            .ldb = spec_.inputs,
@@ -111,10 +111,10 @@ bool conv_weights_1x1_fits(const ConvSpec& spec) {
   const int64_t depth = spec.images * w.output_area();
   const auto bytes = static_cast<int64_t>(sizeof(float));
   return spec.kind == ConvKind::backward_weights && spec.dtype == DType::f32 && spec.groups == 1 &&
-         w.rank == 2 && w.kernel_area() == 1 && spec.inputs % kLanes == 0 &&
-         spec.outputs % kLanes == 0 && spec.x_layout == Layout::channels16 &&
-         spec.y_layout == Layout::channels16 && depth > 0 && depth <= kMostPixels &&
-         depth * (spec.inputs + spec.outputs) * bytes <= kMostBytes;
+         w.rank == 2 && w.kernel_area() == 1 && spec.inputs % kLanesOf1x1 == 0 &&
+         spec.outputs % kLanesOf1x1 == 0 && spec.x_layout == Layout::channels16 &&
+         spec.y_layout == Layout::channels16 && depth > 0 && depth <= kMostPixelsOf1x1 &&
+         depth * (spec.inputs + spec.outputs) * bytes <= kMostBytesOf1x1;
 }
 
 std::unique_ptr<Kernel> make_conv_weights_1x1(const ConvSpec& spec, ConvOperands operands) {

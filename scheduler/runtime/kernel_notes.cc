@@ -18,7 +18,7 @@ namespace {
 
 // A note names so many instructions; the others are counted.
 constexpr size_t kShownNames = 4;
-constexpr uint64_t kAlignment = 64;  // of a workspace
+constexpr uint64_t kWorkspaceAlignment = 64;  // of a workspace
 
 // "Conv 'conv1'", as messages name an instruction.
 std::string subject_of(const PlanInstruction& instruction) {
@@ -141,7 +141,8 @@ Status each_product(const Plan& plan, const F& f) {
       if (fresh) {
         LEAT_ASSIGN_OR_RETURN(const auto kernel, make_instruction_kernel(partition, instruction,
                                                                          "cpu", nullptr, nullptr));
-        like->second = {kernel_note(*kernel), align_up(kernel->workspace_bytes(), kAlignment)};
+        like->second = {kernel_note(*kernel),
+                        align_up(kernel->workspace_bytes(), kWorkspaceAlignment)};
       }
       f(p, i, like->second);
     }

@@ -5,26 +5,28 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kLarge = 1 << 20;
+constexpr uint64_t kLargeWorkspace = 1 << 20;
 // The memory that large workspaces share has this size at least, and room for twice the largest.
 constexpr uint64_t kLeastShared = 32 << 20;
 
 // The instructions [first, last) whose large workspaces must not overlap, and their bytes.
-struct Group {
+struct WorkspaceGroup {
   size_t first = 0, last = 0;
   uint64_t bytes = 0;
 };
 
 // The members of a chain stand side by side.
-std::vector<Group> groups_of(const Partition& partition, const std::vector<uint64_t>& sizes) {
-  std::vector<Group> groups;
+std::vector<WorkspaceGroup> workspace_groups(const Partition& partition,
+                                             const std::vector<uint64_t>& sizes) {
+  std::vector<WorkspaceGroup> groups;
   for (size_t i = 0; i < sizes.size();) {
-    Group group{i, i + 1, 0};
+    WorkspaceGroup group{i, i + 1, 0};
     const uint32_t chain = partition.instructions[i].chain;
     while (chain != kNone && group.last < sizes.size() &&
            partition.instructions[group.last].chain == chain)
       ++group.last;
-    for (i = group.first; i < group.last; ++i) group.bytes += sizes[i] >= kLarge ? sizes[i] : 0;
+    for (i = group.first; i < group.last; ++i)
+      group.bytes += sizes[i] >= kLargeWorkspace ? sizes[i] : 0;
     if (group.bytes > 0) groups.push_back(group);
   }
   return groups;
@@ -39,26 +41,26 @@ WorkspacePlaces place_workspaces(const Partition& partition, const std::vector<u
   uint64_t largest = 0;  // workspace
   for (size_t i = 0; i < sizes.size(); ++i) {
     largest = std::max(largest, sizes[i]);
-    if (sizes[i] >= kLarge) continue;
+    if (sizes[i] >= kLargeWorkspace) continue;
     places.offsets[i] = places.bytes;
     places.bytes += sizes[i];
   }
   const uint64_t begin = places.bytes;
   if (together) {
     for (size_t i = 0; i < sizes.size(); ++i) {
-      if (sizes[i] >= kLarge) places.offsets[i] = begin;
+      if (sizes[i] >= kLargeWorkspace) places.offsets[i] = begin;
     }
-    if (largest >= kLarge) places.bytes += largest;
+    if (largest >= kLargeWorkspace) places.bytes += largest;
     return places;
   }
-  const std::vector<Group> groups = groups_of(partition, sizes);
+  const std::vector<WorkspaceGroup> groups = workspace_groups(partition, sizes);
   uint64_t shared = kLeastShared;
-  for (const Group& group : groups) shared = std::max(shared, 2 * group.bytes);
+  for (const WorkspaceGroup& group : groups) shared = std::max(shared, 2 * group.bytes);
   uint64_t at = 0;
-  for (const Group& group : groups) {
+  for (const WorkspaceGroup& group : groups) {
     if (at + group.bytes > shared) at = 0;
     for (size_t i = group.first; i < group.last; ++i) {
-      if (sizes[i] < kLarge) continue;
+      if (sizes[i] < kLargeWorkspace) continue;
       places.offsets[i] = begin + at;
       at += sizes[i];
     }

@@ -112,7 +112,13 @@ TEST_CASE("a snapshot stays as it is while its variables change") {
   CHECK(last->size() == 1);
   CHECK(last->at("a").raw() == second);  // its memory is used again
   CHECK(all_are(last->at("a"), 3));
-  CHECK(snapshot.take({&table.resources}, 40, {"c"}).code() == Code::failed_precondition);
+  // A reader keeps what it reads.
+  snapshot.drop();
+  CHECK(all_are(last->at("a"), 3));
+  CHECK(snapshot.read(30).status().code() == Code::failed_precondition);
+  must(snapshot.take({&table.resources}, 40, {"a"}));
+  CHECK(all_are(must(snapshot.read(40))->at("a"), 3));
+  CHECK(snapshot.take({&table.resources}, 50, {"c"}).code() == Code::failed_precondition);
 }
 
 TEST_CASE("the shares of a checkpoint are of about equal bytes, each with its holder") {
