@@ -14,7 +14,8 @@
 #include "tests/eventually.h"
 #include "tests/temporary_directory.h"
 #include "tests/transport/rpc_testing.h"
-#include "transport/io/handshake.h"
+#include "transport/io/descriptor.h"
+#include "transport/rpc/held_socket.h"
 #include "transport/rpc/peer_user.h"
 #include "transport/rpc/socket_path.h"
 
@@ -52,6 +53,29 @@ Status connect_as(const ProbeHost& host, RpcRole role, const std::string& secret
   options.deadline = 30s;
   return RpcClient::connect(*host.loop, options).status();
 }
+
+// Two ends of a connection over loopback, and the socket that listens.
+struct LocalEnds {
+  // Listens at the one address, and connects to the other one, with the port that was bound.
+  LocalEnds(const std::string& at, const std::string& to) {
+    listening = Descriptor(listen_on(parse_socket_address(at).value()).value());
+    const std::string bound = local_address(listening.get()).to_string();
+    const SocketAddress there =
+        parse_socket_address(cat(to, bound.substr(bound.rfind(':')))).value();
+    client = Descriptor(::socket(there.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(client.get(), reinterpret_cast<const sockaddr*>(&there.storage),
+                      there.size) == 0);
+    REQUIRE(eventually([&] {
+      server = Descriptor(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      return static_cast<bool>(server);
+    }));
+    peer = remote_address(server.get());
+    own = local_address(server.get());
+  }
+
+  Descriptor listening, client, server;
+  SocketAddress peer, own;
+};
 
 }  // namespace
 
@@ -123,25 +147,51 @@ TEST_CASE("a socket over loopback that its process has closed has no user", "[cl
   // The kernel lists such a socket as one of root, while what it has sent can still be read.
   for (const size_t unread : {size_t{0}, size_t{7'000}}) {
     CAPTURE(unread);
-    const auto listening = listen_socket("127.0.0.1:0");
-    REQUIRE(listening.ok());
-    Descriptor client = std::move(
-        connect_socket(listening->address, std::chrono::steady_clock::now() + 10s).value());
-    Descriptor server;
-    REQUIRE(eventually([&] {
-      server = Descriptor(::accept4(listening->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      return static_cast<bool>(server);
-    }));
-    const SocketAddress peer = remote_address(server.get()), own = local_address(server.get());
-    CHECK(user_of_peer(peer, own) == ::geteuid());
-    CHECK(local_peer(server.get())->user == ::geteuid());
+    LocalEnds ends("127.0.0.1:0", "127.0.0.1");
+    CHECK(user_of_peer(ends.peer, ends.own) == ::geteuid());
+    CHECK(local_peer(ends.server.get())->user == ::geteuid());
     const std::string bytes(unread, 'x');
     if (unread > 0)
-      REQUIRE(::send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+      REQUIRE(::send(ends.client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
               static_cast<ssize_t>(bytes.size()));
-    client = Descriptor();
-    CHECK(!user_of_peer(peer, own));
-    CHECK(!local_peer(server.get()));
+    ends.client = Descriptor();
+    CHECK(!user_of_peer(ends.peer, ends.own));
+    CHECK(!local_peer(ends.server.get()));
+    // Whether the kernel is asked, or its lists are read.
+    const auto asked = ask_held_socket(ends.peer, ends.own);
+    REQUIRE(asked.ok());
+    CHECK(!*asked);
+    CHECK(!list_held_socket(ends.peer, ends.own));
+  }
+}
+
+TEST_CASE("the kernel tells the user of a connection over IPv4, IPv6 and IPv4 in IPv6",
+          "[cluster]") {
+  const std::pair<std::string, std::string> families[] = {{"127.0.0.1:0", "127.0.0.1"},
+                                                          {"[::1]:0", "[::1]"},
+                                                          {"[::ffff:127.0.0.1]:0", "127.0.0.1"},
+                                                          {"127.0.0.1:0", "[::ffff:127.0.0.1]"}};
+  for (const auto& [at, to] : families) {
+    CAPTURE(at, to);
+    const LocalEnds ends(at, to);
+    CHECK(local_peer(ends.server.get()).value_or(LocalPeer{1, 1}).user == ::geteuid());
+    const auto asked = ask_held_socket(ends.peer, ends.own);
+    REQUIRE(asked.ok());
+    const auto listed = list_held_socket(ends.peer, ends.own);
+    REQUIRE((*asked && listed));
+    CHECK((*asked)->user == listed->user);
+    CHECK((*asked)->inode == listed->inode);
+    CHECK((*asked)->cookie != 0);
+    // The other end is another socket of this process.
+    const auto other = ask_held_socket(ends.own, ends.peer);
+    REQUIRE(other.ok());
+    REQUIRE(*other);
+    CHECK((*other)->inode != (*asked)->inode);
+    // A socket that listens there is not the end of a connection.
+    const SocketAddress none = parse_socket_address("127.0.0.1:1").value();
+    const auto listener = ask_held_socket(ends.own, none);
+    REQUIRE(listener.ok());
+    CHECK(!*listener);
   }
 }
 

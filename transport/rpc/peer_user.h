@@ -10,9 +10,9 @@
 
 namespace leat {
 
-// The user whose socket is bound to `peer` and connected to `own`, as the kernel lists it in
-// /proc/self/net. Nothing if the kernel lists none: the connection is gone, or comes from another
-// network namespace.
+// The user whose socket is bound to `peer` and connected to `own`, as the kernel tells it. Nothing
+// if the kernel knows none: the connection is gone, or comes from another network namespace. On a
+// kernel without NETLINK_SOCK_DIAG this takes time for each socket of the machine.
 std::optional<uid_t> user_of_peer(const SocketAddress& peer, const SocketAddress& own);
 
 // The process at the other end of a connected socket. A value.
