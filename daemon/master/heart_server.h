@@ -25,8 +25,7 @@ struct HeartOptions {
   std::string address;  // as the master's, with port 0
   RpcIdentity identity;
   std::function<bool(const Grant&)> is_revoked = {};  // as that of RpcServerOptions
-  // As that of RpcServerOptions.
-  std::function<Result<Grant>(const LocalPeer&, RpcRole)> judge_user = {};
+  JudgeUser judge_user = {};                          // the same
   std::function<void(const std::string& address, const Status& why)> on_refused = {};
   bool insecure_allow_network_without_authentication = false;
   size_t connections = 512;  // at once; each worker has one

@@ -23,17 +23,47 @@ bool is_failure(int error) {
   return error != 0 && error != ENOENT && error != ESRCH && error != EBADF && error != EPERM;
 }
 
+// Asks for one entry with a getpw*_r() or getgr*_r() in `get`, in growing space, and returns its
+// error. Threads: any, since the entry is in `space`.
+template <typename Get>
+int ask_with_space(std::vector<char>& space, const Get& get) {
+  int error = 0;
+  space.resize(kSpace);
+  while ((error = get(space.data(), space.size())) == ERANGE && space.size() < kMostSpace)
+    space.resize(2 * space.size());
+  return error;
+}
+
 // "" for a group without a name; nothing if the accounts cannot be asked.
 std::optional<std::string> name_of_group(gid_t group) {
-  std::vector<char> space(kSpace);
+  std::vector<char> space;
   struct group entry {};
   struct group* known = nullptr;
-  int error = 0;
-  while ((error = ::getgrgid_r(group, &entry, space.data(), space.size(), &known)) == ERANGE &&
-         space.size() < kMostSpace)
-    space.resize(2 * space.size());
+  const int error = ask_with_space(space, [&](char* bytes, size_t size) {
+    return ::getgrgid_r(group, &entry, bytes, size, &known);
+  });
   if (is_failure(error)) return std::nullopt;
   return known != nullptr ? known->gr_name : "";
+}
+
+bool has_user(const char* name) {
+  std::vector<char> space;
+  passwd entry{};
+  passwd* known = nullptr;
+  (void)ask_with_space(space, [&](char* bytes, size_t size) {
+    return ::getpwnam_r(name, &entry, bytes, size, &known);
+  });
+  return known != nullptr;
+}
+
+bool has_group(const char* name) {
+  std::vector<char> space;
+  struct group entry {};
+  struct group* known = nullptr;
+  (void)ask_with_space(space, [&](char* bytes, size_t size) {
+    return ::getgrnam_r(name, &entry, bytes, size, &known);
+  });
+  return known != nullptr;
 }
 
 // The right of a client; nothing for `none` and `worker`.
@@ -67,10 +97,12 @@ std::optional<Right> strongest(const std::vector<LocalRole>& roles) {
 
 LocalAccount find_account(uid_t user) {
   LocalAccount account{cat("uid-", user), {}};
-  std::vector<char> space(kSpace);
+  std::vector<char> space;
   passwd entry{};
   passwd* known = nullptr;
-  const int error = ::getpwuid_r(user, &entry, space.data(), space.size(), &known);
+  const int error = ask_with_space(space, [&](char* bytes, size_t size) {
+    return ::getpwuid_r(user, &entry, bytes, size, &known);
+  });
   account.is_known = !is_failure(error);
   if (known == nullptr) return account;
   // Names that a grant cannot have give way to the number.
@@ -94,19 +126,29 @@ LocalAccount find_account(uid_t user) {
   return account;
 }
 
-LocalAccount LocalAccess::account_of(uid_t user) const {
+LocalAccess::LocalAccess(LocalUsers users, uid_t own, Find find)
+    : users_(std::move(users)),
+      own_(own),
+      find_(std::move(find)),
+      always_({{own_, find_(own_)}, {0, find_(0)}}) {}
+
+std::optional<LocalAccount> LocalAccess::remembered(uid_t user) const {
+  if (const auto found = always_.find(user); found != always_.end()) return found->second;
+  const std::lock_guard lock(mutex_);
+  const auto found = found_.find(user);
   const auto now = std::chrono::steady_clock::now();
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = found_.find(user);
-    if (found != found_.end() && now - found->second.at < kRemember) return found->second.account;
-  }
+  if (found == found_.end() || now - found->second.at >= kRemember) return std::nullopt;
+  return found->second.account;
+}
+
+LocalAccount LocalAccess::account_of(uid_t user) const {
+  if (auto known = remembered(user)) return *std::move(known);
   // Not under the lock: a directory service may take its time.
   LocalAccount account = find_(user);
   if (!account.is_known) return account;
   const std::lock_guard lock(mutex_);
   if (found_.size() >= kMostRemembered) found_.clear();
-  found_[user] = {account, now};
+  found_[user] = {account, std::chrono::steady_clock::now()};
   return account;
 }
 
@@ -125,16 +167,26 @@ std::vector<LocalRole> LocalAccess::roles_of(uid_t user, const LocalAccount& acc
 }
 
 Result<Grant> LocalAccess::judge(const LocalPeer& peer, RpcRole role) const {
-  const LocalAccount account = account_of(peer.user);
+  return judge_account(peer.user, account_of(peer.user), role);
+}
+
+std::optional<Result<Grant>> LocalAccess::judge_known(const LocalPeer& peer, RpcRole role) const {
+  const auto account = remembered(peer.user);
+  if (!account) return std::nullopt;
+  return judge_account(peer.user, *account, role);
+}
+
+Result<Grant> LocalAccess::judge_account(uid_t user, const LocalAccount& account,
+                                         RpcRole role) const {
   Grant grant;
   grant.name = account.name;
-  if (peer.user == own_ || peer.user == 0) return grant;
+  if (user == own_ || user == 0) return grant;
   // An entry of the number needs no accounts.
-  if (!account.is_known && !users_.contains(cat(kUid, peer.user))) {
-    return unavailable(cat("user ", peer.user, ": expected the accounts of the machine to ",
+  if (!account.is_known && !users_.contains(cat(kUid, user))) {
+    return unavailable(cat("user ", user, ": expected the accounts of the machine to ",
                            "have its groups, they cannot be asked now"));
   }
-  const auto roles = roles_of(peer.user, account);
+  const auto roles = roles_of(user, account);
   if (role == RpcRole::client) {
     const auto right = strongest(roles);
     if (right) grant.right = *right;
@@ -142,7 +194,7 @@ Result<Grant> LocalAccess::judge(const LocalPeer& peer, RpcRole role) const {
   } else if (std::find(roles.begin(), roles.end(), LocalRole::worker) != roles.end()) {
     return grant;
   }
-  return failed_precondition(cat("user '", account.name, "' (uid ", peer.user,
+  return failed_precondition(cat("user '", account.name, "' (uid ", user,
                                  "): expected a role in local_users that may be a ",
                                  rpc_role_name(role), ", received none"));
 }
@@ -152,8 +204,7 @@ std::vector<std::string> LocalAccess::strangers() const {
   for (const auto& [who, role] : users_) {
     if (who == kOthers || who.starts_with(kUid)) continue;
     const bool group = who.starts_with(kGroup);
-    const bool known = group ? ::getgrnam(who.c_str() + kGroup.size()) != nullptr
-                             : ::getpwnam(who.c_str()) != nullptr;
+    const bool known = group ? has_group(who.c_str() + kGroup.size()) : has_user(who.c_str());
     if (!known) unknown.push_back(who);
   }
   return unknown;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,18 +34,21 @@ class LocalAccess {
  public:
   using Find = std::function<LocalAccount(uid_t)>;
 
-  // `own`: the master's user.
-  LocalAccess(LocalUsers users, uid_t own, Find find = find_account)
-      : users_(std::move(users)), own_(own), find_(std::move(find)) {}
+  // `own`: the master's user. Asks the accounts for the names of this user and root, which may do
+  // everything.
+  LocalAccess(LocalUsers users, uid_t own, Find find = find_account);
 
   // The rights of the user in a role. The master's own user and root are members. For the others
   // the entries of the user itself decide, if there are any; then those of its groups; then "*".
   // Several add up. A role of people is for clients, and the grant has the user's name; `worker`
   // lets the user be any worker, and its runners. failed_precondition, with the user, if nothing
   // fits.
+  // May wait for the accounts.
   Result<Grant> judge(const LocalPeer& peer, RpcRole role) const;
+  // The same judgement if it needs no question to the accounts; nothing if it does.
+  std::optional<Result<Grant>> judge_known(const LocalPeer& peer, RpcRole role) const;
 
-  // The users and groups of the config that the accounts lack, for a warning.
+  // The users and groups of the config that the accounts lack, for a warning. May wait for them.
   std::vector<std::string> strangers() const;
 
  private:
@@ -53,12 +57,15 @@ class LocalAccess {
     LocalAccount account;
     std::chrono::steady_clock::time_point at;
   };
+  std::optional<LocalAccount> remembered(uid_t user) const;
   LocalAccount account_of(uid_t user) const;
+  Result<Grant> judge_account(uid_t user, const LocalAccount& account, RpcRole role) const;
   std::vector<LocalRole> roles_of(uid_t user, const LocalAccount& account) const;
 
   const LocalUsers users_;
   const uid_t own_;
   const Find find_;
+  const std::map<uid_t, LocalAccount> always_;  // the master's own user and root
   mutable std::mutex mutex_;
   mutable std::map<uid_t, Found> found_;
 };

@@ -13,10 +13,10 @@
 namespace leat {
 namespace {
 
-using JudgeUser = std::function<Result<Grant>(const LocalPeer&, RpcRole)>;
-
-JudgeUser judge_of(const LocalAccess& access) {
-  return [&access](const LocalPeer& peer, RpcRole role) { return access.judge(peer, role); };
+JudgeUser judge_of(UserJudge& judge) {
+  return [&judge](const LocalPeer& peer, RpcRole role, std::function<void(Result<Grant>)> done) {
+    judge.judge(peer, role, std::move(done));
+  };
 }
 
 }  // namespace
@@ -37,13 +37,14 @@ RpcIdentity identity_of(const MasterParts& parts) {
 JudgeUser judge_on_loopback(const MasterParts& parts) {
   const SecurityConfig& security = parts.config.security;
   const bool open = security.insecure_allow_network_without_authentication;
-  return open || !security.secret.empty() ? JudgeUser() : judge_of(*parts.local);
+  return open || !security.secret.empty() ? JudgeUser() : judge_of(*parts.users);
 }
 
 Status open_local_access(MasterParts& parts) {
   parts.local = std::make_unique<LocalAccess>(parts.config.local_users, ::geteuid());
   for (const std::string& who : parts.local->strangers())
     parts.log.warning("local_users: '", who, "' is not in the accounts of this machine");
+  parts.users = std::make_unique<UserJudge>(*parts.local);
   if (!judge_on_loopback(parts)) return {};
   auto secret = open_or_make_secret(parts.config.state_dir + "/secret");
   // A file that is there and cannot be used stops the start: a person has to look at it.
@@ -67,7 +68,7 @@ Result<std::unique_ptr<RpcServer>> listen_locally(MasterParts& parts) {
   options.identity.secrets.reset();
   options.identity.own_secret.clear();
   options.identity.certificates.reset();
-  options.judge_user = judge_of(*parts.local);
+  options.judge_user = judge_of(*parts.users);
   options.on_refused = [audit = parts.audit.get()](const std::string& who, const Status& why) {
     audit->add_refused(who, why);
   };

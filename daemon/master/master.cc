@@ -358,6 +358,8 @@ Status Master::stop() {
   parts_.local_server.reset();
   parts_.server.reset();
   parts_.clients.reset();
+  // Its last answers go to the loops of the servers.
+  if (parts_.users != nullptr) parts_.users->stop();
   parts_.hearts.reset();
   if (parts_.journal != nullptr) parts_.journal->stop();
   if (parts_.audit != nullptr) {

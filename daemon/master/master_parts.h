@@ -42,6 +42,7 @@ class SavedFilesOfJobs;
 class SessionHosts;
 class TokenTable;
 class UploadAccount;
+class UserJudge;
 class Workforce;
 
 // Limits and deadlines of a master that no configuration sets.
@@ -81,6 +82,7 @@ struct MasterParts {
   std::unique_ptr<SealedFiles> files;
   // By the users of this machine: what a peer without a key may do.
   std::unique_ptr<const LocalAccess> local;
+  std::unique_ptr<UserJudge> users;  // asks `local`; stopped before the loops end
   // Of a master without a secret: the keys of its runners are made from it. Empty: none.
   std::string own_secret;
 

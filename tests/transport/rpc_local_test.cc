@@ -5,9 +5,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "devices/base/text.h"
 #include "tests/catch.h"
@@ -34,10 +36,13 @@ void leave_socket(const std::string& path) {
   ::close(descriptor);
 }
 
+using Answer = std::function<void(Result<Grant>)>;
+
 RpcServerOptions judging(std::function<Result<Grant>(const LocalPeer&, RpcRole)> judge) {
   RpcServerOptions options;
   options.identity = test_identity(RpcRole::master);
-  options.judge_user = std::move(judge);
+  options.judge_user = [judge = std::move(judge)](const LocalPeer& peer, RpcRole role,
+                                                  const Answer& done) { done(judge(peer, role)); };
   return options;
 }
 
@@ -193,6 +198,33 @@ TEST_CASE("the kernel tells the user of a connection over IPv4, IPv6 and IPv4 in
     REQUIRE(listener.ok());
     CHECK(!*listener);
   }
+}
+
+TEST_CASE("a server goes on while a user is judged, and turns it away at a deadline", "[cluster]") {
+  std::promise<Answer> first;
+  std::atomic<int> asked{0};
+  RpcServerOptions options;
+  options.identity = test_identity(RpcRole::master);
+  options.judge_deadline = GENERATE(20ms, 60'000ms);
+  const bool in_time = options.judge_deadline > 1s;
+  options.judge_user = [&](const LocalPeer&, RpcRole, Answer done) {
+    if (asked++ == 0) {
+      first.set_value(std::move(done));
+    } else {
+      done(Grant{Right::viewer, "ann", 0, 0});
+    }
+  };
+  const ProbeHost host(std::move(options));
+  auto slow = std::async(std::launch::async, [&] { return connect_as(host, RpcRole::client); });
+  Answer answer = first.get_future().get();
+  ProbeCaller other(host.server->address());
+  CHECK(other.echo("hello").ok());
+  if (in_time) answer(Grant{Right::viewer, "bob", 0, 0});
+  const Status connected = slow.get();
+  CHECK(connected.code() == (in_time ? Code::ok : Code::unavailable));
+  CHECK(eventually([&] { return host.server->counts().accepted == (in_time ? 2u : 1u); }));
+  if (!in_time) answer(Grant{Right::viewer, "bob", 0, 0});  // too late, and without harm
+  CHECK(other.echo("again").ok());
 }
 
 TEST_CASE("a user without a role is refused, told what to ask for, and named to the server",

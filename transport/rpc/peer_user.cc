@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "devices/base/text.h"
-#include "transport/rpc/grant.h"
 #include "transport/rpc/held_socket.h"
 
 namespace leat {

@@ -3,9 +3,13 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "devices/base/status.h"
+#include "transport/rpc/grant.h"
+#include "transport/rpc/rpc_role.h"
 #include "transport/rpc/socket.h"
 
 namespace leat {
@@ -23,6 +27,13 @@ struct LocalPeer {
 // Of a Unix socket, or of a TCP socket over loopback. Nothing if the kernel names no user, or only
 // the number that stands for all users of other user namespaces.
 std::optional<LocalPeer> local_peer(int socket);
+
+// Decides the rights that a process of this machine has in a role by its user alone, or the reason
+// why it has none: failed_precondition, or another code if the user cannot be judged now. Called on
+// the loop of a server, which must not block: any thread may call `done`, once, while the loop
+// still exists.
+using JudgeUser =
+    std::function<void(const LocalPeer&, RpcRole, std::function<void(Result<Grant>)>)>;
 
 // The user's name in the accounts of this machine, "uid-1000" if it has none there. May wait for a
 // directory service.

@@ -91,9 +91,10 @@ struct RpcServer::Counters {
 class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHandler {
  public:
   // `path`: the name of a Unix socket, which goes with the acceptor; null for TCP.
-  Acceptor(LoopContext& context, int socket, std::unique_ptr<SocketPath> path,
-           RpcServerOptions options, Bootstrap bootstrap, std::shared_ptr<Counters> counters)
-      : context_(context),
+  Acceptor(RpcLoop& loop, int socket, std::unique_ptr<SocketPath> path, RpcServerOptions options,
+           Bootstrap bootstrap, std::shared_ptr<Counters> counters)
+      : loop_(loop),
+        context_(loop.context()),
         options_(std::move(options)),
         bootstrap_(std::move(bootstrap)),
         counters_(std::move(counters)),
@@ -102,7 +103,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
         path_(std::move(path)),
         socket_(socket),
         reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
-        readable_(context.io.unixEventPort, socket_, kj::UnixEventPort::FdObserver::OBSERVE_READ),
+        readable_(context_.io.unixEventPort, socket_, kj::UnixEventPort::FdObserver::OBSERVE_READ),
         tasks_(*this) {}
 
   // Ends it later, because this may run in a call of that very connection.
@@ -196,8 +197,10 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
   kj::Promise<void> certify(HalfOpen& half);
   kj::Promise<void> say_verdict(HalfOpen& half);
   kj::Promise<void> seal_stream(HalfOpen& half);
-  Refusal judge(HalfOpen& half);
-  Refusal take_rights(HalfOpen& half, RpcPeer& peer);
+  kj::Promise<Refusal> judge(HalfOpen& half);
+  Refusal judge_key(HalfOpen& half);
+  kj::Promise<Refusal> judge_user(HalfOpen& half);
+  Refusal take_seat(HalfOpen& half);
   Refusal is_over(const Grant& grant) const;
   Refusal is_over(Live& live) const;
   kj::Promise<void> watch_tokens(std::chrono::milliseconds pause);
@@ -218,6 +221,7 @@ class RpcServer::Acceptor final : public LoopOwned, private kj::TaskSet::ErrorHa
     return half.stream->write(bytes.data(), bytes.size());
   }
 
+  RpcLoop& loop_;
   LoopContext& context_;
   const RpcServerOptions options_;
   const Bootstrap bootstrap_;
@@ -378,13 +382,14 @@ kj::Promise<void> RpcServer::Acceptor::handshake(HalfOpen& half) {
 }
 
 kj::Promise<void> RpcServer::Acceptor::say_verdict(HalfOpen& half) {
-  const Refusal refusal = judge(half);
-  half.verdict = half.handshake->verdict(refusal);
-  return write(half, half.verdict).then([refusal, &half] {
-    if (refusal == Refusal::none) return;
-    const std::string who = half.certificate ? cat(uri_of(half.certificate->name), ": ") : "";
-    kj::throwFatalException(
-        given_up(cat(who, "refused for its ", refusal_name(refusal), half.why)));
+  return judge(half).then([this, &half](Refusal refusal) {
+    half.verdict = half.handshake->verdict(refusal);
+    return write(half, half.verdict).then([refusal, &half] {
+      if (refusal == Refusal::none) return;
+      const std::string who = half.certificate ? cat(uri_of(half.certificate->name), ": ") : "";
+      kj::throwFatalException(
+          given_up(cat(who, "refused for its ", refusal_name(refusal), half.why)));
+    });
   });
 }
 
@@ -398,24 +403,57 @@ kj::Promise<void> RpcServer::Acceptor::seal_stream(HalfOpen& half) {
 
 // Judges a peer that has sent its proof, and takes its seat. The seat is taken before the verdict
 // is sent: otherwise two peers could be promised the last one.
-Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
+kj::Promise<Refusal> RpcServer::Acceptor::judge(HalfOpen& half) {
+  if (const Refusal refusal = judge_key(half); refusal != Refusal::none) return refusal;
+  if (half.peer.authenticated || !options_.judge_user) return take_seat(half);
+  return judge_user(half).then([this, &half](Refusal refusal) {
+    return refusal == Refusal::none ? take_seat(half) : refusal;
+  });
+}
+
+Refusal RpcServer::Acceptor::judge_key(HalfOpen& half) {
   if (const Refusal refusal = half.handshake->on_proof(half.proof); refusal != Refusal::none) {
     return refusal;
   }
   RpcPeer& peer = half.peer;
   peer = half.handshake->peer();
-  if (half.certificate) {
-    if (half.certificate->name.cluster != half.identity.cluster) return Refusal::cluster;
-    const auto grant = grant_of(*half.certificate);
-    if (!grant.ok() || !fits(grant->right, peer.role)) return Refusal::role;
-    peer.grant = *grant;
-    peer.authenticated = peer.sealed = true;
-  } else if (const Refusal over = is_over(peer.grant); over != Refusal::none) {
-    return over;
+  if (!half.certificate) return is_over(peer.grant);
+  if (half.certificate->name.cluster != half.identity.cluster) return Refusal::cluster;
+  const auto grant = grant_of(*half.certificate);
+  if (!grant.ok() || !fits(grant->right, peer.role)) return Refusal::role;
+  peer.grant = *grant;
+  peer.authenticated = peer.sealed = true;
+  return Refusal::none;
+}
+
+// Gives a peer without a key the rights of its user. A refusal's reason is in `half.why`; `busy` if
+// the user cannot be judged now.
+kj::Promise<Refusal> RpcServer::Acceptor::judge_user(HalfOpen& half) {
+  std::optional<LocalPeer> local;
+  KJ_IF_MAYBE (fd, half.stream->getFd()) {
+    local = local_peer(*fd);
   }
-  if (!peer.authenticated && options_.judge_user) {
-    if (const Refusal refusal = take_rights(half, peer); refusal != Refusal::none) return refusal;
+  if (!local) {
+    half.why =
+        ": expected a process of this machine, whose user the kernel tells, received another one";
+    return Refusal::user;
   }
+  auto waiting = answered_elsewhere<Grant>(loop_, "judging a user of this machine");
+  options_.judge_user(*local, half.peer.role, std::move(waiting.done));
+  return within(kj::mv(waiting.promise), context_.timer, options_.judge_deadline,
+                cat("judging user ", local->user))
+      .then([&half](Result<Grant>&& grant) {
+        if (grant.ok()) {
+          half.peer.grant = *grant;
+          return Refusal::none;
+        }
+        half.why = cat(": ", grant.status().message());
+        return grant.status().code() == Code::failed_precondition ? Refusal::user : Refusal::busy;
+      });
+}
+
+Refusal RpcServer::Acceptor::take_seat(HalfOpen& half) {
+  RpcPeer& peer = half.peer;
   const bool client = peer.role == RpcRole::client;
   const bool full = seats_.taken >= options_.connections;
   if (full || (client && seats_.clients >= options_.clients)) return Refusal::busy;
@@ -425,24 +463,6 @@ Refusal RpcServer::Acceptor::judge(HalfOpen& half) {
   if (half.bootstrap == nullptr) return Refusal::role;
   half.seat = kj::heap<Seat>(seats_, peer.role);
   return Refusal::none;
-}
-
-// Gives a peer without a key the rights of its user. A refusal's reason is in `half.why`; `busy` if
-// the user cannot be judged now.
-Refusal RpcServer::Acceptor::take_rights(HalfOpen& half, RpcPeer& peer) {
-  std::optional<LocalPeer> local;
-  KJ_IF_MAYBE (fd, half.stream->getFd()) {
-    local = local_peer(*fd);
-  }
-  Result<Grant> grant = failed_precondition(
-      "expected a process of this machine, whose user the kernel tells, received another one");
-  if (local) grant = options_.judge_user(*local, peer.role);
-  if (grant.ok()) {
-    peer.grant = *grant;
-    return Refusal::none;
-  }
-  half.why = cat(": ", grant.status().message());
-  return grant.status().code() == Code::unavailable ? Refusal::busy : Refusal::user;
 }
 
 // Why the token of a grant is not good any more; none if it is.
@@ -583,7 +603,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::listen(RpcLoop& loop, RpcServerOpt
   auto counters = std::make_shared<Counters>();
   uint64_t id = 0;
   const bool ran = loop.run([&] {
-    auto acceptor = kj::heap<Acceptor>(loop.context(), socket, std::move(path), std::move(options),
+    auto acceptor = kj::heap<Acceptor>(loop, socket, std::move(path), std::move(options),
                                        std::move(bootstrap), counters);
     acceptor->start(insecure);
     id = loop.context().own(kj::mv(acceptor));

@@ -39,10 +39,11 @@ struct RpcServerOptions {
   double connections_per_second = 10;
   double connection_burst = 50;
   bool limit_loopback = false;
-  // The rights that a process of this machine has in a role by its user alone, or the reason why it
-  // has none. Called on the loop for each peer that proves no key; one whose user the kernel does
-  // not tell is refused. Empty: a peer without a key is a member.
-  std::function<Result<Grant>(const LocalPeer&, RpcRole)> judge_user;
+  // Decides the rights of a process of this machine that proves no key. A peer whose user the
+  // kernel does not tell is refused. Empty: a peer without a key is a member.
+  JudgeUser judge_user;
+  // A peer that is not judged within this time is told that the server is busy.
+  std::chrono::milliseconds judge_deadline{3'000};
 
   // Whether the token of a grant is not good any more. Called on the loop for each peer that has
   // proved the key of a token, and every half second while it is connected: a token that was

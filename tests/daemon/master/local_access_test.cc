@@ -1,6 +1,9 @@
 // The roles of users of the master's machine that prove no key.
 #include "daemon/master/local_access.h"
 
+#include <grp.h>
+#include <pwd.h>
+
 #include <algorithm>
 
 #include "devices/base/text.h"
@@ -80,6 +83,18 @@ TEST_CASE("users and groups of the config that the machine lacks are named") {
                             {"*", LocalRole::none}},
                            kOwn);
   CHECK(access.strangers() == std::vector<std::string>{"group:no-such-group", "no-such-user"});
+}
+
+TEST_CASE("the warning about unknown users is safe beside other threads that ask the accounts") {
+  // The C library keeps the answer of getpwnam(3) in memory that all threads of a process share.
+  const LocalAccess access({{"daemon", LocalRole::viewer}, {"group:daemon", LocalRole::viewer}},
+                           kOwn);
+  const passwd* const user = ::getpwnam("root");
+  const group* const users = ::getgrnam("root");
+  REQUIRE((user != nullptr && users != nullptr));
+  CHECK(access.strangers().empty());
+  CHECK(std::string(user->pw_name) == "root");
+  CHECK(std::string(users->gr_name) == "root");
 }
 
 TEST_CASE("the accounts of the machine tell the name and the groups of a user") {
