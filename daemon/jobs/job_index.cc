@@ -10,7 +10,7 @@ ClusterJob& JobIndex::add(std::unique_ptr<ClusterJob> job) {
   // The keys are copied into the maps, so the job may move into its own one last.
   const StoredJob& stored = job->stored();
   ids_[stored.id] = stored.number;
-  requests_[stored.request_id] = stored.number;
+  requests_[request_key(stored.terms.user, stored.request_id)] = stored.number;
   return *(jobs_[stored.number] = std::move(job));
 }
 
@@ -20,7 +20,7 @@ void JobIndex::erase(const ClusterJob& job, bool forgotten) {
   // that.
   if (forgotten) forgotten_.insert(stored.id);
   ids_.erase(stored.id);
-  requests_.erase(stored.request_id);
+  requests_.erase(request_key(stored.terms.user, stored.request_id));
   jobs_.erase(stored.number);
 }
 
@@ -34,8 +34,8 @@ ClusterJob* JobIndex::find(std::string_view id) const {
   return found == ids_.end() ? nullptr : find(found->second);
 }
 
-ClusterJob* JobIndex::of_request(const std::string& request_id) const {
-  const auto found = requests_.find(request_id);
+ClusterJob* JobIndex::of_request(std::string_view user, std::string_view request_id) const {
+  const auto found = requests_.find(request_key(user, request_id));
   return found == requests_.end() ? nullptr : find(found->second);
 }
 

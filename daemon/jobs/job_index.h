@@ -1,4 +1,4 @@
-// The jobs of a table, by number, by id and by the request that submitted them.
+// The jobs of a table, by number, by id and by the request that submitted them, with its user.
 //
 // Threads: one.
 #pragma once
@@ -29,7 +29,7 @@ class JobIndex {
   // Null if there is none.
   ClusterJob* find(uint64_t number) const;
   ClusterJob* find(std::string_view id) const;
-  ClusterJob* of_request(const std::string& request_id) const;
+  ClusterJob* of_request(std::string_view user, std::string_view request_id) const;
   // A visible job by its id or a prefix of no other. failed_precondition if there is none,
   // invalid_argument, with their ids, if there are several.
   Result<ClusterJob*> look_up(std::string_view prefix) const;
@@ -40,8 +40,8 @@ class JobIndex {
  private:
   Jobs jobs_;
   std::map<std::string, uint64_t, std::less<>> ids_;
-  std::map<std::string, uint64_t, std::less<>> requests_;
-  std::set<std::string> forgotten_;  // ids
+  std::map<std::string, uint64_t, std::less<>> requests_;  // by request_key()
+  std::set<std::string> forgotten_;                        // ids
 };
 
 }  // namespace leat

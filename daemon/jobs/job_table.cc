@@ -108,7 +108,7 @@ void JobTable::on(SubmitAsked event) {
   if (const Status status = check_submission(asked); !status.ok()) return refuse(status);
   const Sha256Digest content = content_of(asked);
   // A client that heard no answer repeats its request: it gets the job that it has submitted.
-  if (const ClusterJob* job = jobs_.of_request(asked.request_id)) {
+  if (const ClusterJob* job = jobs_.of_request(asked.terms.user, asked.request_id)) {
     const StoredJob& stored = job->stored();
     if (stored.content != content) {
       return refuse(invalid_argument(cat("submit: request id '", asked.request_id,
@@ -352,8 +352,8 @@ Result<JobView> JobTable::find(std::string_view id) const {
   return job->view();
 }
 
-std::string JobTable::job_of_request(const std::string& request_id) const {
-  const ClusterJob* job = jobs_.of_request(request_id);
+std::string JobTable::job_of_request(std::string_view user, std::string_view request_id) const {
+  const ClusterJob* job = jobs_.of_request(user, request_id);
   return job == nullptr ? "" : job->stored().id;
 }
 

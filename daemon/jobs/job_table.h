@@ -72,8 +72,9 @@ class JobTable {
   // A job by its id or a prefix of no other. failed_precondition if there is none,
   // invalid_argument, with their ids, if there are several.
   Result<JobView> find(std::string_view id) const;
-  // The job whose submit of this request id was accepted, or is being written; "" if there is none.
-  std::string job_of_request(const std::string& request_id) const;
+  // The job whose submit with this user's request id was accepted, or is being written; "" if there
+  // is none.
+  std::string job_of_request(std::string_view user, std::string_view request_id) const;
   // The jobs whose version is higher than `version`, in the order of their submission.
   std::vector<JobView> jobs(uint64_t version = 0) const;
   // Rises whenever any view changes.

@@ -40,7 +40,8 @@ inline constexpr size_t kMaxOtherFiles = 16;
 
 // A job as it was submitted: everything that is needed to run it after the client is gone.
 struct Submission {
-  std::string request_id;              // chosen by the client; a repeated one is the same request
+  // Chosen by the client. A repeated one of the same user is the same request.
+  std::string request_id;
   std::string name;                    // of the job file
   std::string text;                    // the job file
   std::vector<std::string> overrides;  // "steps=100", in order
@@ -71,6 +72,11 @@ bool is_tame_path(std::string_view path);
 // invalid_argument for a submission that no master accepts: a malformed request id, a file name
 // that leaves its folder, too many or too large files, no workers.
 Status check_submission(const Submission& submission);
+
+// The key of a request among those of all users: each user has request ids of its own.
+std::string request_key(std::string_view user, std::string_view request_id);
+// The request id of such a key, or of a journal that is older than the keys.
+std::string_view request_id_of(std::string_view key);
 
 // The hash of the submission without its request id. A file counts by its hash.
 Sha256Digest content_of(const Submission& submission);

@@ -92,6 +92,7 @@ Result<StoredJob> read_job(const SqliteStatement& row, const OptionalFacts& fact
   if (!has_content || row.integer(8) != crc_of(job)) {
     return failed_precondition(cat("the checksum of job ", job.number, " is wrong"));
   }
+  job.request_id = request_id_of(row.bytes(2));
   return job;
 }
 
@@ -329,7 +330,7 @@ Result<Submission> RowReader::submission(std::string_view id) {
   if (!found) return failed_precondition(cat("the journal has no job '", id, "'"));
   Submission submission;
   // The optional facts are in tables of their own, as in replay().
-  submission.request_id = select.bytes(1);
+  submission.request_id = request_id_of(select.bytes(1));
   submission.name = select.bytes(2);
   submission.text = select.bytes(3);
   LEAT_ASSIGN_OR_RETURN(submission.overrides, decode_list(select.bytes(4)));

@@ -14,7 +14,8 @@ Status RowWriter::write(const JournalRecord& record) {
 
 Status RowWriter::write_record(const JobSubmitted& record) {
   // The job goes into several tables. The caller's transaction makes them one write.
-  const StoredJob job = stored(record);
+  StoredJob job = stored(record);
+  job.request_id = request_key(job.terms.user, job.request_id);  // also for the checksum
   const std::string overrides = RowEncoder().add(record.submission->overrides).take();
   LEAT_ASSIGN_OR_RETURN(
       SqliteStatement insert,

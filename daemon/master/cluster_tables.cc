@@ -40,9 +40,10 @@ Result<JobView> ClusterTables::job(std::string_view id) const {
   return table_.find(id);
 }
 
-std::string ClusterTables::job_of_request(const std::string& request_id) const {
+std::string ClusterTables::job_of_request(std::string_view user,
+                                          std::string_view request_id) const {
   const std::lock_guard lock(mutex_);
-  return table_.job_of_request(request_id);
+  return table_.job_of_request(user, request_id);
 }
 
 std::vector<NodeView> ClusterTables::nodes() const {

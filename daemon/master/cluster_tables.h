@@ -45,8 +45,8 @@ class ClusterTables {
   // See JobTable::jobs().
   std::vector<JobView> jobs(uint64_t version = 0) const;
   Result<JobView> job(std::string_view id) const;
-  // The id of the job; "" if no submit with that request id was accepted.
-  std::string job_of_request(const std::string& request_id) const;
+  // The id of the job; "" if no submit with that user's request id was accepted.
+  std::string job_of_request(std::string_view user, std::string_view request_id) const;
   // Rises with every change of a job's view.
   uint64_t jobs_version() const;
   std::vector<NodeView> nodes() const;

@@ -77,14 +77,14 @@ void SubmitGate::check(Submission submission, Done done) {
   if (!checked.ok()) return done(checked.status());
   ClusterState& state = *parts_.state;
   // A repeated submit is answered whatever has become of the workers and of other jobs.
-  if (state.tables().job_of_request(checked->submission.request_id).empty()) {
+  const Submission& asked = checked->submission;
+  if (state.tables().job_of_request(asked.terms.user, asked.request_id).empty()) {
     Status status;
     if (!checked->data_root.empty())
       status = check_data_root(real_files(), checked->data_root, state.tables().nodes());
     if (status.ok() && !checked->evaluates.empty())
-      status = check_followed(checked->evaluates, checked->submission.sees_only);
+      status = check_followed(checked->evaluates, asked.sees_only);
     if (!status.ok()) return done(status);
-    const Submission& asked = checked->submission;
     auto reserved = parts_.uploads->reserve_named(asked.terms.user, asked.files);
     if (!reserved.ok()) return done(reserved.status());
     // Until the journal has the job, or refuses it, no other submit may have the same bytes.
@@ -131,7 +131,7 @@ void SubmitGate::resume_checked(const std::string& job, Submission submission, D
     return done(invalid_argument(
         cat("submit: expected no '", file.name, "' in one that goes on from job '", job, "'")));
   }
-  const auto known = job_of_request(submission.request_id);
+  const auto known = job_of_request(submission);
   if (!known.ok()) return done(known.status());
   Blobs& blobs = parts_.journal->blobs();
   if (!known->empty()) {
@@ -159,9 +159,9 @@ void SubmitGate::resume_checked(const std::string& job, Submission submission, D
   });
 }
 
-// The job that an earlier submit of the same request made, or "". It waits until the table has
-// taken all submits that were handed to it before.
-Result<std::string> SubmitGate::job_of_request(const std::string& request_id) {
+// The job that an earlier submit of the same user's request made, or "". It waits until the table
+// has taken all submits that were handed to it before.
+Result<std::string> SubmitGate::job_of_request(const Submission& submission) {
   // The promise is shared with the task, which may run after this call gave up.
   const auto passed = std::make_shared<std::promise<void>>();
   auto reached = passed->get_future();
@@ -169,7 +169,7 @@ Result<std::string> SubmitGate::job_of_request(const std::string& request_id) {
   if (reached.wait_for(kTableDeadline) != std::future_status::ready)
     return deadline_exceeded(
         cat("the table of jobs did not answer within ", kTableDeadline.count(), " ms"));
-  return parts_.state->tables().job_of_request(request_id);
+  return parts_.state->tables().job_of_request(submission.terms.user, submission.request_id);
 }
 
 }  // namespace leat

@@ -40,7 +40,7 @@ class SubmitGate {
   // `only`: as Submission::sees_only.
   Status check_followed(const std::string& job, const std::optional<std::string>& only);
   void resume_checked(const std::string& job, Submission submission, Done done);
-  Result<std::string> job_of_request(const std::string& request_id);
+  Result<std::string> job_of_request(const Submission& submission);
   std::string checks_folder() const { return parts_.config.state_dir + "/checks"; }
 
   MasterParts& parts_;

@@ -75,6 +75,29 @@ TEST_CASE("the same request is the same job, and with other content an error") {
   CHECK(driver.journal.size() == 1);
 }
 
+TEST_CASE("the request id of another user is a request of its own") {
+  TableDriver driver;
+  const auto send = [&](uint64_t ticket, const std::string& user, uint32_t workers) {
+    Submission submission = make_submission("r", "a", workers);
+    submission.terms.user = user;
+    driver.send(SubmitAsked{ticket, submission});
+    return driver.answers.at(ticket).ok() ? driver.answers.at(ticket)->id : driver.answer(ticket);
+  };
+  CHECK(send(1, "ann", 1) == "a-0000");
+  // The answer tells nothing of the job of ann, whether the content is the same or not.
+  CHECK(send(2, "bob", 1) == "a-0001");
+  CHECK(send(3, "", 2) == "a-0002");
+  for (uint64_t round = 0; round < 2; ++round) {
+    CHECK(send(10 * round + 4, "ann", 1) == "a-0000");
+    CHECK(send(10 * round + 5, "bob", 1) == "a-0001");
+    CHECK(send(10 * round + 6, "", 2) == "a-0002");
+    CHECK_THAT(send(10 * round + 7, "bob", 2), Catch::Contains("for job 'a-0001' with other"));
+    if (round == 0) driver.restart();
+  }
+  CHECK(driver.table->job_of_request("ann", "r") == "a-0000");
+  CHECK(driver.table->job_of_request("eve", "r") == "");
+}
+
 TEST_CASE("a submit that cannot be written is refused, and reads go on") {
   TableDriver driver;
   const std::string before = driver.submit("before", 1);

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include "daemon/jobs/row_coding.h"
 #include "daemon/jobs/sqlite.h"
 #include "devices/base/failpoint.h"
 #include "tests/catch.h"
@@ -138,6 +139,39 @@ TEST_CASE("a journal of before there were terms of jobs is replayed, and takes t
   other.terms.priority = 2;
   REQUIRE_OK(journal->append(submitted(2, "b-0002", other)));
   CHECK(journal->replay()->at(1).terms.priority == 2);
+}
+
+TEST_CASE("a journal of before each user had its own request ids is replayed, and takes more") {
+  const JournalFolder folder;
+  Submission of_ann = make_submission("r", "a", 1);
+  of_ann.terms.user = "ann";
+  const JobSubmitted first = submitted(1, "a-0001", of_ann);
+  REQUIRE_OK(open_journal(folder.path())->append(first));
+  {
+    // Its row then had the request id alone.
+    const auto database = SqliteDatabase::open(folder.path() + "/journal.sqlite", false);
+    REQUIRE_OK(database.status());
+    const std::string before =
+        cat("UPDATE jobs SET request_id = 'r', crc = ", crc_of(stored(first)));
+    REQUIRE_OK((*database)->run(before.c_str()));
+  }
+  {
+    const auto journal = open_journal(folder.path());
+    CHECK(journal->replay()->at(0) == stored(first));
+    CHECK(*journal->submission("a-0001") == of_ann);
+    Submission others = of_ann;
+    others.terms.user = "bob";
+    REQUIRE_OK(journal->append(submitted(2, "a-0002", others)));
+    others.terms.user = "";
+    REQUIRE_OK(journal->append(submitted(3, "a-0003", others)));
+  }
+  const auto journal = open_journal(folder.path());
+  const auto jobs = journal->replay();
+  REQUIRE_OK(jobs.status());
+  REQUIRE(jobs->size() == 3);
+  for (const StoredJob& job : *jobs) CHECK(job.request_id == "r");
+  CHECK(jobs->at(1).terms.user == "bob");
+  CHECK(journal->submission("a-0002")->request_id == "r");
 }
 
 TEST_CASE("a journal that has lost what makes a job elastic is refused") {

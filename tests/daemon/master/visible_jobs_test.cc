@@ -125,6 +125,23 @@ TEST_CASE("every method answers about the job of another as about one that does 
     CHECK_THAT(scene.ask(*ann, last, scene.ann), !Catch::Contains("there is no job"));
 }
 
+TEST_CASE("a request id that another user has used gives a job of one's own", "[cluster]") {
+  OwnJobs scene;
+  const auto submit = [&](const std::string& user) {
+    Submission submission = tiny_job("the-same");
+    submission.terms.user = user;
+    return scene.host.submitted(std::move(submission));
+  };
+  const std::string ann = submit("ann"), bob = submit("bob");
+  CHECK(ann != bob);
+  for (int round = 0; round < 2; ++round) {
+    CHECK(submit("ann") == ann);
+    CHECK(submit("bob") == bob);
+    if (round == 0) scene.host.restart();
+  }
+  CHECK(scene.host.master->status().job(bob)->user == "bob");
+}
+
 TEST_CASE("operators, admins and holders of the secret see all jobs, and with `all` everybody does",
           "[cluster]") {
   const JobsVisible visible = GENERATE(JobsVisible::own, JobsVisible::all);
