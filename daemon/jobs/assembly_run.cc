@@ -14,13 +14,14 @@ void AssemblyRun::renew(const std::vector<WorkerRef>& joining) {
   progress_.restart();
   returned_.clear();
   grows_by_ = 0;
-  stepped_ = false;
+  work_.stepped = false;
   spared_from_ = 0;
   missing_.clear();
 }
 
 void AssemblyRun::begin() {
   runs_ = true;
+  work_.idle = false;
   ran_at_ = context_.now.steady;
 }
 
@@ -35,12 +36,13 @@ void AssemblyRun::end(const std::string& reason) {
 void AssemblyRun::made_progress(const ProgressReport& report) {
   progress_.report(report, context_.now.steady);
   spared_from_ = report.spared_from;
+  work_.idle = report.idle;
   newest_.in_parts = report.in_parts;
   const bool steps = report.step > report.first_step;
   // After the first step each runner has the newest state, and the checkpoint that they began with
   // is no longer the newest one.
-  if (steps && !stepped_) hold(false);
-  stepped_ = stepped_ || steps;
+  if (steps && !work_.stepped) hold(false);
+  work_.stepped = work_.stepped || steps;
 }
 
 void AssemblyRun::hold(bool saved) {
@@ -134,7 +136,7 @@ bool AssemblyRun::goes_on_without(const WorkerRef& worker, std::string text) {
 }
 
 bool AssemblyRun::may_grow() const {
-  if (!may_move() || !stepped_ || !runs_ || yield_) return false;
+  if (!may_move() || !work_.stepped || !runs_ || yield_) return false;
   // Every growth costs a new assembly, so they have a distance in time.
   if (context_.now.steady < ran_at_ + context_.limits.grow_after) return false;
   return !missing_.empty() || has_places();

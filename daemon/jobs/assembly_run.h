@@ -87,7 +87,10 @@ class AssemblyRun {
   size_t grows_by() const { return yield_ ? grows_by_ : 0; }
 
   bool runs() const { return runs_; }
-  bool stepped() const { return stepped_; }
+  bool stepped() const { return work_.stepped; }
+  // The job is a lasting session that has nothing to do, as it told last. A run that begins is not
+  // idle until it tells so: it may have steps to repeat.
+  bool idle() const { return work_.idle; }
   // "waits for room: ...", or "" if the run does not wait.
   const std::string& waits_for() const { return waits_for_; }
   // The workers that the run continues without.
@@ -113,7 +116,11 @@ class AssemblyRun {
   const JobDemand& demand_;
   ProgressMeter progress_;
   bool runs_ = false;
-  bool stepped_ = false;    // the run has done a step in this assembly
+  // Whether the run has done a step in this assembly, and idle().
+  struct Work {
+    bool stepped = false, idle = false;
+  };
+  Work work_;
   Clock::Steady ran_at_{};  // when the run began
   std::string waits_for_;
   uint32_t spared_from_ = 0;  // as its last report has it

@@ -5,6 +5,8 @@
 //   large trainings are interrupted: failures that are spread over weeks do not add up.
 // * A job that fails before it has come farther than the last time tries again at once, twice: two
 //   workers may be lost at about the same time. From then on it waits, twice as long each time.
+// * Failures of a lasting session that has nothing to do make it wait in the same way, and are not
+//   counted.
 //
 // Threads: one.
 #pragma once
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace leat {
@@ -25,17 +28,21 @@ class FailureBudget {
   FailureBudget() = default;
   // Takes `count` failures from a journal, all at or before `step`. The next failure at that step
   // counts as one without progress.
-  FailureBudget(size_t failures, uint64_t step) : steps_(failures, step), farthest_(step) {}
+  FailureBudget(size_t failures, uint64_t step) : steps_(failures, step) {
+    if (failures > 0) farthest_ = step;
+  }
 
   // The number of failures that count when the job fails at `step`.
   size_t recent(uint64_t step) const;
   // Adds a failure. Returns how long the job waits.
   std::chrono::milliseconds add(uint64_t step);
+  // The wait after a failure that recent() does not count.
+  std::chrono::milliseconds pause(uint64_t step);
 
  private:
-  std::vector<uint64_t> steps_;  // of the failures that are not forgotten
-  uint64_t farthest_ = 0;        // step at which the job has failed
-  int in_vain_ = 0;              // failures since the job last came farther
+  std::vector<uint64_t> steps_;       // of the failures that are not forgotten
+  std::optional<uint64_t> farthest_;  // step at which the job has failed
+  int in_vain_ = 0;                   // failures since the job last came farther
 };
 
 }  // namespace leat

@@ -39,7 +39,7 @@ std::string JobFailure::reason() const {
 
 bool JobFailure::same_as(const JobFailure& other) const {
   const bool alike = how.empty() ? text == other.text : how == other.how;
-  return crash && other.crash && step == other.step && alike;
+  return crash && other.crash && !idle && !other.idle && step == other.step && alike;
 }
 
 void JobFailures::restore() {
@@ -68,7 +68,8 @@ void JobFailures::of_worker(const WorkerRef& worker, std::string subject, std::s
   failure.may_pass = failure.keeps = true;
   // A kept runner that dies before it has joined the new assembly is a late effect of the last
   // failure, which has been counted.
-  failure.counts = !assembly.is_held_over(worker);
+  failure.idle = runners_.run().idle();
+  failure.counts = !assembly.is_held_over(worker) && !failure.idle;
   failure.crash = crash;
   failure.step = runners_.run().progress().last().step;
   failure.seen = context_.now.steady;
@@ -113,6 +114,8 @@ void JobFailures::of_run(const Status& error, const std::string& culprit) {
   // After deadline_exceeded any of the runners may hang, so none of them is kept.
   failure.keeps = error.code() == Code::unavailable;
   failure.crash = missing.empty();
+  failure.idle = runners_.run().idle();
+  failure.counts = !failure.idle;
   if (!missing.empty()) failure.culprit = missing.back().worker;
   if (!culprit.empty()) {
     failure.culprit = culprit;
@@ -183,7 +186,7 @@ void JobFailures::judge_links() {
   failure.keeps = true;
   failure.crash = false;
   // A job that has made steps waits for the network; one that never has may never be able to.
-  failure.counts = runners_.run().stepped() || failure.step == 0;
+  failure.counts = !failure.idle && (runners_.run().stepped() || failure.step == 0);
   failure.culprit = join(verdict->go, ", ");
   failure.text = cat(verdict->text, "; ", failure.of_run);
   // The workers that leave are not kept, and get the job back only if no other is free.
@@ -216,7 +219,12 @@ JobFailures::Verdict JobFailures::verdict() {
 void JobFailures::settle(const std::string& reason) {
   // `last_` stays for the comparison of crashes, and for the question whether the runners hang.
   last_ = std::exchange(now_, std::nullopt);
-  const auto wait = last_->counts ? budget_.add(last_->step) : std::chrono::milliseconds(0);
+  std::chrono::milliseconds wait{0};
+  if (last_->counts) {
+    wait = budget_.add(last_->step);
+  } else if (last_->idle) {
+    wait = budget_.pause(last_->step);
+  }
   if (wait.count() > 0) {
     not_before_ = context_.now.steady + wait;
     context_.backing_off.insert(job_.number);

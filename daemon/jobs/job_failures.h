@@ -11,7 +11,8 @@
 // A job that fails for a temporary cause (a lost or stuck worker, a runner's death) tries again, up
 // to its max_restarts: at once if it has made progress since the last failure, and otherwise after
 // some time (failure_budget.h). The third equal crash in a row at the same step fails the job. A
-// signal from outside, such as SIGKILL, is not a crash.
+// signal from outside, such as SIGKILL, is not a crash. A lasting session that has nothing to do is
+// not the cause of any: it tries again, after some time, however often its runners fail.
 //
 // Threads: one.
 #pragma once
@@ -41,12 +42,13 @@ struct JobFailure {
   bool crash = false;                  // the job itself seems to be the cause
   int alike = 1;                       // equal failures in a row, with this one
   bool stuck = false;                  // the culprit does not end by itself
+  bool idle = false;                   // AssemblyRun::idle()
   uint64_t step = 0;                   // where the job was
   Clock::Steady seen{};                // when it was first seen
   std::optional<Clock::Steady> until;  // the job waits for the other side
 
   std::string reason() const;
-  // True if both are crashes at the same step, on any workers.
+  // True if both are crashes at the same step, on any workers, and the job was at work.
   bool same_as(const JobFailure& other) const;
 };
 

@@ -43,6 +43,7 @@ struct ProgressReport {
   // rows were changed.
   uint64_t metrics_missing = 0, metrics_changed_until = 0;
   uint64_t steps_skipped = 0;  // of the steps that are done
+  bool idle = false;  // a lasting session whose client asks for nothing; the journal keeps it not
   // The step of the last validation with a row of its own, and of the newest checkpoint that this
   // assembly has written; 0: none.
   uint64_t validated_step = 0, checkpoint_step = 0;

@@ -50,6 +50,65 @@ TEST_CASE("failures that the journal tells of were as far as the job was") {
   CHECK(waits(1001) == std::vector<int64_t>{0, 0, 0});    // the first made progress
 }
 
+TEST_CASE("a failure that is not counted makes the job wait all the same") {
+  FailureBudget budget;
+  for (const int64_t wait : {0, 0, 0, 250, 500}) CHECK(budget.pause(7).count() == wait);
+  CHECK(budget.recent(7) == 0);
+  CHECK(budget.pause(8).count() == 0);  // a step was done between
+}
+
+TEST_CASE(
+    "a lasting session that crashes while it has nothing to do waits longer, and never fails") {
+  TableDriver driver({.other_side = {}});
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1, 5);
+  const auto assembly = [&] { return driver.table->find(id)->condition.assembly; };
+  const auto crash = [&](uint64_t step, bool idle) {
+    driver.start_all(id);
+    const uint64_t now = assembly();
+    driver.send(ProgressMade{id, now, {.step = step, .first_step = step, .idle = idle}});
+    driver.send(RunnerExited{id, now, {"w1", 1}, {"was killed by signal 11", true}});
+  };
+  std::chrono::milliseconds wait{0};
+  for (uint64_t crashes = 1; crashes <= 12; ++crashes) {
+    INFO(crashes);
+    REQUIRE(assembly() == crashes);
+    crash(8, true);
+    REQUIRE(driver.state(id) == "RECOVERING");
+    if (crashes > 3)
+      wait = crashes == 4 ? milliseconds(250) : std::min(2 * wait, milliseconds(30'000));
+    if (wait.count() > 0) {
+      driver.tick(wait - milliseconds(1));
+      CHECK(assembly() == crashes);
+      driver.tick(milliseconds(1));
+    }
+  }
+  CHECK(wait == milliseconds(30'000));
+  CHECK(driver.table->find(id)->condition.restarts == 0);
+  SECTION("one that is at work fails with the third crash at one step") {
+    crash(8, false);
+    CHECK(driver.state(id) == "RECOVERING");
+    driver.tick(milliseconds(30'000));
+    crash(8, false);
+    CHECK(driver.state(id) == "RECOVERING");
+    driver.tick(milliseconds(30'000));
+    crash(8, false);
+    CHECK(driver.state(id) == "FAILED");
+    CHECK_THAT(driver.reason(id), Catch::Contains("three times at step 8"));
+  }
+  SECTION("steps between the crashes make them different ones") {
+    for (uint64_t step = 9; step < 14; ++step) crash(step, false);
+    CHECK(driver.state(id) == "RECOVERING");
+  }
+  SECTION("a runner that crashes before it has told anything is judged by what was told last") {
+    for (uint64_t more = 1; more <= 4; ++more) {
+      driver.send(RunnerExited{id, assembly(), {"w1", 1}, {"was killed by signal 11", true}});
+      CHECK(driver.state(id) == "RECOVERING");
+      driver.tick(milliseconds(30'000));
+    }
+  }
+}
+
 TEST_CASE("a job that fails where it failed before lets others go first") {
   TableDriver driver({.other_side = {}});
   driver.join("w1");
