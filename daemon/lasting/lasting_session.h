@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/hosts/host_group.h"
 #include "daemon/lasting/kept_callables.h"
@@ -60,14 +61,16 @@ class LastingSession {
   bool runs(uint64_t number) const { return stop_->runs(number); }
   // Saves the variables in the record.
   Status save();
+  // SessionLog::add_clients(). REQUIRES: resume().
+  Status add_clients(const std::vector<std::string>& clients, size_t most) {
+    return log_->add_clients(clients, most);
+  }
 
   // The number of the last step that was taken; the version of the graph. REQUIRES: resume().
   uint64_t steps() const { return numbers_.last; }
   uint64_t version() const { return graph_.version(); }
-  // The hosts or the record have failed, or halt() was called: only suspend() and resume() make
-  // sense.
-  bool broken() const { return !broken_.ok(); }
-  // The cause of that.
+  // Not ok if the hosts or the record have failed, or halt() was called: only suspend() and
+  // resume() make sense.
   const Status& cause() const { return broken_; }
   // Returns once a failure that is no call's error; "" if there was none.
   std::string take_warning() { return std::exchange(warning_, ""); }

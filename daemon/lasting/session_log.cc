@@ -1,6 +1,7 @@
 #include "daemon/lasting/session_log.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -34,6 +35,10 @@ constexpr char kSealedSchema[] = R"sql(
   PRAGMA user_version=2;
   CREATE TABLE seal(key BLOB, state BLOB, lists BLOB) STRICT;
 )sql";
+// Made with the first client, also in a record of before there was this table.
+constexpr char kClients[] =
+    "CREATE TABLE IF NOT EXISTS clients(number INTEGER PRIMARY KEY, name TEXT UNIQUE, crc INTEGER) "
+    "STRICT";
 constexpr std::string_view kApplication = "1279611731";
 constexpr std::string_view kVersion = "1", kSealedVersion = "2";
 // A file that is to take the place of the record has the record's name with this behind it.
@@ -222,6 +227,8 @@ Status SessionLog::copy_to(SessionLog& other) {
     LEAT_RETURN_IF_ERROR(other.write_callable(callable.id, callable.signature));
     if (callable.released) LEAT_RETURN_IF_ERROR(other.write_release(callable.id));
   }
+  LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> names, clients());
+  if (!names.empty()) LEAT_RETURN_IF_ERROR(other.add_clients(names, names.size()));
   LEAT_ASSIGN_OR_RETURN(const SavedState state, saved());
   LEAT_ASSIGN_OR_RETURN(const StepOutcomes kept, outcomes());
   LEAT_RETURN_IF_ERROR(other.write_rows(state, kept));
@@ -245,6 +252,52 @@ void SessionLog::remove(const std::string& path) {
     for (const std::string_view next : {std::string_view(), kNext})
       std::filesystem::remove(cat(path, next, end), ignored);
   }
+}
+
+// --- the clients ---
+
+namespace {
+
+int64_t checksum_of_client(int64_t number, std::string_view name) {
+  return crc_of(cat(number, " ", name));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> SessionLog::clients() {
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string tables,
+      database_->ask("SELECT count(*) FROM sqlite_master WHERE type='table' AND name='clients'"));
+  std::vector<std::string> all;
+  if (tables == "0") return all;
+  LEAT_ASSIGN_OR_RETURN(
+      auto select, database_->prepare("SELECT number, name, crc FROM clients ORDER BY number"));
+  while (true) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return all;
+    const std::string_view name = select.bytes(1);
+    if (checksum_of_client(select.integer(0), name) != select.integer(2))
+      return values_.damaged("a client");
+    all.emplace_back(name);
+  }
+}
+
+Status SessionLog::add_clients(const std::vector<std::string>& clients, size_t most) {
+  return transact([&]() -> Status {
+    LEAT_RETURN_IF_ERROR(database_->run(kClients));
+    LEAT_ASSIGN_OR_RETURN(const std::string last,
+                          database_->ask("SELECT coalesce(max(number), 0) FROM clients"));
+    int64_t number = std::strtoll(last.c_str(), nullptr, 10);
+    for (const std::string& client : clients) {
+      LEAT_ASSIGN_OR_RETURN(auto insert,
+                            database_->prepare("INSERT OR REPLACE INTO clients VALUES (?, ?, ?)"));
+      ++number;
+      LEAT_RETURN_IF_ERROR(
+          insert.bind(1, number).bind(2, client).bind(3, checksum_of_client(number, client)).run());
+    }
+    LEAT_ASSIGN_OR_RETURN(auto remove, database_->prepare("DELETE FROM clients WHERE number <= ?"));
+    return remove.bind(1, number - static_cast<int64_t>(most)).run();
+  });
 }
 
 // --- the graph and the callables ---

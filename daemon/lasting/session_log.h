@@ -1,6 +1,7 @@
 // The record of a lasting session on the master's disk: its graph, its callables, the state of its
 // variables after some step, and every step after that. From these, hosts that hold nothing compute
-// the same bits again.
+// the same bits again. It also has the clients of the session, so that a master that starts again
+// knows which of them has it.
 //
 // The file is a database of SQLite in the folder of the session's job. A function that writes
 // returns when the change is on the disk; after a crash the change is there whole, or not at all.
@@ -96,6 +97,12 @@ class SessionLog {
   ~SessionLog();
   // Deletes the files of a record, also one that is open. One that is not there is no error.
   static void remove(const std::string& path);
+
+  // The clients that have held the session, the last one at the end. Records of before there were
+  // such entries have none.
+  Result<std::vector<std::string>> clients();
+  // Adds clients behind the others, and forgets all but the last `most`.
+  Status add_clients(const std::vector<std::string>& clients, size_t most);
 
   Result<LoggedGraph> graph();
   Status write_graph(const LoggedGraph& graph);

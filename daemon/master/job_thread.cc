@@ -148,12 +148,13 @@ Result<JobResult> JobThread::serve_session(const Submission& submission) {
   // As often as a training tells its progress.
   std::optional<std::chrono::steady_clock::time_point> told_at;
   ProgressReport report;
-  const auto taken = [&](uint64_t steps) {
+  const auto taken = [&](uint64_t steps, bool idle) {
     const auto now = std::chrono::steady_clock::now();
     if (!told_at) report.first_step = steps;
-    if (told_at && now - *told_at < kTells) return;
+    if (told_at && idle == report.idle && now - *told_at < kTells) return;
     told_at = now;
     report.step = steps;
+    report.idle = idle;
     parts_.tell(ProgressMade{action_.job, action_.assembly, report});
   };
   const auto warn = [this](const std::string& text) { log("warning: " + text); };
@@ -163,6 +164,11 @@ Result<JobResult> JobThread::serve_session(const Submission& submission) {
   if (!served.ok() && !ended_ && leaves() && lasting != nullptr) {
     tell_yielded(static_cast<int64_t>(lasting->steps()), true);
     return JobResult();
+  }
+  // A failure tells how far the session was: a step between two crashes makes them different ones.
+  if (!served.ok() && told_at && lasting != nullptr && report.step < lasting->steps()) {
+    report.step = lasting->steps();
+    parts_.tell(ProgressMade{action_.job, action_.assembly, report});
   }
   LEAT_RETURN_IF_ERROR(served);
   return JobResult();

@@ -3,6 +3,13 @@
 #include "devices/base/text.h"
 
 namespace leat {
+namespace {
+
+// A session without a call for this long is told to be idle: one whose client sends one step after
+// the other is not.
+constexpr std::chrono::milliseconds kQuiet{100};
+
+}  // namespace
 
 LastingHost::LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record)
     : SessionHost(record.job, std::move(options), std::move(read_graph)),
@@ -81,27 +88,64 @@ void LastingHost::do_step(const std::shared_ptr<AskedStep>& step) {
   logged.answered = request.answered;
   StepOutcome outcome = lasting_.run(std::move(logged));
   // Then the step is in the record, or was not taken, and the next serve() does it.
-  redo_ = lasting_.broken() && outcome.status().code() == Code::unavailable;
+  redo_ = !lasting_.cause().ok() && outcome.status().code() == Code::unavailable;
   if (!redo_) step->done(std::move(outcome));
 }
 
 // Life --------------------------------------------------------------------------------------------
 
+bool LastingHost::take_over(const std::string& client) {
+  const bool taken = lease_.take_over(client);
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+  return taken;
+}
+
+void LastingHost::note_clients(const SessionRun& run) {
+  const auto clients = lease_.unwritten();
+  const Status written = lasting_.add_clients(clients, SessionLease::kMostClients);
+  if (written.ok()) return lease_.written(clients.size());
+  // A disk that is full for now does not end the session.
+  unnoted_ = clients.size();
+  run.warn(
+      cat("the record of session '", options().name, "' lacks its client: ", written.message()));
+}
+
+void LastingHost::await_call(std::unique_lock<std::mutex>& lock, const SessionRun& run) {
+  const auto here = [&] {
+    return over_ || run.ended() || !tasks_.empty() || lease_.count_unwritten() > unnoted_;
+  };
+  if (changed_.wait_for(lock, kQuiet, here)) return;
+  lock.unlock();
+  run.taken(lasting_.steps(), true);
+  lock.lock();
+  changed_.wait(lock, here);
+}
+
 void LastingHost::work(const SessionRun& run) {
   std::unique_lock lock(mutex_);
-  while (!lasting_.broken()) {
-    changed_.wait(lock, [&] { return over_ || run.ended() || !tasks_.empty(); });
+  unnoted_ = 0;
+  while (lasting_.cause().ok()) {
+    await_call(lock, run);
     if (over_ || run.ended()) return;
+    if (lease_.count_unwritten() > unnoted_) {
+      lock.unlock();
+      note_clients(run);
+      lock.lock();
+      continue;
+    }
     // It stays first in the queue while it is done, and calls that come go behind it.
     const Task task = tasks_.front();
     ++load_.busy;
     redo_ = false;
     lock.unlock();
+    run.taken(lasting_.steps(), false);
     if (!task.call->dropped()) task.work(nullptr);
-    run.taken(lasting_.steps());
+    run.taken(lasting_.steps(), false);
     if (std::string warning = lasting_.take_warning(); !warning.empty()) run.warn(warning);
     lock.lock();
     --load_.busy;
+    unnoted_ = 0;  // the next call tries again
     if (!redo_) tasks_.pop_front();
     note_idle();
   }
@@ -114,12 +158,14 @@ Status LastingHost::serve(HostGroup& hosts, const SessionRun& run) {
   };
   const Status resumed = lasting_.resume(hosts, ends);
   if (resumed.ok()) {
+    bool idle = false;
     {
       const std::lock_guard lock(mutex_);
       serving_ = true;
+      idle = tasks_.empty();
       note_idle();
     }
-    run.taken(lasting_.steps());
+    run.taken(lasting_.steps(), idle);
     work(run);
   }
   lasting_.suspend();

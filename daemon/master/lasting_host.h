@@ -20,6 +20,8 @@ class LastingHost final : public SessionHost {
  public:
   LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record);
   LastingHost* as_lasting() override { return this; }
+  // The record has the client before another call is done, and soon if none comes.
+  bool take_over(const std::string& client) override;
 
   std::shared_ptr<Call> extend(LoggedGraph graph, Done<uint64_t> done) override;
   std::shared_ptr<Call> make_callable(Signature signature, Done<CallableId> done) override;
@@ -49,6 +51,10 @@ class LastingHost final : public SessionHost {
   void interrupt() override { lasting_.halt(); }
   // Does the calls until the session is over, or has to leave its hosts.
   void work(const SessionRun& run);
+  // Waits for a call, or for the end; tells when the session is idle. `lock`: of mutex_.
+  void await_call(std::unique_lock<std::mutex>& lock, const SessionRun& run);
+  // Writes the clients that have come into the record; what fails is tried again after a call.
+  void note_clients(const SessionRun& run);
   void do_step(const std::shared_ptr<AskedStep>& step);
   // A call that no other session has.
   template <typename T, typename F>
@@ -57,7 +63,8 @@ class LastingHost final : public SessionHost {
   void answer_all();
 
   LastingSession lasting_;
-  bool redo_ = false;  // the call that is being done waits for the next serve()
+  bool redo_ = false;   // the call that is being done waits for the next serve()
+  size_t unnoted_ = 0;  // clients that could not be written; of the thread of serve()
 };
 
 }  // namespace leat

@@ -41,8 +41,9 @@ struct HostedRequest {
 
 // The run of a job, for the session that it serves. Threads: that of serve().
 struct SessionRun {
-  std::function<bool()> ended;            // serve() is to return
-  std::function<void(uint64_t)> taken;    // so many steps of a lasting session were taken
+  std::function<bool()> ended;  // serve() is to return
+  // So many steps of a lasting session were taken. `idle`: no call of it waits or is being done.
+  std::function<void(uint64_t steps, bool idle)> taken;
   std::function<void(std::string)> warn;  // something went wrong that is nobody's error
 };
 
@@ -112,6 +113,8 @@ class SessionHost : public std::enable_shared_from_this<SessionHost> {
 
   // Counts the clients that hold the session.
   SessionLease& lease() { return lease_; }
+  // SessionLease::take_over().
+  virtual bool take_over(const std::string& client) { return lease_.take_over(client); }
   // The time since its clients have had no call open; nothing while one is, or before serve().
   std::optional<std::chrono::milliseconds> idle() const;
   // True if the session is not over and no client has held it for as long as `lease`.

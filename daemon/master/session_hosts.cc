@@ -6,6 +6,7 @@
 #include "daemon/master/gpu_plugin.h"
 #include "daemon/master/lasting_host.h"
 #include "daemon/session/graph_version.h"
+#include "devices/base/files.h"
 #include "devices/base/text.h"
 #include "ops/capnp/graph_file.h"
 #include "transport/rpc/call.h"
@@ -74,6 +75,16 @@ bool is_lasting_session(const Submission& submission) {
   return is_session(submission) && !value_of(submission.text, "save_every").empty();
 }
 
+Status SessionHosts::restore(const std::string& job) {
+  LEAT_ASSIGN_OR_RETURN(const bool there, real_files().exists(record_of(job)));
+  if (!there) return {};  // it is no lasting session, or has not begun
+  LEAT_ASSIGN_OR_RETURN(const auto record, SessionLog::open(record_of(job)));
+  LEAT_ASSIGN_OR_RETURN(auto clients, record->clients());
+  const std::lock_guard lock(mutex_);
+  clients_[job] = std::move(clients);
+  return {};
+}
+
 void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<SessionHost>> done) {
   if (opening.gpus > 0) {
     const Status plugin = check_gpu_plugin(cat("session '", opening.settings.name, "': gpus"));
@@ -94,7 +105,7 @@ void SessionHosts::open(const SessionOpening& opening, Done<std::shared_ptr<Sess
   // The request id makes a repeated call find the job of the first one.
   auto found = [done, client = opening.request_id](Result<std::shared_ptr<SessionHost>> host) {
     const bool lasts = host.ok() && (*host)->options().lasts();
-    const bool taken = lasts && !(*host)->lease().take_over(client);
+    const bool taken = lasts && !(*host)->take_over(client);
     done(taken ? taken_over((*host)->job()) : std::move(host));
   };
   parts_.submit(std::move(submission), [this, options, found](Result<JobView> view) {
@@ -127,6 +138,7 @@ std::shared_ptr<SessionHost> SessionHosts::host_of(const std::string& job, Sessi
     };
     if (options.lasts()) {
       host = std::make_shared<LastingHost>(std::move(options), read, record_of(job));
+      if (auto before = clients_.extract(job)) host->lease().restore(std::move(before.mapped()));
     } else {
       host = std::make_shared<SessionHost>(job, std::move(options), read);
     }
@@ -151,7 +163,7 @@ Result<std::shared_ptr<SessionHost>> SessionHosts::attach(const std::string& job
   }
   if (!host->options().lasts())
     return failed_precondition(cat("session '", view.id, "': expected a lasting one, it is none"));
-  if (!host->lease().take_over(client)) return taken_over(view.id);
+  if (!host->take_over(client)) return taken_over(view.id);
   return host;
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/checkpoint/checkpoint_key.h"
 #include "daemon/jobs/events.h"
@@ -53,6 +54,10 @@ class SessionHosts {
   explicit SessionHosts(SessionHostsParts parts) : parts_(std::move(parts)) {}
 
   const Catalogue& catalogue() const { return parts_.catalogue; }
+
+  // Reads from the record of a lasting session which clients it had before the master's restart:
+  // they are judged as before. Call it before any client may come.
+  Status restore(const std::string& job);
 
   // Returns the host of a new session, or of the one that the same request opened before. `done`:
   // see JobService. failed_precondition if the session has ended.
@@ -98,6 +103,7 @@ class SessionHosts {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<SessionHost>> hosts_;  // by job
+  std::map<std::string, std::vector<std::string>> clients_;    // by job: of restore()
 };
 
 }  // namespace leat

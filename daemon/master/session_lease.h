@@ -2,11 +2,12 @@
 // not keep workers for ever: the master ends it when its lease has run out.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <mutex>
-#include <set>
 #include <string>
+#include <vector>
 
 namespace leat {
 
@@ -25,17 +26,36 @@ class SessionLease {
   // one that has it. False if one that came later has taken it over from this one.
   bool take_over(const std::string& client) {
     const std::lock_guard lock(mutex_);
-    if (client == client_) return true;
-    if (former_.contains(client)) return false;
-    if (former_.size() >= kMostFormer) former_.erase(former_.begin());
-    if (!client_.empty()) former_.insert(client_);
-    client_ = client;
+    if (has(client)) return true;
+    if (std::find(clients_.begin(), clients_.end(), client) != clients_.end()) return false;
+    if (clients_.size() >= kMostClients) clients_.erase(clients_.begin());
+    clients_.push_back(client);
+    unwritten_.push_back(client);
     return true;
   }
   // True if this client was the last to take the session over.
   bool is_of(const std::string& client) const {
     const std::lock_guard lock(mutex_);
-    return client == client_;
+    return has(client);
+  }
+  // The clients of an earlier life of the master, in their order: the last one has the session.
+  void restore(std::vector<std::string> clients) {
+    const std::lock_guard lock(mutex_);
+    clients_ = std::move(clients);
+  }
+  // The clients that have taken the session over since the last written(), in their order.
+  std::vector<std::string> unwritten() const {
+    const std::lock_guard lock(mutex_);
+    return unwritten_;
+  }
+  size_t count_unwritten() const {
+    const std::lock_guard lock(mutex_);
+    return unwritten_.size();
+  }
+  // The first `count` of them are in the session's record now.
+  void written(size_t count) {
+    const std::lock_guard lock(mutex_);
+    unwritten_.erase(unwritten_.begin(), unwritten_.begin() + static_cast<std::ptrdiff_t>(count));
   }
   // The client lets the session go; the lease begins to run when it was the last one. REQUIRES: a
   // hold() before.
@@ -59,14 +79,18 @@ class SessionLease {
     return holders_ == 0 && Clock::now() - left_at_ >= lease;
   }
 
+  // The clients that are remembered: the one that has the session, and those before it.
+  static constexpr size_t kMostClients = 4'096;
+
  private:
-  // Names of clients beyond these are forgotten in the order of their texts: such a client could
-  // take the session over again.
-  static constexpr size_t kMostFormer = 4'096;
+  bool has(const std::string& client) const {
+    return !clients_.empty() && clients_.back() == client;
+  }
+
   mutable std::mutex mutex_;
   size_t holders_ = 0;
-  std::string client_;            // the one that has it; "" before the first take_over()
-  std::set<std::string> former_;  // clients from which it was taken over
+  std::vector<std::string> clients_;
+  std::vector<std::string> unwritten_;
   Clock::time_point left_at_ = Clock::now();
 };
 

@@ -29,6 +29,9 @@ void TableHands::restore(const std::vector<StoredJob>& jobs) {
       parts_.leftovers->ended(job.id, parts_.clock.steady() - parts_.tuning.sweep_after);
     } else {
       assemblies_[job.id] = job.condition.assembly;
+      const Status read = job.session ? parts_.sessions->restore(job.id) : Status();
+      if (!read.ok())
+        parts_.log.warning("the client of session '", job.id, "' is not known: ", read.message());
     }
   }
 }

@@ -199,6 +199,16 @@ TEST_CASE("a lasting session has one client, and goes on when that goes", "[clus
     second->close();
     CHECK(cluster.await_state(job, {"SUCCEEDED"}) == "SUCCEEDED");
   }
+  SECTION("another client attaches, and the master starts again") {
+    const auto second = must(RemoteSession::attach(master, job));
+    CHECK(bits_of(must(run(*second, 6))[0]) == expected.at(6));
+    cluster.restart_master(SIGKILL);
+    // The former client comes first, and is told the same as before the restart.
+    check_says(run(*first, 7).status(), Code::failed_precondition, "another client has attached");
+    CHECK(bits_of(must(run(*second, 7))[0]) == expected.at(7));
+    second->close();
+    CHECK(cluster.await_state(job, {"SUCCEEDED"}) == "SUCCEEDED");
+  }
   SECTION("a client lets it go, and comes back") {
     std::vector<RemoteStep> flight;
     for (uint64_t step = 6; step <= 20; ++step)
@@ -242,6 +252,44 @@ TEST_CASE("a lasting session has one client, and goes on when that goes", "[clus
     CHECK(bits_of(must(run(*first, 10))[0]) == expected.at(10));
     first->close();
   }
+}
+
+TEST_CASE("a lasting session whose runner crashes again and again while it is idle goes on",
+          "[cluster]") {
+  // The first process of a namespace gets no SIGSEGV from outside.
+  ProcessCluster cluster({.workers = 1, .worker = {"--set", "runner.confine=insecure_off"}});
+  REQUIRE(cluster.await_ready(1));
+  ClusterClientOptions master;
+  master.address = cluster.master().ready().listen;
+  RemoteSessionOptions options;
+  options.save_every = 50;
+  options.seed = 5;
+  const auto expected = sequential_twin(1, 2);
+  const auto session = must(RemoteSession::open(master, options));
+  must(session->extend(0, must(lasting_graph(standard_catalogue(), 1))));
+  const auto run = [&](uint64_t step) {
+    return bits_of(must(session->run({{"x", lasting_feed(step)}}, {"sum"}, lasting_targets(1)))[0]);
+  };
+  CHECK(run(1) == expected.at(1));
+  pid_t last = 0;
+  for (int crash = 1; crash <= 4; ++crash) {
+    INFO("crash " << crash << cluster.show(session->job()) << cluster.logs());
+    REQUIRE(eventually([&] {
+      const auto runners = cluster.runners();
+      return runners.size() == 1 && runners[0] != last &&
+             cluster.leat("why", {session->job()}).out.find("asked for nothing") !=
+                 std::string::npos;
+    }));
+    last = cluster.runners().at(0);
+    REQUIRE(::kill(last, SIGSEGV) == 0);
+  }
+  CHECK(run(2) == expected.at(2));
+  // The first crash may come so soon after the step that it counts.
+  CHECK_THAT(cluster.show(session->job()),
+             Catch::Contains("\"lost_assemblies\":4") &&
+                 (Catch::Contains("\"restarts\":0") || Catch::Contains("\"restarts\":1")));
+  session->close();
+  CHECK(cluster.await_state(session->job(), {"SUCCEEDED"}) == "SUCCEEDED");
 }
 
 TEST_CASE("a lasting session ends when it had no client for long enough", "[cluster]") {

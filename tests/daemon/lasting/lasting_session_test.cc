@@ -162,7 +162,7 @@ TEST_CASE("a step of a lasting session that fails has changed nothing", "[cluste
   for (int i = 0; i < 2; ++i) {
     const uint64_t number = place.session->steps() + 1;
     check_says(broken(7).status(), Code::invalid_argument, "7");
-    CHECK_FALSE(place.session->broken());
+    CHECK(place.session->cause().ok());
     check_says(place.session->outcome(number).status(), Code::invalid_argument, "7");
     CHECK(place.now() == before);
     place.renew();
@@ -276,7 +276,7 @@ TEST_CASE("a step of a lasting session is cancelled, and nothing of it stays", "
   if (halts) {
     // It stays to be done.
     CHECK(status.code() == Code::unavailable);
-    CHECK(session.broken());
+    CHECK_FALSE(session.cause().ok());
     must(session.resume(*hosts, [] { return false; }));
     CHECK(session.outcome(1).ok());
   } else {

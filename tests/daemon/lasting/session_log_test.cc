@@ -126,8 +126,26 @@ TEST_CASE("a saved state takes the place of the steps before it") {
   CHECK(must(file.log->last_step()) == 4);
 }
 
+TEST_CASE("the record of a session has its clients in their order, also one of before") {
+  LogFile file;
+  using Names = std::vector<std::string>;
+  // The table comes with the first client: this is a record as earlier masters have made it.
+  CHECK(must(file.log->clients()).empty());
+  must(file.log->add_clients({"first"}, 3));
+  must(file.log->add_clients({"second", "third"}, 3));
+  file.reopen();
+  CHECK(must(file.log->clients()) == Names{"first", "second", "third"});
+  must(file.log->add_clients({"fourth"}, 3));
+  CHECK(must(file.log->clients()) == Names{"second", "third", "fourth"});
+  // One that was forgotten, or comes again, is the last.
+  must(file.log->add_clients({"first", "third"}, 3));
+  file.reopen();
+  CHECK(must(file.log->clients()) == Names{"fourth", "first", "third"});
+}
+
 TEST_CASE("a damaged record of a session is found, whatever byte it is") {
   LogFile file;
+  must(file.log->add_clients({std::string(32, '\x6b')}, 3));
   must(file.log->write_graph({1, {0}, std::vector<std::byte>(3'000, std::byte{0x5a})}));
   must(file.log->write_callable(1, {{"a"}, {}, {"t"}, true}));
   LoggedStep step = logged(1, 1);
@@ -144,17 +162,19 @@ TEST_CASE("a damaged record of a session is found, whatever byte it is") {
     LEAT_ASSIGN_OR_RETURN(const auto log, SessionLog::open({file.path()}));
     LEAT_RETURN_IF_ERROR(log->graph().status());
     LEAT_RETURN_IF_ERROR(log->callables().status());
+    LEAT_RETURN_IF_ERROR(log->clients().status());
     LEAT_RETURN_IF_ERROR(log->next_step(0).status());
     return log->saved().status();
   };
   must(read_all());
-  // The bytes of the graph, of the step's feed, and of the variable.
+  // The bytes of the client, of the graph, of the step's feed, and of the variable.
   const auto repeated = [](float value) {
     std::string pattern(8 * sizeof value, '\0');
     for (size_t i = 0; i < 8; ++i) std::memcpy(&pattern[i * sizeof value], &value, sizeof value);
     return pattern;
   };
-  for (const std::string& pattern : {std::string(32, '\x5a'), repeated(1.25f), repeated(2.5f)}) {
+  for (const std::string& pattern :
+       {std::string(32, '\x6b'), std::string(32, '\x5a'), repeated(1.25f), repeated(2.5f)}) {
     const size_t at = good.find(pattern);
     REQUIRE(at != std::string::npos);
     std::string bad = good;

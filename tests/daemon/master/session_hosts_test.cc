@@ -153,6 +153,42 @@ TEST_CASE("a lasting session is a job that restarts, and is there without its cl
   CHECK(later.hosts.attach("session-1", "third").status().code() == Code::failed_precondition);
 }
 
+TEST_CASE("a master that starts again judges the clients of a lasting session as before") {
+  Fixture f(10s);
+  SessionOpening opening{"request", 2, {}};
+  opening.settings.save_every = 25;
+  f.hosts.open(opening, [](const auto&) {});
+  // The record of the session as it was when the master ended.
+  const std::string folder = f.folder.path() + "/session-1";
+  must(f.hosts.restore("session-1"));  // there is no record yet
+  std::filesystem::create_directories(folder);
+  must(must(SessionLog::open(folder + "/session.db"))->add_clients({"first", "second"}, 9));
+  SessionHosts later(
+      SessionHostsParts{*f.loop,
+                        f.catalogue,
+                        {},
+                        {},
+                        [](const std::string&) { return false; },
+                        [&f](const std::string&) -> Result<JobView> { return f.answer; },
+                        f.folder.path(),
+                        10s});
+  must(later.restore("session-1"));
+  const auto host = must(later.await("session-1", f.submitted, [] { return false; }));
+  CHECK(host->lease().is_of("second"));
+  check_says(later.attach("session-1", "first").status(), Code::failed_precondition,
+             "another client has attached");
+  CHECK(must(later.attach("session-1", "second")) == host);
+  CHECK(host->lease().unwritten().empty());
+  // A client that comes anew takes it over, and the record is to have it.
+  CHECK(must(later.attach("session-1", "third")) == host);
+  CHECK(host->lease().unwritten() == std::vector<std::string>{"third"});
+  check_says(later.attach("session-1", "second").status(), Code::failed_precondition,
+             "another client has attached");
+  // A record that cannot be read is told by its path.
+  std::ofstream(folder + "/session.db", std::ios::trunc) << "no database at all, but long enough";
+  check_says(later.restore("session-1"), Code::failed_precondition, "session.db");
+}
+
 TEST_CASE("calls of a session whose job has ended fail with the reason") {
   Fixture f(10s);
   const auto host = must(f.open());
