@@ -38,6 +38,9 @@ std::string hex_number(uint64_t number) {
 std::string_view state_of_token(const TokenView& token) {
   if (token.revoked_ms != 0) return "REVOKED";
   if (token.grant.expires != 0 && token.grant.expires * 1000 <= unix_ms_now()) return "EXPIRED";
+  // The holder needs a token that is made anew: soon if its secret is the previous one.
+  if (token.secret == TokenSecret::old) return "OLD SECRET";
+  if (token.secret == TokenSecret::previous) return "PREVIOUS SECRET";
   return "GOOD";
 }
 

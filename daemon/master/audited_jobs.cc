@@ -94,7 +94,7 @@ void AuditedJobs::create_token(const Grant& wanted, uint64_t seconds, std::strin
                                Done<TokenGiven> done) {
   const std::string subject = cat(right_name(wanted.right), " ", wanted.name);
   audit<TokenGiven>({"create token", subject, by}, std::move(done), [&](Done<TokenGiven> then) {
-    const std::string secret = secret_();
+    const std::string secret = secrets_().first;
     if (secret.empty()) {
       return then(failed_precondition(
           "tokens: expected a cluster with a secret_file or a certificate_file, and this one "
@@ -110,7 +110,7 @@ void AuditedJobs::create_token(const Grant& wanted, uint64_t seconds, std::strin
                           .count() +
                       static_cast<int64_t>(seconds);
     }
-    const auto view = tokens_.add(grant, by);
+    const auto view = tokens_.add(grant, by, secret);
     if (!view.ok()) return then(view.status());
     then(TokenGiven{*view, write_token({view->grant, key_of(view->grant, secret)})});
   });

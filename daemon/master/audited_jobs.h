@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/audit/audit_log.h"
@@ -18,11 +19,11 @@ namespace leat {
 // failure; requests that read are passed on as they are. Threads: as JobService.
 class AuditedJobs final : public JobService {
  public:
-  // All outlive it. `secret` returns that of the cluster, which keys of tokens are made from;
-  // empty: none.
+  // All outlive it. `secrets` returns that of the cluster, which keys of tokens are made from, and
+  // the one before; empty: none.
   AuditedJobs(JobService& jobs, AuditLog& log, TokenTable& tokens,
-              std::function<std::string()> secret)
-      : jobs_(jobs), log_(log), tokens_(tokens), secret_(std::move(secret)) {}
+              std::function<std::pair<std::string, std::string>()> secrets)
+      : jobs_(jobs), log_(log), tokens_(tokens), secrets_(std::move(secrets)) {}
 
   // As AuditLog::add_refused().
   void refused(const std::string& by, const Status& why) override { log_.add_refused(by, why); }
@@ -30,7 +31,10 @@ class AuditedJobs final : public JobService {
   void create_token(const Grant& wanted, uint64_t seconds, std::string by,
                     Done<TokenGiven> done) override;
   void revoke_token(uint64_t number, std::string by, Done<TokenView> done) override;
-  Result<std::vector<TokenView>> tokens() override { return tokens_.all(); }
+  Result<std::vector<TokenView>> tokens() override {
+    const auto [secret, previous] = secrets_();
+    return tokens_.all(secret, previous);
+  }
 
   void submit(Submission submission, Done<JobView> done) override;
   void resume(std::string job, Submission submission, Done<JobView> done) override;
@@ -75,7 +79,7 @@ class AuditedJobs final : public JobService {
   JobService& jobs_;
   AuditLog& log_;
   TokenTable& tokens_;
-  const std::function<std::string()> secret_;
+  const std::function<std::pair<std::string, std::string>()> secrets_;
 };
 
 }  // namespace leat

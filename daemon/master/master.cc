@@ -137,7 +137,7 @@ Status Master::open() {
                                          parts_.clock, random_number));
   parts_.audited = std::make_unique<AuditedJobs>(
       *this, *parts_.audit, *parts_.tokens,
-      [security = parts_.config.security] { return security.current_secret(); });
+      [security = parts_.config.security] { return security.current_secrets(); });
   JournalLimits limits = parts_.tuning.journal;
   limits.new_journal = parts_.config.new_journal;
   LEAT_ASSIGN_OR_RETURN(auto journal,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
 
@@ -19,10 +20,30 @@ constexpr std::string_view kFirstLine =
     "# The tokens of this master: number, role, name, expires (s), created (ms), revoked (ms), "
     "by\n";
 
+// Begins the comment with the mark of a token's secret: earlier versions of leatd pass over it.
+constexpr std::string_view kMark = "#secret ";
+
 std::string line_of_token(const TokenView& token) {
   const Grant& grant = token.grant;
-  return cat(grant.number, " ", right_name(grant.right), " ", grant.name, " ", grant.expires, " ",
-             token.created_ms, " ", token.revoked_ms, " ", token.by, "\n");
+  std::string line =
+      cat(grant.number, " ", right_name(grant.right), " ", grant.name, " ", grant.expires, " ",
+          token.created_ms, " ", token.revoked_ms, " ", token.by, "\n");
+  if (!token.mark.empty()) line += cat(kMark, grant.number, " ", token.mark, "\n");
+  return line;
+}
+
+// A hash of the token's key, of which nothing else can be learned.
+std::string mark_of(const Grant& grant, std::string_view secret) {
+  const std::string text = cat("leat mark of a token's secret ", key_of(grant, secret));
+  const Sha256Digest digest = sha256(std::as_bytes(std::span(text)));
+  return to_hex(std::span(digest).first(16));
+}
+
+TokenSecret secret_of(const TokenView& token, std::string_view secret, std::string_view previous) {
+  if (token.mark.empty() || secret.empty()) return TokenSecret::unknown;
+  if (token.mark == mark_of(token.grant, secret)) return TokenSecret::current;
+  return !previous.empty() && token.mark == mark_of(token.grant, previous) ? TokenSecret::previous
+                                                                           : TokenSecret::old;
 }
 
 Result<TokenView> token_of_line(const std::string& line) {
@@ -63,6 +84,13 @@ Status TokenTable::read() {
   std::istringstream lines(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   std::string line;
   for (size_t number = 1; std::getline(lines, line); ++number) {
+    if (line.starts_with(kMark)) {
+      std::istringstream words(line.substr(kMark.size()));
+      uint64_t of = 0;
+      std::string mark;
+      const auto token = words >> of >> mark ? tokens_.find(of) : tokens_.end();
+      if (token != tokens_.end()) token->second.mark = mark;
+    }
     if (line.starts_with('#')) continue;
     const auto token = token_of_line(line);
     if (!token.ok())
@@ -78,7 +106,7 @@ Status TokenTable::write(const std::map<uint64_t, TokenView>& tokens) const {
   return write_file_atomically(files_, path_, std::as_bytes(std::span(text)));
 }
 
-Result<TokenView> TokenTable::add(Grant grant, const std::string& by) {
+Result<TokenView> TokenTable::add(Grant grant, const std::string& by, std::string_view secret) {
   const int64_t now = now_ms();
   LEAT_RETURN_IF_ERROR(check_name(grant.name));
   if (grant.right == Right::member || grant.right == Right::runner)
@@ -104,7 +132,7 @@ Result<TokenView> TokenTable::add(Grant grant, const std::string& by) {
   do {
     grant.number = random_();
   } while (grant.number == 0 || tokens.contains(grant.number));
-  const TokenView token{grant, now, 0, printable(by)};
+  const TokenView token{grant, now, 0, printable(by), mark_of(grant, secret), TokenSecret::current};
   tokens[grant.number] = token;
   LEAT_RETURN_IF_ERROR(write(tokens));
   const std::lock_guard lock(mutex_);
@@ -137,10 +165,13 @@ bool TokenTable::is_good(const Grant& grant) const {
   return found != tokens_.end() && found->second.grant == grant && found->second.revoked_ms == 0;
 }
 
-std::vector<TokenView> TokenTable::all() const {
+std::vector<TokenView> TokenTable::all(std::string_view secret, std::string_view previous) const {
   std::vector<TokenView> all;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [number, token] : tokens_) all.push_back(token);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, token] : tokens_) all.push_back(token);
+  }
+  for (TokenView& token : all) token.secret = secret_of(token, secret, previous);
   std::sort(all.begin(), all.end(), [](const TokenView& a, const TokenView& b) {
     return std::pair(a.created_ms, a.grant.number) < std::pair(b.created_ms, b.grant.number);
   });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/jobs/token_view.h"
@@ -16,8 +17,9 @@
 namespace leat {
 
 // The file has one line for each token, and each change replaces it as a whole. It holds no keys:
-// these follow from the cluster's secret. Tokens that expired or were revoked more than 30 days ago
-// are left out of it.
+// these follow from the cluster's secret. A comment behind the line has a mark of that secret, by
+// which the master tells tokens of an old one. Tokens that expired or were revoked more than 30
+// days ago are left out of it.
 //
 // Threads: any.
 class TokenTable {
@@ -31,17 +33,18 @@ class TokenTable {
                                                   const Clock& clock,
                                                   std::function<uint64_t()> random);
 
-  // Adds a token and returns it with its number. Blocks on the disk. invalid_argument for a name
-  // that is none, a right that no token has, or a time that is over; resource_exhausted beyond
-  // kMost; or the disk's error, and then there is no such token.
-  Result<TokenView> add(Grant grant, const std::string& by);
+  // Adds a token, whose key is of this secret, and returns it with its number. Blocks on the disk.
+  // invalid_argument for a name that is none, a right that no token has, or a time that is over;
+  // resource_exhausted beyond kMost; or the disk's error, and then there is no such token.
+  Result<TokenView> add(Grant grant, const std::string& by, std::string_view secret);
   // Revokes a token and returns it; one that was revoked before stays as it is. Blocks on the disk.
   // failed_precondition if there is no token of this number.
   Result<TokenView> revoke(uint64_t number);
   // Whether the table has this very grant, and it was not revoked. Expiry is not looked at.
   bool is_good(const Grant& grant) const;
-  // All of them, the oldest first.
-  std::vector<TokenView> all() const;
+  // All of them, the oldest first, each with the kind of its secret. `previous`: "" if there is
+  // none.
+  std::vector<TokenView> all(std::string_view secret, std::string_view previous) const;
 
  private:
   TokenTable(Files& files, std::string path, const Clock& clock, std::function<uint64_t()> random)

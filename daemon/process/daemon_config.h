@@ -83,7 +83,11 @@ struct SecurityConfig {
     return certificates ? certificates->current() : nullptr;
   }
   // The secret of the moment; empty: none.
-  std::string current_secret() const { return secrets ? secrets->current() : secret; }
+  std::string current_secret() const { return current_secrets().first; }
+  // The same with the one before, which is accepted, too; empty: none.
+  std::pair<std::string, std::string> current_secrets() const {
+    return secrets ? secrets->both() : std::pair(secret, previous_secret);
+  }
   // The connections that get TLS, if there is a secret.
   Seal seal() const {
     if (insecure_plaintext) return Seal::never;

@@ -173,6 +173,8 @@ struct TokenView {
   createdMs @4 :Int64;            # milliseconds since 1970
   revokedMs @5 :Int64;            # 0: it was not
   by @6 :Text;                    # the admin who made it
+  secret @7 :UInt8;               # of its key, as daemon/jobs/token_view.h numbers it: 0 not known,
+                                  # 1 the master's, 2 the one before, 3 one that it accepts no more
 }
 
 struct Token {

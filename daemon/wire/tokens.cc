@@ -14,6 +14,7 @@ void write_view(const TokenView& view, wire::TokenView::Builder out) {
   out.setCreatedMs(view.created_ms);
   out.setRevokedMs(view.revoked_ms);
   out.setBy(view.by.c_str());
+  out.setSecret(static_cast<uint8_t>(view.secret));
 }
 
 Result<TokenView> read_view(wire::TokenView::Reader in) {
@@ -29,6 +30,8 @@ Result<TokenView> read_view(wire::TokenView::Reader in) {
   view.created_ms = in.getCreatedMs();
   view.revoked_ms = in.getRevokedMs();
   view.by = to_string(in.getBy());
+  if (in.getSecret() <= static_cast<uint8_t>(TokenSecret::old))
+    view.secret = static_cast<TokenSecret>(in.getSecret());
   return view;
 }
 

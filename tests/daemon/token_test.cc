@@ -201,6 +201,7 @@ TEST_CASE("the secret of a cluster is replaced under a job that goes on") {
   scene.cluster.master().signal(SIGHUP);
   CHECK(eventually([&] { return scene.cluster.leat("ps", {}).exit_code == 0; }));
   check_done(scene.as("old", "ps"));  // both are accepted
+  CHECK_THAT(scene.cluster.leat("token", {"list"}).out, Catch::Contains("w0    PREVIOUS SECRET"));
 
   REQUIRE(::unlink(scene.file("w0").c_str()) == 0);
   scene.give("worker", "w0");  // the token of the same name, made from the new secret
@@ -214,6 +215,9 @@ TEST_CASE("the secret of a cluster is replaced under a job that goes on") {
   CHECK(eventually([&] {
     return scene.as("old", "ps").err.find("authentication failed") != std::string::npos;
   }));
+  const std::string list = scene.cluster.leat("token", {"list"}).out;
+  INFO(list);
+  CHECK_THAT(list, Catch::Contains("w0    OLD SECRET") && Catch::Contains("w0    GOOD"));
   CHECK(eventually([&] { return step() > before + 3; }, std::chrono::seconds(60)));
   INFO(scene.cluster.logs());
   check_done(scene.cluster.leat("cancel", {id, "--wait"}));

@@ -238,7 +238,7 @@ TEST_CASE("nothing is changed while the audit log cannot be written") {
   FakeJobs jobs(scene.directory / "jobs");
   const auto tokens = must(TokenTable::open(real_files(), scene.directory / "tokens", scene.clock,
                                             [] { return uint64_t{7}; }));
-  AuditedJobs audited(jobs, *log, *tokens, [] { return std::string(); });
+  AuditedJobs audited(jobs, *log, *tokens, [] { return std::pair<std::string, std::string>(); });
   const std::string id = jobs.add("mlp");
   const auto pause = [&](bool undo) {
     std::promise<Status> done;
