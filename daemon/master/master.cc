@@ -232,6 +232,10 @@ Status Master::open_workforce() {
     // A stranger may try any number of times.
     parts_.audit->add_refused(cat("worker '", worker, "' at ", from), outcome);
   };
+  options.on_refused = [this](const std::string& worker, const std::string& from,
+                              const Status& why) {
+    parts_.audit->add_refused(cat("worker '", worker, "' at ", from), why);
+  };
   options.log = parts_.log.named("workers");
   parts_.saved = std::make_unique<SavedFilesOfJobs>(*parts_.loop, real_files(), parts_.folders);
   parts_.workforce = std::make_unique<Workforce>(*parts_.loop, *parts_.state, *parts_.logs,
@@ -354,12 +358,12 @@ Status Master::stop() {
   }
   hands_.stop();  // so that no post-mortem waits for a run that does not end
   if (parts_.failures != nullptr) parts_.failures->stop();
+  // Its last answers go to the loops of the servers.
+  if (parts_.users != nullptr) parts_.users->stop();
   // The server goes before the services that its connections use.
   parts_.local_server.reset();
   parts_.server.reset();
   parts_.clients.reset();
-  // Its last answers go to the loops of the servers.
-  if (parts_.users != nullptr) parts_.users->stop();
   parts_.hearts.reset();
   if (parts_.journal != nullptr) parts_.journal->stop();
   if (parts_.audit != nullptr) {

@@ -1,4 +1,7 @@
 // The service that workers and runners call. Each connection has one object, which ends with it.
+#include <algorithm>
+
+#include "daemon/jobs/grammar.h"
 #include "daemon/master/permits.h"
 #include "daemon/master/wire_replies.h"
 #include "daemon/master/wire_saved_files.h"
@@ -64,6 +67,10 @@ class RegistryService final : public Service<Registry> {
     if (told) told(worker, address_, outcome);
   }
   Status take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner);
+  // Whether a runner of the job is, or lately was, on the worker: the master has told the worker to
+  // start one, or the journal has the worker in the job's last assembly. The claims of the worker
+  // itself do not count.
+  bool has_or_had(const std::string& job) const;
 
   const std::shared_ptr<Workforce::Inside> inside_;
   const RpcRole role_;
@@ -190,6 +197,14 @@ kj::Promise<void> RegistryService::runnerExited(RunnerExitedContext context) {
   return kj::READY_NOW;
 }
 
+bool RegistryService::has_or_had(const std::string& job) const {
+  if (inside_->runners().had(worker_->name, job)) return true;
+  const auto view = inside_->parts().state.tables().job(job);
+  if (!view.ok() || view->id != job) return false;
+  const auto& workers = view->condition.workers;
+  return std::find(workers.begin(), workers.end(), worker_->name) != workers.end();
+}
+
 kj::Promise<void> RegistryService::log(LogContext context) {
   const auto params = context.getParams();
   Status status = check_worker("log");
@@ -203,6 +218,13 @@ kj::Promise<void> RegistryService::log(LogContext context) {
   if (status.ok() && bytes > kMaxLogBytes) {
     status = invalid_argument(
         cat("Registry.log: expected at most ", kMaxLogBytes, " bytes of lines, received ", bytes));
+  }
+  // A worker must not write into the logs of others' jobs, nor learn which jobs there are.
+  if (status.ok() && !has_or_had(job)) {
+    status = invalid_argument(cat("Registry.log: expected a job with a runner on worker '",
+                                  worker_->name, "', received ", quoted_start(job)));
+    const auto& told = inside_->parts().options.on_refused;
+    if (told) told(worker_->name, address_, status);
   }
   // The table also takes a prefix of an id, which must not become the name of a log.
   const auto known = inside_->parts().state.tables().job(job);

@@ -30,6 +30,20 @@ std::string text_of(const RunnerPlace& place) {
   return cat("task ", place.task, " of job '", place.job, "', assembly ", place.assembly);
 }
 
+void RunnerTable::note(const std::string& worker, const std::string& job) {
+  constexpr size_t kMost = 256;
+  auto& jobs = jobs_[worker];
+  std::erase(jobs, job);
+  jobs.push_back(job);
+  if (jobs.size() > kMost) jobs.pop_front();
+}
+
+bool RunnerTable::had(const std::string& worker, const std::string& job) const {
+  const auto found = jobs_.find(worker);
+  return found != jobs_.end() &&
+         std::find(found->second.begin(), found->second.end(), job) != found->second.end();
+}
+
 RunnerTable::Slot* RunnerTable::find(const RunnerPlace& place) {
   const auto found = slots_.find(place);
   return found != slots_.end() ? &found->second : nullptr;

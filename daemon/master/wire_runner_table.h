@@ -7,6 +7,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -72,6 +73,11 @@ class RunnerTable {
   // Moves the slot of the job's runner on `worker` to another place. REQUIRES: there is one.
   Slot& move(const WorkerRef& worker, const RunnerPlace& to);
 
+  // The worker of that name is told to start a runner of the job. The last 256 jobs of a worker are
+  // remembered, also when their runners are gone.
+  void note(const std::string& worker, const std::string& job);
+  bool had(const std::string& worker, const std::string& job) const;
+
   // Fails the calls to the runners of an assembly with `cause`.
   void fail(const std::string& job, uint64_t assembly, const Status& cause);
   // Removes the slot, and fails calls to its runner with `cause`.
@@ -87,7 +93,8 @@ class RunnerTable {
   Slots::iterator locate(const WorkerRef& worker, const std::string& job, uint64_t assembly);
 
   Slots slots_;
-  std::map<uint64_t, RunnerPlace> seats_;  // by the runner's connection
+  std::map<std::string, std::deque<std::string>> jobs_;  // by the worker's name, the newest last
+  std::map<uint64_t, RunnerPlace> seats_;                // by the runner's connection
 };
 
 }  // namespace leat

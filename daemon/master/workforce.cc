@@ -48,6 +48,7 @@ void Workforce::Inside::start(const RunnerPlace& place, const WorkerRef& worker,
                               const RunnerOrder& order) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;  // the table hears that it was lost
+  runners_.note(worker.name, place.job);
   // The slot is there before the worker is asked: the runner may register before the worker has
   // answered.
   Slot& slot = runners_.at(place);

@@ -151,6 +151,48 @@ TEST_CASE("a job's log has its states and what its runners say, to its end", "[c
   CHECK(host.logs("nothing", 0, 0ms).status().code() == Code::failed_precondition);
 }
 
+TEST_CASE("a worker writes into no log but those of jobs that it has or had", "[cluster]") {
+  Host host;
+  auto worker = std::make_unique<FakeWorker>(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  (void)worker->order();
+  auto other = std::make_unique<FakeWorker>(host.master->address(), "w2");
+  REQUIRE_OK(other->registered());
+  const std::string waiting = host.submitted(tiny_job("r2", 4));  // no worker has it
+  // Whether there is such a job is not told.
+  for (const std::string& foreign : {id, waiting, std::string("nothing"), id.substr(0, 6)}) {
+    const Status refused = other->log(foreign, {"forged"});
+    CHECK(refused.code() == Code::invalid_argument);
+    CHECK(refused.message() == cat("Registry.log: expected a job with a runner on worker 'w2', "
+                                   "received '",
+                                   foreign, "'"));
+  }
+  CHECK(other->heart().ok());  // it stays a member
+  REQUIRE_OK(worker->log(id, {"true"}));
+  const auto text = [&] {
+    std::string text;
+    for (const LogLine& line : host.master->status().log(id, 0, 100)->lines) text += line.text;
+    return text;
+  };
+  CHECK_THAT(text(), Catch::Contains("true") && !Catch::Contains("forged"));
+  CHECK(eventually([&] {
+    std::string audit;
+    for (const auto& each : std::filesystem::directory_iterator(host.folder / "state/audit"))
+      audit += contents(each.path());
+    return audit.find("worker 'w2' at ") != std::string::npos &&
+           audit.find("expected a job with a runner on worker 'w2'") != std::string::npos;
+  }));
+  // The last lines of a runner may come to a master that has started since.
+  host.restart();
+  worker = std::make_unique<FakeWorker>(host.master->address(), "w1", 2);
+  REQUIRE_OK(worker->registered());
+  REQUIRE_OK(worker->log(id, {"the last"}));
+  (void)worker->order();  // it has the job again, and the other worker does not get it
+  other = std::make_unique<FakeWorker>(host.master->address(), "w2", 2);
+  CHECK(other->log(id, {"forged"}).code() == Code::invalid_argument);
+  CHECK_THAT(text(), Catch::Contains("the last") && !Catch::Contains("forged"));
+}
+
 TEST_CASE("a job's files are listed by name, and no other file can be fetched", "[cluster]") {
   Host host;
   FakeWorker worker(host.master->address(), "w1");
