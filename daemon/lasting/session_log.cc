@@ -282,6 +282,11 @@ Result<std::vector<std::string>> SessionLog::clients() {
   }
 }
 
+Result<std::vector<std::string>> SessionLog::clients_of(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(auto database, open_database(path));
+  return SessionLog(std::move(database), RecordValues(path, std::nullopt)).clients();
+}
+
 Status SessionLog::add_clients(const std::vector<std::string>& clients, size_t most) {
   return transact([&]() -> Status {
     LEAT_RETURN_IF_ERROR(database_->run(kClients));

@@ -97,6 +97,8 @@ class SessionLog {
   ~SessionLog();
   // Deletes the files of a record, also one that is open. One that is not there is no error.
   static void remove(const std::string& path);
+  // Reads clients() of the file alone, which are in the clear in all records: without a key.
+  static Result<std::vector<std::string>> clients_of(const std::string& path);
 
   // The clients that have held the session, the last one at the end. Records of before there were
   // such entries have none.

@@ -76,10 +76,10 @@ bool is_lasting_session(const Submission& submission) {
 }
 
 Status SessionHosts::restore(const std::string& job) {
-  LEAT_ASSIGN_OR_RETURN(const bool there, real_files().exists(record_of(job)));
+  const std::string path = record_of(job).path;
+  LEAT_ASSIGN_OR_RETURN(const bool there, real_files().exists(path));
   if (!there) return {};  // it is no lasting session, or has not begun
-  LEAT_ASSIGN_OR_RETURN(const auto record, SessionLog::open(record_of(job)));
-  LEAT_ASSIGN_OR_RETURN(auto clients, record->clients());
+  LEAT_ASSIGN_OR_RETURN(auto clients, SessionLog::clients_of(path));
   const std::lock_guard lock(mutex_);
   clients_[job] = std::move(clients);
   return {};

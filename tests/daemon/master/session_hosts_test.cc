@@ -162,7 +162,7 @@ TEST_CASE("a master that starts again judges the clients of a lasting session as
   const std::string folder = f.folder.path() + "/session-1";
   must(f.hosts.restore("session-1"));  // there is no record yet
   std::filesystem::create_directories(folder);
-  must(must(SessionLog::open(folder + "/session.db"))->add_clients({"first", "second"}, 9));
+  must(must(SessionLog::open({folder + "/session.db"}))->add_clients({"first", "second"}, 9));
   SessionHosts later(
       SessionHostsParts{*f.loop,
                         f.catalogue,
@@ -171,6 +171,7 @@ TEST_CASE("a master that starts again judges the clients of a lasting session as
                         [](const std::string&) { return false; },
                         [&f](const std::string&) -> Result<JobView> { return f.answer; },
                         f.folder.path(),
+                        nullptr,
                         10s});
   must(later.restore("session-1"));
   const auto host = must(later.await("session-1", f.submitted, [] { return false; }));
