@@ -116,7 +116,7 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
 
 namespace {
 
-// What is known of a kernel before it runs.
+// The facts of a kernel that are known before it runs.
 struct KernelFacts {
   std::string note;
   uint64_t workspace_bytes = 0;

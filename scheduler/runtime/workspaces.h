@@ -1,5 +1,5 @@
-// Where the workspaces of a partition's kernels lie in one block of memory. The function is pure,
-// and any thread may call it.
+// The places of kernels' workspaces in one block of memory, for all kernels of a partition. The
+// function is pure, and any thread may call it.
 #pragma once
 
 #include <cstdint>
