@@ -436,10 +436,11 @@ Result<std::optional<LoggedStep>> SessionLog::next_step(uint64_t after) {
   return std::optional<LoggedStep>(std::move(step));
 }
 
+// Without its request, a step whose outcome is taken away is damaged, and is not repeated.
 Status SessionLog::write_failure(uint64_t number, uint32_t request, const Status& error) {
-  LEAT_ASSIGN_OR_RETURN(
-      auto update,
-      database_->prepare("UPDATE steps SET outcome = ?, outcome_crc = ? WHERE number = ?"));
+  LEAT_ASSIGN_OR_RETURN(auto update,
+                        database_->prepare("UPDATE steps SET request = NULL, outcome = ?, "
+                                           "outcome_crc = ? WHERE number = ?"));
   LEAT_ASSIGN_OR_RETURN(const RecordValue value,
                         store_outcome(values_, number, KeptOutcome{error, request}));
   return update.bind_blob(1, value.bytes())

@@ -258,6 +258,7 @@ TEST_CASE("a row of an encrypted record that is exchanged, forged or taken away 
                        "WHERE id = 2) WHERE id = 1"),
            std::string("DELETE FROM steps WHERE number = 4"),
            std::string("DELETE FROM steps WHERE number = 5"),
+           std::string("UPDATE steps SET outcome = NULL WHERE number = 5"),
            std::string("UPDATE steps SET request = NULL WHERE number = 4"),
            std::string("UPDATE steps SET request = (SELECT request FROM steps WHERE number = 6) "
                        "WHERE number = 4"),

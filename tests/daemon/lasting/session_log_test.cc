@@ -85,6 +85,7 @@ TEST_CASE("the record of a session is whole after it was opened again") {
   REQUIRE(outcomes.size() == 1);
   CHECK(outcomes.at(2).outcome.status().code() == Code::invalid_argument);
   CHECK(outcomes.at(2).outcome.status().message() == "it does not fit");
+  CHECK(outcomes.at(2).request == second);
 }
 
 TEST_CASE("a saved state takes the place of the steps before it") {
