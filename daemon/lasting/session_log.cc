@@ -512,14 +512,13 @@ Status SessionLog::save(const SavedState& state, const StepOutcomes& outcomes) {
 }
 
 Status SessionLog::write_rows(const SavedState& state, const StepOutcomes& outcomes) {
-  LEAT_RETURN_IF_ERROR(write_state(*database_, values_, state));
   LEAT_ASSIGN_OR_RETURN(auto forget, database_->prepare("DELETE FROM steps WHERE number <= ?"));
   LEAT_RETURN_IF_ERROR(forget.bind(1, static_cast<int64_t>(state.step)).run());
   for (const auto& [number, kept] : outcomes) {
     if (number > state.step) continue;  // its row is there
     LEAT_RETURN_IF_ERROR(write_outcome(number, kept));
   }
-  return {};
+  return write_state(*database_, values_, state);
 }
 
 Result<SavedState> SessionLog::saved() { return read_state(*database_, values_); }

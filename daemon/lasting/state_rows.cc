@@ -28,11 +28,12 @@ std::string variable_place(uint64_t step, std::string_view task, std::string_vie
 }
 constexpr std::string_view kStatePlace = "state";
 
-// The digest of all rows of a saved state, so that none can be taken away or renamed: first homes,
-// then the pieces of variables, each in the order of its key.
+// The digest of all rows of a saved state, so that none can be taken away or renamed: first the
+// outcomes that are kept, then homes, then the pieces of variables, each in the order of its key.
 class StateDigest {
  public:
   explicit StateDigest(uint64_t step) { hash_.update(place_of({"step", cat(step)})); }
+  void add_outcome(uint64_t step) { hash_.update(place_of({"outcome", cat(step)})); }
   void add_home(std::string_view resource, std::string_view device) {
     hash_.update(place_of({"home", resource, device}));
   }
@@ -70,12 +71,25 @@ Status write_digest(SqliteDatabase& database, const RecordValues& values, std::s
 
 Status check_digest(SqliteDatabase& database, const RecordValues& values, std::string_view digest) {
   if (!values.seal()) return {};
-  constexpr std::string_view kSubject = "the list of variables";
+  constexpr std::string_view kSubject = "the list of variables and outcomes";
   LEAT_ASSIGN_OR_RETURN(auto select, database.prepare("SELECT state FROM seal"));
   LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
   LEAT_ASSIGN_OR_RETURN(const RecordValue value,
                         values.load(kStatePlace, row ? select.bytes(0) : "", 0, kSubject));
   return value.bytes() == digest ? Status() : values.damaged(kSubject);
+}
+
+// Adds the steps up to the state's whose outcomes are kept.
+Status add_outcomes(SqliteDatabase& database, uint64_t step, StateDigest& digest) {
+  LEAT_ASSIGN_OR_RETURN(auto select,
+                        database.prepare("SELECT number FROM steps WHERE number <= ? AND "
+                                         "outcome IS NOT NULL ORDER BY number"));
+  select.bind(1, static_cast<int64_t>(step));
+  while (true) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) return {};
+    digest.add_outcome(static_cast<uint64_t>(select.integer(0)));
+  }
 }
 
 // Reads the variables of the state's step.
@@ -154,6 +168,7 @@ Result<uint64_t> saved_step(SqliteDatabase& database) {
 Status write_state(SqliteDatabase& database, const RecordValues& values, const SavedState& state) {
   LEAT_RETURN_IF_ERROR(database.run("DELETE FROM variables; DELETE FROM homes"));
   StateDigest digest(state.step);
+  LEAT_RETURN_IF_ERROR(add_outcomes(database, state.step, digest));
   LEAT_ASSIGN_OR_RETURN(auto home, database.prepare("INSERT INTO homes VALUES (?, ?)"));
   for (const auto& [resource, device] : state.homes) {
     digest.add_home(resource, device);
@@ -175,6 +190,7 @@ Result<SavedState> read_state(SqliteDatabase& database, const RecordValues& valu
   SavedState state;
   LEAT_ASSIGN_OR_RETURN(state.step, saved_step(database));
   StateDigest digest(state.step);
+  LEAT_RETURN_IF_ERROR(add_outcomes(database, state.step, digest));
   LEAT_ASSIGN_OR_RETURN(auto homes,
                         database.prepare("SELECT resource, device FROM homes ORDER BY resource"));
   while (true) {
