@@ -20,7 +20,8 @@ constexpr char kSchema[] = R"sql(
   PRAGMA application_id=1279611731;
   PRAGMA user_version=1;
   CREATE TABLE graph(version INTEGER PRIMARY KEY, ids BLOB, file BLOB, crc INTEGER) STRICT;
-  CREATE TABLE callables(id INTEGER PRIMARY KEY, signature BLOB, crc INTEGER, released INTEGER) STRICT;
+  CREATE TABLE callables(id INTEGER PRIMARY KEY, signature BLOB, crc INTEGER,
+                         released INTEGER) STRICT;
   CREATE TABLE steps(number INTEGER PRIMARY KEY, request BLOB, request_crc INTEGER,
                      outcome BLOB, outcome_crc INTEGER, applied INTEGER) STRICT;
   CREATE TABLE variables(task TEXT, name TEXT, piece INTEGER, dtype TEXT, dims BLOB, value BLOB,
@@ -79,12 +80,17 @@ const CheckpointKey* newest_key(const SessionRecord& record) {
   return record.keys == nullptr || record.keys->empty() ? nullptr : &record.keys->front();
 }
 
-// The graph's version and the number of callables, so that neither can be taken away.
+// The graph's version, the number of callables, and a digest of those that were released, so that
+// none can be taken away or come back.
 Result<std::string> lists_of(SqliteDatabase& database) {
   LEAT_ASSIGN_OR_RETURN(const std::string graph, database.ask("SELECT max(version) FROM graph"));
   LEAT_ASSIGN_OR_RETURN(const std::string callables,
                         database.ask("SELECT count(*) FROM callables"));
-  return cat("graph ", graph, " callables ", callables);
+  LEAT_ASSIGN_OR_RETURN(const std::string released,
+                        database.ask("SELECT group_concat(id) FROM (SELECT id FROM callables "
+                                     "WHERE released <> 0 ORDER BY id)"));
+  return cat("graph ", graph, " callables ", callables, " released ",
+             to_hex(sha256(span_of(released))));
 }
 
 Status write_lists(SqliteDatabase& database, const RecordValues& values) {
@@ -374,7 +380,10 @@ Status SessionLog::write_callable(CallableId id, const Signature& signature) {
 Status SessionLog::write_release(CallableId id) {
   LEAT_ASSIGN_OR_RETURN(auto update,
                         database_->prepare("UPDATE callables SET released = 1 WHERE id = ?"));
-  return update.bind(1, static_cast<int64_t>(id)).run();
+  return transact([&]() -> Status {
+    LEAT_RETURN_IF_ERROR(update.bind(1, static_cast<int64_t>(id)).run());
+    return write_lists(*database_, values_);
+  });
 }
 
 // --- steps ---

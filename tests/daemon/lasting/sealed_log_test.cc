@@ -256,6 +256,9 @@ TEST_CASE("a row of an encrypted record that is exchanged, forged or taken away 
            std::string("UPDATE callables SET id = 3 WHERE id = 1"),
            std::string("UPDATE callables SET signature = (SELECT signature FROM callables "
                        "WHERE id = 2) WHERE id = 1"),
+           std::string("UPDATE callables SET released = 0 WHERE id = 1"),
+           std::string("UPDATE callables SET released = 1 WHERE id = 2"),
+           std::string("UPDATE callables SET released = 1 - released"),
            std::string("DELETE FROM steps WHERE number = 2"),
            std::string("UPDATE steps SET outcome = NULL WHERE number = 2"),
            std::string("DELETE FROM steps WHERE number = 4"),
