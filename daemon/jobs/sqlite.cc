@@ -12,8 +12,9 @@ Code code_of(int sqlite_code) {
   switch (sqlite_code & 0xff) {
     case SQLITE_FULL:
     case SQLITE_NOMEM:
-    case SQLITE_TOOBIG:
       return Code::resource_exhausted;
+    case SQLITE_TOOBIG:
+      return Code::invalid_argument;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_READONLY:

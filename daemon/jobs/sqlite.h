@@ -51,6 +51,7 @@ class SqliteStatement {
 };
 
 // Errors name the file. resource_exhausted: no room, on the disk or in the file's limit;
+// invalid_argument: a row has more bytes than SQLite takes (1 GB), whatever room there is;
 // failed_precondition: the file is damaged, foreign or forbidden; unavailable: the disk fails, or
 // another process has the file locked.
 class SqliteDatabase {

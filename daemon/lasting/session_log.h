@@ -85,9 +85,9 @@ struct SessionRecord {
   std::shared_ptr<const CheckpointKeys> keys = {};
 };
 
-// Errors name the file: resource_exhausted if the disk is full or the feeds of a step are
-// more than SQLite takes (1 GB), failed_precondition if the file is damaged or foreign, unavailable
-// if the disk fails. Threads: one at a time.
+// Errors name the file: resource_exhausted if the disk is full, invalid_argument if a graph or the
+// feeds of a step are more than SQLite takes (1 GB), failed_precondition if the file is damaged or
+// foreign, unavailable if the disk fails. Threads: one at a time.
 class SessionLog {
  public:
   // Opens the file, or makes it. A file that is in the clear or has an older key is first replaced

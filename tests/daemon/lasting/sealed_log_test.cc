@@ -1,5 +1,7 @@
 // Tests the encryption of the record of a lasting session: no value is in its files, and a row that
 // was changed, exchanged or taken away is an error.
+#include <sqlite3.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -136,6 +138,26 @@ struct SealedRecord {
   SessionRecord record{folder.path() + "/session.db", "session-1"};
 };
 
+// While it lives, SQLite opens a record that is to take the place of another one with this limit.
+class LimitOfNext {
+ public:
+  using Set = int (*)(sqlite3* database);
+  explicit LimitOfNext(Set set) {
+    set_ = set;
+    REQUIRE(sqlite3_auto_extension(reinterpret_cast<void (*)()>(&on_open)) == SQLITE_OK);
+  }
+  ~LimitOfNext() { sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(&on_open)); }
+  LimitOfNext(const LimitOfNext&) = delete;
+  LimitOfNext& operator=(const LimitOfNext&) = delete;
+
+ private:
+  static int on_open(sqlite3* database, char**, const sqlite3_api_routines*) {
+    const std::string_view path = sqlite3_db_filename(database, "main");
+    return path.ends_with(".next") ? set_(database) : SQLITE_OK;
+  }
+  static inline Set set_ = nullptr;
+};
+
 }  // namespace
 
 TEST_CASE("an encrypted record of a session has no value in its files, and gives all of them") {
@@ -188,6 +210,35 @@ TEST_CASE("a record in the clear is encrypted when there is a key, and again wit
   must(log->write_step(step_of(7, kKept)));
   CHECK_FALSE(file.has_values());
   CHECK_FALSE(std::filesystem::exists(file.record.path + ".next"));
+}
+
+TEST_CASE(
+    "a record that finds no room to be encrypted waits, and one with a row too large does not") {
+  SealedRecord file({});
+  fill(*must(SessionLog::open(file.record)));
+  const std::string good = file.bytes();
+  file.use({secret('a')});
+  {
+    const LimitOfNext few_pages([](sqlite3* database) {
+      return sqlite3_exec(database, "PRAGMA max_page_count=12", nullptr, nullptr, nullptr);
+    });
+    const Status full = file.read();
+    CHECK(full.code() == Code::unavailable);
+    CHECK_THAT(full.message(), Catch::Contains("session.db.next': database or disk is full"));
+  }
+  {
+    const LimitOfNext short_rows([](sqlite3* database) {
+      sqlite3_limit(database, SQLITE_LIMIT_LENGTH, 2'000);
+      return SQLITE_OK;
+    });
+    const Status large = file.read();
+    CHECK(large.code() == Code::invalid_argument);
+    CHECK_THAT(large.message(), Catch::Contains("session.db.next': string or blob too big"));
+  }
+  CHECK(file.bytes() == good);
+  CHECK_FALSE(std::filesystem::exists(file.record.path + ".next"));
+  must(file.read());
+  CHECK_FALSE(file.has_values());
 }
 
 TEST_CASE("a record that a crash left half encrypted is as it was, and is encrypted again") {
