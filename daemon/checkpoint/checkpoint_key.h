@@ -1,4 +1,5 @@
-// The keys that encrypt the files with weights in the folders of runs (sealed_files.h).
+// The keys that encrypt the files with weights in the folders of runs (sealed_files.h), and the
+// values in the records of lasting sessions (sealed_values.h).
 //
 // Threads: values.
 #pragma once
@@ -16,8 +17,8 @@
 
 namespace leat {
 
-// The content of a key file. Each encrypted file has a key of its own, which is derived from it by
-// HKDF-SHA256 (RFC 5869) with a random salt.
+// The content of a key file. Each encrypted file or value has a key of its own, which is derived
+// from it by HKDF-SHA256 (RFC 5869) with a random salt.
 class CheckpointKey {
  public:
   static constexpr size_t kIdBytes = 8;
@@ -29,11 +30,11 @@ class CheckpointKey {
   // internal if libcrypto fails.
   static Result<CheckpointKey> of(std::string secret);
 
-  // Tells one key from another, and nothing of the key: files name theirs by it.
+  // Tells one key from another, and nothing of the key: files and records name theirs by it.
   const Id& id() const { return id_; }
   // The same as hexadecimal digits.
   static std::string text_of(const Id& id);
-  // The key of a file with this salt and role.
+  // The key of a file or value with this salt and role.
   Result<FileKey> file_key(const Salt& salt, std::string_view role) const;
 
  private:

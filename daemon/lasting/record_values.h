@@ -46,7 +46,7 @@ class RecordValues {
   // The value as the database is to have it. It may borrow `value`.
   Result<RecordValue> store(std::string_view place, std::string_view value) const;
   // The checksum beside a value. An encrypted value needs none: a checksum of a few bytes would
-  // tell them.
+  // give them away.
   int64_t checksum(std::string_view value, uint32_t before = 0) const;
   // Reads a value of the database, and may borrow `stored`. `checksum` is the one beside it.
   // damaged() if it is not the value of this place as it was written.

@@ -8,10 +8,13 @@
 // Each value has a checksum, so a damaged file gives an error and no wrong bits.
 //
 // With a key all values are encrypted (record_values.h): the graph, the callables, the feeds and
-// fetches of steps, and the variables. In the clear are the numbers of steps, the names, types and
-// shapes of variables, and the devices of resources. A row that was changed, exchanged or taken
-// away is an error as damage is, but for the last steps: without their rows the record is that of
-// an earlier moment, as an older copy of the whole file would be.
+// fetches of steps, and the variables. In the clear are the numbers of steps and whether they were
+// applied, the names, types and shapes of variables, the devices of resources, and which callables
+// were released. A row that was changed, exchanged or taken away is an error as damage is, but for
+// three cases. Without the rows of its last steps the record is that of an earlier moment, as an
+// older copy of the whole file would be. The rows of steps, of the graph and of callables may be
+// those of an older copy. The note that a step was applied may be changed: a cleared one lets the
+// step fail when it is repeated, and a false one makes its error one of the hosts.
 #pragma once
 
 #include <chrono>
@@ -91,7 +94,8 @@ struct SessionRecord {
 class SessionLog {
  public:
   // Opens the file, or makes it. A file that is in the clear or has an older key is first replaced
-  // by one that is encrypted with the newest key; unavailable if the disk lacks the room for both.
+  // by one that is encrypted with the newest key. Beside the file this needs free room for twice
+  // its size, for the new one and its write-ahead log; unavailable if the disk lacks it.
   // failed_precondition if none of the keys is that of the file.
   static Result<std::unique_ptr<SessionLog>> open(const SessionRecord& record);
   ~SessionLog();
