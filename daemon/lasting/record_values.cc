@@ -4,22 +4,14 @@
 #include "devices/base/text.h"
 
 namespace leat {
-namespace {
-
-std::span<const std::byte> span_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-}  // namespace
-
 Result<RecordValue> RecordValues::store(std::string_view place, std::string_view value) const {
   if (!seal_) return RecordValue(value);
-  LEAT_ASSIGN_OR_RETURN(Bytes sealed, seal_->seal(place, span_of(value)));
+  LEAT_ASSIGN_OR_RETURN(Bytes sealed, seal_->seal(place, record_bytes(value)));
   return RecordValue(std::move(sealed));
 }
 
 int64_t RecordValues::checksum(std::string_view value, uint32_t before) const {
-  return seal_ ? 0 : int64_t{crc32c(span_of(value), before)};
+  return seal_ ? 0 : int64_t{crc32c(record_bytes(value), before)};
 }
 
 Result<RecordValue> RecordValues::load(std::string_view place, std::string_view stored,
@@ -30,7 +22,7 @@ Result<RecordValue> RecordValues::load(std::string_view place, std::string_view 
     return RecordValue(stored);
   }
   Bytes plain;
-  LEAT_ASSIGN_OR_RETURN(const bool whole, seal_->open(place, span_of(stored), plain));
+  LEAT_ASSIGN_OR_RETURN(const bool whole, seal_->open(place, record_bytes(stored), plain));
   if (!whole) return damaged(subject);
   return RecordValue(std::move(plain));
 }

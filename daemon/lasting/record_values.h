@@ -7,15 +7,26 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "daemon/checkpoint/sealed_values.h"
+#include "devices/base/crc32c.h"
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 
 namespace leat {
+
+// SQLite's interface has text, all others bytes.
+inline std::string_view record_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+inline std::span<const std::byte> record_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+inline uint32_t record_crc(std::string_view text) { return crc32c(record_bytes(text)); }
 
 // A value on its way to the database or from it. It borrows the bytes that it does not own.
 class RecordValue {

@@ -8,7 +8,6 @@
 #include "daemon/jobs/sqlite.h"
 #include "daemon/lasting/state_rows.h"
 #include "daemon/lasting/wire_log.h"
-#include "devices/base/crc32c.h"
 #include "devices/base/files.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
@@ -44,14 +43,6 @@ constexpr std::string_view kApplication = "1279611731";
 constexpr std::string_view kVersion = "1", kSealedVersion = "2";
 // A file that is to take the place of the record has the record's name with this behind it.
 constexpr std::string_view kNext = ".next";
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-std::span<const std::byte> span_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-uint32_t crc_of(std::string_view bytes) { return crc32c(span_of(bytes)); }
 
 // The places of values, see record_values.h.
 std::string request_place(uint64_t step) { return place_of({"request", cat(step)}); }
@@ -90,7 +81,7 @@ Result<std::string> lists_of(SqliteDatabase& database) {
                         database.ask("SELECT group_concat(id) FROM (SELECT id FROM callables "
                                      "WHERE released <> 0 ORDER BY id)"));
   return cat("graph ", graph, " callables ", callables, " released ",
-             to_hex(sha256(span_of(released))));
+             to_hex(sha256(record_bytes(released))));
 }
 
 Status write_lists(SqliteDatabase& database, const RecordValues& values) {
@@ -120,17 +111,17 @@ Result<RecordValue> store_outcome(const RecordValues& values, uint64_t number,
     const auto request = std::as_bytes(std::span(&kept.request, 1));
     whole.assign(request.begin(), request.end());
   }
-  const auto message = span_of(packed.text());
+  const auto message = record_bytes(packed.text());
   whole.insert(whole.end(), message.begin(), message.end());
   if (!values.seal()) return RecordValue(std::move(whole));
-  return values.store(outcome_place(number), text_of(whole));
+  return values.store(outcome_place(number), record_text(whole));
 }
 
 // How the values of an encrypted record are read.
 Result<RecordValues> values_of(const SessionRecord& record, SqliteDatabase& database) {
   LEAT_ASSIGN_OR_RETURN(auto select, database.prepare("SELECT key FROM seal"));
   LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
-  const auto id = span_of(row ? select.bytes(0) : "");
+  const auto id = record_bytes(row ? select.bytes(0) : "");
   std::vector<std::string> names;
   if (record.keys != nullptr) {
     for (const CheckpointKey& key : *record.keys) {
@@ -200,7 +191,7 @@ Status SessionLog::make_tables() {
   if (!values_.seal()) return {};
   LEAT_RETURN_IF_ERROR(database_->run(kSealedSchema));
   LEAT_ASSIGN_OR_RETURN(auto insert, database_->prepare("INSERT INTO seal(key) VALUES (?)"));
-  LEAT_RETURN_IF_ERROR(insert.bind_blob(1, text_of(values_.seal()->key())).run());
+  LEAT_RETURN_IF_ERROR(insert.bind_blob(1, record_text(values_.seal()->key())).run());
   LEAT_RETURN_IF_ERROR(write_lists(*database_, values_));
   return write_state(*database_, values_, {});
 }
@@ -265,7 +256,7 @@ void SessionLog::remove(const std::string& path) {
 namespace {
 
 int64_t checksum_of_client(int64_t number, std::string_view name) {
-  return crc_of(cat(number, " ", name));
+  return record_crc(cat(number, " ", name));
 }
 
 }  // namespace
@@ -327,16 +318,16 @@ Result<LoggedGraph> SessionLog::graph() {
   LEAT_ASSIGN_OR_RETURN(const RecordValue value,
                         values_.load(graph_place(graph.version, ids), select.bytes(2),
                                      select.integer(3), "the graph"));
-  const auto file = span_of(value.bytes());
+  const auto file = record_bytes(value.bytes());
   graph.file.assign(file.begin(), file.end());
   return graph;
 }
 
 Status SessionLog::write_graph(const LoggedGraph& graph) {
   LEAT_ASSIGN_OR_RETURN(auto insert, database_->prepare("INSERT INTO graph VALUES (?, ?, ?, ?)"));
-  const std::string_view ids = text_of(std::as_bytes(std::span(graph.input_ids)));
+  const std::string_view ids = record_text(std::as_bytes(std::span(graph.input_ids)));
   LEAT_ASSIGN_OR_RETURN(const RecordValue file,
-                        values_.store(graph_place(graph.version, ids), text_of(graph.file)));
+                        values_.store(graph_place(graph.version, ids), record_text(graph.file)));
   return transact([&]() -> Status {
     LEAT_RETURN_IF_ERROR(database_->run("DELETE FROM graph"));
     LEAT_RETURN_IF_ERROR(insert.bind(1, static_cast<int64_t>(graph.version))
@@ -395,7 +386,7 @@ Result<uint64_t> SessionLog::last_step() {
   return std::max(saved, row ? static_cast<uint64_t>(select.integer(0)) : 0);
 }
 
-uint32_t SessionLog::checksum_of(const LoggedStep& step) { return crc_of(pack(step).text()); }
+uint32_t SessionLog::checksum_of(const LoggedStep& step) { return record_crc(pack(step).text()); }
 
 // The checksum of a request is that of its value in the clear: other code compares it.
 Result<uint32_t> SessionLog::write_step(const LoggedStep& step) {
@@ -415,7 +406,7 @@ Result<uint32_t> SessionLog::write_step(const LoggedStep& step) {
     insert.bind_null(4);
   }
   LEAT_RETURN_IF_ERROR(insert.run());
-  return crc_of(packed.text());
+  return record_crc(packed.text());
 }
 
 Status SessionLog::write_applied(uint64_t number) {
@@ -441,7 +432,7 @@ Result<std::optional<LoggedStep>> SessionLog::next_step(uint64_t after) {
                                      cat("step ", number)));
   LEAT_ASSIGN_OR_RETURN(LoggedStep step, unpack_step(value.bytes()));
   step.applied = !select.is_null(3);
-  step.request = crc_of(value.bytes());
+  step.request = record_crc(value.bytes());
   return std::optional<LoggedStep>(std::move(step));
 }
 

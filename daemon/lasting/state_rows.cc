@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "devices/base/crc32c.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
@@ -14,13 +13,6 @@ namespace {
 
 // A value of more bytes is cut into rows: SQLite takes 1 GB in one.
 constexpr size_t kPiece = size_t{64} << 20;
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-uint32_t crc_of(std::string_view bytes) {
-  return crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
-}
 
 std::string variable_place(uint64_t step, std::string_view task, std::string_view name,
                            uint64_t piece, std::string_view dtype, std::string_view dims) {
@@ -114,7 +106,7 @@ Status read_variables(SqliteDatabase& database, const RecordValues& values, Save
     LEAT_ASSIGN_OR_RETURN(
         const RecordValue stored,
         values.load(variable_place(state.step, task, name, number, select.bytes(3), dims),
-                    select.bytes(5), select.integer(6), subject, crc_of(dims)));
+                    select.bytes(5), select.integer(6), subject, record_crc(dims)));
     const std::string_view piece = stored.bytes();
     if (begins) {
       const auto type = type_of(select.bytes(3), dims);
@@ -136,7 +128,7 @@ Status write_variable(SqliteDatabase& database, const RecordValues& values, uint
   LEAT_ASSIGN_OR_RETURN(auto insert,
                         database.prepare("INSERT INTO variables VALUES (?, ?, ?, ?, ?, ?, ?)"));
   const std::string_view bytes(static_cast<const char*>(value.raw()), value.bytes());
-  const std::string_view dims = text_of(std::as_bytes(std::span(value.shape().dims())));
+  const std::string_view dims = record_text(std::as_bytes(std::span(value.shape().dims())));
   size_t at = 0;
   do {
     const size_t number = at / kPiece;
@@ -150,7 +142,7 @@ Status write_variable(SqliteDatabase& database, const RecordValues& values, uint
                              .bind(4, dtype_name(value.dtype()))
                              .bind_blob(5, dims)
                              .bind_blob(6, piece.bytes())
-                             .bind(7, values.checksum(piece.bytes(), crc_of(dims)))
+                             .bind(7, values.checksum(piece.bytes(), record_crc(dims)))
                              .run());
     at += kPiece;
   } while (at < bytes.size());

@@ -47,6 +47,7 @@ void fill(SessionLog& log) {
   must(log.write_callable(2, {{"b"}, {}, {"u"}, true}));
   must(log.write_release(1));
   for (uint64_t number = 1; number <= 3; ++number) must(log.write_step(step_of(number, kKept)));
+  must(log.add_clients({"first", "second"}, 9));
   SavedState state;
   state.step = 3;
   state.variables["job:worker/task:0"] = {{"v", filled(kFirst)}, {"w", filled(kSecond)}};
@@ -206,6 +207,10 @@ TEST_CASE("a record in the clear is encrypted when there is a key, and again wit
   CHECK(must(log->next_step(3))->applied);
   CHECK(must(log->callables())[0].released);
   CHECK_FALSE(must(log->callables())[1].released);
+  // The clients are in the clear: a master that starts again asks for them without a key.
+  const std::vector<std::string> clients{"first", "second"};
+  CHECK(must(log->clients()) == clients);
+  CHECK(must(SessionLog::clients_of(file.record.path)) == clients);
   // It goes on, and only the record is in the folder.
   must(log->write_step(step_of(7, kKept)));
   CHECK_FALSE(file.has_values());
