@@ -11,10 +11,11 @@
 // fetches of steps, and the variables. In the clear are the numbers of steps and whether they were
 // applied, the names, types and shapes of variables, the devices of resources, which callables were
 // released, and the clients. A row that was changed, exchanged or taken away is an error as damage
-// is, but for the clients and three cases. Without the rows of its last steps the record is that of an earlier moment, as an
-// older copy of the whole file would be. The rows of steps, of the graph and of callables may be
-// those of an older copy. The note that a step was applied may be changed: a cleared one lets the
-// step fail when it is repeated, and a false one makes its error one of the hosts.
+// is, but for the clients and three cases. Without the rows of its last steps the record is that of
+// an earlier moment, as an older copy of the whole file would be. The rows of steps, of the graph
+// and of callables may be those of an older copy. The note that a step was applied may be changed:
+// a cleared one lets the step fail when it is repeated, and a false one makes its error one of the
+// hosts.
 #pragma once
 
 #include <chrono>
