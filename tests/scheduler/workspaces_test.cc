@@ -1,5 +1,7 @@
 #include "scheduler/runtime/workspaces.h"
 
+#include <cmath>
+
 #include "devices/base/text.h"
 #include "ops/graph/interpret.h"
 #include "tests/scheduler/scheduler_testing.h"
@@ -86,13 +88,27 @@ TEST_CASE("convolutions that share the memory of their weights give the same bit
   request.devices = cpus(1);
   Tensor input(DType::f32, Shape{8, 256, 3, 3});
   for (int i = 0; i < input.elements(); ++i) input.set(i, (i % 601) * 0.003 - 0.9);
+  // Close to the results of the kernels one by one, in plain layouts, whose bits may be others.
   const auto expected = must(interpret(graph, {{x, input}}, ends));
   const Plan plan = must(compile(graph, request));
+  std::vector<Tensor> first;
   for (int threads : {1, 4}) {
     PlanRunner runner(plan, threads);
-    must(runner.feed(0, input));
-    must(runner.step_to(4));
-    for (uint32_t i = 0; i < kConvolutions; ++i) CHECK(runner.fetched(i, 3).identical(expected[i]));
+    for (uint64_t step = 0; step < 2; ++step) {
+      must(runner.feed(0, input));
+      must(runner.step_to(step + 1));
+    }
+    for (uint32_t i = 0; i < kConvolutions; ++i) {
+      const Tensor result = runner.fetched(i, 1);
+      double worst = 0;
+      for (int64_t k = 0; k < result.elements(); ++k)
+        worst = std::max(worst, std::abs(result.at(k) - expected[i].at(k)));
+      CHECK(worst < 1e-4);
+      if (threads == 1)
+        first.push_back(result.clone());
+      else
+        CHECK(result.identical(first[i]));
+    }
   }
 }
 
