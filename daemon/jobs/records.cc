@@ -171,14 +171,14 @@ Status check_submission(const Submission& submission) {
   return check_files(submission);
 }
 
-// The order and the choice of fields are a part of the journal's format: the journal keeps the hash
-// and compares it with the submission that it reads.
 // A request id has no line break.
 std::string request_key(std::string_view user, std::string_view request_id) {
   return cat(request_id, "\n", user);
 }
 std::string_view request_id_of(std::string_view key) { return key.substr(0, key.find('\n')); }
 
+// The order and the choice of fields are a part of the journal's format: the journal keeps the hash
+// and compares it with the submission that it reads.
 Sha256Digest content_of(const Submission& submission) {
   ContentHash hash;
   hash.add(submission.name).add(submission.text);

@@ -3,7 +3,7 @@
 // them the calls wait. Only close() and end() end it.
 //
 // One thread does the calls, in their order. It has one client, the last that holds it
-// (SessionLease::is_last()), and a step that this client gives up is done nevertheless.
+// (SessionLease::is_of()), and a step that this client gives up is done nevertheless.
 #pragma once
 
 #include <functional>

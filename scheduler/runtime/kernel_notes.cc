@@ -123,8 +123,8 @@ struct KernelFacts {
 };
 
 // Calls f(partition, instruction, facts) for each product and convolution on a CPU: the number of
-// the partition, that of the instruction in it. Only these have notes, or large workspaces. The
-// kernel of each distinct one is made once, since a deep model repeats its layers.
+// the partition, that of the instruction in it. Only these have notes, and mostly the large
+// workspaces. The kernel of each distinct one is made once, since a deep model repeats its layers.
 template <typename F>
 Status each_product(const Plan& plan, const F& f) {
   std::map<std::string, KernelFacts> made;  // by likeness

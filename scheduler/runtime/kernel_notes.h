@@ -29,8 +29,8 @@ Result<std::unique_ptr<Kernel>> make_instruction_kernel(const Partition& partiti
 Result<std::vector<std::string>> kernel_notes(const Plan& plan);
 
 // Returns, for each partition, the bytes in which its matrix products and convolutions on a CPU
-// work, as a program places them; those of other kernels are small beside these. It makes the same
-// kernels, and returns the error if one cannot be made.
+// work, as a program places them. Those of other kernels, which are mostly small beside these, are
+// not counted. It makes the same kernels, and returns the error if one cannot be made.
 Result<std::vector<uint64_t>> workspace_bytes(const Plan& plan);
 
 }  // namespace leat
