@@ -13,7 +13,6 @@ namespace leat {
 namespace {
 
 // Connections in quick succession ask the accounts once. A change of the accounts counts after it.
-constexpr std::chrono::seconds kRemember{10};
 constexpr size_t kMostRemembered = 1024;
 constexpr size_t kSpace = 16384, kMostSpace = 16u << 20;
 constexpr std::string_view kUid = "uid:", kGroup = "group:", kOthers = "*";
@@ -126,10 +125,11 @@ LocalAccount find_account(uid_t user) {
   return account;
 }
 
-LocalAccess::LocalAccess(LocalUsers users, uid_t own, Find find)
+LocalAccess::LocalAccess(LocalUsers users, uid_t own, Find find, std::chrono::milliseconds remember)
     : users_(std::move(users)),
       own_(own),
       find_(std::move(find)),
+      remember_(remember),
       always_({{own_, find_(own_)}, {0, find_(0)}}) {}
 
 std::optional<LocalAccount> LocalAccess::remembered(uid_t user) const {
@@ -137,7 +137,7 @@ std::optional<LocalAccount> LocalAccess::remembered(uid_t user) const {
   const std::lock_guard lock(mutex_);
   const auto found = found_.find(user);
   const auto now = std::chrono::steady_clock::now();
-  if (found == found_.end() || now - found->second.at >= kRemember) return std::nullopt;
+  if (found == found_.end() || now - found->second.at >= remember_) return std::nullopt;
   return found->second.account;
 }
 
@@ -145,9 +145,15 @@ LocalAccount LocalAccess::account_of(uid_t user) const {
   if (auto known = remembered(user)) return *std::move(known);
   // Not under the lock: a directory service may take its time.
   LocalAccount account = find_(user);
-  if (!account.is_known) return account;
   const std::lock_guard lock(mutex_);
-  if (found_.size() >= kMostRemembered) found_.clear();
+  const auto last = found_.find(user);
+  if (!account.is_known) {
+    // Only an entry of the number lets such a user in. It keeps the name that it had, because its
+    // jobs and requests are known by it; and the next connection need not wait again.
+    if (!users_.contains(cat(kUid, user))) return account;
+    if (last != found_.end()) account.name = last->second.account.name;
+  }
+  if (last == found_.end() && found_.size() >= kMostRemembered) found_.clear();
   found_[user] = {account, std::chrono::steady_clock::now()};
   return account;
 }

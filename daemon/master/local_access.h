@@ -35,8 +35,9 @@ class LocalAccess {
   using Find = std::function<LocalAccount(uid_t)>;
 
   // `own`: the master's user. Asks the accounts for the names of this user and root, which may do
-  // everything.
-  LocalAccess(LocalUsers users, uid_t own, Find find = find_account);
+  // everything. An answer about another user counts for `remember`.
+  LocalAccess(LocalUsers users, uid_t own, Find find = find_account,
+              std::chrono::milliseconds remember = std::chrono::seconds(10));
 
   // The rights of the user in a role. The master's own user and root are members. For the others
   // the entries of the user itself decide, if there are any; then those of its groups; then "*".
@@ -65,6 +66,7 @@ class LocalAccess {
   const LocalUsers users_;
   const uid_t own_;
   const Find find_;
+  const std::chrono::milliseconds remember_;
   const std::map<uid_t, LocalAccount> always_;  // the master's own user and root
   mutable std::mutex mutex_;
   mutable std::map<uid_t, Found> found_;

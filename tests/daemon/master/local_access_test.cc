@@ -61,6 +61,32 @@ TEST_CASE("an entry of the user itself counts before those of its groups, and th
   CHECK(judged(more, kAnn) == "admin ann");
 }
 
+TEST_CASE("a user listed by number keeps its name while the accounts cannot be asked") {
+  bool answers = true;
+  int asked = 0;
+  const auto find = [&](uid_t user) {
+    ++asked;
+    LocalAccount found = account(user);
+    if (!answers) found = {cat("uid-", user), {}};
+    found.is_known = answers;
+    return found;
+  };
+  const LocalUsers users = {{"uid:1001", LocalRole::submitter}, {"bob", LocalRole::viewer}};
+  const LocalAccess forgets(users, kOwn, find, std::chrono::seconds(0));
+  CHECK(forgets.judge({kAnn, 0}, RpcRole::client)->name == "ann");
+  answers = false;
+  CHECK(forgets.judge({kAnn, 0}, RpcRole::client)->name == "ann");
+  CHECK(forgets.judge({kBob, 0}, RpcRole::client).status().code() == Code::unavailable);
+  // A connection of a user that was never told by name waits once, and not each time again.
+  const LocalAccess remembers(users, kOwn, find);
+  CHECK(remembers.judge({kAnn, 0}, RpcRole::client)->name == "uid-1001");
+  const int before = asked;
+  REQUIRE(remembers.judge_known({kAnn, 0}, RpcRole::client));
+  CHECK((*remembers.judge_known({kAnn, 0}, RpcRole::client))->name == "uid-1001");
+  CHECK(asked == before);
+  CHECK_FALSE(remembers.judge_known({kBob, 0}, RpcRole::client));
+}
+
 TEST_CASE("a worker is no person, and a person is no worker") {
   const LocalUsers users = {{"ann", LocalRole::worker}, {"bob", LocalRole::admin}};
   CHECK(judged(users, kAnn, RpcRole::worker) == "member ann");
