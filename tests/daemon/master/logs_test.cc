@@ -3,6 +3,7 @@
 #include "daemon/master/job_logs.h"
 #include "tests/catch.h"
 #include "tests/daemon/master/master_fixture.h"
+#include "tests/must.h"
 
 namespace leat {
 
