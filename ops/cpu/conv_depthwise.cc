@@ -1,6 +1,7 @@
 #include "ops/cpu/conv_depthwise.h"
 
 #include "ops/cpu/avx512.h"
+#include "ops/cpu/conv_blocked_weights.h"
 
 #ifdef LEAT_AVX512
 
@@ -143,10 +144,14 @@ DepthwiseAxis depthwise_axis(const ConvSpec& spec, size_t i) {
   return {axis.output, axis.input, axis.kernel, 1, axis.dilation, axis.extent() - 1 - axis.begin};
 }
 
-class DepthwiseConv final : public ConvEngine {
+class DepthwiseConv final : public BlockedWeightsConv {
  public:
   explicit DepthwiseConv(const ConvSpec& spec)
-      : spec_(spec), rows_(depthwise_axis(spec, 1)), columns_(depthwise_axis(spec, 2)) {
+      : BlockedWeightsConv(spec.outputs, spec.window.kernel_area(),
+                           spec.kind == ConvKind::backward_data),
+        spec_(spec),
+        rows_(depthwise_axis(spec, 1)),
+        columns_(depthwise_axis(spec, 2)) {
     const int64_t width = columns_.padded();
     for (int64_t i = 0; i < rows_.output; ++i) {
       for (int64_t j = 0; j < columns_.output; ++j)
@@ -158,30 +163,6 @@ class DepthwiseConv final : public ConvEngine {
         offsets_.tap.push_back((i * rows_.dilation * width + j * columns_.dilation) *
                                kDepthwiseLanes);
     }
-  }
-
-  bool packs() const override { return true; }
-  size_t packed_bytes() const override {
-    return static_cast<size_t>(spec_.weights()) * sizeof(float);
-  }
-  int slices() const override { return 1; }
-  Range slice(int) const override { return {0, spec_.weights()}; }
-  // Packs [channels][taps] as [blocks][taps][16].
-  bool pack(const void* weights, void* packed, int) const override {
-    for (int64_t c = 0; c < spec_.outputs; ++c) {
-      for (int64_t t = 0; t < offsets_.taps(); ++t)
-        static_cast<float*>(packed)[packed_index(c, t)] =
-            static_cast<const float*>(weights)[c * offsets_.taps() + t];
-    }
-    return true;
-  }
-  bool unpack(const void* packed, void* weights, int) const override {
-    for (int64_t c = 0; c < spec_.outputs; ++c) {
-      for (int64_t t = 0; t < offsets_.taps(); ++t)
-        static_cast<float*>(weights)[c * offsets_.taps() + t] =
-            static_cast<const float*>(packed)[packed_index(c, t)];
-    }
-    return true;
   }
 
   size_t scratch_bytes() const override { return padded_elements() * sizeof(float); }
@@ -218,13 +199,6 @@ class DepthwiseConv final : public ConvEngine {
   }
 
  private:
-  // The place of a weight in [blocks][taps][16]. The taps of a gradient with respect to x are in
-  // the opposite order, because the window is turned round.
-  int64_t packed_index(int64_t channel, int64_t tap) const {
-    const int64_t taps = offsets_.taps();
-    const int64_t at = spec_.kind == ConvKind::backward_data ? taps - 1 - tap : tap;
-    return (channel / kDepthwiseLanes * taps + at) * kDepthwiseLanes + channel % kDepthwiseLanes;
-  }
   size_t padded_elements() const {
     return static_cast<size_t>(rows_.padded() * columns_.padded() * kDepthwiseLanes);
   }

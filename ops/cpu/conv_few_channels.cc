@@ -1,6 +1,7 @@
 #include "ops/cpu/conv_few_channels.h"
 
 #include "ops/cpu/avx512.h"
+#include "ops/cpu/conv_blocked_weights.h"
 
 #ifdef LEAT_AVX512
 
@@ -160,9 +161,11 @@ void gradients(const Geometry& g, const float* x, const float* y, float* weights
 
 // Each image is first copied into the scratch memory with its padding. The loops then need no test
 // for the border.
-class FewChannelsConv final : public ConvEngine {
+class FewChannelsConv final : public BlockedWeightsConv {
  public:
-  explicit FewChannelsConv(const ConvSpec& spec) : spec_(spec) {
+  explicit FewChannelsConv(const ConvSpec& spec)
+      : BlockedWeightsConv(spec.outputs, spec.inputs * spec.window.kernel_area(), false),
+        spec_(spec) {
     const Window& v = spec.window;
     g_.rows = v.output[1];
     g_.columns = v.output[2];
@@ -178,30 +181,6 @@ class FewChannelsConv final : public ConvEngine {
           g_.offset.push_back((c * height_ + i * v.dilation[1]) * g_.width + j * v.dilation[2]);
       }
     }
-  }
-
-  bool packs() const override { return true; }
-  size_t packed_bytes() const override {
-    return static_cast<size_t>(spec_.weights()) * sizeof(float);
-  }
-  int slices() const override { return 1; }
-  Range slice(int) const override { return {0, spec_.weights()}; }
-  // Packs [outputs][taps] as [blocks][taps][16].
-  bool pack(const void* weights, void* packed, int) const override {
-    for (int64_t o = 0; o < spec_.outputs; ++o) {
-      for (int64_t t = 0; t < g_.taps(); ++t)
-        static_cast<float*>(packed)[packed_index(o, t)] =
-            static_cast<const float*>(weights)[o * g_.taps() + t];
-    }
-    return true;
-  }
-  bool unpack(const void* packed, void* weights, int) const override {
-    for (int64_t o = 0; o < spec_.outputs; ++o) {
-      for (int64_t t = 0; t < g_.taps(); ++t)
-        static_cast<float*>(weights)[o * g_.taps() + t] =
-            static_cast<const float*>(packed)[packed_index(o, t)];
-    }
-    return true;
   }
 
   size_t scratch_bytes() const override { return padded_elements() * sizeof(float); }
@@ -224,10 +203,6 @@ class FewChannelsConv final : public ConvEngine {
   }
 
  private:
-  // The place of a weight in [blocks][taps][16].
-  int64_t packed_index(int64_t output, int64_t tap) const {
-    return (output / kOutputs * g_.taps() + tap) * kOutputs + output % kOutputs;
-  }
   size_t padded_elements() const { return static_cast<size_t>(spec_.inputs * height_ * g_.width); }
 
   // Copies the elements of an image that are read into their padding, which is already there.
