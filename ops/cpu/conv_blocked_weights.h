@@ -1,5 +1,5 @@
 // Engines whose weights are packed in blocks of 16 output channels: [blocks][taps][16], where a tap
-// is an element of the kernel over all input channels of a group. What they compute is their own.
+// is an element of the kernel over all input channels of a group.
 #pragma once
 
 #include "ops/cpu/conv_engine.h"
