@@ -701,7 +701,7 @@ Result<std::unique_ptr<Kernel>> make_narrow(const KernelSetup& setup) {
 template <template <typename, typename> class K>
 Result<std::unique_ptr<Kernel>> make_of_type(const KernelSetup& setup) {
   const DType dtype = setup.input(0).dtype;
-  if (dtype == DType::bf16 && onednn::has_tiles()) {
+  if (dtype == DType::bf16 && onednn::is_fast_in_bf16()) {
     auto kernel = make_narrow<K>(setup);
     if (kernel.status().code() != Code::unimplemented) return kernel;
   }

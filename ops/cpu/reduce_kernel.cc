@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -33,6 +34,29 @@ LEAT_INLINE void fold_rows(T* acc, const T* x, int64_t rows, int64_t stride, int
   }
 }
 
+// Sums `rows` rows of bf16, `stride` elements apart, into acc, as fold_rows() does: each element is
+// widened in a register. Gradients of biases are such sums.
+LEAT_VECTOR_CLONES void sum_rows_bf16(float* acc, const uint16_t* x, int64_t rows, int64_t stride,
+                                      int64_t width) {
+  constexpr int64_t kBlock = 64;
+  int64_t j = 0;
+  for (; j + kBlock <= width; j += kBlock) {
+    float block[kBlock];
+    std::memcpy(block, acc + j, sizeof block);
+    for (int64_t r = 0; r < rows; ++r) {
+      const uint16_t* row = x + r * stride + j;
+      for (int64_t i = 0; i < kBlock; ++i)
+        block[i] += std::bit_cast<float>(static_cast<uint32_t>(row[i]) << 16);
+    }
+    std::memcpy(acc + j, block, sizeof block);
+  }
+  for (int64_t r = 0; j < width && r < rows; ++r) {
+    const uint16_t* row = x + r * stride;
+    for (int64_t i = j; i < width; ++i)
+      acc[i] += std::bit_cast<float>(static_cast<uint32_t>(row[i]) << 16);
+  }
+}
+
 // The loops of f32 sums and means, which training uses most, are cloned; the other folds are not.
 LEAT_VECTOR_CLONES float sum_line_f32(const float* x, int64_t n) {
   return fold_line<SumFold, AsIs>(x, n);
@@ -47,6 +71,7 @@ LEAT_VECTOR_CLONES void sum_rows_f32(float* acc, const float* x, int64_t rows, i
 template <typename A>
 struct Access {
   bool direct = false;  // the input already has type A
+  bool bf16 = false;    // the input is bf16
   size_t size = 0;
   void (*load)(const std::byte* from, int64_t n, A* to) = nullptr;
   void (*store)(const A* from, int64_t n, std::byte* to) = nullptr;
@@ -84,6 +109,7 @@ Access<Compute<T>> access_of() {
   using A = Compute<T>;
   Access<A> access;
   access.direct = std::is_same_v<T, A>;
+  access.bf16 = std::is_same_v<T, BFloat16>;
   access.size = sizeof(T);
   access.load = [](const std::byte* from, int64_t n, A* to) {
     const T* x = reinterpret_cast<const T*>(from);
@@ -269,6 +295,13 @@ class ReduceKernel final : public Kernel {
       else
         fold_rows<Fold, Map>(acc, from, rows, stride, width);
       return;
+    }
+    if constexpr (kF32Sum) {
+      if (access_.bf16 && shape_.reduced.count <= 1) {
+        const int64_t stride = shape_.reduced.strides[0];
+        return sum_rows_bf16(acc, reinterpret_cast<const uint16_t*>(x) + first * stride, rows,
+                             stride, width);
+      }
     }
     for (int64_t r = first; r < first + rows; ++r) {
       const A* row =

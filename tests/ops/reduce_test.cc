@@ -121,6 +121,19 @@ TEST_CASE("half sums are accumulated in float") {
   CHECK(run1("ReduceSum", {x}).at(0) == 4096);  // 1 + 2048 is 2048 in f16
 }
 
+TEST_CASE("sums of 16 bits have the bits of the f32 sums, rounded once") {
+  for (const Shape& shape : {Shape{100, 70}, Shape{37, 64}, Shape{33, 300}, Shape{2, 33, 200}}) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const Tensor x = random_tensor(dtype, shape, 31), wide = x.cast(DType::f32);
+      for (const AxisSet axes : {AxisSet{1}, AxisSet{2}, AxisSet{3}}) {
+        CAPTURE(shape, dtype, axes);
+        const Tensor list = axes_of(list_of(axes, shape.rank()));
+        check_identical(run1("ReduceSum", {x, list}), run1("ReduceSum", {wide, list}).cast(dtype));
+      }
+    }
+  }
+}
+
 TEST_CASE("a reduction of nothing gives the identity") {
   const Tensor x(DType::f32, {2, 0});
   const Attrs flat = {{"keepdims", int64_t{0}}};
