@@ -206,11 +206,12 @@ def train(name, make):
 
 
 S = torch.optim.lr_scheduler
+STEPS = 50
 # The name of the file, the value of `lr_scheduler`, and the schedule in PyTorch.
 SCHEDULES = [
     ("linear", "{name: linear, decay_steps: 20, alpha: 0.1}",
      lambda o: S.LinearLR(o, 1.0, 0.1, 20)),
-    ("cosine", "{name: cosine, alpha: 0.02}", lambda o: S.CosineAnnealingLR(o, 40, 0.01)),
+    ("cosine", "{name: cosine, alpha: 0.02}", lambda o: S.CosineAnnealingLR(o, STEPS, 0.01)),
     ("step", "{name: step, step_size: 7, gamma: 0.5}", lambda o: S.StepLR(o, 7, 0.5)),
     ("exponential", "{name: exponential, decay_steps: 1, decay_rate: 0.9}",
      lambda o: S.ExponentialLR(o, 0.9)),
@@ -222,18 +223,18 @@ SCHEDULES = [
      lambda o: S.CosineAnnealingWarmRestarts(o, 6, 2, 0.01)),
     ("cosine_restarts_equal", "{name: cosine_restarts, restart_steps: 7}",
      lambda o: S.CosineAnnealingWarmRestarts(o, 7)),
-    ("one_cycle", "{name: one_cycle}", lambda o: S.OneCycleLR(o, 0.5, 40)),
+    ("one_cycle", "{name: one_cycle}", lambda o: S.OneCycleLR(o, 0.5, STEPS)),
     ("one_cycle_three", "{name: one_cycle, rise: 0.25, div_factor: 10, final_div_factor: 100, "
      "three_phase: true, straight: true}",
-     lambda o: S.OneCycleLR(o, 0.5, 40, pct_start=0.25, anneal_strategy="linear", div_factor=10,
+     lambda o: S.OneCycleLR(o, 0.5, STEPS, pct_start=0.25, anneal_strategy="linear", div_factor=10,
                             final_div_factor=100, three_phase=True)),
     # As in Transformers, get_inverse_sqrt_schedule(), without the warm-up.
     ("inverse_sqrt", "{name: inverse_sqrt, timescale: 9}",
      lambda o: S.LambdaLR(o, lambda t: 1 / math.sqrt((t + 9) / 9))),
     ("wsd", "{name: wsd, decay_steps: 10, alpha: 0.1}",
-     lambda o: S.SequentialLR(o, [S.ConstantLR(o, 1.0), S.LinearLR(o, 1.0, 0.1, 10)], [30])),
+     lambda o: S.SequentialLR(o, [S.ConstantLR(o, 1.0), S.LinearLR(o, 1.0, 0.1, 10)], [STEPS - 10])),
     ("wsd_root", "{name: wsd, decay_steps: 10, square_root: true}",
-     lambda o: S.LambdaLR(o, lambda t: 1 - math.sqrt(min(max(t - 30, 0) / 10, 1)))),
+     lambda o: S.LambdaLR(o, lambda t: 1 - math.sqrt(min(max(t - STEPS + 10, 0) / 10, 1)))),
     ("per_epoch", "{name: step, per: epoch, step_size: 3, gamma: 0.5}",
      lambda o: S.LambdaLR(o, lambda t: 0.5 ** (t // 2 // 3))),
 ]
@@ -244,7 +245,7 @@ def rates(make):
     optimizer = torch.optim.SGD([weight], 0.5, momentum=0.9)
     schedule = make(optimizer)
     out = []
-    for _ in range(40):
+    for _ in range(STEPS):
         out.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         schedule.step()

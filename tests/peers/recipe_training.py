@@ -10,6 +10,9 @@ the accuracy of each step, too, and writes its checkpoints beside the steps; the
 neither side. Prints the accuracy of the validation after the last step, its loss, and the mean time of a step,
 and the ratio of PyTorch's time to leat's: above 1, leat is faster.
 
+With --steps both train only so many steps, which is enough for their times; the accuracy is then that of a
+model that has hardly learnt.
+
 With several seeds (--seeds) the table has means and the largest difference between two seeds of one
 side, which says how much a difference of the two sides means.
 """
@@ -191,6 +194,8 @@ def leat_result(args, path, folder, seed, root, prefix):
     def train(name, *settings):
         output = os.path.join(folder, name)
         options = [f"seed={seed}", f"precision={args.precision}", f"shards={args.shards}", *settings]
+        if args.steps and not any(setting.startswith("steps=") for setting in settings):
+            options.append(f"steps={args.steps}")
         if root:
             options.append(f"data.root={root}")
         command = [x for option in options for x in ("--set", option)]
@@ -233,6 +238,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cores", default="", help="which to pin to (default: the first ones allowed)")
     parser.add_argument("--seeds", default="11")
+    parser.add_argument("--steps", type=int, default=0, help="of each training (default: the recipe whole)")
     parser.add_argument("--shards", type=int, default=1, help="of leat's job: the recipes have 4, so that up to 4 "
                         "workers give the same weights (default: 1, as PyTorch's process has one gradient)")
     args = parser.parse_args()
