@@ -8,6 +8,7 @@
 #include "ops/layers/control_flow.h"
 #include "ops/layers/layers.h"
 #include "ops/layers/summary.h"
+#include "ops/plugins.h"
 #include "ops/text/print.h"
 
 namespace leat {
@@ -68,7 +69,8 @@ int run_graph_convert(const GraphConvertCommand& command) {
 }
 
 int run_graph_ops(const GraphOpsCommand& command) {
-  const Catalogue catalogue = standard_catalogue();
+  // The page is the same on every machine; the table tells of the kernels that this one has.
+  const Catalogue catalogue = command.markdown ? standard_catalogue() : catalogue_with_gpus();
   const std::string text = command.json       ? op_lines_json(catalogue)
                            : command.markdown ? op_page(catalogue)
                                               : op_table(catalogue);

@@ -7,6 +7,7 @@
 #include "devices/base/text.h"
 #include "ops/definitions/definitions.h"
 #include "ops/definitions/shapes.h"
+#include "ops/graph/cost.h"
 #include "ops/graph/op.h"
 
 namespace leat {
@@ -368,6 +369,24 @@ Op with_attention_attributes(Op op) {
       .type("L", DTypeSet::of(DType::f32, DType::f64));
 }
 
+// Products of queries and keys, and of their probabilities and values, for all keys.
+double products_of(const OpTypes& types, const OperandType& y, double keys, double products) {
+  return products * keys * (elements_of(types.inputs[0]) + elements_of(y));
+}
+double keys_of(const OpTypes& types) {
+  const Shape& k = types.inputs[1].shape;
+  return k.rank() < 3 ? 0 : static_cast<double>(k[k.rank() - 2]);
+}
+double attention_flops(const OpTypes& types) {
+  double keys = keys_of(types);
+  if (types.has_input(4)) keys += static_cast<double>(types.inputs[4].shape[2]);
+  return products_of(types, types.outputs[0], keys, 2);
+}
+// The gradient computes the first product again and has four others.
+double attention_grad_flops(const OpTypes& types) {
+  return products_of(types, types.inputs[3], keys_of(types), 5);
+}
+
 }  // namespace
 
 AttentionForm::Keys AttentionForm::visible(int64_t row, int64_t length) const {
@@ -438,6 +457,7 @@ void register_attention_ops(Catalogue& catalogue) {
                                               .optional_output("log_sum_exp", "L"))
                     .infer(infer_attention)
                     .gradient(attention_gradient)
+                    .flops(attention_flops)
                     .sharding(shard_attention<kMask>));
   catalogue.add(with_attention_attributes(Op("leat.AttentionGrad")
                                               .input("Q", "T")
@@ -454,6 +474,7 @@ void register_attention_ops(Catalogue& catalogue) {
                                               .output("dV", "T")
                                               .optional_output("dmask", "U"))
                     .infer(infer_attention_grad)
+                    .flops(attention_grad_flops)
                     .sharding(shard_attention<kGradMask>));
 }
 

@@ -116,6 +116,13 @@ OpDef conditional(const OpDef& op) {
     InferBehindCondition behind(ctx);
     return op.infer(behind);
   };
+  if (op.flops) {
+    made.flops = [&op](const OpTypes& all) {
+      OpTypes behind = all;
+      behind.inputs.erase(behind.inputs.begin());
+      return op.flops(behind);
+    };
+  }
   return made;
 }
 

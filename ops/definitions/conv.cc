@@ -7,6 +7,7 @@
 #include "ops/definitions/activation.h"
 #include "ops/definitions/conv_spec.h"
 #include "ops/definitions/definitions.h"
+#include "ops/graph/cost.h"
 
 namespace leat {
 namespace {
@@ -400,6 +401,22 @@ Op window_op(std::string_view name, int since = 1) {
       .attr_optional("pads", "ints");
 }
 
+// Each element of `side` takes the elements of the kernel that share one index of its first axis;
+// `side` is the operand that this axis belongs to: the outputs of a convolution, the inputs of a
+// transposed one.
+double window_flops(const OperandType& side, const OperandType& kernel) {
+  if (kernel.shape[0] == 0) return 0;
+  return 2 * elements_of(side) * elements_of(kernel) / static_cast<double>(kernel.shape[0]);
+}
+double conv_flops(const OpTypes& types) { return window_flops(types.outputs[0], types.inputs[1]); }
+// Each element of the input takes part in one product with all weights of its channel.
+double transposed_flops(const OpTypes& types) {
+  return window_flops(types.inputs[0], types.inputs[1]);
+}
+double conv_weights_flops(const OpTypes& types) {
+  return window_flops(types.inputs[1], types.outputs[0]);
+}
+
 }  // namespace
 
 void register_conv_ops(Catalogue& catalogue) {
@@ -414,6 +431,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .infer(infer_conv)
                     .gradient(conv_gradient)
                     .sharding(conv_sharding)
+                    .flops(conv_flops)
                     .tiling(image_tiling<conv_spec>)
                     .layouts(conv_layouts<conv_spec>));
   catalogue.add(window_op("ConvTranspose", 11)
@@ -428,6 +446,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .infer(infer_conv_transpose)
                     .gradient(conv_transpose_gradient)
                     .sharding(transposed_sharding)
+                    .flops(transposed_flops)
                     .tiling(image_tiling<conv_transpose_spec>)
                     .layouts(transpose_layouts));
   // The gradient of a convolution's input. `spatial`: the sizes of that input without batch and
@@ -440,6 +459,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .infer(infer_conv_grad_input)
                     .gradient(conv_grad_input_gradient)
                     .sharding(transposed_sharding)
+                    .flops(transposed_flops)
                     .tiling(image_tiling<conv_grad_input_spec>)
                     .layouts(conv_layouts<conv_grad_input_spec>));
   // The gradients of a convolution's weights and, as second output, of its bias.
@@ -452,6 +472,7 @@ void register_conv_ops(Catalogue& catalogue) {
                     .infer(infer_conv_grad_weights)
                     .gradient(conv_grad_weights_gradient)
                     .sharding(conv_grad_weights_sharding)
+                    .flops(conv_weights_flops)
                     .tiling(weights_tiling)
                     .layouts(conv_layouts<conv_grad_weights_spec>));
 }

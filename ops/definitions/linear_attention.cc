@@ -5,6 +5,7 @@
 
 #include "devices/base/text.h"
 #include "ops/definitions/definitions.h"
+#include "ops/graph/cost.h"
 
 namespace leat {
 namespace {
@@ -210,6 +211,21 @@ Op with_linear_attention_inputs(Op op) {
       .sharding(shard_linear_attention);
 }
 
+// Of each step: the state grows by a product of key and value, and is multiplied by the query; with
+// the delta rule also by the key.
+double linear_attention_flops(const OpTypes& types) {
+  const auto rule = update_rule(*types.attrs);
+  const auto heads = static_cast<double>(attr_int(*types.attrs, "kv_num_heads"));
+  const double value_size = static_cast<double>(types.inputs[kValueInput].shape[2]) / heads;
+  const double keys = rule.ok() && rule->delta ? 2 : 1;
+  return 2 * value_size *
+         (keys * elements_of(types.inputs[kKeyInput]) + elements_of(types.inputs[kQueryInput]));
+}
+// The gradient computes the states again, and has two products for each of theirs.
+double linear_attention_grad_flops(const OpTypes& types) {
+  return 3 * linear_attention_flops(types);
+}
+
 }  // namespace
 
 Result<LinearAttentionSpec> linear_attention_spec(const KernelSetup& setup) {
@@ -245,7 +261,8 @@ void register_linear_attention_ops(Catalogue& catalogue) {
                     .output("present_state", "S")
                     .attr("chunk_size", int64_t{64})  // the kernel goes step by step
                     .infer(infer_linear_attention)
-                    .gradient(linear_attention_gradient));
+                    .gradient(linear_attention_gradient)
+                    .flops(linear_attention_flops));
   catalogue.add(with_linear_attention_inputs(Op("leat.LinearAttentionGrad"))
                     .optional_input("dY", "T")
                     .optional_input("dstate", "S")
@@ -255,7 +272,8 @@ void register_linear_attention_ops(Catalogue& catalogue) {
                     .optional_output("dpast_state", "S")
                     .optional_output("ddecay", "T")
                     .optional_output("dbeta", "T")
-                    .infer(infer_linear_attention_grad));
+                    .infer(infer_linear_attention_grad)
+                    .flops(linear_attention_grad_flops));
 }
 
 }  // namespace leat

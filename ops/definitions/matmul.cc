@@ -6,6 +6,7 @@
 #include "ops/definitions/activation.h"
 #include "ops/definitions/definitions.h"
 #include "ops/definitions/product.h"
+#include "ops/graph/cost.h"
 
 namespace leat {
 namespace {
@@ -251,6 +252,16 @@ Tiling product_tiling(const OpTypes& types) {
   return tiling;
 }
 
+// Each element of the output takes `inner` multiply-adds. The inner size is the last one of A, or
+// the last but one if A is transposed.
+double product_flops_of(const OpTypes& types) {
+  const Shape& a = types.inputs[0].shape;
+  if (a.rank() == 0) return 0;
+  const bool transposed = a.rank() > 1 && attr_int(*types.attrs, "transA") != 0;
+  const int64_t inner = a[a.rank() - (transposed ? 2 : 1)];
+  return 2 * elements_of(types.outputs[0]) * static_cast<double>(inner);
+}
+
 }  // namespace
 
 void register_matmul_ops(Catalogue& catalogue) {
@@ -263,6 +274,7 @@ void register_matmul_ops(Catalogue& catalogue) {
                     .infer(infer_matmul)
                     .gradient(matmul_gradient)
                     .sharding(matmul_sharding)
+                    .flops(product_flops_of)
                     .tiling(product_tiling<describe_matmul>));
   catalogue.add(Op("leat.MatMul")
                     .input("A", "T")
@@ -277,6 +289,7 @@ void register_matmul_ops(Catalogue& catalogue) {
                     .infer(infer_matmul)
                     .gradient(matmul_gradient)
                     .sharding(matmul_sharding)
+                    .flops(product_flops_of)
                     .tiling(product_tiling<describe_matmul>));
   catalogue.add(Op("Gemm", 13)
                     .input("A", "T")
@@ -292,6 +305,7 @@ void register_matmul_ops(Catalogue& catalogue) {
                     .infer(infer_gemm)
                     .gradient(gemm_gradient)
                     .sharding(gemm_sharding)
+                    .flops(product_flops_of)
                     .tiling(product_tiling<describe_gemm>));
 }
 

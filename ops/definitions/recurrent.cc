@@ -6,6 +6,7 @@
 
 #include "devices/base/text.h"
 #include "ops/definitions/definitions.h"
+#include "ops/graph/cost.h"
 #include "ops/graph/op.h"
 
 namespace leat {
@@ -228,6 +229,18 @@ Op with_attributes(Op op) {
       .type("T", kFloats);
 }
 
+// Each element of the states of all steps, times R's columns: forward the product of the state, in
+// the gradient that of the gates' gradients. `y` are the states, and `r` is R.
+double state_flops(const OperandType& y, const OperandType& r) {
+  return 2 * elements_of(y) * static_cast<double>(r.shape[1]);
+}
+double recurrent_flops(const OpTypes& types) {
+  return state_flops(types.outputs[0], types.inputs[1]);
+}
+double recurrent_grad_flops(const OpTypes& types) {
+  return state_flops(types.inputs[1], types.inputs[0]);
+}
+
 }  // namespace
 
 std::optional<CellActivation> cell_activation(std::string_view name, std::optional<double> alpha,
@@ -310,6 +323,7 @@ void register_recurrent_ops(Catalogue& catalogue) {
                                     .optional_output("states", "T"))
                     .infer(infer_recurrent)
                     .gradient(recurrent_gradient)
+                    .flops(recurrent_flops)
                     .sharding(shard_recurrent));
   catalogue.add(with_attributes(Op("leat.RecurrentGrad")
                                     .input("r", "T")
@@ -329,7 +343,8 @@ void register_recurrent_ops(Catalogue& catalogue) {
                                     .optional_output("dinitial_c", "T")
                                     .optional_output("before_h", "T")
                                     .optional_output("before_c", "T"))
-                    .infer(infer_recurrent_grad));
+                    .infer(infer_recurrent_grad)
+                    .flops(recurrent_grad_flops));
 }
 
 }  // namespace leat

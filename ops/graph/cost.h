@@ -7,13 +7,19 @@
 
 namespace leat {
 
-// The floating-point operations of a matrix product or a convolution, or of the gradient of one:
-// two for each multiply-add. The result is 0 for all other ops, whose time depends on memory.
+// The floating-point operations of an op that multiplies matrices (a product, a convolution, an
+// attention, a recurrent cell, or the gradient of one), as its definition counts them: two for each
+// multiply-add. The result is 0 for all other ops, whose time depends on memory.
 // REQUIRES: inference accepted the types.
 double product_flops(const OpDef& op, const OpTypes& types);
 
 // The bytes of all operands that are present, each counted once although a kernel may read an
 // operand several times. A variable counts whole, also if an op picks some of its rows.
 double operand_bytes(const OpTypes& types);
+
+// What definitions count with.
+inline double elements_of(const OperandType& type) {
+  return static_cast<double>(type.shape.elements());
+}
 
 }  // namespace leat

@@ -183,6 +183,10 @@ Op& Op::sharding(decltype(OpDef::sharding) f) {
   def_.sharding = std::move(f);
   return *this;
 }
+Op& Op::flops(std::function<double(const OpTypes&)> f) {
+  def_.flops = std::move(f);
+  return *this;
+}
 Op& Op::tiling(std::function<Tiling(const OpTypes&)> f) {
   def_.tiling = std::move(f);
   return *this;

@@ -237,6 +237,9 @@ struct OpDef {
   std::function<std::vector<ShardingRule>(const std::vector<OperandType>& inputs,
                                           const std::vector<OperandType>& outputs, const Attrs&)>
       sharding;
+  // The floating-point operations of a call, two for each multiply-add, of ops that multiply
+  // matrices; empty: few, so that the time depends on memory. ops/graph/cost.h has the users.
+  std::function<double(const OpTypes&)> flops;
   std::function<Tiling(const OpTypes&)> tiling;          // empty: no row tiles
   std::function<LayoutSupport(const OpTypes&)> layouts;  // of CPUs; empty: plain only
   // The same for kernels of other kinds of devices, whose other layout is channels_last.
@@ -287,6 +290,7 @@ class Op {
   Op& infer(std::function<Status(InferContext&)> f);
   Op& gradient(std::function<Status(GradientContext&)> f);
   Op& sharding(decltype(OpDef::sharding) f);
+  Op& flops(std::function<double(const OpTypes&)> f);
   Op& tiling(std::function<Tiling(const OpTypes&)> f);
   Op& layouts(std::function<LayoutSupport(const OpTypes&)> f);
   Op& kernel(std::string device_kind, KernelFactory f);

@@ -43,6 +43,30 @@ TEST_CASE("a convolution and its gradients cost the same") {
   CHECK(flops("ConvTranspose", {y, w}, x) == expected);
 }
 
+TEST_CASE("cells and attention cost what their products cost") {
+  // 7 steps of 3 rows with a state of 5, four gates.
+  const auto x = floats({7, 3, 20}), r = floats({5, 20}), y = floats({7, 3, 5});
+  const double of_state = 2.0 * 7 * 3 * 5 * 20;
+  CHECK(flops("leat.Recurrent", {x, r}, y) == of_state);
+  CHECK(flops("leat.RecurrentGrad", {r, y}, x) == of_state);
+  // 2 rows with 3 heads of 8, 6 queries and 11 keys.
+  const auto q = floats({2, 3, 6, 8}), k = floats({2, 3, 11, 8});
+  CHECK(flops("Attention", {q, k, k}, q) == 2.0 * 2 * (2 * 3 * 6 * 8) * 11);
+  // 2 rows of 6 steps, 3 heads of 8 and values of 4.
+  const auto lq = floats({2, 6, 24}), lv = floats({2, 6, 12});
+  const Attrs attrs{{"kv_num_heads", int64_t{3}},
+                    {"q_num_heads", int64_t{3}},
+                    {"update_rule", std::string("linear")}};
+  CHECK(flops("LinearAttention", {lq, lq, lv}, lv, attrs) == 2.0 * 2 * (2 * 6 * 24) * 4);
+}
+
+TEST_CASE("an op in a branch costs what it costs outside") {
+  const auto a = floats({7, 5}), b = floats({5, 11}), y = floats({7, 11});
+  OperandType condition = floats({});
+  condition.dtype = DType::boolean;
+  CHECK(flops("when.MatMul", {condition, a, b}, y) == 2 * 7 * 5 * 11);
+}
+
 TEST_CASE("an op bound by memory costs no flops, and absent operands have no bytes") {
   CHECK(flops("Relu", {floats({4, 4})}, floats({4, 4})) == 0);
   OpTypes types{{floats({4, 4}), OperandType()}, {floats({2})}, nullptr};

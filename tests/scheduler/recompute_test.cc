@@ -120,6 +120,30 @@ TEST_CASE("convolutions with normalization are computed again, with the same bit
       0.7);
 }
 
+TEST_CASE("the iterations of a loop are computed again, with the same bits") {
+  check_smaller(
+      "g (float[12, 32, 64] xs, float[32, 64] h0, float[64, 64] w) => (loss, dw, dh) {"
+      "last, all = Scan <num_scan_inputs = 1, body = step (float[32, 64] h, float[32, 64] x)"
+      " => (float[32, 64] next, float[32, 64] out) {"
+      "  m = MatMul (h, w)  s = Add (m, x)  t = Tanh (s)  e = Exp (t)  g = Sigmoid (e)"
+      "  u = Exp (g)  v = Tanh (u)  next = Add (v, t)  out = Identity (next) }> (h0, xs)"
+      "  q = Mul (last, last)  loss = ReduceSum <keepdims = 0> (q)"
+      "  dw, dh = leat.Gradients (loss, w, h0) }",
+      0.7);
+}
+
+TEST_CASE("the states of a recurrent cell are computed again, with the same bits") {
+  check_smaller(
+      "g (float[10, 16, 64] h0, float[64, 256] r) => (loss, dr, dx) {"
+      "wide = Constant <value_ints = [1, 1, 4]> ()" +
+          repeat_layers(6,
+                        "x{} = Tile (h{-}, wide)  t{} = Tanh (x{})"
+                        "  h{} = leat.Recurrent <cell = \"lstm\"> (t{}, r)") +
+          "q = Mul (h6, h6)  loss = ReduceSum <keepdims = 0> (q)"
+          "  dr, dx = leat.Gradients (loss, r, h0) }",
+      0.7);
+}
+
 TEST_CASE("copies come before the writes of a step") {
   const std::string text =
       "g (float[64, 128] h0) => (loss) {"
