@@ -35,7 +35,7 @@ ValueId gather(GraphBuilder& g, ValueId x) { return g.op("leat.AllGather", {x}, 
 }  // namespace
 
 TEST_CASE("collectives give what their names say on 1 to 4 workers", "[cluster]") {
-  const std::string strategy = GENERATE("mirrored", "parameter_server");
+  const std::string strategy = GENERATE("mirrored", "parameter_server", "central_storage");
   const auto run = [&](const auto& build, int workers) {
     return run_shards(strategy, build, workers);
   };
@@ -72,7 +72,7 @@ TEST_CASE("collectives give what their names say on 1 to 4 workers", "[cluster]"
 }
 
 TEST_CASE("a value that is the same on all shards is reduced without a transfer", "[cluster]") {
-  const std::string strategy = GENERATE("mirrored", "parameter_server");
+  const std::string strategy = GENERATE("mirrored", "parameter_server", "central_storage");
   for (int workers = 1; workers <= kShards; ++workers) {
     const auto reduced = [&](const char* op) {
       return run_shards(
