@@ -1,11 +1,14 @@
 // Models of several kinds, each trained from a job file: language model, sequence to sequence,
 // recommendation, segmentation, LSTM. [cluster] runs under ThreadSanitizer.
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/daemon/branching_graph.h"
+#include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
 #include "tests/slowness.h"
@@ -37,7 +40,21 @@ void write(const SmallJob& small, const std::string& name, const Tensor& values)
   must(write_npy(real_files(), small.path(name), values));
 }
 
-// One loss and hash for any number of workers and threads, and for a run in two parts.
+// The job on two workers of a cluster, of which one loses its runner in the middle.
+void check_kill(const SmallJob& small, Job job, const std::string& expected) {
+  if (kSlowness > 1) return;  // daemons are processes of their own
+  ProcessCluster cluster(
+      {.workers = 2, .data_path = small.path(), .master = {"--set", "chaos=true"}});
+  job.data.root = "data";
+  const std::string path = small.path("submitted.yaml");
+  std::ofstream(path) << print_job(job);
+  const auto view = nlohmann::json::parse(cluster.run_with_fault(path, "kill=runner:1@step=7"));
+  CHECK(view["weights_sha256"] == expected);
+  CHECK(view["history"].size() == 1);
+}
+
+// One loss and hash for any number of workers and threads, for a run in two parts, and though a
+// runner is killed.
 void check_reproducible(const SmallJob& small, const Set& set, double at_most) {
   const auto with = [&](const Set& more) {
     Set all = set;
@@ -61,6 +78,7 @@ void check_reproducible(const SmallJob& small, const Set& set, double at_most) {
       small.train(with({"num_workers=2"}), "parts", second, 2, /*resume=*/true);
   CHECK(second.first == 17);
   CHECK(parts.weights_sha256 == whole.weights_sha256);
+  check_kill(small, with({"num_workers=2"}), whole.weights_sha256);
 }
 
 // Attention to the tokens before, written with plain ops.

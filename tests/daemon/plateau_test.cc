@@ -10,6 +10,7 @@
 #include "daemon/base/yaml_reader.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/differences.h"
 #include "tests/daemon/metrics_text.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
@@ -48,15 +49,18 @@ TEST_CASE("the rates of a plateau are PyTorch's") {
     CHECK(must(parse_job(print_job(job), "job.yaml")) == job);
     Plateau plateau(job);
     const std::vector<double> rates = numbers_in(words);
+    double worst = 0;
     REQUIRE(rates.size() == series.size());
     for (size_t e = 0; e < series.size(); ++e) {
       EpochResult epoch;
       epoch.val_loss = computed(series[e]);
       falls += plateau.take(epoch) ? 1 : 0;
       CHECK(plateau.learning_rate() == rates[e]);
+      worst = std::max(worst, std::abs(plateau.learning_rate() - rates[e]));
       CHECK(std::abs(0.5 / (1 + plateau.cut()) - rates[e]) <= 1e-15 * rates[e]);
       ++compared;
     }
+    note_difference("schedule", cat("plateau ", settings, ", ", name), worst);
   }
   CHECK(compared == 3 * 6 * 40);
   CHECK(falls > 20);

@@ -17,6 +17,7 @@
 #include "ops/formats/npy.h"
 #include "ops/formats/safetensors.h"
 #include "tests/catch.h"
+#include "tests/daemon/differences.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
 
@@ -163,6 +164,7 @@ TEST_CASE("every optimizer gives PyTorch's weights after 50 steps", "[minutes]")
     Silent watch;
     recipe.train(job, reference.name, watch);
     const double difference = largest_difference(recipe.weights(reference.name), reference.numbers);
+    note_difference("optimizer", reference.name, difference);
     CHECK(difference < 1e-9);
   }
   for (const Optimizer& optimizer : all_optimizers())
@@ -183,6 +185,7 @@ TEST_CASE("every schedule gives PyTorch's rates") {
     for (size_t step = 0; step < reference.numbers.size(); ++step)
       rates.push_back(learning_rate_at(spec, static_cast<int64_t>(step)));
     const double difference = largest_difference(rates, reference.numbers);
+    note_difference("schedule", reference.name, difference);
     CHECK(difference < 1e-9);
   }
   // plateau_test.cc has those that look at epochs.
