@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <vector>
 
 #include "devices/base/text.h"
@@ -235,6 +236,7 @@ Result<std::vector<NpzMember>> read_npz_directory(const ReadableFile& file) {
     return damaged_zip(file, cat("its directory has ", directory.size, " bytes, more than 64 MiB"));
   LEAT_ASSIGN_OR_RETURN(const Bytes64 bytes, Bytes64::read(file, directory.offset, directory.size));
   std::vector<NpzMember> members;
+  std::set<std::string> names;  // of the members: a hostile file has very many
   uint64_t at = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     if (at + kFixed > bytes.size() || bytes.text(at, 4) != "PK\x01\x02")
@@ -252,11 +254,11 @@ Result<std::vector<NpzMember>> read_npz_directory(const ReadableFile& file) {
       return unimplemented(cat("'", file.path(), "': member '", entry.name, "': expected it ",
                                "neither compressed nor encrypted; write it with numpy.savez()"));
     }
+    if (members.size() == kNpzArrays)
+      return damaged_zip(file, cat("it has more than ", kNpzArrays, " of them"));
     LEAT_ASSIGN_OR_RETURN(NpzMember member, locate_member(file, entry));
-    for (const NpzMember& other : members) {
-      if (other.name == member.name)
-        return damaged_zip(file, cat("the array '", member.name, "' is there twice"));
-    }
+    if (!names.insert(member.name).second)
+      return damaged_zip(file, cat("the array '", member.name, "' is there twice"));
     members.push_back(std::move(member));
   }
   return members;

@@ -27,11 +27,13 @@ struct NpzMember {
   std::string name;    // without ".npy"
   ArrayHeader header;  // header.offset counts from the beginning of the NPZ file
 };
+inline constexpr size_t kNpzArrays = size_t{1} << 16;  // that a file may have
+
 // Reads the directory of an NPZ file and the headers of its arrays, in the order of the directory;
 // members of other names are left out. invalid_argument for a file that is no zip archive or is
 // damaged, for an array that does not fill its member, and for a name that is there twice;
 // unimplemented for a compressed or encrypted member: numpy.savez() compresses nothing. At most
-// 64 MiB of directory are read.
+// 64 MiB of directory and kNpzArrays arrays are read.
 Result<std::vector<NpzMember>> read_npz_directory(const ReadableFile& file);
 // Reads the elements of a member, in C's order. resource_exhausted if there is no memory.
 Result<Tensor> read_npz_member(const ReadableFile& file, const NpzMember& member);

@@ -99,5 +99,34 @@ TEST_CASE("an npz that cannot be is refused before its first byte") {
   CHECK(refused({{std::string(65'001, 'a'), good}}).code() == Code::invalid_argument);
 }
 
+// The file of one array "x", whose directory has `count` entries of other names for it.
+std::string npz_of_entries(uint64_t count) {
+  const Bytes good = npz_of({{"x", Tensor(DType::f32, {1})}});
+  const std::string all(reinterpret_cast<const char*>(good.data()), good.size());
+  const auto little = [](uint64_t value, size_t size) {
+    return std::string(reinterpret_cast<const char*>(&value), size);
+  };
+  const size_t begin = all.find("PK\x01\x02"), end = all.find("PK\x06\x06");
+  std::string entry = all.substr(begin, end - begin), out = all.substr(0, begin);
+  entry.replace(28, 2, little(11, 2)).replace(46, 5, "1000000.npy");
+  for (uint64_t i = 0; i < count; ++i) out += entry.replace(46, 7, cat(1'000'000 + i));
+  const uint64_t size = out.size() - begin;
+  out += all.substr(end, 24) + little(count, 8) + little(count, 8) + little(size, 8);
+  out += little(begin, 8) + "PK\x06\x07" + little(0, 4) + little(begin + size, 8) + little(1, 4);
+  return out + all.substr(all.size() - 22);
+}
+
+TEST_CASE("an npz of very many arrays is read up to a limit, and refused beyond it") {
+  const auto arrays = [](uint64_t count) {
+    const std::string bytes = npz_of_entries(count);
+    MemoryFiles files(std::as_bytes(std::span(bytes)));
+    return read_npz_directory(*must(files.open("many.npz")));
+  };
+  CHECK(must(arrays(3)).at(2).name == "1000002");
+  CHECK(must(arrays(kNpzArrays)).size() == kNpzArrays);
+  CHECK(arrays(kNpzArrays + 1).status().message() ==
+        "'many.npz': expected a zip archive of NPY files, it has more than 65536 of them");
+}
+
 }  // namespace
 }  // namespace leat
