@@ -1,5 +1,6 @@
-// Tables that a stranger made: SQLite and safetensors files with random changes, and with sizes
-// beyond all bounds. Each is read whole, or refused with one message that names the file.
+// Data that a stranger made: SQLite and safetensors files with random changes, and with sizes
+// beyond all bounds; pipes and links in place of files; files that change while they are read. Each
+// is read whole, or refused with one message that names the file.
 #include <sqlite3.h>
 #include <sys/stat.h>
 
@@ -8,15 +9,25 @@
 #include <fstream>
 #include <random>
 
+#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "devices/base/utf8.h"
 #include "ops/data/guess.h"
+#include "ops/formats/npy.h"
+#include "ops/formats/npz.h"
 #include "ops/formats/safetensors.h"
 #include "tests/ops/source_testing.h"
 #include "tests/sample_files.h"
 
 namespace leat {
 namespace {
+
+// Takes the place of a file. To cut a file down and fill it again, or to write it atomically, waits
+// for the disk: thousands of changes would take a minute.
+void replace_file(const std::string& path, const std::string& content) {
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << content;
+}
 
 // Reads the data set whole. Empty: every row is good.
 std::string whole_error(const DatasetFiles& names) {
@@ -52,8 +63,7 @@ void check_changes(const SourceFolder& folder, const DatasetFiles& names, const 
   std::mt19937 random(20'261'127);
   int refused = 0;
   for (int i = 0; i < kChanges; ++i) {
-    // Not written atomically: a sync for each change would take a minute.
-    std::ofstream(folder.directory / file, std::ios::binary) << changed(good, random);
+    replace_file(folder.directory / file, changed(good, random));
     const std::string error = whole_error(names);
     if (error.empty()) continue;
     ++refused;
@@ -128,7 +138,7 @@ TEST_CASE("files with changed bytes give a guess that can be opened, or one erro
   for (const auto& [file, good] : files) {
     int opened = 0;
     for (int i = 0; i < 1000; ++i) {
-      std::ofstream(folder.directory / file, std::ios::binary) << changed(good, random);
+      replace_file(folder.directory / file, changed(good, random));
       const auto guess = guess_dataset(real_files(), folder.directory / file, 100);
       const std::string error = guess.ok() ? whole_error(guess->names) : guess.status().message();
       if (guess.ok()) ++opened;
@@ -175,6 +185,218 @@ TEST_CASE("a pipe, a folder and a link out of the root are no tables") {
         std::string::npos);
   CHECK(whole_error(folder.names("sqlite", {"link.db"}, {"table=t"}))
             .find("links lead to '/etc/passwd'") != std::string::npos);
+}
+
+// A data set of one file, of a format whose files may be replaced or change.
+struct OneFile {
+  std::string file, content;
+  DatasetFiles names;
+  bool has_checks;  // changed bytes are noticed
+};
+
+std::vector<OneFile> shards_and_arrays(const SourceFolder& folder) {
+  std::vector<std::pair<std::string, std::string>> members;
+  std::vector<std::string> records;
+  std::vector<uint16_t> tokens;
+  for (int row = 0; row < 12; ++row) {
+    const std::string image = png_of(5, 4, [&](uint32_t x, uint32_t y, int c) {
+      return static_cast<uint8_t>(x * 20 + y * 9 + static_cast<uint32_t>(c * 60 + row));
+    });
+    members.emplace_back(cat(100 + row, ".png"), image);
+    members.emplace_back(cat(100 + row, ".cls"), std::to_string(row));
+    records.push_back(example_of(
+        {feature_of("image", texts_of({image})), feature_of("labels", integers_of({row}))}));
+    for (int i = 0; i < 4; ++i) tokens.push_back(static_cast<uint16_t>(row * 4 + i));
+  }
+  const Tensor array = Tensor::of<uint16_t>({48}, tokens);
+  Bytes npz;
+  must(format_npz({{"x", array}}, [&](std::span<const std::byte> bytes) {
+    npz.insert(npz.end(), bytes.begin(), bytes.end());
+    return Status();
+  }));
+  const std::string size = "columns:image:size=4", labels = "columns:labels:dtype=int64";
+  DatasetFiles windows = folder.names("tokens", {});
+  windows.window = windows.stride = 4;
+  windows.element = DType::u16;
+  const std::string npy = text_of_bytes(must(format_npy(array)));
+  const std::string raw = npy.substr(npy.size() - 2 * tokens.size());
+  return {
+      {"a.tar", tar_of(members),
+       folder.names("webdataset", {},
+                    {"columns:image=", "columns:image:ext=png", size,
+                     "columns:labels=", "columns:labels:ext=cls", labels}),
+       true},
+      {"a.tfrecord", tfrecord_of(records),
+       folder.names("tfrecord", {}, {"columns:image=", size, "columns:labels=", labels}), true},
+      {"a.bin", raw, windows, false},
+      {"a.npy", npy, windows, false},
+      {"a.npz", text_of_bytes(npz), folder.names("npz", {}), false},
+  };
+}
+
+TEST_CASE("a pipe, a folder and links that lead nowhere are no shards, tokens or arrays") {
+  const SourceFolder folder;
+  const auto path = [&](const std::string& name) { return folder.directory / name; };
+  for (OneFile& each : shards_and_arrays(folder)) {
+    folder.write(each.file, each.content);
+    each.names.files = {each.file};
+    CHECK(whole_error(each.names) == "");
+    REQUIRE(::mkfifo(path("pipe-" + each.file).c_str(), 0600) == 0);
+    std::filesystem::create_directory(path("folder-" + each.file));
+    std::filesystem::create_symlink("none", path("nowhere-" + each.file));
+    std::filesystem::create_symlink("ring-" + each.file, path("ring-" + each.file));
+    std::filesystem::create_symlink("/etc/passwd", path("outside-" + each.file));
+    for (const char* kind : {"pipe-", "folder-", "nowhere-", "ring-", "outside-"}) {
+      const std::string name = kind + each.file;
+      each.names.files = {name};
+      CHECK_THAT(whole_error(each.names), Catch::Contains(name));
+      if (each.names.format == "npz") continue;  // which takes no patterns
+      // Behind a good file.
+      each.names.files = {each.file, cat(kind, "*", each.file)};
+      CHECK_THAT(whole_error(each.names), Catch::Contains(name));
+    }
+  }
+}
+
+// Files of which one changes on the disk before it is read for the `at`th time.
+class ChangingFiles final : public ForwardingFiles {
+ public:
+  using Change = std::function<void(const std::string& path)>;
+  ChangingFiles(int at, Change change)
+      : ForwardingFiles(real_files()), at_(at), change_(std::move(change)) {}
+  Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
+    LEAT_ASSIGN_OR_RETURN(auto file, files_.open(path));
+    return std::unique_ptr<ReadableFile>(new File(*this, std::move(file)));
+  }
+  bool has_changed() const { return reads_ >= at_; }
+
+ private:
+  class File final : public ReadableFile {
+   public:
+    File(ChangingFiles& all, std::unique_ptr<ReadableFile> file)
+        : all_(all), file_(std::move(file)) {}
+    const std::string& path() const override { return file_->path(); }
+    uint64_t size() const override { return file_->size(); }
+    Status read(uint64_t offset, std::span<std::byte> out) const override {
+      if (++all_.reads_ == all_.at_) all_.change_(path());
+      return file_->read(offset, out);
+    }
+
+   private:
+    ChangingFiles& all_;
+    const std::unique_ptr<ReadableFile> file_;
+  };
+
+  const int at_;
+  const Change change_;
+  int reads_ = 0;
+};
+
+void cut_half(const std::string& path) {
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+}
+void clear_half(const std::string& path) {
+  const auto size = std::filesystem::file_size(path);
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(size / 2));
+  file << std::string(size - size / 2, '\0');
+}
+
+// The bytes of all rows until the first that cannot be read, whose error follows.
+struct RowsRead {
+  std::vector<Bytes> rows;
+  std::string error;
+  bool is_row = false;  // the error is that of a row
+};
+
+RowsRead read_rows(Files& files, const DatasetFiles& names) {
+  const auto data = Dataset::open(files, names);
+  if (!data.ok()) return {{}, data.status().message()};
+  RowsRead out;
+  for (int64_t row = 0; row < (*data)->info().count; ++row) {
+    for (size_t c = 0; c < (*data)->info().columns.size(); ++c) {
+      Bytes bytes(static_cast<size_t>((*data)->info().columns[c].row_bytes()));
+      const Status read = (*data)->read(c, row, bytes);
+      if (!read.ok()) return {std::move(out.rows), read.message(), true};
+      out.rows.push_back(std::move(bytes));
+    }
+  }
+  return out;
+}
+
+// Changes the data before each of their reads, one after the other: all rows are as they were, or
+// there is an error with a name in it. Returns how many errors there were.
+int errors_of_changes(const DatasetFiles& names, const ChangingFiles::Change& change,
+                      const std::function<void()>& restore, const std::string& name,
+                      const std::string& of_row, bool has_checks) {
+  restore();
+  const std::vector<Bytes> truth = read_rows(real_files(), names).rows;
+  int errors = 0;
+  for (int at = 1;; ++at) {
+    restore();
+    ChangingFiles files(at, change);
+    const RowsRead found = read_rows(files, names);
+    if (!files.has_changed()) return errors;
+    INFO("read " << at << ": " << found.error);
+    if (found.error.empty()) {
+      CHECK(found.rows.size() == truth.size());
+      if (has_checks) CHECK(found.rows == truth);
+      continue;
+    }
+    ++errors;
+    CHECK(is_utf8(found.error));
+    CHECK_THAT(found.error, Catch::Contains(name));
+    if (found.is_row) CHECK_THAT(found.error, Catch::Contains(of_row));
+    if (has_checks) CHECK(std::equal(found.rows.begin(), found.rows.end(), truth.begin()));
+  }
+}
+
+TEST_CASE("a file that changes while it is read gives its rows, or one error that names it") {
+  const SourceFolder folder;
+  for (OneFile& each : shards_and_arrays(folder)) {
+    INFO(each.file);
+    each.names.files = {each.file};
+    const auto restore = [&] { replace_file(folder.directory / each.file, each.content); };
+    const std::string of_row = each.has_checks ? cat("'", each.file, "': record ") : each.file;
+    CHECK(errors_of_changes(each.names, cut_half, restore, each.file, of_row, each.has_checks) > 0);
+    const int cleared =
+        errors_of_changes(each.names, clear_half, restore, each.file, of_row, each.has_checks);
+    if (each.has_checks) CHECK(cleared > 0);
+  }
+}
+
+TEST_CASE("an image that changes or goes while the folder is read is one error that names it") {
+  const SourceFolder folder;
+  const std::string image = png_of(5, 4, [](uint32_t x, uint32_t y, int c) {
+    return static_cast<uint8_t>(x * 20 + y * 9 + static_cast<uint32_t>(c * 60));
+  });
+  const std::vector<std::string> images = {"train/a/1.png", "train/a/2.png", "train/b/1.png"};
+  for (const char* name : {"train/a", "train/b"})
+    std::filesystem::create_directories(folder.directory / name);
+  const auto restore = [&] {
+    for (const std::string& name : images) replace_file(folder.directory / name, image);
+  };
+  const DatasetFiles names = folder.names("image_folder", {"train"}, {"size=4"});
+  for (const auto& change : {cut_half, clear_half})
+    CHECK(errors_of_changes(names, change, restore, ".png", "'train/", true) > 0);
+  // Another thing takes the place of an image that was listed.
+  const std::string path = folder.directory / images[1];
+  const std::vector<std::function<void()>> things = {
+      [&] {},
+      [&] { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); },
+      [&] { std::filesystem::create_directory(path); },
+      [&] { std::filesystem::create_symlink("none", path); },
+      [&] { std::filesystem::create_symlink("2.png", path); },
+      [&] { std::filesystem::create_symlink("/etc/passwd", path); }};
+  for (const auto& put : things) {
+    restore();
+    const auto data = must(Dataset::open(real_files(), names));
+    std::filesystem::remove(path);
+    put();
+    CHECK(row_error(*data, 0, 0) == "");
+    CHECK(row_error(*data, 0, 1).find("'train/a/2.png': ") == 0);
+    CHECK(row_error(*data, 0, 2) == "");
+  }
 }
 
 }  // namespace
