@@ -1,5 +1,5 @@
-// Trains on images of a folder, of tar shards and of TFRecord. Their crops are random, and follow
-// from the seed and the row's place: the weights are the same whatever reads them.
+// Jobs on images: a runner that is killed, and the names of the classes. every_source_test.cc
+// trains on each format.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -7,10 +7,10 @@
 #include "daemon/training/class_names.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/daemon/image_files.h"
 #include "tests/daemon/process_cluster.h"
 #include "tests/daemon/training_testing.h"
 #include "tests/must.h"
-#include "tests/sample_files.h"
 
 namespace leat {
 namespace {
@@ -22,101 +22,21 @@ tiny (float[N,3,6,6] image) => (float[N,3] logits) {
   logits = leat.Dense <units = 3> (f)
 }
 )";
-constexpr const char* kFormats[] = {"image_folder", "webdataset", "tfrecord"};
 
 // 42 images of three classes, each bright in a colour of its own.
 class ImageJob {
  public:
-  ImageJob() : small(kImageModel) {
-    std::vector<std::pair<std::string, std::string>> shards[2];
-    std::vector<std::string> records;
-    for (int row = 0; row < 42; ++row) {
-      const int label = row / 14;
-      const std::string image =
-          png_of(static_cast<uint32_t>(9 + row % 4), 8, [&](uint32_t x, uint32_t y, int c) {
-            const auto noise = static_cast<uint32_t>(row * 37) + x * 11 + y * 23;
-            return static_cast<uint8_t>(noise % 60 + (c == label ? 180 : 20));
-          });
-      const std::string name = std::to_string(100 + row), folder = cat("train/class-", label);
-      std::filesystem::create_directories(small.path(folder));
-      std::ofstream(small.path(cat(folder, "/", name, ".png")), std::ios::binary) << image;
-      auto& shard = shards[row < 20 ? 0 : 1];
-      shard.emplace_back(name + ".png", image);
-      shard.emplace_back(name + ".cls", std::to_string(label));
-      records.push_back(example_of(
-          {feature_of("image", texts_of({image})), feature_of("labels", integers_of({label}))}));
-    }
-    for (const int i : {0, 1})
-      std::ofstream(small.path(cat("shard-", i, ".tar")), std::ios::binary) << tar_of(shards[i]);
-    std::ofstream(small.path("train.tfrecord"), std::ios::binary) << tfrecord_of(records);
-  }
+  ImageJob() : small(kImageModel) { write_image_files(small.path(), 42, 3); }
 
   Job job(const std::string& format, const std::vector<std::string>& set = {}) const {
-    std::vector<std::string> all = {"global_batch_size=12", "steps=11"};
+    std::vector<std::string> all = {cat("data.train=", image_source(format)),
+                                    "data.validation=null", "global_batch_size=12", "steps=11"};
     all.insert(all.end(), set.begin(), set.end());
-    Job job = small.job(all);
-    job.data.validation.reset();
-    job.data.train.format = format;
-    job.data.train.files = {format == "image_folder" ? "train"
-                            : format == "tfrecord"   ? "train.tfrecord"
-                                                     : "shard-*.tar"};
-    const std::vector<std::string> geometry = {"size=6", "crop=random_resized", "flip=0.5"};
-    job.data.train.options = geometry;
-    if (format == "image_folder") return job;
-    const bool tar = format == "webdataset";
-    job.data.train.options = {"columns:image="};
-    if (tar) job.data.train.options.push_back("columns:image:ext=png");
-    for (const std::string& each : geometry)
-      job.data.train.options.push_back("columns:image:" + each);
-    job.data.train.options.push_back("columns:labels=");
-    if (tar) job.data.train.options.push_back("columns:labels:ext=cls");
-    job.data.train.options.push_back("columns:labels:dtype=int64");
-    return job;
+    return small.job(all);
   }
 
   SmallJob small;
 };
-
-TEST_CASE("images of any format train to the same weights on any workers and threads",
-          "[cluster]") {
-  const ImageJob images;
-  Silent watch;
-  const TrainOutcome one = images.small.train(images.job("image_folder"), "one", watch);
-  CHECK(watch.losses.back() < watch.losses.front());
-  int run = 0;
-  for (const char* format : kFormats) {
-    for (const int workers : {1, 2, 3}) {
-      // 4 shards: any number of workers up to 4 shares them.
-      const int threads = 1 + run++ % 3;
-      INFO(format << ", workers " << workers << ", threads " << threads);
-      Silent other;
-      const TrainOutcome outcome =
-          images.small.train(images.job(format, {cat("num_workers=", workers)}),
-                             cat(format, "-", workers), other, threads);
-      CHECK(other.losses == watch.losses);
-      CHECK(outcome.weights_sha256 == one.weights_sha256);
-    }
-  }
-  // Another seed gives other crops.
-  CHECK(images.small.hash(images.job("image_folder", {"seed=8"}), "seed") != one.weights_sha256);
-}
-
-TEST_CASE("a job on images goes on after an interruption with the crops that it would have had") {
-  const ImageJob images;
-  const std::string expected = images.small.hash(images.job("image_folder"), "whole");
-  for (const char* format : kFormats) {
-    INFO(format);
-    Silent first, second;
-    const Job job = images.job(format);
-    const TrainOutcome part =
-        images.small.train(job, format, first, 2, false, [&] { return first.losses.size() >= 6; });
-    CHECK(part.interrupted);
-    const TrainOutcome rest =
-        images.small.train(images.job(format, {"num_workers=2"}), format, second, 1, true);
-    CHECK(second.first == part.steps);
-    CHECK(rest.weights_sha256 == expected);
-  }
-}
 
 TEST_CASE("a job on images ends with the same weights though a runner is killed", "[cluster]") {
   const ImageJob images;
