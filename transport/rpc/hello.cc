@@ -14,7 +14,6 @@
 #include <tuple>
 
 #include "devices/base/text.h"
-#include "transport/rpc/peer_user.h"
 
 namespace leat {
 namespace {
@@ -97,14 +96,16 @@ std::string feature_names(uint64_t features) {
   return cat("0x", std::hex, features);
 }
 
-// Tells this end's user which entry to ask an admin for.
+// Tells this end's user which entry to ask an admin for. It names the user by number, since the
+// accounts of the machine may be slow, and this is the loop of a client, worker or runner.
 Status no_role_for_user(std::string_view start, RpcRole role) {
-  const std::string name = user_name(::geteuid());
+  const uid_t user = ::geteuid();
   return failed_precondition(
-      cat(start, "user '", name, "' of this machine has no role there that may be a ",
+      cat(start, "user ", user, " of this machine has no role there that may be a ",
           rpc_role_name(role), ", or the master cannot see this process's user; ask an admin of ",
-          "the cluster for an entry '", name, ": ",
-          role == RpcRole::client ? "submitter" : "worker", "' in local_users of the master"));
+          "the cluster for an entry 'uid:", user, ": ",
+          role == RpcRole::client ? "submitter" : "worker",
+          "', or one of the user's name, in local_users of the master"));
 }
 
 }  // namespace

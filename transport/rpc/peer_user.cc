@@ -1,13 +1,9 @@
 #include "transport/rpc/peer_user.h"
 
-#include <pwd.h>
 #include <sys/socket.h>
 
 #include <fstream>
-#include <string>
-#include <vector>
 
-#include "devices/base/text.h"
 #include "transport/rpc/held_socket.h"
 
 namespace leat {
@@ -58,17 +54,6 @@ std::optional<LocalPeer> local_peer(int socket) {
   }
   if (stands_for_others(found.user)) return std::nullopt;
   return found;
-}
-
-std::string user_name(uid_t user) {
-  std::vector<char> space(16384);
-  passwd entry{};
-  passwd* known = nullptr;
-  // Names that a grant cannot have, such as "DOMAIN\\ann", give way to the number.
-  if (::getpwuid_r(user, &entry, space.data(), space.size(), &known) == 0 && known != nullptr &&
-      check_name(known->pw_name).ok())
-    return known->pw_name;
-  return cat("uid-", user);
 }
 
 }  // namespace leat

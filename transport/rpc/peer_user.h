@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "devices/base/status.h"
 #include "transport/rpc/grant.h"
@@ -34,9 +33,5 @@ std::optional<LocalPeer> local_peer(int socket);
 // still exists.
 using JudgeUser =
     std::function<void(const LocalPeer&, RpcRole, std::function<void(Result<Grant>)>)>;
-
-// The user's name in the accounts of this machine, "uid-1000" if it has none there. May wait for a
-// directory service.
-std::string user_name(uid_t user);
 
 }  // namespace leat
