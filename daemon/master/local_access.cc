@@ -125,11 +125,13 @@ LocalAccount find_account(uid_t user) {
   return account;
 }
 
-LocalAccess::LocalAccess(LocalUsers users, uid_t own, Find find, std::chrono::milliseconds remember)
+LocalAccess::LocalAccess(LocalUsers users, uid_t own, Find find, std::chrono::milliseconds remember,
+                         NameOwner name_owner)
     : users_(std::move(users)),
       own_(own),
       find_(std::move(find)),
       remember_(remember),
+      name_owner_(std::move(name_owner)),
       always_({{own_, find_(own_)}, {0, find_(0)}}) {}
 
 std::optional<LocalAccount> LocalAccess::remembered(uid_t user) const {
@@ -145,6 +147,11 @@ LocalAccount LocalAccess::account_of(uid_t user) const {
   if (auto known = remembered(user)) return *std::move(known);
   // Not under the lock: a directory service may take its time.
   LocalAccount account = find_(user);
+  const bool judged = account.is_known || users_.contains(cat(kUid, user));
+  const auto roles = judged ? roles_of(user, account) : std::vector<LocalRole>();
+  const bool has_role = std::any_of(roles.begin(), roles.end(),
+                                    [](LocalRole role) { return role != LocalRole::none; });
+  if (name_owner_ && has_role) account.owner = name_owner_(user, account.name);
   const std::lock_guard lock(mutex_);
   const auto last = found_.find(user);
   if (!account.is_known) {
@@ -185,7 +192,7 @@ std::optional<Result<Grant>> LocalAccess::judge_known(const LocalPeer& peer, Rpc
 Result<Grant> LocalAccess::judge_account(uid_t user, const LocalAccount& account,
                                          RpcRole role) const {
   Grant grant;
-  grant.name = account.name;
+  grant.name = account.owner.empty() ? account.name : account.owner;
   if (user == own_ || user == 0) return grant;
   // An entry of the number needs no accounts.
   if (!account.is_known && !users_.contains(cat(kUid, user))) {

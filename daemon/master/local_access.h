@@ -25,23 +25,31 @@ struct LocalAccount {
   std::vector<std::string> groups = {};  // also its first one
   // The accounts could be asked; an account that they lack is known, too.
   bool is_known = true;
+  std::string owner = {};  // the name that its jobs belong to; "": `name`
 };
 // Asks the accounts. May wait for a directory service.
 LocalAccount find_account(uid_t user);
+
+// An answer of the accounts counts for so long, since connections may come in quick succession.
+inline constexpr std::chrono::milliseconds kRememberAccounts{10'000};
 
 // Threads: any.
 class LocalAccess {
  public:
   using Find = std::function<LocalAccount(uid_t)>;
+  // The name that jobs of a user belong to, of its number and its name in the accounts.
+  using NameOwner = std::function<std::string(uid_t, const std::string&)>;
 
   // `own`: the master's user. Asks the accounts for the names of this user and root, which may do
-  // everything. An answer about another user counts for `remember`.
+  // everything. An answer about another user counts for `remember`. Asks `name_owner` about users
+  // that have a role; without it their jobs belong to the name in the accounts.
   LocalAccess(LocalUsers users, uid_t own, Find find = find_account,
-              std::chrono::milliseconds remember = std::chrono::seconds(10));
+              std::chrono::milliseconds remember = kRememberAccounts, NameOwner name_owner = {});
 
   // The rights of the user in a role. The master's own user and root are members. For the others
   // the entries of the user itself decide, if there are any; then those of its groups; then "*".
-  // Several add up. A role of people is for clients, and the grant has the user's name; `worker`
+  // Several add up. A role of people is for clients, and the grant has the name that the user's
+  // jobs belong to; `worker`
   // lets the user be any worker, and its runners. failed_precondition, with the user, if nothing
   // fits.
   // May wait for the accounts.
@@ -67,6 +75,7 @@ class LocalAccess {
   const uid_t own_;
   const Find find_;
   const std::chrono::milliseconds remember_;
+  const NameOwner name_owner_;
   const std::map<uid_t, LocalAccount> always_;  // the master's own user and root
   mutable std::mutex mutex_;
   mutable std::map<uid_t, Found> found_;

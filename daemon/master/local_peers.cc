@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "daemon/audit/audit_log.h"
+#include "daemon/master/local_names.h"
 #include "daemon/master/wire_client_service.h"
 #include "daemon/process/own_secret.h"
 #include "devices/base/sha256.h"
@@ -41,7 +42,13 @@ JudgeUser judge_on_loopback(const MasterParts& parts) {
 }
 
 Status open_local_access(MasterParts& parts) {
-  parts.local = std::make_unique<LocalAccess>(parts.config.local_users, ::geteuid());
+  LEAT_ASSIGN_OR_RETURN(auto opened,
+                        LocalNames::open(real_files(), parts.config.state_dir + "/local_names",
+                                         parts.log.named("local_users")));
+  const std::shared_ptr<LocalNames> names = std::move(opened);
+  parts.local = std::make_unique<LocalAccess>(
+      parts.config.local_users, ::geteuid(), find_account, kRememberAccounts,
+      [names](uid_t user, const std::string& account) { return names->name_of(user, account); });
   for (const std::string& who : parts.local->strangers())
     parts.log.warning("local_users: '", who, "' is not in the accounts of this machine");
   parts.users = std::make_unique<UserJudge>(*parts.local);

@@ -5,9 +5,15 @@
 #include <pwd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <map>
 
+#include "daemon/master/local_names.h"
+#include "devices/base/forwarding_files.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
+#include "tests/must.h"
+#include "tests/temporary_directory.h"
 
 namespace leat {
 namespace {
@@ -85,6 +91,57 @@ TEST_CASE("a user listed by number keeps its name while the accounts cannot be a
   CHECK((*remembers.judge_known({kAnn, 0}, RpcRole::client))->name == "uid-1001");
   CHECK(asked == before);
   CHECK_FALSE(remembers.judge_known({kBob, 0}, RpcRole::client));
+}
+
+TEST_CASE("jobs of a user belong to one name, whatever becomes of its account") {
+  const TemporaryDirectory folder;
+  std::map<uid_t, std::string> accounts;
+  const auto find = [&](uid_t user) -> LocalAccount {
+    const auto found = accounts.find(user);
+    return {found == accounts.end() ? cat("uid-", user) : found->second, {}};
+  };
+  const LocalUsers users = {{"*", LocalRole::submitter}, {"eve", LocalRole::none}};
+  // Each call is of a master that has just started.
+  const auto owner = [&](uid_t user) {
+    const auto names = must(LocalNames::open(real_files(), folder / "local_names", {}));
+    const LocalAccess access(
+        users, kOwn, find, std::chrono::seconds(0),
+        [&](uid_t number, const std::string& name) { return names->name_of(number, name); });
+    const auto grant = access.judge({user, 0}, RpcRole::client);
+    return grant.ok() ? grant->name : std::string(code_name(grant.status().code()));
+  };
+  accounts = {{kAnn, "ann"}, {kNameless, "eve"}};
+  CHECK(owner(kAnn) == "ann");
+  CHECK(owner(kBob) == "uid-1002");
+  CHECK(owner(kNameless) == "failed_precondition");  // of eve nothing is noted
+  accounts = {{kBob, "bob"}, {kNameless, "ann"}};
+  CHECK(owner(kAnn) == "ann");
+  CHECK(owner(kBob) == "uid-1002");
+  CHECK(owner(kNameless) == "uid-4242");  // the jobs of ann are not its own
+  std::ofstream(folder / "local_names") << "1001 ann\n1002 ann\n";
+  const auto broken = LocalNames::open(real_files(), folder / "local_names", {}).status();
+  CHECK(broken.code() == Code::invalid_argument);
+  CHECK_THAT(broken.message(), Catch::Contains("local_names:2: expected the number and the name"));
+}
+
+TEST_CASE("names of users outlive a disk that was full") {
+  const TemporaryDirectory folder;
+  class Full final : public ForwardingFiles {
+   public:
+    Full() : ForwardingFiles(real_files()) {}
+    Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
+      if (is_full) return resource_exhausted("full");
+      return files_.create(path);
+    }
+    bool is_full = true;
+  } files;
+  const auto names = must(LocalNames::open(files, folder / "local_names", {}));
+  CHECK(names->name_of(kAnn, "ann") == "ann");
+  CHECK(names->name_of(kAnn, "uid-1001") == "ann");
+  files.is_full = false;
+  CHECK(names->name_of(kAnn, "uid-1001") == "ann");
+  const auto later = must(LocalNames::open(files, folder / "local_names", {}));
+  CHECK(later->name_of(kAnn, "uid-1001") == "ann");
 }
 
 TEST_CASE("a worker is no person, and a person is no worker") {
