@@ -29,7 +29,7 @@ AuditLog::AuditLog(Files& files, std::string folder, const Clock& clock, Logger 
       clock_(clock),
       log_(std::move(log)),
       to_log_(to_log),
-      refusals_{kRefusalsAtOnce, clock.steady(), 0},
+      refusals_{{kRefusalsAtOnce, clock.steady()}, {kRefusalsAtOnce, clock.steady()}, 0},
       // Another attempt, if the last one failed.
       thread_("audit", kAgain, [this] {
         if (!status().ok()) write_all();
@@ -72,19 +72,28 @@ void AuditLog::add(AuditEntry entry, Written written) {
 }
 
 void AuditLog::add_refused(const std::string& by, const Status& why) {
+  add_within(refusals_.connections, {"connect", "", by, why});
+}
+
+void AuditLog::add_refused_lines(const std::string& by, const Status& why) {
+  add_within(refusals_.lines, {"log", "", by, why});
+}
+
+void AuditLog::add_within(Budget& budget, AuditEntry entry) {
   {
     const std::lock_guard lock(mutex_);
-    const std::chrono::duration<double> passed = clock_.steady() - refusals_.refilled_at;
-    refusals_.refilled_at = clock_.steady();
-    refusals_.allowed =
-        std::min(kRefusalsAtOnce, refusals_.allowed + kRefusalsPerSecond * passed.count());
-    if (refusals_.allowed < 1) {
+    const auto now = clock_.steady();
+    const std::chrono::duration<double> passed = now - budget.refilled_at;
+    budget.refilled_at = now;
+    budget.allowed =
+        std::min(kRefusalsAtOnce, budget.allowed + kRefusalsPerSecond * passed.count());
+    if (budget.allowed < 1) {
       ++refusals_.left_out;
       return;
     }
-    --refusals_.allowed;
+    --budget.allowed;
   }
-  add({"connect", "", by, why});
+  add(std::move(entry));
 }
 
 void AuditLog::post(Waiting waiting) {

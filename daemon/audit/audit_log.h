@@ -49,10 +49,13 @@ class AuditLog {
   // `written` is called on the thread "audit" when the entry is on the disk, or could not be
   // written; with `cancelled`, by the caller, after stop().
   void add(AuditEntry entry, Written written = {});
-  // The same for a refused connection or request, of which strangers can cause any number: at most
-  // 100 at once, and 10 in a second. The next entry of any kind has the number of those that were
-  // left out.
+  // The same for a refused connection or request ("connect"), of which strangers can cause any
+  // number: at most 100 at once, and 10 in a second. The next entry of any kind has the number of
+  // those that were left out.
   void add_refused(const std::string& by, const Status& why);
+  // The same for lines that a worker sent for a log which is not its own ("log"), within limits of
+  // their own: a worker leaves out no entry of a connection.
+  void add_refused_lines(const std::string& by, const Status& why);
   // Ok, or the failure of the last attempt to write.
   Status status() const;
   // The last entry that is on the disk.
@@ -69,6 +72,12 @@ class AuditLog {
   };
 
   AuditLog(Files& files, std::string folder, const Clock& clock, Logger log, bool to_log);
+  // So many entries of one kind may be written at once.
+  struct Budget {
+    double allowed = 0;
+    Clock::Steady refilled_at;
+  };
+  void add_within(Budget& budget, AuditEntry entry);
   void post(Waiting waiting);
   // The rest runs on the thread.
   Status read_chain();
@@ -91,9 +100,8 @@ class AuditLog {
   Status status_;
   AuditHead head_;
   struct {
-    double allowed = 0;  // that may be written at once
-    Clock::Steady refilled_at;
-    uint64_t left_out = 0;  // that no entry has told of
+    Budget connections, lines;
+    uint64_t left_out = 0;  // of both kinds, that no entry has told of
   } refusals_;
   TaskThread thread_;  // last, because it uses the other members
 };

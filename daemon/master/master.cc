@@ -232,9 +232,9 @@ Status Master::open_workforce() {
     // A stranger may try any number of times.
     parts_.audit->add_refused(cat("worker '", worker, "' at ", from), outcome);
   };
-  options.on_refused = [this](const std::string& worker, const std::string& from,
-                              const Status& why) {
-    parts_.audit->add_refused(cat("worker '", worker, "' at ", from), why);
+  options.on_refused_lines = [this](const std::string& worker, const std::string& from,
+                                    const Status& why) {
+    parts_.audit->add_refused_lines(cat("worker '", worker, "' at ", from), why);
   };
   options.log = parts_.log.named("workers");
   parts_.saved = std::make_unique<SavedFilesOfJobs>(*parts_.loop, real_files(), parts_.folders);

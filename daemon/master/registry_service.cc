@@ -223,7 +223,7 @@ kj::Promise<void> RegistryService::log(LogContext context) {
   if (status.ok() && !has_or_had(job)) {
     status = invalid_argument(cat("Registry.log: expected a job with a runner on worker '",
                                   worker_->name, "', received ", quoted_start(job)));
-    const auto& told = inside_->parts().options.on_refused;
+    const auto& told = inside_->parts().options.on_refused_lines;
     if (told) told(worker_->name, address_, status);
   }
   // The table also takes a prefix of an id, which must not become the name of a log.

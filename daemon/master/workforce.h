@@ -43,9 +43,10 @@ struct WorkforceOptions {
   // Called when a worker has registered, or was refused. `from`: the address of its connection.
   std::function<void(const std::string& worker, const std::string& from, const Status& outcome)>
       on_registered;
-  // Called when a call of a worker was refused, as on_registered.
+  // Called when lines of a worker were refused that are of a job which it never had, as
+  // on_registered.
   std::function<void(const std::string& worker, const std::string& from, const Status& why)>
-      on_refused;
+      on_refused_lines;
   Logger log;
 };
 

@@ -232,6 +232,20 @@ TEST_CASE("refused strangers cannot fill the audit log") {
   CHECK_THAT(contents_of(scene.segment(1)), Catch::Contains("\"left_out\": 900}\n"));
 }
 
+TEST_CASE("a worker with refused lines leaves out no entry of a refused connection") {
+  AuditScene scene;
+  const auto log = scene.open();
+  for (int i = 0; i < 1000; ++i)
+    log->add_refused_lines("worker 'w2' at 10.0.0.8:1", invalid_argument("a foreign job"));
+  for (int i = 0; i < 100; ++i)
+    log->add_refused("10.0.0.9:1", failed_precondition("authentication"));
+  CHECK(AuditScene::write(*log, "submit").ok());
+  const auto actions = scene.actions();
+  CHECK(std::count(actions.begin(), actions.end(), "log") == 100);
+  CHECK(std::count(actions.begin(), actions.end(), "connect") == 100);
+  CHECK_THAT(contents_of(scene.segment(1)), Catch::Contains("\"left_out\": 900}\n"));
+}
+
 TEST_CASE("nothing is changed while the audit log cannot be written") {
   AuditScene scene;
   const auto log = scene.open();
