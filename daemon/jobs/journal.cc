@@ -512,6 +512,10 @@ Result<std::vector<JobCondition>> Journal::history(std::string_view id) {
   return RowReader(*database_, directory_).history(id);
 }
 
+Result<std::vector<std::pair<std::string, std::string>>> Journal::workers_of_jobs() {
+  return RowReader(*database_, directory_).workers_of_jobs();
+}
+
 Result<std::map<std::string, uint64_t>> Journal::files_of(std::string_view user) {
   return RowReader(*database_, directory_).files_of(user);
 }

@@ -34,6 +34,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/temporary_folder.h"
@@ -90,6 +91,9 @@ class Journal {
   Result<std::set<std::string>> forgotten_jobs();
   // The names of workers that get no jobs.
   Result<std::set<std::string>> drained_workers();
+  // The workers of all assemblies of all jobs: pairs of a worker's name and a job's id, each once.
+  // The pair that a job named last is the last one.
+  Result<std::vector<std::pair<std::string, std::string>>> workers_of_jobs();
   // The conditions of a job, oldest first.
   Result<std::vector<JobCondition>> history(std::string_view id);
 

@@ -393,6 +393,31 @@ Result<std::map<std::string, uint64_t>> RowReader::files_of(std::string_view use
   }
 }
 
+Result<std::vector<std::pair<std::string, std::string>>> RowReader::workers_of_jobs() {
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement names, database_.prepare("SELECT number, id FROM jobs"));
+  std::map<int64_t, std::string> ids;
+  for (;;) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, names.step());
+    if (!row) break;
+    ids[names.integer(0)] = names.bytes(1);
+  }
+  LEAT_ASSIGN_OR_RETURN(SqliteStatement select,
+                        database_.prepare(cat(kSelectConditions, "ORDER BY sequence")));
+  std::map<std::pair<std::string, std::string>, uint64_t> last;  // condition that names the pair
+  for (uint64_t number = 0;; ++number) {
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
+    if (!row) break;
+    LEAT_ASSIGN_OR_RETURN(const JobCondition condition, read_condition(select));
+    for (const std::string& worker : condition.workers)
+      last[{worker, ids[select.integer(0)]}] = number;
+  }
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const auto& [pair, at] : last) pairs.push_back(pair);
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [&](const auto& a, const auto& b) { return last.at(a) < last.at(b); });
+  return pairs;
+}
+
 Result<std::vector<JobCondition>> RowReader::history(std::string_view id) {
   LEAT_ASSIGN_OR_RETURN(const int64_t number, job_number(database_, id));
   LEAT_ASSIGN_OR_RETURN(

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/jobs/records.h"
@@ -26,6 +27,7 @@ class RowReader {
   Result<std::vector<StoredJob>> replay();
   Result<Submission> submission(std::string_view id);
   Result<std::vector<JobCondition>> history(std::string_view id);
+  Result<std::vector<std::pair<std::string, std::string>>> workers_of_jobs();
   Result<std::map<std::string, uint64_t>> files_of(std::string_view user);
   // The names in a table of names; none if the journal lacks the table.
   Result<std::set<std::string>> names_of(std::string_view table);

@@ -52,6 +52,21 @@ std::string_view name_or_unknown(const std::string& by) {
   return by.empty() ? "an unnamed client" : std::string_view(by);
 }
 
+Result<std::unique_ptr<Journal>> open_journal(MasterParts& parts) {
+  JournalLimits limits = parts.tuning.journal;
+  limits.new_journal = parts.config.new_journal;
+  LEAT_ASSIGN_OR_RETURN(auto journal, Journal::open(*parts.files, parts.config.state_dir, limits));
+  // A journal that cannot be written does not stop the start: people can still look at their jobs.
+  parts.cannot_write = journal->opened();
+  if (!parts.cannot_write.ok()) {
+    parts.log.error(
+        "the journal cannot be written, so that no job is taken, begun or ended, while all "
+        "that there is can be looked at and fetched: ",
+        parts.cannot_write.message());
+  }
+  return journal;
+}
+
 }  // namespace
 
 MasterParts::MasterParts(const MasterConfig& of, const MasterTuning& with, Logger to)
@@ -138,21 +153,11 @@ Status Master::open() {
   parts_.audited = std::make_unique<AuditedJobs>(
       *this, *parts_.audit, *parts_.tokens,
       [security = parts_.config.security] { return security.current_secrets(); });
-  JournalLimits limits = parts_.tuning.journal;
-  limits.new_journal = parts_.config.new_journal;
-  LEAT_ASSIGN_OR_RETURN(auto journal,
-                        Journal::open(*parts_.files, parts_.config.state_dir, limits));
-  // A journal that cannot be written does not stop the start: people can still look at their jobs.
-  parts_.cannot_write = journal->opened();
-  if (!parts_.cannot_write.ok()) {
-    parts_.log.error(
-        "the journal cannot be written, so that no job is taken, begun or ended, while all "
-        "that there is can be looked at and fetched: ",
-        parts_.cannot_write.message());
-  }
+  LEAT_ASSIGN_OR_RETURN(auto journal, open_journal(parts_));
   // The jobs are read before the journal goes to its own thread, while no other thread uses it.
   LEAT_ASSIGN_OR_RETURN(const std::vector<StoredJob> jobs, journal->replay());
   LEAT_ASSIGN_OR_RETURN(const auto drained, journal->drained_workers());
+  LEAT_ASSIGN_OR_RETURN(auto had, journal->workers_of_jobs());
   gate_.clear_checks();
   parts_.folders.clear_forgotten(*journal, jobs, parts_.log);
   parts_.journal = std::make_unique<JournalThread>(std::move(journal), parts_.clock);
@@ -169,7 +174,7 @@ Status Master::open() {
                                   parts_.log.named("leftovers"));
   parts_.disk = std::make_unique<TaskThread>("disk", parts_.tuning.sweep, [this] { sweep(); });
   open_state();
-  LEAT_RETURN_IF_ERROR(open_workforce());
+  LEAT_RETURN_IF_ERROR(open_workforce(std::move(had)));
   open_runs();
   parts_.failures = std::make_unique<TaskThread>("failures");
   // The hands know the jobs before the table begins to act on them.
@@ -197,7 +202,7 @@ void Master::open_state() {
   parts_.state = std::make_unique<ClusterState>(options, random_number, parts_.clock, hands_);
 }
 
-Status Master::open_workforce() {
+Status Master::open_workforce(std::vector<std::pair<std::string, std::string>> had) {
   const auto& security = parts_.config.security;
   LEAT_ASSIGN_OR_RETURN(
       parts_.hearts,
@@ -217,6 +222,7 @@ Status Master::open_workforce() {
   options.cluster_id = parts_.journal->cluster_id();
   options.generation = parts_.journal->generation();
   options.heart_address = parts_.hearts->address();
+  options.had = std::move(had);
   options.limits = parts_.config.worker_limits;
   options.secret = [security = parts_.config.security, own = parts_.own_secret] {
     const std::string secret = security.current_secret();

@@ -69,7 +69,8 @@ class Master final : public JobService {
   // calls the three after it; listen() comes when all parts are there.
   Status open();
   void open_state();
-  Status open_workforce();
+  // `had`: as Journal::workers_of_jobs().
+  Status open_workforce(std::vector<std::pair<std::string, std::string>> had);
   void open_runs();
   Status listen();
   // Removes leftovers, and blobs that no job names. Threads: the disk's.

@@ -67,9 +67,8 @@ class RegistryService final : public Service<Registry> {
     if (told) told(worker, address_, outcome);
   }
   Status take_runner(wire::RunnerInfo::Reader info, wire::Runner::Client runner);
-  // Whether a runner of the job is, or lately was, on the worker: the master has told the worker to
-  // start one, or the journal has the worker in the job's last assembly. The claims of the worker
-  // itself do not count.
+  // Whether a runner of the job is, or lately was, on the worker: this master or one before it has
+  // told the worker to start one. The claims of the worker itself do not count.
   bool has_or_had(const std::string& job) const;
 
   const std::shared_ptr<Workforce::Inside> inside_;

@@ -26,7 +26,9 @@ struct WorkforceParts {
 // Threads: the loop's.
 class Workforce::Inside final : public std::enable_shared_from_this<Inside> {
  public:
-  explicit Inside(WorkforceParts parts) : parts_(std::move(parts)) {}
+  explicit Inside(WorkforceParts parts) : parts_(std::move(parts)) {
+    for (const auto& [worker, job] : parts_.options.had) runners_.note(worker, job);
+  }
 
   const WorkforceParts& parts() const { return parts_; }
   void use(RpcServer* server) { server_ = server; }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/jobs/events.h"
@@ -38,6 +39,9 @@ struct WorkforceOptions {
   uint32_t shared_threads = 0;  // as MasterConfig has it
   // The secret of the cluster, from which runners' credentials are made; empty: none.
   std::function<std::string()> secret = [] { return std::string(); };
+  // The pairs of a worker and a job whose runner it had before this master started, the newest
+  // last: lines of such a runner may still come.
+  std::vector<std::pair<std::string, std::string>> had;
   WorkerLimits limits;  // of what a worker may claim
   bool chaos = false;   // likewise: faults of jobs may be of their workers, too
   // Called when a worker has registered, or was refused. `from`: the address of its connection.

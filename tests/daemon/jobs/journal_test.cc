@@ -54,6 +54,27 @@ TEST_CASE("a journal gives back what was written") {
   CHECK(history->at(1) == running);
 }
 
+TEST_CASE("a journal knows the workers of all assemblies of a job") {
+  const JournalFolder folder;
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  {
+    const auto journal = open_journal(folder.path());
+    CHECK(journal->workers_of_jobs()->empty());
+    REQUIRE_OK(journal->append(submitted(1, "a-0001", make_submission("r", "a", 2))));
+    REQUIRE_OK(journal->append(submitted(2, "b-0002", make_submission("q", "b", 1))));
+    JobCondition next{JobState::starting, "", 12, 0, 1, {"w2", "w1"}, {}};
+    REQUIRE_OK(journal->append(JobChanged{"a-0001", next}));
+    next = {JobState::recovering, "", 13, 1, 1, {"w2", "w1"}, {}};
+    REQUIRE_OK(journal->append(JobChanged{"a-0001", next}));
+    next = {JobState::starting, "", 14, 0, 1, {"w1"}, {}};
+    REQUIRE_OK(journal->append(JobChanged{"b-0002", next}));
+    next = {JobState::recovering, "", 15, 1, 2, {"w2", "w3"}, {}};
+    REQUIRE_OK(journal->append(JobChanged{"a-0001", next}));
+  }
+  CHECK(*open_journal(folder.path())->workers_of_jobs() ==
+        Pairs{{"w1", "a-0001"}, {"w1", "b-0002"}, {"w2", "a-0001"}, {"w3", "a-0001"}});
+}
+
 TEST_CASE("a journal keeps which jobs are elastic, and which workers are drained") {
   const JournalFolder folder;
   Submission elastic = make_submission("r", "a", 4);

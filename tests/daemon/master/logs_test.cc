@@ -195,6 +195,25 @@ TEST_CASE("a worker writes into no log but those of jobs that it has or had", "[
   CHECK_THAT(text(), Catch::Contains("the last") && !Catch::Contains("forged"));
 }
 
+TEST_CASE("last lines of a runner of an earlier assembly come to a master that has started since",
+          "[cluster]") {
+  Host host;
+  auto worker = std::make_unique<FakeWorker>(host.master->address(), "w1");
+  const std::string id = host.submitted(tiny_job("r1"));
+  (void)worker->order();
+  worker.reset();  // the job goes on without it
+  auto other = std::make_unique<FakeWorker>(host.master->address(), "w2");
+  (void)other->order();
+  CHECK(eventually([&] {
+    const auto view = host.master->status().job(id);
+    return view.ok() && view->condition.workers == std::vector<std::string>{"w2"};
+  }));
+  host.restart();
+  worker = std::make_unique<FakeWorker>(host.master->address(), "w1", 2);
+  REQUIRE_OK(worker->registered());
+  REQUIRE_OK(worker->log(id, {"of the first assembly"}));
+}
+
 TEST_CASE("a job's files are listed by name, and no other file can be fetched", "[cluster]") {
   Host host;
   FakeWorker worker(host.master->address(), "w1");
