@@ -121,6 +121,11 @@ class HostHandle {
 
   // Returns copies of the job's variables. REQUIRES: no step runs.
   virtual Result<std::map<std::string, Tensor>> read_variables(const std::string& job) = 0;
+  // The same, but the tensors are the variables' own memory where that is memory of this process.
+  // The caller writes to none of them. REQUIRES: no step runs while they live.
+  virtual Result<std::map<std::string, Tensor>> lend_variables(const std::string& job) {
+    return read_variables(job);
+  }
   // Writes the job's variables. `step`: the values are those after so many steps; none: the values
   // belong to no particular step.
   virtual Status write_variables(const std::string& job,
@@ -135,6 +140,12 @@ class HostHandle {
   // may begin when the call returns.
   virtual Status take_snapshot(const std::string& job, int64_t step,
                                const std::vector<std::string>& names) = 0;
+  // The same, but the snapshot is the variables' own memory where that is memory of this process.
+  // REQUIRES: no step runs until drop_snapshot().
+  virtual Status lend_snapshot(const std::string& job, int64_t step,
+                               const std::vector<std::string>& names) {
+    return take_snapshot(job, step, names);
+  }
   // Passes the snapshot of `step` to `take`, as the bytes of a checkpoint's part.
   // failed_precondition if there is none. Ends early with `cancelled` when a stop is requested
   // through `stop`. Threads: any, even during other calls.

@@ -124,6 +124,10 @@ Result<std::map<std::string, Tensor>> LocalHost::read_variables(const std::strin
   return leat::read_variables(worker_.all_resources(job));
 }
 
+Result<std::map<std::string, Tensor>> LocalHost::lend_variables(const std::string& job) {
+  return leat::lend_variables(worker_.all_resources(job));
+}
+
 Status LocalHost::write_variables(const std::string& job,
                                   const std::map<std::string, Tensor>& values, Restore what,
                                   std::optional<uint64_t> step) {
@@ -135,6 +139,11 @@ Result<Held> LocalHost::held(const std::string& job) { return held_by(worker_.al
 Status LocalHost::take_snapshot(const std::string& job, int64_t step,
                                 const std::vector<std::string>& names) {
   return snapshot_.take(worker_.all_resources(job), step, names);
+}
+
+Status LocalHost::lend_snapshot(const std::string& job, int64_t step,
+                                const std::vector<std::string>& names) {
+  return snapshot_.lend(worker_.all_resources(job), step, names);
 }
 
 Status LocalHost::read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) {

@@ -36,10 +36,13 @@ class LocalHost final : public HostHandle {
                                                 uint32_t partition, const std::string& job,
                                                 uint64_t run) override;
   Result<std::map<std::string, Tensor>> read_variables(const std::string& job) override;
+  Result<std::map<std::string, Tensor>> lend_variables(const std::string& job) override;
   Status write_variables(const std::string& job, const std::map<std::string, Tensor>& values,
                          Restore what, std::optional<uint64_t> step) override;
   Result<Held> held(const std::string& job) override;
   Status take_snapshot(const std::string& job, int64_t step,
+                       const std::vector<std::string>& names) override;
+  Status lend_snapshot(const std::string& job, int64_t step,
                        const std::vector<std::string>& names) override;
   Status read_snapshot(int64_t step, const TakeBytes& take, const std::stop_token& stop) override;
   void drop_snapshot() override { snapshot_.drop(); }

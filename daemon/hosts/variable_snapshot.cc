@@ -67,12 +67,12 @@ void copy_all(std::vector<Piece> pieces) {
 
 }  // namespace
 
-// Returns the last copy, or a new one if that has readers.
+// Returns the last copy, or a new one if that has readers or is no copy.
 std::shared_ptr<VariableSnapshot::Copy> VariableSnapshot::writable() {
   const std::lock_guard lock(mutex_);
   if (copy_) {
     const std::lock_guard readers(copy_->mutex);
-    if (copy_->readers > 0) copy_.reset();
+    if (copy_->readers > 0 || copy_->lent) copy_.reset();
   }
   auto copy = std::exchange(copy_, nullptr);  // so that no reader begins
   return copy ? copy : std::make_shared<Copy>();
@@ -107,9 +107,32 @@ Status VariableSnapshot::take(const JobTables& tables, int64_t step,
   LEAT_RETURN_IF_ERROR(await_copies(tables, QueueFor::copies_out));
   // The copy becomes visible only now, when all of it is there. After an error there is no
   // snapshot.
+  show(copy, step);
+  return {};
+}
+
+void VariableSnapshot::show(std::shared_ptr<Copy> copy, int64_t step) {
   copy->step = step;
   const std::lock_guard lock(mutex_);
-  copy_ = copy;
+  copy_ = std::move(copy);
+}
+
+Status VariableSnapshot::lend(const JobTables& tables, int64_t step,
+                              const std::vector<std::string>& names) {
+  const bool all_visible = std::all_of(tables.begin(), tables.end(), [](JobResources* table) {
+    return table->device().host_visible();
+  });
+  if (!all_visible) return take(tables, step, names);
+  const std::lock_guard taking(taking_);
+  const auto lent = std::make_shared<Copy>();
+  lent->lent = true;
+  for (const std::string& name : names) {
+    const auto [table, variable] = find_variable(tables, name);
+    if (!variable)
+      return failed_precondition(cat("a snapshot: expected a variable '", name, "', found none"));
+    lent->values[name] = lent_value(*variable);
+  }
+  show(lent, step);
   return {};
 }
 

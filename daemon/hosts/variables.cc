@@ -36,11 +36,17 @@ Status await_copies(const JobTables& tables, QueueFor direction) {
   return {};
 }
 
-// The tensors are copies, since the next step changes the variables in place.
-Result<std::map<std::string, Tensor>> read_variables(const JobTables& tables) {
+namespace {
+
+// `lends`: lent_value() where there is one.
+Result<std::map<std::string, Tensor>> values_of(const JobTables& tables, bool lends) {
   std::map<std::string, Tensor> out;
   for (JobResources* table : tables) {
     for (const Variable* variable : table->variables()) {
+      if (lends && table->device().host_visible()) {
+        out.emplace(variable->name(), lent_value(*variable));
+        continue;
+      }
       Tensor copy(variable->dtype(), variable->shape());
       table->device().copy_to_host(copy.raw(), variable->data(), copy.bytes());
       out.emplace(variable->name(), std::move(copy));
@@ -48,6 +54,22 @@ Result<std::map<std::string, Tensor>> read_variables(const JobTables& tables) {
   }
   LEAT_RETURN_IF_ERROR(await_copies(tables, QueueFor::copies_out));
   return out;
+}
+
+}  // namespace
+
+Tensor lent_value(const Variable& variable) {
+  // The memory belongs to the job's resources.
+  return Tensor::wrap(variable.dtype(), variable.shape(), variable.data(), {});
+}
+
+// The tensors are copies, since the next step changes the variables in place.
+Result<std::map<std::string, Tensor>> read_variables(const JobTables& tables) {
+  return values_of(tables, false);
+}
+
+Result<std::map<std::string, Tensor>> lend_variables(const JobTables& tables) {
+  return values_of(tables, true);
 }
 
 Status write_variables(const JobTables& tables, const std::map<std::string, Tensor>& values,

@@ -29,6 +29,13 @@ using JobTables = std::vector<JobResources*>;
 // Returns copies by name; the error of a device that failed. REQUIRES: no step runs.
 Result<std::map<std::string, Tensor>> read_variables(const JobTables& tables);
 
+// The value of a variable in its own memory, which the caller must not write. REQUIRES: its device
+// is host-visible, and no step runs while the tensor lives.
+Tensor lent_value(const Variable& variable);
+// As read_variables(), but with lent_value() where a device is host-visible. REQUIRES: no step runs
+// while the tensors live.
+Result<std::map<std::string, Tensor>> lend_variables(const JobTables& tables);
+
 // Checks all values, then writes all of them. invalid_argument names the variable that is missing,
 // not known, or of another type. Tells the job's Commits that the variables are the values after
 // `step` steps, or belong to no particular step.

@@ -137,7 +137,8 @@ Result<Manifest> CheckpointTask::outcome() {
 Status CheckpointTask::take_snapshots() {
   return all_at_once(order_.shares.size(), [&](size_t i) {
     const CheckpointShare& share = order_.shares[i];
-    return share.worker->take_snapshot(order_.job, step(), share.names);
+    return order_.lends ? share.worker->lend_snapshot(order_.job, step(), share.names)
+                        : share.worker->take_snapshot(order_.job, step(), share.names);
   });
 }
 

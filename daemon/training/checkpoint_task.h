@@ -54,6 +54,9 @@ struct CheckpointOrder {
   bool hosts_write = true;  // a host that sees the disk writes its part itself
   // True if the hosts have copied the variables in passing, after the step of the manifest.
   bool taken = false;
+  // True if no step runs until the task is done and the hosts have dropped their snapshots: they
+  // then lend their variables in place of copies.
+  bool lends = false;
   // The task adds the parts, the hash of the metrics, and the signature.
   Manifest manifest;
   // Signs the manifest; null: it stays without a signature.

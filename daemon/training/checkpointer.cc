@@ -51,15 +51,16 @@ uint64_t Checkpointer::asked() const {
   return parts_.options.checkpoints_asked ? parts_.options.checkpoints_asked() : 0;
 }
 
-// `taken`: the hosts have copied the step in passing. REQUIRES: no checkpoint is being written.
-Status Checkpointer::begin(int64_t step, bool taken) {
+// REQUIRES: no checkpoint is being written.
+Status Checkpointer::begin(int64_t step, Source source) {
   CheckpointOrder order;
   order.files = &parts_.files;
   order.folder = store_.folder();
   order.keep = store_.keep();
   order.job = parts_.job.name;
   order.shares = plans_.shares();
-  order.taken = taken;
+  order.taken = source == Source::passing;
+  order.lends = source == Source::lent;
   order.hosts_write = parts_.options.hosts_write_parts;
   Manifest manifest = manifest_of(parts_, step);
   manifest.provenance = provenance_;
@@ -86,7 +87,7 @@ Status Checkpointer::take(int64_t step, bool taken) {
     return metrics_.flush();
   }
   const uint64_t asked_for = asked();
-  const Status begun = begin(step, taken);
+  const Status begun = begin(step, taken ? Source::passing : Source::copy);
   // One that cannot be written is not tried again at once: the observer is warned.
   served_ = asked_for;
   if (!begun.ok()) note_missing(step, begun);
@@ -151,9 +152,10 @@ Status Checkpointer::collect(bool wait) {
 Status Checkpointer::take_last(int64_t done) {
   LEAT_RETURN_IF_ERROR(collect(true));
   if (store_.last_step() == done) return {};
-  LEAT_RETURN_IF_ERROR(begin(done, false));
+  LEAT_RETURN_IF_ERROR(begin(done, Source::lent));
   // The caller gets the status, as it may wait for room and try again; collect() would only warn.
   const Status written = writing_->outcome().status();
+  for (HostHandle* host : parts_.hosts.hosts()) host->drop_snapshot();
   if (!written.ok()) {
     writing_.reset();
     return written;

@@ -60,7 +60,9 @@ class Checkpointer {
   bool lacks_room() const { return no_room_.has_value(); }
 
  private:
-  Status begin(int64_t step, bool taken);
+  // The hosts' variables of a step: copied in passing, to be copied, or lent since no step follows.
+  enum class Source : uint8_t { passing, copy, lent };
+  Status begin(int64_t step, Source source);
   Status take(int64_t step, bool taken);
   void note_missing(int64_t step, const Status& why);
   bool is_overdue() const;

@@ -74,14 +74,18 @@ Status JobVariables::write(const Variables& values, Restore what, std::optional<
   return {};
 }
 
-Result<Variables> JobVariables::read() {
+Result<Variables> JobVariables::read() { return gather(false); }
+Result<Variables> JobVariables::lend() { return gather(true); }
+
+Result<Variables> JobVariables::gather(bool lends) {
   Variables all;
   for (HostHandle* host : parts_.hosts.hosts()) {
     const std::set<std::string>& names = plans_.held_by(*host);
     // A replicated job is read from one host only.
     if (std::all_of(names.begin(), names.end(), [&](auto& name) { return all.contains(name); }))
       continue;
-    LEAT_ASSIGN_OR_RETURN(auto here, host->read_variables(parts_.job.name));
+    LEAT_ASSIGN_OR_RETURN(auto here, lends ? host->lend_variables(parts_.job.name)
+                                           : host->read_variables(parts_.job.name));
     all.merge(here);
   }
   return all;

@@ -48,6 +48,9 @@ class JobVariables {
   // Reads each variable from the first host that holds it; a job whose variables are replicated is
   // read from one host alone.
   Result<Variables> read();
+  // The same for a caller that writes to none of them, and lets no step run while they live: where
+  // a host is in this process, the tensors are its variables' own memory.
+  Result<Variables> lend();
 
   // The last step of at least `least` from which all hosts can continue: the hosts that are whole
   // hold all variables of it, and the metrics up to it are in the log or on a host. Nothing if
@@ -62,6 +65,7 @@ class JobVariables {
   // Sets what hosts hold of an earlier attempt to zero.
   Status clear();
   Status load_weights();
+  Result<Variables> gather(bool lends);
   HeldStep held_at(int64_t step, const std::vector<Held>& held, std::set<std::string>& there) const;
   Result<bool> has_metrics(const HeldStep& held, int64_t least) const;
 

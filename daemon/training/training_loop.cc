@@ -389,7 +389,7 @@ Result<TrainOutcome> TrainingLoop::finish(TrainOutcome outcome) {
   if (parts_.rules.drops_rows()) observer_.noted(quorum_note(parts_.job, outcome.dropped_rows));
   const auto leave = [&]() -> Status {
     LEAT_RETURN_IF_ERROR(checkpointer_->take_last(done_));
-    // The weights are read next, which takes as much memory again.
+    // An earlier checkpoint's copies are not needed any more, and exports take memory.
     for (HostHandle* host : parts_.hosts.hosts()) host->drop_snapshot();
     outcome.steps = done_;
     outcome.skipped_steps = log_->metrics().skipped_steps();
@@ -406,7 +406,7 @@ Result<TrainOutcome> TrainingLoop::finish(TrainOutcome outcome) {
 // With an average, the weights of the job are the averaged ones; the others are in a file beside.
 Status TrainingLoop::write_raw_weights() {
   SafeTensors content;
-  LEAT_ASSIGN_OR_RETURN(content.tensors, variables_.read());
+  LEAT_ASSIGN_OR_RETURN(content.tensors, variables_.lend());
   std::erase_if(content.tensors,
                 [](const auto& named) { return named.first.starts_with(kOptimizerPrefix); });
   content.metadata = {{"format", "pt"}, {"leat.step", std::to_string(done_)}};
@@ -428,7 +428,7 @@ Status TrainingLoop::write_weights(TrainOutcome& outcome) {
 
 Result<SafeTensors> TrainingLoop::weights() {
   SafeTensors content;
-  LEAT_ASSIGN_OR_RETURN(content.tensors, variables_.read());
+  LEAT_ASSIGN_OR_RETURN(content.tensors, variables_.lend());
   if (has_average()) content.tensors = averaged_weights(content.tensors, parts_.job.optimizer.ema);
   // The optimizer's state is in the checkpoints, and no part of the weights.
   std::erase_if(content.tensors,

@@ -121,6 +121,25 @@ TEST_CASE("a snapshot stays as it is while its variables change") {
   CHECK(snapshot.take({&table.resources}, 50, {"c"}).code() == Code::failed_precondition);
 }
 
+TEST_CASE("a lent snapshot is the memory of the variables, which the next copy does not write") {
+  Table table(100);
+  VariableSnapshot snapshot;
+  const void* const own = table.resources.find_variable("a")->data();
+  table.fill(1);
+  must(snapshot.lend({&table.resources}, 10, {"a", "b"}));
+  CHECK(must(snapshot.read(10))->at("a").raw() == own);
+  CHECK(snapshot.lend({&table.resources}, 11, {"c"}).code() == Code::failed_precondition);
+  must(snapshot.take({&table.resources}, 20, {"a"}));
+  CHECK(must(snapshot.read(20))->at("a").raw() != own);
+  table.fill(2);
+  CHECK(all_are(must(snapshot.read(20))->at("a"), 1));
+  // The same through the interface of a host, whose values may be lent as well.
+  LocalHost host(table.worker);
+  must(host.lend_snapshot("job", 30, {"a"}));
+  CHECK(must(host.lend_variables("job")).at("a").raw() == own);
+  CHECK(must(host.read_variables("job")).at("a").raw() != own);
+}
+
 TEST_CASE("the shares of a checkpoint are of about equal bytes, each with its holder") {
   DeviceHost first(0, 1), second(1, 1), third(2, 1);
   LocalHost a(first), b(second), c(third);
