@@ -45,6 +45,8 @@ class JobPlans {
   // The results of compile(). Null if the model has no variables.
   const SharedPlan& init() const { return init_; }
   const std::vector<SharedPlan>& training() const { return training_; }
+  // The plan init() has been run: it is null from now on, and its constants are given back.
+  void drop_init() { init_.reset(); }
   // The training plans make all variables that the plan init() fills. A start from the memory of
   // hosts then needs no run of init(). REQUIRES: init() is not null.
   bool training_makes_variables() const;

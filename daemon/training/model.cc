@@ -1,5 +1,9 @@
 #include "daemon/training/model.h"
 
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,6 +12,7 @@
 #include "ops/graph/op.h"
 #include "ops/layers/layers.h"
 #include "scheduler/graph/data_binding.h"
+#include "scheduler/graph/op_name.h"
 #include "scheduler/graph/prune.h"
 #include "scheduler/graph/train_graph.h"
 
@@ -33,6 +38,36 @@ Result<Graph> keep_outputs(Graph graph, const std::vector<std::string>& names) {
   LEAT_ASSIGN_OR_RETURN(kept, prune(std::move(kept), borders));
   kept.set_outputs(borders.fetches);
   return kept;
+}
+
+// The constants that only leat.Initialize nodes read.
+std::vector<NodeId> initial_values(const Graph& graph) {
+  std::vector<NodeId> found;
+  const auto readers = graph.consumers();
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    const Node& node = graph.node(id);
+    if (!is_op(node, "Constant")) continue;
+    const auto value = node.attrs.find("value");
+    if (value == node.attrs.end() || !std::holds_alternative<Tensor>(value->second)) continue;
+    const std::vector<NodeId>& own = readers[node.outputs[0]];
+    const bool initial = std::all_of(own.begin(), own.end(), [&](NodeId reader) {
+      return is_op(graph.node(reader), "leat.Initialize");
+    });
+    if (initial && !own.empty()) found.push_back(id);
+  }
+  return found;
+}
+
+const Tensor& value_of(const Graph& graph, NodeId constant) {
+  return std::get<Tensor>(graph.node(constant).attrs.find("value")->second);
+}
+
+// Memory that reads as zeros, for which the kernel has no page of its own; null if there is none.
+std::shared_ptr<void> zeros(size_t bytes) {
+  void* const data =
+      ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  return {data, [bytes](void* mapped) { ::munmap(mapped, bytes); }};
 }
 
 }  // namespace
@@ -61,6 +96,32 @@ Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Mo
   LEAT_ASSIGN_OR_RETURN(Graph inference, set_training(expanded, false));
   return Model{std::move(training),     std::move(inference),   std::move(batch),
                std::move(loaded.notes), std::move(loaded.data), loaded.opset};
+}
+
+uint64_t initial_value_bytes(const Model& model) {
+  uint64_t bytes = 0;
+  for (const NodeId id : initial_values(model.training))
+    bytes += value_of(model.training, id).bytes();
+  return bytes;
+}
+
+void drop_initial_values(Model& model) {
+  size_t most = 0;
+  for (const Graph* graph : {&model.training, &model.inference}) {
+    for (const NodeId id : initial_values(*graph))
+      most = std::max(most, value_of(*graph, id).bytes());
+  }
+  const std::shared_ptr<void> memory = most > 0 ? zeros(most) : nullptr;
+  if (memory == nullptr) return;
+  for (Graph* graph : {&model.training, &model.inference}) {
+    for (const NodeId id : initial_values(*graph)) {
+      const Tensor& value = value_of(*graph, id);
+      Attr none = Tensor::wrap(value.dtype(), value.shape(), memory.get(), memory);
+      graph->node(id).attrs.insert_or_assign("value", std::move(none));
+    }
+  }
+  // The tensors were many small pieces of the heap, which would otherwise stay the process's own.
+  ::malloc_trim(0);
 }
 
 }  // namespace leat

@@ -1,6 +1,7 @@
 // The model of a job: its graph file, with the layers expanded.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -45,5 +46,11 @@ inline constexpr const char* kTrainsKey = "leat.trains";
 // invalid_argument for one that the graph does not have.
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Model& model,
                          bool every_float = false, bool widens = true);
+
+// The bytes of the tensors from which the variables of the model take their first values.
+uint64_t initial_value_bytes(const Model& model);
+// Gives those tensors back: they become zeros of the same types, which take no memory. Nodes keep
+// their numbers, and every graph made of the model but that of make_init_graph() stays the same.
+void drop_initial_values(Model& model);
 
 }  // namespace leat

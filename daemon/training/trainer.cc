@@ -96,7 +96,13 @@ Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<b
   LEAT_ASSIGN_OR_RETURN(TrainingStart start, finder.find());
   times_.end("what is held");
   loop_ = std::make_unique<TrainingLoop>(parts_, plans_, variables_, checkpoints_, observer, stop);
-  LEAT_RETURN_IF_ERROR(loop_->open(std::move(start), times_));
+  // The hosts have the first values now, or those of a checkpoint. Another attempt reads them from
+  // the file of the model again.
+  const auto forget = [this] {
+    plans_.drop_init();
+    drop_initial_values(input_->model);
+  };
+  LEAT_RETURN_IF_ERROR(loop_->open(std::move(start), forget, times_));
   if (options_.survivors) observer.noted("ready to go on, in seconds: " + times_.text());
   return loop_->run();
 }

@@ -15,7 +15,8 @@
 
 namespace leat {
 
-// Trainer owns it for its whole life. Nothing in it changes after read_input().
+// Trainer owns it for its whole life. Nothing in it changes after read_input(), except that Trainer
+// gives the initial values of the model back once the hosts have them.
 struct TrainingInput {
   Model model;
   // The SHA-256 of the model's file, in hexadecimal. Checkpoints record it, so that a training that

@@ -38,11 +38,13 @@ TrainingLoop::TrainingLoop(const TrainingParts& parts, JobPlans& plans, JobVaria
 
 // --- The start.
 
-Status TrainingLoop::open(TrainingStart start, PhaseTimes& times) {
+Status TrainingLoop::open(TrainingStart start, const std::function<void()>& forget,
+                          PhaseTimes& times) {
   done_ = start.step();
   // The order: the variables exist before the runs that use them, the data of the evaluation is
   // opened before a step costs time, and the folder is changed after all of that has succeeded.
   LEAT_RETURN_IF_ERROR(variables_.make(!start.held, done_));
+  forget();
   for (const std::string& note : variables_.notes()) observer_.noted(note);
   LEAT_ASSIGN_OR_RETURN(steps_, start_audited_steps(parts_, plans_, observer_, done_));
   LEAT_RETURN_IF_ERROR(validation_.prepare());

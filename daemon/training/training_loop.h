@@ -39,10 +39,11 @@ class TrainingLoop {
                JobCheckpoints& checkpoints, TrainObserver& observer, std::function<bool()> stop);
 
   // Starts the runs, and brings the variables, the folder and the metrics to `start`. Blocks.
-  // Changes the run's folder last, when all that can fail on the hosts has succeeded. Waits up to
-  // ten minutes for room if the disk is full. The phases that `times` gets are "runs", "variables"
-  // and "folder".
-  Status open(TrainingStart start, PhaseTimes& times);
+  // Calls `forget` when the first values of the variables are not needed any more. Changes the
+  // run's folder last, when all that can fail on the hosts has succeeded. Waits up to ten minutes
+  // for room if the disk is full. The phases that `times` gets are "runs", "variables" and
+  // "folder".
+  Status open(TrainingStart start, const std::function<void()>& forget, PhaseTimes& times);
   // Trains until the last step, or until it should stop or yield. Errors: see Trainer::run(). The
   // observer hears started() first. REQUIRES: open() returned ok.
   Result<TrainOutcome> run();
