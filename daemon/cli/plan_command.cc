@@ -3,6 +3,7 @@
 #include "daemon/base/json_line.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/missing_files.h"
+#include "daemon/cli/plan_memory.h"
 #include "daemon/hosts/described_device.h"
 #include "daemon/jobs/records.h"
 #include "daemon/training/trainer.h"
@@ -36,6 +37,27 @@ void print_json(const Plan& plan, const std::vector<uint64_t>& workspaces) {
                    .text();
 }
 
+void print_text(const Trainer& trainer, const std::vector<std::shared_ptr<const Plan>>& plans,
+                const std::vector<std::vector<uint64_t>>& workspaces) {
+  const Job& job = trainer.job();
+  std::cout << "Plan of " << job.name << ": " << describe_strategy(job) << ", workers "
+            << job.num_workers << ", shards " << job.shards
+            << precision_clause(precision_name(job.precision)) << ", " << trainer.total_steps()
+            << " steps\n";
+  // An asynchronous job has a plan for each worker; one with a quorum has a plan that closes a
+  // step, then one for each replica; all others have one plan.
+  for (size_t w = 0; w < plans.size(); ++w) {
+    const Plan& plan = *plans[w];
+    uint64_t bytes = 0;
+    for (const PlanEdge& edge : plan.edges) bytes += edge.bytes;
+    if (job.asynchronous()) std::cout << "A step of worker " << w << ":\n";
+    if (job.has_quorum() && w == 0) std::cout << "Closing a step:\n";
+    if (job.has_quorum() && w > 0) std::cout << "A step of replica " << w - 1 << ":\n";
+    std::cout << printable_lines(plan.summary(workspaces[w]))
+              << "transfers a step: " << plan.edges.size() << ", " << human_bytes(bytes) << "\n";
+  }
+}
+
 }  // namespace
 
 int run_plan(const PlanCommand& command) {
@@ -45,6 +67,7 @@ int run_plan(const PlanCommand& command) {
   // The data must be here, too: its header gives the shapes of a batch and the number of steps.
   if (report_missing_files(*job, command.color)) return kExitNoSuch;
   const Catalogue catalogue = catalogue_with_gpus();
+  const ResidentMemory before = resident_memory();
   TrainOptions options;
   if (job->gpus_per_worker > 0) {
     // The plan is for a GPU like those that the plugin has kernels for: this machine needs none.
@@ -72,26 +95,15 @@ int run_plan(const PlanCommand& command) {
     if (!bytes.ok()) return report(bytes.status(), command.color);
     workspaces.push_back(std::move(*bytes));
   }
-  if (command.json) {
-    for (size_t w = 0; w < plans->size(); ++w) print_json(*(*plans)[w], workspaces[w]);
+  auto memory = training_memory(**trainer, *plans, workspaces, before);
+  if (!memory.ok()) return report(memory.status(), command.color);
+  if (!command.json) {
+    print_text(**trainer, *plans, workspaces);
+    std::cout << memory_text(*memory);
     return kExitOk;
   }
-  std::cout << "Plan of " << job->name << ": " << describe_strategy(*job) << ", workers "
-            << job->num_workers << ", shards " << job->shards
-            << precision_clause(precision_name(job->precision)) << ", " << (*trainer)->total_steps()
-            << " steps\n";
-  // An asynchronous job has a plan for each worker; one with a quorum has a plan that closes a
-  // step, then one for each replica; all others have one plan.
-  for (size_t w = 0; w < plans->size(); ++w) {
-    const Plan& plan = *(*plans)[w];
-    uint64_t bytes = 0;
-    for (const PlanEdge& edge : plan.edges) bytes += edge.bytes;
-    if (job->asynchronous()) std::cout << "A step of worker " << w << ":\n";
-    if (job->has_quorum() && w == 0) std::cout << "Closing a step:\n";
-    if (job->has_quorum() && w > 0) std::cout << "A step of replica " << w - 1 << ":\n";
-    std::cout << printable_lines(plan.summary(workspaces[w]))
-              << "transfers a step: " << plan.edges.size() << ", " << human_bytes(bytes) << "\n";
-  }
+  for (size_t w = 0; w < plans->size(); ++w) print_json(*(*plans)[w], workspaces[w]);
+  std::cout << memory_json(*memory);
   return kExitOk;
 }
 

@@ -83,7 +83,7 @@ Result<std::shared_ptr<const Plan>> Evaluator::compile() {
   return plans_.compile(std::move(graph), first ? "evaluate" : cat("evaluate ", set_.name), shards);
 }
 
-Status Evaluator::prepare() {
+Result<std::shared_ptr<const Plan>> Evaluator::plan() {
   rows_per_step_ = most_rows();
   if (leaves_out_rows() && count() < rows_per_step_) {
     return invalid_argument(cat("data.validation: expected at least ", rows_per_step_,
@@ -91,6 +91,11 @@ Status Evaluator::prepare() {
                                 "received ", count()));
   }
   LEAT_RETURN_IF_ERROR(compile_to_fit());
+  return plan_;
+}
+
+Status Evaluator::prepare() {
+  LEAT_RETURN_IF_ERROR(plan().status());
   LEAT_RETURN_IF_ERROR(EvaluationSums::check_size(parts_.spec, *plan_, steps()));
   // Without an earlier attempt a run is opened here and closed at once, which opens the data.
   if (parts_.options.survivors) return {};

@@ -41,6 +41,8 @@ class Evaluator {
   // Compiles the evaluation. It also opens the data on all hosts, unless an earlier attempt at the
   // job has done so: an error in the data then ends the job before it trains. Blocks.
   Status prepare();
+  // The compilation alone: returns the plan.
+  Result<std::shared_ptr<const Plan>> plan();
   // Evaluates the rows. Nothing if `yields` became true meanwhile: the training that
   // continues begins the evaluation again. Blocks.
   // REQUIRES: prepare() returned ok, and no training step is in flight. `yields` is asked at least

@@ -7,6 +7,7 @@
 #include "daemon/hosts/local_hosts.h"
 #include "daemon/training/train_specs.h"
 #include "daemon/training/training_start.h"
+#include "daemon/training/validation.h"
 #include "devices/base/counted.h"
 #include "devices/base/text.h"
 #include "scheduler/compile/compile.h"
@@ -76,6 +77,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Catalogue& catalogue, Fil
 Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_training() {
   return plans_.compile_training();
 }
+
+Result<std::vector<std::shared_ptr<const Plan>>> Trainer::plan_evaluations() {
+  return Validation(parts_, plans_).plans();
+}
+
+uint64_t Trainer::initial_value_bytes() const { return leat::initial_value_bytes(input_->model); }
 
 Result<TrainOutcome> Trainer::run(TrainObserver& observer, const std::function<bool()>& stop) {
   StartFinder finder(parts_, variables_, checkpoints_, observer);

@@ -71,6 +71,11 @@ class Trainer {
   // The plans of the training step, compiled but not run: see JobPlans::compile_training(). For
   // `leat plan`. Blocks for the compilation; the hosts compute nothing.
   Result<std::vector<std::shared_ptr<const Plan>>> plan_training();
+  // The same for the evaluations on validation data. REQUIRES: plan_training() returned ok.
+  Result<std::vector<std::shared_ptr<const Plan>>> plan_evaluations();
+  // The bytes of the first values of the variables, which the process has until the hosts have
+  // them.
+  uint64_t initial_value_bytes() const;
 
   int64_t total_steps() const { return parts_.length.steps; }
   int64_t rows() const { return parts_.length.records; }  // of the training data

@@ -44,6 +44,15 @@ Status Validation::prepare() {
   return {};
 }
 
+Result<std::vector<std::shared_ptr<const Plan>>> Validation::plans() {
+  std::vector<std::shared_ptr<const Plan>> all;
+  for (Evaluator& evaluator : evaluators_) {
+    LEAT_ASSIGN_OR_RETURN(auto plan, evaluator.plan());
+    all.push_back(std::move(plan));
+  }
+  return all;
+}
+
 int64_t Validation::next(int64_t done) const {
   const int64_t every = exists() ? parts_.job.validation.every_steps : 0;
   if (every == 0) return std::numeric_limits<int64_t>::max();

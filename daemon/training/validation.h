@@ -26,6 +26,8 @@ class Validation {
   bool exists() const { return !evaluators_.empty(); }
   // Compiles all evaluations: see Evaluator::prepare(). Blocks.
   Status prepare();
+  // The plans of all evaluations, which are compiled, but not run.
+  Result<std::vector<std::shared_ptr<const Plan>>> plans();
 
   // The first step after `done` that is to be followed by an evaluation although it may end no
   // epoch; more than any step if there is none.
