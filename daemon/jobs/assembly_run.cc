@@ -14,7 +14,8 @@ void AssemblyRun::renew(const std::vector<WorkerRef>& joining) {
   progress_.restart();
   returned_.clear();
   grows_by_ = 0;
-  work_.stepped = false;
+  // The assembly is not idle: a session whose runners fail while they start must end.
+  work_ = {};
   spared_from_ = 0;
   missing_.clear();
 }

@@ -88,8 +88,9 @@ class AssemblyRun {
 
   bool runs() const { return runs_; }
   bool stepped() const { return work_.stepped; }
-  // The job is a lasting session that has nothing to do, as it told last. A run that begins is not
-  // idle until it tells so: it may have steps to repeat.
+  // The job is a lasting session that has nothing to do, as its run told last. An assembly that
+  // starts, and a run that begins, are not idle until the run tells so: it may have steps to
+  // repeat.
   bool idle() const { return work_.idle; }
   // "waits for room: ...", or "" if the run does not wait.
   const std::string& waits_for() const { return waits_for_; }

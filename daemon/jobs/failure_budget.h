@@ -1,12 +1,11 @@
 // Decides how often a job may fail, and how long it waits before it tries again.
 //
 // * A failure is forgotten once the job has done kForgivenAfter more steps, which is about how
-// often
-//   large trainings are interrupted: failures that are spread over weeks do not add up.
+//   often large trainings are interrupted: failures that are spread over weeks do not add up.
 // * A job that fails before it has come farther than the last time tries again at once, twice: two
 //   workers may be lost at about the same time. From then on it waits, twice as long each time.
 // * Failures of a lasting session that has nothing to do make it wait in the same way, and are not
-//   counted.
+//   counted. Those of its runners while they start, before it can serve, are.
 //
 // Threads: one.
 #pragma once

@@ -12,7 +12,8 @@
 // to its max_restarts: at once if it has made progress since the last failure, and otherwise after
 // some time (failure_budget.h). The third equal crash in a row at the same step fails the job. A
 // signal from outside, such as SIGKILL, is not a crash. A lasting session that has nothing to do is
-// not the cause of any: it tries again, after some time, however often its runners fail.
+// not the cause of any: it tries again, after some time, however often its runners fail. A runner
+// that fails while it starts counts as in other jobs, since the session may be the cause.
 //
 // Threads: one.
 #pragma once

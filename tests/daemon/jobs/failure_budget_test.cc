@@ -100,12 +100,56 @@ TEST_CASE(
     for (uint64_t step = 9; step < 14; ++step) crash(step, false);
     CHECK(driver.state(id) == "RECOVERING");
   }
-  SECTION("a runner that crashes before it has told anything is judged by what was told last") {
-    for (uint64_t more = 1; more <= 4; ++more) {
-      driver.send(RunnerExited{id, assembly(), {"w1", 1}, {"was killed by signal 11", true}});
+}
+
+TEST_CASE("a lasting session whose runners fail at every start ends, also if it was idle before") {
+  TableDriver driver({.other_side = {}});
+  driver.join("w1");
+  const std::string id = driver.submit("a", 1, 5);
+  const auto assembly = [&] { return driver.table->find(id)->condition.assembly; };
+  const auto fail = [&](const RunnerEnd& end) {
+    const uint64_t failed = assembly();
+    driver.send(RunnerExited{id, failed, {"w1", 1}, end});
+    // The next assembly may have to wait, and its runner must not be late.
+    while (driver.state(id) == "RECOVERING" && assembly() == failed) driver.tick(milliseconds(250));
+  };
+  const auto is_idle = [&] {
+    driver.start_all(id);
+    driver.send(ProgressMade{id, assembly(), {.step = 8, .first_step = 8, .idle = true}});
+  };
+  const RunnerEnd crash{"was killed by signal 11", true}, killed{"was killed by signal 9"};
+  is_idle();
+  fail(crash);
+  REQUIRE(driver.state(id) == "RECOVERING");
+  CHECK(driver.table->find(id)->condition.restarts == 0);
+  SECTION("by the third crash") {
+    for (int starts = 1; starts <= 2; ++starts) {
+      fail(crash);
       CHECK(driver.state(id) == "RECOVERING");
-      driver.tick(milliseconds(30'000));
     }
+    fail(crash);
+    CHECK(driver.state(id) == "FAILED");
+    CHECK(driver.reason(id) == "three times at step 8: the runner on 'w1' was killed by signal 11");
+  }
+  SECTION("by its budget of restarts, if something else ends them") {
+    for (uint32_t starts = 1; starts <= 5; ++starts) {
+      fail(killed);
+      REQUIRE(driver.state(id) == "RECOVERING");
+      CHECK(driver.table->find(id)->condition.restarts == starts);
+    }
+    fail(killed);
+    CHECK(driver.state(id) == "FAILED");
+    CHECK(driver.reason(id) ==
+          "the runner on 'w1' was killed by signal 9, after step 8; after 5 restarts");
+  }
+  SECTION("not if it was idle between them") {
+    for (int starts = 1; starts <= 4; ++starts) {
+      fail(crash);
+      is_idle();
+      fail(crash);
+    }
+    CHECK(driver.state(id) == "RECOVERING");
+    CHECK(driver.table->find(id)->condition.restarts == 4);
   }
 }
 
