@@ -1,7 +1,6 @@
 #include "daemon/lasting/lasting_session.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "daemon/hosts/session_job.h"
 #include "devices/base/text.h"
@@ -31,7 +30,7 @@ Status check_outcomes(const StepOutcomes& outcomes, const std::string& session) 
 LastingSession::LastingSession(SessionOptions options, SentGraph::Read read_graph,
                                SessionRecord record)
     : options_(std::move(options)),
-      record_(std::move(record)),
+      log_(std::move(record)),
       graph_(std::move(read_graph)),
       callables_(cat("session '", options_.name, "'")) {
   options_.on_plan = [this](const Plan& plan) {
@@ -42,12 +41,9 @@ LastingSession::~LastingSession() = default;
 
 // --- the hosts come and go ---
 
-Status LastingSession::open_log() {
-  if (log_ != nullptr) return {};
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(record_.path).parent_path(), error);
-  if (error) return unavailable(cat("'", record_.path, "': its folder: ", error.message()));
-  LEAT_ASSIGN_OR_RETURN(auto log, SessionLog::open(record_));
+Status LastingSession::load() {
+  if (loaded_) return {};
+  LEAT_ASSIGN_OR_RETURN(const SharedLog::Use log, log_.open());
   LEAT_ASSIGN_OR_RETURN(LoggedGraph sent, log->graph());
   if (sent.version > 0) {
     LEAT_ASSIGN_OR_RETURN(Graph graph, graph_.read(sent));
@@ -57,13 +53,13 @@ Status LastingSession::open_log() {
   callables_.set(std::move(callables));
   LEAT_ASSIGN_OR_RETURN(numbers_.last, log->last_step());
   LEAT_ASSIGN_OR_RETURN(outcomes_, log->outcomes());
-  log_ = std::move(log);
+  loaded_ = true;
   return {};
 }
 
 Status LastingSession::resume(HostGroup& hosts, const std::function<bool()>& ended) {
   stop_->go_on();
-  LEAT_RETURN_IF_ERROR(open_log());
+  LEAT_RETURN_IF_ERROR(load());
   // A halt() before go_on() is seen here, and a later one in the steps.
   if (ended()) return unavailable(cat("session '", options_.name, "' lets its hosts go"));
   hosts_ = &hosts;
@@ -77,8 +73,8 @@ void LastingSession::suspend() {
 
 void LastingSession::forget() {
   suspend();
-  log_.reset();
-  SessionLog::remove(record_.path);
+  log_.retire();
+  log_.close();
 }
 
 Status LastingSession::rebuild() {

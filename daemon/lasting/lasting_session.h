@@ -17,13 +17,14 @@
 #include "daemon/lasting/kept_variables.h"
 #include "daemon/lasting/sent_graph.h"
 #include "daemon/lasting/session_log.h"
+#include "daemon/lasting/shared_log.h"
 #include "daemon/lasting/step_stop.h"
 #include "daemon/session/session.h"
 #include "devices/base/status.h"
 
 namespace leat {
 
-// Threads: one, which may block for long; halt(), cancel() and runs() any.
+// Threads: one, which may block for long; halt(), cancel(), runs() and log() any.
 class LastingSession {
  public:
   // REQUIRES: options.lasts().
@@ -61,10 +62,8 @@ class LastingSession {
   bool runs(uint64_t number) const { return stop_->runs(number); }
   // Saves the variables in the record.
   Status save();
-  // SessionLog::add_clients(). REQUIRES: resume().
-  Status add_clients(const std::vector<std::string>& clients, size_t most) {
-    return log_->add_clients(clients, most);
-  }
+  // The record, also before resume(): for the clients of the session, and for its end.
+  SharedLog& log() { return log_; }
 
   // The number of the last step that was taken; the version of the graph. REQUIRES: resume().
   uint64_t steps() const { return numbers_.last; }
@@ -76,7 +75,8 @@ class LastingSession {
   std::string take_warning() { return std::exchange(warning_, ""); }
 
  private:
-  Status open_log();
+  // Opens the record, and takes from it all but the saved variables.
+  Status load();
   // Opens the inner session, and puts into it what the record has.
   Status rebuild();
   Status repeat_steps();
@@ -97,8 +97,8 @@ class LastingSession {
   bool is_of_hosts(const Status& error) const;
 
   SessionOptions options_;
-  const SessionRecord record_;
-  std::unique_ptr<SessionLog> log_;
+  SharedLog log_;
+  bool loaded_ = false;
   SentGraph graph_;
   KeptCallables callables_;
   StepOutcomes outcomes_;

@@ -11,9 +11,11 @@ constexpr std::chrono::milliseconds kQuiet{100};
 
 }  // namespace
 
-LastingHost::LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record)
+LastingHost::LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record,
+                         std::shared_ptr<TaskThread> notes)
     : SessionHost(record.job, std::move(options), std::move(read_graph)),
-      lasting_(this->options(), read_graph_, std::move(record)) {}
+      lasting_(this->options(), read_graph_, std::move(record)),
+      notes_(std::move(notes)) {}
 
 // Calls -------------------------------------------------------------------------------------------
 
@@ -96,25 +98,36 @@ void LastingHost::do_step(const std::shared_ptr<AskedStep>& step) {
 
 bool LastingHost::take_over(const std::string& client) {
   const bool taken = lease_.take_over(client);
-  const std::lock_guard lock(mutex_);
-  changed_.notify_all();
+  // One task is enough for all the clients that come before it begins.
+  if (lease_.all_written() || asked_.exchange(true)) return taken;
+  const auto self = std::static_pointer_cast<LastingHost>(shared_from_this());
+  notes_->post([self] {
+    self->asked_ = false;
+    (void)self->note_clients();
+  });
   return taken;
 }
 
+Status LastingHost::note_clients() {
+  const std::lock_guard lock(noting_);
+  if (lease_.all_written()) return {};
+  const auto unwritten = lease_.unwritten();
+  LEAT_ASSIGN_OR_RETURN(const SharedLog::Use log, lasting_.log().open());
+  const Status written = log->add_clients(unwritten.clients, SessionLease::kMostClients);
+  if (written.ok()) lease_.written(unwritten);
+  return written;
+}
+
+// A disk that is full for now does not end the session.
 void LastingHost::note_clients(const SessionRun& run) {
-  const auto clients = lease_.unwritten();
-  const Status written = lasting_.add_clients(clients, SessionLease::kMostClients);
-  if (written.ok()) return lease_.written(clients.size());
-  // A disk that is full for now does not end the session.
-  unnoted_ = clients.size();
+  const Status written = note_clients();
+  if (written.ok()) return;
   run.warn(
       cat("the record of session '", options().name, "' lacks its client: ", written.message()));
 }
 
 void LastingHost::await_call(std::unique_lock<std::mutex>& lock, const SessionRun& run) {
-  const auto here = [&] {
-    return over_ || run.ended() || !tasks_.empty() || lease_.count_unwritten() > unnoted_;
-  };
+  const auto here = [&] { return over_ || run.ended() || !tasks_.empty(); };
   if (changed_.wait_for(lock, kQuiet, here)) return;
   lock.unlock();
   run.taken(lasting_.steps(), true);
@@ -123,29 +136,23 @@ void LastingHost::await_call(std::unique_lock<std::mutex>& lock, const SessionRu
 }
 
 void LastingHost::work(const SessionRun& run) {
+  note_clients(run);
   std::unique_lock lock(mutex_);
-  unnoted_ = 0;
   while (lasting_.cause().ok()) {
     await_call(lock, run);
     if (over_ || run.ended()) return;
-    if (lease_.count_unwritten() > unnoted_) {
-      lock.unlock();
-      note_clients(run);
-      lock.lock();
-      continue;
-    }
     // It stays first in the queue while it is done, and calls that come go behind it.
     const Task task = tasks_.front();
     ++load_.busy;
     redo_ = false;
     lock.unlock();
+    note_clients(run);
     run.taken(lasting_.steps(), false);
     if (!task.call->dropped()) task.work(nullptr);
     run.taken(lasting_.steps(), false);
     if (std::string warning = lasting_.take_warning(); !warning.empty()) run.warn(warning);
     lock.lock();
     --load_.busy;
-    unnoted_ = 0;  // the next call tries again
     if (!redo_) tasks_.pop_front();
     note_idle();
   }

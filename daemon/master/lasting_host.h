@@ -6,10 +6,13 @@
 // (SessionLease::is_of()), and a step that this client gives up is done nevertheless.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
+#include "daemon/base/task_thread.h"
 #include "daemon/lasting/lasting_session.h"
 #include "daemon/master/session_host.h"
 
@@ -18,9 +21,12 @@ namespace leat {
 // Threads and limits: those of SessionHost.
 class LastingHost final : public SessionHost {
  public:
-  LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record);
+  // `notes` writes the clients that come into the record.
+  LastingHost(SessionOptions options, ReadGraph read_graph, SessionRecord record,
+              std::shared_ptr<TaskThread> notes);
   LastingHost* as_lasting() override { return this; }
-  // The record has the client before another call is done, and soon if none comes.
+  // The record has the client before another call is done, and soon if none comes, also while the
+  // session has no workers.
   bool take_over(const std::string& client) override;
 
   std::shared_ptr<Call> extend(LoggedGraph graph, Done<uint64_t> done) override;
@@ -44,6 +50,8 @@ class LastingHost final : public SessionHost {
   Status serve(HostGroup& hosts, const SessionRun& run) override;
   // `ended()` of the run has become true.
   void halt();
+  // Deletes the record, which has no use any more: the job has ended.
+  void retire() { lasting_.log().retire(); }
   // The steps that were taken. REQUIRES: serve() has returned.
   uint64_t steps() const { return lasting_.steps(); }
 
@@ -53,7 +61,10 @@ class LastingHost final : public SessionHost {
   void work(const SessionRun& run);
   // Waits for a call, or for the end; tells when the session is idle. `lock`: of mutex_.
   void await_call(std::unique_lock<std::mutex>& lock, const SessionRun& run);
-  // Writes the clients that have come into the record; what fails is tried again after a call.
+  // Writes the clients that have come into the record. If this fails, the next call and the next
+  // client try again.
+  Status note_clients();
+  // The same, from the thread of serve(), which warns of an error.
   void note_clients(const SessionRun& run);
   void do_step(const std::shared_ptr<AskedStep>& step);
   // A call that no other session has.
@@ -63,8 +74,10 @@ class LastingHost final : public SessionHost {
   void answer_all();
 
   LastingSession lasting_;
-  bool redo_ = false;   // the call that is being done waits for the next serve()
-  size_t unnoted_ = 0;  // clients that could not be written; of the thread of serve()
+  const std::shared_ptr<TaskThread> notes_;
+  std::mutex noting_;               // held in note_clients()
+  std::atomic<bool> asked_{false};  // notes_ has a task that will write the clients
+  bool redo_ = false;               // the call that is being done waits for the next serve()
 };
 
 }  // namespace leat

@@ -137,7 +137,7 @@ std::shared_ptr<SessionHost> SessionHosts::host_of(const std::string& job, Sessi
       return with_input_ids(graph, ids);
     };
     if (options.lasts()) {
-      host = std::make_shared<LastingHost>(std::move(options), read, record_of(job));
+      host = std::make_shared<LastingHost>(std::move(options), read, record_of(job), notes_);
       if (auto before = clients_.extract(job)) host->lease().restore(std::move(before.mapped()));
     } else {
       host = std::make_shared<SessionHost>(job, std::move(options), read);
@@ -258,7 +258,8 @@ void SessionHosts::changed(const JobView& job) {
   host->end(for_good && end.code() == Code::unavailable ? failed_precondition(end.message()) : end);
   // A session that has FAILED leaves its record to people: it has all that the session had.
   const bool useless = state == JobState::cancelled || state == JobState::succeeded;
-  if (useless && host->options().lasts()) SessionLog::remove(record_of(job.id).path);
+  LastingHost* const lasting = host->as_lasting();
+  if (useless && lasting != nullptr) lasting->retire();
 }
 
 void SessionHosts::stop(const Status& cause) {

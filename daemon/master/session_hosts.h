@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/task_thread.h"
 #include "daemon/checkpoint/checkpoint_key.h"
 #include "daemon/jobs/events.h"
 #include "daemon/jobs/records.h"
@@ -52,6 +53,7 @@ class SessionHosts {
   using Done = std::function<void(Result<T>)>;
 
   explicit SessionHosts(SessionHostsParts parts) : parts_(std::move(parts)) {}
+  ~SessionHosts() { notes_->stop(); }
 
   const Catalogue& catalogue() const { return parts_.catalogue; }
 
@@ -100,6 +102,8 @@ class SessionHosts {
   std::chrono::milliseconds lease_of(const SessionHost& host) const;
 
   const SessionHostsParts parts_;
+  // Writes the clients of lasting sessions into their records.
+  const std::shared_ptr<TaskThread> notes_ = std::make_shared<TaskThread>("session-notes");
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<SessionHost>> hosts_;  // by job

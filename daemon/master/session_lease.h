@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ class SessionLease {
     if (std::find(clients_.begin(), clients_.end(), client) != clients_.end()) return false;
     if (clients_.size() >= kMostClients) clients_.erase(clients_.begin());
     clients_.push_back(client);
-    unwritten_.push_back(client);
+    ++taken_;
     return true;
   }
   // True if this client was the last to take the session over.
@@ -43,19 +44,25 @@ class SessionLease {
     const std::lock_guard lock(mutex_);
     clients_ = std::move(clients);
   }
-  // The clients that have taken the session over since the last written(), in their order.
-  std::vector<std::string> unwritten() const {
+  // Clients that have taken the session over and are not in its record, in their order: of those
+  // that are remembered, so kMostClients at most. `taken` is for written().
+  struct Unwritten {
+    std::vector<std::string> clients;
+    uint64_t taken = 0;
+  };
+  Unwritten unwritten() const {
     const std::lock_guard lock(mutex_);
-    return unwritten_;
+    const auto count = std::min<uint64_t>(taken_ - written_, clients_.size());
+    return {{clients_.end() - static_cast<std::ptrdiff_t>(count), clients_.end()}, taken_};
   }
-  size_t count_unwritten() const {
+  bool all_written() const {
     const std::lock_guard lock(mutex_);
-    return unwritten_.size();
+    return written_ == taken_;
   }
-  // The first `count` of them are in the session's record now.
-  void written(size_t count) {
+  // The record has them, and those before them.
+  void written(const Unwritten& now) {
     const std::lock_guard lock(mutex_);
-    unwritten_.erase(unwritten_.begin(), unwritten_.begin() + static_cast<std::ptrdiff_t>(count));
+    written_ = std::max(written_, now.taken);
   }
   // The client lets the session go; the lease begins to run when it was the last one. REQUIRES: a
   // hold() before.
@@ -90,7 +97,7 @@ class SessionLease {
   mutable std::mutex mutex_;
   size_t holders_ = 0;
   std::vector<std::string> clients_;
-  std::vector<std::string> unwritten_;
+  uint64_t taken_ = 0, written_ = 0;  // changes of the client, and those that the record has
   Clock::time_point left_at_ = Clock::now();
 };
 

@@ -30,6 +30,12 @@ void check_says(const Status& status, Code code, const std::string& text) {
   CHECK_THAT(status.message(), Catch::Contains(text));
 }
 
+SessionOpening lasting_opening(const std::string& client) {
+  SessionOpening opening{client, 2, {}};
+  opening.settings.save_every = 25;
+  return opening;
+}
+
 struct Fixture {
   explicit Fixture(std::chrono::milliseconds lease)
       : hosts({*loop, catalogue,
@@ -47,6 +53,20 @@ struct Fixture {
     Result<std::shared_ptr<SessionHost>> out = internal_error("no answer");
     hosts.open({"request", 2, {}}, [&](auto host) { out = std::move(host); });
     return out;
+  }
+
+  // Those of another life of the master, with the same folder and jobs.
+  std::unique_ptr<SessionHosts> another_life() {
+    return std::make_unique<SessionHosts>(
+        SessionHostsParts{*loop,
+                          catalogue,
+                          [this](Submission, SessionHosts::Done<JobView> done) { done(answer); },
+                          {},
+                          [](const std::string&) { return false; },
+                          [this](const std::string&) -> Result<JobView> { return answer; },
+                          folder.path(),
+                          nullptr,
+                          10s});
   }
 
   const TemporaryDirectory folder;
@@ -154,40 +174,94 @@ TEST_CASE("a lasting session is a job that restarts, and is there without its cl
 }
 
 TEST_CASE("a master that starts again judges the clients of a lasting session as before") {
+  Submission submitted;
+  {
+    Fixture before(10s);
+    before.hosts.open(lasting_opening("request"), [](const auto&) {});
+    submitted = before.submitted;
+  }
   Fixture f(10s);
-  SessionOpening opening{"request", 2, {}};
-  opening.settings.save_every = 25;
-  f.hosts.open(opening, [](const auto&) {});
   // The record of the session as it was when the master ended.
   const std::string folder = f.folder.path() + "/session-1";
   must(f.hosts.restore("session-1"));  // there is no record yet
   std::filesystem::create_directories(folder);
   must(must(SessionLog::open({folder + "/session.db"}))->add_clients({"first", "second"}, 9));
-  SessionHosts later(
-      SessionHostsParts{*f.loop,
-                        f.catalogue,
-                        {},
-                        {},
-                        [](const std::string&) { return false; },
-                        [&f](const std::string&) -> Result<JobView> { return f.answer; },
-                        f.folder.path(),
-                        nullptr,
-                        10s});
-  must(later.restore("session-1"));
-  const auto host = must(later.await("session-1", f.submitted, [] { return false; }));
-  CHECK(host->lease().is_of("second"));
-  check_says(later.attach("session-1", "first").status(), Code::failed_precondition,
-             "another client has attached");
-  CHECK(must(later.attach("session-1", "second")) == host);
-  CHECK(host->lease().unwritten().empty());
-  // A client that comes anew takes it over, and the record is to have it.
-  CHECK(must(later.attach("session-1", "third")) == host);
-  CHECK(host->lease().unwritten() == std::vector<std::string>{"third"});
-  check_says(later.attach("session-1", "second").status(), Code::failed_precondition,
-             "another client has attached");
+  {
+    const auto later = f.another_life();
+    must(later->restore("session-1"));
+    const auto host = must(later->await("session-1", submitted, [] { return false; }));
+    CHECK(host->lease().is_of("second"));
+    check_says(later->attach("session-1", "first").status(), Code::failed_precondition,
+               "another client has attached");
+    CHECK(must(later->attach("session-1", "second")) == host);
+    CHECK(host->lease().all_written());
+    // A client that comes anew takes it over.
+    CHECK(must(later->attach("session-1", "third")) == host);
+    check_says(later->attach("session-1", "second").status(), Code::failed_precondition,
+               "another client has attached");
+  }
   // A record that cannot be read is told by its path.
   std::ofstream(folder + "/session.db", std::ios::trunc) << "no database at all, but long enough";
-  check_says(later.restore("session-1"), Code::failed_precondition, "session.db");
+  check_says(f.hosts.restore("session-1"), Code::failed_precondition, "session.db");
+}
+
+TEST_CASE(
+    "a client that takes a session without workers over has it after a restart of the master") {
+  Submission submitted;
+  {
+    Fixture before(10s);
+    before.hosts.open(lasting_opening("request"), [](const auto&) {});
+    submitted = before.submitted;
+  }
+  Fixture f(10s);
+  {
+    const auto hosts = f.another_life();
+    std::shared_ptr<SessionHost> host;
+    hosts->open(lasting_opening("first"), [&](auto opened) { host = must(std::move(opened)); });
+    CHECK(must(hosts->attach("session-1", "second")) == host);
+    REQUIRE(eventually([&] { return host->lease().all_written(); }));
+  }
+  const std::string record = f.folder.path() + "/session-1/session.db";
+  auto later = f.another_life();
+  must(later->restore("session-1"));
+  const auto host = must(later->await("session-1", submitted, [] { return false; }));
+  check_says(later->attach("session-1", "first").status(), Code::failed_precondition,
+             "another client has attached");
+  CHECK(must(later->attach("session-1", "second")) == host);
+  SECTION("the record of a session that was cancelled does not come back") {
+    later->changed(job(JobState::cancelled));
+    CHECK(host->take_over("third"));
+    later.reset();  // its thread has done all
+    CHECK_FALSE(std::filesystem::exists(record));
+  }
+  SECTION("nor that of one that is closed while a client comes") {
+    CHECK(host->take_over("third"));
+    later->changed(job(JobState::cancelled));
+    later.reset();
+    CHECK_FALSE(std::filesystem::exists(record));
+  }
+}
+
+TEST_CASE("clients that take a session over while its record cannot be written are bounded") {
+  const auto name = [](size_t number) { return "client " + std::to_string(number); };
+  SessionLease lease;
+  constexpr size_t kMore = 10;
+  for (size_t i = 0; i < SessionLease::kMostClients + kMore; ++i) REQUIRE(lease.take_over(name(i)));
+  // As many as the record keeps, the last ones.
+  const auto unwritten = lease.unwritten();
+  REQUIRE(unwritten.clients.size() == SessionLease::kMostClients);
+  CHECK(unwritten.clients.front() == name(kMore));
+  CHECK(unwritten.clients.back() == name(SessionLease::kMostClients + kMore - 1));
+  // Those that come while they are written are written next.
+  REQUIRE(lease.take_over("another"));
+  lease.written(unwritten);
+  CHECK_FALSE(lease.all_written());
+  CHECK(lease.unwritten().clients == std::vector<std::string>{"another"});
+  lease.written(lease.unwritten());
+  CHECK(lease.all_written());
+  CHECK(lease.unwritten().clients.empty());
+  CHECK(lease.take_over("another"));
+  CHECK(lease.all_written());
 }
 
 TEST_CASE("calls of a session whose job has ended fail with the reason") {
