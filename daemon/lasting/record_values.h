@@ -48,11 +48,14 @@ class RecordValue {
 // Threads: any, since it does not change.
 class RecordValues {
  public:
-  // `path` is the file of the record, for errors. Without `seal` values are in the clear.
-  RecordValues(std::string path, std::optional<SealedValues> seal)
-      : path_(std::move(path)), seal_(std::move(seal)) {}
+  // `path` is the file of the record, for errors. Without `seal` values are in the clear. `binds`:
+  // the digest of the saved state binds the values of its rows, which it does not in an encrypted
+  // record of an older Leat.
+  RecordValues(std::string path, std::optional<SealedValues> seal, bool binds = true)
+      : path_(std::move(path)), seal_(std::move(seal)), binds_(binds && seal_) {}
 
   const std::optional<SealedValues>& seal() const { return seal_; }
+  bool binds() const { return binds_; }
 
   // The value as the database is to have it. It may borrow `value`.
   Result<RecordValue> store(std::string_view place, std::string_view value) const;
@@ -69,6 +72,7 @@ class RecordValues {
  private:
   std::string path_;
   std::optional<SealedValues> seal_;
+  bool binds_;
 };
 
 }  // namespace leat

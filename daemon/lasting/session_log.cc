@@ -29,18 +29,18 @@ constexpr char kSchema[] = R"sql(
   CREATE TABLE saved(step INTEGER) STRICT;
   INSERT INTO saved VALUES (0);
 )sql";
-// An encrypted record has these, too: the id of its key, the digest of the saved state, and what
-// lists_of() tells of the other rows.
+// An encrypted record has these, too: the id of its key, the digest of the saved state, what
+// lists_of() tells of the other rows, and the head. Version 2 had no head.
 constexpr char kSealedSchema[] = R"sql(
-  PRAGMA user_version=2;
-  CREATE TABLE seal(key BLOB, state BLOB, lists BLOB) STRICT;
+  PRAGMA user_version=3;
+  CREATE TABLE seal(key BLOB, state BLOB, lists BLOB, head BLOB) STRICT;
 )sql";
 // Made with the first client, also in a record of before there was this table.
 constexpr char kClients[] =
     "CREATE TABLE IF NOT EXISTS clients(number INTEGER PRIMARY KEY, name TEXT UNIQUE, crc INTEGER) "
     "STRICT";
 constexpr std::string_view kApplication = "1279611731";
-constexpr std::string_view kVersion = "1", kSealedVersion = "2";
+constexpr std::string_view kVersion = "1", kWithoutHead = "2", kSealedVersion = "3";
 // A file that is to take the place of the record has the record's name with this behind it.
 constexpr std::string_view kNext = ".next";
 
@@ -52,6 +52,9 @@ std::string graph_place(uint64_t version, std::string_view ids) {
   return place_of({"graph", cat(version), ids});
 }
 constexpr std::string_view kListsPlace = "lists";
+// The name under which values are encrypted: none of this version can be read as one of version 2,
+// which has no head.
+std::string owner_of(const SessionRecord& record) { return place_of({"3", record.job}); }
 
 Result<std::unique_ptr<SqliteDatabase>> open_database(const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(auto database, SqliteDatabase::open(path, true));
@@ -118,7 +121,7 @@ Result<RecordValue> store_outcome(const RecordValues& values, uint64_t number,
 }
 
 // How the values of an encrypted record are read.
-Result<RecordValues> values_of(const SessionRecord& record, SqliteDatabase& database) {
+Result<RecordValues> values_of(const SessionRecord& record, SqliteDatabase& database, bool binds) {
   LEAT_ASSIGN_OR_RETURN(auto select, database.prepare("SELECT key FROM seal"));
   LEAT_ASSIGN_OR_RETURN(const bool row, select.step());
   const auto id = record_bytes(row ? select.bytes(0) : "");
@@ -126,7 +129,8 @@ Result<RecordValues> values_of(const SessionRecord& record, SqliteDatabase& data
   if (record.keys != nullptr) {
     for (const CheckpointKey& key : *record.keys) {
       if (std::ranges::equal(key.id(), id))
-        return RecordValues(record.path, SealedValues(key, record.job));
+        return RecordValues(record.path, SealedValues(key, binds ? owner_of(record) : record.job),
+                            binds);
       names.push_back(CheckpointKey::text_of(key.id()));
     }
   }
@@ -138,8 +142,9 @@ Result<RecordValues> values_of(const SessionRecord& record, SqliteDatabase& data
 
 }  // namespace
 
-SessionLog::SessionLog(std::unique_ptr<SqliteDatabase> database, RecordValues values)
-    : database_(std::move(database)), values_(std::move(values)) {}
+SessionLog::SessionLog(std::unique_ptr<SqliteDatabase> database, RecordValues values,
+                       std::optional<RecordHead> head)
+    : database_(std::move(database)), values_(std::move(values)), head_(std::move(head)) {}
 SessionLog::~SessionLog() = default;
 
 // --- the file ---
@@ -148,7 +153,7 @@ Result<std::unique_ptr<SessionLog>> SessionLog::open(const SessionRecord& record
   LEAT_ASSIGN_OR_RETURN(auto log, open_unchanged(record));
   const CheckpointKey* const key = newest_key(record);
   const auto& seal = log->values_.seal();
-  if (key == nullptr || (seal && seal->key() == key->id())) return log;
+  if (key == nullptr || (seal && seal->key() == key->id() && log->head_)) return log;
   auto encrypted = encrypt(std::move(log), record);
   if (encrypted.ok()) return encrypted;
   remove(cat(record.path, kNext));
@@ -162,27 +167,35 @@ Result<std::unique_ptr<SessionLog>> SessionLog::open_unchanged(const SessionReco
   LEAT_ASSIGN_OR_RETURN(auto database, open_database(record.path));
   LEAT_ASSIGN_OR_RETURN(const std::string application, database->ask("PRAGMA application_id"));
   LEAT_ASSIGN_OR_RETURN(const std::string version, database->ask("PRAGMA user_version"));
-  std::optional<SealedValues> seal;
   if (application == "0" && version == "0") {
-    if (const CheckpointKey* const key = newest_key(record)) seal.emplace(*key, record.job);
-    std::unique_ptr<SessionLog> log(
-        new SessionLog(std::move(database), RecordValues(record.path, std::move(seal))));
+    std::optional<SealedValues> seal;
+    std::optional<RecordHead> head;
+    if (const CheckpointKey* const key = newest_key(record)) {
+      seal.emplace(*key, owner_of(record));
+      LEAT_ASSIGN_OR_RETURN(head, RecordHead::create());
+    }
+    std::unique_ptr<SessionLog> log(new SessionLog(
+        std::move(database), RecordValues(record.path, std::move(seal)), std::move(head)));
     LEAT_RETURN_IF_ERROR(log->transact([&] { return log->make_tables(); }));
     return log;
   }
-  if (application != kApplication || (version != kVersion && version != kSealedVersion)) {
+  const bool sealed = version == kSealedVersion || version == kWithoutHead;
+  if (application != kApplication || (version != kVersion && !sealed)) {
     return failed_precondition(
-        cat("'", record.path, "': expected the record of a session of version ", kVersion, " or ",
+        cat("'", record.path, "': expected the record of a session of version ", kVersion, " to ",
             kSealedVersion, ", received application ", application, " version ", version));
   }
   if (version == kVersion) {
     return std::unique_ptr<SessionLog>(
         new SessionLog(std::move(database), RecordValues(record.path, std::nullopt)));
   }
-  LEAT_ASSIGN_OR_RETURN(RecordValues values, values_of(record, *database));
+  const bool has_head = version == kSealedVersion;
+  LEAT_ASSIGN_OR_RETURN(RecordValues values, values_of(record, *database, has_head));
   std::unique_ptr<SessionLog> log(new SessionLog(std::move(database), std::move(values)));
   LEAT_RETURN_IF_ERROR(check_lists(*log->database_, log->values_));
   LEAT_RETURN_IF_ERROR(log->check_steps());
+  if (!has_head) return log;
+  LEAT_ASSIGN_OR_RETURN(log->head_, RecordHead::open(*log->database_, log->values_));
   return log;
 }
 
@@ -192,6 +205,8 @@ Status SessionLog::make_tables() {
   LEAT_RETURN_IF_ERROR(database_->run(kSealedSchema));
   LEAT_ASSIGN_OR_RETURN(auto insert, database_->prepare("INSERT INTO seal(key) VALUES (?)"));
   LEAT_RETURN_IF_ERROR(insert.bind_blob(1, record_text(values_.seal()->key())).run());
+  LEAT_RETURN_IF_ERROR(database_->run(kClients));
+  head_->change_others();
   LEAT_RETURN_IF_ERROR(write_lists(*database_, values_));
   return write_state(*database_, values_, {});
 }
@@ -286,6 +301,7 @@ Result<std::vector<std::string>> SessionLog::clients_of(const std::string& path)
 
 Status SessionLog::add_clients(const std::vector<std::string>& clients, size_t most) {
   return transact([&]() -> Status {
+    if (head_) head_->change_others();
     LEAT_RETURN_IF_ERROR(database_->run(kClients));
     LEAT_ASSIGN_OR_RETURN(const std::string last,
                           database_->ask("SELECT coalesce(max(number), 0) FROM clients"));
@@ -329,6 +345,7 @@ Status SessionLog::write_graph(const LoggedGraph& graph) {
   LEAT_ASSIGN_OR_RETURN(const RecordValue file,
                         values_.store(graph_place(graph.version, ids), record_text(graph.file)));
   return transact([&]() -> Status {
+    if (head_) head_->change_others();
     LEAT_RETURN_IF_ERROR(database_->run("DELETE FROM graph"));
     LEAT_RETURN_IF_ERROR(insert.bind(1, static_cast<int64_t>(graph.version))
                              .bind_blob(2, ids)
@@ -360,6 +377,7 @@ Status SessionLog::write_callable(CallableId id, const Signature& signature) {
   const Packed packed = pack(signature);
   LEAT_ASSIGN_OR_RETURN(const RecordValue value, values_.store(callable_place(id), packed.text()));
   return transact([&]() -> Status {
+    if (head_) head_->change_others();
     LEAT_RETURN_IF_ERROR(insert.bind(1, static_cast<int64_t>(id))
                              .bind_blob(2, value.bytes())
                              .bind(3, values_.checksum(value.bytes()))
@@ -372,6 +390,7 @@ Status SessionLog::write_release(CallableId id) {
   LEAT_ASSIGN_OR_RETURN(auto update,
                         database_->prepare("UPDATE callables SET released = 1 WHERE id = ?"));
   return transact([&]() -> Status {
+    if (head_) head_->change_others();
     LEAT_RETURN_IF_ERROR(update.bind(1, static_cast<int64_t>(id)).run());
     return write_lists(*database_, values_);
   });
@@ -390,31 +409,45 @@ uint32_t SessionLog::checksum_of(const LoggedStep& step) { return record_crc(pac
 
 // The checksum of a request is that of its value in the clear: other code compares it.
 Result<uint32_t> SessionLog::write_step(const LoggedStep& step) {
+  const Packed packed = pack(step);
+  LEAT_ASSIGN_OR_RETURN(const RecordValue value,
+                        values_.store(request_place(step.number), packed.text()));
+  const int64_t checksum = values_.checksum(packed.text());
+  LEAT_RETURN_IF_ERROR(transact([&] { return insert_step(step, value, checksum); }));
+  return record_crc(packed.text());
+}
+
+Status SessionLog::insert_step(const LoggedStep& step, const RecordValue& request,
+                               int64_t checksum) {
   LEAT_ASSIGN_OR_RETURN(
       auto insert,
       database_->prepare(
           "INSERT INTO steps(number, request, request_crc, applied) VALUES (?, ?, ?, ?)"));
-  const Packed packed = pack(step);
-  LEAT_ASSIGN_OR_RETURN(const RecordValue value,
-                        values_.store(request_place(step.number), packed.text()));
-  insert.bind(1, static_cast<int64_t>(step.number))
-      .bind_blob(2, value.bytes())
-      .bind(3, values_.checksum(packed.text()));
+  insert.bind(1, static_cast<int64_t>(step.number)).bind_blob(2, request.bytes()).bind(3, checksum);
   if (step.applied) {
     insert.bind(4, int64_t{1});
   } else {
     insert.bind_null(4);
   }
-  LEAT_RETURN_IF_ERROR(insert.run());
-  return record_crc(packed.text());
+  if (head_) head_->add_step_value(request.bytes());
+  if (head_ && step.applied) head_->add_applied(step.number);
+  return insert.run();
 }
 
 Status SessionLog::write_applied(uint64_t number) {
-  LEAT_ASSIGN_OR_RETURN(auto update,
-                        database_->prepare("UPDATE steps SET applied = 1 WHERE number = ?"));
   // It is in the file when the process ends, and is not worth a wait for the disk.
   LEAT_RETURN_IF_ERROR(database_->run("PRAGMA synchronous=NORMAL"));
-  const Status written = update.bind(1, static_cast<int64_t>(number)).run();
+  const Status written = transact([&]() -> Status {
+    // A step counts once in the head.
+    LEAT_ASSIGN_OR_RETURN(auto select, database_->prepare("SELECT number FROM steps WHERE number = "
+                                                          "? AND applied IS NULL"));
+    LEAT_ASSIGN_OR_RETURN(const bool row, select.bind(1, static_cast<int64_t>(number)).step());
+    if (!row) return {};
+    LEAT_ASSIGN_OR_RETURN(auto update,
+                          database_->prepare("UPDATE steps SET applied = 1 WHERE number = ?"));
+    if (head_) head_->add_applied(number);
+    return update.bind(1, static_cast<int64_t>(number)).run();
+  });
   LEAT_RETURN_IF_ERROR(database_->run("PRAGMA synchronous=FULL"));
   return written;
 }
@@ -438,15 +471,26 @@ Result<std::optional<LoggedStep>> SessionLog::next_step(uint64_t after) {
 
 // Without its request, a step whose outcome is taken away is damaged, and is not repeated.
 Status SessionLog::write_failure(uint64_t number, uint32_t request, const Status& error) {
-  LEAT_ASSIGN_OR_RETURN(auto update,
-                        database_->prepare("UPDATE steps SET request = NULL, outcome = ?, "
-                                           "outcome_crc = ? WHERE number = ?"));
   LEAT_ASSIGN_OR_RETURN(const RecordValue value,
                         store_outcome(values_, number, KeptOutcome{error, request}));
-  return update.bind_blob(1, value.bytes())
-      .bind(2, values_.checksum(value.bytes()))
-      .bind(3, static_cast<int64_t>(number))
-      .run();
+  return transact([&]() -> Status {
+    if (head_) {
+      LEAT_ASSIGN_OR_RETURN(auto select,
+                            database_->prepare("SELECT substr(request, 1, 32) FROM steps "
+                                               "WHERE number = ? AND request IS NOT NULL"));
+      LEAT_ASSIGN_OR_RETURN(const bool row, select.bind(1, static_cast<int64_t>(number)).step());
+      if (!row) return values_.damaged(cat("step ", number));
+      head_->remove_step_value(select.bytes(0));
+      head_->add_step_value(value.bytes());
+    }
+    LEAT_ASSIGN_OR_RETURN(auto update,
+                          database_->prepare("UPDATE steps SET request = NULL, outcome = ?, "
+                                             "outcome_crc = ? WHERE number = ?"));
+    return update.bind_blob(1, value.bytes())
+        .bind(2, values_.checksum(value.bytes()))
+        .bind(3, static_cast<int64_t>(number))
+        .run();
+  });
 }
 
 Status SessionLog::write_outcome(uint64_t number, const KeptOutcome& kept) {
@@ -454,6 +498,7 @@ Status SessionLog::write_outcome(uint64_t number, const KeptOutcome& kept) {
                                                         "outcome_crc, request_crc) "
                                                         "VALUES (?, ?, ?, ?)"));
   LEAT_ASSIGN_OR_RETURN(const RecordValue value, store_outcome(values_, number, kept));
+  if (head_) head_->add_step_value(value.bytes());
   return insert.bind(1, static_cast<int64_t>(number))
       .bind_blob(2, value.bytes())
       .bind(3, values_.checksum(value.bytes()))
@@ -500,10 +545,14 @@ Status SessionLog::check_steps() {
 Status SessionLog::transact(const std::function<Status()>& write) {
   if (database_->in_transaction()) return write();
   LEAT_RETURN_IF_ERROR(database_->run("BEGIN"));
+  const std::optional<RecordHead> before = head_;
   Status written = write();
+  if (written.ok() && head_) written = head_->write(*database_, values_);
   if (written.ok()) written = database_->run("COMMIT");
+  if (written.ok()) return written;
+  head_ = before;
   // Some errors have rolled it back already.
-  if (!written.ok() && database_->in_transaction()) (void)database_->run("ROLLBACK");
+  if (database_->in_transaction()) (void)database_->run("ROLLBACK");
   return written;
 }
 
@@ -514,6 +563,10 @@ Status SessionLog::save(const SavedState& state, const StepOutcomes& outcomes) {
 Status SessionLog::write_rows(const SavedState& state, const StepOutcomes& outcomes) {
   LEAT_ASSIGN_OR_RETURN(auto forget, database_->prepare("DELETE FROM steps WHERE number <= ?"));
   LEAT_RETURN_IF_ERROR(forget.bind(1, static_cast<int64_t>(state.step)).run());
+  if (head_) {
+    LEAT_RETURN_IF_ERROR(head_->sum_steps(*database_));
+    head_->change_others();
+  }
   for (const auto& [number, kept] : outcomes) {
     if (number > state.step) continue;  // its row is there
     LEAT_RETURN_IF_ERROR(write_outcome(number, kept));

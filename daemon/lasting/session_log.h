@@ -10,12 +10,9 @@
 // With a key all values are encrypted (record_values.h): the graph, the callables, the feeds and
 // fetches of steps, and the variables. In the clear are the numbers of steps and whether they were
 // applied, the names, types and shapes of variables, the devices of resources, which callables were
-// released, and the clients. A row that was changed, exchanged or taken away is an error as damage
-// is, but for the clients and three cases. Without the rows of its last steps the record is that of
-// an earlier moment, as an older copy of the whole file would be. The rows of steps, of the graph
-// and of callables may be those of an older copy. The note that a step was applied may be changed:
-// a cleared one lets the step fail when it is repeated, and a false one makes its error one of the
-// hosts.
+// released, and the clients. A row that was changed, exchanged, added or taken away is an error as
+// damage is, also if an older version of the row takes its place (record_head.h). An older copy of
+// the whole file is no error: the record is that of an earlier moment.
 #pragma once
 
 #include <chrono>
@@ -30,6 +27,7 @@
 #include <vector>
 
 #include "daemon/checkpoint/checkpoint_key.h"
+#include "daemon/lasting/record_head.h"
 #include "daemon/lasting/record_values.h"
 #include "daemon/spec/step_signature.h"
 #include "devices/base/status.h"
@@ -94,10 +92,10 @@ struct SessionRecord {
 // foreign, unavailable if the disk fails. Threads: one at a time.
 class SessionLog {
  public:
-  // Opens the file, or makes it. A file that is in the clear or has an older key is first replaced
-  // by one that is encrypted with the newest key. Beside the file this needs free room for twice
-  // its size, for the new one and its write-ahead log; unavailable if the disk lacks it.
-  // failed_precondition if none of the keys is that of the file.
+  // Opens the file, or makes it. A file that is in the clear, has an older key or, encrypted, is of
+  // an older Leat, is first replaced by one that is encrypted with the newest key. Beside the file
+  // this needs free room for twice its size, for the new one and its write-ahead log; unavailable
+  // if the disk lacks it. failed_precondition if none of the keys is that of the file.
   static Result<std::unique_ptr<SessionLog>> open(const SessionRecord& record);
   ~SessionLog();
   // Deletes the files of a record, also one that is open. One that is not there is no error.
@@ -139,7 +137,8 @@ class SessionLog {
   Result<SavedState> saved();
 
  private:
-  SessionLog(std::unique_ptr<SqliteDatabase> database, RecordValues values);
+  SessionLog(std::unique_ptr<SqliteDatabase> database, RecordValues values,
+             std::optional<RecordHead> head = std::nullopt);
   // Opens the file, or makes it; one that is there stays as it is.
   static Result<std::unique_ptr<SessionLog>> open_unchanged(const SessionRecord& record);
   Status make_tables();
@@ -148,15 +147,17 @@ class SessionLog {
                                                      const SessionRecord& record);
   Status copy_to(SessionLog& other);
   Status write_outcome(uint64_t number, const KeptOutcome& kept);
-  // Runs `write` in a transaction, which ends with all of it or nothing, or in the one that is
-  // open.
+  // Runs `write` in a transaction, which ends with all of it or nothing and has the head that fits,
+  // or in the one that is open.
   Status transact(const std::function<Status()>& write);
+  Status insert_step(const LoggedStep& step, const RecordValue& request, int64_t checksum);
   Status write_rows(const SavedState& state, const StepOutcomes& outcomes);
   // Of an encrypted record: fails if a step between the saved state and the last step is missing.
   Status check_steps();
 
   const std::unique_ptr<SqliteDatabase> database_;
   const RecordValues values_;
+  std::optional<RecordHead> head_;  // of an encrypted record
 };
 
 }  // namespace leat

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/lasting/record_head.h"
 #include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
@@ -20,8 +21,9 @@ std::string variable_place(uint64_t step, std::string_view task, std::string_vie
 }
 constexpr std::string_view kStatePlace = "state";
 
-// The digest of all rows of a saved state, so that none can be taken away or renamed: first the
-// outcomes that are kept, then homes, then the pieces of variables, each in the order of its key.
+// The digest of all rows of a saved state, so that none can be taken away, renamed or exchanged for
+// an older one: first the outcomes that are kept, then homes, then the pieces of variables, each in
+// the order of its key. The salt of a piece stands for its bytes.
 class StateDigest {
  public:
   explicit StateDigest(uint64_t step) { hash_.update(place_of({"step", cat(step)})); }
@@ -29,8 +31,10 @@ class StateDigest {
   void add_home(std::string_view resource, std::string_view device) {
     hash_.update(place_of({"home", resource, device}));
   }
-  void add_piece(std::string_view task, std::string_view name, uint64_t piece) {
+  void add_piece(const RecordValues& values, std::string_view task, std::string_view name,
+                 uint64_t piece, std::string_view stored) {
     hash_.update(place_of({"piece", task, name, cat(piece)}));
+    if (values.binds()) hash_.update(place_of({RecordHead::salt_of(stored)}));
   }
   std::string finish() { return to_hex(hash_.finish()); }
 
@@ -100,7 +104,7 @@ Status read_variables(SqliteDatabase& database, const RecordValues& values, Save
     if (!row) return {};
     const std::string task(select.bytes(0)), name(select.bytes(1));
     const auto number = static_cast<uint64_t>(select.integer(2));
-    digest.add_piece(task, name, number);
+    digest.add_piece(values, task, name, number, select.bytes(5));
     const std::string subject = cat("variable '", name, "' of ", task);
     const std::string_view dims = select.bytes(4);
     LEAT_ASSIGN_OR_RETURN(
@@ -124,7 +128,8 @@ Status read_variables(SqliteDatabase& database, const RecordValues& values, Save
 
 // The first piece of a value is there also if it is empty, and the type stands beside each.
 Status write_variable(SqliteDatabase& database, const RecordValues& values, uint64_t step,
-                      const std::string& task, const std::string& name, const Tensor& value) {
+                      const std::string& task, const std::string& name, const Tensor& value,
+                      StateDigest& digest) {
   LEAT_ASSIGN_OR_RETURN(auto insert,
                         database.prepare("INSERT INTO variables VALUES (?, ?, ?, ?, ?, ?, ?)"));
   const std::string_view bytes(static_cast<const char*>(value.raw()), value.bytes());
@@ -136,6 +141,7 @@ Status write_variable(SqliteDatabase& database, const RecordValues& values, uint
         const RecordValue piece,
         values.store(variable_place(step, task, name, number, dtype_name(value.dtype()), dims),
                      bytes.substr(at, kPiece)));
+    digest.add_piece(values, task, name, number, piece.bytes());
     LEAT_RETURN_IF_ERROR(insert.bind(1, task)
                              .bind(2, name)
                              .bind(3, static_cast<int64_t>(number))
@@ -168,9 +174,7 @@ Status write_state(SqliteDatabase& database, const RecordValues& values, const S
   }
   for (const auto& [task, variables] : state.variables) {
     for (const auto& [name, value] : variables) {
-      for (size_t piece = 0; piece == 0 || piece * kPiece < value.bytes(); ++piece)
-        digest.add_piece(task, name, piece);
-      LEAT_RETURN_IF_ERROR(write_variable(database, values, state.step, task, name, value));
+      LEAT_RETURN_IF_ERROR(write_variable(database, values, state.step, task, name, value, digest));
     }
   }
   LEAT_ASSIGN_OR_RETURN(auto note, database.prepare("UPDATE saved SET step = ?"));

@@ -3,8 +3,8 @@
 //   saved       the step
 //   homes       the device of each resource
 //   variables   the pieces of each variable, of 64 MiB: SQLite takes 1 GB in one row
-//   seal        of an encrypted record: the digest of the keys of all the rows above, and of the
-//               numbers of the steps up to this one whose outcomes are kept
+//   seal        of an encrypted record: the digest of the keys and the values of all the rows
+//               above, and of the numbers of the steps up to this one whose outcomes are kept
 //
 // Threads: that of the database.
 #pragma once

@@ -8,6 +8,9 @@
 
 #include "daemon/jobs/sqlite.h"
 #include "daemon/lasting/session_log.h"
+#include "daemon/lasting/state_rows.h"
+#include "daemon/lasting/wire_log.h"
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 #include "tests/catch.h"
 #include "tests/must.h"
@@ -99,6 +102,37 @@ Status read_all(SessionLog& log) {
     CHECK(step->request == SessionLog::checksum_of(*step));
   }
   return {};
+}
+
+// Goes on behind fill() with values of its own: a graph, a callable, a saved state and steps.
+void go_on(SessionLog& log, float value) {
+  must(log.write_graph({2, {0}, std::vector<std::byte>(3'000, std::byte(int(value)))}));
+  must(log.write_callable(3, {{"a"}, {}, {cat("target ", value)}, true}));
+  SavedState state;
+  state.step = 6;
+  state.variables["job:worker/task:0"] = {{"v", filled(value)}, {"w", filled(value)}};
+  state.homes = {{"leat.Variable 'v'", "task:0/cpu:0"}};
+  StepOutcomes outcomes;
+  outcomes.insert_or_assign(6, KeptOutcome{StepOutcome(std::vector<Tensor>{filled(value)}), 1});
+  must(log.save(state, outcomes));
+  for (uint64_t number = 7; number <= 9; ++number) must(log.write_step(step_of(number, value)));
+  must(log.write_applied(7));
+  must(log.add_clients({cat("client ", value)}, 9));
+}
+
+// Reads all values, whatever they are.
+Status look(const SessionRecord& record) {
+  LEAT_ASSIGN_OR_RETURN(const auto log, SessionLog::open(record));
+  LEAT_RETURN_IF_ERROR(log->graph().status());
+  LEAT_RETURN_IF_ERROR(log->callables().status());
+  LEAT_RETURN_IF_ERROR(log->clients().status());
+  LEAT_RETURN_IF_ERROR(log->outcomes().status());
+  LEAT_ASSIGN_OR_RETURN(const SavedState state, log->saved());
+  for (uint64_t after = state.step;;) {
+    LEAT_ASSIGN_OR_RETURN(const auto step, log->next_step(after));
+    if (!step) return {};
+    after = step->number;
+  }
 }
 
 struct SealedRecord {
@@ -343,6 +377,116 @@ TEST_CASE("a row of an encrypted record that is exchanged, forged or taken away 
     CHECK(refused.code() == Code::failed_precondition);
     CHECK_THAT(refused.message(), Catch::Contains("session.db'"));
   }
+}
+
+TEST_CASE("an older version of a row, or one of another history, is refused in its place") {
+  SealedRecord file({secret('k')});
+  fill(*must(SessionLog::open(file.record)));
+  // Another history of the same session: of a copy that went on by itself.
+  SessionRecord other = file.record, before = file.record;
+  other.path = file.folder.path() + "/other.db";
+  before.path = file.folder.path() + "/before.db";
+  std::filesystem::copy_file(file.record.path, other.path);
+  go_on(*must(SessionLog::open(other)), 4.75f);
+  go_on(*must(SessionLog::open(file.record)), 2.25f);
+  std::filesystem::copy_file(file.record.path, before.path);
+  {
+    const auto log = must(SessionLog::open(file.record));
+    must(log->write_release(3));
+    must(log->write_failure(8, 1, cancelled("its client cancelled it")));
+  }
+  must(look(other));
+  must(look(before));
+  const std::string good = file.bytes();
+  const std::string attach =
+      cat("ATTACH '", other.path, "' AS other; ATTACH '", before.path, "' AS before;");
+  for (const std::string& attack : {
+           std::string("DELETE FROM steps WHERE number = 8;"
+                       "INSERT INTO steps SELECT * FROM before.steps WHERE number = 8"),
+           std::string("UPDATE callables SET released = 0 WHERE id = 3;"
+                       "UPDATE seal SET lists = (SELECT lists FROM before.seal)"),
+           std::string("UPDATE steps SET request = (SELECT request FROM other.steps o "
+                       "WHERE o.number = steps.number) WHERE number = 7"),
+           std::string("UPDATE steps SET request = (SELECT request FROM other.steps o "
+                       "WHERE o.number = steps.number) WHERE number = 9"),
+           std::string("UPDATE steps SET outcome = (SELECT outcome FROM other.steps o "
+                       "WHERE o.number = steps.number) WHERE number = 6"),
+           std::string("UPDATE graph SET file = (SELECT file FROM other.graph)"),
+           std::string("UPDATE callables SET signature = (SELECT signature FROM other.callables o "
+                       "WHERE o.id = callables.id) WHERE id = 3"),
+           std::string("UPDATE variables SET value = (SELECT value FROM other.variables o "
+                       "WHERE o.name = variables.name) WHERE name = 'w'"),
+           std::string("UPDATE variables SET value = (SELECT value FROM other.variables o "
+                       "WHERE o.name = variables.name);"
+                       "UPDATE seal SET state = (SELECT state FROM other.seal)"),
+           std::string("UPDATE seal SET head = (SELECT head FROM other.seal)"),
+           std::string("UPDATE seal SET head = (SELECT head FROM before.seal)"),
+           std::string("UPDATE seal SET head = NULL"),
+           std::string("DELETE FROM steps WHERE number = 9"),
+           std::string("DELETE FROM steps WHERE number >= 8"),
+           std::string("UPDATE steps SET applied = NULL WHERE number = 7"),
+           std::string("UPDATE steps SET applied = 1 WHERE number = 9"),
+           std::string("DELETE FROM clients WHERE name = 'client 2.25'"),
+           std::string("DELETE FROM clients; INSERT INTO clients SELECT * FROM other.clients"),
+           std::string("PRAGMA user_version=2"),
+       }) {
+    INFO(attack);
+    file.write(good);
+    must(look(file.record));
+    file.run(attach + attack);
+    const Status refused = look(file.record);
+    CHECK(refused.code() == Code::failed_precondition);
+    CHECK_THAT(refused.message(), Catch::Contains("session.db'"));
+  }
+}
+
+TEST_CASE("an encrypted record of before there was a head is read, and gets one") {
+  SealedRecord file({secret('k')});
+  SavedState state;
+  state.step = 3;
+  state.variables["job:worker/task:0"] = {{"v", filled(kFirst)}};
+  {
+    const auto database = must(SqliteDatabase::open(file.record.path, true));
+    must(database->run(
+        "PRAGMA application_id=1279611731; PRAGMA user_version=2;"
+        "CREATE TABLE graph(version INTEGER PRIMARY KEY, ids BLOB, file BLOB, crc INTEGER) STRICT;"
+        "CREATE TABLE callables(id INTEGER PRIMARY KEY, signature BLOB, crc INTEGER, "
+        "released INTEGER) STRICT;"
+        "CREATE TABLE steps(number INTEGER PRIMARY KEY, request BLOB, request_crc INTEGER, "
+        "outcome BLOB, outcome_crc INTEGER, applied INTEGER) STRICT;"
+        "CREATE TABLE variables(task TEXT, name TEXT, piece INTEGER, dtype TEXT, dims BLOB, "
+        "value BLOB, crc INTEGER, PRIMARY KEY(task, name, piece)) STRICT;"
+        "CREATE TABLE homes(resource TEXT PRIMARY KEY, device TEXT) STRICT;"
+        "CREATE TABLE saved(step INTEGER) STRICT; INSERT INTO saved VALUES (0);"
+        "CREATE TABLE seal(key BLOB, state BLOB, lists BLOB) STRICT"));
+    const CheckpointKey& key = file.record.keys->front();
+    const RecordValues values(file.record.path, SealedValues(key, file.record.job), false);
+    const RecordValue lists =
+        must(values.store("lists", cat("graph  callables 0 released ", to_hex(sha256({})))));
+    auto seal = must(database->prepare("INSERT INTO seal VALUES (?, NULL, ?)"));
+    must(seal.bind_blob(1, record_text(key.id())).bind_blob(2, lists.bytes()).run());
+    must(write_state(*database, values, state));
+    const RecordValue request =
+        must(values.store(place_of({"request", "4"}), pack(step_of(4, kFourth)).text()));
+    auto step = must(database->prepare("INSERT INTO steps VALUES (4, ?, 0, NULL, NULL, NULL)"));
+    must(step.bind_blob(1, request.bytes()).run());
+  }
+  const auto reads = [&] {
+    const auto log = must(SessionLog::open(file.record));
+    const SavedState saved = must(log->saved());
+    CHECK(saved.step == 3);
+    CHECK(saved.variables.at("job:worker/task:0").at("v").identical(filled(kFirst)));
+    CHECK(must(log->next_step(3))->feeds[0].identical(filled(kFourth)));
+  };
+  reads();
+  reads();
+  // From then on its rows are bound, and it is not taken for one of before.
+  const std::string good = file.bytes();
+  file.run("DELETE FROM steps");
+  CHECK_THAT(look(file.record).message(), Catch::Contains("the set of rows"));
+  file.write(good);
+  file.run("PRAGMA user_version=2");
+  CHECK_THAT(look(file.record).message(), Catch::Contains("expected it as it was encrypted"));
 }
 
 TEST_CASE("a flip of any byte of an encrypted record is refused, or changes no value") {
