@@ -1,6 +1,6 @@
-// The kernels of leat.Recurrent and leat.RecurrentGrad for bf16 on processors that multiply bf16 fast: the
-// products with R multiply bf16 as it is, and all else is f32. The state stays f32 from step to
-// step; a product reads it rounded to bf16.
+// The kernels of leat.Recurrent and leat.RecurrentGrad for bf16 on processors that multiply bf16
+// fast: the products with R multiply bf16 as it is, and all else is f32. The state stays f32 from
+// step to step; a product reads it rounded to bf16.
 #pragma once
 
 #include "ops/graph/kernel.h"

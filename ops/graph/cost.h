@@ -17,7 +17,7 @@ double product_flops(const OpDef& op, const OpTypes& types);
 // operand several times. A variable counts whole, also if an op picks some of its rows.
 double operand_bytes(const OpTypes& types);
 
-// What definitions count with.
+// The number of elements of an operand, for the definitions that count.
 inline double elements_of(const OperandType& type) {
   return static_cast<double>(type.shape.elements());
 }
