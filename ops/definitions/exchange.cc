@@ -89,6 +89,17 @@ Status infer_broadcast_from(InferContext& ctx) {
   return {};
 }
 
+// The x of the root became the y of every replica, and those of the others went nowhere: the root
+// gets the sum of the gradients of all replicas, and the others get 0.
+Status grad_broadcast_from(GradientContext& ctx) {
+  const ValueId sum = ctx.emit("leat.AllReduce", {ctx.grad(0)}, {{"op", std::string("sum")}});
+  const ValueId root = ctx.constant(Tensor::scalar(attr_int(ctx.node().attrs, "root")));
+  const ValueId is_root = ctx.emit("Equal", {ctx.emit("leat.ReplicaId", {}), root});
+  const ValueId zero = ctx.scalar(0, ctx.type(ctx.grad(0)).dtype);
+  ctx.set_grad(0, ctx.emit("Where", {is_root, sum, zero}));
+  return {};
+}
+
 // The gradient of AllGather is ReduceScatter, and the gradient of ReduceScatter is AllGather.
 Status grad_by(GradientContext& ctx, std::string_view reverse) {
   const Attrs& attrs = ctx.node().attrs;
@@ -152,8 +163,10 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .infer(infer_along_axis<false>)
                     .gradient(grad_reduce_scatter));
   // y is the x of the replica `root`.
-  catalogue.add(
-      collective("leat.Broadcast", kAllTypes).attr("root", int64_t{0}).infer(infer_broadcast_from));
+  catalogue.add(collective("leat.Broadcast", kAllTypes)
+                    .attr("root", int64_t{0})
+                    .infer(infer_broadcast_from)
+                    .gradient(grad_broadcast_from));
   // y is the concatenation of the parts of every replica's x that belong to this replica.
   catalogue.add(collective("leat.AllToAll", kAllTypes)
                     .attr("split_axis", int64_t{0})

@@ -181,6 +181,24 @@ Status infer_one_hot(InferContext& ctx) {
   return {};
 }
 
+// `off` gets the sum of the gradients of the elements that are off, and `on` that of the others.
+Status grad_one_hot(GradientContext& ctx) {
+  const DType dtype = ctx.type(ctx.input(2)).dtype;
+  std::vector<ValueId> sums;
+  for (const double of_on : {0.0, 1.0}) {
+    Tensor values(dtype, {2});
+    values.set(0, 1 - of_on);
+    values.set(1, of_on);
+    const ValueId chosen = ctx.emit(
+        "OneHot", {ctx.input(0), ctx.input(1), ctx.constant(std::move(values))}, ctx.node().attrs);
+    const ValueId sum =
+        ctx.emit("ReduceSum", {ctx.emit("Mul", {ctx.grad(0), chosen})}, {{"keepdims", int64_t{0}}});
+    sums.push_back(ctx.emit("Unsqueeze", {sum, ctx.constant(Tensor::of<int64_t>({1}, {0}))}));
+  }
+  ctx.set_grad(2, ctx.emit("Concat", sums, {{"axis", int64_t{0}}}));
+  return {};
+}
+
 void add_gather_elements_ops(Catalogue& catalogue) {
   catalogue.add(Op("GatherElements", 13)
                     .input("data", "T")
@@ -210,7 +228,8 @@ void add_gather_elements_ops(Catalogue& catalogue) {
                     .type("T2", kNumbers)
                     .type("T3", kAllTypes)
                     .attr("axis", int64_t{-1})
-                    .infer(infer_one_hot));
+                    .infer(infer_one_hot)
+                    .gradient(grad_one_hot));
 }
 
 }  // namespace

@@ -173,6 +173,9 @@ void add_indexing(Cases& cases) {
                       .known_batch()
                       .whole());
   cases.push_back({"OneHot", {f({kBatch}, 0, 3), Tensor::scalar<float>(3), f({2})}});
+  cases.push_back(
+      ConformanceCase{"OneHot", {indices({kBatch}, 3), Tensor::scalar<int64_t>(3), f({2})}, axis}
+          .grad({2}));
   add_scatters(cases);
   const std::vector<Tensor> slice = {f({kBatch, 5, 3}), ints({1, 2}), ints({4, -9}), ints({1, 2}),
                                      ints({2, -1})};
@@ -737,6 +740,7 @@ std::vector<ExemptOp> exempt_gradients() {
       {"leat.ReduceScatter", "lowered by the strategy"},
       {"leat.AllToAll", "lowered by the strategy"},
       {"leat.AllReduce", "lowered by the strategy"},
+      {"leat.Broadcast", "lowered by the strategy"},
       {"Ceil", "flat: no gradient passes"},
       {"Floor", "flat: no gradient passes"},
       {"Round", "flat: no gradient passes"},

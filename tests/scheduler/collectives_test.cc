@@ -71,6 +71,33 @@ TEST_CASE("collectives give what their names say on 1 to 4 workers", "[cluster]"
   }
 }
 
+TEST_CASE("gradients of collectives are what all shards owe their operands", "[cluster]") {
+  const std::string strategy = GENERATE("mirrored", "parameter_server");
+  // The gradients of sum(y * y) on each shard. `x` is 4 rows of a shard.
+  const auto gradients = [&](const std::string& op, const Attrs& attrs, int workers) {
+    return run_shards(
+        strategy,
+        [&](GraphBuilder& g, ValueId rows) {
+          const ValueId x = g.op("Identity", {rows}), y = g.op(op, {x}, attrs);
+          const ValueId loss = g.op("Mul", {y, y}, {});
+          const ValueId gradient = g.op("leat.Gradients", {loss, x});
+          // The gradient of a sum is the same on all shards.
+          return op == "leat.AllReduce" ? gradient : gather(g, gradient);
+        },
+        workers);
+  };
+  for (int workers = 1; workers <= kShards; ++workers) {
+    INFO(strategy << ", workers " << workers);
+    // Shard 2 holds 8, 9, 10, 11, and four shards square what they got.
+    CHECK(gradients("leat.Broadcast", {{"root", int64_t{2}}}, workers)
+              .identical(
+                  Tensor::of<float>({16}, {0, 0, 0, 0, 0, 0, 0, 0, 64, 72, 80, 88, 0, 0, 0, 0})));
+    // Every shard squares the sums 24, 28, 32, 36.
+    CHECK(gradients("leat.AllReduce", {{"op", std::string("sum")}}, workers)
+              .identical(Tensor::of<float>({4}, {192, 224, 256, 288})));
+  }
+}
+
 TEST_CASE("a value that is the same on all shards is reduced without a transfer", "[cluster]") {
   const std::string strategy = GENERATE("mirrored", "parameter_server", "central_storage");
   for (int workers = 1; workers <= kShards; ++workers) {
