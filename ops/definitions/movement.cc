@@ -302,7 +302,7 @@ Status tile_gradient(GradientContext& ctx) {
     const auto ints = [&](const TransposeAxes& v) {
       return ctx.constant(Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v));
     };
-    grad = ctx.emit("Reshape", {grad, ints(sizes)});
+    grad = ctx.emit("Reshape", {grad, ints(sizes)}, {{"allowzero", int64_t{1}}});
     grad = ctx.emit("ReduceSum", {grad, ints(summed)}, {{"keepdims", int64_t{0}}});
   }
   ctx.set_grad(0, reshape_to(ctx, grad, x));

@@ -241,7 +241,12 @@ Result<ResizeSpec> resize_spec(const Attrs& attrs, const Shape& input,
   for (size_t i = 0; i < named.size(); ++i) {
     ResizedAxis axis{named[i], input[named[i]]};
     const auto in = static_cast<double>(axis.in);
-    axis.scale = by_scales ? operands.scales[i] : static_cast<double>(operands.sizes[i]) / in;
+    if (by_scales) {
+      axis.scale = operands.scales[i];
+    } else {  // an axis without elements stays so
+      const bool empty = axis.in == 0 && operands.sizes[i] == 0;
+      axis.scale = empty ? 1 : static_cast<double>(operands.sizes[i]) / in;
+    }
     axis.out = by_scales ? static_cast<int64_t>(std::floor(in * axis.scale)) : operands.sizes[i];
     if (spec.crops()) {
       axis.start = operands.roi[i];
@@ -251,8 +256,10 @@ Result<ResizeSpec> resize_spec(const Attrs& attrs, const Shape& input,
         by_scales ? !(axis.scale > 0) : axis.out < 0 || (axis.in == 0 && axis.out > 0);
     if (wrong || !(in * axis.scale < 1e12)) {
       return invalid_argument(cat("axis ", axis.axis, " of size ", axis.in, ": expected a ",
-                                  by_scales ? "scale above 0" : "size >= 0", ", received ",
-                                  by_scales ? cat(axis.scale) : cat(axis.out)));
+                                  by_scales     ? "scale above 0"
+                                  : axis.in > 0 ? "size >= 0"
+                                                : "size of 0",
+                                  ", received ", by_scales ? cat(axis.scale) : cat(axis.out)));
     }
     axes.push_back(axis);
   }

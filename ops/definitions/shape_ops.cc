@@ -83,14 +83,20 @@ Result<Dim> inferred_size(InferContext& ctx, Count all, const Count& rest) {
 }
 
 // Sizes as in ONNX: 0 copies the input's size unless allowzero is set, and one -1 takes the rest.
+// Copied sizes cancel out of the rest, so that an empty batch has one, too.
 Status infer_reshape_to(InferContext& ctx, const SizeValues& sizes) {
   const SymbolicShape& in = ctx.shape(0);
   const bool allow_zero = attr_int(ctx.attrs(), "allowzero") != 0;
   const auto text = [&] { return cat("input ", ctx.text(in), " to ", sizes_text(ctx, sizes)); };
   if (sizes.size() > kMaxRank)
     return ctx.error(cat("shape: expected rank at most ", kMaxRank, ", received ", text()));
-  Count all, rest;
+  Count all, rest, free, free_rest;          // free: without the axes that are copied
   for (Dim dim : in.dims()) all.times(dim);  // validate() has checked the overflow
+  for (int d = 0; d < in.rank(); ++d) {
+    const auto i = static_cast<size_t>(d);
+    const bool copied = !allow_zero && i < sizes.size() && sizes[i] == Dim::of(0);
+    if (!copied) free.times(in[d]);
+  }
   // Collects the sizes and their product `rest`, without the -1.
   SymbolicShape out;
   int inferred = -1;
@@ -107,12 +113,13 @@ Status infer_reshape_to(InferContext& ctx, const SizeValues& sizes) {
     if (size == -1 && inferred >= 0) return ctx.error("shape: expected at most one -1: " + text());
     if (size == -1) inferred = static_cast<int>(d);
     if (size != -1 && !rest.times(dim)) return ctx.error("shape: too many elements: " + text());
+    if (size != -1 && (size != 0 || allow_zero)) free_rest.times(dim);
     out.push_back(dim);
   }
   // Without -1, the counts must agree. They can be compared only if neither has symbols; else the
   // kernel compares them.
   if (inferred >= 0) {
-    LEAT_ASSIGN_OR_RETURN(const Dim dim, inferred_size(ctx, all, rest));
+    LEAT_ASSIGN_OR_RETURN(const Dim dim, inferred_size(ctx, free, free_rest));
     out.set(inferred, dim);
   } else if (all.symbols.empty() && rest.symbols.empty() && all.factor != rest.factor) {
     return ctx.error(

@@ -126,12 +126,25 @@ class OpsetFitter {
     lacking.push_back(cat(node.op, " '", name, "' needs opset ", opset));
   }
 
+  // Sizes that the graph computes are 0 only of tensors without elements, which older opsets cannot
+  // reshape.
+  void drop_allowzero(DraftNode& node) {
+    const auto sizes = constants_.find(node.inputs[1].name);
+    if (sizes != constants_.end()) {
+      for (const int64_t size : sizes->second.span<int64_t>()) {
+        if (size == 0) return;
+      }
+    }
+    node.attrs.erase("allowzero");
+  }
+
   void fit_node(DraftNode& node) {
     for (const auto& [op, since] : kNewOps) {
       if (node.op == op) need(node, since);
     }
     if (const auto found = least_.find(node.outputs[0].name); found != least_.end())
       need(node, found->second);
+    if (node.op == "Reshape" && opset_ < 14) drop_allowzero(node);
     for (const NewAttribute& each : kNewAttributes) drop(node, each);
     for (const NewSetting& each : kNewSettings) drop(node, each);
     for (const NewWord& each : kNewWords) {

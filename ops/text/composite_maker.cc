@@ -69,6 +69,8 @@ void CompositeMaker::finish() {
     if (!known_.contains(name) && !is_reserved_attribute(name))
       return fail(cat("unknown attribute '", name, "'"));
   }
+  if (inputs() > asked_)
+    return fail(cat("expected at most ", asked_, " inputs, received ", inputs()));
   if (sets_outputs_) return;
   if (node_.outputs.size() != 1)
     return fail(cat("expected one output, received ", node_.outputs.size()));

@@ -1,6 +1,7 @@
 // Makes the nodes that a composite op stands for (ops/text/composites.h). Private to this folder.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -28,6 +29,7 @@ class CompositeMaker {
   const Status& status() const { return status_; }
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
   bool has(int i) const {
+    asked_ = std::max(asked_, i + 1);
     return i < inputs() && !node_.inputs[static_cast<size_t>(i)].name.empty();
   }
   bool wants(int output) const {
@@ -58,6 +60,10 @@ class CompositeMaker {
   DraftName ints(const std::vector<int64_t>& values) {
     return constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values));
   }
+  // `shape` has every size, as Shape gives them: a 0 is an axis without elements.
+  DraftName reshaped(const DraftName& x, const DraftName& shape) {
+    return op("Reshape", {x, shape}, {{"allowzero", Attr(int64_t{1})}});
+  }
   DraftName int_scalar(int64_t value) { return constant(Tensor::scalar<int64_t>(value)); }
   // Puts lists of sizes one behind the other.
   DraftName concat(std::vector<DraftName> lists) {
@@ -71,7 +77,8 @@ class CompositeMaker {
   // Makes `value` output i of the node. A node whose outputs are not set has one, that of the last
   // part.
   void set_output(int i, const DraftName& value);
-  // Gives the parts the names of the node's outputs. An error for attributes that nothing has read.
+  // Gives the parts the names of the node's outputs. An error for attributes that nothing has read,
+  // and for operands behind all that were asked for.
   void finish();
   void fail(std::string message) {
     if (status_.ok()) status_ = invalid_argument(std::move(message));
@@ -83,6 +90,7 @@ class CompositeMaker {
   T get(std::string_view name, T fallback, std::string_view expected);
 
   const DraftNode& node_;
+  mutable int asked_ = 0;  // one more than the largest index of an operand that was asked for
   size_t& made_;
   std::vector<DraftNode>& out_;
   std::map<std::string, bool, std::less<>> known_;

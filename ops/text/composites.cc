@@ -181,7 +181,7 @@ void instance_normalization(Maker& m) {
   const DraftName x = m.in(0);
   const DraftName flat = m.op("Reshape", {x, m.ints({0, 0, -1})});
   const DraftName y = normalized(m, flat, {2}, m.number("epsilon", 1e-5));
-  m.op("Reshape", {scale_channels(m, y, m.in(1), m.in(2)), shape_of(m, x)});
+  m.reshaped(scale_channels(m, y, m.in(1), m.in(2)), shape_of(m, x));
 }
 
 // Scale and bias are of the channels; before opset 21 they were of the groups (`per_group`, which
@@ -194,11 +194,11 @@ void group_normalization(Maker& m) {
   const DraftName grouped = m.op("Reshape", {x, m.ints({0, groups, -1})});
   const DraftName y = normalized(m, grouped, {2}, m.number("epsilon", 1e-5));
   if (m.integer("per_group", 0) != 0) {
-    m.op("Reshape", {scale_channels(m, y, m.in(1), m.in(2)), shape});
+    m.reshaped(scale_channels(m, y, m.in(1), m.in(2)), shape);
     return;
   }
-  const DraftName channels = m.op("Reshape", {m.op("Reshape", {y, shape}), m.ints({0, 0, -1})});
-  m.op("Reshape", {scale_channels(m, channels, m.in(1), m.in(2)), shape});
+  const DraftName channels = m.op("Reshape", {m.reshaped(y, shape), m.ints({0, 0, -1})});
+  m.reshaped(scale_channels(m, channels, m.in(1), m.in(2)), shape);
 }
 
 // x / sqrt(mean of squares + epsilon) * scale, over the axes from `axis` on.
@@ -209,7 +209,7 @@ void rms_normalization(Maker& m) {
   const DraftName squares = mean(m, m.op("Mul", {flat, flat}), {1});
   const DraftName root =
       m.op("Sqrt", {m.op("Add", {squares, m.scalar(m.number("epsilon", 1e-5), x)})});
-  const DraftName y = m.op("Reshape", {m.op("Div", {flat, root}), shape_of(m, x)});
+  const DraftName y = m.reshaped(m.op("Div", {flat, root}), shape_of(m, x));
   m.op("Mul", {y, m.in(1)});
 }
 
@@ -336,7 +336,8 @@ Status expand(DraftGraph& graph, const Locate& locate, size_t& made) {
     composites().find(node.op)->second.make(maker);
     maker.finish();
     if (!maker.status().ok())
-      return invalid_argument(cat(locate(node.offset), ": ", maker.status().message()));
+      return invalid_argument(
+          cat(locate(node.offset), ": ", node.op, ": ", maker.status().message()));
   }
   graph.nodes = std::move(out);
   return {};

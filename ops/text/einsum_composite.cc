@@ -143,7 +143,7 @@ class EinsumMaker {
     const DraftName y = grouped(right, right_shape, nb, ni, nc);
     const DraftName sizes =
         joined({part(left_shape, 0, nb + nr), part(right_shape, nb + ni, nb + ni + nc)});
-    return {m_.op("Reshape", {m_.op("MatMul", {x, y}), sizes}), labels};
+    return {m_.reshaped(m_.op("MatMul", {x, y}), sizes), labels};
   }
 
   // Inserts an axis of size 1 for each label at `axis`.
@@ -171,9 +171,8 @@ class EinsumMaker {
                     int64_t second) {
     if (first == 1 && second == 1) return x;
     const int64_t middle = batch + first, end = middle + second;
-    return m_.op(
-        "Reshape",
-        {x, joined({part(shape, 0, batch), size(shape, batch, middle), size(shape, middle, end)})});
+    return m_.reshaped(
+        x, joined({part(shape, 0, batch), size(shape, batch, middle), size(shape, middle, end)}));
   }
 
   CompositeMaker& m_;

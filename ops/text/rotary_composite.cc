@@ -63,7 +63,7 @@ void make_rotary_embedding(CompositeMaker& m) {
   }
   if (turned > 0) y = m.op("Concat", {y, columns(m, all, turned, kLast, 1)}, {{"axis", axis}});
   if (flat)
-    m.op("Reshape", {y, m.op("Shape", {x})});
+    m.reshaped(y, m.op("Shape", {x}));
   else
     transposed(m, y, {0, 2, 1, 3});
 }

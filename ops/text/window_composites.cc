@@ -96,7 +96,7 @@ void make_lrn(CompositeMaker& m) {
                                 {"count_include_pad", Attr(int64_t{1})}});
   const DraftName sums = m.op("Mul", {m.op("Squeeze", {means, m.ints({1})}), m.scalar(alpha, x)});
   const DraftName root = m.op("Pow", {m.op("Add", {sums, m.scalar(bias, x)}), m.scalar(beta, x)});
-  m.op("Reshape", {m.op("Div", {flat, root}), m.op("Shape", {x})});
+  m.reshaped(m.op("Div", {flat, root}), m.op("Shape", {x}));
 }
 
 // The mean over a window, with the zeros around the value, times the size of the window.

@@ -327,6 +327,11 @@ TEST_CASE("an export is written in an older opset if its nodes have a form there
     CHECK(file.report.opset == opset);
     CHECK(file.model.opset == opset);
   }
+  // The sizes of this Reshape are those of x, and 0 for no element.
+  const Graph normalized = model_for_export(
+      cat(kHeader, "g (float[N,2,3] x) => (y) {\n  s = Constant <value = float[2] {1, 2}> ()\n",
+          "  y = InstanceNormalization (x, s, s)\n}\n"));
+  CHECK(must(check_onnx_export(normalized, {.opset = 13})) == 13);
   // Without a wish, the model's own opset counts, and a newer one if a node needs it.
   CHECK(must(check_onnx_export(model, {.source_opset = 9})) == 13);
   CHECK(must(check_onnx_export(model, {.source_opset = 17})) == 17);

@@ -51,6 +51,22 @@ TEST_CASE("activations that are composites have ONNX's values") {
   check_close(y("Hardmax <axis = 0> (x)"), Tensor::of<float>({5}, {0, 0, 0, 0, 1}));
 }
 
+TEST_CASE("composites keep sizes of 0") {
+  const auto shape = [](const std::string& node, const Shape& of) {
+    const std::string type = cat("float[", join(of, ","), "]");
+    return evaluate(type, "s = Constant <value = float[2] {1, 2}> ()  y = " + node,
+                    Tensor(DType::f32, of))
+        .shape();
+  };
+  CHECK(shape("InstanceNormalization (x, s, s)", {0, 2, 3}) == Shape({0, 2, 3}));
+  CHECK(shape("GroupNormalization <num_groups = 1> (x, s, s)", {0, 2, 3}) == Shape({0, 2, 3}));
+  CHECK(shape("GroupNormalization <num_groups = 1> (x, s, s)", {3, 2, 4, 0}) ==
+        Shape({3, 2, 4, 0}));
+  CHECK(shape("RMSNormalization (x, s)", {0, 1, 2}) == Shape({0, 1, 2}));
+  CHECK(shape("RMSNormalization <axis = -3> (x, s)", {0, 1, 2}) == Shape({0, 1, 2}));
+  CHECK(shape("LRN <size = 2> (x)", {0, 2, 1, 3}) == Shape({0, 2, 1, 3}));
+}
+
 // The output of Einsum for x [2,2,2] with elements 0 to 7.
 Tensor einsum(const std::string& equation, int operands) {
   std::vector<float> values;
@@ -129,6 +145,8 @@ TEST_CASE("a composite that is wrong is refused at its place") {
   CHECK(refusal("y = Einsum <equation = \"a,b->a\"> (x)").message().find("expected 1 operands") !=
         std::string::npos);
   CHECK(refusal("y = Mish ()").message().find("expected at least 1 inputs, received 0") !=
+        std::string::npos);
+  CHECK(refusal("y = Mish (x, x)").message().find("Mish: expected at most 1 inputs, received 2") !=
         std::string::npos);
   CHECK(refusal("y = Mish <alpha = 1.0> (x)").message().find("unknown attribute 'alpha'") !=
         std::string::npos);

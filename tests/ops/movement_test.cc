@@ -124,6 +124,7 @@ TEST_CASE("gradients of movements agree with finite differences") {
   check_gradients("Expand", {y, ints({3, 2, 3, 4})}, {}, {0});
   check_gradients("Tile", {y, ints({2, 3, 1})}, {}, {0});
   check_gradients("Tile", {x, ints({1, 1, 1})}, {}, {0});
+  check_gradients("Tile", {x, ints({0, 2, 1})}, {}, {0});  // nothing depends on x
 }
 
 TEST_CASE("an output of Split that no node reads gives zeros") {

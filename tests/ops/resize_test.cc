@@ -31,6 +31,15 @@ TEST_CASE("Resize doubles a row") {
               row({1, 1 + 2 / 3.f, 1 + 4 / 3.f, 3}), 1e-6);
 }
 
+TEST_CASE("Resize takes an empty batch with sizes") {
+  const Tensor x(DType::f32, {0, 1, 1, 2});
+  const auto sizes = [](int64_t batch) { return Tensor::of<int64_t>({4}, {batch, 1, 1, 4}); };
+  CHECK(run1("Resize", {x, kNoRoi, kNoScales, sizes(0)}, mode("linear", "half_pixel")).shape() ==
+        Shape({0, 1, 1, 4}));
+  CHECK(run_error("Resize", {x, kNoRoi, kNoScales, sizes(2)}).message() ==
+        "Resize: axis 0 of size 0: expected a size of 0, received 2");
+}
+
 TEST_CASE("Resize shrinks with and without all elements") {
   const Tensor x = row({0, 4, 8, 12}), half = floats_of({1, 1, 1, 0.5f});
   check_identical(run1("Resize", {x, kNoRoi, half}, mode("linear", "half_pixel")), row({2, 10}));

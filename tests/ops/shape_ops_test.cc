@@ -55,6 +55,11 @@ TEST_CASE("Reshape knows 0, -1 and allowzero") {
   CHECK(shape({-1}) == Shape({24}));
   CHECK(shape({0, -1}) == Shape({2, 12}));
   CHECK(shape({0, 0, 2, -1}) == Shape({2, 3, 2, 2}));
+  // Sizes that are copied say nothing about -1, not even those of 0.
+  const Tensor no_rows(DType::f32, {0, 3, 4});
+  CHECK(run1("Reshape", {no_rows, ints({0, -1})}).shape() == Shape({0, 12}));
+  CHECK(run1("Reshape", {no_rows, ints({0, 2, -1})}).shape() == Shape({0, 2, 6}));
+  CHECK(run_error("Reshape", {no_rows, ints({-1, 0, 0, 0})}).code() == Code::invalid_argument);
   CHECK(run1("Reshape", {x, ints({4, 6})}).identical(x.reshaped({4, 6})));
   CHECK(run1("Reshape", {Tensor::scalar(5.f), ints({1, 1})}).shape() == Shape({1, 1}));
   CHECK(run1("Reshape", {Tensor::of<float>({1}, {5}), Tensor(DType::i64, {0})}).shape() == Shape());
