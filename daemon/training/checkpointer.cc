@@ -152,9 +152,9 @@ Status Checkpointer::collect(bool wait) {
 Status Checkpointer::take_last(int64_t done) {
   LEAT_RETURN_IF_ERROR(collect(true));
   if (store_.last_step() == done) return {};
-  LEAT_RETURN_IF_ERROR(begin(done, Source::lent));
   // The caller gets the status, as it may wait for room and try again; collect() would only warn.
-  const Status written = writing_->outcome().status();
+  Status written = begin(done, Source::lent);
+  if (written.ok()) written = writing_->outcome().status();
   for (HostHandle* host : parts_.hosts.hosts()) host->drop_snapshot();
   if (!written.ok()) {
     writing_.reset();

@@ -126,7 +126,11 @@ Status JobPlans::compile() {
   // Training comes first: it uses variables in more ways than any other plan, and decides on which
   // device of a host they are.
   LEAT_ASSIGN_OR_RETURN(training_, compile_training());
-  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_init_graph(parts_.input.model.training, parts_.spec));
+  return make_init(parts_.input.model.training);
+}
+
+Status JobPlans::make_init(const Graph& model) {
+  LEAT_ASSIGN_OR_RETURN(JobGraph graph, make_init_graph(model, parts_.spec));
   // A graph without targets has no variables to fill.
   if (!graph.targets.empty()) {
     LEAT_ASSIGN_OR_RETURN(init_, compile(std::move(graph), "init", parts_.rules.common_shards));

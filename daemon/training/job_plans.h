@@ -47,6 +47,9 @@ class JobPlans {
   const std::vector<SharedPlan>& training() const { return training_; }
   // The plan init() has been run: it is null from now on, and its constants are given back.
   void drop_init() { init_.reset(); }
+  // Compiles init() again after that, from the job's model as its file has it. REQUIRES: compile()
+  // returned ok.
+  Status make_init(const Graph& model);
   // The training plans make all variables that the plan init() fills. A start from the memory of
   // hosts then needs no run of init(). REQUIRES: init() is not null.
   bool training_makes_variables() const;

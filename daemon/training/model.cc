@@ -44,9 +44,12 @@ Result<Graph> keep_outputs(Graph graph, const std::vector<std::string>& names) {
 std::vector<NodeId> initial_values(const Graph& graph) {
   std::vector<NodeId> found;
   const auto readers = graph.consumers();
+  const auto is_output = [&](ValueId value) {
+    return std::ranges::find(graph.outputs(), value) != graph.outputs().end();
+  };
   for (NodeId id = 0; id < graph.nodes(); ++id) {
     const Node& node = graph.node(id);
-    if (!is_op(node, "Constant")) continue;
+    if (!is_op(node, "Constant") || is_output(node.outputs[0])) continue;
     const auto value = node.attrs.find("value");
     if (value == node.attrs.end() || !std::holds_alternative<Tensor>(value->second)) continue;
     const std::vector<NodeId>& own = readers[node.outputs[0]];

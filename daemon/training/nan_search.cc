@@ -86,6 +86,13 @@ Status NanSearch::go_back(int64_t step) {
   int64_t done = from.ok() ? from->manifest.step : 0;
   // A checkpoint after the step would hold the bad values.
   if (done > step) return internal_error(cat("there is a checkpoint of step ", done));
+  if (!from.ok() && !plans_.init()) {
+    // The first values were freed when the variables had them.
+    LEAT_ASSIGN_OR_RETURN(const Model model,
+                          load_model(parts_.files, parts_.catalogue, parts_.job.model,
+                                     parts_.input.every_float, !parts_.job.program));
+    LEAT_RETURN_IF_ERROR(plans_.make_init(model.training));
+  }
   LEAT_RETURN_IF_ERROR(variables_.make(true, done));
   steps_.reset();  // before there are new runs
   LEAT_ASSIGN_OR_RETURN(steps_, start_steps(parts_, plans_.training(), done));

@@ -55,5 +55,20 @@ TEST_CASE("the initial values of a model are given back, and its other constants
   drop_initial_values(model);  // once more, and without harm
 }
 
+TEST_CASE("a first value that is also an output of the model stays") {
+  const Catalogue catalogue = standard_catalogue();
+  std::string text = kOneVariable;
+  text.replace(text.find("(float[N,4] y)"), 14, "(float[N,4] y, float[4] first)");
+  const Graph graph = must(parse_graph(text, catalogue, "one"));
+  Model model{graph, graph, {}, {}, {}, 20};
+  drop_initial_values(model);
+  CHECK(initial_value_bytes(model) == 0);
+  for (NodeId id = 0; id < graph.nodes(); ++id) {
+    if (graph.node(id).op->name != "Constant") continue;
+    CHECK(std::get<Tensor>(model.training.node(id).attrs.at("value"))
+              .identical(std::get<Tensor>(graph.node(id).attrs.at("value"))));
+  }
+}
+
 }  // namespace
 }  // namespace leat

@@ -229,6 +229,41 @@ TEST_CASE("later trainings of a run know the lost rows of its metrics, too") {
   CHECK(outcome.lost_metrics.changed_until == 9);
 }
 
+// The first values of w are a constant, which the training frees once the variables have them.
+constexpr const char* kFromConstant = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+c (float[N,8,8] image) => (float[N,4] logits) {
+  axis = Constant <value_ints = [2]> ()
+  m = ReduceMean <keepdims = 0> (image, axis)
+  first = Constant <value = float[8,4] {
+    -0.3125, 0.265625, 0.203125, 0.140625, 0.078125, 0.015625, -0.046875, -0.109375,
+    -0.171875, -0.234375, -0.296875, 0.28125, 0.21875, 0.15625, 0.09375, 0.03125,
+    -0.03125, -0.09375, -0.15625, -0.21875, -0.28125, 0.296875, 0.234375, 0.171875,
+    0.109375, 0.046875, -0.015625, -0.078125, -0.140625, -0.203125, -0.265625, 0.3125}> ()
+  r = leat.Variable <name = "w", shape = [8,4]> ()
+  = leat.Initialize (r, first)
+  w = leat.Read (r)
+  [product] logits = MatMul (m, w)
+}
+)";
+
+TEST_CASE("the search for a NaN begins with the model's own values if there is no checkpoint") {
+  const SmallJob small(kFromConstant);
+  const auto cause = [&](const std::string& folder, const std::string& every) {
+    const Job job = small.job({"optimizer={name: sgd, learning_rate: 1e38}", "lr_scheduler=null",
+                               cat("checkpoint={every_steps: ", every, "}")});
+    Silent watch;
+    TrainOptions options{small.path(folder)};
+    options.skip_checkpoints = false;
+    const auto trainer = must(small.trainer(job, options));
+    const std::string why(trainer->run(watch, [] { return false; }).status().message());
+    INFO(why);
+    CHECK(watch.losses.size() > 1);  // the first step changes w
+    CHECK_THAT(why, Catch::Contains("the first that is not finite is "));
+    return why.substr(0, why.find("; "));
+  };
+  CHECK(cause("none", "100000") == cause("each", "1"));
+}
+
 TEST_CASE("a loss that is no number ends a training, which names the step and the node") {
   const SmallJob small(kTinyDense);
   const Job job = small.job({"optimizer={name: sgd, learning_rate: 1e38}", "num_workers=2",
