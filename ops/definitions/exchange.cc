@@ -96,7 +96,8 @@ Status grad_broadcast_from(GradientContext& ctx) {
   const ValueId root = ctx.constant(Tensor::scalar(attr_int(ctx.node().attrs, "root")));
   const ValueId is_root = ctx.emit("Equal", {ctx.emit("leat.ReplicaId", {}), root});
   const ValueId zero = ctx.scalar(0, ctx.type(ctx.grad(0)).dtype);
-  ctx.set_grad(0, ctx.emit("Where", {is_root, sum, zero}));
+  // The replica's id has the shape [1], which a scalar has not.
+  ctx.set_grad(0, ctx.unbroadcast(ctx.emit("Where", {is_root, sum, zero}), ctx.input(0)));
   return {};
 }
 

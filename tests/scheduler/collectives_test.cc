@@ -92,6 +92,16 @@ TEST_CASE("gradients of collectives are what all shards owe their operands", "[c
     CHECK(gradients("leat.Broadcast", {{"root", int64_t{2}}}, workers)
               .identical(
                   Tensor::of<float>({16}, {0, 0, 0, 0, 0, 0, 0, 0, 64, 72, 80, 88, 0, 0, 0, 0})));
+    // A scalar: each shard's is its mean, 4s + 1.5, and the root's is squared four times.
+    const auto of_scalar = [&](GraphBuilder& g, ValueId rows) {
+      const ValueId x = g.op("ReduceMean", {rows}, {{"keepdims", int64_t{0}}});
+      const ValueId y = g.op("leat.Broadcast", {x}, {{"root", int64_t{2}}});
+      const ValueId gradient = g.op("leat.Gradients", {g.op("Mul", {y, y}), x});
+      const ValueId one = g.constant(Tensor::of<int64_t>({1}, {0}));
+      return gather(g, g.op("Unsqueeze", {gradient, one}));
+    };
+    CHECK(run_shards(strategy, of_scalar, workers)
+              .identical(Tensor::of<float>({4}, {0, 0, 4 * 2 * 9.5, 0})));
     // Every shard squares the sums 24, 28, 32, 36.
     CHECK(gradients("leat.AllReduce", {{"op", std::string("sum")}}, workers)
               .identical(Tensor::of<float>({4}, {192, 224, 256, 288})));
