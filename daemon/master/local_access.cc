@@ -151,7 +151,7 @@ LocalAccount LocalAccess::account_of(uid_t user) const {
   const auto roles = judged ? roles_of(user, account) : std::vector<LocalRole>();
   const bool has_role = std::any_of(roles.begin(), roles.end(),
                                     [](LocalRole role) { return role != LocalRole::none; });
-  if (name_owner_ && has_role) account.owner = name_owner_(user, account.name);
+  if (name_owner_ && has_role) account.owner = name_owner_(user, account);
   const std::lock_guard lock(mutex_);
   const auto last = found_.find(user);
   if (!account.is_known) {

@@ -37,8 +37,8 @@ inline constexpr std::chrono::milliseconds kRememberAccounts{10'000};
 class LocalAccess {
  public:
   using Find = std::function<LocalAccount(uid_t)>;
-  // The name that jobs of a user belong to, of its number and its name in the accounts.
-  using NameOwner = std::function<std::string(uid_t, const std::string&)>;
+  // The name that jobs of a user belong to, of its number and its account.
+  using NameOwner = std::function<std::string(uid_t, const LocalAccount&)>;
 
   // `own`: the master's user. Asks the accounts for the names of this user and root, which may do
   // everything. An answer about another user counts for `remember`. Asks `name_owner` about users
@@ -49,10 +49,8 @@ class LocalAccess {
   // The rights of the user in a role. The master's own user and root are members. For the others
   // the entries of the user itself decide, if there are any; then those of its groups; then "*".
   // Several add up. A role of people is for clients, and the grant has the name that the user's
-  // jobs belong to; `worker`
-  // lets the user be any worker, and its runners. failed_precondition, with the user, if nothing
-  // fits.
-  // May wait for the accounts.
+  // jobs belong to; `worker` lets the user be any worker, and its runners. failed_precondition,
+  // with the user, if nothing fits. May wait for the accounts.
   Result<Grant> judge(const LocalPeer& peer, RpcRole role) const;
   // The same judgement if it needs no question to the accounts; nothing if it does.
   std::optional<Result<Grant>> judge_known(const LocalPeer& peer, RpcRole role) const;

@@ -48,7 +48,9 @@ Status open_local_access(MasterParts& parts) {
   const std::shared_ptr<LocalNames> names = std::move(opened);
   parts.local = std::make_unique<LocalAccess>(
       parts.config.local_users, ::geteuid(), find_account, kRememberAccounts,
-      [names](uid_t user, const std::string& account) { return names->name_of(user, account); });
+      [names](uid_t user, const LocalAccount& account) {
+        return names->name_of(user, account.name, account.is_known);
+      });
   for (const std::string& who : parts.local->strangers())
     parts.log.warning("local_users: '", who, "' is not in the accounts of this machine");
   parts.users = std::make_unique<UserJudge>(*parts.local);

@@ -4,6 +4,7 @@
 
 #include "ops/formats/safetensors.h"
 #include "tests/daemon/bad_input.h"
+#include "tests/daemon/child_process.h"
 #include "tests/daemon/leat_process.h"
 #include "tests/daemon/session_testing.h"
 #include "tests/daemon/training_testing.h"

@@ -104,9 +104,10 @@ TEST_CASE("jobs of a user belong to one name, whatever becomes of its account") 
   // Each call is of a master that has just started.
   const auto owner = [&](uid_t user) {
     const auto names = must(LocalNames::open(real_files(), folder / "local_names", {}));
-    const LocalAccess access(
-        users, kOwn, find, std::chrono::seconds(0),
-        [&](uid_t number, const std::string& name) { return names->name_of(number, name); });
+    const LocalAccess access(users, kOwn, find, std::chrono::seconds(0),
+                             [&](uid_t number, const LocalAccount& account) {
+                               return names->name_of(number, account.name, account.is_known);
+                             });
     const auto grant = access.judge({user, 0}, RpcRole::client);
     return grant.ok() ? grant->name : std::string(code_name(grant.status().code()));
   };
@@ -118,6 +119,13 @@ TEST_CASE("jobs of a user belong to one name, whatever becomes of its account") 
   CHECK(owner(kAnn) == "ann");
   CHECK(owner(kBob) == "uid-1002");
   CHECK(owner(kNameless) == "uid-4242");  // the jobs of ann are not its own
+  // While the accounts cannot be asked, nothing is noted for good.
+  {
+    const auto names = must(LocalNames::open(real_files(), folder / "local_names", {}));
+    CHECK(names->name_of(1007, "uid-1007", false) == "uid-1007");
+    CHECK(names->name_of(1007, "dora") == "dora");
+    CHECK(names->name_of(1007, "uid-1007", false) == "dora");
+  }
   std::ofstream(folder / "local_names") << "1001 ann\n1002 ann\n";
   const auto broken = LocalNames::open(real_files(), folder / "local_names", {}).status();
   CHECK(broken.code() == Code::invalid_argument);
