@@ -60,7 +60,7 @@ TEST_CASE("the rates of a plateau are PyTorch's") {
       CHECK(std::abs(0.5 / (1 + plateau.cut()) - rates[e]) <= 1e-15 * rates[e]);
       ++compared;
     }
-    note_difference("schedule", cat("plateau ", settings, ", ", name), worst);
+    note_difference("schedule", cat("plateau ", settings), worst);
   }
   CHECK(compared == 3 * 6 * 40);
   CHECK(falls > 20);
