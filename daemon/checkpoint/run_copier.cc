@@ -76,8 +76,7 @@ RunCopier::RunCopier(Files& files, RunCopyPlaces places, StoreOptions store)
         store.stopped = [this] { return stopped_.load(); };
         auto plain = make_store_files(files, std::move(store));
         SealedFiles sealed(
-            *plain, places_.keys != nullptr ? places_.keys : std::make_shared<CheckpointKeys>(),
-            RunFolders{.runs = {places_.run, places_.to}});
+            *plain, places_.keys != nullptr ? places_.keys : std::make_shared<CheckpointKeys>());
         return std::unique_ptr<PlaceFiles>(new PlaceFiles{std::move(plain), std::move(sealed)});
       }()),
       copy_(files_->sealed, places_, [this] { return stopped_.load(); }) {}

@@ -9,7 +9,6 @@
 #include "daemon/checkpoint/checkpoint_part.h"
 #include "daemon/checkpoint/sealed_chunks.h"
 #include "daemon/checkpoint/sealed_values.h"
-#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -58,15 +57,11 @@ Status no_such_key(const std::string& path, const SealedHeader& header,
 class OpenSealedFile final : public ReadableFile {
  public:
   static Result<std::unique_ptr<ReadableFile>> open(std::unique_ptr<ReadableFile> file,
-                                                    const CheckpointKeys& keys, std::string role,
-                                                    bool any_folder) {
+                                                    const CheckpointKeys& keys) {
     const std::string& path = file->path();
     LEAT_ASSIGN_OR_RETURN(const SealedHeader header, read_sealed_header(*file));
-    // Without the folders of runs the name of a saved file may look like that of another one.
-    const bool is_saved =
-        any_folder && header.role.starts_with(kSavedRole) && path.ends_with(cat("/", header.role));
+    const std::string role = sealed_role(path);
     // A file of any other name, such as a blob, may be one of a run, and no value of a database.
-    if (is_saved) role = header.role;
     if (role.empty() ? header.role.starts_with(kSealedValueRole) : role != header.role) {
       return invalid_argument(cat("'", path, "': expected the encrypted file ",
                                   role.empty() ? "" : cat("'", role, "' "), "of a run, received '",
@@ -222,37 +217,6 @@ std::string sealed_role(std::string_view path) {
   return "";
 }
 
-namespace {
-
-// The name behind "/saved/" in the folder of a run; "" if the path is not below it.
-std::string_view behind_saved(std::string_view path, std::string_view run) {
-  if (run.empty() || !path.starts_with(run)) return "";
-  path.remove_prefix(run.size());
-  constexpr std::string_view kFolder = "/saved/";
-  return path.starts_with(kFolder) ? path.substr(kFolder.size()) : "";
-}
-
-}  // namespace
-
-std::string RunFolders::saved_role(std::string_view path) const {
-  std::string_view name;
-  for (const std::string& run : runs) name = name.empty() ? behind_saved(path, run) : name;
-  if (!of_jobs.empty() && path.starts_with(of_jobs + "/")) {
-    const size_t end = path.find('/', of_jobs.size() + 1);
-    if (end != std::string_view::npos) name = behind_saved(path, path.substr(0, end));
-  }
-  if (name.empty()) return "";
-  name.remove_suffix(last_of(name).size() - without_temporary(last_of(name)).size());
-  constexpr size_t kMost = 200;  // a role has at most 255 bytes
-  if (name.size() <= kMost) return cat(kSavedRole, name);
-  return cat(kSavedRole, "sha256 ", to_hex(sha256(std::as_bytes(std::span(name)))));
-}
-
-std::string SealedFiles::role_of(std::string_view path) const {
-  std::string saved = folders_.saved_role(path);
-  return saved.empty() ? sealed_role(path) : saved;
-}
-
 Result<bool> SealedFiles::is_sealed(const ReadableFile& file) const {
   std::array<std::byte, 8> start;
   if (file.size() < start.size()) return false;
@@ -264,11 +228,11 @@ Result<std::unique_ptr<ReadableFile>> SealedFiles::open(const std::string& path)
   LEAT_ASSIGN_OR_RETURN(auto file, files_.open(path));
   LEAT_ASSIGN_OR_RETURN(const bool sealed, is_sealed(*file));
   if (!sealed) return file;
-  return OpenSealedFile::open(std::move(file), *keys_, role_of(path), folders_.none());
+  return OpenSealedFile::open(std::move(file), *keys_);
 }
 
 Result<std::unique_ptr<WritableFile>> SealedFiles::create(const std::string& path) {
-  std::string role = seals() ? role_of(path) : "";
+  std::string role = seals() ? sealed_role(path) : "";
   if (role.empty()) return files_.create(path);
   const CheckpointKey& key = keys_->front();
   LEAT_ASSIGN_OR_RETURN(const SealedHeader header, SealedHeader::create(key, std::move(role)));
@@ -285,7 +249,7 @@ Result<std::unique_ptr<WritableFile>> SealedFiles::create(const std::string& pat
 
 Result<std::unique_ptr<WritableFile>> SealedFiles::append_to(const std::string& path,
                                                              uint64_t size) {
-  if (seals() && !role_of(path).empty()) return Files::append_to(path, size);
+  if (seals() && !sealed_role(path).empty()) return Files::append_to(path, size);
   // Plain bytes behind the last chunk of an encrypted file would make it one that is damaged.
   const auto file = files_.open(path);
   LEAT_ASSIGN_OR_RETURN(const bool sealed, file.ok() ? is_sealed(**file) : Result<bool>(false));
@@ -295,7 +259,7 @@ Result<std::unique_ptr<WritableFile>> SealedFiles::append_to(const std::string& 
 Status SealedFiles::link(const std::string& from, const std::string& to) {
   LEAT_ASSIGN_OR_RETURN(const auto file, files_.open(from));
   LEAT_ASSIGN_OR_RETURN(const bool sealed, is_sealed(*file));
-  if (!sealed && seals() && !role_of(to).empty()) return Files::link(from, to);
+  if (!sealed && seals() && !sealed_role(to).empty()) return Files::link(from, to);
   Status linked = files_.link(from, to);
   if (linked.ok() || !sealed) return linked;
   LEAT_ASSIGN_OR_RETURN(const auto copy, files_.create(to));

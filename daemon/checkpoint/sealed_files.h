@@ -1,6 +1,6 @@
 // Files of runs, of which those with weights and the state of the optimizer are encrypted: the
-// parts of checkpoints, the weights at the end, exports, and what graphs save. All others are as
-// they are. A folder may have both kinds; each file says by itself what it is (sealed_chunks.h).
+// parts of checkpoints, the weights at the end, and exports. All others are as they are. A folder
+// may have both kinds; each file says by itself what it is (sealed_chunks.h).
 //
 // Readers see the plain bytes and their number, so that hashes, manifests and signatures are over
 // these. A file is read and written in chunks of 64 KiB, of which one is in memory.
@@ -23,20 +23,6 @@ namespace leat {
 // for a file that is never encrypted, and for one whose name says nothing, such as a blob.
 std::string sealed_role(std::string_view path);
 
-// The folders of runs, whose folders `saved` have the files that graphs save (leat.Save). Such a
-// file may have any name, so a path alone does not tell that it is one.
-struct RunFolders {
-  std::vector<std::string> runs = {};
-  std::string of_jobs = {};  // each folder in it is one of a run; "": none
-
-  // The role of a file in one of the folders `saved`: "saved/deep/v.safetensors", or with a hash of
-  // a name that is too long. "" for any other file.
-  std::string saved_role(std::string_view path) const;
-  bool none() const { return runs.empty() && of_jobs.empty(); }
-};
-// The roles of saved files begin with it, and those of others do not.
-inline constexpr std::string_view kSavedRole = "saved/";
-
 // True for the error of a file whose key is not here. It may be whole, so a reader must not take it
 // for damaged.
 inline bool lacks_key(const Status& why) { return why.code() == Code::unimplemented; }
@@ -57,9 +43,8 @@ inline bool lacks_key(const Status& why) { return why.code() == Code::unimplemen
 // Threads: as those of `files`, which outlives it.
 class SealedFiles final : public ForwardingFiles {
  public:
-  // Files that graphs save are encrypted below `folders` alone.
-  SealedFiles(Files& files, std::shared_ptr<const CheckpointKeys> keys, RunFolders folders = {})
-      : ForwardingFiles(files), keys_(std::move(keys)), folders_(std::move(folders)) {}
+  SealedFiles(Files& files, std::shared_ptr<const CheckpointKeys> keys)
+      : ForwardingFiles(files), keys_(std::move(keys)) {}
 
   // True if new files with a role are encrypted.
   bool seals() const { return !keys_->empty(); }
@@ -71,11 +56,8 @@ class SealedFiles final : public ForwardingFiles {
 
  private:
   Result<bool> is_sealed(const ReadableFile& file) const;
-  // sealed_role(), and RunFolders::saved_role() which comes first.
-  std::string role_of(std::string_view path) const;
 
   const std::shared_ptr<const CheckpointKeys> keys_;
-  const RunFolders folders_;
 };
 
 }  // namespace leat

@@ -30,13 +30,11 @@ ArrivingBlob::ArrivingBlob(Files& files, std::string path, std::string temporary
 
 Result<std::unique_ptr<ArrivingBlob>> ArrivingBlob::begin(Files& files, std::string path,
                                                           std::string temporary,
-                                                          const Sha256Digest& sha256, uint64_t size,
-                                                          bool syncs) {
+                                                          const Sha256Digest& sha256,
+                                                          uint64_t size) {
   LEAT_ASSIGN_OR_RETURN(auto file, files.create(temporary));
-  std::unique_ptr<ArrivingBlob> blob(new ArrivingBlob(files, std::move(path), std::move(temporary),
-                                                      sha256, size, std::move(file)));
-  blob->syncs_ = syncs;
-  return blob;
+  return std::unique_ptr<ArrivingBlob>(new ArrivingBlob(
+      files, std::move(path), std::move(temporary), sha256, size, std::move(file)));
 }
 
 ArrivingBlob::~ArrivingBlob() {
@@ -61,7 +59,7 @@ Status ArrivingBlob::append(std::span<const std::byte> bytes) {
   hash_.update(bytes);
   received_ += bytes.size();
   unsynced_ += bytes.size();
-  if (!syncs_ || unsynced_ < kSyncEvery) return {};
+  if (unsynced_ < kSyncEvery) return {};
   unsynced_ = 0;
   return file_->sync();
 }

@@ -23,12 +23,10 @@ namespace leat {
 class ArrivingBlob {
  public:
   // Begins a blob that is to become the file `path`, and is written as the file `temporary`, which
-  // must not exist, in the same folder, which must exist. `syncs`: also on the way, so that little
-  // is left for the end.
+  // must not exist, in the same folder, which must exist.
   static Result<std::unique_ptr<ArrivingBlob>> begin(Files& files, std::string path,
                                                      std::string temporary,
-                                                     const Sha256Digest& sha256, uint64_t size,
-                                                     bool syncs = true);
+                                                     const Sha256Digest& sha256, uint64_t size);
   ~ArrivingBlob();
   ArrivingBlob(const ArrivingBlob&) = delete;
   ArrivingBlob& operator=(const ArrivingBlob&) = delete;
@@ -57,7 +55,6 @@ class ArrivingBlob {
   Sha256 hash_;
   uint64_t received_ = 0;
   std::array<std::byte, kSealedMagic.size()> start_{};  // the first bytes, as far as they came
-  bool syncs_ = true;
   uint64_t unsynced_ = 0;
   bool there_ = true;  // the temporary file exists
 };

@@ -1,6 +1,5 @@
 #include "daemon/master/wire_saved_files.h"
 
-#include <filesystem>
 #include <future>
 #include <utility>
 
@@ -20,34 +19,22 @@ constexpr std::chrono::seconds kSilence{60};         // between two bytes of an 
 constexpr std::chrono::seconds kOpen{115};           // to open and hash a file
 constexpr std::chrono::seconds kRead{30};            // to read a piece
 
-// The path of the file by the name of its folder: links in `path` are resolved, and those above the
-// folder are not, so that the name tells which file of the job it is (sealed_files.h).
-Result<std::string> saved_place(const std::string& folder, const std::string& path) {
-  namespace fs = std::filesystem;
-  LEAT_ASSIGN_OR_RETURN(const std::string real, locate_saved(folder, path));
-  std::error_code error;
-  const fs::path root = fs::weakly_canonical(fs::absolute(folder), error);
-  if (error) return failed_precondition(cat("'", folder, "': ", error.message()));
-  return cat(folder, "/", fs::path(real).lexically_relative(root).string());
-}
-
 // Makes the temporary file of an upload. Runs where files are.
-Result<std::unique_ptr<ArrivingBlob>> begin(SealedFiles& files, const std::string& folder,
+Result<std::unique_ptr<ArrivingBlob>> begin(Files& files, const std::string& folder,
                                             const std::string& path, uint64_t number,
                                             const BlobInfo& info) {
-  LEAT_ASSIGN_OR_RETURN(const std::string place, saved_place(folder, path));
+  LEAT_ASSIGN_OR_RETURN(const std::string place, locate_saved(folder, path));
   LEAT_RETURN_IF_ERROR(files.make_directories(directory_of(place)));
   const std::string temporary = cat(place, ".", number, ".tmp");
   // A leftover of a master that was killed: its numbers began at 0, too.
   LEAT_RETURN_IF_ERROR(files.remove_all(temporary));
-  // A sync would end an encrypted file.
-  return ArrivingBlob::begin(files, place, temporary, info.sha256, info.size, !files.seals());
+  return ArrivingBlob::begin(files, place, temporary, info.sha256, info.size);
 }
 
-Result<std::optional<SavedFilesOfJobs::Offer>> open_and_hash(SealedFiles& files,
+Result<std::optional<SavedFilesOfJobs::Offer>> open_and_hash(Files& files,
                                                              const std::string& folder,
                                                              const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const std::string place, saved_place(folder, path));
+  LEAT_ASSIGN_OR_RETURN(const std::string place, locate_saved(folder, path));
   LEAT_ASSIGN_OR_RETURN(const bool there, files.exists(place));
   if (!there) return std::optional<SavedFilesOfJobs::Offer>();
   LEAT_ASSIGN_OR_RETURN(std::shared_ptr<const ReadableFile> file, files.open(place));
@@ -62,7 +49,7 @@ Result<std::optional<SavedFilesOfJobs::Offer>> open_and_hash(SealedFiles& files,
 
 }  // namespace
 
-SavedFilesOfJobs::SavedFilesOfJobs(RpcLoop& loop, SealedFiles& files, const JobFolders& folders)
+SavedFilesOfJobs::SavedFilesOfJobs(RpcLoop& loop, Files& files, const JobFolders& folders)
     : loop_(loop), files_(files), folders_(folders) {}
 
 Result<wire::Upload::Client> SavedFilesOfJobs::receive(const std::string& job,

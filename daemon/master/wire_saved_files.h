@@ -13,8 +13,8 @@
 #include <string>
 
 #include "daemon/base/task_thread.h"
-#include "daemon/checkpoint/sealed_files.h"
 #include "daemon/master/job_folders.h"
+#include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "transport/rpc/chunks.h"
 #include "transport/rpc/loop.h"
@@ -29,8 +29,8 @@ class SavedFilesOfJobs {
     std::shared_ptr<const ReadableFile> file;
   };
 
-  // All outlive it. Starts the thread. With a key in `files` the files are encrypted.
-  SavedFilesOfJobs(RpcLoop& loop, SealedFiles& files, const JobFolders& folders);
+  // All outlive it. Starts the thread.
+  SavedFilesOfJobs(RpcLoop& loop, Files& files, const JobFolders& folders);
 
   // Receives a file of the job. It is there, whole, when the upload's finish() is ok; until then
   // the job has the file that it had. The permit is released at the end of the upload.
@@ -50,7 +50,7 @@ class SavedFilesOfJobs {
 
  private:
   RpcLoop& loop_;
-  SealedFiles& files_;
+  Files& files_;
   const JobFolders& folders_;
   TaskThread disk_{"saved-files"};
   uint64_t received_ = 0;  // counts uploads, for the names of temporary files

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 
 #include "daemon/base/sealed_magic.h"
 #include "daemon/checkpoint/checkpoint_store.h"
@@ -328,94 +327,6 @@ TEST_CASE("the role of a file is that of its place when it is whole") {
        {"run/job.yaml", "run/metrics.jsonl", "run/checkpoints/step-00000005/manifest.json",
         "run/graph/model.onnx", "state/blobs/0123", "run/log.txt", "step-5/weights.npz"})
     CHECK(sealed_role(plain) == "");
-}
-
-TEST_CASE("what graphs save is encrypted under its own name, and refused in any other place") {
-  const TemporaryDirectory dir;
-  const std::string jobs = dir / "jobs", saved = jobs + "/a-0001/saved";
-  for (const char* folder : {"/deep", "/export"})
-    std::filesystem::create_directories(saved + folder);
-  std::filesystem::create_directories(jobs + "/a-0001/export");
-  const auto keys = keys_of({secret('k')});
-  SealedFiles files(real_files(), keys, RunFolders{.of_jobs = jobs});
-  const Bytes bytes = pattern(200'000), others = pattern(3'000);
-  const auto put = [&](const std::string& path, const Bytes& content) {
-    const auto file = must(files.create(path));
-    must(file->append(content));
-    must(file->close());
-  };
-  const auto raw = [](const std::string& path) {
-    return must(read_file(real_files(), path, UINT64_MAX));
-  };
-  const auto write_raw = [](const std::string& path, const Bytes& content) {
-    std::filesystem::remove(path);
-    const auto file = must(real_files().create(path));
-    must(file->append(content));
-    must(file->close());
-  };
-  const auto read = [&](const std::string& path) { return read_file(files, path, UINT64_MAX); };
-  const std::string v = saved + "/deep/v.safetensors", weights = saved + "/weights.safetensors",
-                    other = saved + "/w", run = jobs + "/a-0001/weights.safetensors";
-  put(v + ".7.tmp", bytes);
-  must(files.rename(v + ".7.tmp", v));
-  put(weights, others);
-  put(other, others);
-  put(run, bytes);
-  for (const std::string& path : {v, weights, other, run}) CHECK(begins_sealed(raw(path)));
-  CHECK(must(read(v)) == bytes);
-  CHECK(must(read(weights)) == others);
-  CHECK(must(read(run)) == bytes);
-  // One that was written before there was a key.
-  write_raw(saved + "/plain", others);
-  CHECK(must(read(saved + "/plain")) == others);
-  const auto refused = [&](const std::string& path, const Bytes& content) {
-    const Bytes good = raw(path);
-    write_raw(path, content);
-    const Status status = read(path).status();
-    write_raw(path, good);
-    CHECK(status.code() == Code::invalid_argument);
-    CHECK_THAT(status.message(), Catch::Contains(path));
-  };
-  SECTION("another saved file") {
-    refused(v, raw(other));
-    refused(other, raw(weights));
-  }
-  SECTION("a file of the run in the place of a saved one, and the other way round") {
-    refused(weights, raw(run));
-    refused(other, raw(run));
-    refused(run, raw(weights));
-    refused(run, raw(v));
-  }
-  SECTION("one that is cut off or flipped anywhere") {
-    const Bytes good = raw(v);
-    for (const size_t at : {size_t{3}, size_t{9}, size_t{40}, good.size() / 2, good.size() - 1}) {
-      Bytes flipped = good;
-      flipped[at] ^= std::byte{1};
-      // Without its first bytes it is a plain file, of other bytes.
-      if (at > 7) refused(v, flipped);
-      refused(v,
-              Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(std::max<size_t>(at, 8))));
-    }
-  }
-}
-
-TEST_CASE("the role of a saved file is its name in the folder of its run alone") {
-  const RunFolders folders{.runs = {"/runs/x", "s3://b/x"}, .of_jobs = "/state/jobs"};
-  CHECK(folders.saved_role("/state/jobs/a-0001/saved/deep/v") == "saved/deep/v");
-  CHECK(folders.saved_role("/state/jobs/a-0001/saved/deep/v.12.tmp") == "saved/deep/v");
-  CHECK(folders.saved_role("/state/jobs/a-0001/saved/saved/v") == "saved/saved/v");
-  CHECK(folders.saved_role("/runs/x/saved/export/v") == "saved/export/v");
-  CHECK(folders.saved_role("s3://b/x/saved/v") == "saved/v");
-  for (const char* other : {"/state/jobs/saved/v", "/state/jobs/a-0001/metrics.jsonl",
-                            "/state/jobs/a-0001/export/saved/v", "/runs/saved/v", "saved/v", "v",
-                            "/runs/xy/saved/v", "/state/jobs", "/state/jobs/a-0001/saved"})
-    CHECK(folders.saved_role(other) == "");
-  CHECK(RunFolders{}.saved_role("/x/saved/v") == "");
-  const std::string longest(300, 'n');
-  const std::string role = folders.saved_role("/runs/x/saved/" + longest);
-  CHECK(role.size() < 255);
-  CHECK(role.starts_with("saved/sha256 "));
-  CHECK(role != folders.saved_role("/runs/x/saved/" + longest + "n"));
 }
 
 TEST_CASE("an encrypted file names the key that it lacks") {
