@@ -8,6 +8,7 @@
 
 #include "daemon/base/json_line.h"
 #include "daemon/checkpoint/checkpoint_store.h"
+#include "devices/base/sha256.h"
 #include "devices/base/text.h"
 
 namespace leat {
@@ -88,6 +89,10 @@ Status NanSearch::go_back(int64_t step) {
   if (done > step) return internal_error(cat("there is a checkpoint of step ", done));
   if (!from.ok() && !plans_.init()) {
     // The first values were freed when the variables had them.
+    LEAT_ASSIGN_OR_RETURN(const auto file, parts_.files.open(parts_.job.model.graph));
+    LEAT_ASSIGN_OR_RETURN(const std::string sha256, sha256_of(*file));
+    if (sha256 != parts_.input.graph_sha256)
+      return failed_precondition(cat("'", parts_.job.model.graph, "' was changed meanwhile"));
     LEAT_ASSIGN_OR_RETURN(const Model model,
                           load_model(parts_.files, parts_.catalogue, parts_.job.model,
                                      parts_.input.every_float, !parts_.job.program));
