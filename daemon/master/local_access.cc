@@ -103,6 +103,7 @@ LocalAccount find_account(uid_t user) {
     return ::getpwuid_r(user, &entry, bytes, size, &known);
   });
   account.is_known = !is_failure(error);
+  account.is_certain = error == 0;
   if (known == nullptr) return account;
   // Names that a grant cannot have give way to the number.
   if (check_name(known->pw_name).ok()) account.name = known->pw_name;

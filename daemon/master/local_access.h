@@ -25,6 +25,9 @@ struct LocalAccount {
   std::vector<std::string> groups = {};  // also its first one
   // The accounts could be asked; an account that they lack is known, too.
   bool is_known = true;
+  // The accounts told that they lack it. An error that may mean the same, or that a directory
+  // service is down (ENOENT of some), leaves it false: nothing that lasts may follow from it.
+  bool is_certain = true;
   std::string owner = {};  // the name that its jobs belong to; "": `name`
 };
 // Asks the accounts. May wait for a directory service.

@@ -46,14 +46,14 @@ Status LocalNames::read(const std::string& text) {
   return {};
 }
 
-std::string LocalNames::name_of(uid_t user, const std::string& account, bool is_known) {
+std::string LocalNames::name_of(uid_t user, const std::string& account, bool is_certain) {
   const std::lock_guard lock(mutex_);
   if (!written_) write();
   if (const auto found = names_.find(user); found != names_.end()) return found->second;
   std::string name = account;
   for (int i = 0; taken_.contains(name); ++i)
     name = i == 0 ? cat("uid-", user) : cat("uid-", user, "-", i);
-  if (!is_known || names_.size() >= kMostNames) return name;
+  if (!is_certain || names_.size() >= kMostNames) return name;
   names_[user] = name;
   taken_.insert(name);
   write();

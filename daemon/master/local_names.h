@@ -26,10 +26,10 @@ class LocalNames {
 
   // The name of the user. If it has none yet it gets `account`, its name in the accounts of the
   // machine, or one with its number if another user has that. Writes a new name into the file;
-  // while the disk fails, the name is in memory alone, and the next call tries again. A user whose
-  // account could not be asked for (`is_known` is false) gets no name for good: the accounts may
-  // tell another one soon. Blocks on the disk.
-  std::string name_of(uid_t user, const std::string& account, bool is_known = true);
+  // while the disk fails, the name is in memory alone, and the next call tries again. Unless it
+  // `is_certain` what the accounts have, a user gets no name for good: they may tell another one
+  // soon. Blocks on the disk.
+  std::string name_of(uid_t user, const std::string& account, bool is_certain = true);
 
  private:
   LocalNames(Files& files, std::string path, Logger log)

@@ -49,7 +49,7 @@ Status open_local_access(MasterParts& parts) {
   parts.local = std::make_unique<LocalAccess>(
       parts.config.local_users, ::geteuid(), find_account, kRememberAccounts,
       [names](uid_t user, const LocalAccount& account) {
-        return names->name_of(user, account.name, account.is_known);
+        return names->name_of(user, account.name, account.is_known && account.is_certain);
       });
   for (const std::string& who : parts.local->strangers())
     parts.log.warning("local_users: '", who, "' is not in the accounts of this machine");
