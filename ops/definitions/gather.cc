@@ -183,16 +183,17 @@ Status infer_one_hot(InferContext& ctx) {
 
 // `off` gets the sum of the gradients of the elements that are off, and `on` that of the others.
 Status grad_one_hot(GradientContext& ctx) {
-  const DType dtype = ctx.type(ctx.input(2)).dtype;
+  const ValueId zero = ctx.scalar(0, ctx.type(ctx.input(2)).dtype);
   std::vector<ValueId> sums;
   for (const double of_on : {0.0, 1.0}) {
-    Tensor values(dtype, {2});
+    Tensor values(DType::boolean, {2});
     values.set(0, 1 - of_on);
     values.set(1, of_on);
     const ValueId chosen = ctx.emit(
         "OneHot", {ctx.input(0), ctx.input(1), ctx.constant(std::move(values))}, ctx.node().attrs);
-    const ValueId sum =
-        ctx.emit("ReduceSum", {ctx.emit("Mul", {ctx.grad(0), chosen})}, {{"keepdims", int64_t{0}}});
+    // An infinite gradient of one kind of elements leaves the other's sum finite.
+    const ValueId sum = ctx.emit("ReduceSum", {ctx.emit("Where", {chosen, ctx.grad(0), zero})},
+                                 {{"keepdims", int64_t{0}}});
     sums.push_back(ctx.emit("Unsqueeze", {sum, ctx.constant(Tensor::of<int64_t>({1}, {0}))}));
   }
   ctx.set_grad(2, ctx.emit("Concat", sums, {{"axis", int64_t{0}}}));

@@ -165,9 +165,14 @@ Status apply_policy(const Attrs& attrs, std::vector<ResizedAxis>& axes) {
   const std::string policy = attr_string(attrs, "keep_aspect_ratio_policy", "stretch");
   LEAT_RETURN_IF_ERROR(expect_one_of("keep_aspect_ratio_policy", policy, kPolicies));
   if (policy == "stretch" || axes.empty()) return {};
-  double scale = axes[0].scale;
-  for (const ResizedAxis& axis : axes)
+  // An axis without elements has no scale of its own.
+  const auto first =
+      std::ranges::find_if(axes, [](const ResizedAxis& axis) { return axis.in > 0; });
+  double scale = first == axes.end() ? axes[0].scale : first->scale;
+  for (const ResizedAxis& axis : axes) {
+    if (axis.in == 0) continue;
     scale = policy == "not_larger" ? std::min(scale, axis.scale) : std::max(scale, axis.scale);
+  }
   for (ResizedAxis& axis : axes) {
     axis.scale = scale;
     axis.out = static_cast<int64_t>(std::floor(scale * static_cast<double>(axis.in) + 0.5));

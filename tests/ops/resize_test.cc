@@ -40,6 +40,14 @@ TEST_CASE("Resize takes an empty batch with sizes") {
         "Resize: axis 0 of size 0: expected a size of 0, received 2");
 }
 
+TEST_CASE("Resize keeps the aspect ratio of axes that have elements") {
+  Attrs attrs = mode("linear", "half_pixel");
+  attrs["axes"] = std::vector<int64_t>{2, 3};
+  attrs["keep_aspect_ratio_policy"] = std::string("not_larger");
+  const Tensor x(DType::f32, {1, 1, 0, 4}), sizes = Tensor::of<int64_t>({2}, {0, 8});
+  CHECK(run1("Resize", {x, kNoRoi, kNoScales, sizes}, attrs).shape() == Shape({1, 1, 0, 8}));
+}
+
 TEST_CASE("Resize shrinks with and without all elements") {
   const Tensor x = row({0, 4, 8, 12}), half = floats_of({1, 1, 1, 0.5f});
   check_identical(run1("Resize", {x, kNoRoi, half}, mode("linear", "half_pixel")), row({2, 10}));
