@@ -35,9 +35,11 @@ double others_busy(const Explanation& e, size_t than) {
   return busy[busy.size() / 2];
 }
 
+// Where steps are mostly transfers, devices whose little work differs by chance are none.
 bool straggles(const Explanation& e) {
-  return e.devices.size() > 1 && e.devices[e.slowest].busy_ms > 0 &&
-         e.devices[e.slowest].busy_ms >= kStraggles * others_busy(e, e.slowest);
+  if (e.devices.size() < 2) return false;
+  const double busy = e.devices[e.slowest].busy_ms, others = others_busy(e, e.slowest);
+  return busy > 0 && busy >= kStraggles * others && busy - others >= kLeast * e.step_ms;
 }
 
 // The part of the path that is a transfer to or from the straggler, and takes longer than a healthy

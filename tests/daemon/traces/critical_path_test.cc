@@ -85,6 +85,15 @@ TEST_CASE("a worker that works longer than the others is the first thing to chan
   CHECK(e.advice.front().text.find("w0") != std::string::npos);
 }
 
+TEST_CASE("a little more work of one worker is nothing beside a slow link") {
+  const Explanation e = must(explain(two_workers(1.5, 60, 0).recording));
+  CHECK(e.devices[e.slowest].worker == "w0");
+  CHECK(e.devices[e.slowest].busy_ms > 1.25 * e.devices[1 - e.slowest].busy_ms);
+  REQUIRE(!e.advice.empty());
+  CHECK(e.advice.front().kind == "wire");
+  for (const PathAdvice& each : e.advice) CHECK(each.kind != "straggler");
+}
+
 TEST_CASE("the pauses of a straggler are no costs that a larger batch would pay less often") {
   // w0 stands still for 20 ms between its nodes.
   MadeUp made = two_workers(30, 0.2, 0);
