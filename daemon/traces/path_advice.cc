@@ -35,7 +35,7 @@ double others_busy(const Explanation& e, size_t than) {
   return busy[busy.size() / 2];
 }
 
-// Where steps are mostly transfers, devices whose little work differs by chance are none.
+// Devices whose little work differs by chance are none, in steps that are mostly transfers.
 bool straggles(const Explanation& e) {
   if (e.devices.size() < 2) return false;
   const double busy = e.devices[e.slowest].busy_ms, others = others_busy(e, e.slowest);
