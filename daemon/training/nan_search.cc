@@ -92,7 +92,9 @@ Status NanSearch::go_back(int64_t step) {
     LEAT_ASSIGN_OR_RETURN(const auto file, parts_.files.open(parts_.job.model.graph));
     LEAT_ASSIGN_OR_RETURN(const std::string sha256, sha256_of(*file));
     if (sha256 != parts_.input.graph_sha256)
-      return failed_precondition(cat("'", parts_.job.model.graph, "' was changed meanwhile"));
+      return failed_precondition(cat("'", parts_.job.model.graph,
+                                     "': expected the graph that the training began with, SHA-256 ",
+                                     parts_.input.graph_sha256, ", found ", sha256));
     LEAT_ASSIGN_OR_RETURN(const Model model,
                           load_model(parts_.files, parts_.catalogue, parts_.job.model,
                                      parts_.input.every_float, !parts_.job.program));
