@@ -4,6 +4,7 @@
 #include "devices/base/text.h"
 #include "ops/cpu/compute_in_f32.h"
 #include "ops/cpu/conv_kernel.h"
+#include "ops/cpu/conv_winograd.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/cpu/onednn.h"
 #include "ops/definitions/conv_spec.h"
@@ -18,10 +19,18 @@ Result<ConvSpec> spec_for(const KernelSetup& setup, MakeConvSpec make) {
   return Status(spec.status().code(), cat(setup.subject, ": ", spec.status().message()));
 }
 
+// Winograd's algorithm in f32 needs a quarter of the multiplications: only tiles make up for that.
+bool winograd_beats_bf16(ConvSpec spec) {
+  if (onednn::has_tiles()) return false;
+  spec.dtype = DType::f32;
+  return winograd_is_faster(spec);
+}
+
 // True if oneDNN multiplies the bf16 operands as they are, because the processor is faster at it.
 // An engine adds no bias to x, as a ConvTranspose wants.
 bool multiplies_bf16(const KernelSetup& setup, const ConvSpec& spec) {
   if (spec.kind == ConvKind::backward_data && setup.types.has_input(2)) return false;
+  if (winograd_beats_bf16(spec)) return false;
   return setup.input(0).dtype == DType::bf16 && onednn::is_fast_in_bf16() && spec.images > 0 &&
          spec.inputs / spec.groups >= 16 && spec.outputs / spec.groups >= 16;
 }
