@@ -252,7 +252,9 @@ Result<ResizeSpec> resize_spec(const Attrs& attrs, const Shape& input,
       const bool empty = axis.in == 0 && operands.sizes[i] == 0;
       axis.scale = empty ? 1 : static_cast<double>(operands.sizes[i]) / in;
     }
-    axis.out = by_scales ? static_cast<int64_t>(std::floor(in * axis.scale)) : operands.sizes[i];
+    // In float, as ONNX's own shapes and onnxruntime have it: 10 * 0.7f is 7.
+    const float scaled = static_cast<float>(axis.in) * static_cast<float>(axis.scale);
+    axis.out = by_scales ? static_cast<int64_t>(std::floor(scaled)) : operands.sizes[i];
     if (spec.crops()) {
       axis.start = operands.roi[i];
       axis.end = operands.roi[i + named.size()];

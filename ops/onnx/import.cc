@@ -82,7 +82,10 @@ class Importer {
     if (options_.trainable) {
       hoist_region_constants(draft);
       const bool tensorflow = !options_.every_float && model.producer_name() == "tf2onnx";
-      if (tensorflow) pad_biases(draft);
+      if (tensorflow) {
+        separate_biases(draft);
+        pad_biases(draft);
+      }
       OnnxOrigin origin = options_.every_float ? OnnxOrigin() : origin_of(model);
       if (!options_.every_float) {
         origin.calls = std::move(calls_);

@@ -48,7 +48,8 @@ constexpr std::array<Operands, 10> kWeights{{{"Conv", 1, 3},
 constexpr std::array<Operands, 3> kStates{{{"LSTM", 5, 7}, {"GRU", 5, 6}, {"RNN", 5, 6}}};
 
 // Operands that describe an op, and are no data.
-constexpr std::array<Operands, 2> kSettings{{{"Resize", 1, 4}, {"Upsample", 1, 2}}};
+constexpr std::array<Operands, 3> kSettings{
+    {{"Resize", 1, 4}, {"Upsample", 1, 2}, {"OneHot", 2, 3}}};
 
 bool is_zero(const Tensor& value) {
   for (int64_t i = 0; i < value.elements(); ++i) {

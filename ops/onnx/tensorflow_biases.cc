@@ -9,7 +9,12 @@
 namespace leat {
 namespace {
 
-constexpr size_t kBias = 3;  // the input of an LSTM
+// Inputs of an LSTM, a GRU and an RNN.
+constexpr size_t kLayerWeights = 1, kBias = 3;
+
+bool is_recurrent(const DraftNode& node) {
+  return node.domain.empty() && (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN");
+}
 
 // True for a bias [directions, 2 * n] of floats with zeros in the second half of each line.
 bool ends_in_zeros(const Tensor& bias) {
@@ -72,6 +77,29 @@ void pad_biases(DraftGraph& graph) {
   graph.nodes = std::move(nodes);
   graph.constants.insert(graph.constants.end(), std::make_move_iterator(sizes.begin()),
                          std::make_move_iterator(sizes.end()));
+}
+
+void separate_biases(DraftGraph& graph) {
+  std::map<std::string, Tensor> constants;
+  for (const DraftConstant& constant : graph.constants)
+    constants.emplace(constant.name.name, constant.value);
+  // The bias of each layer, by the names of its bias and its weights in the file.
+  std::map<std::string, std::map<std::string, std::string>> biases;
+  for (DraftNode& node : graph.nodes) {
+    if (!is_recurrent(node) || node.inputs.size() <= kBias) continue;
+    const std::string bias = node.inputs[kBias].name;
+    const auto value = constants.find(bias);
+    if (value == constants.end()) continue;
+    std::map<std::string, std::string>& of_layers = biases[bias];
+    const auto [layer, is_new] = of_layers.emplace(node.inputs[kLayerWeights].name, bias);
+    if (is_new && of_layers.size() > 1) {
+      layer->second = cat(bias, "/", of_layers.size());
+      DraftConstant& own = graph.constants.emplace_back();
+      own.name.name = layer->second;
+      own.value = value->second.clone();
+    }
+    node.inputs[kBias].name = layer->second;
+  }
 }
 
 }  // namespace leat

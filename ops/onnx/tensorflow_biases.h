@@ -12,4 +12,9 @@ namespace leat {
 // adds them. A bias with other numbers there, or with other readers, stays.
 void pad_biases(DraftGraph& graph);
 
+// tf2onnx writes equal constants as one, and recurrent layers of one size begin with equal biases.
+// Gives each LSTM, GRU and RNN a bias of its own, unless it shares its weights, too: that is one
+// layer, applied twice.
+void separate_biases(DraftGraph& graph);
+
 }  // namespace leat

@@ -463,6 +463,50 @@ TEST_CASE("an LSTM of tf2onnx has the one bias that it has in Keras") {
   CHECK(variables("another", 0) == Sizes{{"B", 8}, {"R", 4}, {"W", 8}});
 }
 
+TEST_CASE("recurrent layers of tf2onnx that share a bias but no weights train it apart") {
+  const auto variables = [](const std::string& second) {
+    Exported model("tf2onnx");
+    const auto floats = [&](const std::string& name, size_t count,
+                            const std::vector<int64_t>& dims) {
+      model.floats(name, std::vector<float>(count, 0.5f));
+      TensorProto& t = *model.graph().mutable_initializer(model.graph().initializer_size() - 1);
+      t.clear_dims();
+      for (const int64_t size : dims) t.add_dims(size);
+    };
+    floats("W", 6, {1, 3, 2});
+    floats("V", 6, {1, 3, 2});
+    floats("R", 3, {1, 3, 1});
+    floats("B", 6, {1, 6});
+    model.axis("axis", 0);
+    model.node("Unsqueeze", {"x", "axis"}, {"s"});
+    model.set(model.node("GRU", {"s", "W", "R", "B"}, {"a"}), "hidden_size", int64_t{1});
+    model.set(model.node("GRU", {"s", second, "R", "B"}, {"b"}), "hidden_size", int64_t{1});
+    model.node("Add", {"a", "b"}, {"y"});
+    Graph graph = must(expand_layers(model.output("y").import().graph));
+    std::set<std::string> names;
+    for (const NodeId id : nodes_of(graph, "leat.Read"))
+      names.insert(graph.value_name(graph.node(id).outputs[0]));
+    return names;
+  };
+  CHECK(variables("V") == std::set<std::string>{"B", "B/2", "R", "V", "W"});
+  CHECK(variables("W") == std::set<std::string>{"B", "R", "V", "W"});  // one layer, applied twice
+}
+
+TEST_CASE("the values of a OneHot are no variable") {
+  Exported model;
+  model.floats("values", {0, 1});
+  model.floats("w", {1, 2});
+  model.axis("depth", 2);
+  model.node("Mul", {"x", "w"}, {"a"});
+  model.node("ArgMax", {"a"}, {"index"});
+  model.node("OneHot", {"index", "depth", "values"}, {"b"});
+  model.node("Add", {"a", "b"}, {"y"});
+  const Graph graph = model.output("y").import().graph;
+  const std::vector<NodeId> reads = nodes_of(graph, "leat.Read");
+  REQUIRE(reads.size() == 1);
+  CHECK(graph.value_name(graph.node(reads[0]).outputs[0]) == "w");
+}
+
 TEST_CASE("a constant that is broadcast to more dimensions has no row for each of the example's") {
   Exported model;
   add_rows(model, "expand", {1, 2, 1, 2, 1, 2, 1, 2});

@@ -67,6 +67,11 @@ TEST_CASE("Resize copies elements of any type that are nearest") {
   check_identical(run1("Resize", {none, kNoRoi, floats_of({2, 2})}), Tensor(DType::f32, {4, 0}));
 }
 
+TEST_CASE("Resize takes the product of a size and a scale in float") {
+  const Tensor x(DType::f32, {10, 20});
+  CHECK(run1("Resize", {x, kNoRoi, floats_of({0.7f, 0.9f})}).shape() == Shape({7, 18}));
+}
+
 TEST_CASE("Resize keeps a symbolic batch") {
   const ValueType x =
       tensor_type(DType::f32, {Dim::of_symbol(1), Dim::of(3), Dim::of(4), Dim::of(5)});
