@@ -58,7 +58,89 @@ Status mask_gradient(GradientContext& ctx) {
 }
 
 Status infer_control_flow(InferContext& ctx) {
-  return ctx.error("expected a graph whose If, Loop and Scan are expanded (expand_layers)");
+  return ctx.error("expected a graph whose regions are expanded (expand_layers)");
+}
+
+void add_control_flow(Catalogue& catalogue) {
+  catalogue.add(Op("If", 25)
+                    .input("cond", "bool")
+                    .variadic_output("outputs", "V", true)
+                    .attr_required("then_branch", "graph")
+                    .attr_required("else_branch", "graph")
+                    .type("V", kAllTypes)
+                    .infer(infer_control_flow));
+  catalogue.add(Op("Loop", 25)
+                    .optional_input("M", "int64")
+                    .optional_input("cond", "bool")
+                    .variadic_input("v_initial", "V", true)
+                    .variadic_output("v_final_and_scan_outputs", "V", true)
+                    .attr_required("body", "graph")
+                    .type("V", kAllTypes)
+                    .infer(infer_control_flow));
+  catalogue.add(Op("Scan", 25)
+                    .variadic_input("initial_state_and_scan_inputs", "V", true)
+                    .variadic_output("final_state_and_scan_outputs", "V", true)
+                    .attr_required("body", "graph")
+                    .attr_required("num_scan_inputs", "int")
+                    .attr_optional("scan_input_axes", "ints")
+                    .attr_optional("scan_input_directions", "ints")
+                    .attr_optional("scan_output_axes", "ints")
+                    .attr_optional("scan_output_directions", "ints")
+                    .attr("batched", int64_t{0})  // the form of opset 8, which the importer sets
+                    .type("V", kAllTypes)
+                    .infer(infer_control_flow));
+}
+
+void add_maps(Catalogue& catalogue) {
+  // Each shard has an equal part of the items, which lie along the first axis of all xs. The body
+  // takes one item of each x. The y are its results for all items, reduced or side by side, and
+  // the same on all shards.
+  catalogue.add(Op("leat.MapReduce")
+                    .variadic_input("xs", "V", true)
+                    .variadic_output("ys", "V", true)
+                    .attr_required("body", "graph")
+                    .attr("op", std::string("sum"))
+                    .attr("replicas", int64_t{1})
+                    .type("V", kAllTypes)
+                    .infer(infer_control_flow));
+  catalogue.add(Op("leat.MapGather")
+                    .variadic_input("xs", "V", true)
+                    .variadic_output("ys", "V", true)
+                    .attr_required("body", "graph")
+                    .attr("replicas", int64_t{1})
+                    .type("V", kAllTypes)
+                    .infer(infer_control_flow));
+}
+
+void add_borders(Catalogue& catalogue) {
+  catalogue.add(Op("leat.Merge")
+                    .input("condition", "bool")
+                    .input("of_then", "T")
+                    .input("of_else", "T")
+                    .output("Y", "T")
+                    .type("T", kAllTypes)
+                    .in_place(0, 1)
+                    .in_place(0, 2)
+                    .infer(infer_merge)
+                    .gradient(merge_gradient));
+  catalogue.add(Op("leat.Mask")
+                    .input("X", "T")
+                    .input("condition", "bool")
+                    .output("Y", "T")
+                    .attr("branch", int64_t{1})
+                    .type("T", kAllTypes)
+                    .in_place(0, 0)
+                    .infer(infer_of_branch)
+                    .gradient(mask_gradient));
+  catalogue.add(Op("leat.Enter")
+                    .input("X", "T")
+                    .input("condition", "bool")
+                    .output("Y", "T")
+                    .attr("branch", int64_t{1})
+                    .type("T", kAllTypes)
+                    .view()
+                    .infer(infer_of_branch)
+                    .gradient(mask_gradient));
 }
 
 // The view that the rule of an op gets of its conditional form: all inputs but the condition.
@@ -133,61 +215,9 @@ void register_conditional_ops(Catalogue& catalogue) {
 }
 
 void register_branch_ops(Catalogue& catalogue) {
-  catalogue.add(Op("If", 25)
-                    .input("cond", "bool")
-                    .variadic_output("outputs", "V", true)
-                    .attr_required("then_branch", "graph")
-                    .attr_required("else_branch", "graph")
-                    .type("V", kAllTypes)
-                    .infer(infer_control_flow));
-  catalogue.add(Op("Loop", 25)
-                    .optional_input("M", "int64")
-                    .optional_input("cond", "bool")
-                    .variadic_input("v_initial", "V", true)
-                    .variadic_output("v_final_and_scan_outputs", "V", true)
-                    .attr_required("body", "graph")
-                    .type("V", kAllTypes)
-                    .infer(infer_control_flow));
-  catalogue.add(Op("Scan", 25)
-                    .variadic_input("initial_state_and_scan_inputs", "V", true)
-                    .variadic_output("final_state_and_scan_outputs", "V", true)
-                    .attr_required("body", "graph")
-                    .attr_required("num_scan_inputs", "int")
-                    .attr_optional("scan_input_axes", "ints")
-                    .attr_optional("scan_input_directions", "ints")
-                    .attr_optional("scan_output_axes", "ints")
-                    .attr_optional("scan_output_directions", "ints")
-                    .attr("batched", int64_t{0})  // the form of opset 8, which the importer sets
-                    .type("V", kAllTypes)
-                    .infer(infer_control_flow));
-  catalogue.add(Op("leat.Merge")
-                    .input("condition", "bool")
-                    .input("of_then", "T")
-                    .input("of_else", "T")
-                    .output("Y", "T")
-                    .type("T", kAllTypes)
-                    .in_place(0, 1)
-                    .in_place(0, 2)
-                    .infer(infer_merge)
-                    .gradient(merge_gradient));
-  catalogue.add(Op("leat.Mask")
-                    .input("X", "T")
-                    .input("condition", "bool")
-                    .output("Y", "T")
-                    .attr("branch", int64_t{1})
-                    .type("T", kAllTypes)
-                    .in_place(0, 0)
-                    .infer(infer_of_branch)
-                    .gradient(mask_gradient));
-  catalogue.add(Op("leat.Enter")
-                    .input("X", "T")
-                    .input("condition", "bool")
-                    .output("Y", "T")
-                    .attr("branch", int64_t{1})
-                    .type("T", kAllTypes)
-                    .view()
-                    .infer(infer_of_branch)
-                    .gradient(mask_gradient));
+  add_control_flow(catalogue);
+  add_maps(catalogue);
+  add_borders(catalogue);
 }
 
 }  // namespace leat

@@ -20,7 +20,7 @@
 
 namespace leat {
 
-// Adds If, Loop, Scan, leat.Merge, leat.Mask and leat.Enter.
+// Adds If, Loop, Scan, leat.MapReduce, leat.MapGather, leat.Merge, leat.Mask and leat.Enter.
 void register_branch_ops(Catalogue& catalogue);
 
 // The domain of the conditional ops. Their names are the full names of the ops that they wrap:

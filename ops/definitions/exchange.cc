@@ -150,9 +150,10 @@ void register_exchange_ops(Catalogue& catalogue) {
                     .variadic_output("gradients", "any", true)
                     .infer(infer_gradients));
   // The view of one replica: y is x reduced over all replicas. A strategy with one replica replaces
-  // y with x.
+  // y with x. `replicas`, if it is there, must be their number.
   catalogue.add(collective("leat.AllReduce", kNumbers)
                     .attr("op", std::string("sum"))
+                    .attr_optional("replicas", "int")
                     .infer(infer_all_reduce)
                     .gradient(grad_all_reduce));
   // y is the concatenation of the x of all replicas.

@@ -10,7 +10,7 @@
 #include "devices/base/text.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/op.h"
-#include "ops/layers/region_copier.h"
+#include "ops/layers/map_copier.h"
 
 namespace leat {
 namespace {
@@ -18,9 +18,9 @@ namespace {
 // The running condition of a Loop: true, or a value that only a step knows.
 using Running = std::optional<ValueId>;
 
-class ControlFlow final : public RegionCopier {
+class ControlFlow final : public MapCopier {
  public:
-  using RegionCopier::RegionCopier;
+  using MapCopier::MapCopier;
 
  private:
   // The operands of a branch. Only floats carry a gradient, and only what a step computes.
@@ -217,56 +217,7 @@ class ControlFlow final : public RegionCopier {
     return constant(of, Tensor(type.dtype, Shape(std::span<const int64_t>(sizes))));
   }
 
-  Result<ValueId> axis_list(const ControlNode& of, int64_t axis) {
-    return constant(of, Tensor::of<int64_t>({1}, {axis}));
-  }
-
-  // Values of one shape, one behind the other along a new axis.
-  Result<ValueId> stacked(const ControlNode& of, const ValueIds& values, int64_t axis) {
-    ValueIds parts;
-    LEAT_ASSIGN_OR_RETURN(const ValueId axes, axis_list(of, axis));
-    for (const ValueId value : values) {
-      LEAT_ASSIGN_OR_RETURN(const ValueId part, emit(of, "Unsqueeze", {value, axes}));
-      parts.push_back(part);
-    }
-    if (parts.size() == 1) return parts[0];
-    return emit(of, "Concat", std::move(parts), {{"axis", axis}});
-  }
-
   // --- Scan ------------------------------------------------------------------------------------
-
-  // The slices of a value along an axis.
-  Result<ValueIds> sliced(const ControlNode& of, ValueId value, int64_t axis) {
-    const SymbolicShape& shape = to().value(value).type.shape;
-    const int64_t rank = shape.rank();
-    if (axis < -rank || axis >= rank) {
-      return invalid_argument(cat(of.subject, ": axis of '", to().describe(value),
-                                  "': expected in [", -rank, ", ", rank - 1, "], received ", axis));
-    }
-    const Dim length = shape[static_cast<int>(axis < 0 ? axis + rank : axis)];
-    if (!length.is_constant() || length.factor < 1) {
-      return unimplemented(cat(of.subject,
-                               ": expected at least one iteration, and a number of them "
-                               "that is known when the graph is loaded; axis ",
-                               axis, " of '", to().describe(value), "' has ",
-                               to().dim_text(length)));
-    }
-    ValueIds parts{value};
-    if (length.factor > 1) {
-      if (length.factor > static_cast<int64_t>(limits::kOperands)) {
-        return invalid_argument(cat(of.subject, ": expected at most ", limits::kOperands,
-                                    " iterations, received ", length.factor));
-      }
-      LEAT_ASSIGN_OR_RETURN(
-          parts, emit_n(of, "Split", {value}, {{"axis", axis}, {"num_outputs", length.factor}},
-                        static_cast<int>(length.factor)));
-    }
-    LEAT_ASSIGN_OR_RETURN(const ValueId axes, axis_list(of, axis));
-    for (ValueId& part : parts) {
-      LEAT_ASSIGN_OR_RETURN(part, emit(of, "Squeeze", {part, axes}));
-    }
-    return parts;
-  }
 
   static int64_t entry(const Attrs& attrs, std::string_view name, size_t i) {
     const auto list = attr_ints(attrs, name);
@@ -352,6 +303,7 @@ class ControlFlow final : public RegionCopier {
     const std::string& op = of.node.op->name;
     if (op == "If") return branches(of);
     if (op == "Loop") return loop(of);
+    if (of.node.op->domain == "leat") return mapped(of);
     return attr_int(of.node.attrs, "batched", 0) != 0 ? batched_scan(of) : scan(of, of.inputs);
   }
 };
@@ -359,6 +311,7 @@ class ControlFlow final : public RegionCopier {
 }  // namespace
 
 bool is_control_flow(const OpDef& op) {
+  if (op.domain == "leat") return op.name == "MapReduce" || op.name == "MapGather";
   return op.domain.empty() && (op.name == "If" || op.name == "Loop" || op.name == "Scan");
 }
 

@@ -8,6 +8,7 @@
 //   leat.Merge (ops/definitions/branches.h). A step runs those of one branch.
 //   A Loop that a step may leave early: the iterations up to the bound M, each of them a branch
 //   that is taken while the loop goes on.
+//   leat.MapReduce and leat.MapGather, which share items among the shards (map_copier.h).
 #pragma once
 
 #include "devices/base/status.h"
@@ -18,7 +19,7 @@ namespace leat {
 // The most nodes, and iterations, that the iterations and branches of one graph may become.
 inline constexpr size_t kMostUnrolledNodes = 200'000;
 
-// True for If, Loop and Scan of ONNX.
+// True for If, Loop and Scan of ONNX, leat.MapReduce and leat.MapGather.
 bool is_control_flow(const OpDef& op);
 
 // True if the graph has one of them.

@@ -154,6 +154,48 @@ Result<ValueId> RegionCopier::constant(const ControlNode& of, Tensor value) {
   return emit(of, "Constant", {}, {{"value", std::move(value)}});
 }
 
+Result<ValueId> RegionCopier::stacked(const ControlNode& of, const ValueIds& values, int64_t axis) {
+  ValueIds parts;
+  LEAT_ASSIGN_OR_RETURN(const ValueId axes, constant(of, Tensor::of<int64_t>({1}, {axis})));
+  for (const ValueId value : values) {
+    LEAT_ASSIGN_OR_RETURN(const ValueId part, emit(of, "Unsqueeze", {value, axes}));
+    parts.push_back(part);
+  }
+  if (parts.size() == 1) return parts[0];
+  return emit(of, "Concat", std::move(parts), {{"axis", axis}});
+}
+
+Result<ValueIds> RegionCopier::sliced(const ControlNode& of, ValueId value, int64_t axis) {
+  const SymbolicShape& shape = to().value(value).type.shape;
+  const int64_t rank = shape.rank();
+  if (axis < -rank || axis >= rank) {
+    return invalid_argument(cat(of.subject, ": axis of '", to().describe(value), "': expected in [",
+                                -rank, ", ", rank - 1, "], received ", axis));
+  }
+  const Dim length = shape[static_cast<int>(axis < 0 ? axis + rank : axis)];
+  if (!length.is_constant() || length.factor < 1) {
+    return unimplemented(cat(of.subject,
+                             ": expected at least one iteration, and a number of them "
+                             "that is known when the graph is loaded; axis ",
+                             axis, " of '", to().describe(value), "' has ", to().dim_text(length)));
+  }
+  ValueIds parts{value};
+  if (length.factor > 1) {
+    if (length.factor > static_cast<int64_t>(limits::kOperands)) {
+      return invalid_argument(cat(of.subject, ": expected at most ", limits::kOperands,
+                                  " iterations, received ", length.factor));
+    }
+    LEAT_ASSIGN_OR_RETURN(
+        parts, emit_n(of, "Split", {value}, {{"axis", axis}, {"num_outputs", length.factor}},
+                      static_cast<int>(length.factor)));
+  }
+  LEAT_ASSIGN_OR_RETURN(const ValueId axes, constant(of, Tensor::of<int64_t>({1}, {axis})));
+  for (ValueId& part : parts) {
+    LEAT_ASSIGN_OR_RETURN(part, emit(of, "Squeeze", {part, axes}));
+  }
+  return parts;
+}
+
 Result<const Graph*> RegionCopier::region_of(const ControlNode& of, std::string_view name) const {
   const auto attr = of.node.attrs.find(name);
   const auto* region =

@@ -59,6 +59,10 @@ class RegionCopier {
   Result<ValueId> emit(const ControlNode& of, std::string_view op, ValueIds inputs,
                        Attrs attrs = {});
   Result<ValueId> constant(const ControlNode& of, Tensor value);
+  // Values of one shape, one behind the other along a new axis.
+  Result<ValueId> stacked(const ControlNode& of, const ValueIds& values, int64_t axis);
+  // The slices of a value along an axis, whose length must be known and at least 1.
+  Result<ValueIds> sliced(const ControlNode& of, ValueId value, int64_t axis);
   // Counts an iteration, or a node that a region or its control node adds: there are at most
   // kMostUnrolledNodes.
   Status count(std::string_view subject);

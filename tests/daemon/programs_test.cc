@@ -203,6 +203,74 @@ TEST_CASE("the shards of a program exchange values", "[cluster]") {
   }
 }
 
+// Eight items on four shards; the same by plain ops, which every shard computes for all items.
+constexpr const char* kMapped =
+    R"(mapped () => (float loss, float off, float grad_off, float gather_off, float most) {
+  w_variable = leat.Variable <name = "w", shape = [3]> ()
+  w_first = Constant <value = float[3] {0.5, -1, 2}> ()
+  [init_w] = leat.Initialize (w_variable, w_first)
+  w = leat.Read (w_variable)
+  items = Constant <value = float[8,3] {1, 2, 3, 0, 1, 0, -1, 2, 0.5, 3, 3, 1, 0, 0, 2, 1, 1, 1, -2, 1, 0, 1, -1, 1}> ()
+  targets = Constant <value = float[8] {1, -2, 0, 3, 1, 0.5, 2, -1}> ()
+  last = Constant <value_ints = [1]> ()
+  loss = leat.MapReduce <op = "mean", replicas = 4, body = cost (float[3] x, float t) => (c) {
+    p = Mul (x, w)
+    sum = ReduceSum <keepdims = 0> (p)
+    e = Sub (sum, t)
+    c = Mul (e, e)
+  }> (items, targets)
+  shard_grad = leat.Gradients (loss, w)
+  grad = leat.AllReduce <op = "mean"> (shard_grad)
+  rate = Constant <value = float {0.02}> ()
+  [train] = leat.ApplySgd (w_variable, grad, rate)
+  products = leat.MapGather <replicas = 4, body = product (float[3] x) => (p) { p = Mul (x, w) }> (items)
+  most = leat.MapReduce <op = "max", replicas = 4, body = largest (float t) => (u) { u = Neg (t) }> (targets)
+  plain_products = Mul (items, w)
+  plain_sums = ReduceSum <keepdims = 0> (plain_products, last)
+  plain_errors = Sub (plain_sums, targets)
+  plain_squares = Mul (plain_errors, plain_errors)
+  plain_loss = ReduceMean <keepdims = 0> (plain_squares)
+  plain_grad = leat.Gradients (plain_loss, w)
+  loss_difference = Sub (loss, plain_loss)
+  off = Abs (loss_difference)
+  grad_difference = Sub (grad, plain_grad)
+  grad_distance = Abs (grad_difference)
+  grad_off = ReduceMax <keepdims = 0> (grad_distance)
+  gather_difference = Sub (products, plain_products)
+  gather_distance = Abs (gather_difference)
+  gather_off = ReduceMax <keepdims = 0> (gather_distance)
+}
+)";
+
+TEST_CASE("shards share the items of a map under every synchronous strategy", "[cluster]") {
+  const SmallJob small(kAnyGraph);
+  std::string hash;
+  for (const char* strategy : {"single", "mirrored", "parameter_server", "central_storage"}) {
+    for (const int workers : {1, 2, 3, 4}) {
+      if (std::string(strategy) == "single" && workers > 1) continue;
+      INFO(strategy << ", workers " << workers);
+      const std::string folder = cat(strategy, "-", workers);
+      Silent watch;
+      const auto outcome = small.train(
+          job_with(
+              small, kMapped,
+              {"steps=20", "shards=4", cat("num_workers=", workers), cat("strategy=", strategy)}),
+          folder, watch, workers % 2 + 1);
+      if (hash.empty()) hash = outcome.weights_sha256;
+      CHECK(outcome.weights_sha256 == hash);
+      CHECK(watch.losses.back() < 0.5 * watch.losses.front());
+      const std::string row = last_row(small, folder);
+      CHECK(number_of(row, "off") < 1e-5);
+      CHECK(number_of(row, "grad_off") < 1e-5);
+      CHECK(number_of(row, "gather_off") == 0);
+      CHECK(number_of(row, "most") == 2);
+    }
+  }
+  // As many replicas as shards, or the sum would count items twice.
+  has(refusal(small, job_with(small, kMapped, {"steps=1", "shards=2", "num_workers=2"})),
+      "replicas: expected 2, the number of shards, received 4");
+}
+
 constexpr const char* kMeanModel = R"(mean (float[N,3] x, int64[N] k) => (float[N] y) {
   w_variable = leat.Variable <name = "w", shape = [3]> ()
   zero = Constant <value = float[3] {0, 0, 0}> ()

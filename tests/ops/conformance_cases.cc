@@ -699,6 +699,8 @@ std::vector<ExemptOp> exempt_ops() {
       {"If", "expanded when a graph is loaded: control_flow_test"},
       {"Loop", "expanded when a graph is loaded: control_flow_test"},
       {"Scan", "expanded when a graph is loaded: control_flow_test"},
+      {"leat.MapReduce", "expanded when a graph is loaded: control_flow_test"},
+      {"leat.MapGather", "expanded when a graph is loaded: control_flow_test"},
       {"leat.Gradients", "expanded before anything runs: gradients_test"},
       {"leat.AllGather", "lowered by the strategy"},
       {"leat.ReduceScatter", "lowered by the strategy"},

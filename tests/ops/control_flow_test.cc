@@ -238,6 +238,40 @@ TEST_CASE("a Loop that a step ends early keeps the values of its last iteration"
   }
 }
 
+// The function of items of each op, on one shard: the collectives pass on what they get.
+TEST_CASE("a map over items becomes its body for each item of a shard") {
+  const auto map = [](const std::string& op, const std::string& attrs) {
+    return cat("g (float[8,3] x, int64[8] k, float[3] w) => (y) {\n  y = leat.", op, " <", attrs,
+               "body = f (float[3] e, int64 i) => (z) { s = Mul (e, w)  c = Cast <to = 1> (i)  ",
+               "z = Add (s, c) }> (x, k)\n}");
+  };
+  const Graph sum = flat(map("MapReduce", "replicas = 4, "));
+  CHECK(count_ops(sum, "Cast") == 2);  // of eight items, a shard has two
+  CHECK(count_ops(sum, "leat.ReplicaId") == 1);
+  CHECK(count_ops(sum, "leat.AllReduce") == 1);
+  CHECK(sum.type_text(sum.value(sum.outputs()[0]).type) == "float[3]");
+  const Graph all = flat(map("MapGather", "replicas = 2, "));
+  CHECK(count_ops(all, "Cast") == 4);
+  CHECK(count_ops(all, "leat.AllGather") == 1);
+  CHECK(all.type_text(all.value(all.outputs()[0]).type) == "float[8,3]");
+
+  CHECK(not_expanded(map("MapReduce", "replicas = 3, ")) ==
+        "leat.MapReduce 'y': expected a number of items that 3 replicas divide, received 8");
+  CHECK(not_expanded(map("MapGather", "replicas = 0, ")) ==
+        "leat.MapGather 'y': replicas: expected at least 1, received 0");
+  CHECK(not_expanded(map("MapReduce", "op = \"median\", ")) ==
+        "leat.MapReduce 'y': op: expected sum, mean, max or min, received 'median'");
+  CHECK(not_expanded("g (float[N,3] x) => (y) {\n  y = leat.MapGather <body = f (float[3] e) => "
+                     "(z) { z = Neg (e) }> (x)\n}")
+            .find("along the first axis; 'x' is float[N,3]") != std::string::npos);
+  CHECK(not_expanded("g (float[2] x, float[3] v) => (y) {\n  y = leat.MapGather <body = f (float "
+                     "a, float b) => (z) { z = Add (a, b) }> (x, v)\n}") ==
+        "leat.MapGather 'y': expected as many items in each input, received 2 and 3");
+  CHECK(not_expanded("g (int64[2] x) => (y) {\n  y = leat.MapReduce <op = \"mean\", body = f "
+                     "(int64 a) => (z) { z = Neg (a) }> (x)\n}") ==
+        "leat.MapReduce 'y': expected floats for the mean, received int64");
+}
+
 TEST_CASE("a Scan is a recurrence, with gradients to all that it reads") {
   const Graph graph = flat(R"(g (double[4,2] x, double[2] h, double[2,2] w) => (ys, last) {
     last, ys = Scan (h, x) <num_scan_inputs = 1,
