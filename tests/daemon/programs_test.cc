@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "devices/base/text.h"
 #include "ops/formats/npy.h"
@@ -201,6 +202,37 @@ TEST_CASE("the shards of a program exchange values", "[cluster]") {
     CHECK(number_of(row, "gathered") == 2);
     CHECK(number_of(row, "root") == 1);
   }
+}
+
+// The shipped programs, from their files, through the daemons: as `leat submit` takes them.
+TEST_CASE("every shipped program trains on daemons to the weights of one process", "[cluster]") {
+  if (kSlowness > 1) return;  // daemons are processes of their own
+  struct Shipped {
+    const char* file;
+    Set set;
+  };
+  // A parameter server by hand has two workers beside the server.
+  const Shipped programs[] = {
+      {"gan.onnxtxt", {"steps=30", "shards=4", "num_workers=2"}},
+      {"actor_learner.yaml", {"steps=60"}},
+      {"parameter_server.onnxtxt", {"steps=40", "strategy=single", "num_workers=3"}},
+      {"sampled_softmax.onnxtxt", {"steps=30", "shards=2", "num_workers=2"}}};
+  const SmallJob small(kAnyGraph);
+  ProcessCluster cluster({.workers = 3});
+  std::set<std::string> hashes;
+  for (const Shipped& program : programs) {
+    std::vector<std::string> arguments{"--wait", "--json", shipped(program.file)};
+    for (const std::string& entry : program.set)
+      arguments.insert(arguments.end(), {"--set", entry});
+    const Finished done = cluster.leat("submit", arguments);
+    INFO(program.file << "\n" << done.out << done.err << cluster.logs());
+    REQUIRE(done.exit_code == 0);
+    const std::string expected =
+        small.hash(job_of(shipped(program.file), program.set), cat(program.file, "-run"));
+    CHECK(done.out.find(cat('"', expected, '"')) != std::string::npos);
+    hashes.insert(expected);
+  }
+  CHECK(hashes.size() == std::size(programs));
 }
 
 // Eight items on four shards; the same by plain ops, which every shard computes for all items.
