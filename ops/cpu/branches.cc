@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "devices/base/text.h"
 #include "ops/cpu/element_kernel.h"
 #include "ops/definitions/branches.h"
 #include "ops/definitions/shapes.h"
@@ -45,6 +46,24 @@ Result<std::unique_ptr<Kernel>> make_mask(const KernelSetup& setup) {
                                }
                                return Progress::done;
                              });
+}
+
+Result<std::unique_ptr<Kernel>> make_loop_end(const KernelSetup& setup) {
+  const auto size = static_cast<int64_t>(dtype_size(setup.output(0).dtype));
+  return make_element_kernel(
+      setup.output(0).shape.elements(),
+      [size, bound = attr_int(setup.attrs(), "bound"), subject = setup.subject](
+          KernelContext& context, ElementRange range) {
+        if (holds(context, 1)) {
+          context.step->fail(
+              context.instruction,
+              invalid_argument(cat(subject, ": expected a Loop of at most ", bound,
+                                   " iterations (its attribute bound), this step ", "needs more")));
+          return Progress::failed;
+        }
+        copy_range(context.inputs[0], context.outputs[0], range, size);
+        return Progress::done;
+      });
 }
 
 // Runs another kernel if the condition holds. It owns that kernel, and has its phases, tiles and
@@ -90,6 +109,7 @@ void add_branch_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("leat.Merge", "cpu", make_merge);
   catalogue.add_kernel("leat.Mask", "cpu", make_mask);
   catalogue.add_kernel("leat.Enter", "cpu", make_copy);
+  catalogue.add_kernel("leat.LoopEnd", "cpu", make_loop_end);
 }
 
 void add_conditional_kernels(Catalogue& catalogue) {

@@ -57,6 +57,11 @@ Status mask_gradient(GradientContext& ctx) {
   return {};
 }
 
+Status loop_end_gradient(GradientContext& ctx) {
+  ctx.set_grad(0, ctx.grad(0));
+  return {};
+}
+
 Status infer_control_flow(InferContext& ctx) {
   return ctx.error("expected a graph whose regions are expanded (expand_layers)");
 }
@@ -75,6 +80,7 @@ void add_control_flow(Catalogue& catalogue) {
                     .variadic_input("v_initial", "V", true)
                     .variadic_output("v_final_and_scan_outputs", "V", true)
                     .attr_required("body", "graph")
+                    .attr_optional("bound", "int")  // Leat's own, for what a step decides
                     .type("V", kAllTypes)
                     .infer(infer_control_flow));
   catalogue.add(Op("Scan", 25)
@@ -141,6 +147,16 @@ void add_borders(Catalogue& catalogue) {
                     .view()
                     .infer(infer_of_branch)
                     .gradient(mask_gradient));
+  // Y is X. The step fails if the loop would go on.
+  catalogue.add(Op("leat.LoopEnd")
+                    .input("X", "T")
+                    .input("running", "bool")
+                    .output("Y", "T")
+                    .attr_required("bound", "int")
+                    .type("T", kAllTypes)
+                    .in_place(0, 0)
+                    .infer(infer_of_branch)
+                    .gradient(loop_end_gradient));
 }
 
 // The view that the rule of an op gets of its conditional form: all inputs but the condition.

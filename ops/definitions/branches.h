@@ -9,6 +9,9 @@
 // nothing has written. The gradient of an Enter is a leat.Mask: the gradient of its output if the
 // branch was taken, and zeros otherwise, so that nothing of the other branch reaches a variable.
 //
+// A leat.LoopEnd passes an output of a Loop on, unless the step would need more iterations than the
+// Loop's bound: then it fails the step.
+//
 // scheduler/compile/branches.cc finds the nodes whose values only one branch needs, and puts the
 // conditional op of each in its place: when.Sqrt is Sqrt with a bool as its first input.
 #pragma once
@@ -20,7 +23,7 @@
 
 namespace leat {
 
-// Adds If, Loop, Scan, leat.MapReduce, leat.MapGather, leat.Merge, leat.Mask and leat.Enter.
+// Adds If, Loop, Scan, leat.MapReduce and leat.MapGather, and leat.Merge, Mask, Enter and LoopEnd.
 void register_branch_ops(Catalogue& catalogue);
 
 // The domain of the conditional ops. Their names are the full names of the ops that they wrap:

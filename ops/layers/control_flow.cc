@@ -81,16 +81,38 @@ class ControlFlow final : public MapCopier {
 
   // --- Loop ------------------------------------------------------------------------------------
 
-  // The bound M of a Loop; nothing if it has none.
-  Result<std::optional<int64_t>> trips_of(const ControlNode& of) const {
-    if (of.inputs.empty() || of.inputs[0] == kNone) return std::optional<int64_t>();
+  // How long a Loop may go on.
+  struct Trips {
+    std::optional<int64_t> most;  // the iterations to expand
+    ValueId count = kNone;        // M, if a step computes it
+    bool bounded = false;         // `most` is the attribute `bound`: a step may want to go on
+  };
+
+  Result<Trips> trips_of(const ControlNode& of) const {
+    Trips trips;
+    if (has_attr(of.node.attrs, "bound")) {
+      trips.most = attr_int(of.node.attrs, "bound", 0);
+      trips.bounded = true;
+      if (*trips.most < 1)
+        return invalid_argument(
+            cat(of.subject, ": bound: expected at least 1, received ", *trips.most));
+    }
+    if (of.inputs.empty() || of.inputs[0] == kNone) return trips;
     const Tensor* count = known_value(of.inputs[0]);
-    if (count != nullptr && count->elements() == 1) return std::optional(count->int_at(0));
-    return unimplemented(cat(of.subject,
-                             ": expected a trip count that is known when the graph is loaded, '",
-                             to().describe(of.inputs[0]),
-                             "' is computed in the step; give M as a "
-                             "constant bound, and end the loop earlier by its condition"));
+    if (count != nullptr && count->elements() == 1) {
+      const int64_t known_count = count->int_at(0);
+      if (!trips.most || known_count <= *trips.most) trips = {known_count};
+      return trips;
+    }
+    if (!trips.bounded) {
+      return unimplemented(cat(of.subject,
+                               ": expected a trip count that is known when the graph is loaded, '",
+                               to().describe(of.inputs[0]),
+                               "' is computed in the step; give M as a constant bound and end the "
+                               "loop earlier by its condition, or set the attribute bound"));
+    }
+    trips.count = of.inputs[0];
+    return trips;
   }
 
   // The number of the iteration has the shape that the body declares: no axis, or one of size 1.
@@ -110,7 +132,7 @@ class ControlFlow final : public MapCopier {
 
   Result<ValueIds> loop(const ControlNode& of) {
     LEAT_ASSIGN_OR_RETURN(const Graph* body, region_of(of, "body"));
-    LEAT_ASSIGN_OR_RETURN(const auto trips, trips_of(of));
+    LEAT_ASSIGN_OR_RETURN(const Trips trips, trips_of(of));
     LoopState state;
     if (of.inputs.size() > 2) state.carried.assign(of.inputs.begin() + 2, of.inputs.end());
     const size_t carried = state.carried.size();
@@ -119,48 +141,101 @@ class ControlFlow final : public MapCopier {
                                   " outputs, received ", body->outputs().size()));
     }
     state.scanned.resize(body->outputs().size() - carried - 1);
-    if (of.inputs.size() > 1 && of.inputs[1] != kNone)
-      LEAT_RETURN_IF_ERROR(go_on_if(of, state, of.inputs[1]));
-    for (int64_t i = 0; !state.ended && (!trips || i < *trips); ++i) {
-      if (state.running && !trips) {
+    LEAT_RETURN_IF_ERROR(begin(of, trips, state));
+    for (int64_t i = 0; !state.ended && (!trips.most || i < *trips.most); ++i) {
+      if (state.running && !trips.most) {
         return unimplemented(cat(of.subject,
                                  ": expected a Loop with a bound, it ends by a condition that is "
-                                 "computed in the step; give M as a constant"));
+                                 "computed in the step; give M as a constant, or set the "
+                                 "attribute bound"));
       }
-      LEAT_RETURN_IF_ERROR(iterate(of, *body, i, trips && i + 1 == *trips, state));
+      LEAT_RETURN_IF_ERROR(iterate(of, *body, i, trips, state));
     }
+    return results_of_loop(of, *body, trips, state);
+  }
+
+  // The states, and the scan outputs behind them.
+  Result<ValueIds> results_of_loop(const ControlNode& of, const Graph& body, const Trips& trips,
+                                   const LoopState& state) {
     ValueIds results = state.carried;
     for (size_t s = 0; s < state.scanned.size(); ++s) {
       if (state.scanned[s].empty()) {
-        LEAT_ASSIGN_OR_RETURN(const ValueId none, no_iterations(of, *body, s));
+        LEAT_ASSIGN_OR_RETURN(const ValueId none, no_iterations(of, body, s));
         results.push_back(none);
         continue;
       }
       LEAT_ASSIGN_OR_RETURN(const ValueId stack, stacked(of, state.scanned[s], 0));
       results.push_back(stack);
     }
+    if (!trips.bounded || state.ended) return results;
+    if (!state.running) {
+      return invalid_argument(cat(of.subject, ": bound: expected a Loop that may end within ",
+                                  *trips.most, " iterations, this one goes on"));
+    }
+    for (ValueId& result : results) {
+      LEAT_ASSIGN_OR_RETURN(
+          result, emit(of, "leat.LoopEnd", {result, *state.running}, {{"bound", *trips.most}}));
+    }
     return results;
   }
 
-  // Sets the running condition behind a value of it.
-  Status go_on_if(const ControlNode& of, LoopState& state, ValueId condition) {
+  // Sets the condition of the first iteration.
+  Status begin(const ControlNode& of, const Trips& trips, LoopState& state) {
+    if (of.inputs.size() > 1 && of.inputs[1] != kNone)
+      return go_on_if(of, of.inputs[1], 0, trips, state);
+    if (trips.count == kNone) return {};
+    LEAT_ASSIGN_OR_RETURN(const ValueId yes, constant(of, Tensor::scalar<bool>(true)));
+    return go_on_if(of, yes, 0, trips, state);
+  }
+
+  // Sets the running condition to a value: the loop goes on with iteration `next` if it holds, and
+  // if `next` is below the M that a step computes.
+  Status go_on_if(const ControlNode& of, ValueId condition, int64_t next, const Trips& trips,
+                  LoopState& state) {
     const auto goes_on = known(condition);
-    if (goes_on) {
-      state.ended = !*goes_on;
+    if (goes_on && !*goes_on) {
+      state.ended = true;
       return {};
     }
-    if (!state.scanned.empty()) {
+    if (trips.count != kNone) {
+      LEAT_ASSIGN_OR_RETURN(const ValueId number, constant(of, Tensor::scalar<int64_t>(next)));
+      LEAT_ASSIGN_OR_RETURN(const ValueId below, emit(of, "Less", {number, trips.count}));
+      if (goes_on) {
+        condition = below;
+      } else {
+        LEAT_ASSIGN_OR_RETURN(condition, emit(of, "And", {condition, below}));
+      }
+    } else if (goes_on) {
+      // A loop that may have ended before goes on under the condition that it had.
+      return {};
+    }
+    if (!state.scanned.empty() && !has_attr(of.node.attrs, "bound")) {
       return unimplemented(cat(of.subject,
                                ": expected a Loop with scan outputs to make a number of "
                                "iterations that is known when the graph is loaded, its condition "
-                               "is computed in the step"));
+                               "is computed in the step; with the attribute bound they have as "
+                               "many entries, zeros behind the last iteration"));
     }
-    state.running = condition;
+    if (!state.running) {
+      state.running = condition;
+      return {};
+    }
+    const auto shape = to().value(condition).type.shape.concrete();
+    if (!shape || shape->elements() != 1) {
+      return invalid_argument(cat(of.subject, ": condition: expected one element, received ",
+                                  to().type_text(to().value(condition).type)));
+    }
+    Tensor never(DType::boolean, *shape);
+    never.set(0, 0);
+    LEAT_ASSIGN_OR_RETURN(const ValueId no, constant(of, std::move(never)));
+    LEAT_ASSIGN_OR_RETURN(const ValueId merge, merged(of, *state.running, condition, no));
+    state.running = merge;
     return {};
   }
 
-  // The condition that the last iteration computes is not read.
-  Status iterate(const ControlNode& of, const Graph& body, int64_t i, bool last, LoopState& state) {
+  // Only a Loop with the attribute `bound` reads the condition that its last iteration computes.
+  Status iterate(const ControlNode& of, const Graph& body, int64_t i, const Trips& trips,
+                 LoopState& state) {
     LEAT_RETURN_IF_ERROR(count(of.label));
     LEAT_ASSIGN_OR_RETURN(const ValueId number, constant(of, iteration(body, i)));
     LEAT_ASSIGN_OR_RETURN(const ValueId yes, constant(of, Tensor::scalar<bool>(true)));
@@ -179,25 +254,16 @@ class ControlFlow final : public MapCopier {
       if (!running) continue;
       LEAT_ASSIGN_OR_RETURN(state.carried[c], merged(of, *running, made[c + 1], before));
     }
-    for (size_t s = 0; s < state.scanned.size(); ++s)
-      state.scanned[s].push_back(made[s + 1 + state.carried.size()]);
-    if (last) return {};
-    const auto goes_on = known(made[0]);
-    if (!running || goes_on) {
-      // A loop that may have ended before goes on under the condition that it had.
-      return running && goes_on && *goes_on ? Status() : go_on_if(of, state, made[0]);
+    for (size_t s = 0; s < state.scanned.size(); ++s) {
+      ValueId entry = made[s + 1 + state.carried.size()];
+      if (running) {
+        LEAT_ASSIGN_OR_RETURN(entry,
+                              emit(of, "leat.Mask", {entry, *running}, {{"branch", int64_t{1}}}));
+      }
+      state.scanned[s].push_back(entry);
     }
-    const auto shape = to().value(made[0]).type.shape.concrete();
-    if (!shape || shape->elements() != 1) {
-      return invalid_argument(cat(of.subject, ": condition: expected one element, received ",
-                                  to().type_text(to().value(made[0]).type)));
-    }
-    Tensor never(DType::boolean, *shape);
-    never.set(0, 0);
-    LEAT_ASSIGN_OR_RETURN(const ValueId no, constant(of, std::move(never)));
-    LEAT_ASSIGN_OR_RETURN(const ValueId next, merged(of, *running, made[0], no));
-    state.running = next;
-    return {};
+    const bool last = trips.most && i + 1 == *trips.most;
+    return last && !trips.bounded ? Status() : go_on_if(of, made[0], i + 1, trips, state);
   }
 
   // The scan output of a Loop without iterations: its body tells the type.
@@ -205,7 +271,7 @@ class ControlFlow final : public MapCopier {
     LoopState once;
     if (of.inputs.size() > 2) once.carried.assign(of.inputs.begin() + 2, of.inputs.end());
     once.scanned.resize(body.outputs().size() - once.carried.size() - 1);
-    LEAT_RETURN_IF_ERROR(iterate(of, body, 0, true, once));
+    LEAT_RETURN_IF_ERROR(iterate(of, body, 0, Trips{1}, once));
     const ValueType& type = to().value(once.scanned[scan][0]).type;
     const auto shape = type.shape.concrete();
     if (!shape || shape->rank() >= limits::kRank) {

@@ -8,6 +8,9 @@
 //   leat.Merge (ops/definitions/branches.h). A step runs those of one branch.
 //   A Loop that a step may leave early: the iterations up to the bound M, each of them a branch
 //   that is taken while the loop goes on.
+//   A Loop with the attribute `bound`, Leat's own: as many iterations as the bound, of which a step
+//   runs those up to its M or until its condition ends it. leat.LoopEnd fails a step that would go
+//   on. Scan outputs have as many entries as the bound, zeros for iterations that did not run.
 //   leat.MapReduce and leat.MapGather, which share items among the shards (map_copier.h).
 #pragma once
 
@@ -32,8 +35,8 @@ bool has_control_flow(const Graph& graph);
 //
 // invalid_argument for a graph that is not valid, or beyond kMostUnrolledNodes. unimplemented,
 // with the node and the reason, for what no plan can have: a Loop without a bound that is known, a
-// Scan of a length that is not known, scan outputs of a Loop that may end early, and regions with
-// layers or effects.
+// Scan of a length that is not known, scan outputs of a Loop without `bound` that may end early, and
+// regions with layers or effects.
 Result<Graph> expand_control_flow(const Graph& graph);
 
 }  // namespace leat

@@ -38,6 +38,8 @@ double widen(float value) {
 
 // The key in a node's metadata of the constraint on its device.
 constexpr std::string_view kDeviceProperty = "leat.device";
+// The key of a Loop's attribute `bound`, which ONNX does not have.
+constexpr std::string_view kBoundProperty = "leat.bound";
 
 // PyTorch's exporter writes the signature as a text into the graph's metadata, and so does ours.
 OnnxOrigin origin_of(const ModelProto& model) {
@@ -320,12 +322,24 @@ class Importer {
       if (property.key() == kTorchScopesProperty) scopes = property.value();
       if (property.key() == kUnbiasedProperty && out.op == "BatchNormalization")
         out.attrs.insert_or_assign(std::string(kUnbiasedAttr), Attr(int64_t{1}));
+      if (property.key() == kBoundProperty && out.op == "Loop") {
+        LEAT_ASSIGN_OR_RETURN(const int64_t bound, bound_of(property.value(), place));
+        out.attrs.insert_or_assign("bound", Attr(bound));
+      }
       if (property.key() != kDeviceProperty) continue;
       LEAT_ASSIGN_OR_RETURN(std::string device, name(property.value(), place));
       out.attrs.insert_or_assign("device", Attr(std::move(device)));
     }
     if (auto torch = read_torch_call(call, scopes)) calls_.emplace(place, *std::move(torch));
     return out;
+  }
+
+  Result<int64_t> bound_of(std::string_view text, size_t place) const {
+    int64_t bound = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), bound);
+    if (failure == std::errc() && end == text.data() + text.size()) return bound;
+    return error(place, cat(kBoundProperty, ": expected a number of iterations, received '",
+                            text.substr(0, 100), "'"));
   }
 
   // Files before IR version 2 may omit the type of an attribute.

@@ -487,6 +487,32 @@ TEST_CASE("a region's inputs need no types") {
   CHECK(text.find("<body = body (i, go, v) => (go, w) {") != std::string::npos);
 }
 
+TEST_CASE("the bound of a Loop comes from its metadata") {
+  const auto with = [](const std::string& bound) {
+    ModelProto m = model(20);
+    GraphProto& g = *m.mutable_graph();
+    add_input(g, "x", {2});
+    NodeProto& node = add_node(g, "Loop", {"", "", "x"}, {"y"});
+    GraphProto& body = *add_attr(node, "body", 5).mutable_g();
+    body.set_name("body");
+    for (const char* name : {"i", "go", "v"}) body.add_input()->set_name(name);
+    add_node(body, "Relu", {"v"}, {"w"});
+    body.add_output()->set_name("go");
+    body.add_output()->set_name("w");
+    auto& property = *node.add_metadata_props();
+    property.set_key("leat.bound");
+    property.set_value(bound);
+    g.add_output()->set_name("y");
+    return m;
+  };
+  CHECK(nodes_of(with("16")).find("bound = 16") != std::string::npos);
+  const Result<OnnxModel> refused = import(with("16 times"));
+  REQUIRE(!refused.ok());
+  CHECK(refused.status().message().find(
+            "leat.bound: expected a number of iterations, received '16 times'") !=
+        std::string::npos);
+}
+
 TEST_CASE("external data is read from the model's directory and from nowhere else") {
   TemporaryDirectory dir;
   const std::string root = dir.path() + "/model";

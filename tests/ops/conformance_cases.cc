@@ -86,6 +86,9 @@ void add_elementwise(Cases& cases) {
               .grad({0}));
     }
   }
+  cases.push_back(
+      ConformanceCase{"leat.LoopEnd", {f({kBatch, 3}), flag(false)}, {{"bound", number(4)}}}.grad(
+          {0}));
   // The gradient of an Enter assumes that no node reads it where its branch is not taken.
   cases.push_back(ConformanceCase{"leat.Enter", {f({kBatch, 3}), flag(true)}}.grad({0}));
   cases.push_back({"leat.PowGrad", {image(), image(), image()}});

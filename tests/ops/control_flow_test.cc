@@ -2,6 +2,7 @@
 // is refused. tests/scheduler/branches_test.cc runs them as plans.
 #include "ops/layers/control_flow.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "devices/base/text.h"
@@ -238,6 +239,96 @@ TEST_CASE("a Loop that a step ends early keeps the values of its last iteration"
   }
 }
 
+// The number of iterations is an input, and there is a condition, too.
+constexpr const char* kCounted = R"(g (double[2] x, double[2] w, int64 n, bool c) => (y, all, k) {
+  zero = Constant <value = int64 {0}> ()
+  one = Constant <value = int64 {1}> ()
+  limit = Constant <value = double {1000}> ()
+  y, k, all = Loop (n, c, x, zero) <bound = 4,
+    body = b (int64 i, bool go, double[2] v, int64 k) => (more, u, l, square) {
+      u = Mul (v, w)
+      l = Add (k, one)
+      square = Mul (u, u)
+      t = ReduceSum <keepdims = 0> (u)
+      more = Less (t, limit)
+    }>
+})";
+
+TEST_CASE("a Loop with a bound runs as often as a step says") {
+  const Graph graph = flat(kCounted);
+  const Tensor x = Tensor::of<double>({2}, {3, -5}), w = Tensor::of<double>({2}, {2, 0.5});
+  const auto run = [&](int64_t n, bool c, const Tensor& factors) {
+    return values_of(graph, {x, factors, Tensor::scalar(n), Tensor::scalar(c)});
+  };
+  for (const int64_t n : {-1, 0, 1, 2, 4}) {
+    for (const bool c : {true, false}) {
+      INFO(n << " iterations, " << c);
+      const auto values = run(n, c, w);
+      const int64_t times = c ? std::max<int64_t>(n, 0) : 0;
+      Tensor y = x.clone(), all(DType::f64, {4, 2});
+      for (int64_t i = 0; i < times; ++i) {
+        for (int64_t e = 0; e < 2; ++e) {
+          y.set(e, y.at(e) * w.at(e));
+          all.set(2 * i + e, y.at(e) * y.at(e));
+        }
+      }
+      check_close(values[0], y);
+      check_close(values[1], all);  // zeros behind the last iteration
+      check_identical(values[2], Tensor::scalar(times));
+      check_graph_gradients(graph, {x, w, Tensor::scalar(n), Tensor::scalar(c)}, {0, 1});
+    }
+  }
+  // The condition ends it in the second iteration.
+  check_identical(run(4, true, Tensor::of<double>({2}, {100, 1}))[2], Tensor::scalar<int64_t>(2));
+}
+
+TEST_CASE("the gradient of a bounded Loop's scan outputs is that of the iterations that ran") {
+  const std::string text = kCounted;
+  const Graph graph = flat(std::string(text).replace(text.find("(y, all, k)"), 11, "(all, y, k)"));
+  const Tensor x = Tensor::of<double>({2}, {3, -5}), w = Tensor::of<double>({2}, {2, 0.5});
+  for (const int64_t n : {0, 1, 3})
+    check_graph_gradients(graph, {x, w, Tensor::scalar(n), Tensor::scalar(true)}, {0, 1});
+}
+
+TEST_CASE("a step that needs more iterations than the bound fails") {
+  const Graph counted = flat(kCounted);
+  const auto of = [](const Graph& graph, const std::vector<Tensor>& feeds) {
+    std::map<ValueId, Tensor> fed;
+    for (size_t i = 0; i < feeds.size(); ++i) fed[graph.inputs()[i]] = feeds[i];
+    const auto result = interpret(graph, fed, {graph.outputs()[0]});
+    REQUIRE(!result.ok());
+    return result.status().message();
+  };
+  const Tensor x = Tensor::of<double>({2}, {3, -5}), w = Tensor::of<double>({2}, {2, 0.5});
+  CHECK(of(counted, {x, w, Tensor::scalar<int64_t>(5), Tensor::scalar(true)})
+            .find("'y': expected a Loop of at most 4 iterations (its attribute bound), this step "
+                  "needs more") != std::string::npos);
+  // Without an M: as often as the condition holds.
+  const Graph open = flat(R"(g (float[1] x, float[1] limit) => (y) {
+    first = Less (x, limit)
+    y = Loop (, first, x) <bound = 3, body = b (int64 i, bool go, float[1] v) => (more, w) {
+      w = Add (v, v)
+      more = Less (w, limit)
+    }>
+  })");
+  const Tensor one = Tensor::of<float>({1}, {1});
+  check_identical(values_of(open, {one, Tensor::of<float>({1}, {7})})[0],
+                  Tensor::of<float>({1}, {8}));
+  check_identical(values_of(open, {one, Tensor::of<float>({1}, {0})})[0], one);
+  CHECK(of(open, {one, Tensor::of<float>({1}, {9})}).find("at most 3 iterations") !=
+        std::string::npos);
+}
+
+TEST_CASE("the bound of a Loop is checked when a graph is loaded") {
+  const auto loop = [](const std::string& m, const std::string& bound) {
+    return cat("g (float[2] x) => (y) {\n  y = Loop (", m, ", x) <bound = ", bound,
+               ", body = b (int64 i, bool go, float[2] v) => (go, w) { w = Neg (v) }>\n}");
+  };
+  CHECK(not_expanded(loop(", ", "0")) == "Loop 'y': bound: expected at least 1, received 0");
+  CHECK(not_expanded(loop(", ", "7")) ==
+        "Loop 'y': bound: expected a Loop that may end within 7 iterations, this one goes on");
+}
+
 // The function of items of each op, on one shard: the collectives pass on what they get.
 TEST_CASE("a map over items becomes its body for each item of a shard") {
   const auto map = [](const std::string& op, const std::string& attrs) {
@@ -360,10 +451,11 @@ TEST_CASE("control flow that no plan can have is refused by name") {
   const std::string body = "w = Neg (v)  more = Identity (go)";
   CHECK(loop("n, , x", body) ==
         "Loop 'y': expected a trip count that is known when the graph is loaded, 'n' is computed "
-        "in the step; give M as a constant bound, and end the loop earlier by its condition");
+        "in the step; give M as a constant bound and end the loop earlier by its condition, or set "
+        "the attribute bound");
   CHECK(loop(", c, x", body) ==
         "Loop 'y': expected a Loop with a bound, it ends by a condition that is computed in the "
-        "step; give M as a constant");
+        "step; give M as a constant, or set the attribute bound");
   CHECK(loop(", , x", body) ==
         "'y': expected at most 200000 nodes in all iterations and branches of a graph, received "
         "more; use fewer iterations, or a smaller body");
@@ -389,7 +481,8 @@ TEST_CASE("scan outputs of a Loop that a step ends early are refused") {
     y, all = Loop (m, c, x) <body = b (int64 i, bool go, float[2] v) => (go, w, v) { w = Neg (v) }>
   })") ==
         "Loop 'y': expected a Loop with scan outputs to make a number of iterations that is known "
-        "when the graph is loaded, its condition is computed in the step");
+        "when the graph is loaded, its condition is computed in the step; with the attribute bound "
+        "they have as many entries, zeros behind the last iteration");
 }
 
 TEST_CASE("a Merge takes one value, and a Mask passes its value or zeros") {

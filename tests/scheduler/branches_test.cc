@@ -220,4 +220,40 @@ TEST_CASE("a loop that a step ends early runs its iterations until then") {
   CHECK(near(plan.step({x, Tensor::scalar<int64_t>(0)})[0], {1, 2, 3, 4}));
 }
 
+TEST_CASE("a loop with a bound goes on while its step says so, in a branch, too") {
+  constexpr const char* kText = R"(g (float[2] x, int64 n, bool c) => (y, all, dx) {
+    y, all = If (c) <
+      then_branch = a () => (v, s) {
+        v, s = Loop (n, , x) <bound = 3, body = b (int64 i, bool go, float[2] u) => (go, w, w) {
+          w = Mul (u, u)
+        }>
+      },
+      else_branch = d () => (q, z) {
+        q = Neg (x)
+        z = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> ()
+      }>
+    total = ReduceSum <keepdims = 0> (y)
+    dx = leat.Gradients (total, x)
+  })";
+  for (const int devices : {1, 2}) {
+    Branched plan(kText, devices);
+    const Tensor x = row({2, 3}), yes = Tensor::scalar(true), no = Tensor::scalar(false);
+    const auto twice = plan.step({x, Tensor::scalar<int64_t>(2), yes});
+    CHECK(near(twice[0], {16, 81}));
+    CHECK(near(twice[1], {4, 9, 16, 81, 0, 0}));
+    CHECK(near(twice[2], {32, 108}));
+    const auto never = plan.step({x, Tensor::scalar<int64_t>(0), yes});
+    CHECK(near(never[0], {2, 3}));
+    CHECK(near(never[2], {1, 1}));
+    // A step of the other branch may have any number.
+    const auto other = plan.step({x, Tensor::scalar<int64_t>(77), no});
+    CHECK(near(other[0], {-2, -3}));
+    CHECK(near(other[1], {1, 2, 3, 4, 5, 6}));
+    CHECK(near(other[2], {-1, -1}));
+    must(plan.runner.feed(1, Tensor::scalar<int64_t>(4)));
+    must(plan.runner.feed(2, yes));
+    CHECK(!plan.runner.step_to(plan.steps + 1).ok());
+  }
+}
+
 }  // namespace leat
