@@ -123,15 +123,17 @@ std::string Graph::describe(ValueId id) const {
 }
 
 // A node without a name is called by the first of its outputs that has one.
+// A name "%Mish 'act'" is that of the composite which the node is a part of.
 std::string Graph::describe_node(NodeId id) const {
   const Node& n = nodes_[id];
-  if (!n.name.empty()) return n.op->full_name() + " '" + n.name + "'";
-  for (ValueId out : n.outputs) {
-    if (out != kNone && !value_names_[out].empty()) {
-      return n.op->full_name() + " '" + value_names_[out] + "'";
-    }
+  const bool is_part = n.name.starts_with('%');
+  std::string name = is_part ? "" : n.name;
+  for (size_t i = 0; name.empty() && i < n.outputs.size(); ++i) {
+    if (n.outputs[i] != kNone) name = value_names_[n.outputs[i]];
   }
-  return n.op->full_name() + " #" + std::to_string(id);
+  const std::string node =
+      n.op->full_name() + (name.empty() ? " #" + std::to_string(id) : " '" + name + "'");
+  return is_part ? n.name.substr(1) + " (its part " + node + ")" : node;
 }
 
 // The lowest number wins if two values have one name.

@@ -59,6 +59,8 @@ struct RegionCopier::CopiedGraph {
   std::string name_in(NodeId id) const {
     const Node& node = from.node(id);
     std::string name = node.name;
+    // A part of a composite stays one: "%Mish 'act' of scan/3".
+    if (name.starts_with('%')) return cat(name, " of ", prefix).substr(0, limits::kNameLength);
     if (name.empty() && !node.outputs.empty() && node.outputs[0] != kNone)
       name = from.value_name(node.outputs[0]);
     if (name.empty()) name = node.op->name;

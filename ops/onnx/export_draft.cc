@@ -114,7 +114,7 @@ class Exporter {
     const Node& node = graph_.node(id);
     DraftNode out;
     out.op = node.op->name;
-    out.name = node.name;
+    if (!node.name.starts_with('%')) out.name = node.name;
     for (const ValueId input : node.inputs) out.inputs.push_back(name(input));
     for (const ValueId output : node.outputs) out.outputs.push_back(name(output));
     for (const auto& [key, attr] : node.attrs) out.attrs.emplace(key, attr);

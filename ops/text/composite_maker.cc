@@ -2,7 +2,23 @@
 
 #include <utility>
 
+#include "ops/graph/limits.h"
+
 namespace leat {
+
+namespace {
+
+// The node as messages name it: by its name, or else by that of its first output.
+std::string label_of(const DraftNode& node) {
+  std::string name = node.name;
+  for (size_t i = 0; name.empty() && i < node.outputs.size(); ++i) name = node.outputs[i].name;
+  return name.empty() ? node.op : cat(node.op, " '", name, "'");
+}
+
+}  // namespace
+
+CompositeMaker::CompositeMaker(const DraftNode& node, size_t& made, std::vector<DraftNode>& out)
+    : node_(node), label_(label_of(node)), made_(made), out_(out) {}
 
 DraftName CompositeMaker::in(int i) {
   if (has(i)) return node_.inputs[static_cast<size_t>(i)];
@@ -48,6 +64,7 @@ std::vector<DraftName> CompositeMaker::ops(std::string_view op, std::vector<Draf
   made.op = op.substr(dot == std::string_view::npos ? 0 : dot + 1);
   made.inputs = std::move(inputs);
   made.attrs = std::move(attrs);
+  made.name = cat("%", label_).substr(0, limits::kNameLength);
   // The constraint on the device holds for every part.
   if (const auto device = node_.attrs.find("device"); device != node_.attrs.end())
     made.attrs.insert_or_assign("device", device->second);
@@ -75,7 +92,7 @@ void CompositeMaker::finish() {
   if (node_.outputs.size() != 1)
     return fail(cat("expected one output, received ", node_.outputs.size()));
   out_.back().outputs = node_.outputs;
-  out_.back().name = node_.name;
+  if (!node_.name.empty()) out_.back().name = node_.name;
 }
 
 const Attr* CompositeMaker::find(std::string_view name) {

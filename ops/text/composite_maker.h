@@ -23,10 +23,11 @@ class CompositeMaker {
   using Attributes = std::map<std::string, DraftAttr, std::less<>>;
 
   // The new nodes go to the end of `out`; `made` counts them over all composites of a graph.
-  CompositeMaker(const DraftNode& node, size_t& made, std::vector<DraftNode>& out)
-      : node_(node), made_(made), out_(out) {}
+  CompositeMaker(const DraftNode& node, size_t& made, std::vector<DraftNode>& out);
 
   const Status& status() const { return status_; }
+  // The node as messages name it: "PRelu 'act'".
+  const std::string& label() const { return label_; }
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
   bool has(int i) const {
     asked_ = std::max(asked_, i + 1);
@@ -90,7 +91,8 @@ class CompositeMaker {
   T get(std::string_view name, T fallback, std::string_view expected);
 
   const DraftNode& node_;
-  mutable int asked_ = 0;  // one more than the largest index of an operand that was asked for
+  const std::string label_;  // "PRelu 'act'"
+  mutable int asked_ = 0;    // one more than the largest index of an operand that was asked for
   size_t& made_;
   std::vector<DraftNode>& out_;
   std::map<std::string, bool, std::less<>> known_;

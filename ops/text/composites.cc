@@ -337,7 +337,7 @@ Status expand(DraftGraph& graph, const Locate& locate, size_t& made) {
     maker.finish();
     if (!maker.status().ok())
       return invalid_argument(
-          cat(locate(node.offset), ": ", node.op, ": ", maker.status().message()));
+          cat(locate(node.offset), ": ", maker.label(), ": ", maker.status().message()));
   }
   graph.nodes = std::move(out);
   return {};

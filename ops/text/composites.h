@@ -25,7 +25,8 @@ std::vector<CompositeOp> composite_ops();
 
 // Replaces each composite node of the graph and of its regions by the nodes that it stands for.
 // Their values begin with '%', so that the graph does not keep them; the last one has the output's
-// name. Errors name the node through `locate`: invalid_argument for a wrong number of operands, or
+// name. Nodes that have no name of their own are called "%Mish 'act'", and messages about one name
+// the composite first (Graph::describe_node). Errors name the node through `locate`: invalid_argument for a wrong number of operands, or
 // an attribute that is unknown or of another kind.
 Status expand_composites(DraftGraph& graph, const Locate& locate);
 

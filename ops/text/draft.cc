@@ -230,7 +230,8 @@ class Assembler {
     LEAT_ASSIGN_OR_RETURN(Attrs attrs, build_attrs(draft, *op, inputs));
     const NodeId id = graph_.add_node(*op, std::move(inputs), std::move(attrs), 0);
     graph_.node(id).source = source;
-    graph_.node(id).name = draft.name.starts_with('%') ? "" : draft.name;
+    // A made-up name, "%n5", is gone; that of a composite's part, "%Mish 'act'", stays.
+    graph_.node(id).name = draft.name.starts_with("%n") ? "" : draft.name;
     LEAT_RETURN_IF_ERROR(take_reserved(id, draft.offset));
     if (!draft.name.empty()) nodes_.emplace(draft.name, id);
     return add_outputs(id, draft.outputs);

@@ -233,6 +233,18 @@ class Emitter {
     return {};
   }
 
+  // A part of a composite whose values have no names is called after the composite: "part of Mish
+  // act".
+  std::string name_of(const Node& node) const {
+    if (!node.name.starts_with('%')) return node.name;
+    for (const ValueId value : node.outputs) {
+      if (value != kNone && !graph_.value_name(value).empty()) return "";
+    }
+    std::string name = cat("part of ", node.name.substr(1));
+    std::erase(name, '\'');
+    return name;
+  }
+
   Status kernel(NodeId id) {
     const Node& node = graph_.node(id);
     PlanInstruction instruction;
@@ -240,7 +252,7 @@ class Emitter {
     instruction.attrs = node.attrs;
     instruction.source = node.source;
     instruction.first_row = node.first_row;
-    instruction.name = node.name;
+    instruction.name = name_of(node);
     for (ValueId input : node.inputs)
       instruction.inputs.push_back(input == kNone ? kNone : value_[input]);
     for (ValueId output : node.outputs) {

@@ -5,6 +5,7 @@
 #include "ops/graph/gradients.h"
 #include "ops/graph/interpret.h"
 #include "ops/graph/validate.h"
+#include "ops/layers/layers.h"
 #include "ops/text/parse.h"
 #include "ops/text/refused_ops.h"
 #include "tests/catch.h"
@@ -146,7 +147,7 @@ TEST_CASE("a composite that is wrong is refused at its place") {
         std::string::npos);
   CHECK(refusal("y = Mish ()").message().find("expected at least 1 inputs, received 0") !=
         std::string::npos);
-  CHECK(refusal("y = Mish (x, x)").message().find("Mish: expected at most 1 inputs, received 2") !=
+  CHECK(refusal("y = Mish (x, x)").message().find("Mish 'y': expected at most 1 inputs, received 2") !=
         std::string::npos);
   CHECK(refusal("y = Mish <alpha = 1.0> (x)").message().find("unknown attribute 'alpha'") !=
         std::string::npos);
@@ -156,6 +157,26 @@ TEST_CASE("a composite that is wrong is refused at its place") {
         std::string::npos);
   CHECK(refusal("y = DepthToSpace (x)").message().find("blocksize: expected at least 1") !=
         std::string::npos);
+}
+
+TEST_CASE("an error in a part of a composite names the composite of the file") {
+  const auto message = [](const std::string& text) {
+    const auto graph =
+        parse_graph("<ir_version: 10, opset_import: [\"\" : 20, \"leat\" : 1]>\n" + text,
+                    test_catalogue(), "g");
+    const auto expanded = graph.ok() ? expand_layers(*graph) : graph;
+    REQUIRE(!expanded.ok());
+    return expanded.status().message();
+  };
+  CHECK(message("g (float[N,4] x, float[3] s) => (y) { y = PRelu (x, s) }") ==
+        "PRelu 'y' (its part Mul #3): shapes do not broadcast: [N,4] and [3]");
+  CHECK(message("g (int64[2] x) => (y) { [act] y = Celu (x) }")
+            .starts_with("Celu 'act' (its part Elu #3): input 0 'X': expected one of float"));
+  // In a region, which is copied, and beside a layer.
+  CHECK(message("g (float[4] x, float[3] s, bool c) => (y) {\n"
+                "  y = If (c) <then_branch = a () => (p) { p = PRelu (x, s) },\n"
+                "              else_branch = b () => (q) { q = Neg (x) }>\n}")
+            .find("PRelu 'p' of y/then (its part Mul #") != std::string::npos);
 }
 
 }  // namespace
