@@ -5,8 +5,8 @@
 
 BUILD is a build folder with onnx_tests. The script writes every case as ONNX's test data does it
 (model.onnx, test_data_set_0/input_0.pb, ...) and runs onnx_tests on them, which fails if a case of
-ops that Leat has gives a wrong result. It prints how many ran and passed, and which ops the others
-lack.
+ops that Leat has gives a wrong result. It prints how many ran and passed, and the reasons of the
+others.
 """
 
 import argparse
@@ -27,13 +27,15 @@ import onnx.numpy_helper
 SUPPORTED = set(range(1, 8)) | {9, 10, 11, 12, 13, 16}
 
 
-def of_tensors(model):
-    """True if all inputs and outputs are tensors of supported types."""
+def other_kind(model):
+    """The first kind of value that Leat does not have among the inputs and outputs; else None."""
     for value in list(model.graph.input) + list(model.graph.output):
-        tensor = value.type.tensor_type
-        if not value.type.HasField("tensor_type") or tensor.elem_type not in SUPPORTED:
-            return False
-    return True
+        if not value.type.HasField("tensor_type"):
+            return "values of the type " + value.type.WhichOneof("value").removesuffix("_type")
+        if value.type.tensor_type.elem_type not in SUPPORTED:
+            name = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
+            return "tensors of " + name.replace("string", "strings")
+    return None
 
 
 def write_tensors(folder, kind, values, infos):
@@ -58,8 +60,9 @@ def write_cases(root):
         if case.model is None or not case.data_sets:
             others["no model or no data"] += 1
             continue
-        if not of_tensors(case.model):
-            others["values that are no tensors, or of other element types"] += 1
+        kind = other_kind(case.model)
+        if kind:
+            others[kind] += 1
             continue
         folder = root / "node" / case.name
         for n, (inputs, outputs) in enumerate(case.data_sets):
@@ -81,7 +84,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         root = arguments.keep or pathlib.Path(temporary)
         written, others = write_cases(root)
-        print(f"onnx {onnx.__version__}: {written} cases of tensors; left out: {dict(others)}")
+        print(f"onnx {onnx.__version__}: {written} cases of tensors; {sum(others.values())} of others:")
+        for kind, count in sorted(others.items()):
+            print(f"| {kind} | {count} |")
         environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
         environment["LEAT_ONNX_CASES"] = str(root)
         tests = arguments.build / "bin" / "onnx_tests"
