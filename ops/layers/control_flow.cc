@@ -105,11 +105,12 @@ class ControlFlow final : public MapCopier {
       return trips;
     }
     if (!trips.bounded) {
-      return unimplemented(cat(of.subject,
-                               ": expected a trip count that is known when the graph is loaded, '",
-                               to().describe(of.inputs[0]),
-                               "' is computed in the step; give M as a constant bound and end the "
-                               "loop earlier by its condition, or set the attribute bound"));
+      return unimplemented(
+          cat(of.subject, ": expected a trip count that is known when the graph is loaded, '",
+              to().describe(of.inputs[0]),
+              "' is computed in the step; give M as a constant bound and end the "
+              "loop earlier by its condition, or set the attribute bound (leat.bound in "
+              "the metadata of an ONNX file)"));
     }
     trips.count = of.inputs[0];
     return trips;
@@ -147,7 +148,7 @@ class ControlFlow final : public MapCopier {
         return unimplemented(cat(of.subject,
                                  ": expected a Loop with a bound, it ends by a condition that is "
                                  "computed in the step; give M as a constant, or set the "
-                                 "attribute bound"));
+                                 "attribute bound (leat.bound in the metadata of an ONNX file)"));
       }
       LEAT_RETURN_IF_ERROR(iterate(of, *body, i, trips, state));
     }

@@ -1,10 +1,10 @@
 #include "ops/layers/map_copier.h"
 
 #include <bit>
-#include <numeric>
 #include <utility>
 
 #include "devices/base/text.h"
+#include "ops/graph/limits.h"
 #include "ops/graph/op.h"
 
 namespace leat {
@@ -41,9 +41,13 @@ Result<int64_t> MapCopier::items_of(const ControlNode& of, int64_t replicas) con
     }
     items = type.shape[0].factor;
   }
-  if (items % replicas == 0) return items;
-  return invalid_argument(cat(of.subject, ": expected a number of items that ", replicas,
-                              " replicas divide, received ", items));
+  if (items % replicas != 0) {
+    return invalid_argument(cat(of.subject, ": expected a number of items that ", replicas,
+                                " replicas divide, received ", items));
+  }
+  if (items / replicas <= static_cast<int64_t>(limits::kOperands)) return items;
+  return invalid_argument(cat(of.subject, ": expected at most ", limits::kOperands,
+                              " items for each replica, received ", items / replicas));
 }
 
 Result<std::vector<ValueIds>> MapCopier::own_items(const ControlNode& of, int64_t own) {

@@ -298,6 +298,18 @@ TEST_CASE("shards share the items of a map under every synchronous strategy", "[
       CHECK(number_of(row, "most") == 2);
     }
   }
+  // The sum over the items is one tree, however many shards there are.
+  std::set<double> losses;
+  for (const int shards : {1, 2, 4, 8}) {
+    std::string text = kMapped;
+    for (size_t at = 0; (at = text.find("replicas = 4", at)) != std::string::npos; ++at)
+      text.replace(at, 12, cat("replicas = ", shards));
+    Silent watch;
+    small.train(job_with(small, text, {"steps=1", cat("shards=", shards), "num_workers=1"}),
+                cat("shards-", shards), watch);
+    losses.insert(watch.losses.front());
+  }
+  CHECK(losses.size() == 1);
   // As many replicas as shards, or the sum would count items twice.
   has(refusal(small, job_with(small, kMapped, {"steps=1", "shards=2", "num_workers=2"})),
       "replicas: expected 2, the number of shards, received 4");

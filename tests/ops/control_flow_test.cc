@@ -355,6 +355,10 @@ TEST_CASE("a map over items becomes its body for each item of a shard") {
   CHECK(not_expanded("g (float[N,3] x) => (y) {\n  y = leat.MapGather <body = f (float[3] e) => "
                      "(z) { z = Neg (e) }> (x)\n}")
             .find("along the first axis; 'x' is float[N,3]") != std::string::npos);
+  CHECK(not_expanded(
+            "g (float[999999999999] x) => (y) {\n  y = leat.MapGather <body = f (float e) => "
+            "(z) { z = Neg (e) }> (x)\n}")
+            .find("items for each replica, received 999999999999") != std::string::npos);
   CHECK(not_expanded("g (float[2] x, float[3] v) => (y) {\n  y = leat.MapGather <body = f (float "
                      "a, float b) => (z) { z = Add (a, b) }> (x, v)\n}") ==
         "leat.MapGather 'y': expected as many items in each input, received 2 and 3");
@@ -452,10 +456,11 @@ TEST_CASE("control flow that no plan can have is refused by name") {
   CHECK(loop("n, , x", body) ==
         "Loop 'y': expected a trip count that is known when the graph is loaded, 'n' is computed "
         "in the step; give M as a constant bound and end the loop earlier by its condition, or set "
-        "the attribute bound");
+        "the attribute bound (leat.bound in the metadata of an ONNX file)");
   CHECK(loop(", c, x", body) ==
         "Loop 'y': expected a Loop with a bound, it ends by a condition that is computed in the "
-        "step; give M as a constant, or set the attribute bound");
+        "step; give M as a constant, or set the attribute bound (leat.bound in the metadata of an "
+        "ONNX file)");
   CHECK(loop(", , x", body) ==
         "'y': expected at most 200000 nodes in all iterations and branches of a graph, received "
         "more; use fewer iterations, or a smaller body");
