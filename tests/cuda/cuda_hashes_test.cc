@@ -16,6 +16,7 @@ namespace {
 
 using testing::GpuJob;
 using testing::GpuTraining;
+using testing::kCnn;
 using testing::kMlp;
 using testing::kNormedCnn;
 using testing::kTransformer;
@@ -72,11 +73,17 @@ TEST_CASE("an MLP trains on GPUs to the same weights on 1, 2 and 4 workers") {
   check_hashes("mlp", kMlp);
 }
 
+TEST_CASE("a CNN does so, too") { check_hashes("plain_cnn", kCnn); }
+
 TEST_CASE("a CNN with batch normalization does so, too") { check_hashes("cnn", kNormedCnn); }
 
 // Its images have their channels last.
 TEST_CASE("a CNN in bfloat16 does so, too", "[minutes]") {
   check_hashes("cnn_bf16", kNormedCnn, "bfloat16");
+}
+
+TEST_CASE("a CNN in float16 does so, too", "[minutes]") {
+  check_hashes("cnn_f16", kNormedCnn, "float16");
 }
 
 TEST_CASE("a small transformer does so, too") { check_hashes("transformer", kTransformer); }

@@ -15,6 +15,18 @@ mlp (float[N,1,8,8] image) => (float[N,4] logits) {
 }
 )";
 
+const char* const kCnn = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+cnn (float[N,1,8,8] image) => (float[N,4] logits) {
+  c = leat.Conv2D <filters = 8, kernel = 3> (image)
+  a = Relu (c)
+  p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a)
+  d = leat.Conv2D <filters = 8, kernel = 3> (p)
+  b = Relu (d)
+  f = Flatten (b)
+  logits = leat.Dense <units = 4> (f)
+}
+)";
+
 const char* const kNormedCnn = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 cnn (float[N,1,8,8] image) => (float[N,4] logits) {
   c = leat.Conv2D <filters = 16, kernel = 3, use_bias = 0> (image)

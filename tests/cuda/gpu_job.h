@@ -11,9 +11,10 @@
 
 namespace leat::testing {
 
-// Models of images of 8 x 8: a perceptron with dropout, a CNN with batch normalization, and four
-// tokens, the quarters of an image, that attend to each other.
+// Models of images of 8 x 8: a perceptron with dropout, a CNN, one with batch normalization, and
+// four tokens, the quarters of an image, that attend to each other.
 extern const char* const kMlp;
+extern const char* const kCnn;
 extern const char* const kNormedCnn;
 extern const char* const kTransformer;
 
