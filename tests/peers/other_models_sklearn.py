@@ -18,7 +18,7 @@ def classifier(path, steps, rate, activation):
     net = MLPClassifier(hidden_layer_sizes=(8, 5), activation=activation, solver="sgd", learning_rate_init=rate, momentum=0,
                         alpha=0, batch_size=BATCH, shuffle=False, random_state=3, nesterovs_momentum=False)
     net.partial_fit(x[:BATCH], labels[:BATCH], classes=range(CLASSES))
-    # What makes a label of the probabilities has ops of ai.onnx.ml.
+    # The nodes that make labels of the probabilities have ops of ai.onnx.ml.
     whole = to_onnx(net, x[:1], options={id(net): {"zipmap": False}})
     onnx.save(onnx.utils.Extractor(whole).extract_model(["X"], ["probabilities"]), path)
     losses = []
