@@ -136,4 +136,11 @@ std::string shortened(std::string_view text, size_t most) {
   return cat(text.substr(0, bytes), cut);
 }
 
+std::string cut_utf8(std::string text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && !begins_character(text[most])) --most;
+  text.resize(most);
+  return text;
+}
+
 }  // namespace leat

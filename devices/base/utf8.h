@@ -24,6 +24,9 @@ size_t utf8_characters(std::string_view text);
 // `text`, or its beginning and "..." if it has more than `most` of those characters.
 std::string shortened(std::string_view text, size_t most);
 
+// The beginning of `text`, at most `most` bytes, without a part of a sequence at its end.
+std::string cut_utf8(std::string text, size_t most);
+
 // Appends a code point as its sequence. REQUIRES: code_point <= U+10FFFF; surrogates give bytes
 // that are no sequence.
 void append_utf8(uint32_t code_point, std::string& out);

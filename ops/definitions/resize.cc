@@ -254,14 +254,18 @@ Result<ResizeSpec> resize_spec(const Attrs& attrs, const Shape& input,
     }
     // In float, as ONNX's own shapes and onnxruntime have it: 10 * 0.7f is 7.
     const float scaled = static_cast<float>(axis.in) * static_cast<float>(axis.scale);
-    axis.out = by_scales ? static_cast<int64_t>(std::floor(scaled)) : operands.sizes[i];
+    const bool too_large = !(in * axis.scale < 1e12) || !(scaled < 1e12f);
+    if (!by_scales)
+      axis.out = operands.sizes[i];
+    else
+      axis.out = too_large ? 0 : static_cast<int64_t>(std::floor(scaled));
     if (spec.crops()) {
       axis.start = operands.roi[i];
       axis.end = operands.roi[i + named.size()];
     }
     const bool wrong =
         by_scales ? !(axis.scale > 0) : axis.out < 0 || (axis.in == 0 && axis.out > 0);
-    if (wrong || !(in * axis.scale < 1e12)) {
+    if (wrong || too_large) {
       return invalid_argument(cat("axis ", axis.axis, " of size ", axis.in, ": expected a ",
                                   by_scales     ? "scale above 0"
                                   : axis.in > 0 ? "size >= 0"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "devices/base/text.h"
+#include "devices/base/utf8.h"
 #include "ops/graph/limits.h"
 #include "ops/graph/op.h"
 #include "ops/layers/control_flow.h"
@@ -60,11 +61,11 @@ struct RegionCopier::CopiedGraph {
     const Node& node = from.node(id);
     std::string name = node.name;
     // A part of a composite stays one: "%Mish 'act' of scan/3".
-    if (name.starts_with('%')) return cat(name, " of ", prefix).substr(0, limits::kNameLength);
+    if (name.starts_with('%')) return cut_utf8(cat(name, " of ", prefix), limits::kNameLength);
     if (name.empty() && !node.outputs.empty() && node.outputs[0] != kNone)
       name = from.value_name(node.outputs[0]);
     if (name.empty()) name = node.op->name;
-    return cat(prefix, "/", name).substr(0, limits::kNameLength);
+    return cut_utf8(cat(prefix, "/", name), limits::kNameLength);
   }
 };
 

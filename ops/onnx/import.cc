@@ -85,7 +85,8 @@ class Importer {
       hoist_region_constants(draft);
       const bool tensorflow = !options_.every_float && model.producer_name() == "tf2onnx";
       if (tensorflow) {
-        separate_biases(draft);
+        const Status separated = separate_biases(draft, constant_bytes_);
+        if (!separated.ok()) return error(0, separated.message());
         pad_biases(draft);
       }
       OnnxOrigin origin = options_.every_float ? OnnxOrigin() : origin_of(model);

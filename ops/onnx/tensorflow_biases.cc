@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "devices/base/text.h"
+#include "ops/graph/limits.h"
 
 namespace leat {
 namespace {
@@ -46,6 +48,17 @@ std::map<std::string, int> uses_of(const DraftGraph& graph) {
   return uses;
 }
 
+// The names of all values.
+std::set<std::string> names_of(const DraftGraph& graph) {
+  std::set<std::string> names;
+  for (const DraftValue& input : graph.inputs) names.insert(input.name.name);
+  for (const DraftConstant& constant : graph.constants) names.insert(constant.name.name);
+  for (const DraftNode& node : graph.nodes) {
+    for (const DraftName& output : node.outputs) names.insert(output.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void pad_biases(DraftGraph& graph) {
@@ -79,10 +92,13 @@ void pad_biases(DraftGraph& graph) {
                          std::make_move_iterator(sizes.end()));
 }
 
-void separate_biases(DraftGraph& graph) {
+Status separate_biases(DraftGraph& graph, uint64_t& constant_bytes) {
+  std::set<std::string> names = names_of(graph);
   std::map<std::string, Tensor> constants;
-  for (const DraftConstant& constant : graph.constants)
-    constants.emplace(constant.name.name, constant.value);
+  for (const DraftConstant& constant : graph.constants) {
+    if (is_float(constant.value.dtype()) && constant.value.shape().rank() == 2)
+      constants.emplace(constant.name.name, constant.value);
+  }
   // The bias of each layer, by the names of its bias and its weights in the file.
   std::map<std::string, std::map<std::string, std::string>> biases;
   for (DraftNode& node : graph.nodes) {
@@ -93,13 +109,24 @@ void separate_biases(DraftGraph& graph) {
     std::map<std::string, std::string>& of_layers = biases[bias];
     const auto [layer, is_new] = of_layers.emplace(node.inputs[kLayerWeights].name, bias);
     if (is_new && of_layers.size() > 1) {
-      layer->second = cat(bias, "/", of_layers.size());
+      constant_bytes += value->second.bytes();
+      if (constant_bytes > limits::kConstantBytes) {
+        return resource_exhausted(cat("layers that share the bias '", bias, "': expected at most ",
+                                      human_bytes(limits::kConstantBytes),
+                                      " of constants in all, with a bias for each there are ",
+                                      human_bytes(constant_bytes)));
+      }
+      size_t number = of_layers.size();
+      do {
+        layer->second = cat(bias, "/", number++);
+      } while (!names.insert(layer->second).second);
       DraftConstant& own = graph.constants.emplace_back();
       own.name.name = layer->second;
       own.value = value->second.clone();
     }
     node.inputs[kBias].name = layer->second;
   }
+  return {};
 }
 
 }  // namespace leat

@@ -1,6 +1,9 @@
 // Makes the biases of recurrent layers those of TensorFlow again. Private to ops/onnx.
 #pragma once
 
+#include <cstdint>
+
+#include "devices/base/status.h"
 #include "ops/text/draft.h"
 
 namespace leat {
@@ -14,7 +17,8 @@ void pad_biases(DraftGraph& graph);
 
 // tf2onnx writes equal constants as one, and recurrent layers of one size begin with equal biases.
 // Gives each LSTM, GRU and RNN a bias of its own, unless it shares its weights, too: that is one
-// layer, applied twice.
-void separate_biases(DraftGraph& graph);
+// layer, applied twice. Adds the bytes of the copies to `constant_bytes`; resource_exhausted, and
+// the graph is unusable, if they would be more than limits::kConstantBytes.
+Status separate_biases(DraftGraph& graph, uint64_t& constant_bytes);
 
 }  // namespace leat

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "devices/base/utf8.h"
 #include "ops/graph/limits.h"
 
 namespace leat {
@@ -64,7 +65,7 @@ std::vector<DraftName> CompositeMaker::ops(std::string_view op, std::vector<Draf
   made.op = op.substr(dot == std::string_view::npos ? 0 : dot + 1);
   made.inputs = std::move(inputs);
   made.attrs = std::move(attrs);
-  made.name = cat("%", label_).substr(0, limits::kNameLength);
+  made.name = cut_utf8(cat("%", label_), limits::kNameLength);
   // The constraint on the device holds for every part.
   if (const auto device = node_.attrs.find("device"); device != node_.attrs.end())
     made.attrs.insert_or_assign("device", device->second);

@@ -48,6 +48,10 @@ TEST_CASE("a text that is too long is cut between characters") {
   CHECK(shortened("caf\xc3\xa9 caf\xc3\xa9", 9) == "caf\xc3\xa9 caf\xc3\xa9");
   CHECK(shortened("caf\xc3\xa9 caf\xc3\xa9", 7) == "caf\xc3\xa9...");
   CHECK(shortened("abcdef", 2) == "..");
+  CHECK(cut_utf8("caf\xc3\xa9", 5) == "caf\xc3\xa9");
+  CHECK(cut_utf8("caf\xc3\xa9", 4) == "caf");
+  CHECK(cut_utf8("caf\xc3\xa9s", 5) == "caf\xc3\xa9");
+  CHECK(cut_utf8("\xc3\xa9", 1).empty());
   CHECK(utf8_characters("caf\xc3\xa9") == 4);
 }
 

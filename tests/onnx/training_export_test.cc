@@ -477,6 +477,7 @@ TEST_CASE("recurrent layers of tf2onnx that share a bias but no weights train it
     floats("V", 6, {1, 3, 2});
     floats("R", 3, {1, 3, 1});
     floats("B", 6, {1, 6});
+    floats("B/2", 3, {1, 3, 1});  // a name that is taken
     model.axis("axis", 0);
     model.node("Unsqueeze", {"x", "axis"}, {"s"});
     model.set(model.node("GRU", {"s", "W", "R", "B"}, {"a"}), "hidden_size", int64_t{1});
@@ -488,8 +489,9 @@ TEST_CASE("recurrent layers of tf2onnx that share a bias but no weights train it
       names.insert(graph.value_name(graph.node(id).outputs[0]));
     return names;
   };
-  CHECK(variables("V") == std::set<std::string>{"B", "B/2", "R", "V", "W"});
-  CHECK(variables("W") == std::set<std::string>{"B", "R", "V", "W"});  // one layer, applied twice
+  CHECK(variables("V") == std::set<std::string>{"B", "B/2", "B/3", "R", "V", "W"});
+  CHECK(variables("W") ==
+        std::set<std::string>{"B", "B/2", "R", "V", "W"});  // one layer, applied twice
 }
 
 TEST_CASE("the values of a OneHot are no variable") {
