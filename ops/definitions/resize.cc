@@ -255,10 +255,8 @@ Result<ResizeSpec> resize_spec(const Attrs& attrs, const Shape& input,
     // In float, as ONNX's own shapes and onnxruntime have it: 10 * 0.7f is 7.
     const float scaled = static_cast<float>(axis.in) * static_cast<float>(axis.scale);
     const bool too_large = !(in * axis.scale < 1e12) || !(scaled < 1e12f);
-    if (!by_scales)
-      axis.out = operands.sizes[i];
-    else
-      axis.out = too_large ? 0 : static_cast<int64_t>(std::floor(scaled));
+    const int64_t floor = too_large ? 0 : static_cast<int64_t>(std::floor(scaled));
+    axis.out = by_scales ? floor : operands.sizes[i];
     if (spec.crops()) {
       axis.start = operands.roi[i];
       axis.end = operands.roi[i + named.size()];
