@@ -1,5 +1,6 @@
 // Image folders, tar shards and TFRecord as data sets: the same images give the same rows, in any
 // order, and damage is one error that names file and record.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -378,6 +379,45 @@ TEST_CASE("the index of a large shard is kept beside it, and is read only if it 
   // Small shards have none.
   (void)open_data(files.in_shards({"size=4"}));
   CHECK(!fs::exists(files.folder / ".a-1.tar.leat-index"));
+}
+
+TEST_CASE("a shard that was changed in its middle, with the same size, is read again") {
+  const SourceFolder folder;
+  constexpr size_t kMiB = size_t{1} << 20;
+  const std::string path = folder.directory / "a.tar";
+  std::string content(3 * kMiB, 'x');
+  int scans = 0;
+  const auto read = [&](int64_t second) {
+    folder.write("a.tar", content);
+    // The system's own times may be equal for two writes within a few milliseconds.
+    const timespec times[2] = {{second, 5}, {second, 5}};
+    REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+    const auto shard = must(real_files().open(path));
+    std::string seen;
+    must(read_shard(
+        real_files(), *shard, "tar",
+        [&](const ReadableFile& file, const TakeMember& take) -> Status {
+          ++scans;
+          char middle = 0;
+          LEAT_RETURN_IF_ERROR(
+              file.read(3 * kMiB / 2, std::as_writable_bytes(std::span(&middle, 1))));
+          return take({std::string(1, middle), 0, 1});
+        },
+        [&](const ShardMember& member) {
+          seen += member.name;
+          return Status();
+        },
+        1));
+    return seen;
+  };
+  CHECK(read(1'700'000'000) == "x");
+  CHECK(read(1'700'000'000) == "x");
+  CHECK(scans == 1);
+  const std::string print = must(fingerprint(real_files(), path));
+  content[3 * kMiB / 2] = 'y';
+  CHECK(read(1'700'000'001) == "y");
+  CHECK(scans == 2);
+  CHECK(must(fingerprint(real_files(), path)) == print);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "ops/data/sources/shard_index.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -55,6 +57,16 @@ std::optional<std::vector<ShardMember>> members_of_index(std::span<const std::by
   return out;
 }
 
+// "1234567.000000089": when the file was last written, in seconds since 1970; nothing if that is
+// not known.
+std::optional<std::string> last_write(const std::string& path) {
+  struct stat seen {};
+  if (::stat(path.c_str(), &seen) != 0) return std::nullopt;
+  const std::string nanoseconds = std::to_string(seen.st_mtim.tv_nsec);
+  return cat(static_cast<int64_t>(seen.st_mtim.tv_sec), ".",
+             std::string(9 - nanoseconds.size(), '0'), nanoseconds);
+}
+
 }  // namespace
 
 std::string shard_index_path(const std::string& shard) {
@@ -65,8 +77,10 @@ std::string shard_index_path(const std::string& shard) {
 Status read_shard(Files& files, const ReadableFile& shard, std::string_view kind,
                   const ScanShard& scan, const TakeMember& take, uint64_t indexed) {
   if (shard.size() < indexed || is_store_path(shard.path())) return scan(shard, take);
+  const std::optional<std::string> written = last_write(shard.path());
+  if (!written) return scan(shard, take);
   LEAT_ASSIGN_OR_RETURN(const std::string print, fingerprint(files, shard.path()));
-  const std::string head = cat("leat-index 1 ", kind, "\n", print, "\n");
+  const std::string head = cat("leat-index 2 ", kind, "\n", print, ", written ", *written, "\n");
   const std::string path = shard_index_path(shard.path());
   const auto there = files.exists(path);
   if (there.ok() && *there) {

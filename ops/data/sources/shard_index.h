@@ -3,12 +3,16 @@
 //
 // The index of data/train-000.tar is data/.train-000.tar.leat-index:
 //
-//   "leat-index 1 tar\n"   "47040016 bytes, crc32c 0a1b2c3d\n", the fingerprint of the shard
+//   "leat-index 2 tar\n"
+//   "47040016 bytes, crc32c 0a1b2c3d, written 1790000000.123456789\n"
+//                          the fingerprint of the shard, and when it was last written
 //   for each record        u64 offset, u64 size, u32 size of the name, the name
 //   at the end             u32 CRC-32C of all before it
 //
-// It is used only if it is whole and the fingerprint is that of the shard; otherwise the shard is
-// read. In a folder that cannot be written to there is none, and nothing else changes.
+// It is used only if it is whole and has the fingerprint and the time of the shard; otherwise the
+// shard is read. The fingerprint does not see the middle of a shard: a change there that keeps the
+// size is noticed by the time. In a folder that cannot be written to there is no index, and nothing
+// else changes.
 //
 // Private to ops/data/sources.
 #pragma once
