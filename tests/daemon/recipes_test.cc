@@ -16,6 +16,7 @@
 #include "ops/catalogue.h"
 #include "ops/formats/npy.h"
 #include "ops/formats/safetensors.h"
+#include "scheduler/recipes/optimizer.h"
 #include "tests/catch.h"
 #include "tests/daemon/differences.h"
 #include "tests/daemon/training_testing.h"
@@ -212,6 +213,58 @@ TEST_CASE("every optimizer gives the same bits on one worker and on parameter se
     CHECK(recipe.hash(servers, reference.name + "-servers") ==
           recipe.hash(short_job(recipe, reference, {}), reference.name));
   }
+}
+
+// Each worker updates the variables by itself, which one op does as a whole and others do not.
+TEST_CASE("with asynchronous workers each optimizer trains, or is refused when it is submitted",
+          "[minutes]") {
+  const RecipeJob recipe;
+  const std::string async = "strategy={name: parameter_server, mode: async}";
+  std::vector<Reference> cases = references(kReferences);
+  for (const Optimizer& each : all_optimizers()) {
+    const std::string name(each.name);
+    cases.push_back(
+        {"name-" + name, {cat("optimizer={name: ", name, ", learning_rate: 0.01}")}, {}});
+  }
+  for (const char* setting :
+       {"weight_decay: 0.1", "clip_value: 0.5", "clip_norm: 0.5", "sam: 0.05", "ema: 0.9",
+        "accumulate: 2", "groups: [{match: d1/*, lr_scale: 0.5}, {match: d2/bias, freeze: true}]",
+        "layer_decay: {factor: 0.5, layers: [d1/*, d2/*]}"}) {
+    for (const char* name : {"sgd", "adam", "adamw"}) {
+      cases.push_back(
+          {cat(name, "-", std::string_view(setting).substr(0, std::string_view(setting).find(':'))),
+           {cat("optimizer={name: ", name, ", learning_rate: 0.01, ", setting, "}")},
+           {}});
+    }
+  }
+  int trained = 0, refused = 0;
+  for (const Reference& each : cases) {
+    INFO(each.name);
+    std::vector<std::string> set = each.set;
+    set.insert(set.end(), {async, "steps=7", "num_workers=1"});
+    const Result<Job> one = recipe.read(set);
+    if (!one.ok()) {
+      CHECK_THAT(one.status().message(), Catch::Contains("mode async"));
+      CHECK_THAT(one.status().message(), Catch::Contains("optimizer"));
+      ++refused;
+      continue;
+    }
+    ++trained;
+    // One worker has the weights of synchronous steps, and two train as well.
+    Job together = *one;
+    together.strategy = "mirrored";
+    together.parameter_server = {};
+    CHECK(recipe.hash(*one, each.name + "-one") == recipe.hash(together, each.name + "-together"));
+    Job two = *one;
+    two.num_workers = 2;
+    recipe.hash(two, each.name + "-two");
+    const std::vector<double> weights = recipe.weights(each.name + "-two");
+    CHECK(std::all_of(weights.begin(), weights.end(), [](double w) { return std::isfinite(w); }));
+    CHECK(weights != recipe.weights(each.name + "-together"));
+  }
+  // sgd, adam and adamw, with all of their settings but an average of the weights.
+  CHECK(trained >= 3 + 7 * 3);
+  CHECK(refused >= static_cast<int>(all_optimizers().size()) - 3 + 3);
 }
 
 TEST_CASE("optimizers with every kind of state go on from a checkpoint on other workers",
