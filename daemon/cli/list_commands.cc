@@ -230,6 +230,19 @@ class FactLines {
   }
 };
 
+// "worker-1 3.2 s (4 steps ahead), worker-2 3 s"; "" before it is known.
+std::string input_waits(const ProgressReport& last) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < last.input_wait.size(); ++i) {
+    const NamedNumber& each = last.input_wait[i];
+    const auto ahead =
+        static_cast<int64_t>(i < last.steps_ahead.size() ? last.steps_ahead[i].value : 0);
+    out.push_back(cat(printable(each.name), " ", number(each.value), " s",
+                      ahead > 0 ? cat(" (", counted(ahead, "step"), " ahead)") : std::string()));
+  }
+  return join(out, ", ");
+}
+
 // Prints a job for `leat show`: its state, the facts that have labels, its progress, its result,
 // its epochs and the assemblies that it has lost.
 void describe(const JobView& job) {
@@ -258,10 +271,7 @@ void describe(const JobView& job) {
     for (const NamedNumber& each : last.ended.more)
       line("", cat(printable(each.name), " ", number(each.value)));
   }
-  std::vector<std::string> waits;
-  for (const NamedNumber& each : last.input_wait)
-    waits.push_back(cat(printable(each.name), " ", number(each.value), " s"));
-  if (!waits.empty()) line("Input wait", join(waits, ", "));
+  if (const std::string waits = input_waits(last); !waits.empty()) line("Input wait", waits);
   std::vector<std::string> audits;
   for (const NamedNumber& each : last.audits)
     audits.push_back(cat(static_cast<uint64_t>(each.value), " ", printable(each.name)));

@@ -6,6 +6,7 @@
 // on an object at a time, unless a function says otherwise.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,6 +30,17 @@
 #include "transport/endpoint.h"
 
 namespace leat {
+
+// How a host's runs get the rows of the data.
+struct InputNumbers {
+  double wait_seconds = 0;   // RunWork::input_wait
+  uint64_t steps_ahead = 0;  // RunWork::steps_ahead
+  // Adds those of another run.
+  void add(const InputNumbers& other) {
+    wait_seconds += other.wait_seconds;
+    steps_ahead = std::max(steps_ahead, other.steps_ahead);
+  }
+};
 
 // One partition of a run. Destroying it releases the run on its host.
 //
@@ -86,8 +98,8 @@ class PartitionRun {
   // until a host that does not answer has missed its deadline.
   virtual void stop() = 0;
 
-  // Returns RunWork::input_wait in seconds, as far as the caller has heard of it.
-  virtual double input_wait() const { return 0; }
+  // As far as the caller has heard of it.
+  virtual InputNumbers input() const { return {}; }
   // Describes for people what the partition waits for; "" if it waits for nothing.
   virtual std::string waits_for() = 0;
   // Returns the text of profile_text(); "" without RunOptions::profile.

@@ -56,8 +56,9 @@ class LocalRun final : public PartitionRun {
     if (recorded_ != nullptr) recorded_->finish(*run_);
     worker_.release(*run_);
   }
-  double input_wait() const override {
-    return std::chrono::duration<double>(run_->run().work().input_wait).count();
+  InputNumbers input() const override {
+    const RunWork work = run_->run().work();
+    return {std::chrono::duration<double>(work.input_wait).count(), work.steps_ahead};
   }
   std::string waits_for() override { return worker_.waits_for(*run_); }
   std::string profile() override { return profile_text(run_->run().program()); }

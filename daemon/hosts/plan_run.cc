@@ -152,9 +152,9 @@ void PlanRun::abort(const Status& cause) {
   for (auto& run : runs_) run->abort(cause);
 }
 
-void PlanRun::add_input_waits(std::map<std::string, double>& sums) const {
+void PlanRun::add_input(std::map<std::string, InputNumbers>& sums) const {
   for (size_t p = 0; p < runs_.size(); ++p)
-    sums[task_of(plan_->partitions[p].device)] += runs_[p]->input_wait();
+    sums[task_of(plan_->partitions[p].device)].add(runs_[p]->input());
 }
 
 std::string PlanRun::profile() {

@@ -74,9 +74,8 @@ class PlanRun {
   // Returns where the steps' time went on every host, for people: see profile_text(). "" without
   // RunOptions::profile. REQUIRES: all allowed steps are finished.
   std::string profile();
-  // Adds to `sums` the seconds for which the steps of each host have waited for rows of the data,
-  // by the host's task: see RunWork::input_wait.
-  void add_input_waits(std::map<std::string, double>& sums) const;
+  // Adds the numbers about the input of each host to `sums`, by the host's task.
+  void add_input(std::map<std::string, InputNumbers>& sums) const;
   // Describes what each host waits for, for people.
   std::string waits_for();
 

@@ -100,6 +100,11 @@ void visit_progress(Visitor& v, Progress& progress) {
              .help = "Time for which the steps of each worker have waited for rows of the data",
              .by = "worker"},
             last.input_wait);
+  v.numbers({.key = "read_ahead_steps",
+             .metric = "leat_job_read_ahead_steps",
+             .help = "Steps ahead for which each worker asks for rows of the data",
+             .by = "worker"},
+            last.steps_ahead);
   v.numbers({.key = "audits",
              .metric = "leat_job_audits",
              .help = "Audited steps of the job, pairs of a step and a shard, and differences",

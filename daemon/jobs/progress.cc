@@ -97,7 +97,8 @@ ProgressReport report_of(const ReportNumbers& numbers) {
 
 bool ProgressReport::operator==(const ProgressReport& other) const {
   return numbers_of(*this) == numbers_of(other) && ended.more == other.ended.more &&
-         input_wait == other.input_wait && audits == other.audits;
+         input_wait == other.input_wait && steps_ahead == other.steps_ahead &&
+         audits == other.audits;
 }
 
 void ProgressMeter::restore(const ProgressReport& report) {

@@ -51,6 +51,8 @@ struct ProgressReport {
   // By the name of each worker, the seconds for which steps of this assembly have waited for rows
   // of the data. The journal does not keep them.
   std::vector<NamedNumber> input_wait = {};
+  // Likewise, how many steps ahead each worker asks for rows now.
+  std::vector<NamedNumber> steps_ahead = {};
   // Of a job with audits: "steps" that were audited, "pairs" of a step and a shard, and
   // "differences", over all assemblies that this master knows. The journal does not keep them.
   std::vector<NamedNumber> audits = {};

@@ -127,8 +127,10 @@ void TrainingReporter::validated(const ValidationResult& result) {
   report();
 }
 
-void TrainingReporter::waited_for_input(const std::vector<NamedNumber>& hosts) {
-  progress_.input_wait = hosts;
+void TrainingReporter::waited_for_input(const std::vector<NamedNumber>& seconds,
+                                        const std::vector<NamedNumber>& steps_ahead) {
+  progress_.input_wait = seconds;
+  progress_.steps_ahead = steps_ahead;
 }
 
 void TrainingReporter::lost_metrics(const MetricsLoss& loss) {

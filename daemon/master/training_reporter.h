@@ -32,7 +32,8 @@ class TrainingReporter final : public TrainObserver {
                    int64_t first_step) override;
   void stepped(int64_t step_of_epoch, const StepResult& result) override;
   void validated(const ValidationResult& result) override;
-  void waited_for_input(const std::vector<NamedNumber>& hosts) override;
+  void waited_for_input(const std::vector<NamedNumber>& seconds,
+                        const std::vector<NamedNumber>& steps_ahead) override;
   void epoch_ended(const EpochResult& result) override;
   void checkpointed(int64_t step, const std::string& path) override;
   void warned(const std::string& message) override;

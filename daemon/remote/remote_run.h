@@ -39,8 +39,9 @@ class RemoteRun final : public PartitionRun {
   uint64_t window() const override { return state_->rows.window(); }
   void renumber(uint64_t step) override;
   Timeline& finished() override { return state_->finished; }
-  double input_wait() const override {
-    return 1e-6 * static_cast<double>(state_->reports.input_wait_us.load());
+  InputNumbers input() const override {
+    return {1e-6 * static_cast<double>(state_->reports.input_wait_us.load()),
+            state_->reports.steps_ahead.load()};
   }
   const void* fetched(uint32_t i, uint64_t step) override;
   void abort(const Status& cause) override;

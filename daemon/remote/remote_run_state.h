@@ -111,7 +111,7 @@ struct RemoteRunState {
   // From the last reports. The loop writes it.
   struct Reports {
     HeardTurns turns;  // of `finished`
-    std::atomic<uint64_t> input_wait_us{0};
+    std::atomic<uint64_t> input_wait_us{0}, steps_ahead{0};
   } reports;
 
   // The options that it connects with; empty before. Threads: any.

@@ -49,6 +49,7 @@ Status take_report(RemoteRunState& state, const RunReport& report) {
   }
   const uint64_t turns = report.turns;
   state.reports.input_wait_us = report.input_wait_us;
+  state.reports.steps_ahead = report.steps_ahead;
   state.reports.turns.hear(turns);
   state.finished.signal(state.rows.any() ? std::min(turns, state.rows.stored()) : turns);
   if (report.failure.ok()) return {};

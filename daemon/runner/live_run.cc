@@ -198,8 +198,10 @@ std::string LiveRun::profile() const { return profile_text(run().program()); }
 
 bool LiveRun::take_report(RunReport& report, size_t most) {
   report.part = part_;
+  const RunWork work = run().work();
   report.input_wait_us = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(run().work().input_wait).count());
+      std::chrono::duration_cast<std::chrono::microseconds>(work.input_wait).count());
+  report.steps_ahead = work.steps_ahead;
   if (!log_.take(report, most)) return false;
   if (!report.failure.ok()) {
     report.derived = derived(report.failure);

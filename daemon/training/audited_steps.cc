@@ -54,9 +54,9 @@ class AuditedSteps final : public TrainingSteps {
   void abort(const Status& cause) override {
     if (inner_) inner_->abort(cause);
   }
-  void add_input_waits(std::map<std::string, double>& sums) const override {
-    for (const auto& [host, seconds] : waited_) sums[host] += seconds;
-    if (inner_) inner_->add_input_waits(sums);
+  void add_input(std::map<std::string, InputNumbers>& sums) const override {
+    for (const auto& [host, numbers] : before_) sums[host].add(numbers);
+    if (inner_) inner_->add_input(sums);
   }
   std::string profile() override { return inner_->profile(); }
 
@@ -81,12 +81,14 @@ class AuditedSteps final : public TrainingSteps {
   int64_t compared_ = -1;                 // the variables were compared after so many steps
   bool told_ = false;                     // the summary
   Status failure_;
-  std::map<std::string, double> waited_;  // as add_input_waits(), of earlier inner runs
+  std::map<std::string, InputNumbers> before_;  // as add_input(), of earlier inner runs
 };
 
 Status AuditedSteps::go_on_at(int64_t step) {
   LEAT_RETURN_IF_ERROR(inner_->drain(last_moment()));
-  inner_->add_input_waits(waited_);
+  inner_->add_input(before_);
+  // Only the inner run that goes on reads ahead.
+  for (auto& [host, numbers] : before_) numbers.steps_ahead = 0;
   // The memory of this run goes before other runs need some.
   inner_.reset();
   single_ = nullptr;

@@ -113,8 +113,10 @@ class TrainObserver {
   // two epochs or at the end of one: then before epoch_ended().
   virtual void validated(const ValidationResult& /*result*/) {}
   // About once a second of training, and before epoch_ended(): by the name of each host, the
-  // seconds for which its steps have waited for rows of the data since started().
-  virtual void waited_for_input(const std::vector<NamedNumber>& /*hosts*/) {}
+  // seconds for which its steps have waited for rows of the data since started(), and how many
+  // steps ahead it asks for rows now.
+  virtual void waited_for_input(const std::vector<NamedNumber>& /*seconds*/,
+                                const std::vector<NamedNumber>& /*steps_ahead*/) {}
   // Called after the evaluation of the epoch, if there is one.
   virtual void epoch_ended(const EpochResult& result) = 0;
   // The checkpoint of `step` is on the disk, its manifest included; `path` is its folder.

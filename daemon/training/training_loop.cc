@@ -302,14 +302,16 @@ Status TrainingLoop::consume(int64_t step) {
 }
 
 void TrainingLoop::tell_input_waits() {
-  std::map<std::string, double> sums;
-  steps_->add_input_waits(sums);
-  std::vector<NamedNumber> hosts;
+  std::map<std::string, InputNumbers> sums;
+  steps_->add_input(sums);
+  std::vector<NamedNumber> seconds, steps_ahead;
   for (const HostHandle* host : parts_.hosts.hosts()) {
-    if (const auto found = sums.find(host->task()); found != sums.end())
-      hosts.push_back({host->name(), found->second});
+    const auto found = sums.find(host->task());
+    if (found == sums.end()) continue;
+    seconds.push_back({host->name(), found->second.wait_seconds});
+    steps_ahead.push_back({host->name(), static_cast<double>(found->second.steps_ahead)});
   }
-  observer_.waited_for_input(hosts);
+  observer_.waited_for_input(seconds, steps_ahead);
 }
 
 // Warns of the first skipped step, and then ever more rarely: when their number is a power of 10.

@@ -79,7 +79,7 @@ class TrainingLoop {
   // Takes the fetches of a finished step into sums, log and observer. Fails for a loss that is not
   // finite if the job asks for that.
   Status consume(int64_t step);
-  // Tells the observer how long each host has waited for its input.
+  // Tells the observer how long each host has waited for its input, and how far it reads ahead.
   void tell_input_waits();
   // Warns of the 1st, 10th, 100th ... skipped step of the job.
   void note_skipped(int64_t step, double loss);

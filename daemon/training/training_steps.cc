@@ -49,8 +49,8 @@ class StepsTogether final : public TrainingSteps {
     return run_->fetched_scalar(i, static_cast<uint64_t>(step));
   }
   void abort(const Status& cause) override { run_->abort(cause); }
-  void add_input_waits(std::map<std::string, double>& sums) const override {
-    run_->add_input_waits(sums);
+  void add_input(std::map<std::string, InputNumbers>& sums) const override {
+    run_->add_input(sums);
   }
   std::string profile() override { return run_->profile(); }
 
@@ -94,8 +94,8 @@ class StepsOfQuorum final : public TrainingSteps {
     closing_.abort(cause);
     for (auto& run : replicas_) run->abort(cause);
   }
-  void add_input_waits(std::map<std::string, double>& sums) const override {
-    for (const auto& run : replicas_) run->add_input_waits(sums);
+  void add_input(std::map<std::string, InputNumbers>& sums) const override {
+    for (const auto& run : replicas_) run->add_input(sums);
   }
   std::string profile() override { return closing_.profile(); }
 
@@ -200,8 +200,8 @@ class StepsApart final : public TrainingSteps {
   void abort(const Status& cause) override {
     for (Lane& lane : lanes_) lane.run->abort(cause);
   }
-  void add_input_waits(std::map<std::string, double>& sums) const override {
-    for (const Lane& lane : lanes_) lane.run->add_input_waits(sums);
+  void add_input(std::map<std::string, InputNumbers>& sums) const override {
+    for (const Lane& lane : lanes_) lane.run->add_input(sums);
   }
   std::string profile() override {
     std::string text;

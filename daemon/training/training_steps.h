@@ -47,8 +47,8 @@ class TrainingSteps {
   // The replicas that were lost since the last call while the steps continued, for people.
   virtual std::vector<std::string> take_losses() { return {}; }
   virtual void abort(const Status& cause) = 0;
-  // See PlanRun::add_input_waits().
-  virtual void add_input_waits(std::map<std::string, double>& sums) const = 0;
+  // See PlanRun::add_input().
+  virtual void add_input(std::map<std::string, InputNumbers>& sums) const = 0;
   // See PlanRun::profile().
   virtual std::string profile() = 0;
 };

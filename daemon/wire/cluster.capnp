@@ -453,6 +453,8 @@ struct Progress {
                                   # for which steps waited for rows of the data
   audits @22 :List(NamedNumber);  # of a job with audits: "steps", "pairs" of a step and a shard, and
                                   # "differences"
+  readAheadSteps @23 :List(NamedNumber);  # of each worker, as inputWaitSeconds: how many steps ahead
+                                          # it asks for rows of the data now
 }
 
 struct EpochResult {
@@ -920,6 +922,7 @@ struct RunReport {
                                   # report ended with a part of it
   partition @7 :UInt32;
   inputWaitUs @8 :UInt64;         # the time for which its steps waited for rows of the data
+  stepsAhead @9 :UInt64;          # how many steps ahead it asks for rows of the data now
 }
 
 struct RunState {

@@ -140,6 +140,7 @@ void write_report(const RunReport& report, wire::RunReport::Builder out) {
   if (!report.failure.ok()) write_status(report.failure, out.initFailure());
   out.setDerived(report.derived);
   out.setInputWaitUs(report.input_wait_us);
+  out.setStepsAhead(report.steps_ahead);
 }
 
 RunReport read_report(wire::RunReport::Reader in) {
@@ -157,6 +158,7 @@ RunReport read_report(wire::RunReport::Reader in) {
     report.failure = read_status(in.getFailure());
   report.derived = in.getDerived();
   report.input_wait_us = in.getInputWaitUs();
+  report.steps_ahead = in.getStepsAhead();
   return report;
 }
 

@@ -21,6 +21,7 @@ struct RunReport {
   size_t bytes = 0;            // of all rows
   uint64_t row_offset = 0;     // the byte of its row at which rows[0] begins
   uint64_t input_wait_us = 0;  // RunWork::input_wait, in microseconds
+  uint64_t steps_ahead = 0;    // as RunWork::steps_ahead
 };
 
 }  // namespace leat

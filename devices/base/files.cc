@@ -121,6 +121,20 @@ class RealReadableFile final : public ReadableFile {
     return {};
   }
 
+  // Linux reads no more for one call than its device takes at once, so that there is a call for
+  // each piece. It leaves pages alone of which only a part is done with.
+  void advise(uint64_t offset, uint64_t size, ReadAdvice advice) const override {
+    constexpr uint64_t kPiece = uint64_t{128} << 10;
+    const uint64_t end = offset + std::min(size, size_ - std::min(size_, offset));
+    const bool needs = advice == ReadAdvice::will_need;
+    while (offset < end) {
+      const uint64_t piece = needs ? std::min(kPiece, end - offset) : end - offset;
+      (void)::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(piece),
+                            needs ? POSIX_FADV_WILLNEED : POSIX_FADV_DONTNEED);
+      offset += piece;
+    }
+  }
+
  private:
   std::string path_;
   Descriptor fd_;
@@ -314,6 +328,8 @@ Result<Temporary> create_temporary(Files& files, const std::string& path) {
 }  // namespace
 
 // File systems that can do neither of these two keep the base class's answer.
+void ReadableFile::advise(uint64_t, uint64_t, ReadAdvice) const {}
+
 Result<std::unique_ptr<WritableFile>> Files::append_to(const std::string& path, uint64_t) {
   return unimplemented(cat("'", path, "': cannot write at its end"));
 }

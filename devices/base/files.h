@@ -28,6 +28,12 @@ using Bytes = std::vector<std::byte>;
 // Takes the bytes of a file piece by piece, in order. Their writer stops at the first error.
 using TakeBytes = std::function<Status(std::span<const std::byte>)>;
 
+// A reader's plan for bytes of a file.
+enum class ReadAdvice : uint8_t {
+  will_need,  // it reads the bytes soon
+  done_with,  // it does not read them for a long time
+};
+
 // A regular file that is open for reading. Its destructor closes it. Reads move no position.
 // Threads: any.
 class ReadableFile {
@@ -38,6 +44,10 @@ class ReadableFile {
   virtual uint64_t size() const = 0;
   // Fills all of `out` with the bytes from `offset` on. Fails if the file ends before.
   virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
+  // Advice, which changes no result. With `will_need` the file begins to bring the bytes to where
+  // read() finds them, and may block until they are there. With `done_with` the system need not
+  // keep them in memory. Bytes behind the end are none. The base class ignores it.
+  virtual void advise(uint64_t offset, uint64_t size, ReadAdvice advice) const;
 };
 
 // A file that is open for writing at its end. Its destructor closes it, and then nothing is

@@ -1,25 +1,38 @@
 // CPU kernels of ops/definitions/input.cc.
 #include "ops/definitions/input.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 
 #include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
 #include "ops/data/dataset.h"
 #include "ops/data/epoch_order.h"
+#include "ops/data/read_ahead.h"
 #include "ops/data/sharding.h"
 #include "ops/graph/op.h"
+#include "ops/graph/reading_kernel.h"
 #include "ops/state/resources.h"
 
 namespace leat {
 namespace {
 
-// Reads rows of batch number `index` (input 0): the columns, then the weights. It keeps no state
-// between steps, and its tiles are independent.
-class ReadBatchKernel final : public Kernel {
+// The number of times that the calling thread has slept, as it does for bytes of a disk or a store.
+int64_t sleeps_of_thread() {
+  rusage usage{};
+  return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
+}
+
+// Reads rows of batch number `index` (input 0): the columns, then the weights. Its tiles are
+// independent, and nothing that it keeps between steps changes a row.
+class ReadBatchKernel final : public Kernel, public ReadingKernel {
  public:
   ReadBatchKernel(const KernelSetup& setup, const Dataset& dataset)
       : dataset_(dataset),
@@ -37,7 +50,18 @@ class ReadBatchKernel final : public Kernel {
         shards_(global_batch_ / rows_),
         own_(dataset.info(), sharding_of(setup), shard_, shards_),
         end_(end_of_rows(attr_int(setup.attrs(), "limit"), dataset.info().count)),
-        outputs_(setup.types.outputs.size()) {}
+        outputs_(setup.types.outputs.size()) {
+    if (dataset_.reads_files()) dataset_.add_reader(rows_);
+  }
+  ~ReadBatchKernel() override {
+    ahead_ = nullptr;
+    if (dataset_.reads_files()) dataset_.remove_reader(rows_);
+  }
+
+  int64_t steps_ahead() const override {
+    const ReadAhead* ahead = shown_ahead_.load(std::memory_order_acquire);
+    return ahead ? ahead->depth() : 0;
+  }
 
   int tiles(int) const override { return tile_count(rows_, tile_rows_); }
 
@@ -53,25 +77,66 @@ class ReadBatchKernel final : public Kernel {
                                ", received ", index)));
       return Progress::failed;
     }
-    EpochOrder order(own_.count(), shuffle_, seed_,
-                     shares_order_ ? 0 : static_cast<uint32_t>(shard_) + 1);
     const int64_t begin = tile * tile_rows_, end = std::min(rows_, begin + tile_rows_);
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t position = *batch + first_row_ + row;
-      // A shard with an order of its own counts its own rows. The keys of all shards differ.
-      const int64_t place = shares_order_ ? position : index * rows_ + row;
-      const int64_t key = shares_order_ ? position : place * shards_ + shard_;
-      const bool real = wrap_ || position < end_;
-      const Status written =
-          write_row(context, row, key, real ? own_.row(order.record(place)) : -1);
-      if (written.ok()) continue;
-      context.step->fail(context.instruction, written.while_doing(cat("reading for ", subject_)));
-      return Progress::failed;
-    }
-    return Progress::done;
+    const Status read = dataset_.reads_files() ? read_files(context, index, begin, end)
+                                               : write_rows(context, index, begin, end);
+    if (read.ok()) return Progress::done;
+    context.step->fail(context.instruction, read.while_doing(cat("reading for ", subject_)));
+    return Progress::failed;
   }
 
  private:
+  // Writes the rows from `begin` to `end`, and watches whether the thread had to wait for them.
+  Status read_files(KernelContext& context, int64_t index, int64_t begin, int64_t end) {
+    // The limits need all readers of the data set, which are made before the first step.
+    std::call_once(made_ahead_, [&] { make_ahead(); });
+    ahead_->begins(index);
+    const int64_t sleeps = sleeps_of_thread();
+    LEAT_RETURN_IF_ERROR(write_rows(context, index, begin, end));
+    if (sleeps_of_thread() != sleeps) ahead_->waited();
+    return {};
+  }
+
+  void make_ahead() {
+    const ReadAhead::Limits limits{dataset_.most_steps_ahead(), rows_, dataset_.ahead().threads};
+    ahead_ = std::make_unique<ReadAhead>(limits, [this](int64_t index, int64_t begin, int64_t end) {
+      EpochOrder order = order_of_rows();
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t record = place_of(index, row, order).record;
+        if (record >= 0) dataset_.advise(record, ReadAdvice::will_need);
+      }
+    });
+    shown_ahead_.store(ahead_.get(), std::memory_order_release);
+  }
+
+  EpochOrder order_of_rows() const {
+    return EpochOrder(own_.count(), shuffle_, seed_,
+                      shares_order_ ? 0 : static_cast<uint32_t>(shard_) + 1);
+  }
+  struct RowPlace {
+    int64_t key;     // RowKey::position
+    int64_t record;  // -1: none
+  };
+  RowPlace place_of(int64_t index, int64_t row, EpochOrder& order) const {
+    const int64_t position = index * global_batch_ + first_row_ + row;
+    // A shard with an order of its own counts its own rows. The keys of all shards differ.
+    const int64_t place = shares_order_ ? position : index * rows_ + row;
+    const int64_t key = shares_order_ ? position : place * shards_ + shard_;
+    const bool real = wrap_ || position < end_;
+    return {key, real ? own_.row(order.record(place)) : -1};
+  }
+
+  Status write_rows(KernelContext& context, int64_t index, int64_t begin, int64_t end) const {
+    EpochOrder order = order_of_rows();
+    for (int64_t row = begin; row < end; ++row) {
+      const RowPlace place = place_of(index, row, order);
+      LEAT_RETURN_IF_ERROR(write_row(context, row, place.key, place.record));
+      if (dataset_.ahead().drops_rows && place.record >= 0)
+        dataset_.advise(place.record, ReadAdvice::done_with);
+    }
+    return {};
+  }
+
   // The gate has checked the name.
   static Sharding sharding_of(const KernelSetup& setup) {
     return sharding_from_name(attr_string(setup.attrs(), "sharding")).value_or(Sharding::data);
@@ -129,6 +194,9 @@ class ReadBatchKernel final : public Kernel {
   const ShardRows own_;
   const int64_t end_;     // without wrap: no row from this position on
   const size_t outputs_;  // the last ones may be absent
+  std::once_flag made_ahead_;
+  std::unique_ptr<ReadAhead> ahead_;  // once the first tile began, of rows in files
+  std::atomic<const ReadAhead*> shown_ahead_{nullptr};
 };
 
 // The attributes gave inference the types of the columns. This compares them with the files.

@@ -32,6 +32,10 @@ class FileColumn final : public Column {
     LEAT_RETURN_IF_ERROR(file_->read(at, out));
     return check_booleans(info().dtype, out, cat("'", file_->path(), "'"), at);
   }
+  void advise(int64_t row, ReadAdvice advice) const override {
+    const auto bytes = static_cast<uint64_t>(info().row_bytes());
+    file_->advise(offset_ + static_cast<uint64_t>(row) * bytes, bytes, advice);
+  }
 
  private:
   const std::unique_ptr<ReadableFile> file_;
@@ -49,17 +53,27 @@ class TokenColumn final : public Column {
     }
   }
   Status read(int64_t row, int64_t offset, std::span<std::byte> out) const override {
+    const auto [file, begin] = find(row);
+    return file->read(begin + static_cast<uint64_t>(offset), out);
+  }
+  void advise(int64_t row, ReadAdvice advice) const override {
+    const auto [file, begin] = find(row);
+    file->advise(begin, static_cast<uint64_t>(info().row_bytes()), advice);
+  }
+
+ private:
+  // The file of a row, and the byte of the file at which the row begins.
+  std::pair<const ReadableFile*, uint64_t> find(int64_t row) const {
     // The last file that begins at or before the row. A file without windows begins where the next
     // one does, and is never the last.
     const auto next = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
     const size_t index = static_cast<size_t>(next - first_rows_.begin()) - 1;
     const auto size = static_cast<int64_t>(dtype_size(info().dtype));
-    const int64_t begin = (row - first_rows_[index]) * stride_ * size + offset;
     const TokenFile& file = files_[index];
-    return file.file->read(file.offset + static_cast<uint64_t>(begin), out);
+    return {file.file.get(),
+            file.offset + static_cast<uint64_t>((row - first_rows_[index]) * stride_ * size)};
   }
 
- private:
   const std::vector<TokenFile> files_;
   std::vector<int64_t> first_rows_;  // by file
   const int64_t stride_;

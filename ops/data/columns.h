@@ -51,6 +51,8 @@ class Column {
   // invalid_argument for a boolean other than 0 and 1.
   // REQUIRES: 0 <= row < rows(), and the bytes lie in the row.
   virtual Status read(int64_t row, int64_t offset, std::span<std::byte> out) const = 0;
+  // Passes the advice on to the file with the row. REQUIRES: 0 <= row < rows().
+  virtual void advise(int64_t /*row*/, ReadAdvice /*advice*/) const {}
 
  private:
   const ColumnInfo info_;

@@ -1,8 +1,11 @@
 #include "ops/data/dataset.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 
 #include "devices/base/counted.h"
@@ -91,10 +94,31 @@ Result<OpenedSource> open_source(Files& files, const DatasetFiles& names, uint64
 
 namespace {
 
-Result<std::unique_ptr<Dataset>> attach(Files& files, OpenedSource opened) {
+// The memory of the machine or, if that is less, of the container.
+uint64_t machine_memory() {
+  uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  uint64_t limit = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) memory = std::min(memory, limit);
+  return memory;
+}
+
+// Rows of a disk are read ahead into the system's memory for files; those of a store into the cache
+// of its blocks, of which half is left to the rows that are being read.
+ReadingAhead reading_ahead(const OpenedSource& opened, uint64_t memory) {
+  constexpr uint64_t kPage = 4096;
+  const StoreOptions store;
+  if (reads_store(opened.names)) return {store.cache_bytes / 2, store.block_bytes, 4, false};
+  const uint64_t bytes = std::min(uint64_t{256} << 20, memory / 8);
+  return {bytes, kPage, 1, opened.source->file_bytes() > memory / 2};
+}
+
+Result<std::unique_ptr<Dataset>> attach(Files& files, OpenedSource opened,
+                                        uint64_t memory = machine_memory()) {
   LEAT_RETURN_IF_ERROR(opened.source->attach(files));
+  const ReadingAhead ahead = reading_ahead(opened, memory);
   return std::make_unique<Dataset>(std::move(opened.info), std::move(opened.source),
-                                   std::move(opened.views));
+                                   std::move(opened.views), ahead);
 }
 
 // Looks the files up through `files`, which may bound the time. The later resolution of the paths
@@ -200,6 +224,31 @@ std::string key_of(const DatasetFiles& names) {
 
 }  // namespace
 
+Dataset::Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<SourceView> views,
+                 ReadingAhead ahead)
+    : info_(std::move(info)), source_(std::move(source)), views_(std::move(views)), ahead_(ahead) {
+  for (size_t c = 0; c < views_.size(); ++c) {
+    if (info_.columns[c].row_bytes() == 0 || in_memory(c, 0)) continue;
+    const size_t column = views_[c].column;
+    if (std::find(in_files_.begin(), in_files_.end(), column) == in_files_.end())
+      in_files_.push_back(column);
+  }
+}
+
+void Dataset::advise(int64_t row, ReadAdvice advice) const {
+  if (reads_files()) source_->advise(row, in_files_, advice);
+}
+
+int64_t Dataset::most_steps_ahead() const {
+  constexpr uint64_t kMost = 64;
+  uint64_t row = 0;
+  for (const size_t column : in_files_)
+    row += static_cast<uint64_t>(source_->info().columns[column].row_bytes());
+  const auto rows = static_cast<uint64_t>(std::max<int64_t>(1, rows_of_readers_.load()));
+  return static_cast<int64_t>(
+      std::min(kMost, ahead_.bytes / std::max(row, ahead_.least_row) / rows));
+}
+
 const std::byte* Dataset::in_memory(size_t column, int64_t row) const {
   const SourceView& view = views_[column];
   const std::byte* memory = source_->in_memory(view.column, row);
@@ -232,10 +281,15 @@ std::vector<std::string> Dataset::class_names(size_t column) const {
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& local, const DatasetFiles& names,
                                                uint64_t large_array) {
+  return open(local, names, large_array, machine_memory());
+}
+
+Result<std::unique_ptr<Dataset>> Dataset::open(Files& local, const DatasetFiles& names,
+                                               uint64_t large_array, uint64_t memory) {
   Files& files = files_of(local, names);
   LEAT_ASSIGN_OR_RETURN(OpenedSource opened, open_source(files, names, large_array));
   LEAT_RETURN_IF_ERROR(opened.source->load(files, opened.wanted));
-  return attach(files, std::move(opened));
+  return attach(files, std::move(opened), memory);
 }
 
 Result<std::unique_ptr<Dataset>> Dataset::open(Files& files, const DatasetFiles& names,

@@ -4,6 +4,7 @@
 //   LEAT_RETURN_IF_ERROR(data->read(0, 7, pixels));   // row 7 of column 0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,15 +28,26 @@ namespace leat {
 // elements in C's order, and each row is read when a batch needs it.
 inline constexpr uint64_t kLargeArray = uint64_t{256} << 20;
 
-// The rows of a data set. JobResources owns it. Immutable. Threads: any.
+// How the rows of a data set are read ahead, and whether the system keeps what was read.
+struct ReadingAhead {
+  // Memory of caches that rows read ahead may take, and the least that one row takes there.
+  uint64_t bytes = 0, least_row = 1;
+  int threads = 1;  // that ask at once
+  // The files have more bytes than the memory: a row that was read will be gone before the next
+  // epoch, and the system is told so.
+  bool drops_rows = false;
+};
+
+// The rows of a data set. JobResources owns it. Immutable but for the count of readers. Threads:
+// any.
 //
 // Small arrays, and all that are compressed, are read into memory when the data set is opened.
 // Large ones, tokens and records stay in their files.
 class Dataset final : public Resource {
  public:
   // REQUIRES: a view for each column of `info`, and a source that is attached.
-  Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<SourceView> views)
-      : info_(std::move(info)), source_(std::move(source)), views_(std::move(views)) {}
+  Dataset(DatasetInfo info, std::unique_ptr<Source> source, std::vector<SourceView> views,
+          ReadingAhead ahead);
   // Opens the files, those of a store (ops/data/stores/store_files.h) with its own file system in
   // place of `files`. invalid_argument for names that check_dataset_files() refuses, a path that
   // leaves the root, a file of another format or with damage, a scalar, files with different
@@ -44,6 +56,9 @@ class Dataset final : public Resource {
   // kNpyBytes) or if there is no memory. It blocks for as long as the file system takes.
   static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
                                                uint64_t large_array = kLargeArray);
+  // The same with `memory` in place of the machine's memory, for ReadingAhead::drops_rows.
+  static Result<std::unique_ptr<Dataset>> open(Files& files, const DatasetFiles& names,
+                                               uint64_t large_array, uint64_t memory);
   // The same, but with `unavailable` if a limit is exceeded; a store has the time of its patience
   // for an answer (kStorePatience) if that is longer. The reading is then abandoned, not stopped:
   // see devices/base/bounded_reading.h.
@@ -74,10 +89,24 @@ class Dataset final : public Resource {
   // The names of the classes of a column, by their numbers; empty if the source knows none.
   std::vector<std::string> class_names(size_t column) const;
 
+  // True if read() reads files for some column.
+  bool reads_files() const { return !in_files_.empty(); }
+  // Gives advice about the columns of a row that are in files; it may block as read() does.
+  void advise(int64_t row, ReadAdvice advice) const;
+  const ReadingAhead& ahead() const { return ahead_; }
+  // A reader of batches of so many rows begins to use the data set, or stops.
+  void add_reader(int64_t rows) const { rows_of_readers_ += rows; }
+  void remove_reader(int64_t rows) const { rows_of_readers_ -= rows; }
+  // So many steps all readers may read ahead.
+  int64_t most_steps_ahead() const;
+
  private:
   const DatasetInfo info_;
   const std::unique_ptr<const Source> source_;
   const std::vector<SourceView> views_;
+  const ReadingAhead ahead_;
+  std::vector<size_t> in_files_;  // the columns of the source that are wanted and in files
+  mutable std::atomic<int64_t> rows_of_readers_{0};
 };
 
 // Reads the headers of the files, for callers that build a graph with them. The errors are those of

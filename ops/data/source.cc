@@ -23,6 +23,8 @@ Status Source::read_drawn(int64_t row, const RowKey&, std::span<const RowPart> p
   return read(row, parts);
 }
 
+void Source::advise(int64_t, std::span<const size_t>, ReadAdvice) const {}
+
 std::vector<std::string> Source::class_names(size_t) const { return {}; }
 
 std::string Source::row_name(int64_t row) const { return cat("row ", row); }

@@ -86,6 +86,11 @@ class Source {
   // The same with what is random in the row of a training; read() takes the row's number as its
   // position, and the seed 0. The default is read().
   virtual Status read_drawn(int64_t row, const RowKey& key, std::span<const RowPart> parts) const;
+  // Passes the advice on to the files that have these columns of a row, as far as they are not in
+  // memory. It may block as read() does; a failure is left to read(). The default ignores it.
+  virtual void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const;
+  // The bytes of the files whose rows are read when they are wanted; 0 if that is not known.
+  virtual uint64_t file_bytes() const { return file_bytes_; }
   // The names of the classes of a column, by their numbers; empty if the source knows none.
   virtual std::vector<std::string> class_names(size_t column) const;
   // The row for messages: "'train.csv': record 17".
@@ -99,6 +104,7 @@ class Source {
   DatasetInfo info_;
   int64_t skipped_ = 0;
   std::string first_skipped_;
+  uint64_t file_bytes_ = 0;
 };
 
 // A file of a data set.

@@ -27,6 +27,8 @@ Status KernelTable::make() {
     if (instruction.kind != PlanInstruction::Kind::kernel) continue;
     LEAT_ASSIGN_OR_RETURN(own_[i], make_instruction_kernel(partition_, instruction, device_.kind(),
                                                            &device_, &resources_));
+    if (const auto* reader = dynamic_cast<const ReadingKernel*>(own_[i].get()))
+      readers_.push_back(reader);
     if (profile_) {
       auto timed = std::make_unique<TimedKernel>(std::move(own_[i]), device_.queue());
       timed_[i] = timed.get();
@@ -40,6 +42,12 @@ Status KernelTable::make() {
   workspace_offsets_ = std::move(places.offsets);
   LEAT_ASSIGN_OR_RETURN(workspace_, device_.allocate(places.bytes));
   return {};
+}
+
+int64_t KernelTable::steps_ahead() const {
+  int64_t most = 0;
+  for (const ReadingKernel* reader : readers_) most = std::max(most, reader->steps_ahead());
+  return most;
 }
 
 uint32_t KernelTable::bind(uint32_t index) {

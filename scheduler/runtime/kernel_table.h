@@ -8,6 +8,7 @@
 
 #include "devices/core/device.h"
 #include "ops/graph/kernel.h"
+#include "ops/graph/reading_kernel.h"
 #include "ops/state/resources.h"
 #include "scheduler/plan/plan.h"
 #include "scheduler/runtime/profile.h"
@@ -56,6 +57,9 @@ class KernelTable {
     return static_cast<std::byte*>(workspace_->data()) + workspace_offsets_[instruction];
   }
 
+  // The most of ReadingKernel::steps_ahead(). Threads: any.
+  int64_t steps_ahead() const;
+
   // Binds the instruction's kernel, if it is not bound yet. Returns its index for bound().
   uint32_t bind(uint32_t instruction);
   // Binds the instructions [first, last) of a chain side by side, whether they are bound already or
@@ -75,11 +79,12 @@ class KernelTable {
   JobResources& resources_;
   const ValueMemory& memory_;
   const bool profile_;
-  std::vector<std::unique_ptr<Kernel>> own_;  // by instruction; null for transfers
-  std::vector<const TimedKernel*> timed_;     // by instruction; empty if not profiled
-  std::unique_ptr<Buffer> workspace_;         // of all kernels
-  std::vector<uint64_t> workspace_offsets_;   // by instruction
-  std::vector<uint32_t> index_;               // by instruction: its place in bound_, or kNone
+  std::vector<std::unique_ptr<Kernel>> own_;   // by instruction; null for transfers
+  std::vector<const TimedKernel*> timed_;      // by instruction; empty if not profiled
+  std::vector<const ReadingKernel*> readers_;  // of own_
+  std::unique_ptr<Buffer> workspace_;          // of all kernels
+  std::vector<uint64_t> workspace_offsets_;    // by instruction
+  std::vector<uint32_t> index_;                // by instruction: its place in bound_, or kNone
   std::vector<std::unique_ptr<BoundKernel>> bound_;
   size_t scratch_bytes_ = 0, tile_memory_bytes_ = 0;
 };

@@ -44,6 +44,8 @@ struct RunWork {
   // which they could do nothing else. A thread that is alone reads the rows itself, and nothing
   // else meanwhile, so that all of its reading counts.
   std::chrono::nanoseconds input_wait{0};
+  // How many steps ahead the rows of the data are asked for now: see ops/data/read_ahead.h.
+  uint64_t steps_ahead = 0;
 };
 
 // A run never blocks: it goes on until its steps are done or it needs something that is not there
@@ -124,7 +126,10 @@ class Run {
   // Turns finished.
   uint64_t turns() const { return outcome_.finished().value(); }
   // The sums up to now.
-  RunWork work() const { return {execution_.tiles_done(), execution_.input_wait()}; }
+  RunWork work() const {
+    return {execution_.tiles_done(), execution_.input_wait(),
+            static_cast<uint64_t>(program_.steps_ahead())};
+  }
 
  private:
   // A call of advance(), as its caller wants it.

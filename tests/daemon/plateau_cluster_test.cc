@@ -38,6 +38,7 @@ TEST_CASE("a job that loses runners takes the rates of its epochs") {
   CHECK(plateau.learning_rate() < job.optimizer.learning_rate * 0.3);
   // The workers of the last assembly have told how long they waited for rows.
   CHECK(end.progress.last.input_wait.size() == 3);
+  CHECK(end.progress.last.steps_ahead.size() == 3);
 }
 
 }  // namespace

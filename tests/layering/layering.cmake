@@ -31,7 +31,7 @@ set(CONFINED
   "^(capnp|kj)/ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "^transport/rpc/(call|chunks|client|guard|ledger|loop_context|server|service)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
   "\\.(capnp|pb)\\.h$ (\\.cc|/wire_[a-z_]+\\.h|^daemon/wire/[a-z_]+\\.h|^transport/rpc/[a-z_]+\\.h|/rpc_testing\\.h)$"
-  "^sqlite3 ^(daemon/jobs/sqlite|ops/data/sources/sql(ite|_connection)|tests/ops/(source_tables|guess|hostile_tables)_test|tests/daemon/(lost_journal_test|table_files|jobs/(sqlite_on_disk|journal_disk_test)|lasting/sealed_log_test)|tests/daemon/sim/sim_journal)\\.cc$"
+  "^sqlite3 ^(daemon/jobs/sqlite|ops/data/sources/sql(ite|_connection)|tests/ops/(source_tables|guess|hostile_tables|bounded_memory)_test|tests/daemon/(lost_journal_test|table_files|jobs/(sqlite_on_disk|journal_disk_test)|lasting/sealed_log_test)|tests/daemon/sim/sim_journal)\\.cc$"
   "^(jpeglib|jerror|png|webp/) ^ops/images/[a-z]+\\.cc$"
   "^curl/ ^ops/data/stores/url_client\\.cc$"
   "^seccomp\\.h$ ^daemon/confine/call_list\\.cc$"

@@ -75,6 +75,9 @@ class ColumnsSource : public Source {
       LEAT_RETURN_IF_ERROR(columns_[part.column]->read(row, part.offset, part.out));
     return {};
   }
+  void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const override {
+    for (const size_t column : columns) columns_[column]->advise(row, advice);
+  }
 
  protected:
   std::vector<std::unique_ptr<Column>> columns_;  // null: not wanted
@@ -122,6 +125,7 @@ class ArraySource final : public ColumnsSource {
       const Place& place = places_[i];
       if (!wanted_[i] || columns_[i]) continue;
       LEAT_ASSIGN_OR_RETURN(auto file, files.open(place.path));
+      file_bytes_ += file->size();
       columns_[i] =
           column_in_file(place.info(), place.header.shape[0], std::move(file), place.header.offset);
     }
@@ -239,6 +243,7 @@ class TokenSource final : public ColumnsSource {
     for (const Place& place : places_) {
       TokenFile part{nullptr, place.header.offset, place.header.shape[0]};
       LEAT_ASSIGN_OR_RETURN(part.file, files.open(place.path));
+      file_bytes_ += part.file->size();
       parts.push_back(std::move(part));
     }
     columns_.push_back(token_windows(std::move(parts), element_, window_, stride_));

@@ -93,6 +93,15 @@ class ImageFolder final : public Source {
     return {};
   }
 
+  void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const override {
+    if (std::all_of(columns.begin(), columns.end(), [](size_t c) { return c == kLabelCell; }))
+      return;
+    const auto path = resolve_below(folder_, path_in_folder(row));
+    if (!path.ok()) return;
+    const auto file = files_->open(*path);
+    if (file.ok()) (*file)->advise(0, (*file)->size(), advice);
+  }
+
   // The labels are numbers of classes that are there: only their number matters.
   Status check_classes(Files&, const ClassCheck& check, size_t column,
                        const ColumnPart& view) override {

@@ -125,6 +125,17 @@ class MixtureSource final : public Source {
     const auto [source, own] = find(row);
     return sources_[source]->read_drawn(own, key, own_parts(source, parts));
   }
+  void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const override {
+    const auto [source, own] = find(row);
+    std::vector<size_t> theirs(columns.begin(), columns.end());
+    for (size_t& column : theirs) column = columns_[source][column];
+    sources_[source]->advise(own, theirs, advice);
+  }
+  uint64_t file_bytes() const override {
+    uint64_t bytes = 0;
+    for (const auto& source : sources_) bytes += source->file_bytes();
+    return bytes;
+  }
   // All sources that name their classes name them alike: match_columns().
   std::vector<std::string> class_names(size_t column) const override {
     for (size_t s = 0; s < columns_.size(); ++s) {

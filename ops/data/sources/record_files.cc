@@ -109,6 +109,7 @@ void RecordFiles::add_place(uint64_t begin) {
 
 Status RecordFiles::index_file(size_t file) {
   LEAT_ASSIGN_OR_RETURN(const auto opened, pool_.get(file));
+  file_bytes_ += opened->size();
   ForwardReader reader(opened, kWindow);
   const std::string subject = cat("'", pool_.place(file).name, "': ");
   const int64_t before = rows_;
@@ -197,6 +198,21 @@ Result<RecordFiles::Found> RecordFiles::walk(ForwardReader& reader, int64_t row)
   }
 }
 
+void RecordFiles::advise(int64_t row, ReadAdvice advice) const {
+  const size_t file = file_of(row);
+  const auto index = static_cast<size_t>(row >> shift_);
+  if ((static_cast<int64_t>(index) << shift_) < first_rows_[file]) return;
+  if (advice == ReadAdvice::done_with && shift_ > 0) return;
+  const auto opened = pool_.get(file);
+  if (!opened.ok()) return;
+  // Up to the next place that is known, which may be the end of the file.
+  const int64_t next = static_cast<int64_t>(index + 1) << shift_;
+  const bool last = index + 1 == places_.size() || file_of(next) != file;
+  const uint64_t end = last ? (*opened)->size() : places_[index + 1];
+  const uint64_t most = options_.most_bytes;
+  (*opened)->advise(places_[index], std::min(end - places_[index], most), advice);
+}
+
 Status RecordFiles::read(int64_t row, Bytes& bytes) const {
   LEAT_ASSIGN_OR_RETURN(const auto file, pool_.get(file_of(row)));
   ForwardReader reader(file, shift_ == 0 ? kRowWindow : 16 * kRowWindow);
@@ -225,6 +241,7 @@ Status RecordSource::read(int64_t row, std::span<const RowPart> parts) const {
 void RecordSource::take(std::unique_ptr<RecordFiles> records) {
   info_.count = records->rows();
   info_.first_rows = records->first_rows();
+  file_bytes_ = records->file_bytes();
   skipped_ = records->skipped();
   first_skipped_ = records->first_skipped();
   records_ = std::move(records);

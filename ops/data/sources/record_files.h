@@ -127,6 +127,12 @@ class RecordFiles {
   Result<Found> find(int64_t row) const;
   // Reads the bytes of a row's record into `bytes`.
   Status read(int64_t row, Bytes& bytes) const;
+  // Passes the advice on to the file. The bytes of a record whose place is not in the index are not
+  // known without a walk: it will need those from the record before it that is there, and is done
+  // with none.
+  void advise(int64_t row, ReadAdvice advice) const;
+  // Of all files.
+  uint64_t file_bytes() const { return file_bytes_; }
   // "'train.csv': record 17". It reads no file.
   std::string name(int64_t row) const;
   // For sources that read parts of a record.
@@ -153,6 +159,7 @@ class RecordFiles {
   int shift_ = 0;
   int64_t rows_ = 0;
   int64_t skipped_ = 0;
+  uint64_t file_bytes_ = 0;
   std::string first_skipped_;
 };
 
@@ -163,6 +170,9 @@ class RecordSource : public Source {
   uint64_t memory(const std::vector<bool>&) const override { return records_->memory(); }
   Status attach(Files& files) override;
   std::string row_name(int64_t row) const override { return records_->name(row); }
+  void advise(int64_t row, std::span<const size_t>, ReadAdvice advice) const override {
+    records_->advise(row, advice);
+  }
   // Errors name the row.
   Status read(int64_t row, std::span<const RowPart> parts) const override;
 

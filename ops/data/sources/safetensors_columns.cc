@@ -43,6 +43,17 @@ class SafetensorsSource final : public Source {
     return {};
   }
 
+  void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const override {
+    const size_t file = file_of(row);
+    const auto opened = pool_->get(file);
+    if (!opened.ok()) return;
+    for (const size_t column : columns) {
+      const auto bytes = static_cast<uint64_t>(info_.columns[column].row_bytes());
+      const auto at = static_cast<uint64_t>(row - first_rows_[file]);
+      (*opened)->advise(begins_[file][column] + at * bytes, bytes, advice);
+    }
+  }
+
   std::string row_name(int64_t row) const override {
     const size_t file = file_of(row);
     return cat("'", pool_->place(file).name, "': row ", row - first_rows_[file]);
@@ -58,6 +69,7 @@ class SafetensorsSource final : public Source {
   Status add_file(size_t file) {
     const std::string& name = pool_->place(file).name;
     LEAT_ASSIGN_OR_RETURN(const auto opened, pool_->get(file));
+    file_bytes_ += opened->size();
     LEAT_ASSIGN_OR_RETURN(const SafeTensorsIndex index, read_safetensors_index(*opened));
     std::vector<ColumnInfo> columns;
     std::vector<uint64_t> begins;

@@ -115,6 +115,12 @@ class TfRecordSource final : public Source {
     const Status status = read_record(*file, places_[static_cast<size_t>(row)], key, parts);
     return status.ok() ? status : Status(status.code(), cat(row_name(row), ": ", status.message()));
   }
+  // The record is read whole, whatever columns of it are wanted.
+  void advise(int64_t row, std::span<const size_t>, ReadAdvice advice) const override {
+    const auto file = pool_.get(file_of(row));
+    const TfRecordPlace& place = places_[static_cast<size_t>(row)];
+    if (file.ok()) (*file)->advise(place.offset, place.size, advice);
+  }
 
  private:
   size_t file_of(int64_t row) const {
@@ -124,6 +130,7 @@ class TfRecordSource final : public Source {
 
   Status index_file(Files& files, size_t index, bool skips) {
     LEAT_ASSIGN_OR_RETURN(const auto file, pool_.get(index));
+    file_bytes_ += file->size();
     info_.first_rows.push_back(static_cast<int64_t>(places_.size()));
     const ScanShard scan = [](const ReadableFile& records, const TakeMember& take) {
       return read_tfrecords(records, [&](TfRecordPlace place) {

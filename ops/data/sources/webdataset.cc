@@ -119,6 +119,15 @@ class WebDataset final : public Source {
     }
     return {};
   }
+  void advise(int64_t row, std::span<const size_t> columns, ReadAdvice advice) const override {
+    const auto file = pool_.get(shard_of(row));
+    const ShardPart* places = &parts_[static_cast<size_t>(row) * columns_.size()];
+    if (!file.ok()) return;
+    for (const size_t column : columns) {
+      if (places[column].extension != ShardPart::kNone)
+        (*file)->advise(places[column].offset, places[column].size, advice);
+    }
+  }
 
  private:
   // The files of the sample that the pass is at.
@@ -134,6 +143,7 @@ class WebDataset final : public Source {
 
   Status index_shard(Files& files, size_t shard) {
     LEAT_ASSIGN_OR_RETURN(const auto file, pool_.get(shard));
+    file_bytes_ += file->size();
     info_.first_rows.push_back(info_.count);
     const ScanShard scan = [](const ReadableFile& archive, const TakeMember& take) {
       return read_tar(archive, [&](TarMember member) {

@@ -80,6 +80,15 @@ class StoreFile final : public ReadableFile {
     return {};
   }
 
+  // Brings the blocks into the cache, and returns when they are there.
+  void advise(uint64_t offset, uint64_t size, ReadAdvice advice) const override {
+    if (advice != ReadAdvice::will_need || offset >= size_) return;
+    const uint64_t end = offset + std::min(size, size_ - offset);
+    for (uint64_t index = offset / block_bytes(); index * block_bytes() < end; ++index) {
+      if (!block_at(index, end).ok()) return;
+    }
+  }
+
  private:
   StoreFile(std::shared_ptr<StoreParts> parts, std::string path, StoreAddress address)
       : parts_(std::move(parts)),

@@ -10,7 +10,8 @@
 //
 // A file is pinned when it is opened: its size and its ETag. One that changes later is an error of
 // the next read, which names it. Reads come in blocks, which a cache of bounded memory keeps; a
-// reader that goes forward gets more of them at once. A request that fails in a way that may pass
+// reader that goes forward gets more of them at once, and one that knows what it will read has them
+// brought before (ReadableFile::advise). A request that fails in a way that may pass
 // is made again, after pauses that grow, until a deadline.
 #pragma once
 
