@@ -102,7 +102,7 @@ std::string numbers_of(int64_t row) {
   return out;
 }
 
-// Lines of text have 128 numbers, and 64 times as many rows.
+// A line of text has 256 numbers, and there are 64 times as many of them as rows above.
 constexpr int64_t kTextRows = kRows * 64, kTextNumbers = 256;
 std::string text_of(int64_t row, const std::string& separator) {
   std::string out;
