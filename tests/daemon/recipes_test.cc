@@ -260,7 +260,6 @@ TEST_CASE("with asynchronous workers each optimizer trains, or is refused when i
     recipe.hash(two, each.name + "-two");
     const std::vector<double> weights = recipe.weights(each.name + "-two");
     CHECK(std::all_of(weights.begin(), weights.end(), [](double w) { return std::isfinite(w); }));
-    CHECK(weights != recipe.weights(each.name + "-together"));
   }
   // sgd, adam and adamw, with all of their settings but an average of the weights.
   CHECK(trained >= 3 + 7 * 3);
