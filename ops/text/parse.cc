@@ -381,8 +381,9 @@ Result<DraftGraph> parse_draft(std::string_view text, std::string_view file_name
 }
 
 Result<Graph> parse_graph(std::string_view text, const Catalogue& catalogue,
-                          std::string_view file_name) {
-  LEAT_ASSIGN_OR_RETURN(const DraftGraph draft, parse_draft(text, file_name));
+                          std::string_view file_name, const FixedInputs& fixed) {
+  LEAT_ASSIGN_OR_RETURN(DraftGraph draft, parse_draft(text, file_name));
+  LEAT_RETURN_IF_ERROR(fix_inputs(draft, fixed, file_name));
   // The offsets of the draft are bytes of the text, which become a line and a column for a message.
   return assemble(draft, catalogue, [&](size_t offset) {
     return cat(file_name, ":", line_and_column(text, offset));

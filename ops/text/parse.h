@@ -19,14 +19,16 @@
 #include "devices/base/status.h"
 #include "ops/graph/graph.h"
 #include "ops/text/draft.h"
+#include "ops/text/fix_inputs.h"
 
 namespace leat {
 
 // Parses `text` to a graph that is not validated. An invalid_argument message is "file:line:column:
 // expected ..., got '...'"; the limits of ops/graph/limits.h apply. The catalogue must outlive the
 // graph.
+// `fixed`: values of inputs, as fix_inputs() takes them.
 Result<Graph> parse_graph(std::string_view text, const Catalogue& catalogue,
-                          std::string_view file_name);
+                          std::string_view file_name, const FixedInputs& fixed = {});
 
 // The first half of parse_graph(): the syntax alone, without a catalogue.
 Result<DraftGraph> parse_draft(std::string_view text, std::string_view file_name);
