@@ -41,6 +41,9 @@ void register_onnx_ops(Catalogue& catalogue) {
   register_trigonometry_ops(catalogue);
   register_bitwise_ops(catalogue);
   register_determinant_ops(catalogue);
+  register_selection_ops(catalogue);
+  register_n_gram_ops(catalogue);
+  register_tree_ensemble_ops(catalogue);
   register_dft_ops(catalogue);
   register_roi_ops(catalogue);
   register_deform_ops(catalogue);

@@ -82,6 +82,7 @@ Result<std::unique_ptr<Kernel>> make_bit_cast(const KernelSetup& setup) {
 void add_cast_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("Cast", "cpu", make_cast);
   catalogue.add_kernel("CastLike", "cpu", make_cast);
+  catalogue.add_kernel("leat.Widen", "cpu", make_cast);
   catalogue.add_kernel("BitCast", "cpu", make_bit_cast);
 }
 

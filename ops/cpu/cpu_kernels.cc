@@ -20,6 +20,9 @@ void add_cpu_kernels(Catalogue& catalogue) {
   add_dropout_kernels(catalogue);
   add_gather_kernels(catalogue);
   add_determinant_kernels(catalogue);
+  add_selection_kernels(catalogue);
+  add_n_gram_kernels(catalogue);
+  add_tree_ensemble_kernels(catalogue);
   add_dft_kernels(catalogue);
   add_roi_align_kernels(catalogue);
   add_max_roi_pool_kernels(catalogue);

@@ -41,6 +41,12 @@ void add_trigonometry_kernels(Catalogue& catalogue);
 void add_bitwise_kernels(Catalogue& catalogue);
 // ScatterElements, ScatterND, GatherND, Range, Trilu, CumSum and TopK.
 void add_determinant_kernels(Catalogue& catalogue);
+// NonZero, Unique, NonMaxSuppression and ImageDecoder.
+void add_selection_kernels(Catalogue& catalogue);
+// TfIdfVectorizer.
+void add_n_gram_kernels(Catalogue& catalogue);
+// leat.TreeEnsemble.
+void add_tree_ensemble_kernels(Catalogue& catalogue);
 void add_dft_kernels(Catalogue& catalogue);
 void add_roi_align_kernels(Catalogue& catalogue);
 void add_max_roi_pool_kernels(Catalogue& catalogue);

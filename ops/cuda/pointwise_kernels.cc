@@ -286,7 +286,8 @@ void add_pointwise_kernels(Catalogue& catalogue) {
     catalogue.add_kernel(op, kKind,
                          [op](const KernelSetup& setup) { return make_fold(setup, op); });
   catalogue.add_kernel("leat.SumTree", kKind, make_sum_tree);
-  for (const char* op : {"Cast", "CastLike", "Expand"}) catalogue.add_kernel(op, kKind, make_cast);
+  for (const char* op : {"Cast", "CastLike", "leat.Widen", "Expand"})
+    catalogue.add_kernel(op, kKind, make_cast);
   for (const char* op :
        {"Gelu", "leat.GeluGrad", "Div", "Sum", "Max", "Min", "leat.SumTree", "Cast"})
     catalogue.add_layouts(op, kKind, pointwise_layouts);

@@ -1,4 +1,4 @@
-// Cast, CastLike and BitCast.
+// Cast, CastLike, leat.Widen and BitCast.
 #include "ops/definitions/cast.h"
 
 #include <cmath>
@@ -35,6 +35,14 @@ Status infer_cast(InferContext& ctx) {
 Status infer_cast_like(InferContext& ctx) {
   ctx.set_tensor(0, ctx.dtype(1), ctx.shape(0));
   pass_constant_on(ctx, ctx.dtype(1));
+  return {};
+}
+
+// Float32 in place of floats of 16 bits.
+Status infer_widen(InferContext& ctx) {
+  const DType to = ctx.dtype(0) == DType::f64 ? DType::f64 : DType::f32;
+  ctx.set_tensor(0, to, ctx.shape(0));
+  pass_constant_on(ctx, to);
   return {};
 }
 
@@ -89,6 +97,15 @@ void register_cast_ops(Catalogue& catalogue) {
                     .input("target_type", "T2")
                     .output("output", "T2")
                     .infer(infer_cast_like));
+  catalogue.add(Op("leat.Widen")
+                    .input("input", "T1")
+                    .output("output", "T2")
+                    .type("T1", kFloats)
+                    .type("T2", kFloats)
+                    .infer(infer_widen)
+                    .gradient(cast_gradient)
+                    .sharding(shard_cast)
+                    .tiling(elementwise_tiling));
   catalogue.add(Op("BitCast", 26)
                     .input("input", "T1")
                     .output("output", "T2")

@@ -58,6 +58,12 @@ void register_trigonometry_ops(Catalogue& catalogue);
 void register_bitwise_ops(Catalogue& catalogue);
 // grid_sample.cc: GridSample, and leat.GridSampleGrad.
 void register_grid_sample_ops(Catalogue& catalogue);
+// selection.cc: NonZero Unique NonMaxSuppression ImageDecoder.
+void register_selection_ops(Catalogue& catalogue);
+// n_grams.cc: TfIdfVectorizer.
+void register_n_gram_ops(Catalogue& catalogue);
+// tree_ensemble.cc: leat.TreeEnsemble.
+void register_tree_ensemble_ops(Catalogue& catalogue);
 // determinant.cc: Det, and leat.DetGrad.
 void register_determinant_ops(Catalogue& catalogue);
 // dft.cc: DFT, and leat.DFTGrad.

@@ -133,6 +133,7 @@ class Exporter {
       return std::holds_alternative<std::shared_ptr<Graph>>(attr.second);
     });
     if (has_region) return lack(id, "has a region");
+    if (node.op->full_name() == "leat.Widen") return add_cast(id);
     if (!node.op->domain.empty()) return add_own(id);
     if (node.op->name == "Constant") return add_constant(id, constant_value(node.attrs));
     if (node.op->name == "CastLike") return add_cast(id);

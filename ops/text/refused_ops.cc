@@ -5,18 +5,14 @@
 namespace leat {
 namespace {
 
-constexpr std::string_view kDynamic = "the size of its output depends on values";
 constexpr std::string_view kStrings = "tensors of strings";
-constexpr std::string_view kOptional = "values of the type optional";
+constexpr std::string_view kOptional = 
+    "a value of the type optional; such values are supported where they fold away on import";
 constexpr std::string_view kSequence =
     "a value of the type sequence; sequences are supported where they fold away on import";
 
 constexpr RefusedOp kRefused[] = {
-    {"Compress", kDynamic},
     {"ConcatFromSequence", kSequence},
-    {"ImageDecoder", "reads compressed images: decode them when the data set is made"},
-    {"NonMaxSuppression", kDynamic},
-    {"NonZero", kDynamic},
     {"Optional", kOptional},
     {"OptionalGetElement", kOptional},
     {"OptionalHasElement", kOptional},
@@ -32,8 +28,6 @@ constexpr RefusedOp kRefused[] = {
     {"StringConcat", kStrings},
     {"StringNormalizer", kStrings},
     {"StringSplit", kStrings},
-    {"TfIdfVectorizer", kStrings},
-    {"Unique", kDynamic},
 };
 
 }  // namespace

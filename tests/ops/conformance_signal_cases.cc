@@ -101,6 +101,47 @@ void add_linear_attention(std::vector<ConformanceCase>& cases) {
   add("gated_delta", 2, 6, {}, 2, 1);
 }
 
+// Words are numbers from 0 to 4.
+void add_n_grams(std::vector<ConformanceCase>& cases) {
+  const auto attrs = [](const char* mode, int64_t most_skipped, std::vector<double> weights) {
+    Attrs all{{"min_gram_length", int64_t{1}},
+              {"max_gram_length", int64_t{3}},
+              {"max_skip_count", most_skipped},
+              {"mode", std::string(mode)},
+              {"ngram_counts", std::vector<int64_t>{0, 2, 6}},
+              {"ngram_indexes", std::vector<int64_t>{0, 3, 1, 4, 2}},
+              {"pool_int64s", std::vector<int64_t>{1, 4, 1, 2, 4, 4, 0, 1, 2}}};
+    if (!weights.empty()) all["weights"] = std::move(weights);
+    return all;
+  };
+  const Tensor words = random_tensor(DType::i64, {kBatch, 40}, 5100, 0, 5);
+  cases.push_back({"TfIdfVectorizer", {words}, attrs("TF", 0, {})});
+  cases.push_back({"TfIdfVectorizer", {words}, attrs("TFIDF", 3, {1, 2, 0.5, -1, 3})});
+  cases.push_back({"TfIdfVectorizer", {words.cast(DType::i32)}, attrs("IDF", 1, {})});
+  cases.push_back({"TfIdfVectorizer", {ints({1, 2, 1, 2, 0})}, attrs("IDF", 1, {1, 2, 3, 4, 5})});
+}
+
+// Two trees: one of two nodes and a set, and one that is a leaf.
+void add_trees(std::vector<ConformanceCase>& cases) {
+  for (const int64_t aggregate : {0, 1, 2, 3}) {
+    cases.push_back({"leat.TreeEnsemble",
+                     {signal({kBatch, 3})},
+                     {{"roots", std::vector<int64_t>{0, -2}},
+                      {"features", std::vector<int64_t>{1, 2, 0}},
+                      {"modes", std::vector<int64_t>{0, 3, 6}},
+                      {"splits", std::vector<double>{0.25, -0.5, 0}},
+                      {"yes", std::vector<int64_t>{1, -1, -3}},
+                      {"no", std::vector<int64_t>{2, -2, -4}},
+                      {"missing", std::vector<int64_t>{0, 1, 0}},
+                      {"leaf_targets", std::vector<int64_t>{0, 1, 1, 0}},
+                      {"leaf_weights", std::vector<double>{1, -2, 0.5, 4}},
+                      {"targets", int64_t{2}},
+                      {"members", std::vector<double>{1, 0}},
+                      {"member_ends", std::vector<int64_t>{2}},
+                      {"aggregate", aggregate}}});
+  }
+}
+
 }  // namespace
 
 void add_signal_cases(std::vector<ConformanceCase>& cases) {
@@ -109,6 +150,9 @@ void add_signal_cases(std::vector<ConformanceCase>& cases) {
   add_transforms(cases);
   add_caches(cases);
   add_linear_attention(cases);
+  add_n_grams(cases);
+  add_trees(cases);
+  cases.push_back(ConformanceCase{"leat.Widen", {signal({kBatch, 5, 3})}}.grad({0}));
   for (const int64_t to : {1, 6, 12}) {
     cases.push_back(ConformanceCase{"BitCast", {signal({kBatch, 5, 3})}, {{"to", to}}}.one_dtype());
   }
