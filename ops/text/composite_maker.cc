@@ -1,5 +1,7 @@
 #include "ops/text/composite_maker.h"
 
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "devices/base/utf8.h"
@@ -14,6 +16,41 @@ std::string label_of(const DraftNode& node) {
   std::string name = node.name;
   for (size_t i = 0; name.empty() && i < node.outputs.size(); ++i) name = node.outputs[i].name;
   return name.empty() ? node.op : cat(node.op, " '", name, "'");
+}
+
+using NameMap = std::map<std::string, std::string>;
+
+void rename_values(DraftNode& node, const NameMap& names);
+
+// A value that the region defines itself hides one outside of it.
+void rename_captures(DraftGraph& region, NameMap names) {
+  for (const DraftValue& input : region.inputs) names.erase(input.name.name);
+  for (const DraftConstant& constant : region.constants) names.erase(constant.name.name);
+  for (DraftNode& node : region.nodes) {
+    for (const DraftName& output : node.outputs) names.erase(output.name);
+  }
+  for (DraftNode& node : region.nodes) rename_values(node, names);
+  for (DraftValue& output : region.outputs) {
+    if (const auto found = names.find(output.name.name); found != names.end())
+      output.name.name = found->second;
+  }
+}
+
+// Gives the values of a node, and those that its regions take from around them, other names.
+void rename_values(DraftNode& node, const NameMap& names) {
+  for (auto* list : {&node.inputs, &node.outputs}) {
+    for (DraftName& value : *list) {
+      if (const auto found = names.find(value.name); found != names.end() && !value.name.empty())
+        value.name = found->second;
+    }
+  }
+  for (auto& [name, attr] : node.attrs) {
+    auto* region = std::get_if<std::shared_ptr<DraftGraph>>(&attr);
+    if (region == nullptr) continue;
+    DraftGraph copy = **region;
+    rename_captures(copy, names);
+    *region = std::make_shared<DraftGraph>(std::move(copy));
+  }
 }
 
 }  // namespace
@@ -50,6 +87,46 @@ std::vector<double> CompositeMaker::numbers(std::string_view name) {
 }
 std::vector<std::string> CompositeMaker::texts(std::string_view name) {
   return get<std::vector<std::string>>(name, {}, "a list of strings");
+}
+
+Tensor CompositeMaker::tensor(std::string_view name) {
+  return get<Tensor>(name, Tensor(), "a tensor");
+}
+
+DraftName CompositeMaker::inlined(std::string_view name, const std::vector<DraftName>& inputs) {
+  known_.emplace(name, true);
+  const auto found = node_.attrs.find(name);
+  const auto* region = found == node_.attrs.end()
+                           ? nullptr
+                           : std::get_if<std::shared_ptr<DraftGraph>>(&found->second);
+  if (region == nullptr || (*region)->inputs.size() != inputs.size() ||
+      (*region)->outputs.size() != 1) {
+    fail(cat("the attribute '", name, "': expected a graph with ", inputs.size(),
+             inputs.size() == 1 ? " input" : " inputs", " and one output"));
+    return {"", node_.offset};
+  }
+  DraftGraph copy = **region;
+  std::map<std::string, std::string> names;
+  for (size_t i = 0; i < inputs.size(); ++i) names[copy.inputs[i].name.name] = inputs[i].name;
+  const std::string prefix = cat("%region", made_++, "/");
+  const auto own = [&](const std::string& value) { names[value] = prefix + value; };
+  for (const DraftConstant& constant : copy.constants) own(constant.name.name);
+  for (const DraftNode& node : copy.nodes) {
+    for (const DraftName& output : node.outputs) own(output.name);
+  }
+  for (const DraftConstant& constant : copy.constants) {
+    this->constant(constant.value);
+    out_.back().outputs[0].name = names[constant.name.name];
+  }
+  for (DraftNode& node : copy.nodes) {
+    rename_values(node, names);
+    node.name = cut_utf8(cat("%", label_), limits::kNameLength);
+    if (const auto device = node_.attrs.find("device"); device != node_.attrs.end())
+      node.attrs.try_emplace("device", device->second);
+    out_.push_back(std::move(node));
+  }
+  const auto output = names.find(copy.outputs[0].name.name);
+  return {output == names.end() ? copy.outputs[0].name.name : output->second, node_.offset};
 }
 
 DraftName CompositeMaker::op(std::string_view op, std::vector<DraftName> inputs, Attributes attrs) {

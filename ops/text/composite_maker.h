@@ -47,12 +47,18 @@ class CompositeMaker {
   std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> fallback);
   std::vector<double> numbers(std::string_view name);
   std::vector<std::string> texts(std::string_view name);
+  // An invalid tensor without the attribute.
+  Tensor tensor(std::string_view name);
+  bool has_attribute(std::string_view name) const { return node_.attrs.contains(name); }
 
   // Adds a node with one output, or with several, and returns them. `op` is "Relu" or
   // "leat.Recurrent".
   DraftName op(std::string_view op, std::vector<DraftName> inputs, Attributes attrs = {});
   std::vector<DraftName> ops(std::string_view op, std::vector<DraftName> inputs, Attributes attrs,
                              int outputs);
+  // Adds the nodes of the attribute that is a region with one output, whose inputs are these
+  // values, and returns that output.
+  DraftName inlined(std::string_view name, const std::vector<DraftName>& inputs);
   // The first output of the newest node. REQUIRES: there is one.
   const DraftName& last() const { return out_.back().outputs[0]; }
   DraftName constant(Tensor value) {
@@ -101,6 +107,16 @@ class CompositeMaker {
 };
 
 void make_einsum(CompositeMaker& m);
+void make_compress(CompositeMaker& m);
+void make_flex_attention(CompositeMaker& m);
+// Of ai.onnx.preview.training: steps of optimizers.
+void make_adagrad(CompositeMaker& m);
+void make_adam(CompositeMaker& m);
+void make_momentum(CompositeMaker& m);
+// Of ai.onnx.ml.
+void make_array_feature_extractor(CompositeMaker& m);
+void make_binarizer(CompositeMaker& m);
+void make_tree_ensemble(CompositeMaker& m);
 // ONNX's recurrent ops.
 void make_lstm(CompositeMaker& m);
 void make_gru(CompositeMaker& m);

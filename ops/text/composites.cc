@@ -1,6 +1,7 @@
 #include "ops/text/composites.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -265,59 +266,74 @@ struct Composite {
   void (*make)(Maker&);
 };
 
+const std::pair<const char*, Composite> kComposites[] = {
+    {"AffineGrid", {20, make_affine_grid}},
+    {"BlackmanWindow", {17, make_blackman_window}},
+    {"CausalConvWithState", {27, make_causal_conv}},
+    {"Celu", {12, celu}},
+    {"CenterCropPad", {18, make_center_crop_pad}},
+    {"Col2Im", {18, make_col2im}},
+    {"Compress", {11, make_compress}},
+    {"ConvInteger", {10, make_conv_integer}},
+    {"DeformConv", {22, make_deform_conv}},
+    {"DepthToSpace", {13, depth_to_space}},
+    {"DequantizeLinear", {24, make_dequantize_linear}},
+    {"DynamicQuantizeLinear", {11, make_dynamic_quantize_linear}},
+    {"Einsum", {12, make_einsum}},
+    {"EyeLike", {22, make_eye_like}},
+    {"GRU", {22, make_gru}},
+    {"GlobalLpPool", {22, make_global_lp_pool}},
+    {"GroupNormalization", {21, group_normalization}},
+    {"HammingWindow", {17, make_hamming_window}},
+    {"HannWindow", {17, make_hann_window}},
+    {"HardSwish", {22, hard_swish}},
+    {"Hardmax", {13, hardmax}},
+    {"InstanceNormalization", {22, instance_normalization}},
+    {"LRN", {13, make_lrn}},
+    {"LSTM", {22, make_lstm}},
+    {"LpNormalization", {22, lp_normalization}},
+    {"LpPool", {22, make_lp_pool}},
+    {"MatMulInteger", {10, make_mat_mul_integer}},
+    {"MaxUnpool", {22, make_max_unpool}},
+    {"Mean", {13, mean_of_inputs}},
+    {"MeanVarianceNormalization", {13, mean_variance_normalization}},
+    {"MelWeightMatrix", {17, make_mel_weight_matrix}},
+    {"Mish", {22, mish}},
+    {"PRelu", {16, p_relu}},
+    {"QLinearConv", {10, make_q_linear_conv}},
+    {"QLinearMatMul", {21, make_q_linear_mat_mul}},
+    {"QuantizeLinear", {24, make_quantize_linear}},
+    {"RMSNormalization", {23, rms_normalization}},
+    {"RNN", {22, make_rnn}},
+    {"ReduceLogSum", {18, reduce_log_sum}},
+    {"ReduceLogSumExp", {18, reduce_log_sum_exp}},
+    {"ReverseSequence", {10, make_reverse_sequence}},
+    {"RotaryEmbedding", {23, make_rotary_embedding}},
+    {"STFT", {17, make_stft}},
+    {"Selu", {22, selu}},
+    {"Shrink", {9, shrink}},
+    {"Softsign", {22, softsign}},
+    {"SpaceToDepth", {13, space_to_depth}},
+    {"SwiGLU", {28, swi_glu}},
+    {"Swish", {24, swish}},
+    {"ThresholdedRelu", {22, thresholded_relu}},
+    {"ai.onnx.ml.ArrayFeatureExtractor", {1, make_array_feature_extractor}},
+    {"ai.onnx.ml.Binarizer", {1, make_binarizer}},
+    {"ai.onnx.ml.TreeEnsemble", {5, make_tree_ensemble}},
+    {"ai.onnx.preview.FlexAttention", {1, make_flex_attention}},
+    {"ai.onnx.preview.training.Adagrad", {1, make_adagrad}},
+    {"ai.onnx.preview.training.Adam", {1, make_adam}},
+    {"ai.onnx.preview.training.Momentum", {1, make_momentum}},
+};
+
 const std::map<std::string, Composite, std::less<>>& composites() {
-  static const std::map<std::string, Composite, std::less<>> kAll{
-      {"AffineGrid", {20, make_affine_grid}},
-      {"BlackmanWindow", {17, make_blackman_window}},
-      {"CausalConvWithState", {27, make_causal_conv}},
-      {"Celu", {12, celu}},
-      {"CenterCropPad", {18, make_center_crop_pad}},
-      {"Col2Im", {18, make_col2im}},
-      {"ConvInteger", {10, make_conv_integer}},
-      {"DeformConv", {22, make_deform_conv}},
-      {"DepthToSpace", {13, depth_to_space}},
-      {"DequantizeLinear", {24, make_dequantize_linear}},
-      {"DynamicQuantizeLinear", {11, make_dynamic_quantize_linear}},
-      {"Einsum", {12, make_einsum}},
-      {"EyeLike", {22, make_eye_like}},
-      {"GRU", {22, make_gru}},
-      {"GlobalLpPool", {22, make_global_lp_pool}},
-      {"GroupNormalization", {21, group_normalization}},
-      {"HammingWindow", {17, make_hamming_window}},
-      {"HannWindow", {17, make_hann_window}},
-      {"HardSwish", {22, hard_swish}},
-      {"Hardmax", {13, hardmax}},
-      {"InstanceNormalization", {22, instance_normalization}},
-      {"LRN", {13, make_lrn}},
-      {"LSTM", {22, make_lstm}},
-      {"LpNormalization", {22, lp_normalization}},
-      {"LpPool", {22, make_lp_pool}},
-      {"MatMulInteger", {10, make_mat_mul_integer}},
-      {"MaxUnpool", {22, make_max_unpool}},
-      {"Mean", {13, mean_of_inputs}},
-      {"MeanVarianceNormalization", {13, mean_variance_normalization}},
-      {"MelWeightMatrix", {17, make_mel_weight_matrix}},
-      {"Mish", {22, mish}},
-      {"PRelu", {16, p_relu}},
-      {"QLinearConv", {10, make_q_linear_conv}},
-      {"QLinearMatMul", {21, make_q_linear_mat_mul}},
-      {"QuantizeLinear", {24, make_quantize_linear}},
-      {"RMSNormalization", {23, rms_normalization}},
-      {"RNN", {22, make_rnn}},
-      {"ReduceLogSum", {18, reduce_log_sum}},
-      {"ReduceLogSumExp", {18, reduce_log_sum_exp}},
-      {"ReverseSequence", {10, make_reverse_sequence}},
-      {"RotaryEmbedding", {23, make_rotary_embedding}},
-      {"STFT", {17, make_stft}},
-      {"Selu", {22, selu}},
-      {"Shrink", {9, shrink}},
-      {"Softsign", {22, softsign}},
-      {"SpaceToDepth", {13, space_to_depth}},
-      {"SwiGLU", {28, swi_glu}},
-      {"Swish", {24, swish}},
-      {"ThresholdedRelu", {22, thresholded_relu}},
-  };
+  static const std::map<std::string, Composite, std::less<>> kAll(std::begin(kComposites),
+                                                                  std::end(kComposites));
   return kAll;
+}
+
+std::string full_name(std::string_view domain, std::string_view op) {
+  return domain.empty() ? std::string(op) : cat(domain, ".", op);
 }
 
 Status expand(DraftGraph& graph, const Locate& locate, size_t& made) {
@@ -333,7 +349,7 @@ Status expand(DraftGraph& graph, const Locate& locate, size_t& made) {
       continue;
     }
     Maker maker(node, made, out);
-    composites().find(node.op)->second.make(maker);
+    composites().find(full_name(domain, node.op))->second.make(maker);
     maker.finish();
     if (!maker.status().ok())
       return invalid_argument(
@@ -346,7 +362,7 @@ Status expand(DraftGraph& graph, const Locate& locate, size_t& made) {
 }  // namespace
 
 bool is_composite(std::string_view domain, std::string_view op) {
-  return domain.empty() && composites().contains(op);
+  return composites().contains(full_name(domain, op));
 }
 
 std::vector<CompositeOp> composite_ops() {

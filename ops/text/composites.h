@@ -17,8 +17,8 @@ namespace leat {
 bool is_composite(std::string_view domain, std::string_view op);
 
 struct CompositeOp {
-  std::string name;
-  int since;  // the opset version that it follows
+  std::string name;  // of another domain than ONNX's own with it: "ai.onnx.ml.Binarizer"
+  int since;         // the opset version that it follows, of its domain
 };
 // All of them, sorted by name.
 std::vector<CompositeOp> composite_ops();
@@ -26,8 +26,9 @@ std::vector<CompositeOp> composite_ops();
 // Replaces each composite node of the graph and of its regions by the nodes that it stands for.
 // Their values begin with '%', so that the graph does not keep them; the last one has the output's
 // name. Nodes that have no name of their own are called "%Mish 'act'", and messages about one name
-// the composite first (Graph::describe_node). Errors name the node through `locate`: invalid_argument for a wrong number of operands, or
-// an attribute that is unknown or of another kind.
+// the composite first (Graph::describe_node). Errors name the node through `locate`:
+// invalid_argument for a wrong number of operands, or an attribute that is unknown or of another
+// kind.
 Status expand_composites(DraftGraph& graph, const Locate& locate);
 
 }  // namespace leat

@@ -32,10 +32,12 @@ std::string filtered(std::string_view of, F&& keep) {
   return out;
 }
 
-// "bij,bjk->bik" in parts.
+// "bij,bjk->bik" in parts. With `dots`, the only operand and the output begin with "...": axes that
+// stay in front.
 struct Equation {
   std::vector<std::string> operands;
   std::string output;
+  bool dots = false;
 };
 
 bool is_label(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -48,29 +50,41 @@ std::string implicit_output(const std::vector<std::string>& operands) {
   return filtered(all, [&](char label) { return std::count(all.begin(), all.end(), label) == 1; });
 }
 
+// Takes "..." away from the front of the only operand and of the output.
+void take_dots(CompositeMaker& m, std::string_view text, bool has_output, Equation& equation) {
+  if (!has(text, '.')) return;
+  equation.dots = equation.operands.size() == 1 && equation.operands[0].starts_with("...") &&
+                  (!has_output || equation.output.starts_with("..."));
+  if (!equation.dots) {
+    return m.fail(cat("equation: expected '...' in front of the labels of a single operand and of ",
+                      "the output, received '", text, "'"));
+  }
+  equation.operands[0].erase(0, 3);
+  if (has_output) equation.output.erase(0, 3);
+}
+
 Equation parse(CompositeMaker& m, std::string text) {
   std::erase(text, ' ');
   Equation equation;
   const size_t arrow = text.find("->");
+  const bool has_output = arrow != std::string::npos;
   std::string left = text.substr(0, arrow);
   for (size_t comma; (comma = left.find(',')) != std::string::npos; left = left.substr(comma + 1))
     equation.operands.push_back(left.substr(0, comma));
   equation.operands.push_back(left);
-  equation.output =
-      arrow == std::string::npos ? implicit_output(equation.operands) : text.substr(arrow + 2);
+  if (has_output) equation.output = text.substr(arrow + 2);
+  take_dots(m, text, has_output, equation);
+  if (!has_output) equation.output = implicit_output(equation.operands);
   std::string all;
   for (const std::string& operand : equation.operands) all += operand;
-  const auto check = [&](const std::string& labels) {
-    for (const char label : labels) {
-      const bool once = std::count(labels.begin(), labels.end(), label) == 1;
-      if (is_label(label) && once && has(all, label)) continue;
-      m.fail(cat("equation: expected different letters for the axes of each operand, and those of ",
-                 "the output among them, received '", text, "'"));
-      return;
-    }
-  };
-  for (const std::string& operand : equation.operands) check(operand);
-  check(equation.output);
+  const bool letters = std::all_of(all.begin(), all.end(), is_label);
+  const bool chosen = std::all_of(equation.output.begin(), equation.output.end(), [&](char label) {
+    return std::count(equation.output.begin(), equation.output.end(), label) == 1 &&
+           has(all, label);
+  });
+  if (!letters || !chosen)
+    m.fail(cat("equation: expected letters for the axes of each operand, and different ones of ",
+               "them for those of the output, received '", text, "'"));
   return equation;
 }
 
@@ -85,23 +99,64 @@ class EinsumMaker {
       m_.fail(cat("equation: expected ", m_.inputs(), " operands, received ", count));
       return;
     }
-    Labelled sum{m_.in(0), equation.operands[0]};
+    // Axes count from the end, so that those of "..." need no label.
+    Labelled sum = diagonal({m_.in(0), equation.operands[0]});
+    if (equation.dots && filtered(sum.labels, [&](char label) {
+                           return has(equation.output, label);
+                         }) != equation.output) {
+      m_.fail(cat("equation: expected the output's labels in the order of the operand's behind ",
+                  "'...', received '", equation.operands[0], "' and '", equation.output, "'"));
+      return;
+    }
     for (size_t i = 1; i < count; ++i) {
       // A label stays if the output or a later operand has it.
       std::string needed = equation.output;
       for (size_t later = i + 1; later < count; ++later) needed += equation.operands[later];
-      sum = product(sum, {m_.in(static_cast<int>(i)), equation.operands[i]}, needed);
+      sum = product(sum, diagonal({m_.in(static_cast<int>(i)), equation.operands[i]}), needed);
     }
     sum = reduced(sum, equation.output);
     m_.set_output(0, in_order(sum, equation.output));
   }
 
  private:
+  static int64_t from_end(const Labelled& x, size_t axis) {
+    return static_cast<int64_t>(axis) - static_cast<int64_t>(x.labels.size());
+  }
+
+  // 0, 1, ... along an axis, with axes of size 1 for all behind it.
+  DraftName along(const Labelled& x, const DraftName& size, size_t axis) {
+    const DraftName places = m_.op("Range", {m_.int_scalar(0), size, m_.int_scalar(1)});
+    std::vector<int64_t> axes;
+    for (size_t d = axis + 1; d < x.labels.size(); ++d)
+      axes.push_back(static_cast<int64_t>(d - axis));
+    return axes.empty() ? places : m_.op("Unsqueeze", {places, m_.ints(axes)});
+  }
+
+  // The elements with equal indices on two axes of one label: all others become 0, and the sum over
+  // the second axis leaves them.
+  Labelled diagonal(Labelled x) {
+    for (size_t a = 0; a < x.labels.size(); ++a) {
+      for (size_t b; (b = x.labels.find(x.labels[a], a + 1)) != std::string::npos;) {
+        const auto size = [&](size_t axis) {
+          Attributes part{{"start", Attr(from_end(x, axis))}};
+          if (axis + 1 < x.labels.size()) part.emplace("end", Attr(from_end(x, axis + 1)));
+          return m_.op("Squeeze", {m_.op("Shape", {x.value}, std::move(part)), m_.ints({0})});
+        };
+        const DraftName equal = m_.op("Equal", {along(x, size(a), a), along(x, size(b), b)});
+        const DraftName kept = m_.op("Where", {equal, x.value, m_.scalar(0, x.value)});
+        x.value =
+            m_.op("ReduceSum", {kept, m_.ints({from_end(x, b)})}, {{"keepdims", Attr(int64_t{0})}});
+        x.labels.erase(b, 1);
+      }
+    }
+    return x;
+  }
+
   // Sums over the labels that are not among `kept`.
   Labelled reduced(const Labelled& x, std::string_view kept) {
     std::vector<int64_t> axes;
     for (size_t d = 0; d < x.labels.size(); ++d) {
-      if (!has(kept, x.labels[d])) axes.push_back(static_cast<int64_t>(d));
+      if (!has(kept, x.labels[d])) axes.push_back(from_end(x, d));
     }
     if (axes.empty()) return x;
     return {m_.op("ReduceSum", {x.value, m_.ints(axes)}, {{"keepdims", Attr(int64_t{0})}}),

@@ -117,6 +117,56 @@ TEST_CASE("Col2Im adds up windows, and its gradient agrees") {
                   {doubles({1, 12, 2}, 1)}, {0}, sizes);
 }
 
+TEST_CASE("gradients of Einsum with a label twice agree with finite differences") {
+  const Tensor cube = doubles({3, 2, 3}, 1), square = doubles({4, 4}, 2);
+  check_composite("Einsum <equation = \"aba->ba\"> (a)", {cube}, {0});
+  check_composite("Einsum <equation = \"aba\"> (a)", {cube}, {0});
+  check_composite("Einsum <equation = \"ii\"> (a)", {square}, {0});
+  check_composite("Einsum <equation = \"...ii->...i\"> (a)", {doubles({2, 3, 3}, 3)}, {0});
+  check_composite("Einsum <equation = \"...ij->...i\"> (a)", {cube}, {0});
+  check_composite("Einsum <equation = \"iij,ij->j\"> (a, b)",
+                  {doubles({3, 3, 2}, 4), doubles({3, 2}, 5)}, {0, 1});
+  check_composite("Einsum <equation = \"iii->i\"> (a)", {doubles({3, 3, 3}, 6)}, {0});
+}
+
+TEST_CASE("gradients of ops that choose elements agree with finite differences") {
+  const std::string condition =
+      "i = Constant <value = int64[3] {1, 0, 1}> ()  c = Cast <to = 9> (i)";
+  check_composite("Compress <axis = 1> (a, c)", {doubles({2, 3, 2}, 1)}, {0}, condition);
+  check_composite("Compress (a, c)", {doubles({2, 3}, 2)}, {0}, condition);
+  check_composite("ai.onnx.ml.ArrayFeatureExtractor (a, i)", {doubles({2, 4}, 3)}, {0}, condition);
+  check_composite("ai.onnx.ml.ArrayFeatureExtractor (a, i)", {doubles({4}, 4)}, {0}, condition);
+}
+
+TEST_CASE("gradients of FlexAttention agree with finite differences") {
+  const Tensor q = doubles({2, 4, 3, 2}, 1), k = doubles({2, 2, 5, 2}, 2),
+               v = doubles({2, 2, 5, 3}, 3), slope = doubles({5}, 4);
+  check_composite("ai.onnx.preview.FlexAttention (a, b, c)", {q, k, v}, {0, 1, 2});
+  // Both regions have a value of one name, and the first one takes d from around it.
+  check_composite(
+      "ai.onnx.preview.FlexAttention <scale = 0.5, "
+      "score_mod = f (double[B, H, L, S] x) => (t) { u = Mul (x, d)  t = Tanh (u) }, "
+      "prob_mod = g (double[B, H, L, S] x) => (t) { t = Mul (x, x) }> (a, b, c)",
+      {q, k, v, slope}, {0, 1, 2, 3});
+}
+
+TEST_CASE("gradients of the steps of optimizers agree with finite differences") {
+  const Tensor rate = doubles({1}, 1, 0.1, 0.2), step = Tensor::of<int64_t>({1}, {3});
+  const Tensor x = doubles({3}, 2), g = doubles({3}, 3, 0.5, 2), h = doubles({3}, 4, 1, 2);
+  check_composite(
+      "ai.onnx.preview.training.Momentum <alpha = 0.9, beta = 0.7, norm_coefficient = 0.1, "
+      "mode = \"nesterov\"> (a, b, c, d, h)",
+      {rate, step, x, g}, {0, 2, 3}, "h = Identity (c)");
+  check_composite(
+      "ai.onnx.preview.training.Adagrad <decay_factor = 0.1, norm_coefficient = 0.1> "
+      "(a, b, c, d, h)",
+      {rate, step, x, g}, {0, 2, 3}, "h = Abs (d)");
+  check_composite(
+      "ai.onnx.preview.training.Adam <norm_coefficient = 0.1, norm_coefficient_post = 0.2> "
+      "(a, b, c, d, v, h)",
+      {rate, step, h, g}, {0, 2, 3}, "v = Identity (d)  h = Abs (c)");
+}
+
 TEST_CASE("ReverseSequence turns the beginnings of sequences, and so its gradient") {
   const Tensor lengths = Tensor::of<int64_t>({3}, {1, 3, 4});
   check_composite("ReverseSequence (a, b)", {doubles({4, 3, 2}, 1), lengths}, {0});
