@@ -11,6 +11,7 @@
 #include "ops/graph/limits.h"
 #include "ops/graph/op.h"
 #include "ops/onnx/inline_functions.h"
+#include "ops/onnx/left_out.h"
 #include "ops/onnx/parameters.h"
 #include "ops/onnx/regions.h"
 #include "ops/onnx/sequences.h"
@@ -38,6 +39,8 @@ double widen(float value) {
 
 // The key in a node's metadata of the constraint on its device.
 constexpr std::string_view kDeviceProperty = "leat.device";
+// ONNX's code of strings as elements.
+constexpr int kStrings = 8;
 // The key of a Loop's attribute `bound`, which ONNX does not have.
 constexpr std::string_view kBoundProperty = "leat.bound";
 
@@ -77,10 +80,11 @@ class Importer {
     if (!inlined.ok()) return error(0, inlined.message());
     LEAT_ASSIGN_OR_RETURN(DraftGraph draft, graph(model.graph(), 0));
     // Missing ops are reported before any other use of the draft, which lacks their nodes.
-    LEAT_RETURN_IF_ERROR(report_lacking());
+    std::vector<std::string> notes;
+    LEAT_RETURN_IF_ERROR(leave_out_unused(draft, notes));
+    LEAT_RETURN_IF_ERROR(fix_inputs(draft, options_.fixed, file_));
     const Locate locate = [this](size_t offset) { return places_[offset]; };
     LEAT_RETURN_IF_ERROR(fold_sequences(draft, locate));
-    std::vector<std::string> notes;
     if (options_.trainable) {
       hoist_region_constants(draft);
       const bool tensorflow = !options_.every_float && model.producer_name() == "tf2onnx";
@@ -156,10 +160,15 @@ class Importer {
     for (const TensorProto& tensor : in.initializer()) LEAT_RETURN_IF_ERROR(count(tensor, 0));
     for (const TensorProto& tensor : in.initializer()) {
       LEAT_ASSIGN_OR_RETURN(const std::string n, name(tensor.name(), 0));
-      Result<Tensor> value = tensor_of(tensor, external_);
-      if (!value.ok())
-        return Status(value.status().code(), cat(file_, ": ", value.status().message()));
       given.insert(n);
+      Result<Tensor> value = tensor_of(tensor, external_);
+      if (!value.ok()) {
+        const Status failed(value.status().code(), cat(file_, ": ", value.status().message()));
+        if (tensor.data_type() != kStrings || nesting > 0) return failed;
+        if (strings_.ok()) strings_ = failed;
+        missing_.insert(n);
+        continue;
+      }
       DraftConstant& constant = out.constants.emplace_back();
       constant.name.name = n;
       constant.value = std::move(value).value();
@@ -268,6 +277,8 @@ class Importer {
           !is_composite(domain, proto.op_type()) && !is_sequence_op(domain, proto.op_type()) &&
           !is_renamed_op(domain, proto.op_type())) {
         lacking_[full].push_back(described(proto));
+        if (nesting > 0) lacking_inside_ = true;
+        missing_.insert(proto.output().begin(), proto.output().end());
         continue;  // continue to find all of them
       }
       LEAT_ASSIGN_OR_RETURN(DraftNode node, this->node(proto, place, nesting));
@@ -399,9 +410,34 @@ class Importer {
     }
   }
 
+  // Takes the outputs that are not used and need what is missing from the graph. The error names
+  // what is missing, if a used output needs it.
+  Status leave_out_unused(DraftGraph& graph, std::vector<std::string>& notes) {
+    missing_.erase("");
+    if (missing_.empty()) return report_lacking();
+    const LeftOut left = leave_out(graph, missing_);
+    const auto& used = options_.outputs;
+    const bool needed =
+        used.empty() || std::ranges::any_of(left.outputs, [&](const std::string& output) {
+          return std::ranges::find(used, output) != used.end();
+        });
+    if (needed || lacking_inside_ || graph.outputs.empty()) {
+      LEAT_RETURN_IF_ERROR(report_lacking(graph));
+      return strings_;
+    }
+    std::vector<std::string> lack;
+    for (const auto& [op, nodes] : lacking_) lack.push_back(op);
+    if (!strings_.ok()) lack.push_back("tensors of strings");
+    const std::string what = left.outputs.empty() ? "nodes that no output needs"
+                                                  : cat("outputs that the job does not use ('",
+                                                        join(left.outputs, "', '"), "')");
+    notes.push_back(cat(file_, ": left out ", what, ", for lack of ", join(lack, ", ")));
+    return {};
+  }
+
   // Reports all of them at once, because a user who must replace one op needs to know of the
   // others.
-  Status report_lacking() const {
+  Status report_lacking(const DraftGraph& rest = {}) const {
     if (lacking_.empty()) return {};
     constexpr size_t kShown = 20;
     std::vector<std::string> lines;
@@ -413,9 +449,16 @@ class Importer {
         line += cat("; ", reason);
       lines.push_back(line + ")");
     }
-    return unimplemented(
-        cat(file_, ": this build lacks ", lines.size(),
-            lines.size() == 1 ? " op of the model: " : " ops of the model: ", join(lines, ", ")));
+    std::vector<std::string> others;
+    for (const DraftValue& output : rest.outputs) others.push_back(output.name.name);
+    const std::string way_out =
+        others.empty() || lacking_inside_
+            ? ""
+            : cat("; a job does without them if it uses other outputs alone, model.outputs: [",
+                  join(others, ", "), "]");
+    return unimplemented(cat(file_, ": this build lacks ", lines.size(),
+                             lines.size() == 1 ? " op of the model: " : " ops of the model: ",
+                             join(lines, ", "), way_out));
   }
 
   // A node of the domain leat, without attributes and outputs.
@@ -480,6 +523,9 @@ class Importer {
   uint64_t constant_bytes_ = 0;      // the sum that tensors declare so far
   std::vector<std::string> places_;  // by draft offset
   std::map<std::string, std::vector<std::string>> lacking_;
+  bool lacking_inside_ = false;        // a region lacks an op
+  std::set<std::string> missing_;      // values that no node makes
+  Status strings_;                     // the error for the first initializer of strings
   std::map<size_t, TorchCall> calls_;  // of PyTorch, by draft offset
 };
 

@@ -17,6 +17,7 @@
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "ops/graph/graph.h"
+#include "ops/text/fix_inputs.h"
 
 namespace leat {
 
@@ -39,6 +40,11 @@ struct OnnxOptions {
   // All variables but running statistics are trained, and initializers that the exporter merged
   // stay merged. Runs that began when this was the only rule continue with it.
   bool every_float = false;
+  // Values of inputs, which are constants of the graph: see fix_inputs().
+  FixedInputs fixed = {};
+  // The outputs that are used; empty: all. Others are left out, with a note, if they need ops or
+  // strings that this build lacks.
+  std::vector<std::string> outputs = {};
 };
 
 struct OnnxModel {

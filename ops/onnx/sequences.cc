@@ -14,8 +14,10 @@
 namespace leat {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOps = {
-    "SplitToSequence", "SequenceConstruct", "SequenceAt", "SequenceLength", "ConcatFromSequence"};
+constexpr std::array<std::string_view, 11> kOps = {
+    "SplitToSequence",    "SequenceConstruct",  "SequenceAt",        "SequenceLength",
+    "ConcatFromSequence", "SequenceEmpty",      "SequenceInsert",    "SequenceErase",
+    "Optional",           "OptionalGetElement", "OptionalHasElement"};
 
 using Ints = std::vector<int64_t>;
 
@@ -27,9 +29,9 @@ class SequenceFolder {
     for (const DraftConstant& constant : graph_.constants) note(constant.name.name, constant.value);
     for (DraftNode& node : graph_.nodes) LEAT_RETURN_IF_ERROR(add(node));
     for (const DraftValue& output : graph_.outputs) {
-      if (sequences_.contains(output.name.name))
+      if (const std::string_view kind = kind_of(output.name.name); !kind.empty())
         return unimplemented(
-            cat("output '", output.name.name, "': expected a tensor, it is a ", "sequence"));
+            cat("output '", output.name.name, "': expected a tensor, received ", kind));
     }
     graph_.nodes = std::move(out_);
     return {};
@@ -52,16 +54,24 @@ class SequenceFolder {
       const auto* tensor = attr ? std::get_if<Tensor>(attr) : nullptr;
       if (tensor && node.outputs.size() == 1) note(node.outputs[0].name, *tensor);
     }
+    const bool passes_on = node.op == "Identity" && node.domain.empty() &&
+                           node.inputs.size() == 1 && node.outputs.size() == 1;
+    if (passes_on && !kind_of(node.inputs[0].name).empty()) {
+      pass_on(node.inputs[0].name, node);
+      return {};
+    }
     if (!is_sequence_op(node.domain, node.op)) {
       for (const DraftName& input : node.inputs) {
-        if (sequences_.contains(input.name))
-          return refuse(node, cat("expected a tensor, '", input.name, "' is a sequence"));
+        if (const std::string_view kind = kind_of(input.name); !kind.empty())
+          return refuse(node, cat("expected a tensor, '", input.name, "' is ", kind));
       }
       out_.push_back(std::move(node));
       return {};
     }
     if (node.outputs.size() != 1) return refuse(node, "expected one output");
-    if (node.op == "SplitToSequence" || node.op == "SequenceConstruct") {
+    if (node.op.starts_with("Optional")) return optional(node);
+    if (node.op == "SplitToSequence" || node.op == "SequenceConstruct" ||
+        node.op == "SequenceEmpty") {
       sequences_.emplace(node.outputs[0].name, node);
       return {};
     }
@@ -69,9 +79,81 @@ class SequenceFolder {
         node.inputs.empty() ? sequences_.end() : sequences_.find(node.inputs[0].name);
     if (sequence == sequences_.end())
       return refuse(node, "expected a sequence that the graph makes");
+    if (node.op == "SequenceInsert" || node.op == "SequenceErase")
+      return change(node, sequence->second);
     if (node.op == "SequenceAt") return at(node, sequence->second);
     if (node.op == "SequenceLength") return length(node, sequence->second);
     return concatenate(node, sequence->second);
+  }
+
+  // "a sequence" or "an optional value"; "" for a tensor.
+  std::string_view kind_of(const std::string& name) const {
+    if (sequences_.contains(name)) return "a sequence";
+    return optionals_.contains(name) ? "an optional value" : "";
+  }
+
+  // The output of `node` is the value `name`.
+  void pass_on(const std::string& name, const DraftNode& node) {
+    const std::string& output = node.outputs[0].name;
+    if (const auto sequence = sequences_.find(name); sequence != sequences_.end())
+      sequences_.emplace(output, DraftNode(sequence->second));
+    else if (const auto optional = optionals_.find(name); optional != optionals_.end())
+      optionals_.emplace(output, std::string(optional->second));
+    else
+      emit("Identity", {{name, node.offset}}, node);
+  }
+
+  // A tensor counts as an optional value that is there.
+  Status optional(const DraftNode& node) {
+    const std::string given = node.inputs.empty() ? "" : node.inputs[0].name;
+    if (node.op == "Optional") {
+      optionals_.emplace(node.outputs[0].name, given);
+      return {};
+    }
+    const auto found = optionals_.find(given);
+    const std::string held = found == optionals_.end() ? given : found->second;
+    if (node.op == "OptionalHasElement") {
+      DraftNode constant = make("Constant", {}, node);
+      constant.attrs["value"] = Attr(Tensor::scalar<bool>(!held.empty()));
+      constant.outputs = node.outputs;
+      out_.push_back(std::move(constant));
+      return {};
+    }
+    if (held.empty())
+      return invalid_argument(
+          cat(locate_(node.offset), ": expected an optional value that is there, it is not"));
+    pass_on(held, node);
+    return {};
+  }
+
+  // Makes a sequence with one tensor more or less than another one has.
+  Status change(const DraftNode& node, const DraftNode& sequence) {
+    if (sequence.op == "SplitToSequence")
+      return refuse(node, "expected the tensors of a SequenceConstruct");
+    const bool inserts = node.op == "SequenceInsert";
+    const size_t place = inserts ? 2 : 1;
+    const auto count = static_cast<int64_t>(sequence.inputs.size());
+    int64_t at = inserts ? count : count - 1;
+    const int64_t most = at;
+    if (place < node.inputs.size() && !node.inputs[place].name.empty()) {
+      const auto index = known_.find(node.inputs[place].name);
+      if (index == known_.end() || index->second.values.size() != 1)
+        return refuse(node, "expected an index that is a constant");
+      const int64_t given = index->second.values[0];
+      at = given < 0 ? given + count : given;
+      if (at < 0 || at > most) return out_of_range(node, given, count);
+    } else if (at < 0) {
+      return out_of_range(node, at, count);
+    }
+    if (inserts && node.inputs.size() < 2) return refuse(node, "expected a tensor to insert");
+    DraftNode changed = sequence;
+    changed.op = "SequenceConstruct";
+    if (inserts)
+      changed.inputs.insert(changed.inputs.begin() + at, node.inputs[1]);
+    else
+      changed.inputs.erase(changed.inputs.begin() + at);
+    sequences_.emplace(node.outputs[0].name, std::move(changed));
+    return {};
   }
 
   // The sizes of the parts, if they are constants; one number stands for parts of equal size.
@@ -96,7 +178,7 @@ class SequenceFolder {
     if (index == known_.end() || index->second.values.size() != 1)
       return refuse(node, "expected an index that is a constant");
     const int64_t given = index->second.values[0];
-    if (sequence.op == "SequenceConstruct") {
+    if (sequence.op != "SplitToSequence") {
       const auto count = static_cast<int64_t>(sequence.inputs.size());
       const int64_t i = given < 0 ? given + count : given;
       if (i < 0 || i >= count) return out_of_range(node, given, count);
@@ -142,7 +224,7 @@ class SequenceFolder {
 
   Status length(const DraftNode& node, const DraftNode& sequence) {
     const auto parts = sequence.op == "SplitToSequence" ? parts_of(sequence) : std::nullopt;
-    const bool constructed = sequence.op == "SequenceConstruct";
+    const bool constructed = sequence.op != "SplitToSequence";
     if (!constructed && (!parts || parts->equal))
       return refuse(node, "expected a sequence whose length is known");
     const size_t count = constructed ? sequence.inputs.size() : parts->sizes.size();
@@ -164,6 +246,7 @@ class SequenceFolder {
       emit("Identity", {sequence.inputs[0]}, node);
       return {};
     }
+    if (sequence.inputs.empty()) return refuse(node, "expected a sequence of at least one tensor");
     std::vector<DraftName> tensors;
     for (const DraftName& tensor : sequence.inputs) {
       if (!stacks) {
@@ -230,6 +313,8 @@ class SequenceFolder {
   const Locate& locate_;
   std::map<std::string, Known> known_;
   std::map<std::string, DraftNode> sequences_;  // by the sequence's name: the node that makes it
+  // By the name of an optional value: that of the value that it holds, "" for none.
+  std::map<std::string, std::string> optionals_;
   std::vector<DraftNode> out_;
   size_t made_ = 0;
 };

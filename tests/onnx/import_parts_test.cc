@@ -177,4 +177,101 @@ TEST_CASE("sequences of a region fold in it") {
   CHECK(text.find("Sequence") == std::string::npos);
 }
 
+TEST_CASE("sequences that are made one tensor at a time, and optional values, fold away") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  add_input(g, "w", {2});
+  add_int64s(g, "zero", {0}, true);
+  add_node(g, "SequenceEmpty", {}, {"none"});
+  add_node(g, "SequenceInsert", {"none", "x"}, {"one"});
+  add_node(g, "SequenceInsert", {"one", "w", "zero"}, {"two"});
+  add_node(g, "Identity", {"two"}, {"same"});
+  add_node(g, "SequenceErase", {"same", "zero"}, {"rest"});
+  add_node(g, "SequenceAt", {"rest", "zero"}, {"a"});
+  add_node(g, "SequenceAt", {"two", "zero"}, {"b"});
+  add_node(g, "Optional", {"b"}, {"maybe"});
+  add_node(g, "OptionalGetElement", {"maybe"}, {"c"});
+  add_node(g, "OptionalHasElement", {"maybe"}, {"there"});
+  add_node(g, "OptionalHasElement", {}, {"absent"});
+  for (const char* name : {"a", "c", "there", "absent"}) g.add_output()->set_name(name);
+  const std::string text = nodes_of(m);
+  INFO(text);
+  const auto has = [&](std::string_view part) { return text.find(part) != std::string::npos; };
+  CHECK(has("a = Identity (x)"));
+  CHECK(has("b = Identity (w)"));
+  CHECK(has("c = Identity (b)"));
+  CHECK(has("there = Constant <value = bool {1}> ()"));
+  CHECK(has("absent = Constant <value = bool {0}> ()"));
+  CHECK_FALSE(has("Sequence"));
+  CHECK_FALSE(has("Optional"));
+
+  add_node(g, "SequenceErase", {"none"}, {"less"});
+  CHECK(import(m).status().message().find("index: expected in [0, -1], received -1") !=
+        std::string::npos);
+  g.mutable_node()->RemoveLast();
+  add_node(g, "Optional", {}, {"nothing"});
+  add_node(g, "OptionalGetElement", {"nothing"}, {"d"});
+  CHECK(import(m).status().message().find("expected an optional value that is there, it is not") !=
+        std::string::npos);
+  g.mutable_node()->RemoveLast();
+  add_node(g, "Relu", {"nothing"}, {"d"});
+  CHECK(import(m).status().message().find("expected a tensor, 'nothing' is an optional value") !=
+        std::string::npos);
+}
+
+TEST_CASE("a fixed input of a model is a constant that is not trained") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {-1, 2});
+  add_input(g, "w", {-1});
+  add_node(g, "Relu", {"x"}, {"y"});
+  g.add_output()->set_name("y");
+  OnnxOptions options{.trainable = true};
+  options.fixed = {{"w", Tensor::of<double>({3}, {1, 2, 0.1})}};
+  const OnnxModel read = import(m, options).value();
+  REQUIRE(read.graph.inputs().size() == 1);
+  CHECK(read.graph.value(read.graph.inputs()[0]).type.shape.concrete() == Shape{3, 2});
+  CHECK(nodes_of(m, options).find("w = Constant <value = float[3] {1, 2, 0.1}> ()") !=
+        std::string::npos);
+  options.fixed = {{"v", Tensor::scalar<float>(1)}};
+  CHECK(import(m, options)
+            .status()
+            .message()
+            .find("m.onnx: expected an input to fix, received 'v'") != std::string::npos);
+}
+
+TEST_CASE("outputs that a job does not use may need what the build lacks") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  TensorProto& names = *g.add_initializer();
+  names.set_name("names");
+  names.set_data_type(8);
+  names.add_dims(2);
+  add_node(g, "Relu", {"x"}, {"scores"});
+  add_node(g, "Concat", {"names", "scores"}, {"label"});
+  add_node(g, "StringSplit", {"label"}, {"parts"});
+  add_node(g, "Identity", {"parts"}, {"words"});
+  for (const char* name : {"label", "scores", "words"}) g.add_output()->set_name(name);
+  CHECK(failure(m) ==
+        "m.onnx: this build lacks 1 op of the model: StringSplit ('parts'; tensors of strings); a "
+        "job does without them if it uses other outputs alone, model.outputs: [scores]");
+  const OnnxModel read = import(m, {.outputs = {"scores"}}).value();
+  REQUIRE(read.graph.outputs().size() == 1);
+  REQUIRE(read.notes.size() == 1);
+  CHECK(read.notes[0] ==
+        "m.onnx: left out outputs that the job does not use ('label', 'words'), for lack of "
+        "StringSplit, tensors of strings");
+  CHECK(import(m, {.outputs = {"words", "scores"}}).status().code() == Code::unimplemented);
+  // Without the op, the strings are what is missing.
+  g.mutable_node()->DeleteSubrange(2, 2);
+  g.mutable_output()->RemoveLast();
+  CHECK(failure(m).find("names") != std::string::npos);
+  CHECK(import(m, {.outputs = {"scores"}})
+            .value()
+            .notes.at(0)
+            .ends_with("for lack of tensors of strings"));
+}
+
 }  // namespace leat::onnx_testing
