@@ -180,17 +180,26 @@ void add_predict(CLI::App& app, Parsed& parsed) {
   add_color(*sub, parsed.color);
 }
 
+void add_fixed(CLI::App& sub, std::vector<std::string>& fixed) {
+  sub.add_option("--fix", fixed,
+                 "Make an input a constant: a number, lists [1, 2], or an .npy file; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+}
+
 void add_graph(CLI::App& app, Parsed& parsed) {
   auto* graph = add_command(app, "graph", "Look at, check and convert graph files");
   graph->require_subcommand(1);
 
   auto* show = add_command(*graph, "show", "Layers, output shapes, parameters, MFLOP");
   add_argument(*show, "FILE", parsed.show.file, "The graph file")->required();
+  add_fixed(*show, parsed.show.fixed);
   show->add_flag("--expand", parsed.show.expand, "Print the ONNX nodes and not the layers");
   add_color(*show, parsed.color);
 
   auto* check = add_command(*graph, "check", "Say whether a graph file is valid, and what is not");
   add_argument(*check, "FILE", parsed.check.file, "The graph file")->required();
+  add_fixed(*check, parsed.check.fixed);
   add_color(*check, parsed.color);
 
   auto* convert = add_command(*graph, "convert", "Convert a graph file to another format");
@@ -198,6 +207,7 @@ void add_graph(CLI::App& app, Parsed& parsed) {
   add_argument(*convert, "OUT", parsed.convert.output,
                "The file to write; its extension says the format")
       ->required();
+  add_fixed(*convert, parsed.convert.fixed);
   add_color(*convert, parsed.color);
 
   auto* ops =

@@ -82,6 +82,7 @@ struct GraphShowCommand {
   std::string file;
   bool expand = false;  // show ONNX nodes instead of layers
   ColorMode color = ColorMode::automatic;
+  std::vector<std::string> fixed = {};  // inputs as read_fixed_inputs() takes them
 };
 int run_graph_show(const GraphShowCommand& command);
 
@@ -89,6 +90,7 @@ int run_graph_show(const GraphShowCommand& command);
 struct GraphCheckCommand {
   std::string file;
   ColorMode color = ColorMode::automatic;
+  std::vector<std::string> fixed = {};  // as above
 };
 int run_graph_check(const GraphCheckCommand& command);
 
@@ -98,6 +100,7 @@ struct GraphConvertCommand {
   std::string input;
   std::string output;  // its extension decides the format
   ColorMode color = ColorMode::automatic;
+  std::vector<std::string> fixed = {};  // as above
 };
 int run_graph_convert(const GraphConvertCommand& command);
 

@@ -53,6 +53,8 @@ OpRow op_row_of(const OpDef& op) {
   return row;
 }
 
+bool is_own(const OpRow& row) { return row.domain == "leat"; }
+
 std::string devices_text(const OpRow& row) {
   if (row.gradient == "composite") return "those of its parts";
   return row.devices.empty() ? "-" : join(row.devices, ", ");
@@ -66,7 +68,7 @@ std::string types_or_parts(const OpRow& row) {
 std::vector<std::vector<std::string>> cells(const std::vector<OpRow>& rows) {
   std::vector<std::vector<std::string>> out;
   for (const OpRow& row : rows) {
-    out.push_back({row.name, row.domain.empty() ? std::to_string(row.opset) : "-", row.gradient,
+    out.push_back({row.name, is_own(row) ? "-" : std::to_string(row.opset), row.gradient,
                    types_or_parts(row), devices_text(row)});
   }
   return out;
@@ -75,7 +77,7 @@ std::vector<std::vector<std::string>> cells(const std::vector<OpRow>& rows) {
 std::string markdown_rows(const std::vector<OpRow>& rows, bool own) {
   std::string out;
   for (const OpRow& row : rows) {
-    if (row.domain.empty() == own) continue;
+    if (is_own(row) != own) continue;
     const std::string opset = own ? "" : cat(" | ", row.opset);
     out += cat("| `", row.name, "`", opset, " | ", row.gradient, " | ", types_or_parts(row), " | ",
                devices_text(row), " |\n");
@@ -125,8 +127,11 @@ std::vector<OpRow> op_rows(const Catalogue& catalogue) {
     // No file has the conditional forms of ops, which a pass makes of nodes in branches.
     if (op->domain != kWhen) rows.push_back(op_row_of(*op));
   }
-  for (const CompositeOp& op : composite_ops())
-    rows.push_back({op.name, "", op.since, "composite", "", {}});
+  for (const CompositeOp& op : composite_ops()) {
+    const size_t dot = op.name.rfind('.');
+    const std::string domain = dot == std::string::npos ? "" : op.name.substr(0, dot);
+    rows.push_back({op.name, domain, op.since, "composite", "", {}});
+  }
   std::ranges::sort(rows, {}, [](const OpRow& row) { return std::pair(row.domain, row.name); });
   return rows;
 }

@@ -9,8 +9,8 @@
 namespace leat {
 
 struct OpRow {
-  std::string name;      // "Relu", "leat.Dense"
-  std::string domain;    // "" or "leat"
+  std::string name;      // "Relu", "leat.Dense", "ai.onnx.ml.Binarizer"
+  std::string domain;    // "", "leat" or another one of ONNX, "ai.onnx.ml"
   int opset = 0;         // the version of ONNX's op that this build follows; 1 of its own ops
   std::string gradient;  // "yes", "no", or "composite": those of the ops that it is made of
   std::string types;     // the element types of its first operand with several; "" of a composite

@@ -9,6 +9,7 @@
 #include "daemon/checkpoint/check_continues.h"
 #include "daemon/checkpoint/checkpoint_store.h"
 #include "daemon/checkpoint/sealed_files.h"
+#include "daemon/spec/fixed_inputs.h"
 #include "daemon/spec/load_graph.h"
 #include "daemon/training/model.h"
 #include "daemon/training/run_evaluator.h"
@@ -49,7 +50,11 @@ Status add_graph(Files& files, PackedJob& packed) {
   const std::string& path = packed.job.model.graph;
   const Catalogue catalogue = standard_catalogue();
   // The graph is loaded only to find its errors and its data files. The files are sent as they are.
-  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(files, path, catalogue, {.trainable = true}));
+  LEAT_ASSIGN_OR_RETURN(FixedInputs fixed, fixed_inputs_of(packed.job.model.fixed));
+  LEAT_ASSIGN_OR_RETURN(LoadedGraph graph, load_graph(files, path, catalogue,
+                                                      {.trainable = true,
+                                                       .fixed = std::move(fixed),
+                                                       .outputs = packed.job.model.outputs}));
   packed.notes.insert(packed.notes.end(), graph.notes.begin(), graph.notes.end());
   const auto expanded = expand_layers(graph.graph);
   if (!expanded.ok()) return expanded.status().while_doing(cat("checking '", path, "'"));

@@ -42,6 +42,8 @@ struct Job {
     // reads the column of its own name; the only input of a graph may read the only column that is
     // not the labels.
     std::map<std::string, std::string> inputs;
+    // Values of inputs, which are constants of the graph: "12", "[1, 2]". See fixed_inputs_of().
+    std::map<std::string, std::string> fixed;
     // The graph's outputs that the job uses; the loss and the metrics are of the first one. Empty:
     // all of the graph's.
     std::vector<std::string> outputs;

@@ -56,6 +56,9 @@ std::string print_model(const Job::Model& model) {
   for (const auto& [input, column] : model.inputs)
     inputs.add(yaml_string(input), yaml_string(column));
   if (!model.inputs.empty()) map.add("inputs", inputs.text());
+  FlowMap fixed;
+  for (const auto& [input, value] : model.fixed) fixed.add(yaml_string(input), yaml_string(value));
+  if (!model.fixed.empty()) map.add("fixed", fixed.text());
   if (!model.outputs.empty()) map.add("outputs", print_list(model.outputs));
   return map.text();
 }

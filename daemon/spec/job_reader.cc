@@ -18,6 +18,7 @@
 #include "devices/base/text.h"
 #include "ops/data/dataset_files.h"
 #include "ops/data/stores/store_files.h"
+#include "ops/text/fix_inputs.h"
 #include "scheduler/strategies/strategy.h"
 
 namespace leat {
@@ -87,6 +88,23 @@ void read_weights(YamlMap& model, const std::filesystem::path& folder, Job::Mode
   map.finish();
 }
 
+// Each value is a number, a bool or a list of them; lists of lists are written as a text.
+void read_fixed(YamlMap map, Job::Model& model) {
+  if (!map.present()) return;
+  for (const std::string& input : map.keys()) {
+    const bool list = map.is_list(input);
+    std::vector<std::string> parts;
+    if (!map.get_scalars(input, Need::required, list, parts)) continue;
+    const std::string text = list ? cat("[", join(parts, ", "), "]") : parts[0];
+    if (const auto value = parse_fixed_value(text); !value.ok()) {
+      map.fail(input, cat(value.status().message(), ", received '", text.substr(0, 100), "'"));
+      continue;
+    }
+    model.fixed[input] = text;
+  }
+  map.finish();
+}
+
 void read_model(YamlMap map, const std::filesystem::path& folder, Job::Model& model) {
   if (map.get_string("graph", Need::required, model.graph, "the path of a graph file")) {
     model.graph = resolved(model.graph, folder);
@@ -99,6 +117,7 @@ void read_model(YamlMap map, const std::filesystem::path& folder, Job::Model& mo
       inputs.get_string(input, Need::required, model.inputs[input], "the name of a column");
     inputs.finish();
   }
+  read_fixed(map.get_map("fixed", Need::optional), model);
   map.get_strings("outputs", Need::optional, model.outputs);
   map.finish();
 }

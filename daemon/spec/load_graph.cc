@@ -50,10 +50,11 @@ Result<Format> format_of(const std::string& path) {
 }
 
 // load_text() and load_leat() read the whole file, up to its limit, before they parse it.
-Result<LoadedGraph> load_text(Files& files, const std::string& path, const Catalogue& catalogue) {
+Result<LoadedGraph> load_text(Files& files, const std::string& path, const Catalogue& catalogue,
+                              const FixedInputs& fixed) {
   LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read_file(files, path, limits::kTextBytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  LEAT_ASSIGN_OR_RETURN(Graph graph, parse_graph(text, catalogue, path));
+  LEAT_ASSIGN_OR_RETURN(Graph graph, parse_graph(text, catalogue, path, fixed));
   return LoadedGraph{std::move(graph), {}};
 }
 
@@ -72,7 +73,12 @@ bool is_graph_file(std::string_view name) { return known_format(name).has_value(
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
                                const OnnxOptions& onnx) {
   LEAT_ASSIGN_OR_RETURN(const Format format, format_of(path));
-  if (format == Format::text) return load_text(files, path, catalogue);
+  if (format == Format::text) return load_text(files, path, catalogue, onnx.fixed);
+  if (format == Format::leat && !onnx.fixed.empty()) {
+    return unimplemented(cat("graph file '", path, "': expected an .onnx or .onnxtxt file, whose ",
+                             "inputs can be fixed; received '", onnx.fixed.begin()->first,
+                             "' to fix"));
+  }
   if (format == Format::leat) return load_leat(files, path, catalogue);
   // Only the import knows which other files an .onnx file names, so the files that it opens are
   // recorded.

@@ -31,7 +31,8 @@ bool is_graph_file(std::string_view name);
 
 // Reads a graph from a file. invalid_argument for an unknown extension, and for an invalid file,
 // with the place of the error; failed_precondition if the file does not exist. The catalogue must
-// outlive the graph. `onnx`: options for the weights in an .onnx file.
+// outlive the graph. `onnx`: options for the weights in an .onnx file, and values of inputs, which
+// an .onnxtxt file may have, too.
 Result<LoadedGraph> load_graph(Files& files, const std::string& path, const Catalogue& catalogue,
                                const OnnxOptions& onnx);
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/spec/fixed_inputs.h"
 #include "daemon/spec/load_graph.h"
 #include "devices/base/text.h"
 #include "ops/graph/op.h"
@@ -77,8 +78,10 @@ std::shared_ptr<void> zeros(size_t bytes) {
 
 Result<Model> load_model(Files& files, const Catalogue& catalogue, const Job::Model& model,
                          bool every_float, bool widens) {
+  LEAT_ASSIGN_OR_RETURN(FixedInputs fixed, fixed_inputs_of(model.fixed));
   LEAT_ASSIGN_OR_RETURN(LoadedGraph loaded,
-                        load_graph(files, model.graph, catalogue, {true, every_float}));
+                        load_graph(files, model.graph, catalogue,
+                                   {true, every_float, std::move(fixed), model.outputs}));
   // Layers become nodes before the graph is copied for training and for inference, so both have the
   // same variables.
   LEAT_ASSIGN_OR_RETURN(Graph expanded, expand_layers(loaded.graph));

@@ -4,6 +4,7 @@
 #include "daemon/cli/op_table.h"
 #include "devices/base/files.h"
 #include "ops/catalogue.h"
+#include "ops/formats/npy.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
@@ -69,6 +70,36 @@ TEST_CASE("the graph commands' exit codes say what is wrong") {
   CHECK(run_graph_convert({folder / "good.onnxtxt", folder / "none/out.leat", {}}) == kExitFailed);
 }
 
+TEST_CASE("inputs that are fixed are constants of the graph that is written") {
+  constexpr const char* kReshaped = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+net (float[N,4] x, int64[2] sizes, float[2] w) => (y) {
+  y = Reshape (x, sizes)
+}
+)";
+  const TemporaryDirectory folder;
+  const std::string in = folder / "a.onnxtxt", out = folder / "b.onnxtxt";
+  write_layers(in, kReshaped);
+  Tensor w = Tensor::of<double>({2}, {0.5, -1});
+  REQUIRE(write_npy(real_files(), folder / "w.npy", w).ok());
+  CHECK(run_graph_convert({in, out, {}, {"sizes=[2, -1]", "w=" + (folder / "w.npy")}}) == kExitOk);
+  const auto bytes = read_file(real_files(), out, 1 << 20);
+  REQUIRE(bytes.ok());
+  const std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  INFO(text);
+  CHECK(text.find("net (float[N,4] x) =>") != std::string::npos);
+  CHECK(text.find("int64[2] {2, -1}") != std::string::npos);
+  CHECK(text.find("float[2] {0.5, -1}") != std::string::npos);
+  CHECK(run_graph_check({in, {}, {"sizes=[2, -1]"}}) == kExitOk);
+  for (const char* wrong :
+       {"size=[2, -1]", "sizes=[2, -1, 3]", "sizes=two", "sizes", "sizes=1.5"}) {
+    INFO(wrong);
+    CHECK(run_graph_check({in, {}, {wrong}}) == kExitInvalid);
+  }
+  CHECK(run_graph_check({in, {}, {"w=[1, 2]", "w=[1, 2]"}}) == kExitInvalid);
+  CHECK(run_graph_convert({in, folder / "c.leat", {}}) == kExitOk);
+  CHECK(run_graph_check({folder / "c.leat", {}, {"sizes=[2, -1]"}}) != kExitOk);
+}
+
 TEST_CASE("the page about the ops is the table that the command prints") {
   const auto page = read_file(real_files(), LEAT_SOURCE_DIR "/docs/ops.md", 1 << 20);
   REQUIRE(page.ok());
@@ -92,12 +123,13 @@ TEST_CASE("the table of ops tells gradients, composites and refusals") {
   CHECK(rows.at("Equal").gradient == "no");
   CHECK(rows.at("Mish").gradient == "composite");
   CHECK(rows.at("leat.Dense").gradient == "composite");
-  CHECK_FALSE(rows.contains("NonZero"));
+  CHECK(rows.at("ai.onnx.ml.Binarizer").domain == "ai.onnx.ml");
+  CHECK_FALSE(rows.contains("SequenceMap"));
   const std::string json = op_lines_json(catalogue);
   CHECK_THAT(json,
              Catch::Contains(R"("kind": "Op", "name": "Attention", "domain": "", "opset": 25,)"));
   CHECK_THAT(json, Catch::Contains(
-                       R"("kind": "RefusedOp", "name": "NonZero", "domain": "", "reason": ")"));
+                       R"("kind": "RefusedOp", "name": "SequenceMap", "domain": "", "reason": ")"));
 }
 
 }  // namespace

@@ -149,6 +149,9 @@ TEST_CASE("every field wrong in turn gives one error with its place") {
       {3, "model: {graph: a, freeze: [x, 7]}",
        "3:31: model.freeze[1]: expected a string, received the integer 7; put it in quotes if it "
        "is meant as text"},
+      {3, "model: {graph: a, fixed: {k: [1, x]}}",
+       "3:30: model.fixed.k: expected a number, true, false, or equally long lists of them, as in "
+       "[[1, 2], [3, 4]], received '[1, x]'"},
       {3, "model: {graph: \"a\\nb\"}",
        "3:16: model.graph: expected the path of a graph file, received the string 'a b', which has "
        "control characters"},
@@ -545,6 +548,7 @@ TEST_CASE("a printed job parses back equal") {
       {"model.weights={file: w.npz, rename: {'a.*': 'm.*', b: c}, strict: false}"},
       {"model.weights={file: w.onnx, strict: false}", "model.train=['*.bias']"},
       {"name='123'", "model.graph='a b: \"c\" \\ # {d}'", "model.weights=' ü '"},
+      {"model.fixed={k: 3, 'long name': [1, 2.5], c: true, m: '[[1, 2], [3, 4]]'}"},
       {"model.freeze=['layer1.*', '*.bias', '- x', '~', 'no', 'null', '012']"},
       {"strategy={name: single}", "num_workers=1", "loss=mse", "metrics=[]"},
       {"strategy=single", "num_workers=3", "shards=2"},

@@ -256,6 +256,40 @@ TEST_CASE("a model of two inputs reads a column for each", "[cluster]") {
   check_reproducible(small, set, 0.8);
 }
 
+// The features that the input `keep` chooses.
+constexpr const char* kChosenFeatures = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
+chosen (float[N,F] features, bool[F] keep) => (float[N,3] logits) {
+  kept = Compress <axis = 1> (features, keep)
+  logits = leat.Dense <units = 3> (kept)
+}
+)";
+
+TEST_CASE("a model whose sizes depend on an input is trained with that input fixed", "[cluster]") {
+  const SmallJob small(kChosenFeatures);
+  constexpr int64_t kRows = 96;
+  Noise noise;
+  const Tensor features = ints({kRows, 6}, 5, DType::f32, noise);
+  Tensor labels(DType::i64, {kRows});
+  for (int64_t row = 0; row < kRows; ++row) {
+    const double sum = features.at(row * 6) - features.at(row * 6 + 2) + features.at(row * 6 + 5);
+    labels.set(row, sum < 1 ? 0 : sum < 4 ? 1 : 2);
+  }
+  write(small, "features.npy", features);
+  write(small, "labels.npy", labels);
+  Set set{"data.train={format: npy, features: features.npy, labels: labels.npy}",
+          "data.validation=null",
+          "data.rescale=1",
+          "optimizer={name: adam, learning_rate: 0.05}",
+          "lr_scheduler={name: constant}",
+          "global_batch_size=12"};
+  const auto refused = small.trainer(small.job(set), {small.path("refused")});
+  REQUIRE(!refused.ok());
+  CHECK(refused.status().message().find("the size of its output depends on the value of input 0") !=
+        std::string::npos);
+  set.push_back("model.fixed={keep: [true, false, true, false, false, true]}");
+  check_reproducible(small, set, 0.8);
+}
+
 // Dense and sparse features, and a loss of its own: the labels are an input of the graph.
 constexpr const char* kRecommendation = R"(<ir_version: 10, opset_import: ["" : 20, "leat" : 1]>
 tiny_dlrm (float[N,3] dense, int64[N] user, int32[N,2] items, float[N] click) => (float[N] score, float[N] loss) {
