@@ -56,6 +56,15 @@ constexpr struct {
     {"STFT", 3, 3},
     {"MelWeightMatrix", 0, 4},
     {"MaxUnpool", 2, 2},
+    {"NonZero", 0, 0},
+    {"Unique", 0, 0},
+    {"Compress", 1, 1},
+    {"NonMaxSuppression", 0, 4},
+    {"ImageDecoder", 0, 0},
+    {"SequenceAt", 1, 1},
+    {"SequenceInsert", 2, 2},
+    {"SequenceErase", 1, 1},
+    {"SplitToSequence", 1, 1},
 };
 
 // The trip count of a Loop is a parameter, and so is all that it is computed from, and what an If
@@ -91,6 +100,18 @@ std::set<std::string> parameter_names(const onnx_wire::GraphProto& graph) {
     }
   }
   return names;
+}
+
+// Adds the values from which those among `names` are computed. The sizes of a value are known
+// without it.
+void collect_sources(const onnx_wire::GraphProto& graph, std::set<std::string>& names) {
+  for (int i = graph.node_size(); i-- > 0;) {
+    const auto& node = graph.node(i);
+    if (node.op_type() == "Shape" || node.op_type() == "Size") continue;
+    for (const std::string& output : node.output()) {
+      if (names.contains(output)) names.insert(node.input().begin(), node.input().end());
+    }
+  }
 }
 
 Result<Bytes> read(const fs::path& path) {
@@ -180,28 +201,23 @@ Result<std::vector<BackendData>> backend_data(const BackendCase& backend_case) {
   return out;
 }
 
-Result<FixedModel> fix_parameters(const BackendCase& backend_case, const BackendData& data) {
+FixedCase fix_parameters(const BackendCase& backend_case, const BackendData& data, Fixing fixing) {
   onnx_wire::ModelProto model;
   model.ParseFromArray(backend_case.model.data(), static_cast<int>(backend_case.model.size()));
-  const std::set<std::string> names = parameter_names(model.graph());
-  FixedModel out;
+  std::set<std::string> names;
+  if (fixing != Fixing::none) names = parameter_names(model.graph());
+  if (fixing == Fixing::sources) collect_sources(model.graph(), names);
+  FixedCase out;
   for (size_t i = 0; i < data.inputs.size(); ++i) {
-    const std::string& name = model.graph().input(static_cast<int>(i)).name();
-    if (!names.contains(name)) {
+    const auto& input = model.graph().input(static_cast<int>(i));
+    if (!names.contains(input.name()) || !data.inputs[i].valid()) {
       out.fed.push_back(i);
       continue;
     }
-    LEAT_ASSIGN_OR_RETURN(const Bytes bytes, read(fs::path(data.folder) / cat("input_", i, ".pb")));
-    auto* fixed = model.mutable_graph()->add_initializer();
-    fixed->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-    fixed->set_name(name);
     // Bits of bfloat16 in uint16: the model declares the type that they have.
-    const auto declared = model.graph().input(static_cast<int>(i)).type().tensor_type().elem_type();
-    if (declared == dtype_onnx_code(DType::bf16)) fixed->set_data_type(declared);
+    const DType declared = dtype_from_onnx_code(input.type().tensor_type().elem_type());
+    out.fixed.emplace(input.name(), retyped(data.inputs[i], declared));
   }
-  const std::string text = model.SerializeAsString();
-  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-  out.model.assign(begin, begin + text.size());
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "devices/base/files.h"
 #include "devices/base/status.h"
 #include "devices/core/tensor.h"
+#include "ops/text/fix_inputs.h"
 
 namespace leat::testing {
 
@@ -38,13 +39,19 @@ std::vector<BackendCase> backend_cases();
 // Returns the tensors of a case. An error if an operand is no tensor of numbers.
 Result<std::vector<BackendData>> backend_data(const BackendCase& backend_case);
 
-// The model with those inputs of the data as initializers that determine shapes (axes, sizes,
-// repeats), because compilation must know them. `fed` has the inputs that remain.
-struct FixedModel {
-  Bytes model;
+// How many inputs are fixed at import (ops/text/fix_inputs.h), because a plan needs to know them.
+enum class Fixing {
+  none,
+  parameters,  // operands of nodes that determine sizes: axes, sizes, repeats
+  sources,     // those, and all that they are computed from
+};
+
+// The values of those inputs, and the indices of the inputs that remain to be fed.
+struct FixedCase {
+  FixedInputs fixed;
   std::vector<size_t> fed;
 };
-Result<FixedModel> fix_parameters(const BackendCase& backend_case, const BackendData& data);
+FixedCase fix_parameters(const BackendCase& backend_case, const BackendData& data, Fixing fixing);
 
 // The cases store bfloat16 as its bits in uint16. Returns the tensor with the type `dtype`.
 Tensor retyped(const Tensor& tensor, DType dtype);
