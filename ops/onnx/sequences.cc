@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "devices/base/text.h"
+#include "ops/graph/limits.h"
 
 namespace leat {
 namespace {
@@ -57,8 +58,7 @@ class SequenceFolder {
     const bool passes_on = node.op == "Identity" && node.domain.empty() &&
                            node.inputs.size() == 1 && node.outputs.size() == 1;
     if (passes_on && !kind_of(node.inputs[0].name).empty()) {
-      pass_on(node.inputs[0].name, node);
-      return {};
+      return pass_on(node.inputs[0].name, node);
     }
     if (!is_sequence_op(node.domain, node.op)) {
       for (const DraftName& input : node.inputs) {
@@ -72,8 +72,7 @@ class SequenceFolder {
     if (node.op.starts_with("Optional")) return optional(node);
     if (node.op == "SplitToSequence" || node.op == "SequenceConstruct" ||
         node.op == "SequenceEmpty") {
-      sequences_.emplace(node.outputs[0].name, node);
-      return {};
+      return keep(node, node);
     }
     const auto sequence =
         node.inputs.empty() ? sequences_.end() : sequences_.find(node.inputs[0].name);
@@ -92,15 +91,31 @@ class SequenceFolder {
     return optionals_.contains(name) ? "an optional value" : "";
   }
 
+  // The output of `node` is a sequence, made by `maker`.
+  Status keep(const DraftNode& node, const DraftNode& maker) {
+    LEAT_RETURN_IF_ERROR(count_members(node, maker.inputs.size()));
+    sequences_.emplace(node.outputs[0].name, maker);
+    return {};
+  }
+
+  // A file of few bytes may name a long sequence many times.
+  Status count_members(const DraftNode& node, size_t members) {
+    members_ += members;
+    if (members_ <= limits::kNodes) return {};
+    return refuse(node, cat("expected sequences of ", limits::kNodes,
+                            " tensors in all nodes together, received more"));
+  }
+
   // The output of `node` is the value `name`.
-  void pass_on(const std::string& name, const DraftNode& node) {
+  Status pass_on(const std::string& name, const DraftNode& node) {
     const std::string& output = node.outputs[0].name;
     if (const auto sequence = sequences_.find(name); sequence != sequences_.end())
-      sequences_.emplace(output, DraftNode(sequence->second));
-    else if (const auto optional = optionals_.find(name); optional != optionals_.end())
+      return keep(node, DraftNode(sequence->second));
+    if (const auto optional = optionals_.find(name); optional != optionals_.end())
       optionals_.emplace(output, std::string(optional->second));
     else
       emit("Identity", {{name, node.offset}}, node);
+    return {};
   }
 
   // A tensor counts as an optional value that is there.
@@ -122,8 +137,7 @@ class SequenceFolder {
     if (held.empty())
       return invalid_argument(
           cat(locate_(node.offset), ": expected an optional value that is there, it is not"));
-    pass_on(held, node);
-    return {};
+    return pass_on(held, node);
   }
 
   // Makes a sequence with one tensor more or less than another one has.
@@ -152,8 +166,7 @@ class SequenceFolder {
       changed.inputs.insert(changed.inputs.begin() + at, node.inputs[1]);
     else
       changed.inputs.erase(changed.inputs.begin() + at);
-    sequences_.emplace(node.outputs[0].name, std::move(changed));
-    return {};
+    return keep(node, changed);
   }
 
   // The sizes of the parts, if they are constants; one number stands for parts of equal size.
@@ -247,6 +260,7 @@ class SequenceFolder {
       return {};
     }
     if (sequence.inputs.empty()) return refuse(node, "expected a sequence of at least one tensor");
+    LEAT_RETURN_IF_ERROR(count_members(node, sequence.inputs.size()));
     std::vector<DraftName> tensors;
     for (const DraftName& tensor : sequence.inputs) {
       if (!stacks) {
@@ -317,6 +331,7 @@ class SequenceFolder {
   std::map<std::string, std::string> optionals_;
   std::vector<DraftNode> out_;
   size_t made_ = 0;
+  size_t members_ = 0;  // of all sequences, and of all nodes that have members of one as inputs
 };
 
 }  // namespace

@@ -220,6 +220,23 @@ TEST_CASE("sequences that are made one tensor at a time, and optional values, fo
         std::string::npos);
 }
 
+TEST_CASE("a file that repeats a long sequence many times is refused") {
+  ModelProto m = model(20);
+  GraphProto& g = *m.mutable_graph();
+  add_input(g, "x", {2});
+  std::string last = "s";
+  add_node(g, "SequenceConstruct", {"x"}, {last});
+  for (int i = 0; i < 1500; ++i) {
+    const std::string next = cat("s", i);
+    add_node(g, "SequenceInsert", {last, "x"}, {next});
+    last = next;
+  }
+  add_node(g, "SequenceAt", {last, "x"}, {"y"});
+  g.add_output()->set_name("y");
+  CHECK(import(m).status().message().find("expected sequences of 1000000 tensors") !=
+        std::string::npos);
+}
+
 TEST_CASE("a fixed input of a model is a constant that is not trained") {
   ModelProto m = model(20);
   GraphProto& g = *m.mutable_graph();
