@@ -410,6 +410,15 @@ class Importer {
     }
   }
 
+  // "'a', 'b' and 3 more".
+  static std::string some_of(const std::vector<std::string>& names) {
+    constexpr size_t kShown = 20;
+    const size_t shown = std::min(names.size(), kShown);
+    std::string text = cat("'", join(std::span(names).first(shown), "', '"), "'");
+    if (names.size() > shown) text += cat(" and ", names.size() - shown, " more");
+    return text;
+  }
+
   // Takes the outputs that are not used and need what is missing from the graph. The error names
   // what is missing, if a used output needs it.
   Status leave_out_unused(DraftGraph& graph, std::vector<std::string>& notes) {
@@ -429,8 +438,8 @@ class Importer {
     for (const auto& [op, nodes] : lacking_) lack.push_back(op);
     if (!strings_.ok()) lack.push_back("tensors of strings");
     const std::string what = left.outputs.empty() ? "nodes that no output needs"
-                                                  : cat("outputs that the job does not use ('",
-                                                        join(left.outputs, "', '"), "')");
+                                                  : cat("outputs that the job does not use (",
+                                                        some_of(left.outputs), ")");
     notes.push_back(cat(file_, ": left out ", what, ", for lack of ", join(lack, ", ")));
     return {};
   }
@@ -439,12 +448,9 @@ class Importer {
   // others.
   Status report_lacking(const DraftGraph& rest = {}) const {
     if (lacking_.empty()) return {};
-    constexpr size_t kShown = 20;
     std::vector<std::string> lines;
     for (const auto& [op, nodes] : lacking_) {
-      const size_t shown = std::min(nodes.size(), kShown);
-      std::string line = cat(op, " ('", join(std::span(nodes).first(shown), "', '"), "'");
-      if (nodes.size() > shown) line += cat(" and ", nodes.size() - shown, " more");
+      std::string line = cat(op, " (", some_of(nodes));
       if (const std::string_view reason = refusal_of(op); !reason.empty())
         line += cat("; ", reason);
       lines.push_back(line + ")");
@@ -454,8 +460,8 @@ class Importer {
     const std::string way_out =
         others.empty() || lacking_inside_
             ? ""
-            : cat("; a job does without them if it uses other outputs alone, model.outputs: [",
-                  join(others, ", "), "]");
+            : cat("; a job does without them if model.outputs has other outputs alone: ",
+                  some_of(others));
     return unimplemented(cat(file_, ": this build lacks ", lines.size(),
                              lines.size() == 1 ? " op of the model: " : " ops of the model: ",
                              join(lines, ", "), way_out));

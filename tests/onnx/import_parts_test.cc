@@ -273,7 +273,7 @@ TEST_CASE("outputs that a job does not use may need what the build lacks") {
   for (const char* name : {"label", "scores", "words"}) g.add_output()->set_name(name);
   CHECK(failure(m) ==
         "m.onnx: this build lacks 1 op of the model: StringSplit ('parts'; tensors of strings); a "
-        "job does without them if it uses other outputs alone, model.outputs: [scores]");
+        "job does without them if model.outputs has other outputs alone: 'scores'");
   const OnnxModel read = import(m, {.outputs = {"scores"}}).value();
   REQUIRE(read.graph.outputs().size() == 1);
   REQUIRE(read.notes.size() == 1);
