@@ -1,5 +1,6 @@
-// Leaves out the outputs of a model that a job does not use, if they need what this build lacks: the
-// labels of a classifier, which are strings or maps, beside its probabilities. Private to ops/onnx.
+// Leaves out the outputs of a model that a job does not use, if they need what this build lacks:
+// the labels of a classifier, which are strings or maps, beside its probabilities. Private to
+// ops/onnx.
 #pragma once
 
 #include <set>

@@ -1,6 +1,6 @@
-// Fixes inputs of a graph at import: an input gets a value, and is a constant of the graph from then
-// on. All that the graph computes from it alone is known before the first step: sizes, the elements
-// that a condition chooses, the branch of an If.
+// Fixes inputs of a graph at import: an input gets a value, and is a constant of the graph from
+// then on. All that the graph computes from it alone is known before the first step: sizes, the
+// elements that a condition chooses, the branch of an If.
 #pragma once
 
 #include <map>
