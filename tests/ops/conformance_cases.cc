@@ -147,6 +147,8 @@ void add_scatters(Cases& cases) {
   cases.push_back({"Range", {start, limit, Tensor::scalar<float>(2)}});
   cases.push_back(
       ConformanceCase{"Trilu", {f({kBatch, 3, 4}), Tensor::scalar<int64_t>(1)}}.grad({0}));
+  for (const int64_t upper : {0, 1})
+    cases.push_back(ConformanceCase{"Trilu", {f({kBatch, 3, 4})}, {{"upper", upper}}}.grad({0}));
   for (const int64_t reverse : {0, 1}) {
     const Attrs attrs = {{"exclusive", number(1 - reverse)}, {"reverse", number(reverse)}};
     for (const char* op : {"CumSum", "CumProd"}) {
