@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "devices/base/text.h"
 #include "ops/cpu/cpu_kernels.h"
+#include "ops/definitions/cache_update.h"
 #include "ops/graph/kernel.h"
 
 namespace leat {
@@ -13,34 +13,26 @@ namespace {
 // The sequences of a cache, and the places of their new elements.
 class CacheSequences {
  public:
-  CacheSequences(const KernelSetup& setup, const Shape& cache, const Shape& update)
-      : subject_(setup.subject),
-        circular_(attr_string(setup.attrs(), "mode") == "circular"),
-        indexed_(setup.types.has_input(2)) {
-    const int64_t given = attr_int(setup.attrs(), "axis", -2);
-    const auto axis = static_cast<int>(given < 0 ? given + cache.rank() : given);
-    sequences = cache.elements(0, axis);
-    in_batch_ = cache[0] == 0 ? 1 : sequences / cache[0];
-    size = cache[axis];
-    news = update[axis];
-    bytes = static_cast<size_t>(cache.elements(axis + 1, cache.rank())) *
-            dtype_size(setup.output(0).dtype);
-    in_tile_ = default_tile_rows(sequences, cache.elements(axis, cache.rank()));
-  }
+  CacheSequences(const KernelSetup& setup, const CacheUpdate& update)
+      : sequences(update.sequences),
+        size(update.size),
+        news(update.news),
+        bytes(static_cast<size_t>(update.line) * dtype_size(setup.output(0).dtype)),
+        subject_(setup.subject),
+        update_(update),
+        in_tile_(default_tile_rows(sequences, size * update.line)) {}
   int tiles() const { return tile_count(sequences, in_tile_); }
 
   // Calls act(sequence, first) for each sequence of a tile, which gets its first new element at
   // `first`. Fails the step if an index lies outside.
   template <typename F>
   Progress each(KernelContext& context, int tile, F&& act) const {
-    const int64_t* const indices = indexed_ ? context.in<int64_t>(2) : nullptr;
+    const int64_t* const indices = update_.indexed ? context.in<int64_t>(2) : nullptr;
     const int64_t begin = tile * in_tile_;
     for (int64_t i = begin; i < std::min(sequences, begin + in_tile_); ++i) {
-      const int64_t first = indices ? indices[i / in_batch_] : 0;
-      if (!circular_ && (first < 0 || first > size - news)) {
-        context.step->fail(context.instruction,
-                           invalid_argument(cat(subject_, ": write_indices: expected 0 to ",
-                                                size - news, ", received ", first)));
+      const int64_t first = indices ? indices[i / update_.in_batch] : 0;
+      if (!update_.circular && (first < 0 || first > size - news)) {
+        context.step->fail(context.instruction, update_.refused(subject_, first));
         return Progress::failed;
       }
       act(i, first);
@@ -57,27 +49,14 @@ class CacheSequences {
     if (before_end < news) act(before_end, 0, news - before_end);
   }
 
-  int64_t sequences = 0, size = 0, news = 0;
-  size_t bytes = 0;  // of an element of a sequence
+  int64_t sequences, size, news;
+  size_t bytes;  // of an element of a sequence
 
  private:
   std::string subject_;
-  bool circular_, indexed_;
-  int64_t in_batch_ = 1, in_tile_ = 1;
+  CacheUpdate update_;
+  int64_t in_tile_;
 };
-
-// The checks that inference leaves to concrete shapes.
-Status check_update(const KernelSetup& setup, const Shape& cache, const Shape& update) {
-  const int64_t given = attr_int(setup.attrs(), "axis", -2);
-  const int64_t axis = given < 0 ? given + cache.rank() : given;
-  bool fits = cache.rank() == update.rank();
-  for (int d = 0; fits && d < cache.rank(); ++d)
-    fits = d == axis ? update[d] <= cache[d] : update[d] == cache[d];
-  if (fits && setup.types.has_input(2)) fits = setup.input(2).shape == Shape{cache[0]};
-  if (fits) return {};
-  return invalid_argument(cat(setup.subject, ": an update of ", update.to_string(),
-                              " does not fit the cache of ", cache.to_string()));
-}
 
 class TensorScatterKernel final : public Kernel {
  public:
@@ -133,17 +112,17 @@ class TensorScatterGradKernel final : public Kernel {
 };
 
 Result<std::unique_ptr<Kernel>> make_tensor_scatter(const KernelSetup& setup) {
-  const Shape &cache = setup.input(0).shape, &update = setup.input(1).shape;
-  LEAT_RETURN_IF_ERROR(check_update(setup, cache, update));
+  LEAT_ASSIGN_OR_RETURN(const CacheUpdate update,
+                        CacheUpdate::of(setup, setup.input(0).shape, setup.input(1).shape));
   return std::unique_ptr<Kernel>(
-      std::make_unique<TensorScatterKernel>(CacheSequences(setup, cache, update)));
+      std::make_unique<TensorScatterKernel>(CacheSequences(setup, update)));
 }
 
 Result<std::unique_ptr<Kernel>> make_tensor_scatter_grad(const KernelSetup& setup) {
-  const Shape &cache = setup.input(0).shape, &update = setup.output(1).shape;
-  LEAT_RETURN_IF_ERROR(check_update(setup, cache, update));
+  LEAT_ASSIGN_OR_RETURN(const CacheUpdate update,
+                        CacheUpdate::of(setup, setup.input(0).shape, setup.output(1).shape));
   return std::unique_ptr<Kernel>(
-      std::make_unique<TensorScatterGradKernel>(CacheSequences(setup, cache, update)));
+      std::make_unique<TensorScatterGradKernel>(CacheSequences(setup, update)));
 }
 
 }  // namespace

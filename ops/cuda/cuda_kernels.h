@@ -43,7 +43,7 @@ void add_norm_kernels(Catalogue& catalogue);
 void add_attention_kernels(Catalogue& catalogue);
 // Gather, its gradient, leat.ReadRows, GatherElements, and Trilu about the main diagonal.
 void add_gather_kernels(Catalogue& catalogue);
-// OneHot, CumSum, TopK, GatherND, leat.PadGrad.
+// OneHot, CumSum, CumProd, TopK, GatherND, TensorScatter, and gradients of these and of Pad.
 void add_indexing_kernels(Catalogue& catalogue);
 // ScatterElements, ScatterND, and the gradients of GatherElements and GatherND.
 void add_scatter_kernels(Catalogue& catalogue);

@@ -13,6 +13,7 @@ namespace {
 using elementwise::load;
 using elementwise::store;
 using elementwise::wrap_add;
+using elementwise::wrap_mul;
 
 template <typename T>
 __device__ inline int64_t element_of(const void* data, int64_t i) {
@@ -75,30 +76,109 @@ __global__ void one_hot(OneHotCall call) {
   static_cast<T*>(call.y)[i] = static_cast<const T*>(call.values)[on ? 1 : 0];
 }
 
-// One thread for each line, whose number the host does not know: the first threads have one.
-template <typename T>
-__global__ void cum_sum(CumSumCall call) {
+// A line along the axis: place(n) is the index of its element n in the order of the fold.
+struct CumLine {
+  int64_t first = 0, size = 0, inner = 1;
+  bool reverse = false;
+  __device__ int64_t place(int64_t n) const { return first + (reverse ? size - 1 - n : n) * inner; }
+};
+
+// The line of this thread, of no elements if it has none: the host does not know how many lines
+// there are, and the first threads have one each.
+__device__ inline CumLine line_of(const CumSumCall& call) {
   const int64_t line = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t given = call.wide_axis ? *static_cast<const int64_t*>(call.axis)
                                        : *static_cast<const int32_t*>(call.axis);
   const int64_t axis = given < 0 ? given + call.rank : given;
   if (axis < 0 || axis >= call.rank) {
     if (line == 0) call.complaint->write(0, given);
-    return;
+    return {};
   }
-  int64_t inner = 1;
-  for (int64_t d = axis + 1; d < call.rank; ++d) inner *= call.sizes[d];
+  CumLine found;
+  for (int64_t d = axis + 1; d < call.rank; ++d) found.inner *= call.sizes[d];
   const int64_t size = call.sizes[axis];
-  if (line >= call.elements / size) return;
-  const int64_t first = line / inner * size * inner + line % inner;
-  auto sum = load(T{});
-  for (int64_t n = 0; n < size; ++n) {
-    const int64_t i = first + (call.reverse ? size - 1 - n : n) * inner;
-    const auto x = load(static_cast<const T*>(call.x)[i]);
-    if (call.exclusive) static_cast<T*>(call.y)[i] = store<T>(sum);
-    sum = wrap_add(sum, x);
-    if (!call.exclusive) static_cast<T*>(call.y)[i] = store<T>(sum);
+  if (line >= call.elements / size) return {};
+  found.size = size;
+  found.first = line / found.inner * size * found.inner + line % found.inner;
+  found.reverse = call.reverse;
+  return found;
+}
+
+template <typename T, bool multiplies>
+__global__ void cumulative(CumSumCall call) {
+  const CumLine line = line_of(call);
+  using C = decltype(load(T{}));
+  auto fold = static_cast<C>(multiplies ? 1 : 0);
+  for (int64_t n = 0; n < line.size; ++n) {
+    const int64_t i = line.place(n);
+    const C x = load(static_cast<const T*>(call.x)[i]);
+    if (call.exclusive) static_cast<T*>(call.y)[i] = store<T>(fold);
+    fold = multiplies ? wrap_mul(fold, x) : wrap_add(fold, x);
+    if (!call.exclusive) static_cast<T*>(call.y)[i] = store<T>(fold);
   }
+}
+
+// As cum_prod_gradient_of_line() of the CPU: from the end, the sum of the results behind an
+// element, and then from the beginning, the product before it.
+template <typename T>
+__global__ void cum_prod_grad(CumSumCall call, const T* dy, decltype(load(T{}))* sums) {
+  const CumLine line = line_of(call);
+  using C = decltype(load(T{}));
+  const auto* x = static_cast<const T*>(call.x);
+  C sum = 0;
+  for (int64_t n = line.size; n-- > 0;) {
+    const int64_t i = line.place(n);
+    if (!call.exclusive) sum += load(dy[i]);
+    sums[i] = sum;
+    sum *= load(x[i]);
+    if (call.exclusive) sum += load(dy[i]);
+  }
+  C before = 1;
+  for (int64_t n = 0; n < line.size; ++n) {
+    const int64_t i = line.place(n);
+    static_cast<T*>(call.y)[i] = store<T>(sums[i] * before);
+    before *= load(x[i]);
+  }
+}
+
+// The number of the new element that belongs to `place` of a sequence: negative if the cache keeps
+// its own there, which it does everywhere if the index is out of range.
+__device__ inline int64_t new_element(const CacheCall& call, int64_t sequence, int64_t place) {
+  const int64_t at = sequence / call.in_batch;
+  const int64_t first = call.indices ? call.indices[at] : 0;
+  if (!call.circular && (first < 0 || first > call.size - call.news)) {
+    call.complaint->write(at, first);
+    return -1;
+  }
+  const int64_t begin = (first % call.size + call.size) % call.size;
+  const int64_t n = place < begin ? place - begin + call.size : place - begin;
+  return n < call.news ? n : -1;
+}
+
+template <typename T>
+__global__ void cache_update(CacheCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.sequences * call.size * call.line) return;
+  const int64_t element = i / call.line, sequence = element / call.size;
+  const int64_t n = new_element(call, sequence, element - sequence * call.size);
+  static_cast<T*>(call.y)[i] =
+      n < 0 ? static_cast<const T*>(call.cache)[i]
+            : static_cast<const T*>(
+                  call.update)[(sequence * call.news + n) * call.line + i % call.line];
+}
+
+// y may have the place of the gradient that it is made from: each thread reads its element first.
+template <typename T>
+__global__ void cache_update_grad(CacheCall call) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= call.sequences * call.size * call.line) return;
+  const int64_t element = i / call.line, sequence = element / call.size;
+  const int64_t n = new_element(call, sequence, element - sequence * call.size);
+  const T dy = static_cast<const T*>(call.cache)[i];
+  if (n >= 0) {
+    static_cast<T*>(call.update_grad)[(sequence * call.news + n) * call.line + i % call.line] = dy;
+  }
+  static_cast<T*>(call.y)[i] = n < 0 ? dy : T{0};
 }
 
 // As comes_before() of the CPU's TopK.
@@ -203,7 +283,42 @@ cudaError_t launch_one_hot(const OneHotCall& call, size_t element_bytes, cudaStr
 cudaError_t launch_cum_sum(const CumSumCall& call, DType dtype, cudaStream_t stream) {
   if (call.elements == 0) return cudaSuccess;
   return dispatch_numbers(dtype, [&](auto zero) {
-    return launch<&cum_sum<decltype(zero)>>(one_thread_each(call.elements), stream, call);
+    return launch<&cumulative<decltype(zero), false>>(one_thread_each(call.elements), stream, call);
+  });
+}
+
+cudaError_t launch_cum_prod(const CumSumCall& call, DType dtype, cudaStream_t stream) {
+  if (call.elements == 0) return cudaSuccess;
+  return dispatch_numbers(dtype, [&](auto zero) {
+    return launch<&cumulative<decltype(zero), true>>(one_thread_each(call.elements), stream, call);
+  });
+}
+
+cudaError_t launch_cum_prod_grad(const CumSumCall& call, const void* dy, void* sums, DType dtype,
+                                 cudaStream_t stream) {
+  if (call.elements == 0) return cudaSuccess;
+  return dispatch_floats(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return launch<&cum_prod_grad<T>>(one_thread_each(call.elements), stream, call,
+                                     static_cast<const T*>(dy),
+                                     static_cast<decltype(load(T{}))*>(sums));
+  });
+}
+
+cudaError_t launch_cache_update(const CacheCall& call, size_t element_bytes, cudaStream_t stream) {
+  const int64_t elements = call.sequences * call.size * call.line;
+  if (elements == 0) return cudaSuccess;
+  return dispatch_size(element_bytes, [&](auto element) {
+    return launch<&cache_update<decltype(element)>>(one_thread_each(elements), stream, call);
+  });
+}
+
+cudaError_t launch_cache_update_grad(const CacheCall& call, size_t element_bytes,
+                                     cudaStream_t stream) {
+  const int64_t elements = call.sequences * call.size * call.line;
+  if (elements == 0) return cudaSuccess;
+  return dispatch_size(element_bytes, [&](auto element) {
+    return launch<&cache_update_grad<decltype(element)>>(one_thread_each(elements), stream, call);
   });
 }
 

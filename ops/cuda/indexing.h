@@ -1,4 +1,5 @@
-// OneHot, CumSum, TopK, GatherND and the gradient of Pad on CUDA, with the CPU's bits.
+// OneHot, CumSum, CumProd, TopK, GatherND, TensorScatter and the gradients of CumProd,
+// TensorScatter and Pad on CUDA, with the CPU's bits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,7 +26,7 @@ struct OneHotCall {
 };
 cudaError_t launch_one_hot(const OneHotCall& call, size_t element_bytes, cudaStream_t stream);
 
-// Sums along an axis that the device knows: a negative one counts from the end.
+// Sums or products along an axis that the device knows: a negative one counts from the end.
 struct CumSumCall {
   int rank = 0;
   int64_t sizes[kMostIndexAxes] = {};
@@ -38,6 +39,11 @@ struct CumSumCall {
   Complaint* complaint = nullptr;  // of an axis out of range
 };
 cudaError_t launch_cum_sum(const CumSumCall& call, DType dtype, cudaStream_t stream);
+cudaError_t launch_cum_prod(const CumSumCall& call, DType dtype, cudaStream_t stream);
+// y gets the gradient with regard to x, of floats. `sums` has room for as many elements in the type
+// of the computation; it is y itself where that is y's type.
+cudaError_t launch_cum_prod_grad(const CumSumCall& call, const void* dy, void* sums, DType dtype,
+                                 cudaStream_t stream);
 
 // The k first elements, by size, of each line of x [outer, size, inner]: a NaN counts as the
 // largest number, and of equal elements the first place comes first.
@@ -61,6 +67,21 @@ struct GatherNdCall {
   Complaint* complaint = nullptr;  // of an index out of range, with its place among all indices
 };
 cudaError_t launch_gather_nd(const GatherNdCall& call, size_t element_bytes, cudaStream_t stream);
+
+// New elements of the sequences of a cache, from the place that an index names on.
+struct CacheCall {
+  int64_t sequences = 0, in_batch = 1, size = 0, news = 0, line = 0;
+  bool circular = false;
+  const int64_t* indices = nullptr;  // or null: 0 for all
+  const void* cache = nullptr;       // or the gradient with regard to y
+  const void* update = nullptr;
+  void* y = nullptr;  // or the gradient with regard to the cache
+  void* update_grad = nullptr;
+  Complaint* complaint = nullptr;  // of an index out of range
+};
+cudaError_t launch_cache_update(const CacheCall& call, size_t element_bytes, cudaStream_t stream);
+cudaError_t launch_cache_update_grad(const CacheCall& call, size_t element_bytes,
+                                     cudaStream_t stream);
 
 // dx[i] = the sum of dy over the elements that show element i, in their order. Along axis d, place
 // p is shown by the offsets[starts[begins[d] + p]] to offsets[starts[begins[d] + p + 1]],

@@ -1,4 +1,5 @@
-// The factories of OneHot, CumSum, TopK, GatherND and the gradient of Pad on CUDA.
+// The factories of OneHot, CumSum, CumProd, TopK, GatherND, TensorScatter and the gradients of
+// CumProd, TensorScatter and Pad on CUDA.
 #include <algorithm>
 
 #include "devices/base/text.h"
@@ -6,6 +7,7 @@
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/cuda/index_places.h"
 #include "ops/cuda/indexing.h"
+#include "ops/definitions/cache_update.h"
 #include "ops/definitions/pad.h"
 #include "ops/definitions/strided_copy.h"
 #include "ops/graph/limits.h"
@@ -34,7 +36,12 @@ Result<std::unique_ptr<Kernel>> make_one_hot(const KernelSetup& setup) {
   });
 }
 
-Result<std::unique_ptr<Kernel>> make_cum_sum(const KernelSetup& setup) {
+// A call for the node, with a complaint of its own, which lives as long as the kernel.
+struct Cumulating {
+  CumSumCall call;
+  std::shared_ptr<LentComplaint> complaint;
+};
+Result<Cumulating> cumulating(const KernelSetup& setup) {
   const Shape& shape = setup.output(0).shape;
   CumSumCall call;
   call.rank = shape.rank();
@@ -50,14 +57,76 @@ Result<std::unique_ptr<Kernel>> make_cum_sum(const KernelSetup& setup) {
                                                       rank - 1, "], received ", found.received));
                         }));
   call.complaint = complaint->get();
-  return make_cuda_kernel(setup, [call, complaint, dtype = setup.output(0).dtype](
+  return Cumulating{call, complaint};
+}
+
+CumSumCall with_operands(const Cumulating& node, const KernelContext& context) {
+  CumSumCall now = node.call;
+  now.x = context.inputs[0];
+  now.axis = context.inputs[1];
+  now.y = context.outputs[0];
+  return now;
+}
+
+template <cudaError_t (*launch)(const CumSumCall&, DType, cudaStream_t)>
+Result<std::unique_ptr<Kernel>> make_cumulative(const KernelSetup& setup) {
+  LEAT_ASSIGN_OR_RETURN(const Cumulating node, cumulating(setup));
+  return make_cuda_kernel(setup, [node, dtype = setup.output(0).dtype](const KernelContext& context,
+                                                                       cudaStream_t stream) {
+    return launch(with_operands(node, context), dtype, stream);
+  });
+}
+
+Result<std::unique_ptr<Kernel>> make_cum_prod_grad(const KernelSetup& setup) {
+  LEAT_ASSIGN_OR_RETURN(const Cumulating node, cumulating(setup));
+  const DType dtype = setup.output(0).dtype;
+  // In 16 bits, the sums would be rounded on their way.
+  const bool narrow = is_16bit_float(dtype);
+  const size_t workspace =
+      narrow ? static_cast<size_t>(node.call.elements) * sizeof(float) : size_t{0};
+  return make_cuda_kernel(
+      setup,
+      [=](const KernelContext& context, cudaStream_t stream) {
+        void* const sums = narrow ? context.workspace : context.outputs[0];
+        return launch_cum_prod_grad(with_operands(node, context), context.inputs[2], sums, dtype,
+                                    stream);
+      },
+      workspace);
+}
+
+// TensorScatter, or its gradient, whose inputs are that of the output, anything of the update's
+// shape, and the indices.
+template <bool is_gradient>
+Result<std::unique_ptr<Kernel>> make_cache_update(const KernelSetup& setup) {
+  const Shape& of_update = is_gradient ? setup.output(1).shape : setup.input(1).shape;
+  LEAT_ASSIGN_OR_RETURN(const CacheUpdate update,
+                        CacheUpdate::of(setup, setup.input(0).shape, of_update));
+  LEAT_ASSIGN_OR_RETURN(
+      const auto complaint,
+      LentComplaint::make(setup, [subject = setup.subject, update](const Complaint& found) {
+        return update.refused(subject, found.received);
+      }));
+  CacheCall call;
+  call.sequences = update.sequences;
+  call.in_batch = update.in_batch;
+  call.size = update.size;
+  call.news = update.news;
+  call.line = update.line;
+  call.circular = update.circular;
+  call.complaint = complaint->get();
+  return make_cuda_kernel(setup, [=, element = dtype_size(setup.output(0).dtype)](
                                      const KernelContext& context, cudaStream_t stream) {
     (void)complaint;  // it lives as long as the kernel
-    CumSumCall now = call;
-    now.x = context.inputs[0];
-    now.axis = context.inputs[1];
+    CacheCall now = call;
+    now.cache = context.inputs[0];
+    now.indices = update.indexed ? context.in<int64_t>(2) : nullptr;
     now.y = context.outputs[0];
-    return launch_cum_sum(now, dtype, stream);
+    if (is_gradient) {
+      now.update_grad = context.outputs[1];
+      return launch_cache_update_grad(now, element, stream);
+    }
+    now.update = context.inputs[1];
+    return launch_cache_update(now, element, stream);
   });
 }
 
@@ -141,7 +210,11 @@ Result<std::unique_ptr<Kernel>> make_pad_grad(const KernelSetup& setup) {
 
 void add_indexing_kernels(Catalogue& catalogue) {
   catalogue.add_kernel("OneHot", kKind, make_one_hot);
-  catalogue.add_kernel("CumSum", kKind, make_cum_sum);
+  catalogue.add_kernel("CumSum", kKind, make_cumulative<launch_cum_sum>);
+  catalogue.add_kernel("CumProd", kKind, make_cumulative<launch_cum_prod>);
+  catalogue.add_kernel("leat.CumProdGrad", kKind, make_cum_prod_grad);
+  catalogue.add_kernel("TensorScatter", kKind, make_cache_update<false>);
+  catalogue.add_kernel("leat.TensorScatterGrad", kKind, make_cache_update<true>);
   catalogue.add_kernel("TopK", kKind, make_top_k);
   catalogue.add_kernel("GatherND", kKind, make_gather_nd);
   catalogue.add_kernel("leat.PadGrad", kKind, make_pad_grad);

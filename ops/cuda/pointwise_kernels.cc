@@ -264,6 +264,16 @@ Result<std::unique_ptr<Kernel>> make_sum_tree(const KernelSetup& setup) {
 Result<std::unique_ptr<Kernel>> make_cast(const KernelSetup& setup) {
   return make_pointwise(setup, find_cast(setup.input(0).dtype, setup.output(0).dtype), 1);
 }
+// A bool of bits is 0 or 1, whatever the byte; all others keep their bits.
+Result<std::unique_ptr<Kernel>> make_bit_cast(const KernelSetup& setup) {
+  const DType to = setup.output(0).dtype;
+  const size_t size = dtype_size(to);
+  const DType bits = size == 1   ? DType::u8
+                     : size == 2 ? DType::u16
+                     : size == 4 ? DType::u32
+                                 : DType::u64;
+  return make_pointwise(setup, find_cast(bits, to == DType::boolean ? to : bits), 1);
+}
 Result<std::unique_ptr<Kernel>> make_where(const KernelSetup& setup) {
   return make_pointwise(setup, find_where(dtype_size(setup.output(0).dtype)), 3);
 }
@@ -291,6 +301,7 @@ void add_pointwise_kernels(Catalogue& catalogue) {
   for (const char* op :
        {"Gelu", "leat.GeluGrad", "Div", "Sum", "Max", "Min", "leat.SumTree", "Cast"})
     catalogue.add_layouts(op, kKind, pointwise_layouts);
+  catalogue.add_kernel("BitCast", kKind, make_bit_cast);
   catalogue.add_kernel("Where", kKind, make_where);
 }
 
