@@ -23,6 +23,20 @@ class ControlFlow final : public MapCopier {
   using MapCopier::MapCopier;
 
  private:
+  // A branch around the nodes that are made: its condition, and the value that takes it.
+  struct Enclosing {
+    ValueId condition;
+    bool branch;
+  };
+  // inlined(), within a branch.
+  Result<ValueIds> inlined_in(Enclosing branch, const ControlNode& of, const Graph& region,
+                              ValueIds operands, std::string label, bool is_repeated) {
+    enclosing_.push_back(branch);
+    auto made = inlined(of, region, std::move(operands), std::move(label), is_repeated);
+    enclosing_.pop_back();
+    return made;
+  }
+
   // The operands of a branch. Only floats carry a gradient, and only what a step computes.
   Result<ValueIds> entered(const ControlNode& of, const Graph& region, ValueIds operands,
                            ValueId condition, bool branch) {
@@ -62,11 +76,13 @@ class ControlFlow final : public MapCopier {
     }
     LEAT_ASSIGN_OR_RETURN(ValueIds operands,
                           entered(of, *then_branch, of.captures, condition, true));
-    LEAT_ASSIGN_OR_RETURN(const ValueIds a, inlined(of, *then_branch, std::move(operands),
-                                                    cat(of.label, "/then"), false));
+    LEAT_ASSIGN_OR_RETURN(const ValueIds a,
+                          inlined_in({condition, true}, of, *then_branch, std::move(operands),
+                                     cat(of.label, "/then"), false));
     LEAT_ASSIGN_OR_RETURN(operands, entered(of, *else_branch, of.captures, condition, false));
-    LEAT_ASSIGN_OR_RETURN(const ValueIds b, inlined(of, *else_branch, std::move(operands),
-                                                    cat(of.label, "/else"), false));
+    LEAT_ASSIGN_OR_RETURN(const ValueIds b,
+                          inlined_in({condition, false}, of, *else_branch, std::move(operands),
+                                     cat(of.label, "/else"), false));
     if (a.size() != b.size()) {
       return invalid_argument(cat(of.subject, ": expected as many outputs from both branches, ",
                                   "received ", a.size(), " and ", b.size()));
@@ -173,11 +189,25 @@ class ControlFlow final : public MapCopier {
       return invalid_argument(cat(of.subject, ": bound: expected a Loop that may end within ",
                                   *trips.most, " iterations, this one goes on"));
     }
+    LEAT_ASSIGN_OR_RETURN(const ValueId goes_on, within_taken_branches(of, *state.running));
     for (ValueId& result : results) {
-      LEAT_ASSIGN_OR_RETURN(
-          result, emit(of, "leat.LoopEnd", {result, *state.running}, {{"bound", *trips.most}}));
+      LEAT_ASSIGN_OR_RETURN(result,
+                            emit(of, "leat.LoopEnd", {result, goes_on}, {{"bound", *trips.most}}));
     }
     return results;
+  }
+
+  // True if `condition` holds and the step takes all branches around it: an accelerator computes
+  // those that the step does not take, too, and their loops must not fail it.
+  Result<ValueId> within_taken_branches(const ControlNode& of, ValueId condition) {
+    for (const Enclosing& around : enclosing_) {
+      ValueId taken = around.condition;
+      if (!around.branch) {
+        LEAT_ASSIGN_OR_RETURN(taken, emit(of, "Not", {taken}));
+      }
+      LEAT_ASSIGN_OR_RETURN(condition, emit(of, "And", {condition, taken}));
+    }
+    return condition;
   }
 
   // Sets the condition of the first iteration.
@@ -247,8 +277,11 @@ class ControlFlow final : public MapCopier {
     if (running) {
       LEAT_ASSIGN_OR_RETURN(operands, entered(of, body, std::move(operands), *running, true));
     }
-    LEAT_ASSIGN_OR_RETURN(const ValueIds made,
-                          inlined(of, body, std::move(operands), cat(of.label, "/", i), i > 0));
+    auto body_results = running
+                            ? inlined_in({*running, true}, of, body, std::move(operands),
+                                         cat(of.label, "/", i), i > 0)
+                            : inlined(of, body, std::move(operands), cat(of.label, "/", i), i > 0);
+    LEAT_ASSIGN_OR_RETURN(const ValueIds made, std::move(body_results));
     for (size_t c = 0; c < state.carried.size(); ++c) {
       const ValueId before = state.carried[c];
       state.carried[c] = made[c + 1];
@@ -373,6 +406,8 @@ class ControlFlow final : public MapCopier {
     if (of.node.op->domain == "leat") return mapped(of);
     return attr_int(of.node.attrs, "batched", 0) != 0 ? batched_scan(of) : scan(of, of.inputs);
   }
+
+  std::vector<Enclosing> enclosing_;  // the outermost first
 };
 
 }  // namespace

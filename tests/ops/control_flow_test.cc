@@ -319,6 +319,59 @@ TEST_CASE("a step that needs more iterations than the bound fails") {
         std::string::npos);
 }
 
+// The interpreter computes both branches, as accelerators do.
+TEST_CASE("a bounded Loop in a branch that a step does not take does not fail it") {
+  const Graph graph = flat(R"(g (float[2] x, int64 n, bool outer, bool inner) => (y) {
+    y = If (outer) <
+      then_branch = a () => (p) { p = Neg (x) },
+      else_branch = b () => (q) {
+        q = If (inner) <
+          then_branch = d () => (v) {
+            v = Loop (n, , x) <bound = 2, body = l (int64 i, bool go, float[2] u) => (go, w) {
+              w = Add (u, u)
+            }>
+          },
+          else_branch = e () => (r) { r = Abs (x) }>
+      }>
+  })");
+  const auto step = [&](int64_t n, bool outer, bool inner) {
+    std::map<ValueId, Tensor> fed;
+    const std::vector<Tensor> feeds = {Tensor::of<float>({2}, {1, -3}), Tensor::scalar(n),
+                                       Tensor::scalar(outer), Tensor::scalar(inner)};
+    for (size_t i = 0; i < feeds.size(); ++i) fed[graph.inputs()[i]] = feeds[i];
+    return interpret(graph, fed, {graph.outputs()[0]});
+  };
+  const Tensor negated = Tensor::of<float>({2}, {-1, 3});
+  for (const bool inner : {false, true}) check_identical(must(step(9, true, inner))[0], negated);
+  check_identical(must(step(9, false, false))[0], Tensor::of<float>({2}, {1, 3}));
+  check_identical(must(step(2, false, true))[0], Tensor::of<float>({2}, {4, -12}));
+  const auto more = step(3, false, true);
+  REQUIRE(!more.ok());
+  CHECK(more.status().message().find("at most 2 iterations") != std::string::npos);
+}
+
+TEST_CASE("a bounded Loop in iterations that a step does not run does not fail it") {
+  // The first iteration runs the inner Loop once, the second one would run it thrice.
+  const Graph graph = flat(R"(g (float[1] x, int64 n) => (y) {
+    two = Constant <value = int64 {2}> ()
+    one = Constant <value = int64 {1}> ()
+    y, m = Loop (n, , x, one) <bound = 2, body = a (int64 i, bool go, float[1] v, int64 k) => (go, w, l) {
+      w = Loop (k, , v) <bound = 2, body = b (int64 j, bool on, float[1] u) => (on, t) {
+        t = Add (u, u)
+      }>
+      l = Add (k, two)
+    }>
+  })");
+  const auto step = [&](int64_t n) {
+    return interpret(
+        graph,
+        {{graph.inputs()[0], Tensor::of<float>({1}, {1})}, {graph.inputs()[1], Tensor::scalar(n)}},
+        {graph.outputs()[0]});
+  };
+  check_identical(must(step(1))[0], Tensor::of<float>({1}, {2}));
+  CHECK(!step(2).ok());
+}
+
 TEST_CASE("the bound of a Loop is checked when a graph is loaded") {
   const auto loop = [](const std::string& m, const std::string& bound) {
     return cat("g (float[2] x) => (y) {\n  y = Loop (", m, ", x) <bound = ", bound,
