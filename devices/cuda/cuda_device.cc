@@ -5,7 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "devices/base/cuda_architectures.h"
 #include "devices/base/text.h"
+#include "devices/cuda/built_for.h"
 #include "devices/cuda/cuda_status.h"
 #include "devices/cuda/plain_ways.h"
 
@@ -34,18 +36,6 @@ class DeviceBuffer final : public Buffer {
   size_t size_;
 };
 
-class PinnedBuffer final : public Buffer {
- public:
-  PinnedBuffer(void* data, size_t size) : data_(data), size_(size) {}
-  ~PinnedBuffer() override { (void)cudaFreeHost(data_); }
-  void* data() const override { return data_; }
-  size_t size() const override { return size_; }
-
- private:
-  void* data_;
-  size_t size_;
-};
-
 }  // namespace
 
 // A stream. Marks are events, which are used again once they are reached.
@@ -59,7 +49,8 @@ class CudaQueue final : public Queue {
     if (stream_) (void)cudaStreamDestroy(stream_);
   }
   Status open() {
-    return cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), subject_);
+    return cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                       cat(subject_, ": cudaStreamCreateWithFlags"));
   }
 
   void enqueue(std::function<Status()> work) override {
@@ -71,7 +62,8 @@ class CudaQueue final : public Queue {
       if (const Status status = call->work(); !status.ok()) call->queue->device_.fail(status);
     };
     const std::lock_guard use(use_);
-    if (check(cudaLaunchHostFunc(stream_, run, call.get()))) (void)call.release();
+    if (check(cudaLaunchHostFunc(stream_, run, call.get()), "cudaLaunchHostFunc"))
+      (void)call.release();
   }
 
   uint64_t mark() override {
@@ -81,7 +73,7 @@ class CudaQueue final : public Queue {
       const std::lock_guard lock(mutex_);
       value = ++marks_;
       cudaEvent_t event = take_event();
-      if (!event || !check(cudaEventRecord(event, stream_))) {
+      if (!event || !check(cudaEventRecord(event, stream_), "cudaEventRecord")) {
         if (event) free_.push_back(event);
         return value;  // the timeline has failed
       }
@@ -110,7 +102,7 @@ class CudaQueue final : public Queue {
     if (goes_plain_way("graphs") || timeline_.failed()) return false;
     use_.lock();
     recorded_ = {};
-    if (check(cudaGraphCreate(&recorded_.graph, 0))) return true;
+    if (check(cudaGraphCreate(&recorded_.graph, 0), "cudaGraphCreate")) return true;
     use_.unlock();
     return false;
   }
@@ -121,20 +113,22 @@ class CudaQueue final : public Queue {
   // Enqueues a reading of the GPU's clock.
   void record(cudaEvent_t event) {
     const std::lock_guard use(use_);
-    check(cudaEventRecord(event, stream_));
+    check(cudaEventRecord(event, stream_), "cudaEventRecord");
   }
   // Enqueues a copy; an address may be the host's or the device's.
   void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     const std::lock_guard use(use_);
-    if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, stream_));
+    if (bytes == 0) return;
+    const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, stream_);
+    if (error != cudaSuccess) check(error, cat("cudaMemcpyAsync of ", bytes, " bytes"));
   }
   void fill_with_zeros(void* to, size_t bytes) {
     const std::lock_guard use(use_);
-    check(cudaMemsetAsync(to, 0, bytes, stream_));
+    check(cudaMemsetAsync(to, 0, bytes, stream_), "cudaMemsetAsync");
   }
   void launch(cudaGraphExec_t graph) {
     const std::lock_guard use(use_);
-    check(cudaGraphLaunch(graph, stream_));
+    check(cudaGraphLaunch(graph, stream_), "cudaGraphLaunch");
   }
   cudaStream_t stream() const { return stream_; }
 
@@ -161,7 +155,8 @@ class CudaQueue final : public Queue {
       if (!timeline_.failed()) timeline_.signal(value);
     }
     if (error == cudaSuccess || error == cudaErrorNotReady) return reached;
-    device_.fail(cuda_status(error, subject_));
+    // Either the call itself has failed, or the work before it.
+    device_.fail(cuda_status(error, cat(subject_, ": cudaEventQuery")));
     return -1;
   }
   void fail(const Status& status) { timeline_.fail(status); }
@@ -184,9 +179,9 @@ class CudaQueue final : public Queue {
   };
   void end_piece();
 
-  bool check(cudaError_t error) {
+  bool check(cudaError_t error, std::string_view call) {
     if (error == cudaSuccess) return true;
-    device_.fail(cuda_status(error, subject_));
+    device_.fail(cuda_status(error, cat(subject_, ": ", call)));
     return false;
   }
   cudaEvent_t take_event() {
@@ -196,7 +191,8 @@ class CudaQueue final : public Queue {
       return event;
     }
     cudaEvent_t event = nullptr;
-    return check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) ? event : nullptr;
+    const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    return check(error, "cudaEventCreateWithFlags") ? event : nullptr;
   }
   // A mark that is not pending any more is reached.
   void wait_for_mark(CudaQueue& other, uint64_t value) {
@@ -204,7 +200,8 @@ class CudaQueue final : public Queue {
     const std::lock_guard lock(other.mutex_);
     const auto at = std::find_if(other.pending_.begin(), other.pending_.end(),
                                  [&](const Mark& mark) { return mark.value >= value; });
-    if (at != other.pending_.end()) check(cudaStreamWaitEvent(stream_, at->event, 0));
+    if (at != other.pending_.end())
+      check(cudaStreamWaitEvent(stream_, at->event, 0), "cudaStreamWaitEvent");
   }
 
   CudaDevice& device_;
@@ -218,6 +215,28 @@ class CudaQueue final : public Queue {
   std::vector<cudaEvent_t> free_;
   Recorded recorded_;
   Timeline timeline_;
+};
+
+// Its owner has waited for the work that uses it, unless the device has failed: then no timeline
+// tells when that work is done, and it may still run. CUDA does not promise to wait for it.
+class PinnedBuffer final : public Buffer {
+ public:
+  PinnedBuffer(CudaDevice& device, void* data, size_t size)
+      : device_(device), data_(data), size_(size) {}
+  ~PinnedBuffer() override {
+    for (const QueueFor use : {QueueFor::compute, QueueFor::copies_in, QueueFor::copies_out}) {
+      auto& queue = static_cast<CudaQueue&>(device_.queue(use));
+      if (queue.timeline().failed()) (void)cudaStreamSynchronize(queue.stream());
+    }
+    (void)cudaFreeHost(data_);
+  }
+  void* data() const override { return data_; }
+  size_t size() const override { return size_; }
+
+ private:
+  CudaDevice& device_;
+  void* data_;
+  size_t size_;
 };
 
 // A graph of the work that a stream was given.
@@ -304,7 +323,8 @@ void CudaQueue::begin_piece(std::span<const uint32_t> after) {
   }
   // After an error, the work that follows is captured and thrown away: it must not be done.
   recorded_.capturing = recorded_.error == cudaSuccess ||
-                        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+                        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+                              "cudaStreamBeginCapture");
 }
 
 // A piece ends at the nodes that the next work of the stream would follow.
@@ -338,10 +358,33 @@ std::unique_ptr<Recording> CudaQueue::end_recording() {
   return nullptr;
 }
 
+namespace {
+
+// CUDA writes 13.0 as 13000.
+std::string version_text(int number) { return cat(number / 1000, ".", number % 1000 / 10); }
+
+// Without code for it, the first launch of a step would fail.
+Status check_capability(const std::string& name, const cudaDeviceProp& properties) {
+  const int capability = 10 * properties.major + properties.minor;
+  if (runs_on(kBuiltFor, capability)) return {};
+  return unavailable(cat(name, ": expected a compute capability that the plugin has code for (",
+                         kBuiltFor, "), received ", capability_text(capability), " of ",
+                         properties.name));
+}
+
+}  // namespace
+
 Result<int> CudaDevice::count() {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error == cudaSuccess && devices > 0) return devices;
+  int driver = 0, runtime = 0;
+  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      cudaRuntimeGetVersion(&runtime) == cudaSuccess) {
+    return unavailable(cat("expected a driver for CUDA ", version_text(runtime),
+                           " or newer, received ",
+                           driver == 0 ? "none" : cat("one for CUDA ", version_text(driver))));
+  }
   return unavailable(cat("expected a GPU that CUDA can use, received ",
                          error == cudaSuccess ? "none" : cudaGetErrorString(error)));
 }
@@ -351,10 +394,13 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int index) {
   if (const auto devices = count(); !devices.ok())
     return unavailable(cat(name, ": ", devices.status().message()));
   cudaDeviceProp properties{};
-  LEAT_RETURN_IF_ERROR(cuda_status(cudaSetDevice(0), name));
-  LEAT_RETURN_IF_ERROR(cuda_status(cudaGetDeviceProperties(&properties, 0), name));
+  LEAT_RETURN_IF_ERROR(cuda_status(cudaSetDevice(0), cat(name, ": cudaSetDevice")));
+  LEAT_RETURN_IF_ERROR(
+      cuda_status(cudaGetDeviceProperties(&properties, 0), cat(name, ": cudaGetDeviceProperties")));
+  LEAT_RETURN_IF_ERROR(check_capability(name, properties));
   size_t free_bytes = 0, total = 0;
-  LEAT_RETURN_IF_ERROR(cuda_status(cudaMemGetInfo(&free_bytes, &total), name));
+  LEAT_RETURN_IF_ERROR(
+      cuda_status(cudaMemGetInfo(&free_bytes, &total), cat(name, ": cudaMemGetInfo")));
   std::unique_ptr<CudaDevice> device(new CudaDevice(index, properties, free_bytes));
   LEAT_RETURN_IF_ERROR(device->start());
   return device;
@@ -400,7 +446,8 @@ Result<std::unique_ptr<Buffer>> CudaDevice::allocate(size_t bytes) {
   auto buffer = std::make_unique<DeviceBuffer>(data, bytes);
   CudaQueue& copies = *queues_[static_cast<size_t>(QueueFor::copies_in)];
   copies.fill_with_zeros(data, size);
-  LEAT_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(copies.stream()), name_));
+  LEAT_RETURN_IF_ERROR(
+      cuda_status(cudaStreamSynchronize(copies.stream()), cat(name_, ": cudaStreamSynchronize")));
   return std::unique_ptr<Buffer>(std::move(buffer));
 }
 
@@ -411,7 +458,7 @@ Result<std::unique_ptr<Buffer>> CudaDevice::allocate_host(size_t bytes) {
       cuda_status(cudaHostAlloc(&data, size, cudaHostAllocPortable | cudaHostAllocMapped),
                   cat(name_, ": to allocate ", bytes, " pinned bytes of the host")));
   std::memset(data, 0, size);
-  return std::unique_ptr<Buffer>(std::make_unique<PinnedBuffer>(data, bytes));
+  return std::unique_ptr<Buffer>(std::make_unique<PinnedBuffer>(*this, data, bytes));
 }
 
 Queue& CudaDevice::queue(QueueFor use) { return *queues_[static_cast<size_t>(use)]; }

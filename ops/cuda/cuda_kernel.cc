@@ -16,22 +16,24 @@ class EnqueuingKernel final : public Kernel {
   EnqueuingKernel(const KernelSetup& setup, Enqueue enqueue, size_t workspace)
       : enqueue_(std::move(enqueue)),
         workspace_(workspace),
-        stream_(static_cast<CudaDevice*>(setup.device)->stream()),
-        subject_(setup.subject) {}
+        device_(*static_cast<CudaDevice*>(setup.device)),
+        subject_(cat(device_.name(), ": to enqueue ", setup.subject)) {}
   // All that changes from step to step is in memory that the device reads.
   bool repeats() const override { return true; }
   size_t workspace_bytes() const override { return workspace_; }
   Progress run(KernelContext& context, int, int) override {
-    const cudaError_t error = enqueue_(context, stream_);
+    const cudaError_t error = enqueue_(context, device_.stream());
     if (error == cudaSuccess) return Progress::pending;
-    context.step->fail(context.instruction, cuda_status(error, subject_));
+    const Status status = cuda_status(error, subject_);
+    device_.fail(status);
+    context.step->fail(context.instruction, status);
     return Progress::failed;
   }
 
  private:
   const Enqueue enqueue_;
   const size_t workspace_;
-  const cudaStream_t stream_;
+  CudaDevice& device_;
   const std::string subject_;
 };
 

@@ -1,4 +1,5 @@
 // The entry of libleat_cuda.so: see ops/graph/device_plugin.h.
+#include "devices/cuda/built_for.h"
 #include "devices/cuda/cuda_device.h"
 #include "ops/cuda/cuda_kernels.h"
 #include "ops/graph/device_plugin.h"
@@ -6,8 +7,8 @@
 namespace leat::cuda {
 namespace {
 
-constexpr DevicePlugin kPlugin = {kPluginBuild, "cuda", CudaDevice::count, open_cuda_device,
-                                  add_cuda_kernels};
+constexpr DevicePlugin kPlugin = {kPluginBuild,     "cuda",           CudaDevice::count,
+                                  open_cuda_device, add_cuda_kernels, kBuiltFor};
 
 }  // namespace
 }  // namespace leat::cuda

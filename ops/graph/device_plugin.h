@@ -21,6 +21,9 @@ struct DevicePlugin {
   Result<std::unique_ptr<Device>> (*open)(int index);
   // Adds its kernels to the standard ops. Called once for each catalogue, before it is used.
   void (*add_kernels)(Catalogue& catalogue);
+  // The architectures of GPUs that it has code for, as runs_on() reads them
+  // (devices/base/cuda_architectures.h).
+  const char* architectures = "";
 };
 
 // The plugin's one function of C: `extern "C" const DevicePlugin* leat_device_plugin()`.
