@@ -100,10 +100,11 @@ std::string message_of(const std::function<void()>& fault) {
 }
 
 // Runs a launch of a pointer, and of a number if the kernel has a second argument, in this thread.
-void run_here(const void* kernel_of_launch, float* x, unsigned threads, int n = 0) {
+void run_here(const void* kernel_of_launch, float* x, unsigned threads, int n = 0,
+              size_t shared = 0) {
   const emulator::KernelEntry* entry = emulator::find_kernel(kernel_of_launch);
   void* arguments[] = {&x, &n};
-  emulator::run(dim3(1), dim3(threads), 0, entry->call, arguments);
+  emulator::run(dim3(1), dim3(threads), shared, entry->call, arguments);
 }
 
 }  // namespace
@@ -157,7 +158,82 @@ TEST_CASE("a kernel that writes past the end of its memory is stopped, with its 
   CHECK_THAT(message, Catch::Contains("test_kernels.cu"));
 }
 
-// The emulator runs the threads of a block in one order, so it cannot see that a sum depends on it.
+TEST_CASE("a kernel that writes past its shared memory is stopped, with its file and line") {
+  float x[1] = {};
+  SECTION("of dynamic shared memory") {
+    (void)launch_past_shared(x, kThreads, nullptr);
+    const void* kernel = emulator::last_listed();
+    const std::string message = message_of([&] { run_here(kernel, x, 1, kThreads, kThreads * 4); });
+    CHECK_THAT(message, Catch::Contains("heap-buffer-overflow"));
+    CHECK_THAT(message, Catch::Contains("test_kernels.cu"));
+  }
+  SECTION("of a shared array") {
+    (void)launch_past_static_shared(x, 32, nullptr);
+    const void* kernel = emulator::last_listed();
+    const std::string message = message_of([&] { run_here(kernel, x, 1, 32); });
+    CHECK_THAT(message, Catch::Contains("global-buffer-overflow"));
+    CHECK_THAT(message, Catch::Contains("test_kernels.cu"));
+  }
+}
+
+TEST_CASE("shared memory that no thread has written holds NaNs") {
+  OnDevice on;
+  on.give_count();
+  CHECK(launch_unset_shared(on.in(), on.device->stream()) == cudaSuccess);
+  on.settle(QueueFor::compute);
+  const std::vector<float> found = on.take(*on.x);
+  for (size_t i = 0; i < 32; ++i) CHECK(found[i] != found[i]);
+  CHECK(found[32] == 32);
+}
+
+TEST_CASE("half warps exchange values by masks of their own") {
+  for (const bool reverse : {false, true}) {
+    OnDevice on;
+    on.give_count();
+    emulator::set_reverse(reverse);
+    CHECK(launch_half_warp_moves(on.in(), on.device->stream()) == cudaSuccess);
+    on.settle(QueueFor::compute);
+    emulator::set_reverse(false);
+    const std::vector<float> found = on.take(*on.x);
+    for (size_t i = 0; i < kThreads; ++i)
+      CHECK(found[i] == static_cast<float>(i % 16 == 15 ? i : i + 1));
+  }
+}
+
+TEST_CASE("each thread of a grid of three dimensions runs once") {
+  for (const bool reverse : {false, true}) {
+    std::vector<int> x(2 * 3 * 2 * 4 * 2 * 3, -1);
+    (void)launch_places(x.data(), dim3(2, 3, 2), dim3(4, 2, 3), nullptr);
+    const emulator::KernelEntry* entry = emulator::find_kernel(emulator::last_listed());
+    int* at = x.data();
+    void* arguments[] = {&at};
+    emulator::set_reverse(reverse);
+    emulator::run(dim3(2, 3, 2), dim3(4, 2, 3), 0, entry->call, arguments);
+    emulator::set_reverse(false);
+    for (size_t i = 0; i < x.size(); ++i) CHECK(x[i] == static_cast<int>(i));
+  }
+}
+
+TEST_CASE("a sum by atomics shows when the threads start in the reverse order") {
+  std::vector<float> x(kThreads);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 1.0f / static_cast<float>(i + 1);
+  const auto sum_of = [&](bool reverse) {
+    float sum = 0;
+    const float* from = x.data();
+    float* to = &sum;
+    (void)launch_sum_by_atomics(from, to, kThreads, nullptr);
+    void* arguments[] = {&from, &to};
+    emulator::set_reverse(reverse);
+    emulator::run(dim3(kThreads / 32), dim3(32), 0,
+                  emulator::find_kernel(emulator::last_listed())->call, arguments);
+    emulator::set_reverse(false);
+    return sum;
+  };
+  CHECK(sum_of(false) != sum_of(true));
+  CHECK(sum_of(false) == sum_of(false));
+}
+
+// The suite's cases run in two orders, and a sum may have equal bits in both by chance.
 TEST_CASE("no kernel adds with atomics, or by the functions that are fast and inexact") {
   size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(LEAT_SOURCE_DIR "/ops/cuda")) {
@@ -318,7 +394,9 @@ TEST_CASE("a launch that fails stops all queues with its error") {
   Queue& compute = on.device->queue();
   const Status failed = compute.settle(std::chrono::steady_clock::now() + kDeadline);
   CHECK(failed.code() == Code::internal);
-  CHECK_THAT(failed.message(), Catch::Contains("gpu:0: computing: cudaErrorLaunchFailure"));
+  // The first call behind it tells.
+  CHECK_THAT(failed.message(), Catch::Contains("gpu:0: computing: cudaEvent") &&
+                                   Catch::Contains(": cudaErrorLaunchFailure: "));
   // One thread stops the queues one after the other, and the wait above may end before the last.
   CHECK(eventually([&] { return on.device->queue(QueueFor::copies_in).timeline().failed(); }));
 }
@@ -338,6 +416,29 @@ TEST_CASE("a machine without a GPU says so") {
   CHECK(refused.status().code() == Code::unavailable);
   CHECK_THAT(refused.status().message(), Catch::Contains("expected a GPU that CUDA can use"));
   fake_cuda::reset();
+}
+
+TEST_CASE("a driver that is too old is named with the version that CUDA expects") {
+  fake_cuda::reset();
+  fake_cuda::set_driver(12040);
+  const auto refused = CudaDevice::open(0);
+  fake_cuda::reset();
+  CHECK(refused.status().code() == Code::unavailable);
+  CHECK_THAT(refused.status().message(),
+             Catch::Contains("gpu:0: expected a driver for CUDA 13.") &&
+                 Catch::Contains("or newer, received one for CUDA 12.4"));
+}
+
+TEST_CASE("a GPU that the plugin has no code for is refused when it is opened") {
+  fake_cuda::reset();
+  fake_cuda::set_capability(86);
+  const auto refused = CudaDevice::open(0);
+  fake_cuda::reset();
+  CHECK(refused.status().code() == Code::unavailable);
+  CHECK_THAT(
+      refused.status().message(),
+      Catch::Contains("expected a compute capability that the plugin has code for (90-real)") &&
+          Catch::Contains("received 8.6 of Emulated GPU"));
 }
 
 TEST_CASE("work of the host has its place in a queue") {

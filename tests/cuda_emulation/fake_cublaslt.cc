@@ -20,12 +20,35 @@ namespace {
 std::atomic<bool> is_hidden{false};
 std::atomic<uint64_t> products_enqueued{0};
 
+// The attributes that the fake knows, with the bytes of each. It refuses all others: to ignore one
+// would give another product than the library's.
+using Known = std::map<int, size_t>;
+const Known kOfProduct = {{CUBLASLT_MATMUL_DESC_TRANSA, sizeof(int32_t)},
+                          {CUBLASLT_MATMUL_DESC_TRANSB, sizeof(int32_t)},
+                          {CUBLASLT_MATMUL_DESC_EPILOGUE, sizeof(uint32_t)},
+                          {CUBLASLT_MATMUL_DESC_BIAS_POINTER, sizeof(void*)}};
+const Known kOfLayout = {{CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, sizeof(int32_t)},
+                         {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, sizeof(int64_t)}};
+const Known kOfPreference = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, sizeof(uint64_t)},
+                             {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, sizeof(uint32_t)},
+                             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, sizeof(uint32_t)},
+                             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, sizeof(uint32_t)},
+                             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, sizeof(uint32_t)},
+                             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, sizeof(uint32_t)}};
+// The alignment of addresses that the library assumes unless a preference says less.
+constexpr uint32_t kUsualAlignment = 256;
+constexpr uint64_t kWorkspaceAlignment = 256;
+
 // Attributes as the bytes that were set.
 class Attributes {
  public:
-  void set(int attribute, const void* value, size_t bytes) {
+  cublasStatus_t set(const Known& known, int attribute, const void* value, size_t bytes) {
+    const auto at = known.find(attribute);
+    if (at == known.end()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!value || bytes != at->second) return CUBLAS_STATUS_INVALID_VALUE;
     const auto* begin = static_cast<const std::byte*>(value);
     values_[attribute].assign(begin, begin + bytes);
+    return CUBLAS_STATUS_SUCCESS;
   }
   template <typename T>
   T get(int attribute, T otherwise) const {
@@ -60,10 +83,17 @@ struct Layout {
 };
 
 // The product of a chosen algorithm: another one must not use it.
-struct Chosen {
+struct Product {
   uint64_t m, n, k;
   int32_t items;
-  bool operator==(const Chosen&) const = default;
+  uint32_t epilogue;
+  bool operator==(const Product&) const = default;
+};
+// A chosen algorithm, and what it needs of a call.
+struct Chosen {
+  Product product;
+  uint64_t workspace;
+  uint16_t align_a, align_b, align_c, align_d;
 };
 
 template <typename T>
@@ -106,6 +136,8 @@ struct Call {
   double alpha, beta;
   const void *at_a, *at_b, *at_c;
   void* at_d;
+  void* at_workspace = nullptr;
+  size_t workspace_bytes = 0;
 
   uint64_t m() const { return transposes_a() ? a.columns : a.rows; }
   uint64_t k() const { return transposes_a() ? a.rows : a.columns; }
@@ -117,9 +149,31 @@ struct Call {
     return description.attributes.get<uint32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE,
                                                 CUBLASLT_EPILOGUE_DEFAULT);
   }
-  Chosen chosen() const { return {m(), n(), k(), a.items()}; }
+  Product product() const { return {m(), n(), k(), a.items(), epilogue()}; }
+  // As for an algorithm that adds up parts of the sums: each gets a matrix of f32.
+  uint64_t wanted_workspace() const {
+    const uint64_t bytes = m() * n() * static_cast<uint64_t>(a.items()) * sizeof(float);
+    return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  }
+  bool adds_bias() const {
+    return epilogue() == CUBLASLT_EPILOGUE_BIAS || epilogue() == CUBLASLT_EPILOGUE_RELU_BIAS;
+  }
+  bool clips() const {
+    return epilogue() == CUBLASLT_EPILOGUE_RELU || epilogue() == CUBLASLT_EPILOGUE_RELU_BIAS;
+  }
+  const void* bias() const {
+    return description.attributes.get<const void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr);
+  }
 
   cublasStatus_t check() const {
+    // Gelu, gradients and sums of a bias are not among what the fake computes.
+    if (epilogue() != CUBLASLT_EPILOGUE_DEFAULT && !adds_bias() && !clips())
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    for (const auto operand : {CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB}) {
+      const auto value = description.attributes.get<int32_t>(operand, CUBLAS_OP_N);
+      if (value != CUBLAS_OP_N && value != CUBLAS_OP_T) return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (a.items() < 1) return CUBLAS_STATUS_INVALID_VALUE;
     const auto fits = [](const Layout& x, uint64_t rows, uint64_t columns) {
       return x.rows == rows && x.columns == columns && x.ld >= static_cast<int64_t>(x.rows);
     };
@@ -138,12 +192,8 @@ struct Call {
   }
 
   cudaError_t run() const {
-    const void* bias =
-        description.attributes.get<const void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr);
-    const bool adds_bias =
-        epilogue() == CUBLASLT_EPILOGUE_BIAS || epilogue() == CUBLASLT_EPILOGUE_RELU_BIAS;
-    const bool clips =
-        epilogue() == CUBLASLT_EPILOGUE_RELU || epilogue() == CUBLASLT_EPILOGUE_RELU_BIAS;
+    // Another product that uses the same bytes meanwhile would be wrong.
+    if (workspace_bytes > 0) std::memset(at_workspace, 0xff, workspace_bytes);
     const auto rows = static_cast<int64_t>(m()), columns = static_cast<int64_t>(n()),
                depth = static_cast<int64_t>(k());
     for (int64_t item = 0; item < a.items(); ++item) {
@@ -158,8 +208,8 @@ struct Call {
           }
           sum *= alpha;
           if (beta != 0) sum += beta * element(at_c, c.type, item * c.stride() + i + j * c.ld);
-          if (adds_bias) sum += element(bias, d.type, i);
-          if (clips) sum = sum > 0 || sum != sum ? sum : 0;
+          if (adds_bias()) sum += element(bias(), d.type, i);
+          if (clips()) sum = sum > 0 || sum != sum ? sum : 0;
           set_element(at_d, d.type, item * d.stride() + i + j * d.ld, sum);
         }
       }
@@ -188,8 +238,7 @@ cublasStatus_t destroy_desc(cublasLtMatmulDesc_t desc) {
 }
 cublasStatus_t set_desc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
                         const void* value, size_t bytes) {
-  reinterpret_cast<Description*>(desc)->attributes.set(attribute, value, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  return reinterpret_cast<Description*>(desc)->attributes.set(kOfProduct, attribute, value, bytes);
 }
 cublasStatus_t create_layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, uint64_t rows,
                              uint64_t columns, int64_t ld) {
@@ -202,8 +251,7 @@ cublasStatus_t destroy_layout(const cublasLtMatrixLayout_t layout) {
 }
 cublasStatus_t set_layout(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
                           const void* value, size_t bytes) {
-  reinterpret_cast<Layout*>(layout)->attributes.set(attribute, value, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  return reinterpret_cast<Layout*>(layout)->attributes.set(kOfLayout, attribute, value, bytes);
 }
 cublasStatus_t create_preference(cublasLtMatmulPreference_t* preference) {
   *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Attributes);
@@ -216,8 +264,7 @@ cublasStatus_t destroy_preference(cublasLtMatmulPreference_t preference) {
 cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
                               cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                               size_t bytes) {
-  reinterpret_cast<Attributes*>(preference)->set(attribute, value, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  return reinterpret_cast<Attributes*>(preference)->set(kOfPreference, attribute, value, bytes);
 }
 
 Call call_of(const void* desc, const void* a, const void* b, const void* c, const void* d) {
@@ -248,7 +295,21 @@ cublasStatus_t get_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublas
   if ((schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   *result = {};
   static_assert(sizeof(Chosen) <= sizeof result->algo);
-  const Chosen chosen = call.chosen();
+  const auto alignment = [&](cublasLtMatmulPreferenceAttributes_t operand) {
+    return static_cast<uint16_t>(
+        of<Attributes>(preference).get<uint32_t>(operand, kUsualAlignment));
+  };
+  // Without room for parts, another algorithm sums in one go.
+  const auto room =
+      of<Attributes>(preference).get<uint64_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 0);
+  const uint64_t wanted = call.wanted_workspace();
+  const Chosen chosen = {call.product(),
+                         wanted <= room ? wanted : 0,
+                         alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
+                         alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES),
+                         alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
+                         alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)};
+  result->workspaceSize = chosen.workspace;
   std::memcpy(&result->algo, &chosen, sizeof chosen);
   result->state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
@@ -265,7 +326,14 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* a
   if (const cublasStatus_t status = call.check(); status != CUBLAS_STATUS_SUCCESS) return status;
   Chosen chosen{};
   std::memcpy(&chosen, algorithm, sizeof chosen);
-  if (!(chosen == call.chosen()) || (bytes > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto aligned = [](const void* address, uint64_t to) {
+    return reinterpret_cast<uintptr_t>(address) % to == 0;
+  };
+  if (!(chosen.product == call.product()) || bytes < chosen.workspace ||
+      (chosen.workspace > 0 && !workspace) || !aligned(workspace, kWorkspaceAlignment) ||
+      !aligned(a, chosen.align_a) || !aligned(b, chosen.align_b) || !aligned(c, chosen.align_c) ||
+      !aligned(d, chosen.align_d) || (call.adds_bias() && !call.bias()))
+    return CUBLAS_STATUS_INVALID_VALUE;
   const cudaDataType_t scale = call.description.scale;
   call.alpha = element(alpha, scale, 0);
   call.beta = element(beta, scale, 0);
@@ -273,6 +341,8 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* a
   call.at_b = b;
   call.at_c = c;
   call.at_d = d;
+  call.at_workspace = workspace;
+  call.workspace_bytes = chosen.workspace;
   ++products_enqueued;
   return fake_cuda::enqueue(stream, [call] { return call.run(); }) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS

@@ -15,6 +15,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +26,9 @@ namespace {
 
 constexpr size_t kDefaultMemory = size_t{1} << 30;
 constexpr size_t kAlignment = 256;
+constexpr int kCapability = 90;
+// The error of every call once the device is lost.
+constexpr cudaError_t kLost = cudaErrorDevicesUnavailable;
 
 // The moment when the work before a record of an event is done. Each record has one of its own.
 struct Moment {
@@ -72,6 +76,7 @@ struct CUstream_st {
   // While work is captured: the graph, the nodes that the next one follows, the thread that began,
   // and whether it did what is forbidden.
   CUgraph_st* captured = nullptr;
+  std::unique_ptr<CUgraph_st> own;  // the same, if the stream made it
   std::vector<CUgraphNode_st*> ends;
   std::thread::id captures;
   bool invalid = false;
@@ -100,9 +105,14 @@ class Gpu {
     sticky_ = cudaSuccess;
     limit_ = kDefaultMemory;
     hidden_ = false;
+    driver_ = CUDART_VERSION;
+    capability_ = kCapability;
+    lost_after_ = 0;
     clock_ = &real_clock_;
     failing_launch_ = 0;
     refused_capture_ = 0;
+    failing_call_.clear();
+    lost_ = false;
     counts_ = {};
     for (const auto& [at, allocation] : memory_) counts_.bytes_in_use += allocation.bytes;
   }
@@ -114,14 +124,49 @@ class Gpu {
     const std::lock_guard lock(mutex_);
     hidden_ = true;
   }
-  bool hidden() {
+  void set_driver(int version) {
     const std::lock_guard lock(mutex_);
-    return hidden_;
+    driver_ = version;
+  }
+  int driver() {
+    const std::lock_guard lock(mutex_);
+    return driver_;
+  }
+  void set_capability(int capability) {
+    const std::lock_guard lock(mutex_);
+    capability_ = capability;
+  }
+  int capability() {
+    const std::lock_guard lock(mutex_);
+    return capability_;
+  }
+  cudaError_t look_for_devices() {
+    const std::lock_guard lock(mutex_);
+    if (driver_ < CUDART_VERSION / 1000 * 1000) return cudaErrorInsufficientDriver;
+    return hidden_ ? cudaErrorNoDevice : cudaSuccess;
   }
   void fail_launch(uint64_t nth, cudaError_t error) {
     const std::lock_guard lock(mutex_);
     failing_launch_ = nth;
     launch_error_ = error;
+  }
+  void fail_call(const char* function, uint64_t nth, cudaError_t error) {
+    const std::lock_guard lock(mutex_);
+    failing_call_ = function;
+    calls_left_ = nth;
+    call_error_ = error;
+  }
+  void lose(uint64_t nth) {
+    const std::lock_guard lock(mutex_);
+    lost_after_ = nth;
+  }
+  // At the beginning of each call that may fail: the error that a test wants, or success.
+  cudaError_t begin_call(std::string_view function) {
+    const std::lock_guard lock(mutex_);
+    if (lost_) return kLost;
+    if (function != failing_call_ || --calls_left_ > 0) return cudaSuccess;
+    failing_call_.clear();
+    return call_error_;
   }
   void set_clock(const leat::Clock& clock) {
     const std::lock_guard lock(mutex_);
@@ -181,7 +226,7 @@ class Gpu {
     ::munmap(at->second.pages, at->second.mapped + page_bytes());
     counts_.bytes_in_use -= at->second.bytes;
     memory_.erase(at);
-    return cudaSuccess;
+    return lost_ ? kLost : cudaSuccess;
   }
 
   cudaError_t allocate_pinned(void** data, size_t bytes) {
@@ -354,9 +399,11 @@ class Gpu {
     *graph = nullptr;
     if (!stream->captured) return cudaErrorIllegalState;
     if (stream->captures != std::this_thread::get_id()) return cudaErrorStreamCaptureWrongThread;
+    std::unique_ptr<CUgraph_st> own = std::move(stream->own);
     CUgraph_st* captured = std::exchange(stream->captured, nullptr);
     if (stream->invalid) return cudaErrorStreamCaptureInvalidated;
     *graph = captured;
+    (void)own.release();
     return sticky_;
   }
   cudaError_t launch(cudaGraphExec_t graph, cudaStream_t stream) {
@@ -428,6 +475,8 @@ class Gpu {
   cudaError_t count_launch() {
     const std::lock_guard lock(mutex_);
     ++counts_.launches;
+    lost_ = lost_ || (lost_after_ > 0 && --lost_after_ == 0);
+    if (lost_) return kLost;
     return failing_launch_ > 0 && --failing_launch_ == 0 ? launch_error_ : cudaSuccess;
   }
   // The memory is open while the GPU has something to do, and closed to the mistakes of others
@@ -481,6 +530,12 @@ class Gpu {
   std::map<std::byte*, Allocation> memory_;
   std::map<std::byte*, size_t> pinned_;
   bool open_ = false, stop_ = false, hidden_ = false;
+  bool lost_ = false;
+  uint64_t lost_after_ = 0;  // launches; 0: it stays
+  int driver_ = CUDART_VERSION, capability_ = kCapability;
+  std::string failing_call_;  // a function, or none
+  uint64_t calls_left_ = 0;   // until it fails
+  cudaError_t call_error_ = cudaSuccess;
   size_t limit_ = kDefaultMemory;
   uint64_t failing_launch_ = 0, refused_capture_ = 0;
   const leat::RealClock real_clock_;
@@ -505,6 +560,12 @@ void reset(uint64_t seed) { gpu().reset(seed); }
 void limit_memory(size_t bytes) { gpu().limit_memory(bytes); }
 void hide_device() { gpu().hide(); }
 void fail_launch(uint64_t nth, cudaError_t error) { gpu().fail_launch(nth, error); }
+void fail_call(const char* function, uint64_t nth, cudaError_t error) {
+  gpu().fail_call(function, nth, error);
+}
+void lose_device(uint64_t nth) { gpu().lose(nth); }
+void set_driver(int version) { gpu().set_driver(version); }
+void set_capability(int capability) { gpu().set_capability(capability); }
 void set_clock(const leat::Clock& clock) { gpu().set_clock(clock); }
 void refuse_capture(uint64_t nth) { gpu().refuse_capture(nth); }
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work) {
@@ -517,33 +578,58 @@ Counts counts() { return gpu().counts(); }
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = gpu().hidden() ? 0 : 1;
-  return gpu().hidden() ? cudaErrorNoDevice : cudaSuccess;
+  const cudaError_t error = gpu().look_for_devices();
+  *count = error == cudaSuccess ? 1 : 0;
+  return error;
 }
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = gpu().driver();
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  fake_cuda::take_faults_of_environment();
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   *properties = {};
   std::strcpy(properties->name, "Emulated GPU");
-  properties->major = 9;
+  properties->major = gpu().capability() / 10;
+  properties->minor = gpu().capability() % 10;
   properties->sharedMemPerBlockOptin = 227 << 10;
   properties->warpSize = 32;
   return cudaSuccess;
 }
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) { return gpu().memory_info(free, total); }
-cudaError_t cudaMalloc(void** data, size_t bytes) { return gpu().allocate(data, bytes); }
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return gpu().memory_info(free, total);
+}
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return gpu().allocate(data, bytes);
+}
 cudaError_t cudaFree(void* data) { return gpu().free(data); }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().allocate_pinned(data, bytes);
 }
 cudaError_t cudaFreeHost(void* data) { return gpu().free_pinned(data); }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().copy(to, from, bytes, kind, stream);
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().fill(to, value, bytes, stream);
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;  // Leat makes no other
   if (const cudaError_t error = gpu().sticky()) return error;
   *stream = new CUstream_st;
@@ -555,21 +641,27 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return gpu().sticky();
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return gpu().synchronize(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return gpu().synchronize(stream);
+}
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   if (const cudaError_t error = gpu().sticky()) return error;
   *graph = new CUgraph_st;
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   auto graph = std::make_unique<CUgraph_st>();
   const cudaError_t error = gpu().begin_capture(stream, graph.get(), nullptr, 0, mode);
-  if (error == cudaSuccess) (void)graph.release();  // end_capture() gives it to the caller
+  if (error == cudaSuccess) stream->own = std::move(graph);  // until the capture ends
   return error;
 }
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
                                           const cudaGraphNode_t* after, const cudaGraphEdgeData*,
                                           size_t count, cudaStreamCaptureMode mode) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().begin_capture(stream, graph, after, count, mode);
 }
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
@@ -582,6 +674,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return gpu().end_capture(stream, graph);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph, unsigned long long) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   auto made = std::make_unique<CUgraphExec_st>();
   std::map<const CUgraphNode_st*, size_t> numbers;
   for (const auto& node : graph->nodes) {
@@ -602,21 +695,29 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().launch(graph, stream);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().wait(stream, event);
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   if (const cudaError_t error = gpu().sticky()) return error;
   *event = new CUevent_st;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().record(event, stream);
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) { return gpu().query(event); }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
+  return gpu().query(event);
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().elapsed(milliseconds, begin, end);
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -625,6 +726,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 // CUDA makes no such call once there was an error.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().enqueue(stream, {[=] {
                                   function(data);
                                   return cudaSuccess;
@@ -634,6 +736,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return gpu().sticky(); }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                 void** arguments) {
+  if (const cudaError_t error = gpu().begin_call(__func__)) return error;
   return gpu().launch(*config, function, arguments);
 }
 cudaError_t cudaGetLastError() { return gpu().sticky(); }
@@ -648,6 +751,10 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorLaunchFailure";
     case cudaErrorNoDevice:
       return "cudaErrorNoDevice";
+    case cudaErrorDevicesUnavailable:
+      return "cudaErrorDevicesUnavailable";
+    case cudaErrorUnknown:
+      return "cudaErrorUnknown";
     case cudaErrorInvalidValue:
       return "cudaErrorInvalidValue";
     case cudaErrorInvalidConfiguration:

@@ -28,11 +28,27 @@ void limit_memory(size_t bytes);
 void hide_device();
 // The launch number `nth` from now, counted from 1, fails when its turn comes.
 void fail_launch(uint64_t nth, cudaError_t error);
+// The call number `nth` from now, counted from 1, of this function of CUDA does nothing and returns
+// the error. The device stays as it is.
+void fail_call(const char* function, uint64_t nth, cudaError_t error);
+// The launch number `nth` from now, counted from 1, finds that the device has left its bus: it is
+// not done, nor is what was enqueued behind it, and every call returns cudaErrorDevicesUnavailable
+// until the next reset().
+void lose_device(uint64_t nth);
+// The version of CUDA that the driver supports, as 12040 for 12.4: that of the headers unless it is
+// set.
+void set_driver(int version);
+// The compute capability, 10 times the major number plus the minor one: 90 unless it is set.
+void set_capability(int capability);
 // The clock that events read, until the next reset(); it outlives that. The system's unless it is
 // set.
 void set_clock(const leat::Clock& clock);
 // The capture number `nth` from now, counted from 1, is refused.
 void refuse_capture(uint64_t nth);
+
+// Limits and faults for a plugin in another process, from its environment; see
+// fake_environment.cc. Called when a process takes the device.
+void take_faults_of_environment();
 
 // Enqueues work that reads and writes the device's memory, as the libraries of the fake do.
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
