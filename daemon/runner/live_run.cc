@@ -208,18 +208,16 @@ bool LiveRun::take_report(RunReport& report, size_t most) {
     // The log of the runner that knows the cause has the error; the others would only repeat it.
     parts_.log.log(report.derived ? LogLevel::debug : LogLevel::error,
                    cat(subject(), " failed: ", report.failure.message()));
-    if (is_of_device(report.failure)) {
-      report.failure = unavailable(report.failure.message());
-      if (parts_.on_failed_device) parts_.on_failed_device(report.failure);
-    }
+    if (is_of_device(report.failure) && parts_.on_failed_device)
+      parts_.on_failed_device(report.failure);
   }
   return true;
 }
 
-// A device fails for good: work behind what failed is not done.
+// A device fails for good: work behind what failed is not done. The run calls that unavailable.
 bool LiveRun::is_of_device(const Status& failure) const {
   Device& device = parts_.host.device(run_->device());
-  if (device.host_visible() || failure.code() != Code::internal) return false;
+  if (device.host_visible() || failure.code() != Code::unavailable) return false;
   for (const QueueFor queue : {QueueFor::compute, QueueFor::copies_in, QueueFor::copies_out}) {
     if (device.queue(queue).timeline().failed()) return true;
   }

@@ -136,6 +136,7 @@ TEST_CASE("a job whose accelerator fails ends with an error that names the devic
   Silent watch;
   const auto failed = accelerated.train(accelerated.small.job(), "failed", watch, options);
   REQUIRE(!failed.ok());
+  CHECK(failed.status().code() == Code::unavailable);
   CHECK_THAT(failed.status().message(), Catch::Contains("gpu:0: the device failed"));
 }
 
