@@ -37,7 +37,7 @@ Result<std::unique_ptr<Device>> open(int index) {
 
 void add_kernels(Catalogue& catalogue) { add_async_kernels(catalogue); }
 
-constexpr DevicePlugin kPlugin = {kPluginBuild, "async", count, open, add_kernels};
+constexpr DevicePlugin kPlugin = {kPluginBuild, "async", count, open, add_kernels, "90-real"};
 
 }  // namespace
 }  // namespace leat::testing

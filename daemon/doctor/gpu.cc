@@ -12,10 +12,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <thread>
 
 #include "devices/base/counted.h"
+#include "devices/base/cuda_architectures.h"
 #include "devices/base/seconds_text.h"
 #include "devices/base/text.h"
 #include "ops/plugins.h"
@@ -27,15 +29,23 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kEnd = std::chrono::seconds(1);  // for a process to be gone
+constexpr int kLeastCuda = 13;        // that a driver must support for the plugin's runtime
+constexpr int kLeastCapability = 75;  // of which CUDA 13 can make code
+// A context and NVIDIA's libraries take some hundred MiB before a job has any.
+constexpr uint64_t kLeastFree = uint64_t{1} << 30;
 constexpr char kNoGpu[] = "no NVIDIA GPU: jobs run on the processor";
 
 // A library that was loaded and stays so: those of NVIDIA cannot be unloaded safely. Null if it was
 // not, with the reason in `error`.
-void* load(std::initializer_list<const char*> files, std::string& error) {
+void* load(std::initializer_list<const char*> files, std::string& error,
+           std::string* loaded = nullptr) {
   // The toolkit's own folder is often missing in the loader's list.
   for (const char* file : files) {
     for (const std::string& path : {std::string(file), cat("/usr/local/cuda/lib64/", file)}) {
-      if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+      if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+        if (loaded != nullptr) *loaded = file;
+        return library;
+      }
       // The first error is of the newest version.
       const char* why = ::dlerror();
       if (error.empty()) error = why != nullptr ? why : "unknown error";
@@ -57,6 +67,30 @@ std::string library_version(int64_t number) {
 }
 
 using VersionInto = int(int*);
+
+// The free bytes of the driver's GPU `i`, by NVML: the driver itself tells them only to a process
+// that has a context on the GPU. Nothing if NVML does not answer.
+std::optional<uint64_t> free_memory(void* driver, int i) {
+  std::string error;
+  void* nvml = load({"libnvidia-ml.so.1"}, error);
+  if (nvml == nullptr) return std::nullopt;
+  const auto bus_of = symbol<int(char*, int, int)>(driver, "cuDeviceGetPCIBusId");
+  const auto init = symbol<int()>(nvml, "nvmlInit_v2");
+  const auto find = symbol<int(const char*, void**)>(nvml, "nvmlDeviceGetHandleByPciBusId_v2");
+  struct Memory {
+    unsigned long long total = 0, free = 0, used = 0;
+  };
+  const auto memory_of = symbol<int(void*, Memory*)>(nvml, "nvmlDeviceGetMemoryInfo");
+  if (bus_of == nullptr || init == nullptr || find == nullptr || memory_of == nullptr)
+    return std::nullopt;
+  std::array<char, 64> bus{};
+  void* device = nullptr;
+  Memory memory;
+  if (bus_of(bus.data(), static_cast<int>(bus.size()) - 1, i) != 0 || init() != 0 ||
+      find(bus.data(), &device) != 0 || memory_of(device, &memory) != 0)
+    return std::nullopt;
+  return memory.free;
+}
 
 // The driver's functions return 0 for success. Their types are those of cuda.h, which this build
 // does not need.
@@ -92,6 +126,7 @@ void read_driver(GpuFacts& facts) {
     if (memory_of(&memory, i) == 0) gpu.memory = memory;
     (void)attribute_of(&gpu.major, kMajor, i);
     (void)attribute_of(&gpu.minor, kMinor, i);
+    gpu.free = free_memory(driver, i);
     facts.gpus.push_back(std::move(gpu));
   }
 }
@@ -99,8 +134,8 @@ void read_driver(GpuFacts& facts) {
 // A library whose function writes its version into an int.
 GpuFacts::Library library(const char* name, std::initializer_list<const char*> files,
                           const char* function, std::string (*text)(int)) {
-  GpuFacts::Library found{name, "", ""};
-  void* handle = load(files, found.error);
+  GpuFacts::Library found{name, "", "", *files.begin()};
+  void* handle = load(files, found.error, &found.received);
   if (handle == nullptr) return found;
   found.error.clear();
   int number = 0;
@@ -112,8 +147,8 @@ GpuFacts::Library library(const char* name, std::initializer_list<const char*> f
 // A library whose function returns its version.
 GpuFacts::Library library(const char* name, std::initializer_list<const char*> files,
                           const char* function) {
-  GpuFacts::Library found{name, "", ""};
-  void* handle = load(files, found.error);
+  GpuFacts::Library found{name, "", "", *files.begin()};
+  void* handle = load(files, found.error, &found.received);
   if (handle == nullptr) return found;
   found.error.clear();
   const auto version = symbol<size_t()>(handle, function);
@@ -122,7 +157,7 @@ GpuFacts::Library library(const char* name, std::initializer_list<const char*> f
 }
 
 GpuFacts::Library compiler() {
-  GpuFacts::Library found{"NVRTC", "", ""};
+  GpuFacts::Library found{"NVRTC", "", ""};  // of any version: nothing loads it yet
   void* handle = load({"libnvrtc.so.13", "libnvrtc.so.12"}, found.error);
   if (handle == nullptr) return found;
   found.error.clear();
@@ -161,8 +196,48 @@ Finding driver(const GpuFacts& facts) {
     return finding;
   }
   finding.found = cat("CUDA up to ", facts.driver);
+  // CUDA's runtime would answer cudaErrorInsufficientDriver.
+  if (!facts.driver.empty() && std::atoi(facts.driver.c_str()) < kLeastCuda) {
+    finding.verdict = FindingVerdict::note;
+    finding.found = cat("expected a driver for CUDA ", kLeastCuda,
+                        ".0 or newer, received one for CUDA up to ", facts.driver);
+    finding.advice = "install NVIDIA's driver 580 or newer; until then jobs run on the processor";
+  }
   if (!facts.module.empty()) finding.found += cat(", kernel module ", facts.module);
   return finding;
+}
+
+Finding gpu_finding(const GpuFacts& facts, size_t i) {
+  const GpuFacts::Gpu& gpu = facts.gpus[i];
+  const int capability = 10 * gpu.major + gpu.minor;
+  Finding finding{cat("GPU ", i), FindingVerdict::fine,
+                  cat(gpu.model, ", ", human_bytes(gpu.memory), ", compute capability ",
+                      capability_text(capability)),
+                  ""};
+  if (!runs_on(facts.architectures, capability)) {
+    finding.verdict = FindingVerdict::note;
+    finding.found += cat(": expected an architecture that the plugin has code for (",
+                         facts.architectures, "), received ", capability_text(capability));
+    finding.advice =
+        capability < kLeastCapability
+            ? "CUDA 13 has no code for such GPUs: jobs run on the processor"
+            : cat("'deploy/build-cuda ", capability, "-real' builds the plugin for it");
+  } else if (gpu.free && *gpu.free < kLeastFree) {
+    finding.verdict = FindingVerdict::note;
+    finding.found += cat(": expected ", human_bytes(kLeastFree),
+                         " of free memory at least, received ", human_bytes(*gpu.free));
+    finding.advice = "'nvidia-smi' names the processes that use it";
+  }
+  return finding;
+}
+
+Finding library_finding(const GpuFacts::Library& library) {
+  if (library.received == library.expected)
+    return {library.name, FindingVerdict::fine, library.version, ""};
+  return {library.name, FindingVerdict::note,
+          cat("expected ", library.expected, ", received ", library.received, " (", library.version,
+              ")"),
+          "the plugin loads no other version: install the one of CUDA 13"};
 }
 
 void write_all(int fd, std::string_view text) {
@@ -237,7 +312,10 @@ GpuFacts read_gpus() {
       library("cuDNN", {"libcudnn.so.9"}, "cudnnGetVersion"), compiler(),
       library("NCCL", {"libnccl.so.2"}, "ncclGetVersion", of_nccl)};
   // It loads CUDA's runtime, and begins nothing on the GPU.
-  if (!facts.gpus.empty()) facts.plugin_error = load_device_plugin("cuda").status().message();
+  if (facts.gpus.empty()) return facts;
+  const auto plugin = load_device_plugin("cuda");
+  facts.plugin_error = plugin.status().message();
+  if (plugin.ok()) facts.architectures = (*plugin)->architectures;
   return facts;
 }
 
@@ -248,13 +326,7 @@ Findings judge_gpus(const GpuFacts& facts) {
     findings.push_back({"GPU", FindingVerdict::fine, kNoGpu, ""});
   } else {
     findings.push_back(driver(facts));
-    for (size_t i = 0; i < facts.gpus.size(); ++i) {
-      const GpuFacts::Gpu& gpu = facts.gpus[i];
-      findings.push_back({cat("GPU ", i), FindingVerdict::fine,
-                          cat(gpu.model, ", ", human_bytes(gpu.memory), ", compute capability ",
-                              gpu.major, ".", gpu.minor),
-                          ""});
-    }
+    for (size_t i = 0; i < facts.gpus.size(); ++i) findings.push_back(gpu_finding(facts, i));
     if (has_driver && facts.gpus.empty()) {
       findings.push_back({"GPU", FindingVerdict::note, "the driver shows none",
                           facts.is_limited ? cat("CUDA_VISIBLE_DEVICES is '", facts.visible, "'")
@@ -271,7 +343,7 @@ Findings judge_gpus(const GpuFacts& facts) {
   }
   for (const GpuFacts::Library& each : facts.libraries) {
     if (each.error.empty()) {
-      findings.push_back({each.name, FindingVerdict::fine, each.version, ""});
+      findings.push_back(library_finding(each));
     } else if (!facts.gpus.empty()) {
       findings.push_back(
           {each.name, FindingVerdict::note, each.error, "install it to use the GPUs"});

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,16 @@ namespace leat {
 struct GpuFacts {
   struct Gpu {
     std::string model;
-    int major = 0, minor = 0;  // the compute capability
-    uint64_t memory = 0;       // bytes
+    int major = 0, minor = 0;           // the compute capability
+    uint64_t memory = 0;                // bytes
+    std::optional<uint64_t> free = {};  // of these, if the driver's library NVML tells it
   };
   struct Library {
-    std::string name;     // "cuDNN"
-    std::string version;  // "9.19.0"; empty: it was not loaded
-    std::string error;    // why it was not loaded; empty if it was
+    std::string name;           // "cuDNN"
+    std::string version;        // "9.19.0"; empty: it was not loaded
+    std::string error;          // why it was not loaded; empty if it was
+    std::string expected = {};  // the file that the plugin loads: "libcudnn.so.9"
+    std::string received = {};  // the file that was loaded
   };
   int device_files = 0;      // /dev/nvidia0 and so on
   std::string module;        // the version of NVIDIA's kernel module; empty: none is loaded
@@ -29,7 +33,8 @@ struct GpuFacts {
   bool is_limited = false;   // CUDA_VISIBLE_DEVICES is set
   std::string visible;       // its value
   std::vector<Library> libraries;
-  std::string plugin_error;  // why libleat_cuda.so was not loaded; empty if it was
+  std::string plugin_error;   // why libleat_cuda.so was not loaded; empty if it was
+  std::string architectures;  // that the plugin has code for, as runs_on() reads them
 };
 
 // Asks the driver and the libraries. They may hang or crash on a machine whose driver is broken:

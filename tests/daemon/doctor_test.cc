@@ -138,6 +138,52 @@ TEST_CASE("GPUs are listed with their driver and libraries, and what is missing 
     CHECK(about(findings, "cuDNN").verdict == FindingVerdict::note);
     CHECK_THAT(about(findings, "cuDNN").found, Catch::StartsWith("libcudnn.so.9: "));
   }
+  SECTION("a library is of another version than the plugin loads") {
+    facts.libraries[0] = {"cuBLASLt", "12.8.4", "", "libcublasLt.so.13", "libcublasLt.so.12"};
+    const Finding finding = about(judge_gpus(facts), "cuBLASLt");
+    CHECK(finding.verdict == FindingVerdict::note);
+    CHECK(finding.found == "expected libcublasLt.so.13, received libcublasLt.so.12 (12.8.4)");
+    CHECK_THAT(finding.advice, Catch::Contains("install the one of CUDA 13"));
+    facts.libraries[0].received = "libcublasLt.so.13";
+    CHECK(about(judge_gpus(facts), "cuBLASLt").verdict == FindingVerdict::fine);
+  }
+  SECTION("the driver is too old for CUDA 13") {
+    facts.driver = "12.4";
+    facts.module = "550.54.15";
+    const Finding finding = about(judge_gpus(facts), "GPU driver");
+    CHECK(finding.verdict == FindingVerdict::note);
+    CHECK(finding.found ==
+          "expected a driver for CUDA 13.0 or newer, received one for CUDA up to 12.4, kernel "
+          "module 550.54.15");
+    CHECK_THAT(finding.advice, Catch::Contains("driver 580 or newer"));
+  }
+  SECTION("the plugin has no code for a GPU") {
+    facts.architectures = "75-real,80-real,90-virtual";
+    CHECK(about(judge_gpus(facts), "GPU 0").verdict == FindingVerdict::fine);
+    facts.gpus[0].major = 6;
+    facts.gpus[0].minor = 1;
+    const Finding old = about(judge_gpus(facts), "GPU 0");
+    CHECK(old.verdict == FindingVerdict::note);
+    CHECK_THAT(old.found, Catch::EndsWith("compute capability 6.1: expected an architecture that "
+                                          "the plugin has code for (75-real,80-real,90-virtual), "
+                                          "received 6.1"));
+    CHECK_THAT(old.advice, Catch::Contains("CUDA 13 has no code for such GPUs"));
+    facts.architectures = "90-real";
+    facts.gpus[0].major = 8;
+    facts.gpus[0].minor = 9;
+    CHECK(about(judge_gpus(facts), "GPU 0").advice ==
+          "'deploy/build-cuda 89-real' builds the plugin for it");
+  }
+  SECTION("other processes use a GPU's memory") {
+    facts.gpus[0].free = uint64_t{300} << 20;
+    const Finding finding = about(judge_gpus(facts), "GPU 0");
+    CHECK(finding.verdict == FindingVerdict::note);
+    CHECK_THAT(finding.found,
+               Catch::EndsWith("expected 1.0 GiB of free memory at least, received 300.0 MiB"));
+    CHECK_THAT(finding.advice, Catch::Contains("nvidia-smi"));
+    facts.gpus[0].free = uint64_t{2} << 30;
+    CHECK(about(judge_gpus(facts), "GPU 0").verdict == FindingVerdict::fine);
+  }
   SECTION("the driver's library is missing") {
     facts.driver_error = "libcuda.so.1: cannot open shared object file";
     facts.gpus.clear();
@@ -245,6 +291,35 @@ nlohmann::json line_about(const std::vector<nlohmann::json>& lines, const std::s
     if (line.at("subject") == subject) return line;
   }
   return {};
+}
+
+// The driver is a stub (tests/stub_driver), and the plugin that of tests/async_plugin.cc.
+TEST_CASE("the doctor reads the driver, the GPU and its free memory from NVIDIA's libraries") {
+  const TemporaryDirectory folder;
+  const auto examined = [&](std::vector<std::string> environment) {
+    environment.push_back(cat("LD_LIBRARY_PATH=", LEAT_STUB_DRIVER));
+    environment.push_back(cat("LEAT_PLUGINS=", LEAT_ASYNC_PLUGINS));
+    const Finished done =
+        run_program(leat_binary(), folder.path(), {"doctor", "--json"}, environment);
+    INFO(done.out << done.err);
+    return lines_of(done);
+  };
+  const auto found = [](const std::vector<nlohmann::json>& lines, const std::string& subject) {
+    return line_about(lines, subject).value("found", "");
+  };
+  const auto good = examined({});
+  CHECK_THAT(found(good, "GPU driver"), Catch::StartsWith("CUDA up to 13.0"));
+  CHECK(found(good, "GPU 0") == "Stub GPU, 16.0 GiB, compute capability 9.0");
+  CHECK(line_about(good, "GPU 0").value("verdict", "") == "ok");
+  CHECK(line_about(good, "GPU plugin").value("verdict", "") == "ok");
+  CHECK_THAT(found(examined({"LEAT_STUB_CUDA=12040"}), "GPU driver"),
+             Catch::StartsWith("expected a driver for CUDA 13.0 or newer, received one for CUDA up "
+                               "to 12.4"));
+  const auto older = examined({"LEAT_STUB_CAPABILITY=86"});
+  CHECK(line_about(older, "GPU 0").value("verdict", "") == "note");
+  CHECK_THAT(found(older, "GPU 0"), Catch::EndsWith("(90-real), received 8.6"));
+  CHECK_THAT(found(examined({"LEAT_STUB_FREE=314572800"}), "GPU 0"),
+             Catch::EndsWith("expected 1.0 GiB of free memory at least, received 300.0 MiB"));
 }
 
 TEST_CASE("the doctor looks at a job, and says what would stop it") {
