@@ -355,7 +355,8 @@ TEST_CASE("a bounded Loop in iterations that a step does not run does not fail i
   const Graph graph = flat(R"(g (float[1] x, int64 n) => (y) {
     two = Constant <value = int64 {2}> ()
     one = Constant <value = int64 {1}> ()
-    y, m = Loop (n, , x, one) <bound = 2, body = a (int64 i, bool go, float[1] v, int64 k) => (go, w, l) {
+    y, m = Loop (n, , x, one) <bound = 2,
+      body = a (int64 i, bool go, float[1] v, int64 k) => (go, w, l) {
       w = Loop (k, , v) <bound = 2, body = b (int64 j, bool on, float[1] u) => (on, t) {
         t = Add (u, u)
       }>
