@@ -4,6 +4,7 @@
 
 #include "daemon/runner/fetched_rows.h"
 #include "devices/base/text.h"
+#include "devices/core/lost_device.h"
 #include "ops/data/dataset.h"
 #include "ops/data/dataset_memory.h"
 #include "ops/data/saved_files.h"
@@ -187,11 +188,14 @@ Status HostedRun::bind(const RunSetup& setup) {
   for (const auto& link : opened) {
     if (link) links.push_back(link.get());
   }
-  const Status bound = bind_host(setup, root, std::move(opened), deadline);
+  Device& device = parts_.host.device(prepared_->device());
+  const Status bound = as_loss_of(device, bind_host(setup, root, std::move(opened), deadline));
   // The partition owns the links now, also after an error. The peers get the reason at once, and do
   // not wait for values.
   if (!bound.ok()) {
     for (Link* link : links) link->abort(bound);
+    if (bound.code() == Code::unavailable && is_lost(device) && parts_.on_failed_device)
+      parts_.on_failed_device(bound);
     return bound;
   }
   // Calls may hold the run after release() has given it up. The promise tells when the last one is

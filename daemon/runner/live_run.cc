@@ -5,6 +5,7 @@
 
 #include "devices/base/failpoint.h"
 #include "devices/base/text.h"
+#include "devices/core/lost_device.h"
 #include "scheduler/runtime/profile.h"
 
 namespace leat {
@@ -214,14 +215,9 @@ bool LiveRun::take_report(RunReport& report, size_t most) {
   return true;
 }
 
-// A device fails for good: work behind what failed is not done. The run calls that unavailable.
+// The run calls the failure of its device unavailable.
 bool LiveRun::is_of_device(const Status& failure) const {
-  Device& device = parts_.host.device(run_->device());
-  if (device.host_visible() || failure.code() != Code::unavailable) return false;
-  for (const QueueFor queue : {QueueFor::compute, QueueFor::copies_in, QueueFor::copies_out}) {
-    if (device.queue(queue).timeline().failed()) return true;
-  }
-  return false;
+  return failure.code() == Code::unavailable && is_lost(parts_.host.device(run_->device()));
 }
 
 // The failure came from elsewhere if it is the cause that the run was ended with, or if it is what

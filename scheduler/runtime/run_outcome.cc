@@ -3,29 +3,17 @@
 #include <string>
 
 #include "devices/base/text.h"
+#include "devices/core/lost_device.h"
 #include "ops/graph/op.h"
 
 namespace leat {
-namespace {
-
-// The failure of an accelerator ends a run as the loss of its process does: another one can go on.
-// Peers and the caller must see it so from the beginning, whichever hears of it first.
-Status as_loss_of_device(const Status& cause, Device& device) {
-  if (device.host_visible() || cause.code() != Code::internal) return cause;
-  for (const QueueFor queue : {QueueFor::compute, QueueFor::copies_in, QueueFor::copies_out}) {
-    if (device.queue(queue).timeline().failed()) return unavailable(cause.message());
-  }
-  return cause;
-}
-
-}  // namespace
-
 void RunOutcome::abort(const Status& cause) {
   // The verdict comes first: once a wait fails, no further step may be decided.
   verdict_.refuse();
   // Only the first failure goes on, so peers and callers all see the same cause.
   if (failed_.exchange(true, std::memory_order_acq_rel)) return;
-  const Status told = as_loss_of_device(cause, program_.device());
+  // Peers and the caller must know a lost device from the beginning, whichever hears of it first.
+  const Status told = as_loss_of(program_.device(), cause);
   Exchange& exchange = program_.exchange();
   for (Channel* channel : exchange.channels) {
     if (channel) channel->abort(told);
