@@ -1,5 +1,4 @@
-// leat.CropImages and leat.AugmentImages. Neither has a gradient: they change data, before the
-// first variable.
+// Ops of images. None has a gradient: they change data, before the first variable.
 #include "ops/definitions/image.h"
 
 #include "devices/base/text.h"
@@ -41,6 +40,44 @@ Status infer_crop_images(InferContext& ctx) {
   return {};
 }
 
+// Checks the attributes of a size and a part, and the numbers of a random part.
+Status check_geometry(InferContext& ctx, Dim images) {
+  const auto geometry = geometry_of_images(ctx.attrs());
+  if (!geometry.ok()) return ctx.error(geometry.status().message());
+  const bool draws = geometry->crop == ImageCrop::random_resized;
+  if (draws != ctx.has_input(1))
+    return ctx.error(cat("draws: expected ", draws ? "numbers" : "none", " with this crop"));
+  if (!draws) return {};
+  return check_numbers(ctx, 1, "draws", images, kPartDrawCount);
+}
+
+Status infer_resize_images(InferContext& ctx) {
+  const SymbolicShape& x = ctx.shape(0);
+  const int rank = x.rank();
+  if (rank < 3)
+    return ctx.error(cat("expected images of [N,...,height,width], received ", ctx.text(x)));
+  LEAT_RETURN_IF_ERROR(check_geometry(ctx, x[0]));
+  SymbolicShape y = x;
+  y.set(rank - 2, Dim::of(attr_int(ctx.attrs(), "height")));
+  y.set(rank - 1, Dim::of(attr_int(ctx.attrs(), "width")));
+  ctx.set_tensor(0, ctx.dtype(0), y);
+  return {};
+}
+
+Status infer_decode_images(InferContext& ctx) {
+  const SymbolicShape& x = ctx.shape(0);
+  if (x.rank() != 2)
+    return ctx.error(cat("expected files of images as bytes, [N,size], received ", ctx.text(x)));
+  LEAT_RETURN_IF_ERROR(check_geometry(ctx, x[0]));
+  const int64_t channels = attr_int(ctx.attrs(), "channels");
+  if (channels != 1 && channels != 3)
+    return ctx.error(cat("channels: expected 1 or 3, received ", channels));
+  ctx.set_tensor(0, DType::u8,
+                 {x[0], Dim::of(channels), Dim::of(attr_int(ctx.attrs(), "height")),
+                  Dim::of(attr_int(ctx.attrs(), "width"))});
+  return {};
+}
+
 Status infer_augment_images(InferContext& ctx) {
   const SymbolicShape& x = ctx.shape(0);
   if (x.rank() != 4)
@@ -55,7 +92,11 @@ Status infer_augment_images(InferContext& ctx) {
 
 // All operands are of rows, one for each image.
 Tiling image_rows(const OpTypes& types) {
-  return {types.inputs[0].shape[0], (1u << types.inputs.size()) - 1, 1};
+  uint32_t inputs = 0;
+  for (int i = 0; i < static_cast<int>(types.inputs.size()); ++i) {
+    if (types.has_input(i)) inputs |= 1u << i;
+  }
+  return {types.inputs[0].shape[0], inputs, 1};
 }
 
 std::vector<ShardingRule> shard_images(const std::vector<OperandType>& inputs,
@@ -64,7 +105,50 @@ std::vector<ShardingRule> shard_images(const std::vector<OperandType>& inputs,
            std::vector<Spread>(outputs.size(), Spread::on(0))}};
 }
 
+Status read_range(const Attrs& attrs, std::string_view name, double& least, double& most) {
+  const auto found = attrs.find(name);
+  if (found == attrs.end()) return {};
+  const auto* const range = std::get_if<std::vector<double>>(&found->second);
+  if (!range || range->size() != 2)
+    return invalid_argument(cat(name, ": expected two numbers, the least and the most"));
+  least = (*range)[0], most = (*range)[1];
+  return {};
+}
+
+Op with_geometry(Op op) {
+  return op.attr_required("height", "int")
+      .attr_required("width", "int")
+      .attr("mode", std::string("bilinear"))
+      .attr("crop", std::string("none"))
+      .attr("scale", std::vector<double>{0.08, 1})
+      .attr("ratio", std::vector<double>{3.0 / 4, 4.0 / 3})
+      .sharding(shard_images)
+      .tiling(image_rows);
+}
+
 }  // namespace
+
+Result<ImageGeometry> geometry_of_images(const Attrs& attrs) {
+  ImageGeometry geometry;
+  geometry.height = attr_int(attrs, "height");
+  geometry.width = attr_int(attrs, "width");
+  geometry.channels = attr_int(attrs, "channels", 3);
+  const std::string mode = attr_string(attrs, "mode", "bilinear");
+  const auto filter = resize_filter_from_name(mode);
+  if (!filter)
+    return invalid_argument(cat("mode: expected ", kResizeFilters, ", received '", mode, "'"));
+  geometry.filter = *filter;
+  const std::string crop = attr_string(attrs, "crop", "none");
+  if (crop == "center") geometry.crop = ImageCrop::center;
+  if (crop == "random") geometry.crop = ImageCrop::random_resized;
+  if (crop != "center" && crop != "random" && crop != "none")
+    return invalid_argument(
+        cat("crop: expected 'none', 'center' or 'random', received '", crop, "'"));
+  LEAT_RETURN_IF_ERROR(read_range(attrs, "scale", geometry.scale_min, geometry.scale_max));
+  LEAT_RETURN_IF_ERROR(read_range(attrs, "ratio", geometry.ratio_min, geometry.ratio_max));
+  LEAT_RETURN_IF_ERROR(check_image_geometry(geometry));
+  return geometry;
+}
 
 void register_image_ops(Catalogue& catalogue) {
   // A part of each image, [N,...,height,width] of [N,...,H,W]. A row of `places` has the first line
@@ -92,6 +176,22 @@ void register_image_ops(Catalogue& catalogue) {
                     .infer(infer_augment_images)
                     .sharding(shard_images)
                     .tiling(image_rows));
+  // Each image, or a part of it, in another size. Bytes become those that Pillow computes, floats
+  // the same sums without rounding.
+  catalogue.add(with_geometry(Op("leat.ResizeImages")
+                                  .input("X", "T")
+                                  .optional_input("draws", "float")
+                                  .output("Y", "T")
+                                  .type("T", kFloats | DTypeSet::of(DType::u8))
+                                  .infer(infer_resize_images)));
+  // Files of JPEG, PNG or WebP, whose bytes are padded to rows of one length, as
+  // [N,channels,height,width].
+  catalogue.add(with_geometry(Op("leat.DecodeImages")
+                                  .input("X", "uint8")
+                                  .optional_input("draws", "float")
+                                  .output("Y", "uint8")
+                                  .attr("channels", int64_t{3})
+                                  .infer(infer_decode_images)));
 }
 
 }  // namespace leat

@@ -3,8 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "devices/base/status.h"
+#include "ops/graph/attrs.h"
+#include "ops/images/geometry.h"
 
 namespace leat {
+
+// The attributes that leat.ResizeImages and leat.DecodeImages share, as the steps of an image:
+// `height` and `width` of the result, `mode`, a filter's name, and `crop`:
+//   none    the whole image is resized
+//   center  the largest part in the middle that has the result's proportions
+//   random  a part that is drawn as torchvision's RandomResizedCrop draws it, from the input
+//           `draws`, of kPartDrawCount uniform numbers for each image; `scale` is the range of its
+//           area and `ratio` that of its width divided by its height
+// invalid_argument for values that are none of these.
+Result<ImageGeometry> geometry_of_images(const Attrs& attrs);
 
 // The kinds of steps of leat.AugmentImages. Each has one number, its value. Colours are in [0,1],
 // and so are the results; `gray` is 0.2989 red + 0.587 green + 0.114 blue, or the one channel.

@@ -183,6 +183,42 @@ ImagePart draw_resized_part(const ImageHeader& header, const ImageGeometry& geom
   return middle_part(header, geometry);
 }
 
+ImagePart drawn_part(const ImageHeader& header, const ImageGeometry& geometry,
+                     std::span<const float> draws) {
+  const double area = static_cast<double>(header.width) * static_cast<double>(header.height);
+  const double low = std::log(geometry.ratio_min), high = std::log(geometry.ratio_max);
+  const auto between = [&](size_t draw, double least, double most) {
+    return least + (most - least) * static_cast<double>(draws[draw]);
+  };
+  const auto below = [&](size_t draw, int64_t count) {
+    const double at = static_cast<double>(draws[draw]) * static_cast<double>(count);
+    if (!(at > 0)) return int64_t{0};
+    return static_cast<int64_t>(std::min(at, static_cast<double>(count - 1)));
+  };
+  for (size_t attempt = 0; attempt < 10; ++attempt) {
+    const double wanted = area * between(2 * attempt, geometry.scale_min, geometry.scale_max);
+    const double ratio = std::exp(between(2 * attempt + 1, low, high));
+    const int64_t width = std::llrint(std::sqrt(wanted * ratio)),
+                  height = std::llrint(std::sqrt(wanted / ratio));
+    if (width < 1 || height < 1 || width > header.width || height > header.height) continue;
+    return {below(20, header.width - width + 1), below(21, header.height - height + 1), width,
+            height};
+  }
+  return middle_part(header, geometry);
+}
+
+ImagePart middle_part_of_row(const ImageHeader& header, const ImageGeometry& geometry) {
+  ImageGeometry row = geometry;
+  row.ratio_min = row.ratio_max =
+      static_cast<double>(geometry.width) / static_cast<double>(geometry.height);
+  return middle_part(header, row);
+}
+
+Status load_part(std::span<const std::byte> bytes, const ImagePart& part,
+                 const ImageGeometry& geometry, std::span<uint8_t> out) {
+  return load_resized(bytes, part, geometry, false, out);
+}
+
 Status load_image(std::span<const std::byte> bytes, const ImageGeometry& geometry,
                   const RandomStream& random, std::span<uint8_t> out) {
   LEAT_ASSIGN_OR_RETURN(const ImageHeader header, read_image_header(bytes));

@@ -1,8 +1,8 @@
 // The way from an encoded image to the row of a batch: decode, resize, crop, mirror.
 //
 // A row is uint8[channels, height, width], as convolutions want it. The names and the results of
-// the steps are those of torchvision's transforms for images of Pillow. Random parts follow from the
-// stream that the caller passes, and from the size of the image: not from a thread, a worker or
+// the steps are those of torchvision's transforms for images of Pillow. Random parts follow from
+// the stream that the caller passes, and from the size of the image: not from a thread, a worker or
 // another row.
 //
 //   ImageGeometry geometry{.height = 224, .width = 224, .crop = ImageCrop::random_resized};
@@ -54,6 +54,19 @@ Status check_image_geometry(const ImageGeometry& geometry);
 // the image; else the largest part in the middle whose proportions are in the range.
 ImagePart draw_resized_part(const ImageHeader& header, const ImageGeometry& geometry,
                             const RandomStream& random);
+
+// The same part from uniform numbers of [0,1) that the caller draws: two for each of the ten draws,
+// then two for its place. REQUIRES: draws.size() is kPartDrawCount.
+inline constexpr int64_t kPartDrawCount = 22;
+ImagePart drawn_part(const ImageHeader& header, const ImageGeometry& geometry,
+                     std::span<const float> draws);
+// The largest part in the middle whose proportions, width divided by height, are those of the row.
+ImagePart middle_part_of_row(const ImageHeader& header, const ImageGeometry& geometry);
+
+// Decodes a part of an image and resizes it to a row. Errors and memory as those of load_image().
+// REQUIRES: the part lies in the image, and as load_image().
+Status load_part(std::span<const std::byte> bytes, const ImagePart& part,
+                 const ImageGeometry& geometry, std::span<uint8_t> out);
 
 // Decodes an image to a row. The errors are those of decode_image(); invalid_argument for an image
 // that is smaller than the part that is cropped. It keeps memory for pixels on each thread that

@@ -109,35 +109,54 @@ std::optional<ResizeFilter> resize_filter_from_name(std::string_view name) {
   return static_cast<ResizeFilter>(found - kFilterNames.begin());
 }
 
-ResizeWeights::ResizeWeights(int64_t in, float begin, float end, int64_t out, ResizeFilter filter)
-    : in_(in), out_(out), begin_(begin), end_(end), filter_(filter) {
+ExactWeights exact_weights(int64_t in, float begin, float end, int64_t out, ResizeFilter filter) {
+  ExactWeights all;
+  if (filter == ResizeFilter::nearest) {
+    const auto pixels = nearest_pixels(in, begin, end, out);
+    all.stride = 1;
+    all.firsts.assign(pixels.begin(), pixels.end());
+    all.counts.assign(pixels.size(), 1);
+    all.weights.assign(pixels.size(), 1);
+    return all;
+  }
   // The expressions are those of Pillow's precompute_coeffs(), so that the bits are.
   const double scale = static_cast<double>(end - begin) / static_cast<double>(out),
                filter_scale = std::max(scale, 1.0), support = support_of(filter) * filter_scale,
                inverse = 1.0 / filter_scale;
-  const auto most = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
-  padded_ = (most + 3) / 4 * 4;
-  windows_.resize(static_cast<size_t>(out));
-  weights_.resize(static_cast<size_t>(out * padded_));
-  halves_.resize(static_cast<size_t>(2 * out * padded_));
-  std::vector<double> exact(static_cast<size_t>(most));
+  all.stride = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+  all.weights.resize(static_cast<size_t>(out * all.stride));
   for (int64_t x = 0; x < out; ++x) {
     const double center = begin + (static_cast<double>(x) + 0.5) * scale;
     const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(center - support + 0.5)),
                   last = std::min<int64_t>(in, static_cast<int64_t>(center + support + 0.5)),
-                  count = std::min(most, last - first);
-    windows_[static_cast<size_t>(x)] = {static_cast<int32_t>(first), static_cast<int32_t>(count)};
+                  count = std::min(all.stride, last - first);
+    all.firsts.push_back(first);
+    all.counts.push_back(count);
+    double* const weights = all.weights.data() + x * all.stride;
     double sum = 0;
     for (int64_t i = 0; i < count; ++i) {
-      exact[static_cast<size_t>(i)] =
-          filter_at(filter, (static_cast<double>(i + first) - center + 0.5) * inverse);
-      sum += exact[static_cast<size_t>(i)];
+      weights[i] = filter_at(filter, (static_cast<double>(i + first) - center + 0.5) * inverse);
+      sum += weights[i];
     }
+    for (int64_t i = 0; i < count && sum != 0.0; ++i) weights[i] /= sum;
+  }
+  return all;
+}
+
+ResizeWeights::ResizeWeights(int64_t in, float begin, float end, int64_t out, ResizeFilter filter)
+    : in_(in), out_(out), begin_(begin), end_(end), filter_(filter) {
+  const ExactWeights exact = exact_weights(in, begin, end, out, filter);
+  padded_ = (exact.stride + 3) / 4 * 4;
+  weights_.resize(static_cast<size_t>(out * padded_));
+  halves_.resize(static_cast<size_t>(2 * out * padded_));
+  for (int64_t x = 0; x < out; ++x) {
+    const auto at = static_cast<size_t>(x);
+    const int64_t count = exact.counts[at];
+    windows_.push_back({static_cast<int32_t>(exact.firsts[at]), static_cast<int32_t>(count)});
     int32_t* weights = weights_.data() + x * padded_;
     int16_t *upper = halves_.data() + 2 * x * padded_, *lower = upper + padded_;
     for (int64_t i = 0; i < count; ++i) {
-      const double weight =
-          sum != 0.0 ? exact[static_cast<size_t>(i)] / sum : exact[static_cast<size_t>(i)];
+      const double weight = exact.weights[static_cast<size_t>(x * exact.stride + i)];
       weights[i] =
           static_cast<int32_t>((weight < 0 ? -0.5 : 0.5) + weight * (1 << kResizePrecision));
       upper[i] = static_cast<int16_t>(weights[i] >> kResizeLowerBits);

@@ -34,6 +34,16 @@ struct ResizeBox {
   float left = 0, top = 0, right = 0, bottom = 0;
 };
 
+// The weights of one pass before they are rounded: pixel x of the result is the sum of `counts[x]`
+// input pixels from `firsts[x]` on, times the weights from x * stride on.
+// REQUIRES: 0 <= begin < end <= in, and at least one output pixel.
+struct ExactWeights {
+  int64_t stride = 0;
+  std::vector<int64_t> firsts, counts;
+  std::vector<double> weights;
+};
+ExactWeights exact_weights(int64_t in, float begin, float end, int64_t out, ResizeFilter filter);
+
 // The weights of one pass: for each pixel of the result, the input pixels that it is made of.
 // Immutable once it is made.
 class ResizeWeights {

@@ -42,17 +42,36 @@ constexpr std::string_view kTypes[] = {"float32", "float64", "float16", "bfloat1
                                        "uint8",   "int32",   "int64"};
 constexpr std::string_view kAxes[] = {"horizontal", "vertical"};
 constexpr std::string_view kPadModes[] = {"constant", "reflect", "edge"};
-constexpr std::string_view kResizeModes[] = {"bilinear", "bicubic", "nearest"};
+constexpr std::string_view kResizeModes[] = {"bilinear", "bicubic", "nearest", "area", "lanczos"};
+constexpr std::string_view kColours[] = {"rgb", "gray"};
 constexpr std::string_view kStatistics[] = {"none", "imagenet", "cifar10", "mnist"};
 
 constexpr double kTwo[] = {2}, kNine[] = {9}, kBins[] = {31};
 constexpr double kScale[] = {0.02, 0.33}, kRatio[] = {0.3, 3.3};
+constexpr double kPartScale[] = {0.08, 1}, kPartRatio[] = {3.0 / 4, 4.0 / 3};
+
+// The least and the most of a range of positive numbers.
+constexpr TransformArgument range_of(std::string_view name, std::span<const double> initial,
+                                     double max) {
+  return {.name = name,
+          .least = 2,
+          .most = 2,
+          .initial = initial,
+          .min = 0,
+          .max = max,
+          .min_open = true};
+}
 
 constexpr TransformArgument kCast[] = {word_of("dtype", kTypes, {})};
 constexpr TransformArgument kColorJitter[] = {strength("brightness", 100),
                                               strength("contrast", 100),
                                               strength("saturation", 100), strength("hue", 0.5)};
 constexpr TransformArgument kCrop[] = {size_of("size", {}, 1)};
+constexpr TransformArgument kDecode[] = {
+    word_of("colours", kColours, kZero),
+    size_of("size", kZero, 0),
+    word_of("mode", kResizeModes, kZero),
+};
 constexpr TransformArgument kFlip[] = {word_of("axis", kAxes, kZero), probability_of(kHalf)};
 // Of mixup and cutmix. Without classes, those of the model's output.
 constexpr TransformArgument kMix[] = {
@@ -88,26 +107,21 @@ constexpr TransformArgument kRandomCrop[] = {
 };
 constexpr TransformArgument kRandomErasing[] = {
     probability_of(kHalf),
-    {.name = "scale",
-     .least = 2,
-     .most = 2,
-     .initial = kScale,
-     .min = 0,
-     .max = 1,
-     .min_open = true},
-    {.name = "ratio",
-     .least = 2,
-     .most = 2,
-     .initial = kRatio,
-     .min = 0,
-     .max = 1000,
-     .min_open = true},
+    range_of("scale", kScale, 1),
+    range_of("ratio", kRatio, 1000),
     {.name = "value", .initial = kZero},
+};
+constexpr TransformArgument kRandomResizedCrop[] = {
+    size_of("size", {}, 1),
+    range_of("scale", kPartScale, 1),
+    range_of("ratio", kPartRatio, 1000),
+    word_of("mode", kResizeModes, kZero),
 };
 constexpr TransformArgument kResize[] = {
     size_of("size", {}, 1),
     word_of("mode", kResizeModes, kZero),
     word_of("antialias", kFlag, kOne),
+    word_of("keep_bytes", kFlag, kZero),
 };
 
 constexpr auto kTransforms = std::to_array<TransformEntry>({
@@ -115,6 +129,7 @@ constexpr auto kTransforms = std::to_array<TransformEntry>({
     {"color_jitter", true, false, kColorJitter, color_jitter},
     {"crop", false, false, kCrop, crop},
     {"cutmix", true, false, kMix, cutmix},
+    {"decode", false, false, kDecode, decode},
     {"flip", true, false, kFlip, flip},
     {"mixup", true, false, kMix, mixup},
     {"normalize", false, false, kNormalize, normalize},
@@ -123,6 +138,7 @@ constexpr auto kTransforms = std::to_array<TransformEntry>({
     {"rand_augment", true, false, kRandAugment, rand_augment},
     {"random_crop", true, false, kRandomCrop, random_crop},
     {"random_erasing", true, false, kRandomErasing, random_erasing},
+    {"random_resized_crop", false, false, kRandomResizedCrop, random_resized_crop},
     {"resize", false, false, kResize, resize},
 });
 

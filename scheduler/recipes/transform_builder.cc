@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/base/text.h"
+#include "scheduler/recipes/transform_entries.h"
 
 namespace leat {
 namespace {
@@ -12,9 +13,15 @@ namespace {
 constexpr uint32_t kTransformStreams = 0x80000000;
 constexpr uint32_t kMostDraws = 64;
 
+// The transforms that may stand behind a decode without a size.
+bool gives_size(const TransformEntry& entry) {
+  return entry.emit == transforms::resize || entry.emit == transforms::random_resized_crop;
+}
+
 }  // namespace
 
 Status TransformBuilder::apply(std::span<const Transform> transforms, bool in_training) {
+  setting_.in_training = in_training;
   for (size_t i = 0; i < transforms.size(); ++i) {
     const Transform& transform = transforms[i];
     const TransformEntry* const entry = find_transform(transform.name);
@@ -25,8 +32,17 @@ Status TransformBuilder::apply(std::span<const Transform> transforms, bool in_tr
         transform.column.empty() ? entry->of_labels : transform.column == setting_.labels;
     if (of_labels && !in_training && !labels()) continue;
     LEAT_RETURN_IF_ERROR(choose_column(transform, *entry));
+    if (column_->encoded > 0 && !gives_size(*entry)) {
+      return error(cat("column '", column_->name, "': expected resize or random_resized_crop ",
+                       "behind decode, which has no size, received ", entry->name));
+    }
     LEAT_RETURN_IF_ERROR(entry->emit(*this, transform));
     if (!g_.status().ok()) return error(g_.status().message());
+  }
+  for (const BatchColumn& column : columns_) {
+    if (column.encoded == 0) continue;
+    return error(cat("column '", column.name, "': expected a size of decode, or resize or ",
+                     "random_resized_crop behind it, received none"));
   }
   return {};
 }

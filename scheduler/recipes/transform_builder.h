@@ -20,6 +20,8 @@ struct BatchColumn {
   std::string name;
   ValueId value = kNone;  // [rows, ...]
   bool rescaled = false;  // the job's factor is in it
+  // Files of images that the next transform of the column decodes, with as many channels; 0: none.
+  int64_t encoded = 0;
 };
 
 // The facts of a job that transforms need.
@@ -29,6 +31,7 @@ struct TransformSetting {
   DType precision = DType::f32;   // of computed columns
   int64_t classes = 0;            // of the labels; 0: unknown
   std::string labels = "labels";  // the column of labels
+  bool in_training = false;       // apply() sets it
 };
 
 class TransformBuilder {
@@ -48,7 +51,7 @@ class TransformBuilder {
   ValueId value() const { return column_->value; }
   void set(ValueId value) { column_->value = value; }
   BatchColumn* labels();  // null: the data has none
-  const BatchColumn* column() const { return column_; }
+  BatchColumn* column() const { return column_; }
 
   DType dtype() const { return type_of(value()).dtype; }
   const ValueType& type_of(ValueId value) const { return g_.graph().value(value).type; }
@@ -95,7 +98,7 @@ class TransformBuilder {
   Status choose_column(const Transform& transform, const TransformEntry& entry);
 
   GraphBuilder& g_;
-  const TransformSetting setting_;
+  TransformSetting setting_;
   std::vector<BatchColumn>& columns_;
   BatchColumn* column_ = nullptr;
   size_t place_ = 0;  // in the list

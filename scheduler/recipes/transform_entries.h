@@ -11,10 +11,12 @@ namespace leat::transforms {
 // Of images: the last two dimensions of a row are height and width.
 Status color_jitter(TransformBuilder& b, const Transform& t);
 Status crop(TransformBuilder& b, const Transform& t);
+Status decode(TransformBuilder& b, const Transform& t);
 Status flip(TransformBuilder& b, const Transform& t);
 Status pad(TransformBuilder& b, const Transform& t);
 Status rand_augment(TransformBuilder& b, const Transform& t);
 Status random_crop(TransformBuilder& b, const Transform& t);
+Status random_resized_crop(TransformBuilder& b, const Transform& t);
 Status random_erasing(TransformBuilder& b, const Transform& t);
 Status resize(TransformBuilder& b, const Transform& t);
 

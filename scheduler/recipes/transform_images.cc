@@ -42,6 +42,35 @@ void augment(TransformBuilder& b, ValueId kinds, ValueId values) {
   b.set(gray ? b.reshape(made, {flat[0], flat[2], flat[3]}) : made);
 }
 
+constexpr size_t kNearestMode = 2, kAreaMode = 3;  // lanczos is behind them
+
+// The attributes of leat.ResizeImages and leat.DecodeImages without the size, and the numbers of a
+// random part, kNone without one.
+struct ResizedHow {
+  Attrs attrs;
+  ValueId draws = kNone;
+};
+
+ResizedHow how_resized(const Transform& t) {
+  static constexpr const char* kModes[] = {"bilinear", "bicubic", "nearest", "area", "lanczos"};
+  return {{{"mode", std::string(kModes[static_cast<size_t>(t.integer("mode"))])}}, kNone};
+}
+
+// Images, or files of images that are not decoded yet, become images of this size.
+void resize_images(TransformBuilder& b, std::array<int64_t, 2> size, const ResizedHow& how) {
+  std::vector<ValueId> inputs{b.value()};
+  if (how.draws != kNone) inputs.push_back(how.draws);
+  Attrs attrs = how.attrs;
+  attrs["height"] = size[0], attrs["width"] = size[1];
+  BatchColumn& column = *b.column();
+  if (column.encoded > 0) {
+    attrs["channels"] = column.encoded;
+    column.encoded = 0;
+    return b.set(b.op("leat.DecodeImages", std::move(inputs), std::move(attrs)));
+  }
+  b.set(b.op("leat.ResizeImages", std::move(inputs), std::move(attrs)));
+}
+
 // Entries of a table of [n] at indices of [rows, k].
 ValueId look_up(TransformBuilder& b, std::vector<double> table, ValueId index) {
   return b.op("Gather", {b.f32(std::move(table)), index});
@@ -167,15 +196,62 @@ Status random_crop(TransformBuilder& b, const Transform& t) {
   return {};
 }
 
-Status resize(TransformBuilder& b, const Transform& t) {
-  LEAT_RETURN_IF_ERROR(b.check_image());
-  b.to_floats();
+Status decode(TransformBuilder& b, const Transform& t) {
+  if (b.dtype() != DType::u8 || b.row().rank() != 1) {
+    return b.error(cat("column '", b.column()->name,
+                       "': expected the bytes of files of images, uint8[SIZE], as the key bytes of "
+                       "a column makes them, received ",
+                       b.dtype(), b.row()));
+  }
+  b.column()->encoded = t.integer("colours") == 0 ? 3 : 1;
   const auto size = two_of(t, "size");
-  static constexpr const char* kModes[] = {"linear", "cubic", "nearest"};
+  if (size[0] > 0 && size[1] > 0) resize_images(b, size, how_resized(t));
+  return {};
+}
+
+// In training a part is drawn, else it is the largest one in the middle.
+Status random_resized_crop(TransformBuilder& b, const Transform& t) {
+  if (b.column()->encoded == 0) LEAT_RETURN_IF_ERROR(b.check_image());
+  if (b.column()->encoded == 0 && b.dtype() != DType::u8) b.to_floats();
+  const auto &scale = t.list("scale"), &ratio = t.list("ratio");
+  if (scale[0] > scale[1] || ratio[0] > ratio[1])
+    return b.error("scale and ratio: expected [LEAST, MOST]");
+  ResizedHow how = how_resized(t);
+  how.attrs["crop"] = std::string(b.setting().in_training ? "random" : "center");
+  if (b.setting().in_training) {
+    how.attrs["scale"] = scale, how.attrs["ratio"] = ratio;
+    how.draws = b.draw_rows(kPartDrawCount);
+  }
+  resize_images(b, two_of(t, "size"), how);
+  return {};
+}
+
+// Bytes become floats, unless they were just decoded or the job keeps them.
+Status resize(TransformBuilder& b, const Transform& t) {
+  const auto size = two_of(t, "size");
   const auto mode = static_cast<size_t>(t.integer("mode"));
-  const bool antialias = mode != 2 && t.integer("antialias") != 0;
+  const bool antialias = mode != kNearestMode && t.integer("antialias") != 0;
+  const bool keeps = b.column()->encoded > 0 || t.integer("keep_bytes") != 0;
+  if (b.column()->encoded == 0) {
+    LEAT_RETURN_IF_ERROR(b.check_image());
+    if (keeps && b.dtype() != DType::u8) {
+      return b.error(cat("keep_bytes: expected it of a column of uint8, received column '",
+                         b.column()->name, "' of ", b.dtype()));
+    }
+    if (!keeps) b.to_floats();
+  }
+  if (keeps || mode >= kAreaMode) {
+    if (!antialias && mode != kNearestMode) {
+      return b.error(
+          "antialias: expected true, as Pillow has it, with area, lanczos and bytes that stay "
+          "bytes, received false");
+    }
+    resize_images(b, size, how_resized(t));
+    return {};
+  }
+  static constexpr const char* kModes[] = {"linear", "cubic", "nearest"};
   Attrs attrs{{"mode", std::string(kModes[mode])}, {"axes", std::vector<int64_t>{-2, -1}}};
-  if (mode == 2) attrs["nearest_mode"] = std::string("round_prefer_ceil");
+  if (mode == kNearestMode) attrs["nearest_mode"] = std::string("round_prefer_ceil");
   // As Pillow and torchvision: weights within the image add up to 1.
   if (antialias) attrs["antialias"] = attrs["exclude_outside"] = int64_t{1};
   if (mode == 1) attrs["cubic_coeff_a"] = antialias ? -0.5 : -0.75;

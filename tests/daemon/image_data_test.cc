@@ -52,6 +52,69 @@ TEST_CASE("a job on images ends with the same weights though a runner is killed"
   CHECK(view["history"].size() == 1);
 }
 
+// The files of the images as bytes, which transforms decode.
+std::string encoded_source() {
+  return "{format: webdataset, files: 'shard-*.tar', columns: {image: {ext: png, bytes: 2000}, "
+         "labels: {ext: cls, dtype: int64}}}";
+}
+
+TEST_CASE("a job that decodes images by transforms has the same weights on any workers") {
+  const ImageJob images;
+  const std::string transforms =
+      "data.transforms=[{decode: rgb}, {random_resized_crop: 6}, {flip: horizontal}]";
+  const auto job = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> set{cat("data.train=", encoded_source()),
+                                 cat("data.validation=", encoded_source()), transforms};
+    set.insert(set.end(), more.begin(), more.end());
+    return images.job("webdataset", set);
+  };
+  Silent one, first, second;
+  const TrainOutcome expected = images.small.train(job({}), "one", one);
+  REQUIRE(expected.validation);
+  for (const auto& [workers, threads] : std::vector<std::pair<int, int>>{{1, 3}, {3, 2}, {4, 4}}) {
+    INFO(workers << " workers, " << threads << " threads");
+    Silent watch;
+    const TrainOutcome other = images.small.train(job({cat("num_workers=", workers)}),
+                                                  cat("run-", workers), watch, threads);
+    CHECK(other.weights_sha256 == expected.weights_sha256);
+    CHECK(other.validation->loss == expected.validation->loss);
+  }
+  (void)images.small.train(job({}), "stopped", first, 1, false,
+                           [&] { return first.losses.size() >= 5; });
+  CHECK(images.small.train(job({"num_workers=2"}), "stopped", second, 2, true).weights_sha256 ==
+        expected.weights_sha256);
+  // Without anything random, both spellings are the same job.
+  const std::string still = "optimizer={name: sgd, learning_rate: 0.01}";
+  const std::string of_source =
+      "{format: webdataset, files: 'shard-*.tar', columns: {image: {ext: png, size: 6, resize: "
+      "area}, labels: {ext: cls, dtype: int64}}}";
+  const std::string by_source =
+      images.small.hash(images.job("webdataset", {cat("data.train=", of_source), still}), "source");
+  CHECK(images.small.hash(
+            images.job("webdataset",
+                       {cat("data.train=", encoded_source()), still,
+                        "data.transforms=[{decode: rgb}, {resize: {size: 6, mode: area}}]"}),
+            "transforms") == by_source);
+  CHECK(images.small.hash(
+            images.job("webdataset", {cat("data.train=", encoded_source()), still,
+                                      "data.transforms=[{decode: {size: 6, mode: area}}]"}),
+            "at-once") == by_source);
+}
+
+TEST_CASE("a file that is longer than its column ends the job with its row") {
+  const ImageJob images;
+  const std::string cut =
+      "{format: webdataset, files: 'shard-*.tar', columns: {image: {ext: png, bytes: 60}, labels: "
+      "{ext: cls, dtype: int64}}}";
+  const Job job =
+      images.job("webdataset", {cat("data.train=", cut), "data.transforms=[{decode: {size: 6}}]"});
+  const auto trainer = must(images.small.trainer(job, {images.small.path("cut"), false, 1}));
+  Silent watch;
+  const auto refused = trainer->run(watch, [] { return false; });
+  CHECK_THAT(std::string(refused.status().message()), Catch::Contains("leat.DecodeImages"));
+  CHECK_THAT(std::string(refused.status().message()), Catch::Contains("row 0: "));
+}
+
 TEST_CASE("a job says which class is which number, and leaves that in its folder") {
   const ImageJob images;
   const auto trainer = must(

@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kAugmented =
     "data.transforms=[{flip: {probability: 0.3}}, {random_crop: {padding: 1}}, "
+    "{random_resized_crop: {size: 8, scale: [0.6, 1], mode: bicubic}}, "
     "{color_jitter: {brightness: 0.2, contrast: 0.2}}, {rand_augment: {magnitude: 3}}, "
     "{normalize: {mean: 0.3, std: 0.5}}, {random_erasing: 0.2}]";
 constexpr const char* kOnlyNormalized = "data.transforms=[{normalize: {mean: 0.3, std: 0.5}}]";

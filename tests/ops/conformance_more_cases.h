@@ -9,7 +9,8 @@ namespace leat::testing {
 
 // Determinants, Fourier transforms, caches of sequences, and bits of numbers.
 void add_signal_cases(std::vector<ConformanceCase>& cases);
-// Regions of interest, and windows that read at places which an operand moves.
+// Regions of interest, windows that read at places which an operand moves, and resized images and
+// files of images.
 void add_region_cases(std::vector<ConformanceCase>& cases);
 
 }  // namespace leat::testing

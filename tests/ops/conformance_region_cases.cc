@@ -1,6 +1,9 @@
-// The cases of regions of interest, and of windows that read at places which an operand moves.
+// The cases of regions of interest, of windows that read at places which an operand moves, and of
+// images that are decoded and resized.
+#include "ops/images/geometry.h"
 #include "tests/ops/conformance_more_cases.h"
 #include "tests/ops/op_testing.h"
+#include "tests/sample_files.h"
 
 namespace leat::testing {
 namespace {
@@ -69,12 +72,46 @@ void add_deformed_windows(std::vector<ConformanceCase>& cases) {
       ConformanceCase{"leat.DeformColumns", {cube, moved, ints({1, 2, 1})}}.grad({0, 1}));
 }
 
+Tensor draws_of_parts() {
+  return random_tensor(DType::f32, {kBatch, kPartDrawCount}, 6001, 0, 0.999);
+}
+
+void add_resized_images(std::vector<ConformanceCase>& cases) {
+  const auto attrs = [](const char* mode, const char* crop) {
+    return Attrs{{"height", int64_t{4}},
+                 {"width", int64_t{7}},
+                 {"mode", std::string(mode)},
+                 {"crop", std::string(crop)}};
+  };
+  const Tensor images = random_tensor(DType::f32, {kBatch, 2, 6, 5}, 6002, 0, 1),
+               gray = random_tensor(DType::f32, {kBatch, 9, 7}, 6003, 0, 1),
+               bytes = random_tensor(DType::u8, {kBatch, 3, 33, 40}, 6004, 0, 256);
+  cases.push_back({"leat.ResizeImages", {images}, attrs("bilinear", "none")});
+  cases.push_back({"leat.ResizeImages", {gray}, attrs("area", "center")});
+  cases.push_back({"leat.ResizeImages", {images, draws_of_parts()}, attrs("bicubic", "random")});
+  cases.push_back({"leat.ResizeImages", {bytes, draws_of_parts()}, attrs("lanczos", "random")});
+  // Files of different sizes in rows of one length.
+  constexpr int64_t kRow = 1200;
+  Tensor files(DType::u8, {kBatch, kRow});
+  for (int64_t n = 0; n < kBatch; ++n) {
+    const auto side = static_cast<uint32_t>(5 + n);
+    const std::string file = png_of(side, 12, [&](uint32_t x, uint32_t y, int c) {
+      return static_cast<uint8_t>(x * 31 + y * 17 + static_cast<uint32_t>(c) * 90 + side);
+    });
+    for (size_t i = 0; i < file.size(); ++i)
+      files.set(n * kRow + static_cast<int64_t>(i), static_cast<uint8_t>(file[i]));
+  }
+  cases.push_back({"leat.DecodeImages", {files}, attrs("area", "center")});
+  cases.push_back({"leat.DecodeImages", {files, draws_of_parts()}, attrs("bilinear", "random")});
+}
+
 }  // namespace
 
 void add_region_cases(std::vector<ConformanceCase>& cases) {
   pixels_seed = 7000;
   add_roi_align(cases);
   add_deformed_windows(cases);
+  add_resized_images(cases);
 }
 
 }  // namespace leat::testing

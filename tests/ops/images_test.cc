@@ -189,7 +189,7 @@ TEST_CASE("resizing gives Pillow's bits for every filter, size and box") {
   for (const auto& [name, expected] : image_references()) {
     std::istringstream text(name);
     const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
-    if (words.size() != 3) continue;
+    if (words.size() != 3 || words[0] == "floats") continue;  // image_resize_test.cc has those
     INFO(name);
     std::optional<ResizeBox> box;
     if (words[0] == "box0") box = ResizeBox{3, 2, 33, 21};

@@ -3,7 +3,9 @@
     python tests/peers/image_cases.py tests/ops/images
 
 references.npz has the pixels of each file (as RGB, and as Pillow's "L" of that where it says so), and results of
-Image.resize() under names such as "resize bilinear 17x23". The tests read the files; they need no Python.
+Image.resize() under names such as "resize bilinear 17x23". Those that begin with "floats" are of an image of Pillow's
+mode F: the red of rgb.png divided by 255, and beyond both ends of that range in places. The tests read the files; they
+need no Python.
 """
 
 import io
@@ -99,6 +101,11 @@ def main():
             arrays[f"resize {name} {width}x{height}"] = numpy.asarray(source.resize((width, height), resample))
         for number, box in enumerate(BOXES):
             arrays[f"box{number} {name} 21x26"] = numpy.asarray(source.resize((21, 26), resample, box=box))
+        floats = numpy.asarray(source, numpy.float32)[:, :, 0] / numpy.float32(255)
+        floats[3:9, 5:12] *= numpy.float32(-3)
+        for width, height in SIZES:
+            made = Image.fromarray(floats).resize((width, height), resample)
+            arrays[f"floats {name} {width}x{height}"] = numpy.asarray(made)
         arrays[f"gray {name} 13x50"] = numpy.asarray(source.convert("L").resize((13, 50), resample))
     arrays = {name: numpy.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     numpy.savez(folder / "references.npz", **arrays)
