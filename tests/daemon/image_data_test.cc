@@ -115,6 +115,38 @@ TEST_CASE("a file that is longer than its column ends the job with its row") {
   CHECK_THAT(std::string(refused.status().message()), Catch::Contains("row 0: "));
 }
 
+TEST_CASE("a job leaves out damaged files of images that transforms decode, and counts them") {
+  const ImageJob images;
+  std::string shard;
+  {
+    std::ifstream in(images.small.path("shard-0.tar"), std::ios::binary);
+    shard.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  // In the pixels of the second image, behind its header.
+  const size_t second = shard.find("101.png");
+  REQUIRE(second != std::string::npos);
+  shard[second + 512 + 60] = static_cast<char>(shard[second + 512 + 60] ^ 0x55);
+  std::ofstream(images.small.path("shard-0.tar"), std::ios::binary) << shard;
+  const auto job = [&](const std::string& more) {
+    return images.job(
+        "webdataset",
+        {cat("data.train={format: webdataset, files: 'shard-*.tar', ", more,
+             "columns: {image: {ext: png, bytes: 2000, holds: image}, labels: {ext: cls, dtype: "
+             "int64}}}"),
+         "data.transforms=[{decode: {size: 6}}]"});
+  };
+  Silent watch, skipping;
+  const auto trainer = must(images.small.trainer(job(""), {images.small.path("fails"), false, 1}));
+  const auto refused = trainer->run(watch, [] { return false; });
+  CHECK_THAT(std::string(refused.status().message()), Catch::Contains("leat.DecodeImages"));
+  const auto skips = must(
+      images.small.trainer(job("on_bad_record: skip, "), {images.small.path("skips"), false, 1}));
+  REQUIRE(!skips->notes().empty());
+  CHECK_THAT(skips->notes()[0], Catch::StartsWith("left out 1 bad record of the data, first "
+                                                  "'shard-0.tar': sample '101': "));
+  CHECK(skips->run(skipping, [] { return false; }).ok());
+}
+
 TEST_CASE("a job says which class is which number, and leaves that in its folder") {
   const ImageJob images;
   const auto trainer = must(

@@ -269,6 +269,60 @@ TEST_CASE("a sample that lacks a file or has a bad one is named, or is left out"
         "'twice.tar': expected '0.cls' once, received it twice");
 }
 
+TEST_CASE("bytes that hold images are read whole, or named, or left out") {
+  const SourceFolder folder;
+  const std::string image = image_number(0), damaged = image.substr(0, image.size() - 20);
+  folder.write("b.tar", tar_of({{"0.png", image},
+                                {"1.png", "no image"},
+                                {"2.png", damaged},
+                                {"3.png", image + std::string(99, '\1')},
+                                {"4.png", image}}));
+  std::vector<std::string> records;
+  for (const std::string& each : {image, std::string("no image"), damaged})
+    records.push_back(example_of({feature_of("image", texts_of({each}))}));
+  folder.write("b.tfrecord", tfrecord_of(records));
+  const std::string bytes = cat("columns:image:bytes=", image.size() + 9);
+  std::vector<std::string> options = {"columns:image=", bytes, "columns:image:holds=image"};
+  const auto opened = [&](bool shards) {
+    std::vector<std::string> all = options;
+    if (shards) all.push_back("columns:image:ext=png");
+    return open_data(
+        folder.names(shards ? "webdataset" : "tfrecord", {shards ? "b.tar" : "b.tfrecord"}, all));
+  };
+  const auto data = opened(true);
+  CHECK(row_values<uint8_t>(*data, 0, 0)[1] == 'P');
+  CHECK(row_error(*data, 0, 1) ==
+        "'b.tar': record 2: column 'image': an image: expected JPEG, PNG or WebP, received 8 bytes "
+        "of something else");
+  // Damage behind the header shows when a transform decodes the file.
+  CHECK(row_values<uint8_t>(*data, 0, 2)[1] == 'P');
+  CHECK(row_error(*data, 0, 3) ==
+        cat("'b.tar': record 4: column 'image': expected an image in a file of at most ",
+            image.size() + 9, " bytes, received ", image.size() + 99));
+  CHECK(row_error(*opened(false), 0, 1) ==
+        "'b.tfrecord': record 2: column 'image': feature 'image': an image: expected JPEG, PNG or "
+        "WebP, received 8 bytes of something else");
+  options.emplace_back("on_bad_record=skip");
+  CHECK(opened(true)->info().count == 2);
+  CHECK(opened(false)->info().count == 1);
+  // The header of a WebP file has its size, which one that was cut off does not have.
+  const Bytes webp =
+      must(read_file(real_files(), LEAT_SOURCE_DIR "/tests/ops/images/lossless.webp", 1 << 20));
+  const std::string whole = text_of_bytes(webp);
+  folder.write("w.tar", tar_of({{"0.webp", whole}, {"1.webp", whole.substr(0, 2000)}}));
+  options = {"columns:image=", "columns:image:ext=webp", "columns:image:bytes=4000",
+             "columns:image:holds=image"};
+  const auto shard = open_data(folder.names("webdataset", {"w.tar"}, options));
+  CHECK(row_values<uint8_t>(*shard, 0, 0)[0] == 'R');
+  CHECK(row_error(*shard, 0, 1) ==
+        cat("'w.tar': record 2: column 'image': a WebP image: expected the ", whole.size(),
+            " bytes that it says it has, received 2000"));
+  CHECK(refusal(folder.names(
+            "webdataset", {"b.tar"},
+            {"columns:image=", "columns:image:ext=png", "columns:image:holds=image"})) ==
+        "column 'image': holds: expected it of a column with bytes, received none");
+}
+
 TEST_CASE("a record with a flipped bit is named, or is left out") {
   const SourceFolder folder;
   std::string file = tfrecord_of({example_of({feature_of("x", integers_of({1}))}),

@@ -7,6 +7,7 @@
 
 #include "devices/base/text.h"
 #include "ops/data/sources/values.h"
+#include "ops/images/image.h"
 
 namespace leat {
 namespace {
@@ -49,6 +50,22 @@ bool store_parsed(std::string_view text, std::byte* at) {
   return true;
 }
 
+// Checks what is known of a file of an image before it is decoded. A WebP file has its size in
+// front, and no end that a decoder could miss.
+Status check_header(std::span<const std::byte> file, int64_t most) {
+  if (file.size() > static_cast<size_t>(most)) {
+    return invalid_argument(
+        cat("expected an image in a file of at most ", most, " bytes, received ", file.size()));
+  }
+  LEAT_ASSIGN_OR_RETURN(const ImageHeader header, read_image_header(file));
+  if (header.format != ImageFormat::webp || file.size() < 8) return {};
+  uint32_t size = 0;
+  for (size_t i = 4; i-- > 0;) size = size << 8 | static_cast<uint32_t>(file[4 + i]);
+  if (uint64_t{size} + 8 <= file.size()) return {};
+  return invalid_argument(cat("a WebP image: expected the ", uint64_t{size} + 8,
+                              " bytes that it says it has, received ", file.size()));
+}
+
 }  // namespace
 
 std::string quoted_field(std::string_view text) {
@@ -60,6 +77,9 @@ Result<FieldType> FieldType::make(const SourceOptions& column) {
   FieldType type;
   const std::vector<std::string> categories = column.texts("categories");
   type.bytes_ = column.integer("bytes");
+  type.holds_image_ = column.has("holds");
+  if (type.holds_image_ && type.bytes_ == 0)
+    return invalid_argument("holds: expected it of a column with bytes, received none");
   if (!categories.empty() && type.bytes_ > 0)
     return invalid_argument("expected categories or bytes, received both");
   if (type.bytes_ > 0) type.dtype_ = DType::u8;
@@ -96,6 +116,7 @@ std::vector<std::string> FieldType::category_names() const {
 
 Status FieldType::store_text(std::string_view text, std::byte* at) const {
   if (is_bytes()) {
+    if (holds_image_) LEAT_RETURN_IF_ERROR(check_header(std::as_bytes(std::span(text)), bytes_));
     const size_t used = std::min(text.size(), static_cast<size_t>(bytes_));
     std::memcpy(at, text.data(), used);
     std::memset(at + used, 0, static_cast<size_t>(bytes_) - used);
@@ -113,6 +134,11 @@ Status FieldType::store_text(std::string_view text, std::byte* at) const {
   if (stored) return {};
   return invalid_argument(cat("expected a value of type ", column_type_name(dtype_), ", received ",
                               quoted_field(text)));
+}
+
+Status FieldType::check_image(std::span<const std::byte> file) const {
+  LEAT_RETURN_IF_ERROR(check_header(file, bytes_));
+  return decode_image(file, 3).status();
 }
 
 Status FieldType::store_integer_value(int64_t value, std::byte* at) const {

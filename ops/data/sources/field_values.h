@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,10 +22,16 @@ inline constexpr SourceOption kFillOption{.name = "fill", .kind = OptionKind::nu
 inline constexpr uint64_t kMostColumnBytes = uint64_t{16} << 20;  // of a text
 inline constexpr SourceOption kBytesOption{
     .name = "bytes", .kind = OptionKind::integer, .min = 1, .max = kMostColumnBytes};
+// The bytes are those of a file, which a transform reads later. Only formats with files of images
+// in their records have the option.
+inline constexpr std::string_view kHeldFiles[] = {"image"};
+inline constexpr SourceOption kHoldsOption{
+    .name = "holds", .kind = OptionKind::choice, .choices = kHeldFiles};
 
 // The type of a column's elements, and the rule by which a field becomes one of them:
 //   categories  the position of the field's text in a list
-//   bytes       the first so many bytes of the text, and zeros behind a shorter one
+//   bytes       the first so many bytes of the text, and zeros behind a shorter one; with
+//               `holds: image` a file of an image, all of it, whose header can be read
 //   otherwise   a number; true and false for a boolean
 // Immutable. Threads: any.
 class FieldType {
@@ -50,12 +57,16 @@ class FieldType {
   Status store_number_value(double value, std::byte* at) const;
   // A field without a value is an error unless there is a fill.
   Status store_missing(std::byte* at) const;
+  // Decodes all of a file of an image, for on_bad_record: skip. REQUIRES: holds_image().
+  Status check_image(std::span<const std::byte> file) const;
+  bool holds_image() const { return holds_image_; }
 
  private:
   DType dtype_ = DType::f32;
   std::map<std::string, int64_t, std::less<>> categories_;
   std::optional<double> fill_;
   int64_t bytes_ = 0;
+  bool holds_image_ = false;
 };
 
 // A field in quotes for a message, cut to a length that a line can have.

@@ -71,7 +71,8 @@ class JsonSample {
 Result<SampleColumn> SampleColumn::make(const std::string& name, const SourceOptions& options) {
   SampleColumn column;
   if (options.has("size")) {
-    for (const std::string_view other : {"dtype", "categories", "fill", "bytes", "shape"}) {
+    for (const std::string_view other :
+         {"dtype", "categories", "fill", "bytes", "holds", "shape"}) {
       if (options.has(other))
         return invalid_argument(cat(other, ": expected no such key of an image, which has a size"));
     }

@@ -21,6 +21,7 @@ constexpr SourceOption kOwnFeatureColumn[] = {
     kCategoriesOption,
     kFillOption,
     kBytesOption,
+    kHoldsOption,
 };
 constexpr auto kFeatureColumn = with_image_options(kOwnFeatureColumn);
 constexpr SourceOption kExampleOptions[] = {
@@ -192,9 +193,12 @@ class TfRecordSource final : public Source {
     const FeatureColumn& from = columns_[part.column];
     const SampleColumn& column = from.column;
     if (!column.is_image() && !from.raw) {
-      return read_sample_part(column, part, [&](std::span<std::byte> out) {
+      LEAT_RETURN_IF_ERROR(read_sample_part(column, part, [&](std::span<std::byte> out) {
         return column.store_feature(feature, out);
-      });
+      }));
+      if (!checks || !column.type().holds_image()) return {};
+      LEAT_ASSIGN_OR_RETURN(const auto files, feature.bytes());
+      return column.type().check_image(files[0]);
     }
     if (feature.kind() != Feature::Kind::bytes)
       return invalid_argument(feature.kind() == Feature::Kind::empty

@@ -24,6 +24,7 @@ constexpr SourceOption kOwnShardColumn[] = {
     kCategoriesOption,
     kFillOption,
     kBytesOption,
+    kHoldsOption,
 };
 constexpr auto kShardColumn = with_image_options(kOwnShardColumn);
 constexpr SourceOption kShardOptions[] = {
@@ -223,9 +224,10 @@ class WebDataset final : public Source {
     for (size_t c = 0; c < columns_.size(); ++c) {
       const SampleColumn& column = columns_[c].column;
       Bytes row(static_cast<size_t>(column.info().row_bytes()));
-      if (column.is_image()) {
+      if (column.is_image() || column.type().holds_image()) {
         LEAT_ASSIGN_OR_RETURN(const Bytes bytes, bytes_of_part(file, parts[c]));
-        LEAT_RETURN_IF_ERROR(column.image().check(bytes));
+        LEAT_RETURN_IF_ERROR(column.is_image() ? column.image().check(bytes)
+                                               : column.type().check_image(bytes));
       } else {
         LEAT_RETURN_IF_ERROR(read_part(file, parts[c], {}, {c, 0, row}));
       }
