@@ -139,11 +139,23 @@ bool has_windows(const Job::Files& files) {
                                       }));
 }
 
+// The windows have the columns of documents, too.
+bool has_documents(const Job::Files& files) {
+  const auto& texts = files.options;
+  return has_windows(files) && std::any_of(texts.begin(), texts.end(), [](const auto& text) {
+           return text.starts_with("separator=") ||
+                  text.find(":option=separator=") != std::string::npos;
+         });
+}
+
 // Without columns, windows of tokens have the inputs and labels of a language model: each token's
-// label is the next token.
+// label is the next token, with documents the next one of its own document.
 void read_columns(YamlMap& map, Job::Data& data) {
   if (map.has("columns")) {
     data.columns = read_named_texts(map.get_map("columns", Need::optional), false);
+  } else if (has_documents(data.train)) {
+    data.columns = {"tokens=window[:-1]", "segments=segments[:-1]", "positions=positions[:-1]",
+                    "labels=targets[:-1]"};
   } else if (has_windows(data.train)) {
     data.columns = {"tokens=window[:-1]", "labels=window[1:]"};
   }

@@ -189,6 +189,38 @@ TEST_CASE("windows of tokens begin a stride apart, and lie within one file") {
   CHECK(report.info.count == 2 + 0 + 1 + 1);
 }
 
+TEST_CASE("a separator divides windows of tokens into documents") {
+  using I32 = std::vector<int32_t>;
+  const Folder folder;
+  folder.write("t.bin", U16{5, 6, 9, 7, 9, 9, 8, 4, 3, 9, 1, 2});
+  DatasetFiles names = folder.tokens({"t.bin"}, 6, 6);
+  names.options = {"separator=9"};
+  const auto data = must(Dataset::open(real_files(), names));
+  REQUIRE(data->info().columns.size() == 4);
+  CHECK(data->info().columns[1] == ColumnInfo{"segments", DType::i32, Shape{6}});
+  CHECK(data->info().columns[2].name == "positions");
+  CHECK(data->info().columns[3].name == "targets");
+  CHECK(row_of<uint16_t>(*data, 0, 0) == U16{5, 6, 9, 7, 9, 9});
+  CHECK(row_of<int32_t>(*data, 1, 0) == I32{0, 0, 0, 1, 1, 2});
+  CHECK(row_of<int32_t>(*data, 2, 0) == I32{0, 1, 2, 0, 1, 0});
+  CHECK(row_of<int32_t>(*data, 3, 0) == I32{6, 9, -100, 9, -100, -100});
+  // A window begins with a document of its own, and ends without a target.
+  CHECK(row_of<int32_t>(*data, 1, 1) == I32{0, 0, 0, 0, 1, 1});
+  CHECK(row_of<int32_t>(*data, 3, 1) == I32{4, 3, 9, -100, 2, -100});
+  names.columns = {"tokens=window[:-1]", "places=positions[1:-1]", "labels=targets[:-1]"};
+  const auto parts = must(Dataset::open(real_files(), names));
+  CHECK(row_of<uint16_t>(*parts, 0, 1) == U16{8, 4, 3, 9, 1});
+  CHECK(row_of<int32_t>(*parts, 1, 1) == I32{1, 2, 3, 0});
+  CHECK(check_classes(real_files(), names, {"labels", 10, -100}).ok());
+  CHECK(check_classes(real_files(), names, {"labels", 10, {}}).message() ==
+        "column 'labels': expected ignore_index: -100 in the loss, which is the target of a token "
+        "at the end of its document");
+  CHECK(check_classes(real_files(), names, {"labels", 8, -100}).message() ==
+        "'t.bin': label of row 0: expected in [0, 7], received 9");
+  names.options = {"separator=-1"};
+  CHECK(!Dataset::open(real_files(), names).ok());
+}
+
 TEST_CASE("tokens that cannot be read are refused with their file") {
   const Folder folder;
   folder.write("odd.bin", std::vector<uint8_t>{1, 2, 3});

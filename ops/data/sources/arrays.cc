@@ -1,7 +1,9 @@
 // Arrays as columns: files of one array each (IDX, NPY), the arrays of an NPZ file, and files of
 // tokens that are cut into windows.
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -216,7 +218,39 @@ class ArraySource final : public ColumnsSource {
   std::vector<bool> wanted_;
 };
 
-// The one column is `window`.
+constexpr SourceOption kTokenOptions[] = {
+    {.name = "separator", .kind = OptionKind::integer, .min = 0, .max = 4294967295.0},
+};
+// The target of a token whose next one belongs to another document, or to another window.
+constexpr int32_t kNoTarget = -100;
+
+// The columns that tell the documents of a window apart. A separator is the last token of its
+// document, and a window begins with a document of its own.
+struct WindowDocuments {
+  std::vector<int32_t> segments;   // the number of the token's document, from 0
+  std::vector<int32_t> positions;  // the token's place in its document, from 0
+  std::vector<int32_t> targets;    // the next token of the document, or kNoTarget
+
+  void find(const Tensor& tokens, int64_t separator) {
+    segments.clear(), positions.clear(), targets.clear();
+    int32_t segment = 0, position = 0;
+    const int64_t count = tokens.elements();
+    for (int64_t i = 0; i < count; ++i) {
+      const bool ends = tokens.int_at(i) == separator;
+      segments.push_back(segment);
+      positions.push_back(position);
+      targets.push_back(ends || i + 1 == count ? kNoTarget
+                                               : static_cast<int32_t>(tokens.int_at(i + 1)));
+      segment += ends ? 1 : 0;
+      position = ends ? 0 : position + 1;
+    }
+  }
+  const std::vector<int32_t>& column(size_t index) const {
+    return index == 1 ? segments : index == 2 ? positions : targets;
+  }
+};
+
+// The column is `window`, and with a separator `segments`, `positions` and `targets` beside it.
 class TokenSource final : public ColumnsSource {
  public:
   static Result<std::unique_ptr<Source>> open(const SourceSetup& setup) {
@@ -234,7 +268,13 @@ class TokenSource final : public ColumnsSource {
       return invalid_argument(cat("'", source->places_[0].name, "': expected at least one window ",
                                   "of ", source->window_, " tokens in a file, received fewer"));
     }
-    source->info_.columns = {{"window", source->element_, Shape{source->window_}}};
+    const Shape row{source->window_};
+    source->info_.columns = {{"window", source->element_, row}};
+    if (setup.options.has("separator")) {
+      source->separator_ = setup.options.integer("separator");
+      for (const char* name : {"segments", "positions", "targets"})
+        source->info_.columns.push_back({name, DType::i32, row});
+    }
     return std::unique_ptr<Source>(std::move(source));
   }
 
@@ -250,8 +290,35 @@ class TokenSource final : public ColumnsSource {
     return {};
   }
 
+  const std::byte* in_memory(size_t column, int64_t row) const override {
+    return separator_ ? nullptr : ColumnsSource::in_memory(column, row);
+  }
+
+  // The window is read once for all columns.
+  Status read(int64_t row, std::span<const RowPart> parts) const override {
+    if (!separator_) return ColumnsSource::read(row, parts);
+    static thread_local WindowDocuments documents;
+    const Tensor tokens(element_, Shape{window_});
+    LEAT_RETURN_IF_ERROR(columns_[0]->read(
+        row, 0, {static_cast<std::byte*>(tokens.raw()), static_cast<size_t>(tokens.bytes())}));
+    documents.find(tokens, *separator_);
+    for (const RowPart& part : parts) {
+      const void* const from =
+          part.column == 0 ? tokens.raw() : documents.column(part.column).data();
+      std::memcpy(part.out.data(), static_cast<const std::byte*>(from) + part.offset,
+                  part.out.size());
+    }
+    return {};
+  }
+
   // All tokens of a file may be labels, whatever part of a window the column takes.
-  Status check_classes(Files& files, const ClassCheck& check, size_t, const ColumnPart&) override {
+  Status check_classes(Files& files, const ClassCheck& check, size_t column,
+                       const ColumnPart&) override {
+    if (column > 0 && !check.allows(kNoTarget)) {
+      return invalid_argument(
+          cat("column '", check.column, "': expected ignore_index: ", kNoTarget,
+              " in the loss, which is the target of a token at the end of its document"));
+    }
     for (const Place& place : places_) LEAT_RETURN_IF_ERROR(check_tokens(files, check, place));
     return {};
   }
@@ -299,6 +366,7 @@ class TokenSource final : public ColumnsSource {
 
   int64_t window_ = 1, stride_ = 1;
   DType element_ = DType::u16;
+  std::optional<int64_t> separator_;
   std::vector<Place> places_;
 };
 
@@ -318,12 +386,13 @@ class ArrayFormatEntry final : public SourceFormat {
   const ArraySource::Kind kind_;
 };
 
-// Its options are fields of DatasetFiles, and attributes of their own in a graph: graphs of tokens
-// are older than the options of other formats.
+// Most of its options are fields of DatasetFiles, and attributes of their own in a graph: graphs of
+// tokens are older than the options of other formats.
 class TokensEntry final : public SourceFormat {
  public:
   std::string_view name() const override { return "tokens"; }
   FilesForm files_form() const override { return FilesForm::patterns; }
+  std::span<const SourceOption> options() const override { return kTokenOptions; }
   Status check(const DatasetFiles& names, const SourceOptions&) const override {
     if (names.window < 1 || names.stride < 1) {
       return invalid_argument(cat("window: expected a window and a stride of at least 1 token, ",
