@@ -36,6 +36,7 @@ void register_onnx_ops(Catalogue& catalogue) {
   register_resize_ops(catalogue);
   register_attention_ops(catalogue);
   register_grid_sample_ops(catalogue);
+  register_edit_distance_ops(catalogue);
   register_image_ops(catalogue);
   register_recurrent_ops(catalogue);
   register_trigonometry_ops(catalogue);

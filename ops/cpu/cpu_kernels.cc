@@ -9,6 +9,7 @@ namespace leat {
 void add_cpu_kernels(Catalogue& catalogue) {
   add_attention_kernels(catalogue);
   add_grid_sample_kernels(catalogue);
+  add_edit_distance_kernels(catalogue);
   add_image_kernels(catalogue);
   add_activation_kernels(catalogue);
   add_branch_kernels(catalogue);

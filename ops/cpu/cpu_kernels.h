@@ -88,7 +88,9 @@ void add_quorum_kernels(Catalogue& catalogue);
 void add_random_kernels(Catalogue& catalogue);
 // GridSample and leat.GridSampleGrad.
 void add_grid_sample_kernels(Catalogue& catalogue);
-// leat.CropImages and leat.AugmentImages.
+// leat.EditDistance.
+void add_edit_distance_kernels(Catalogue& catalogue);
+// leat.CropImages, leat.AugmentImages, leat.ResizeImages and leat.DecodeImages.
 void add_image_kernels(Catalogue& catalogue);
 // Attention and leat.AttentionGrad; the second function is called by the first.
 void add_attention_kernels(Catalogue& catalogue);

@@ -76,7 +76,9 @@ void register_deform_ops(Catalogue& catalogue);
 void register_tensor_scatter_ops(Catalogue& catalogue);
 // linear_attention.cc: LinearAttention, and leat.LinearAttentionGrad.
 void register_linear_attention_ops(Catalogue& catalogue);
-// image.cc: leat.CropImages and leat.AugmentImages.
+// edit_distance.cc: leat.EditDistance.
+void register_edit_distance_ops(Catalogue& catalogue);
+// image.cc: leat.CropImages, leat.AugmentImages, leat.ResizeImages and leat.DecodeImages.
 void register_image_ops(Catalogue& catalogue);
 // attention.cc: Attention, and leat.AttentionGrad.
 void register_attention_ops(Catalogue& catalogue);

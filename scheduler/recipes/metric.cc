@@ -20,8 +20,17 @@ constexpr Setting kAuc[] = {
     {.name = "exact", .kind = SettingKind::flag},
 };
 
+constexpr Setting kBytes[] = {
+    {.name = "bytes_per_token", .initial = 1, .min = 0, .min_open = true},
+};
+// -1: each label is a word.
+constexpr Setting kWords[] = {
+    {.name = "separator", .kind = SettingKind::integer, .initial = -1, .min = -1, .max = 1 << 30},
+};
+
 constexpr Labels kClasses[] = {Labels::classes};
 constexpr Labels kDecisions[] = {Labels::classes, Labels::binary};
+constexpr Labels kLists[] = {Labels::classes, Labels::sequence};
 constexpr Labels kValues[] = {Labels::values};
 
 constexpr MetricRecipe kMetrics[] = {
@@ -35,6 +44,12 @@ constexpr MetricRecipe kMetrics[] = {
     {"confusion_matrix", {}, kDecisions, metrics::confusion_sums, metrics::matrix, true, true},
     {"auc", kAuc, kDecisions, metrics::auc_sums, metrics::auc},
     {"perplexity", {}, kClasses, metrics::perplexity_sums, metrics::perplexity, false},
+    {"bits_per_token", {}, kClasses, metrics::perplexity_sums, metrics::bits, false},
+    {"bits_per_byte", kBytes, kClasses, metrics::perplexity_sums, metrics::bits, false},
+    {"edit_distance", {}, kLists, metrics::edit_sums, metrics::ratio, false},
+    {"exact_match", {}, kLists, metrics::match_sums, metrics::ratio},
+    {"cer", {}, kLists, metrics::character_sums, metrics::ratio, false},
+    {"wer", kWords, kLists, metrics::word_sums, metrics::ratio, false},
     {"mae", {}, kValues, metrics::absolute_sums, metrics::ratio, false, false, true},
     {"mse", {}, kValues, metrics::squared_sums, metrics::ratio, false, false, true},
     {"rmse", {}, kValues, metrics::squared_sums, metrics::root_of_ratio, false},
@@ -82,7 +97,7 @@ std::string MetricSpec::shown_name() const {
 
 Status MetricSpec::check_fits(const LossSpec& loss) const {
   const auto& fits = recipe().fits;
-  const bool soft = loss.soft_labels() && name == "perplexity";
+  const bool soft = loss.soft_labels() && recipe().sums == metrics::perplexity_sums;
   if (std::find(fits.begin(), fits.end(), loss.labels()) != fits.end() && !soft) return {};
   std::vector<std::string_view> expected;
   for (const Labels labels : fits) expected.push_back(words_for(labels));

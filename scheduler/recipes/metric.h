@@ -63,6 +63,15 @@ struct MetricRecipe {
 //                     `exact` the area over all scores that there are, as scikit-learn's
 //                     roc_auc_score: it gathers the scores and labels of all rows
 //   perplexity        exp of the mean of -log softmax(output)[label]
+//   bits_per_token, bits_per_byte
+//                     the mean of -log2 softmax(output)[label]; the second divides it by
+//                     `bytes_per_token`
+//   edit_distance     the mean over the rows of the least number of insertions, removals and
+//                     replacements that turn the predictions of a row into its labels. Predictions
+//                     are the classes with the largest outputs, of ctc the most probable path
+//                     without repetitions and blanks
+//   exact_match       the share of rows whose predictions are their labels
+//   cer, wer          the edits of all rows by their labels; of words that `separator` divides
 //   mae, mse, rmse    mean absolute error, mean squared error and its root, over all elements
 //   r2                1 - squared error / variance of the labels, the mean over the row's elements
 std::span<const MetricRecipe> all_metrics();

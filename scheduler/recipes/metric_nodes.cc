@@ -99,6 +99,54 @@ ValueId MetricNodes::hot_predictions() {
   return hot_predictions_ = hot(predicted);
 }
 
+// [rows,P], with -1 for labels that are ignored.
+ValueId MetricNodes::sequence_of_classes(ValueId values) {
+  const ValueId rows = reshape(values, {loss_.values.rows, -1});
+  if (!loss_.spec.ignore_index) return rows;
+  const ValueId counted =
+      reshape(loss_.cast(loss_.counted(), DType::boolean), {loss_.values.rows, -1});
+  return g.op("Where", {counted, rows, g.constant(Tensor::scalar<int64_t>(-1))});
+}
+
+// Of [rows,P] the first elements of each row, and -1 behind them.
+ValueId MetricNodes::up_to(ValueId values, ValueId lengths) {
+  if (lengths == kNone) return values;
+  const int64_t size = size_of(g, values, 1);
+  std::vector<int64_t> places(static_cast<size_t>(size));
+  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i);
+  const ValueId all = g.constant(Tensor::of<int64_t>({1, size}, places));
+  const ValueId length = reshape(loss_.cast(lengths, DType::i64), {loss_.values.rows, 1});
+  return g.op("Where",
+              {g.op("Less", {all, length}), values, g.constant(Tensor::scalar<int64_t>(-1))});
+}
+
+ValueId MetricNodes::edits(int64_t separator) {
+  Attrs attrs{{"separator", separator}};
+  const int64_t rows = loss_.values.rows;
+  if (loss_.spec.labels() == Labels::classes) {
+    const ValueId best =
+        g.op("ArgMax", {scores()}, {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}});
+    const ValueId made = sequence_of_classes(best), wanted = sequence_of_classes(labels());
+    return g.op("leat.EditDistance", {made, wanted}, std::move(attrs));
+  }
+  // The most probable path of a CTC loss, without repetitions and blanks.
+  const SettingValues& of_loss = loss_.spec.settings;
+  ValueId output = loss_.values.output;
+  if (of_loss.flag("time_major"))
+    output = g.op("Transpose", {output}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
+  const ValueId path = g.op("ArgMax", {output}, {{"axis", int64_t{2}}, {"keepdims", int64_t{0}}});
+  ValueId wanted = reshape(loss_.cast(loss_.values.labels, DType::i64), {rows, -1});
+  if (loss_.spec.ignore_index) {
+    const ValueId ignored = g.constant(Tensor::scalar<int64_t>(*loss_.spec.ignore_index));
+    const ValueId none = g.constant(Tensor::scalar<int64_t>(-1));
+    wanted = g.op("Where", {g.op("Equal", {wanted, ignored}), none, wanted});
+  }
+  attrs["blank"] = of_loss.integer("blank");
+  const ValueId made = up_to(path, loss_.values.input_lengths);
+  return g.op("leat.EditDistance", {made, up_to(wanted, loss_.values.label_lengths)},
+              std::move(attrs));
+}
+
 ValueId MetricNodes::outputs() {
   return to_f64(reshape(loss_.values.output, {loss_.values.rows, -1}));
 }

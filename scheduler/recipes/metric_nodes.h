@@ -44,6 +44,11 @@ class MetricNodes {
   ValueId targets();
   ValueId rows();
 
+  // Classes and sequences: of each row the least number of edits that turn the predictions into the
+  // labels, the number of its labels, and 1 if both are equal, [rows,3]. With a `separator` of 0 or
+  // more, of words.
+  ValueId edits(int64_t separator);
+
   ValueId number(double value) { return g.scalar(DType::f64, value); }
   ValueId to_f64(ValueId value) { return loss_.cast(value, DType::f64); }
   // The sum over axis 0, as a list of one dimension.
@@ -59,6 +64,8 @@ class MetricNodes {
 
  private:
   ValueId hot(ValueId classes_of_rows);
+  ValueId sequence_of_classes(ValueId values);
+  ValueId up_to(ValueId values, ValueId lengths);
   ValueId weights_of_labels(int64_t each);
 
   LossNodes& loss_;

@@ -75,6 +75,30 @@ ValueId perplexity_sums(MetricNodes& n) {
 
 namespace {
 
+// The sums of one column of edits() and of the rows, or of another column.
+ValueId sums_of_edits(MetricNodes& n, int64_t separator, int64_t column, bool by_labels) {
+  const ValueId edits = n.edits(separator);
+  const auto of = [&](int64_t i) {
+    const auto at = [&](int64_t k) { return n.g.constant(Tensor::of<int64_t>({1}, {k})); };
+    return n.mul(n.g.op("Slice", {edits, at(i), at(i + 1), at(1)}), n.rows());
+  };
+  return n.joined({n.down(of(column)), n.down(by_labels ? of(1) : n.rows())});
+}
+
+}  // namespace
+
+ValueId edit_sums(MetricNodes& n) { return sums_of_edits(n, -1, 0, false); }
+
+ValueId match_sums(MetricNodes& n) { return sums_of_edits(n, -1, 2, false); }
+
+ValueId character_sums(MetricNodes& n) { return sums_of_edits(n, -1, 0, true); }
+
+ValueId word_sums(MetricNodes& n) {
+  return sums_of_edits(n, n.settings->integer("separator"), 0, true);
+}
+
+namespace {
+
 // A sum over all elements, and the number of them.
 ValueId sums_of_elements(MetricNodes& n, ValueId each) {
   const ValueId axes = n.g.constant(Tensor::of<int64_t>({1}, {1}));

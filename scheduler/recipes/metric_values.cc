@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <utility>
 
 #include "scheduler/recipes/metrics.h"
@@ -48,6 +49,11 @@ Values ratio(Sums sums, const MetricContext&) { return {divided(sums[0], sums[1]
 
 Values root_of_ratio(Sums sums, const MetricContext&) {
   return {std::sqrt(divided(sums[0], sums[1]))};
+}
+
+Values bits(Sums sums, const MetricContext& m) {
+  const double bytes = m.settings.has("bytes_per_token") ? m.settings.number("bytes_per_token") : 1;
+  return {divided(sums[0], sums[1] * bytes) / std::numbers::ln2};
 }
 
 Values perplexity(Sums sums, const MetricContext&) { return {std::exp(divided(sums[0], sums[1]))}; }

@@ -12,8 +12,7 @@ namespace leat {
 // The names of metrics in messages, in the order of their table.
 inline constexpr std::string_view kMetricNames =
     "accuracy, top_k, precision, recall, f1, iou, matthews, confusion_matrix, auc, perplexity, "
-    "mae, "
-    "mse, rmse, r2";
+    "bits_per_token, bits_per_byte, edit_distance, exact_match, cer, wer, mae, mse, rmse, r2";
 
 inline const std::string kJobPath = "/jobs/job.yaml";
 

@@ -130,6 +130,39 @@ TEST_CASE("a class that neither labels nor predictions have does not count") {
                   "4", "cross_entropy", class_labels({kMetricRows}, 2), "[f1]");
 }
 
+TEST_CASE("the metrics of text are those of torchmetrics") {
+  Tensor labels = class_labels({kMetricRows, 6}, 4);
+  for (int64_t i = 0; i < labels.elements(); i += 7) labels.set(i, -100);
+  const std::string shaped =
+      "  f = Constant <value = float {2}> ()\n  t = Mul (z, f)\n"
+      "  s = Constant <value = int64[3] {-1, 6, 4}> ()\n  y = Reshape (t, s)\n";
+  const std::string of_text = "edit_distance, exact_match, cer, {name: wer, separator: 0}";
+  compare_metrics("text", 24, shaped, "6,4", "{name: cross_entropy, ignore_index: -100}", labels,
+                  cat("[", of_text,
+                      ", bits_per_token, {name: bits_per_byte, bytes_per_token: "
+                      "3.5}]"));
+  compare_metrics("pairs", 4,
+                  "  s = Constant <value = int64[3] {-1, 2, 2}> ()\n  y = Reshape (z, s)\n", "2,2",
+                  "cross_entropy", class_labels({kMetricRows, 2}, 2), "[exact_match]");
+  const std::string path =
+      "  s = Constant <value = int64[3] {-1, 4, 3}> ()\n  y = Reshape (z, s)\n";
+  compare_metrics("ctc", 12, path, "4,3", "{name: ctc, blank: 2, ignore_index: -1}",
+                  sequence_labels(kMetricRows, 0, true), cat("[", of_text, "]"));
+}
+
+TEST_CASE("a metric of sequences is refused beside numbers as labels") {
+  for (const char* name : {"edit_distance", "exact_match", "cer", "wer"}) {
+    const Status refused = MetricSpec::of(name).check_fits(LossSpec::of("mse"));
+    CHECK(refused.message() == cat(name,
+                                   ": expected a loss of classes or of sequences, received "
+                                   "mse, which has numbers as labels"));
+  }
+  LossSpec soft = LossSpec::of("cross_entropy");
+  soft.settings.set("soft_labels", 1);
+  CHECK_THAT(std::string(MetricSpec::of("bits_per_byte").check_fits(soft).message()),
+             Catch::Contains("which has soft labels"));
+}
+
 TEST_CASE("a metric of too many numbers is refused before the job trains") {
   const Tensor labels = class_labels({kMetricRows}, 4);
   RecipeScene scene(two_layers(1025, "", "1025"), 1025, kMetricRows, &labels);

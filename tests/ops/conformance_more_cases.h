@@ -9,8 +9,8 @@ namespace leat::testing {
 
 // Determinants, Fourier transforms, caches of sequences, and bits of numbers.
 void add_signal_cases(std::vector<ConformanceCase>& cases);
-// Regions of interest, windows that read at places which an operand moves, and resized images and
-// files of images.
+// Regions of interest, windows that read at places which an operand moves, resized images and files
+// of images, and distances of sequences.
 void add_region_cases(std::vector<ConformanceCase>& cases);
 
 }  // namespace leat::testing

@@ -1,5 +1,5 @@
-// The cases of regions of interest, of windows that read at places which an operand moves, and of
-// images that are decoded and resized.
+// The cases of regions of interest, of windows that read at places which an operand moves, of
+// images that are decoded and resized, and of distances of sequences.
 #include "ops/images/geometry.h"
 #include "tests/ops/conformance_more_cases.h"
 #include "tests/ops/op_testing.h"
@@ -105,6 +105,14 @@ void add_resized_images(std::vector<ConformanceCase>& cases) {
   cases.push_back({"leat.DecodeImages", {files, draws_of_parts()}, attrs("bilinear", "random")});
 }
 
+void add_edit_distances(std::vector<ConformanceCase>& cases) {
+  const Tensor made = random_tensor(DType::i64, {kBatch, 9}, 6005, -1, 4),
+               wanted = random_tensor(DType::i64, {kBatch, 7}, 6006, -1, 4);
+  cases.push_back({"leat.EditDistance", {made, wanted}});
+  cases.push_back({"leat.EditDistance", {made, wanted}, {{"blank", int64_t{2}}}});
+  cases.push_back({"leat.EditDistance", {made, wanted}, {{"separator", int64_t{0}}}});
+}
+
 }  // namespace
 
 void add_region_cases(std::vector<ConformanceCase>& cases) {
@@ -112,6 +120,7 @@ void add_region_cases(std::vector<ConformanceCase>& cases) {
   add_roi_align(cases);
   add_deformed_windows(cases);
   add_resized_images(cases);
+  add_edit_distances(cases);
 }
 
 }  // namespace leat::testing

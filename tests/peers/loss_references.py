@@ -172,6 +172,80 @@ def agreed(ours, theirs):
     return float(theirs)
 
 
+def distance(a, b):
+    """Of Levenshtein, between two lists."""
+    line = list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        before, line = line, [i + 1]
+        for j, y in enumerate(b):
+            line.append(min(before[j] + (x != y), before[j + 1] + 1, line[j] + 1))
+    return line[-1]
+
+
+def as_text(row):
+    """Class 0 is the space between words."""
+    return "".join(" abcdefgh"[c] for c in row)
+
+
+def text_rows():
+    """Predictions and labels of the rows: of tokens, and of a CTC loss with blank 2."""
+    y = outputs(24).reshape(ROWS, 6, 4) * 2
+    t = classes((ROWS, 6), 4)
+    t.reshape(-1)[::7] = -100
+    best = y.argmax(2).numpy()
+    tokens = [(list(best[i][t[i] >= 0]), list(t[i][t[i] >= 0])) for i in range(ROWS)]
+    path = outputs(12).reshape(ROWS, 4, 3).argmax(2).numpy()
+    wanted, lengths = classes((ROWS, 2), 2), np.arange(ROWS) % 3
+    lists = []
+    for i in range(ROWS):
+        merged = [c for k, c in enumerate(path[i]) if k == 0 or c != path[i][k - 1]]
+        lists.append(([c for c in merged if c != 2], list(wanted[i][:lengths[i]])))
+    return y, t, tokens, lists
+
+
+def pair_rows():
+    """Two labels of two classes in each row. Both axes fit, so that axis 1 has the classes."""
+    return outputs(4).reshape(ROWS, 2, 2), torch.tensor(classes((ROWS, 2), 2))
+
+
+def text_numbers():
+    """Values by the definitions. torchmetrics has no bits of a token; they are log2 of perplexity."""
+    y, t, tokens, lists = text_rows()
+    found = {}
+    for kind, rows in (("text", tokens), ("ctc", lists)):
+        edits = [distance(a, b) for a, b in rows]
+        words = [(as_text(a).split(), as_text(b).split()) for a, b in rows]
+        found[kind + " edit_distance"] = sum(edits) / ROWS
+        found[kind + " exact_match"] = sum(a == b for a, b in rows) / ROWS
+        found[kind + " cer"] = sum(edits) / sum(len(b) for _, b in rows)
+        found[kind + " wer"] = sum(distance(a, b) for a, b in words) / sum(len(b) for _, b in words)
+    target = torch.tensor(t.reshape(-1))
+    pairs, wanted = pair_rows()
+    found["pairs exact_match"] = float((pairs.argmax(1) == wanted).all(1).double().mean())
+    bits = float(F.cross_entropy(y.reshape(-1, 4), target, ignore_index=-100)) / np.log(2)
+    found["text bits_per_token"] = bits
+    found["text bits_per_byte"] = bits / 3.5
+    return found
+
+
+def text_metrics():
+    y, t, tokens, lists = text_rows()
+    found = text_numbers()
+    for kind, rows in (("text", tokens), ("ctc", lists)):
+        made, wanted = [as_text(a) for a, _ in rows], [as_text(b) for _, b in rows]
+        agreed(tm.text.edit_distance(made, wanted), found[kind + " edit_distance"])
+        agreed(tm.text.char_error_rate(made, wanted), found[kind + " cer"])
+        agreed(tm.text.word_error_rate(made, wanted), found[kind + " wer"])
+    agreed(tmc.multiclass_exact_match(y.permute(0, 2, 1), torch.tensor(t), num_classes=4,
+                                      ignore_index=-100), found["text exact_match"])
+    pairs, wanted = pair_rows()
+    agreed(tmc.multiclass_exact_match(pairs, wanted, num_classes=2),
+           found["pairs exact_match"])
+    agreed(np.log2(float(tm.text.perplexity(y, torch.tensor(t), ignore_index=-100))),
+           found["text bits_per_token"])
+    return found
+
+
 def write_metrics(path):
     found = {}
     # Classes: 4 of them, every fifth label ignored.
@@ -250,6 +324,7 @@ def write_metrics(path):
     found["values mse"] = agreed(tm.mean_squared_error(yv, tv), sk.mean_squared_error(tv, yv))
     found["values rmse"] = float(tm.mean_squared_error(yv, tv, squared=False))
     found["values r2"] = agreed(tm.r2_score(yv, tv), sk.r2_score(tv, yv))
+    found.update(text_metrics())
     path.write_text("".join(line(k, np.atleast_1d(v)) for k, v in found.items()))
 
 
